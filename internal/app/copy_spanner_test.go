@@ -66,7 +66,7 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 	wantEqual(t, back)
 	copied := syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: back.Target.Target.Path}, nil))
 	for uid, want := range map[int64]string{1: "", 2: "of 2", 3: "of 3", 4: "of 4"} {
-		b, err := copied.Get(t.Context(), ss.Owner{UID: uid}, "own", "a", ss.Precondition{}, 1_700_000_000_100)
+		b, err := copied.Get(t.Context(), ss.Owner{UID: uid}, ss.Request{Collection: "own", Now: 1_700_000_000_100}, "a")
 		if want == "" && fault.Is(err, fault.NotFound) {
 			continue
 		}

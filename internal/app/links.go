@@ -77,11 +77,11 @@ func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes op
 
 // Export implements accounts.Storage.
 func (l storageLink) Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(int64)) (int64, error) {
-	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, Generation: max(u.Generation, 0)}
+	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, At: l.Now(), Generation: max(u.Generation, 0)}
 	if u.KeyID() != (tokenserver.KeyID{}) { // otherwise only the UID is known
 		h.Keys = u.KeyID().String()
 	}
-	return l.Opened().WriteExport(ctx, owner(u), h, l.Now(), to, progress)
+	return l.Opened().WriteExport(ctx, owner(u), h, to, progress)
 }
 
 // Import implements accounts.Storage.

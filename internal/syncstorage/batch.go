@@ -35,6 +35,14 @@ func ValidBatchID(s string) bool {
 	return true
 }
 
+// BatchPart is a part of a batch: the records of one request.
+type BatchPart struct {
+	ID      BatchID
+	Opens   bool // it opens the batch
+	Updates []Update
+	Limits  BatchLimits // of the whole batch
+}
+
 // BatchLimits limit the records of a batch when it is committed.
 type BatchLimits struct {
 	Records int64

@@ -55,12 +55,12 @@ func lineOf(collection string, b *BSO) exportLine {
 // WriteExport writes all data of a user, from one snapshot: the header, a line for
 // each collection followed by a line for each of its records, and a completion
 // line. It calls progress with the number of records so far.
-func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, now Timestamp, to io.Writer, progress func(records int64)) (records int64, err error) {
-	usage, err := s.store.Usage(ctx, o, now)
+func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, to io.Writer, progress func(records int64)) (records int64, err error) {
+	usage, err := s.store.Usage(ctx, o, h.At)
 	if err != nil {
 		return 0, err
 	}
-	h.Version, h.At, h.Records = exportVersion, now, 0
+	h.Version, h.Records = exportVersion, 0
 	for _, c := range usage.Collections {
 		h.Records += c.Records
 	}
@@ -71,7 +71,7 @@ func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, now 
 		return 0, err
 	}
 	var collections int64
-	for e, err := range s.store.Export(ctx, o, now) {
+	for e, err := range s.store.Export(ctx, o, h.At) {
 		if err != nil {
 			return records, err
 		}

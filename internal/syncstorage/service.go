@@ -180,18 +180,18 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 		return Posted{}, err
 	}
 	w, l := s.write(r), s.Limits(r.Collection)
-	total := BatchLimits{Records: l.MaxTotalRecords, Bytes: l.MaxTotalBytes}
+	part := BatchPart{ID: BatchID(q.ID), Updates: us, Limits: BatchLimits{Records: l.MaxTotalRecords, Bytes: l.MaxTotalBytes}}
 	switch {
 	case !q.Batch, q.ID == "" && q.Commit:
 		p.Written, err = s.store.Post(ctx, o, w, us)
 	case q.Commit:
-		p.Written, err = s.store.Commit(ctx, o, w, BatchID(q.ID), us, total)
-	case q.ID == "":
-		p.Staged, p.Batch = true, BatchID(ident.New())
-		p.Written, err = s.store.Append(ctx, o, w, p.Batch, true, us, total)
+		p.Written, err = s.store.Commit(ctx, o, w, part)
 	default:
-		p.Staged, p.Batch = true, BatchID(q.ID)
-		p.Written, err = s.store.Append(ctx, o, w, p.Batch, false, us, total)
+		if part.Opens = q.ID == ""; part.Opens {
+			part.ID = BatchID(ident.New())
+		}
+		p.Staged, p.Batch = true, part.ID
+		p.Written, err = s.store.Append(ctx, o, w, part)
 	}
 	p.Written, err = s.done(o, r.Collection, p.Written, err)
 	return p, err
@@ -235,7 +235,7 @@ func (s *Service) partition(collection string, items []Item) (Posted, []Update, 
 
 // Get reads one record.
 func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, error) {
-	return s.store.Get(ctx, o, r.Collection, id, r.If, r.Now)
+	return s.store.Get(ctx, o, r, id)
 }
 
 // List reads a page of a collection, or returns fault.Unavailable if too many

@@ -32,10 +32,10 @@ type Store interface {
 	// Usage counts the live records and payload bytes of every collection.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
 
-	// Get reads one record and checks p against it. It returns fault.NotFound for
-	// an absent or expired record, regardless of p, and a *PreconditionError if p
+	// Get reads one record and checks r.If against it. It returns fault.NotFound for
+	// an absent or expired record, regardless of r.If, and a *PreconditionError if it
 	// does not hold.
-	Get(ctx context.Context, o Owner, collection, id string, p Precondition, now Timestamp) (BSO, error)
+	Get(ctx context.Context, o Owner, r Request, id string) (BSO, error)
 
 	// List reads a page of a collection. A collection that does not exist is empty
 	// and has the modified time 0. If the query's If does not hold, it returns a
@@ -50,16 +50,16 @@ type Store interface {
 	// new stamp.
 	Post(ctx context.Context, o Owner, w Write, us []Update) (Written, error)
 
-	// Append stages records in a batch, invisible to readers. With create it opens
+	// Append stages records in a batch, invisible to readers. It may open
 	// the batch, which expires BatchLifetime after w.Now. If is checked against the
 	// collection, whose stamp does not change and is returned as Written.Modified.
 	// Errors: ErrNoBatch, ErrBatchTooLarge.
-	Append(ctx context.Context, o Owner, w Write, b BatchID, create bool, us []Update, limits BatchLimits) (Written, error)
+	Append(ctx context.Context, o Owner, w Write, p BatchPart) (Written, error)
 
 	// Commit writes the staged records, and over them those of the last request,
 	// with one stamp, and ends the batch. Times to live start at that stamp. If is
 	// checked against the collection. Errors: ErrNoBatch, ErrBatchTooLarge.
-	Commit(ctx context.Context, o Owner, w Write, b BatchID, us []Update, limits BatchLimits) (Written, error)
+	Commit(ctx context.Context, o Owner, w Write, p BatchPart) (Written, error)
 
 	// DeleteBSO deletes one record and updates the collection's stamp. If is
 	// checked against the record. It returns fault.NotFound for an absent or

@@ -107,7 +107,7 @@ func fill(t *testing.T, s *ss.Service, o ss.Owner) {
 func export(t *testing.T, s *ss.Service, o ss.Owner) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := s.WriteExport(t.Context(), o, ss.ExportHeader{Account: "someone"}, ss.At(today), &b, func(int64) {}); err != nil {
+	if _, err := s.WriteExport(t.Context(), o, ss.ExportHeader{Account: "someone", At: ss.At(today)}, &b, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

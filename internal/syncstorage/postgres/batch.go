@@ -7,12 +7,12 @@ import (
 )
 
 // Append implements syncstorage.Store.
-func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
+func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
 	}
 	find := s.lookup
-	if create {
+	if p.Opens {
 		find = func(ctx context.Context, _ string) (int32, error) { return s.resolve(ctx, o, w) }
 	}
 	coll, err := find(ctx, w.Collection)
@@ -20,17 +20,17 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		return ss.Written{}, err
 	}
 	a := callArgsOf(19, o, coll)
-	a.Text(string(b))
-	a.Boolean(create)
+	a.Text(string(p.ID))
+	a.Boolean(p.Opens)
 	a.Timestamp((w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())).Time())
-	a.staged(us, limits)
+	a.staged(p.Updates, p.Limits)
 	a.condition(&w)
 	a.quota(&w)
 	return s.store(ctx, sqlAppend, &w, a)
 }
 
 // Commit implements syncstorage.Store.
-func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
+func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.Written{}, err
 	}
@@ -39,8 +39,8 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 		return ss.Written{}, err
 	}
 	a := callArgsOf(17, o, coll)
-	a.Text(string(b))
-	a.staged(us, limits)
+	a.Text(string(p.ID))
+	a.staged(p.Updates, p.Limits)
 	a.condition(&w)
 	a.quota(&w)
 	return s.store(ctx, sqlCommit, &w, a)

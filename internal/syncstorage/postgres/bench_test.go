@@ -142,7 +142,7 @@ func BenchmarkCommit(b *testing.B) {
 			for j := range us {
 				us[j].ID = fmt.Sprint(i*100 + j)
 			}
-			if _, err := be.store.Append(b.Context(), o, w, batch, i == 0, us, limits); err != nil {
+			if _, err := be.store.Append(b.Context(), o, w, ss.BatchPart{ID: batch, Opens: i == 0, Updates: us, Limits: limits}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -151,7 +151,7 @@ func BenchmarkCommit(b *testing.B) {
 	b.Run("function", func(b *testing.B) {
 		for b.Loop() {
 			o, w := stage(b)
-			if _, err := be.store.Commit(b.Context(), o, w, batch, nil, limits); err != nil {
+			if _, err := be.store.Commit(b.Context(), o, w, ss.BatchPart{ID: batch, Limits: limits}); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -215,7 +215,7 @@ func BenchmarkList(b *testing.B) {
 	})
 	b.Run("get", func(b *testing.B) {
 		run(b, 1, func(ctx context.Context, _, i int64) error {
-			_, err := be.store.Get(ctx, o, "bookmarks", fmt.Sprint(i%1000), ss.Precondition{}, now())
+			_, err := be.store.Get(ctx, o, ss.Request{Collection: "bookmarks", Now: now()}, fmt.Sprint(i%1000))
 			return err
 		})
 	})

@@ -82,7 +82,7 @@ func TestHungWorker(t *testing.T) {
 			if _, err := s.Put(ctx, o, w, ss.Update{ID: "a", Payload: ss.Some([]byte("x"))}); err != nil {
 				return err
 			}
-			_, err := s.Get(ctx, o, w.Collection, "a", ss.Precondition{}, now)
+			_, err := s.Get(ctx, o, ss.Request{Collection: w.Collection, Now: now}, "a")
 			return err
 		}
 	})

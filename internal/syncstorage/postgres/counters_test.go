@@ -82,8 +82,8 @@ func randomWrite(ctx context.Context, s *postgres.Store, rnd *rand.Rand, o ss.Ow
 		err = s.DeleteAll(ctx, o, ss.Precondition{})
 	case 4, 5:
 		id, limits := ss.BatchID(fmt.Sprint("batch", rnd.Uint64())), ss.BatchLimits{Records: 100, Bytes: 10000}
-		if _, err = s.Append(ctx, o, w, id, true, us, limits); err == nil {
-			_, err = s.Commit(ctx, o, w, id, nil, limits)
+		if _, err = s.Append(ctx, o, w, ss.BatchPart{ID: id, Opens: true, Updates: us, Limits: limits}); err == nil {
+			_, err = s.Commit(ctx, o, w, ss.BatchPart{ID: id, Limits: limits})
 		}
 	case 6:
 		_, err = s.Sweep(ctx, w.Now, 3)

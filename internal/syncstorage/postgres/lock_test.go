@@ -73,17 +73,17 @@ func TestTwoWaiters(t *testing.T) {
 			return err
 		}, fault.Precondition},
 		{"Append up to the limit", func(s *postgres.Store) error {
-			_, err := s.Append(t.Context(), o, w, batch, true, nil, limits)
+			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: batch, Opens: true, Limits: limits})
 			return err
 		}, func(s *postgres.Store, i int) error {
-			_, err := s.Append(t.Context(), o, w, batch, false, []ss.Update{{ID: fmt.Sprint(i, "x")}, {ID: fmt.Sprint(i, "y")}}, limits)
+			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: batch, Updates: []ss.Update{{ID: fmt.Sprint(i, "x")}, {ID: fmt.Sprint(i, "y")}}, Limits: limits})
 			return err
 		}, fault.TooLarge},
 		{"Commit", func(s *postgres.Store) error {
-			_, err := s.Append(t.Context(), o, w, batch, true, records, limits)
+			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: batch, Opens: true, Updates: records, Limits: limits})
 			return err
 		}, func(s *postgres.Store, _ int) error {
-			_, err := s.Commit(t.Context(), o, w, batch, nil, limits)
+			_, err := s.Commit(t.Context(), o, w, ss.BatchPart{ID: batch, Limits: limits})
 			return err
 		}, fault.Invalid},
 		{"DeleteBSO", nil, func(s *postgres.Store, _ int) error {
@@ -163,7 +163,7 @@ func TestWaiterIsEnded(t *testing.T) {
 			t.Errorf("answered %v", err)
 		}
 	}
-	_, err := a.store.Get(t.Context(), o, "bookmarks", "b", ss.Precondition{}, w.Now)
+	_, err := a.store.Get(t.Context(), o, ss.Request{Collection: "bookmarks", Now: w.Now}, "b")
 	if !fault.Is(err, fault.NotFound) {
 		t.Errorf("the record: %v", err)
 	}

@@ -58,11 +58,11 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 }
 
 // Get implements syncstorage.Store.
-func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss.Precondition, now ss.Timestamp) (ss.BSO, error) {
+func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (ss.BSO, error) {
 	if err := o.CheckUID(); err != nil {
 		return ss.BSO{}, err
 	}
-	coll, err := s.lookup(ctx, collection)
+	coll, err := s.lookup(ctx, q.Collection)
 	if err != nil {
 		return ss.BSO{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		sortindex        pgtype.Int8
 		modified, expiry pgtype.Timestamp
 	)
-	found, err := s.db.QueryRow(ctx, sqlGet, []any{o.UID, coll, id, moment(now)}, &sortindex, &b.Payload, &modified, &expiry)
+	found, err := s.db.QueryRow(ctx, sqlGet, []any{o.UID, coll, id, moment(q.Now)}, &sortindex, &b.Payload, &modified, &expiry)
 	if err != nil {
 		return ss.BSO{}, err
 	}
@@ -79,7 +79,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		return ss.BSO{}, errNoRecord
 	}
 	b.SortIndex, b.Modified, b.Expiry = index(sortindex), stamp(modified), stamp(expiry)
-	if err := p.Check(b.Modified); err != nil {
+	if err := q.If.Check(b.Modified); err != nil {
 		return ss.BSO{}, err
 	}
 	return b, nil

@@ -85,13 +85,13 @@ func everyStep(t *testing.T, s *postgres.Store, o ss.Owner) {
 	}
 	must("Put")(s.Put(ctx, o, w, u))
 	must("Post")(s.Post(ctx, o, w, []ss.Update{u, {ID: "b"}, {ID: "c", Payload: ss.Some([]byte(nil))}}))
-	must("Append")(s.Append(ctx, o, w, batch, true, []ss.Update{u}, limits))
-	must("Commit")(s.Commit(ctx, o, w, batch, []ss.Update{{ID: "d"}}, limits))
+	must("Append")(s.Append(ctx, o, w, ss.BatchPart{ID: batch, Opens: true, Updates: []ss.Update{u}, Limits: limits}))
+	must("Commit")(s.Commit(ctx, o, w, ss.BatchPart{ID: batch, Updates: []ss.Update{{ID: "d"}}, Limits: limits}))
 	big := ss.Update{ID: "a", Payload: ss.Some(make([]byte, 200))}
 	if _, err := s.Put(ctx, o, w, big); !errors.Is(err, ss.ErrQuota) {
 		t.Errorf("over the quota: %v", err)
 	}
-	b, err := s.Get(ctx, o, "toys", "a", ss.Precondition{}, w.Now)
+	b, err := s.Get(ctx, o, ss.Request{Collection: "toys", Now: w.Now}, "a")
 	if err != nil || string(b.Payload) != "\x00\xff'" || b.SortIndex.Value != -1 || b.Modified != w.Now+2*ss.Tick || b.Expiry != b.Modified+60_000 {
 		t.Errorf("Get: %+v, %v", b, err)
 	}

@@ -13,8 +13,8 @@ import (
 func batchKey() []string { return append(userKey(), "batch_id") }
 
 // Append implements syncstorage.Store.
-func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	if create {
+func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
+	if p.Opens {
 		if err := s.ensure(ctx, o, w); err != nil {
 			return ss.Written{}, err
 		}
@@ -23,23 +23,23 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 	if w.Quota.Limited() {
 		read = readBatchQuota
 	}
-	us = ss.Distinct(us)
-	p := spannerdb.Params{"batch": string(b), "ids": ids(us)}
-	err = s.write(ctx, "sync.append", o, w, read, p, func(st *step) error {
+	us := ss.Distinct(p.Updates)
+	params := spannerdb.Params{"batch": string(p.ID), "ids": ids(us)}
+	err = s.write(ctx, kind{name: "sync.append", reads: read, params: params}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
-		if err := st.openBatch(b, create); err != nil {
+		if err := st.openBatch(p.ID, p.Opens); err != nil {
 			return err
 		}
 		total := st.batch.total
 		for i := range us {
-			total = total.Add(st.stage(b, &us[i]))
+			total = total.Add(st.stage(p.ID, &us[i]))
 		}
-		if err := limits.Check(total); err != nil {
+		if err := p.Limits.Check(total); err != nil {
 			return err
 		}
-		used, err := st.stagedQuota(b, us, total)
+		used, err := st.stagedQuota(p.ID, us, total)
 		written = ss.Written{Modified: st.found.modified, Previous: st.found.modified, Used: used, Quota: st.w.Quota}
 		return err
 	})
@@ -166,18 +166,18 @@ func (st *step) pending(u *ss.Update) int64 {
 // the request with their staged versions, without staging them first. So they need
 // no more mutations than the others, and a refused commit leaves the batch
 // unchanged.
-func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
+func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {
 		read = readCommitQuota
 	}
-	us = ss.Distinct(us)
-	p := spannerdb.Params{"batch": string(b), "ids": ids(us)}
-	err = s.write(ctx, "sync.commit", o, w, read, p, func(st *step) error {
+	us := ss.Distinct(p.Updates)
+	params := spannerdb.Params{"batch": string(p.ID), "ids": ids(us)}
+	err = s.write(ctx, kind{name: "sync.commit", reads: read, params: params}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
-		if err := st.openBatch(b, false); err != nil {
+		if err := st.openBatch(p.ID, false); err != nil {
 			return err
 		}
 		for i := range us {
@@ -186,10 +186,10 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID
 			st.batch.ids += more.Records * int64(len(us[i].ID))
 			st.merge(&us[i])
 		}
-		if err := limits.Check(st.batch.total); err != nil {
+		if err := p.Limits.Check(st.batch.total); err != nil {
 			return err
 		}
-		written, err = st.drain(b, us)
+		written, err = st.drain(p.ID, us)
 		return err
 	})
 	return written, err

@@ -12,7 +12,7 @@ import (
 
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.delete_bso", o, w, readRecords, spannerdb.Params{"ids": []string{id}}, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_bso", reads: readRecords, params: spannerdb.Params{"ids": []string{id}}}, o, w, func(st *step) error {
 		had, there := st.records[id]
 		if !there || !had.Live(st.stamp) {
 			return errNoRecord
@@ -29,7 +29,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 
 // DeleteBSOs implements syncstorage.Store.
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.delete_bsos", o, w, readRecords, spannerdb.Params{"ids": ids}, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_bsos", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (st *step) take(had record) {
 // DeleteCollection implements syncstorage.Store. Deleting the collection's row
 // deletes its records and batches. The row of collection 0 keeps the stamp.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
-	err = s.write(ctx, "sync.delete_collection", o, w, readUser, nil, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 // DeleteAll implements syncstorage.Store. Only the quota and the number of names
 // that the user has added remain.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
-	return s.write(ctx, "sync.delete_all", o, ss.Write{}, readUser, nil, func(st *step) error {
+	return s.write(ctx, kind{name: "sync.delete_all", reads: readUser}, o, ss.Write{}, func(st *step) error {
 		if err := p.Check(st.last); err != nil {
 			return err
 		}

@@ -122,7 +122,7 @@ func TestMozillasTables(t *testing.T) {
 
 	get := func(o ss.Owner, collection, id string) string {
 		t.Helper()
-		bso, err := s.Get(ctx, o, collection, id, ss.Precondition{}, now)
+		bso, err := s.Get(ctx, o, ss.Request{Collection: collection, Now: now}, id)
 		if err != nil {
 			return err.Error()
 		}
@@ -165,7 +165,7 @@ func TestWritesInMozillasTables(t *testing.T) {
 	if _, err := s.Put(ctx, alice, write("bookmarks", 1), ss.Update{ID: "toolbar", Payload: ss.Some([]byte("new"))}); err != nil {
 		t.Fatal(err)
 	}
-	bso, err := s.Get(ctx, alice, "bookmarks", "toolbar", ss.Precondition{}, now+1000)
+	bso, err := s.Get(ctx, alice, ss.Request{Collection: "bookmarks", Now: now + 1000}, "toolbar")
 	if err != nil || string(bso.Payload) != "new" || bso.SortIndex != ss.Some[int64](150) || bso.Modified != now+1000 || bso.Expiry != 0 {
 		t.Errorf("after a put %+v, %v", bso, err)
 	}
@@ -177,10 +177,10 @@ func TestWritesInMozillasTables(t *testing.T) {
 	}
 	// Commit the batch of Mozilla's server.
 	limits := ss.BatchLimits{Records: 100, Bytes: 1 << 20}
-	if _, err := s.Commit(ctx, alice, write("prefs", 3), "1d9f4e3c5b6a47988a1b2c3d4e5f6071", nil, limits); err != nil {
+	if _, err := s.Commit(ctx, alice, write("prefs", 3), ss.BatchPart{ID: "1d9f4e3c5b6a47988a1b2c3d4e5f6071", Limits: limits}); err != nil {
 		t.Fatal(err)
 	}
-	if bso, err := s.Get(ctx, alice, "prefs", "prefs", ss.Precondition{}, now+3000); err != nil || string(bso.Payload) != "staged" {
+	if bso, err := s.Get(ctx, alice, ss.Request{Collection: "prefs", Now: now + 3000}, "prefs"); err != nil || string(bso.Payload) != "staged" {
 		t.Errorf("after the commit of their batch %+v, %v", bso, err)
 	}
 	// A new name gets the next ID.
@@ -204,7 +204,7 @@ func TestWritesInMozillasTables(t *testing.T) {
 		t.Errorf("after the deletion %+v, %v", cs, err)
 	}
 	bob := ss.Owner{UID: 2, FxAUID: "bob", FxAKID: "0000000000002-u7s"}
-	if bso, err := s.Get(ctx, bob, "bookmarks", "menu", ss.Precondition{}, now); err != nil || !strings.HasPrefix(string(bso.Payload), "of") {
+	if bso, err := s.Get(ctx, bob, ss.Request{Collection: "bookmarks", Now: now}, "menu"); err != nil || !strings.HasPrefix(string(bso.Payload), "of") {
 		t.Errorf("the other user has %+v, %v", bso, err)
 	}
 }

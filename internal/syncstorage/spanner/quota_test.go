@@ -71,10 +71,10 @@ func TestReapedCounters(t *testing.T) {
 			return s.Post(t.Context(), o, to("tabs", 100, q), us)
 		},
 		"Commit": func(s *tapped, o ss.Owner, q ss.Quota, us []ss.Update) (ss.Written, error) {
-			if w, err := s.Append(t.Context(), o, to("tabs", 100, q), "b", true, us, wide); err != nil || w.Used.User != 40 {
+			if w, err := s.Append(t.Context(), o, to("tabs", 100, q), ss.BatchPart{ID: "b", Opens: true, Updates: us, Limits: wide}); err != nil || w.Used.User != 40 {
 				return w, fmt.Errorf("append: %v used, %w", w.Used, err)
 			}
-			return s.Commit(t.Context(), o, to("tabs", 101, q), "b", nil, wide)
+			return s.Commit(t.Context(), o, to("tabs", 101, q), ss.BatchPart{ID: "b", Limits: wide})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,13 +239,13 @@ func (f *flips) step(w ss.Write) (kind string, err error) {
 func (f *flips) batch(w ss.Write) (kind string, err error) {
 	if f.open != "" {
 		w.Collection = f.open
-		if _, err = f.s.Commit(f.t.Context(), f.o, w, ss.BatchID(fmt.Sprint(f.made)), f.updates(), wide); err == nil {
+		if _, err = f.s.Commit(f.t.Context(), f.o, w, ss.BatchPart{ID: ss.BatchID(fmt.Sprint(f.made)), Updates: f.updates(), Limits: wide}); err == nil {
 			f.open = ""
 		}
 		return "Commit", err
 	}
 	f.made++
-	if _, err = f.s.Append(f.t.Context(), f.o, w, ss.BatchID(fmt.Sprint(f.made)), true, f.updates(), wide); err == nil {
+	if _, err = f.s.Append(f.t.Context(), f.o, w, ss.BatchPart{ID: ss.BatchID(fmt.Sprint(f.made)), Opens: true, Updates: f.updates(), Limits: wide}); err == nil {
 		f.open = w.Collection
 	}
 	return "Append", err

@@ -120,11 +120,11 @@ var (
 )
 
 // Get implements syncstorage.Store.
-func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss.Precondition, now ss.Timestamp) (ss.BSO, error) {
+func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (ss.BSO, error) {
 	if err := checkOwner(o); err != nil {
 		return ss.BSO{}, err
 	}
-	coll, err := s.lookup(ctx, collection)
+	coll, err := s.lookup(ctx, q.Collection)
 	switch {
 	case err != nil:
 		return ss.BSO{}, err
@@ -132,7 +132,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		return ss.BSO{}, errNoRecord
 	}
 	var found *ss.BSO
-	err = s.db.ForEach(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": now.Time()}), func(r *spanner.Row) error {
+	err = s.db.ForEach(ctx, sqlGet, of(o, spannerdb.Params{"coll": coll, "id": id, "now": q.Now.Time()}), func(r *spanner.Row) error {
 		var (
 			sortindex        spanner.NullInt64
 			payload          string
@@ -154,7 +154,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 	case found == nil:
 		return ss.BSO{}, errNoRecord
 	}
-	if err := p.Check(found.Modified); err != nil {
+	if err := q.If.Check(found.Modified); err != nil {
 		return ss.BSO{}, err
 	}
 	return *found, nil

@@ -23,7 +23,7 @@ func TestSpannerRefusesTheSize(t *testing.T) {
 	}
 	bytes := status.New(codes.InvalidArgument, "The transaction exceeds the maximum total bytes-size that can be handled by Spanner. (Maximum size: 104857600)")
 	s, o := newTapped(t, nil), user("a")
-	if _, err := s.Append(t.Context(), o, to("forms", 1, ss.Quota{}), "b", true, updates(3, 10), wide); err != nil {
+	if _, err := s.Append(t.Context(), o, to("forms", 1, ss.Quota{}), ss.BatchPart{ID: "b", Opens: true, Updates: updates(3, 10), Limits: wide}); err != nil {
 		t.Fatal(err)
 	}
 	for i, tc := range []struct {
@@ -35,15 +35,15 @@ func TestSpannerRefusesTheSize(t *testing.T) {
 		{"Put", commit, mutations, func(w ss.Write) error { _, err := s.Put(t.Context(), o, w, update("new", "x")); return err }},
 		{"Post", commit, bytes, func(w ss.Write) error { _, err := s.Post(t.Context(), o, w, updates(2, 10)); return err }},
 		{"Append", commit, mutations, func(w ss.Write) error {
-			_, err := s.Append(t.Context(), o, w, "b", false, []ss.Update{update("new", "x")}, wide)
+			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: "b", Updates: []ss.Update{update("new", "x")}, Limits: wide})
 			return err
 		}},
 		{"Commit", commit, mutations, func(w ss.Write) error {
-			_, err := s.Commit(t.Context(), o, w, "b", []ss.Update{update("new", "x")}, wide)
+			_, err := s.Commit(t.Context(), o, w, ss.BatchPart{ID: "b", Updates: []ss.Update{update("new", "x")}, Limits: wide})
 			return err
 		}},
 		{"the statements of a Commit", dml, bytes, func(w ss.Write) error {
-			_, err := s.Commit(t.Context(), o, w, "b", nil, wide)
+			_, err := s.Commit(t.Context(), o, w, ss.BatchPart{ID: "b", Limits: wide})
 			return err
 		}},
 	} {
@@ -61,7 +61,7 @@ func TestSpannerRefusesTheSize(t *testing.T) {
 			t.Errorf("%s: then there is %v, %v", tc.name, cs, err)
 		}
 	}
-	if _, err := s.Commit(t.Context(), o, to("forms", 9, ss.Quota{}), "b", nil, wide); err != nil {
+	if _, err := s.Commit(t.Context(), o, to("forms", 9, ss.Quota{}), ss.BatchPart{ID: "b", Limits: wide}); err != nil {
 		t.Fatal(err)
 	}
 	if u, err := s.Usage(t.Context(), o, at(10)); err != nil || len(u.Collections) != 1 || u.Collections[0].Records != 3 {

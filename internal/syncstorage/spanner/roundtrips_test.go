@@ -187,12 +187,15 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 	}
 	stage := func(i int, create bool) func() error {
 		return func() error {
-			_, err := s.Append(ctx, o, to("bookmarks", i, q), batch, create, updates(100, 10), wide)
+			_, err := s.Append(ctx, o, to("bookmarks", i, q), ss.BatchPart{ID: batch, Opens: create, Updates: updates(100, 10), Limits: wide})
 			return err
 		}
 	}
 	end := func(i int, us []ss.Update) func() error {
-		return func() error { _, err := s.Commit(ctx, o, to("bookmarks", i, q), batch, us, wide); return err }
+		return func() error {
+			_, err := s.Commit(ctx, o, to("bookmarks", i, q), ss.BatchPart{ID: batch, Updates: us, Limits: wide})
+			return err
+		}
 	}
 	const readAndCommit = "one query reads everything that the decision needs, and the commit carries the changes"
 	return []trip{
@@ -248,7 +251,7 @@ func readTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 		return func() error { return drained(s.List(ctx, o, &q)) }
 	}
 	get := func(collection, id string) (ss.BSO, error) {
-		return s.Get(ctx, o, collection, id, ss.Precondition{}, at(2))
+		return s.Get(ctx, o, ss.Request{Collection: collection, Now: at(2)}, id)
 	}
 	const one = "one query on one snapshot"
 	return []trip{
@@ -285,7 +288,7 @@ func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 		return func() error { _, err := s.Put(ctx, o, to(name, i, ss.Quota{}), update("a", "x")); return err }
 	}
 	get := func(name string) error {
-		_, err := s.Get(ctx, o, name, "a", ss.Precondition{}, at(9))
+		_, err := s.Get(ctx, o, ss.Request{Collection: name, Now: at(9)}, "a")
 		return err
 	}
 	const once = "a name is looked up once by a process"
@@ -327,19 +330,19 @@ func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 		{"Put, the next", writes, put(3, large, "0123456789"), "the counters are within the quota"},
 		{"Put over the quota", undone, full(put(4, small, strings.Repeat("x", 31))), "the counters may be too high, so the records are counted"},
 		{"Append over the quota", []string{query, query, query, rollback}, full(func() error {
-			_, err := s.Append(ctx, o, to("prefs", 5, small), "b", true, []ss.Update{update("b", strings.Repeat("x", 21))}, wide)
+			_, err := s.Append(ctx, o, to("prefs", 5, small), ss.BatchPart{ID: "b", Opens: true, Updates: []ss.Update{update("b", strings.Repeat("x", 21))}, Limits: wide})
 			return err
 		}), "the bytes that the staged records will replace are read if the result depends on them"},
 		{"Append without a quota", writes, func() error {
-			_, err := s.Append(ctx, o, to("prefs", 6, ss.Quota{}), "b", true, []ss.Update{update("b", "0123456789")}, wide)
+			_, err := s.Append(ctx, o, to("prefs", 6, ss.Quota{}), ss.BatchPart{ID: "b", Opens: true, Updates: []ss.Update{update("b", "0123456789")}, Limits: wide})
 			return err
 		}, ""},
 		{"Commit over the quota", undone, full(func() error {
-			_, err := s.Commit(ctx, o, to("prefs", 7, ss.Quota{User: 15, Enforce: true}), "b", nil, wide)
+			_, err := s.Commit(ctx, o, to("prefs", 7, ss.Quota{User: 15, Enforce: true}), ss.BatchPart{ID: "b", Limits: wide})
 			return err
 		}), "the records are counted, and nothing is written"},
 		{"Commit without a quota", commits, func() error {
-			_, err := s.Commit(ctx, o, to("prefs", 8, ss.Quota{}), "b", nil, wide)
+			_, err := s.Commit(ctx, o, to("prefs", 8, ss.Quota{}), ss.BatchPart{ID: "b", Limits: wide})
 			return err
 		}, "the counters are reset with the collection's row"},
 	}

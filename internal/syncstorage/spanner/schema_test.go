@@ -272,12 +272,15 @@ func keptTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	}
 	stage := func(i int, q ss.Quota) func() error {
 		return func() error {
-			_, err := s.Append(ctx, o, to("addons", i, q), "b", true, []ss.Update{index(1), index(2), update("new", "x"), {ID: "ends", TTL: ss.Some[int64](9)}}, wide)
+			_, err := s.Append(ctx, o, to("addons", i, q), ss.BatchPart{ID: "b", Opens: true, Updates: []ss.Update{index(1), index(2), update("new", "x"), {ID: "ends", TTL: ss.Some[int64](9)}}, Limits: wide})
 			return err
 		}
 	}
 	end := func(i int, q ss.Quota) func() error {
-		return func() error { _, err := s.Commit(ctx, o, to("addons", i, q), "b", nil, wide); return err }
+		return func() error {
+			_, err := s.Commit(ctx, o, to("addons", i, q), ss.BatchPart{ID: "b", Limits: wide})
+			return err
+		}
 	}
 	var trips []trip
 	for i, q := range []ss.Quota{{}, large, {}, large} {
@@ -316,12 +319,15 @@ func TestTooMuchIsNotSent(t *testing.T) {
 	}
 	stage := func(o ss.Owner, i int, us []ss.Update) {
 		t.Helper()
-		if _, err := s.Append(ctx, o, to("forms", i, ss.Quota{}), "b", i == 1, us, wide); err != nil {
+		if _, err := s.Append(ctx, o, to("forms", i, ss.Quota{}), ss.BatchPart{ID: "b", Opens: i == 1, Updates: us, Limits: wide}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	end := func(o ss.Owner, q ss.Quota) func() error {
-		return func() error { _, err := s.Commit(ctx, o, to("forms", 50, q), "b", nil, wide); return err }
+		return func() error {
+			_, err := s.Commit(ctx, o, to("forms", 50, q), ss.BatchPart{ID: "b", Limits: wide})
+			return err
+		}
 	}
 	most := budget.Current().Commit(true).MaxRecords(budget.Limit) // 9,998
 	records := updates(most+1, 1)
@@ -333,7 +339,7 @@ func TestTooMuchIsNotSent(t *testing.T) {
 		return err
 	})
 	refusedUnsent("Append of a record too many", func() error {
-		_, err := s.Append(ctx, user("a"), to("forms", 1, large), "b", true, records, wide)
+		_, err := s.Append(ctx, user("a"), to("forms", 1, large), ss.BatchPart{ID: "b", Opens: true, Updates: records, Limits: wide})
 		return err
 	})
 	stage(user("a"), 1, records[:most/2])
@@ -348,7 +354,7 @@ func TestTooMuchIsNotSent(t *testing.T) {
 	}
 	refusedUnsent("Post of too many bytes", func() error { _, err := s.Post(ctx, user("b"), to("forms", 1, large), heavy); return err })
 	refusedUnsent("Append of too many bytes", func() error {
-		_, err := s.Append(ctx, user("b"), to("forms", 1, large), "b", true, heavy, wide)
+		_, err := s.Append(ctx, user("b"), to("forms", 1, large), ss.BatchPart{ID: "b", Opens: true, Updates: heavy, Limits: wide})
 		return err
 	})
 	for i := range 6 {

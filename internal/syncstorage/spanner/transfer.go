@@ -75,7 +75,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Restored{}, err
 	}
-	err = s.write(ctx, "sync.restore", o, w, readRecords, spannerdb.Params{"ids": ids}, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.restore", reads: readRecords, params: spannerdb.Params{"ids": ids}}, o, w, func(st *step) error {
 		restored.Newer = 0
 		if err := w.If.Check(st.last); err != nil {
 			return err

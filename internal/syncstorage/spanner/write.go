@@ -117,12 +117,19 @@ func (st *step) part(r *spanner.Row) error {
 	return nil
 }
 
-// write runs the statement and then fn in one transaction.
-func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, statement spannerdb.Statement, p spannerdb.Params, fn func(*step) error) error {
+// kind is a kind of write.
+type kind struct {
+	name   string
+	reads  spannerdb.Statement // what it needs of the database
+	params spannerdb.Params    // of reads
+}
+
+// write runs the statement of the kind and then fn in one transaction.
+func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
 	}
-	return s.db.Write(ctx, name, func(tx *spannerdb.Tx) error {
+	return s.db.Write(ctx, k.name, func(tx *spannerdb.Tx) error {
 		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
 		if w.Collection != "" {
@@ -134,9 +141,9 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 				return err
 			}
 		}
-		params := of(o, p)
+		params := of(o, k.params)
 		params["coll"], params["now"], params["shard"] = st.coll, ss.At(w.Now.Time()).Time(), spannerdb.Shard(o.FxAUID, o.FxAKID)
-		if err := tx.ForEach(statement, params, st.part); err != nil {
+		if err := tx.ForEach(k.reads, params, st.part); err != nil {
 			return err
 		}
 		if st.control.readOnly {
@@ -148,7 +155,7 @@ func (s *Store) write(ctx context.Context, name string, o ss.Owner, w ss.Write, 
 			return err
 		}
 		if st.control.logged {
-			if err := st.log(p); err != nil {
+			if err := st.log(k.params); err != nil {
 				return err
 			}
 		}
@@ -386,7 +393,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
 	}
-	err = s.write(ctx, "sync.put", o, w, readRecords, spannerdb.Params{"ids": []string{u.ID}}, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.put", reads: readRecords, params: spannerdb.Params{"ids": []string{u.ID}}}, o, w, func(st *step) error {
 		var modified ss.Timestamp
 		if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
 			modified = had.Modified
@@ -406,7 +413,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	if err := s.ensure(ctx, o, w); err != nil {
 		return ss.Written{}, err
 	}
-	err = s.write(ctx, "sync.post", o, w, readRecords, spannerdb.Params{"ids": ids(us)}, func(st *step) error {
+	err = s.write(ctx, kind{name: "sync.post", reads: readRecords, params: spannerdb.Params{"ids": ids(us)}}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}

@@ -11,52 +11,52 @@ import (
 )
 
 // Append implements syncstorage.Store.
-func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	us = ss.Distinct(us)
+func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
+	us := ss.Distinct(p.Updates)
 	var totals ss.Delta
-	err = s.write(ctx, kind{name: "sync.append", creates: create}, o, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.append", owner: o, creates: p.Opens}, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
 		var before ss.Delta
-		if !create {
+		if !p.Opens {
 			var err error
-			if before, err = st.batch(b); err != nil {
+			if before, err = st.batch(p.ID); err != nil {
 				return err
 			}
 		}
-		old, err := st.staged(b, before, us)
+		old, err := st.staged(p.ID, before, us)
 		if err != nil {
 			return err
 		}
 		totals = before.Add(old.delta(us))
-		if err := limits.Check(totals); err != nil {
+		if err := p.Limits.Check(totals); err != nil {
 			return err
 		}
-		used, err := st.stagedBytes(b, before, nil, nil)
+		used, err := st.stagedBytes(p.ID, before, nil, nil)
 		if err != nil {
 			return err
 		}
-		if st.after, err = st.stagedBytes(b, totals, us, old); err != nil {
+		if st.after, err = st.stagedBytes(p.ID, totals, us, old); err != nil {
 			return err
 		}
 		st.stage = old
 		return st.w.Quota.Check(used, st.after)
 	}, func(st *step) error {
-		if create {
+		if p.Opens {
 			if err := st.open(0); err != nil {
 				return err
 			}
 			expires := w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())
-			if err := sqlitedb.Exec(st.c, sqlAddBatch, st.user, st.coll, b, expires); err != nil {
+			if err := sqlitedb.Exec(st.c, sqlAddBatch, st.user, st.coll, p.ID, expires); err != nil {
 				return err
 			}
 		}
-		if err := st.addToBatch(b, us, st.stage); err != nil {
+		if err := st.addToBatch(p.ID, us, st.stage); err != nil {
 			return err
 		}
 		written = ss.Written{Modified: st.found.Modified, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}
-		return sqlitedb.Exec(st.c, sqlCountBatch, totals.Records, totals.Bytes, st.user, st.coll, b)
+		return sqlitedb.Exec(st.c, sqlCountBatch, totals.Records, totals.Bytes, st.user, st.coll, p.ID)
 	})
 	return written, err
 }
@@ -161,29 +161,29 @@ func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old s
 }
 
 // Commit implements syncstorage.Store.
-func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, limits ss.BatchLimits) (written ss.Written, err error) {
-	us = ss.Distinct(us)
-	err = s.write(ctx, kind{name: "sync.commit", large: true}, o, w, func(st *step) error {
+func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
+	us := ss.Distinct(p.Updates)
+	err = s.write(ctx, call{name: "sync.commit", owner: o, large: true}, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}
-		totals, err := st.batch(b)
+		totals, err := st.batch(p.ID)
 		if err != nil {
 			return err
 		}
-		if st.stage, err = st.staged(b, totals, us); err != nil {
+		if st.stage, err = st.staged(p.ID, totals, us); err != nil {
 			return err
 		}
-		return limits.Check(totals.Add(st.stage.delta(us)))
+		return p.Limits.Check(totals.Add(st.stage.delta(us)))
 	}, func(st *step) error {
-		if err := st.addToBatch(b, us, st.stage); err != nil {
+		if err := st.addToBatch(p.ID, us, st.stage); err != nil {
 			return err
 		}
-		if err := st.drain(b); err != nil {
+		if err := st.drain(p.ID); err != nil {
 			return err
 		}
 		for _, sql := range []string{sqlDeleteStaged, sqlDeleteBatch} {
-			if err := sqlitedb.Exec(st.c, sql, st.user, st.coll, b); err != nil {
+			if err := sqlitedb.Exec(st.c, sql, st.user, st.coll, p.ID); err != nil {
 				return err
 			}
 		}

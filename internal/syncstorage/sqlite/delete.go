@@ -13,7 +13,7 @@ import (
 
 // DeleteBSO implements syncstorage.Store.
 func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (written ss.Written, err error) {
-	err = s.write(ctx, kind{name: "sync.delete_bso"}, o, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.delete_bso", owner: o}, w, func(st *step) error {
 		old, err := st.lookUp(id)
 		if err != nil {
 			return err
@@ -40,7 +40,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []string) (written ss.Written, err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	slices.Reverse(ids)
-	err = s.write(ctx, kind{name: "sync.delete_bsos"}, o, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.delete_bsos", owner: o}, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil || st.found.Modified == 0 {
 			return err
 		}
@@ -70,7 +70,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 
 // DeleteCollection implements syncstorage.Store.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
-	err = s.write(ctx, kind{name: "sync.delete_collection", large: true}, o, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.delete_collection", owner: o, large: true}, w, func(st *step) error {
 		return w.If.Check(st.found.Modified)
 	}, func(st *step) error {
 		written = ss.Written{Modified: st.last}

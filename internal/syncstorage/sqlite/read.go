@@ -49,12 +49,12 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.U
 }
 
 // Get implements syncstorage.Store.
-func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss.Precondition, now ss.Timestamp) (b ss.BSO, err error) {
+func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (b ss.BSO, err error) {
 	if err := o.CheckUID(); err != nil {
 		return b, err
 	}
 	err = s.db.Read(ctx, "sync.get", func(c *sqlite.Conn) error {
-		coll, err := s.lookup(c, collection)
+		coll, err := s.lookup(c, q.Collection)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 			b.SortIndex, b.Modified, b.Expiry = optional(r, 0), ss.Timestamp(r.ColumnInt64(1)), ss.Timestamp(r.ColumnInt64(2))
 			b.Payload = make([]byte, r.ColumnLen(3))
 			r.ColumnBytes(3, b.Payload)
-			return ss.Horizon(now, ss.Timestamp(r.ColumnInt64(4)))
+			return ss.Horizon(q.Now, ss.Timestamp(r.ColumnInt64(4)))
 		}, o.UID, coll, id)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, collection, id string, p ss
 		if !found || !b.Live(horizon) {
 			return fault.New(fault.NotFound, "record not found")
 		}
-		return p.Check(b.Modified)
+		return q.If.Check(b.Modified)
 	})
 	if err != nil {
 		return ss.BSO{}, err

@@ -45,15 +45,15 @@ func TestStatements(t *testing.T) {
 	_, err = s.Post(ctx, o, w, []syncstorage.Update{u, {ID: "b"}})
 	must(err)
 	id := syncstorage.BatchID("00000000000000000000000000000001")
-	_, err = s.Append(ctx, o, w, id, true, []syncstorage.Update{u}, limits)
+	_, err = s.Append(ctx, o, w, syncstorage.BatchPart{ID: id, Opens: true, Updates: []syncstorage.Update{u}, Limits: limits})
 	must(err)
-	_, err = s.Commit(ctx, o, w, id, []syncstorage.Update{{ID: "c"}}, limits)
+	_, err = s.Commit(ctx, o, w, syncstorage.BatchPart{ID: id, Updates: []syncstorage.Update{{ID: "c"}}, Limits: limits})
 	must(err)
 	u.Payload.Value = []byte("far too long for the quota")
 	if _, err = s.Put(ctx, o, w, u); err != syncstorage.ErrQuota {
 		t.Errorf("over the quota: %v", err)
 	}
-	_, err = s.Get(ctx, o, "toys", "c", syncstorage.Precondition{}, 1000)
+	_, err = s.Get(ctx, o, syncstorage.Request{Collection: "toys", Now: 1000}, "c")
 	must(err)
 	for _, sort := range []syncstorage.Sort{syncstorage.Newest, syncstorage.Oldest, syncstorage.ByIndex} {
 		l, err := s.List(ctx, o, &syncstorage.Query{Collection: "toys", Full: true, Sort: sort, Limit: syncstorage.Some(2), IDs: []string{"a", "b", "c"},

@@ -43,24 +43,25 @@ func scanCollection(s *sqlite.Stmt) collection {
 	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
 }
 
-// kind holds what all writes of a method have in common.
-type kind struct {
+// call is a call of a method that writes.
+type call struct {
 	name    string
+	owner   ss.Owner
 	creates bool // inserts the collection's name if it is new
 	large   bool // may change any number of records
 }
 
 // write runs a write in two parts: check reads and decides, change writes. Both may
 // run twice and must be idempotent. A new name is cached only after the commit.
-func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, check, change func(*step) error) error {
-	if err := o.CheckUID(); err != nil {
+func (s *Store) write(ctx context.Context, m call, w ss.Write, check, change func(*step) error) error {
+	if err := m.owner.CheckUID(); err != nil {
 		return err
 	}
 	var st *step
 	coll := s.cached(w.Collection)
 	begin := func(c *sqlite.Conn) error {
-		st = &step{c: c, user: o.UID, w: w, coll: coll}
-		if err := st.begin(k.creates); err != nil {
+		st = &step{c: c, user: m.owner.UID, w: w, coll: coll}
+		if err := st.begin(m.creates); err != nil {
 			return err
 		}
 		return check(st)
@@ -72,15 +73,15 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, check
 		return change(st)
 	}
 	var err error
-	if k.large {
-		err = s.db.WriteAlone(ctx, k.name, func(c *sqlite.Conn) error {
+	if m.large {
+		err = s.db.WriteAlone(ctx, m.name, func(c *sqlite.Conn) error {
 			if err := begin(c); err != nil {
 				return err
 			}
 			return end(c)
 		})
 	} else {
-		err = s.db.WriteChecked(ctx, k.name, begin, end)
+		err = s.db.WriteChecked(ctx, m.name, begin, end)
 	}
 	if err == nil && coll == 0 && st.coll != 0 {
 		s.names.Store(w.Collection, st.coll)
@@ -214,7 +215,7 @@ func optional(s *sqlite.Stmt, col int) ss.Optional[int64] {
 
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (written ss.Written, err error) {
-	err = s.write(ctx, kind{name: "sync.put", creates: true}, o, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.put", owner: o, creates: true}, w, func(st *step) error {
 		old, err := st.lookUp(u.ID)
 		if err != nil {
 			return err
@@ -234,7 +235,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (w
 // Post implements syncstorage.Store.
 func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update) (written ss.Written, err error) {
 	us = descending(ss.Distinct(us))
-	err = s.write(ctx, kind{name: "sync.post", creates: true}, o, w, func(st *step) error {
+	err = s.write(ctx, call{name: "sync.post", owner: o, creates: true}, w, func(st *step) error {
 		if err := w.If.Check(st.found.Modified); err != nil {
 			return err
 		}

@@ -83,13 +83,13 @@ func batchTotals(t *testing.T, u *user) {
 		u := u.other()
 		w := u.write("bookmarks")
 		b := newBatch()
-		_, err := u.store.Append(t.Context(), u.owner, w, b, true, tc.fits, tc.limits)
+		_, err := u.store.Append(t.Context(), u.owner, w, ss.BatchPart{ID: b, Opens: true, Updates: tc.fits, Limits: tc.limits})
 		must(t, tc.name, err)
-		_, err = u.store.Append(t.Context(), u.owner, w, b, false, tc.excess, tc.limits)
+		_, err = u.store.Append(t.Context(), u.owner, w, ss.BatchPart{ID: b, Updates: tc.excess, Limits: tc.limits})
 		wantError(t, tc.name, err, ss.ErrBatchTooLarge)
-		_, err = u.store.Append(t.Context(), u.owner, w, b, false, tc.then, tc.limits)
+		_, err = u.store.Append(t.Context(), u.owner, w, ss.BatchPart{ID: b, Updates: tc.then, Limits: tc.limits})
 		must(t, tc.name+" that fit exactly", err)
-		_, err = u.store.Commit(t.Context(), u.owner, w, b, nil, tc.limits)
+		_, err = u.store.Commit(t.Context(), u.owner, w, ss.BatchPart{ID: b, Limits: tc.limits})
 		must(t, tc.name, err)
 		for _, up := range tc.excess {
 			equalIDs(t, tc.name+": refused records", u.query(ss.Query{Collection: "bookmarks", IDs: []string{up.ID}}))
@@ -109,12 +109,12 @@ func batchHolds(t *testing.T, u *user) {
 		{bso("a", "1"), {ID: "b", TTL: ss.Some[int64](100)}, {ID: "a", SortIndex: ss.Some[int64](1)}},
 		{bso("b", "123456789")},
 	} {
-		_, err := u.store.Append(t.Context(), u.owner, w, b, i == 0, us, l)
+		_, err := u.store.Append(t.Context(), u.owner, w, ss.BatchPart{ID: b, Opens: i == 0, Updates: us, Limits: l})
 		must(t, fmt.Sprintf("append %d", i), err)
 	}
-	_, err := u.store.Append(t.Context(), u.owner, w, b, false, []ss.Update{bso("a", "12")}, l)
+	_, err := u.store.Append(t.Context(), u.owner, w, ss.BatchPart{ID: b, Updates: []ss.Update{bso("a", "12")}, Limits: l})
 	wantError(t, "a byte more", err, ss.ErrBatchTooLarge)
-	_, err = u.store.Commit(t.Context(), u.owner, w, b, []ss.Update{bso("b", "12345678"), bso("a", "12")}, l)
+	_, err = u.store.Commit(t.Context(), u.owner, w, ss.BatchPart{ID: b, Updates: []ss.Update{bso("b", "12345678"), bso("a", "12")}, Limits: l})
 	must(t, "Commit", err)
 	equal(t, "a", u.get("bookmarks", "a").payload, "12")
 	equal(t, "b", u.get("bookmarks", "b").payload, "12345678")
@@ -125,11 +125,11 @@ func tooLargeAtCommit(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	b := u.stage("bookmarks", bso("a", "x"), bso("b", "x"))
 	for _, us := range [][]ss.Update{{bso("c", "")}, {bso("a", "1234567890")}} {
-		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, us, l)
+		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Updates: us, Limits: l})
 		wantError(t, "Commit", err, ss.ErrBatchTooLarge)
 		u.wantState("a refused commit", state{})
 	}
-	_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, nil, l)
+	_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Limits: l})
 	must(t, "Commit", err)
 	equal(t, "payload", u.get("bookmarks", "a").payload, "x")
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
@@ -138,9 +138,9 @@ func tooLargeAtCommit(t *testing.T, u *user) {
 // tooLargeAtCreation: a first append over the limits opens no batch.
 func tooLargeAtCreation(t *testing.T, u *user) {
 	b := newBatch()
-	_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), b, true, []ss.Update{bso("a", "x"), bso("b", "x")}, ss.BatchLimits{Records: 1, Bytes: 10})
+	_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Opens: true, Updates: []ss.Update{bso("a", "x"), bso("b", "x")}, Limits: ss.BatchLimits{Records: 1, Bytes: 10}})
 	wantError(t, "Append", err, ss.ErrBatchTooLarge)
-	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, nil, limits())
+	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Limits: limits()})
 	wantError(t, "Commit", err, ss.ErrNoBatch)
 	u.wantState("a refused batch", state{})
 }
@@ -171,9 +171,9 @@ func batchLifetime(t *testing.T, u *user) {
 		u.now += hour
 		u.append("bookmarks", one, bso("b", "x"))
 		u.now += tc.age - hour
-		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), one, nil, limits())
+		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: one, Limits: limits()})
 		wantError(t, fmt.Sprintf("Commit after %v", tc.age), err, tc.want)
-		_, err = u.store.Append(t.Context(), u.owner, u.write("bookmarks"), two, false, nil, limits())
+		_, err = u.store.Append(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: two, Limits: limits()})
 		wantError(t, fmt.Sprintf("Append after %v", tc.age), err, tc.want)
 		if tc.want != nil {
 			u.wantState("expired batches", state{})
@@ -215,7 +215,7 @@ func refusedCommit(t *testing.T, u *user) {
 			{bso("new", "xxxxx"), bso("old", "changed")},
 			{{ID: "staged", SortIndex: ss.Some[int64](2), Payload: text("123456"), TTL: ss.Some[int64](1)}, bso("new", "x")},
 		} {
-			_, err := u.store.Commit(t.Context(), u.owner, w, b, us, l)
+			_, err := u.store.Commit(t.Context(), u.owner, w, ss.BatchPart{ID: b, Updates: us, Limits: l})
 			wantError(t, tc.name, err, tc.want)
 			u.wantState(tc.name, before)
 		}
@@ -233,7 +233,7 @@ func committedTwice(t *testing.T, u *user) {
 	u.commit("bookmarks", b)
 	u.deleteBSO("bookmarks", "a")
 	before := u.state()
-	_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, []ss.Update{bso("b", "x")}, limits())
+	_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Updates: []ss.Update{bso("b", "x")}, Limits: limits()})
 	wantError(t, "Commit", err, ss.ErrNoBatch)
 	u.wantState("a second commit", before)
 }
@@ -278,9 +278,9 @@ func endsWithCollection(t *testing.T, u *user) {
 	u.deleteCollection("tabs")
 	before := u.state()
 	for collection, b := range map[string]ss.BatchID{"bookmarks": old, "tabs": hidden} {
-		_, err := u.store.Append(t.Context(), u.owner, u.write(collection), b, false, []ss.Update{bso("c", "x")}, limits())
+		_, err := u.store.Append(t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Updates: []ss.Update{bso("c", "x")}, Limits: limits()})
 		wantError(t, "Append in "+collection, err, ss.ErrNoBatch)
-		_, err = u.store.Commit(t.Context(), u.owner, u.write(collection), b, nil, limits())
+		_, err = u.store.Commit(t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Limits: limits()})
 		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
 	}
 	u.wantState("requests with ended batches", before)
@@ -294,7 +294,7 @@ func endsWithUser(t *testing.T, u *user) {
 	b, hidden := u.stage("bookmarks", bso("b", "x")), u.stage("tabs", bso("b", "x"))
 	u.deleteAll()
 	for collection, b := range map[string]ss.BatchID{"bookmarks": b, "tabs": hidden} {
-		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), b, nil, limits())
+		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Limits: limits()})
 		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
 	}
 	u.wantState("DeleteAll", state{})

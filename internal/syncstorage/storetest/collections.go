@@ -72,7 +72,7 @@ func tooManyNames(t *testing.T, u *user) {
 	wantError(t, "Put", err, ss.ErrTooManyNames)
 	_, err = u.store.Post(t.Context(), u.owner, w, []ss.Update{bso("a", "x")})
 	wantError(t, "Post", err, ss.ErrTooManyNames)
-	_, err = u.store.Append(t.Context(), u.owner, w, newBatch(), true, []ss.Update{bso("a", "x")}, limits())
+	_, err = u.store.Append(t.Context(), u.owner, w, ss.BatchPart{ID: newBatch(), Opens: true, Updates: []ss.Update{bso("a", "x")}, Limits: limits()})
 	wantError(t, "Append", err, ss.ErrTooManyNames)
 	u.wantState("names over the limit", before)
 

@@ -134,10 +134,10 @@ func oneWins(t *testing.T, u *user) {
 		},
 		"Commit": func(u *user, w ss.Write, i int) error {
 			b := newBatch()
-			if _, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), b, true, nil, limits()); err != nil {
+			if _, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Opens: true, Limits: limits()}); err != nil {
 				return err
 			}
-			_, err := u.store.Commit(t.Context(), u.owner, w, b, []ss.Update{bso("a", fmt.Sprint(i)), bso(fmt.Sprint(i), "x")}, limits())
+			_, err := u.store.Commit(t.Context(), u.owner, w, ss.BatchPart{ID: b, Updates: []ss.Update{bso("a", fmt.Sprint(i)), bso(fmt.Sprint(i), "x")}, Limits: limits()})
 			return err
 		},
 	} {
@@ -182,7 +182,7 @@ func concurrentAppends(t *testing.T, u *user) {
 	errs := testdb.Concurrently(parallel, func(i int) error {
 		for j := range 3 {
 			us := []ss.Update{bso(fmt.Sprintf("%02d-%d", i, j), "x"), bso("shared", fmt.Sprint(i))}
-			if _, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), b, false, us, limits()); err != nil {
+			if _, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Updates: us, Limits: limits()}); err != nil {
 				return err
 			}
 		}
@@ -196,7 +196,7 @@ func concurrentAppends(t *testing.T, u *user) {
 	exact := ss.BatchLimits{Records: 5, Bytes: 100}
 	fitted := 0
 	for _, err := range testdb.Concurrently(parallel, func(i int) error {
-		_, err := u.store.Append(t.Context(), u.owner, u.write("tabs"), b, false, []ss.Update{bso(fmt.Sprint(i), "x")}, exact)
+		_, err := u.store.Append(t.Context(), u.owner, u.write("tabs"), ss.BatchPart{ID: b, Updates: []ss.Update{bso(fmt.Sprint(i), "x")}, Limits: exact})
 		return err
 	}) {
 		if err == nil {
@@ -214,7 +214,7 @@ func concurrentCommits(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	committed, winner := 0, -1
 	for i, err := range testdb.Concurrently(parallel, func(i int) error {
-		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, []ss.Update{bso(fmt.Sprint(i), "x")}, limits())
+		_, err := u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Updates: []ss.Update{bso(fmt.Sprint(i), "x")}, Limits: limits()})
 		return err
 	}) {
 		if err == nil {
@@ -240,7 +240,7 @@ func concurrentBatches(t *testing.T, u *user) {
 	var all stamped
 	written := make([]ss.Written, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
-		written[i], err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), batches[i], nil, limits())
+		written[i], err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: batches[i], Limits: limits()})
 		return all.add(fmt.Sprint(i), written[i], err)
 	})
 	must(t, "Commit", errors.Join(errs...))
@@ -298,10 +298,10 @@ func deleteAllAgainstWrite(t *testing.T, u *user) {
 				err = u.store.DeleteAll(t.Context(), u.owner, ss.Precondition{})
 			case 1:
 				b := newBatch()
-				if _, err = u.store.Append(t.Context(), u.owner, u.write(name), b, true, []ss.Update{bso("c", "x"), bso("d", "x")}, limits()); err != nil {
+				if _, err = u.store.Append(t.Context(), u.owner, u.write(name), ss.BatchPart{ID: b, Opens: true, Updates: []ss.Update{bso("c", "x"), bso("d", "x")}, Limits: limits()}); err != nil {
 					break
 				}
-				_, err = u.store.Commit(t.Context(), u.owner, u.write(name), b, nil, limits())
+				_, err = u.store.Commit(t.Context(), u.owner, u.write(name), ss.BatchPart{ID: b, Limits: limits()})
 				if errors.Is(err, ss.ErrNoBatch) || fault.Is(err, fault.Precondition) {
 					err = nil // DeleteAll came in between
 				}

@@ -21,7 +21,7 @@ func deleteOne(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
 	u.wait(1e9)
 	equal(t, "stamp", u.deleteBSO("bookmarks", "a").Modified, u.now)
-	_, err := u.store.Get(t.Context(), u.owner, "bookmarks", "a", ss.Precondition{}, u.now)
+	_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", Now: u.now}, "a")
 	wantFault(t, "Get", err, fault.NotFound)
 	_, err = u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), "a")
 	wantFault(t, "DeleteBSO again", err, fault.NotFound)

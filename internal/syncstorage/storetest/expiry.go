@@ -28,7 +28,7 @@ func (u *user) wantVisible(when, collection string, want ...string) {
 		alive[id] = true
 	}
 	for _, id := range []string{"a", "b", "c"} {
-		_, err := u.store.Get(u.t.Context(), u.owner, collection, id, ss.Precondition{}, u.now)
+		_, err := u.store.Get(u.t.Context(), u.owner, ss.Request{Collection: collection, Now: u.now}, id)
 		if alive[id] {
 			must(u.t, when+": Get "+id, err)
 		} else {

@@ -34,13 +34,13 @@ func apart(t *testing.T, a, b *user) {
 
 	b.wantState("another user's writes", state{})
 	equalIDs(t, "List", b.query(ss.Query{Collection: "bookmarks", IDs: []string{"a", "b"}}))
-	_, err := b.store.Get(t.Context(), b.owner, "bookmarks", "a", ss.Precondition{}, b.now)
+	_, err := b.store.Get(t.Context(), b.owner, ss.Request{Collection: "bookmarks", Now: b.now}, "a")
 	wantFault(t, "Get", err, fault.NotFound)
 	_, err = b.store.DeleteBSO(t.Context(), b.owner, b.write("bookmarks"), "a")
 	wantFault(t, "DeleteBSO", err, fault.NotFound)
 	equal(t, "DeleteBSOs", b.deleteBSOs("bookmarks", "a", "b"), ss.Written{})
 	equal(t, "DeleteCollection", b.deleteCollection("bookmarks"), ss.Written{})
-	_, err = b.store.Commit(t.Context(), b.owner, b.write("bookmarks"), batch, nil, limits())
+	_, err = b.store.Commit(t.Context(), b.owner, b.write("bookmarks"), ss.BatchPart{ID: batch, Limits: limits()})
 	wantError(t, "Commit", err, ss.ErrNoBatch)
 	a.wantState("another user's deletions", before)
 

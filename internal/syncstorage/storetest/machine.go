@@ -191,9 +191,9 @@ func (m *machine) stored(w ss.Write, slack int64, got ss.Written, err error) fun
 
 func (m *machine) stepGet(rt *rapid.T) {
 	collection, id := drawCollection(rt), drawID(rt)
-	p := m.drawIf(rt, collection)
-	got, err := m.store.Get(rt.Context(), m.owner, collection, id, p, m.now)
-	want, wantErr := m.model.Get(collection, id, p, m.now)
+	r := ss.Request{Collection: collection, If: m.drawIf(rt, collection), Now: m.now}
+	got, err := m.store.Get(rt.Context(), m.owner, r, id)
+	want, wantErr := m.model.Get(r, id)
 	wantError(rt, "answer", err, wantErr)
 	if err == nil && wantErr == nil {
 		equal(rt, "record", recordOf(&got), recordOf(&want))
@@ -250,20 +250,20 @@ func (m *machine) drawBatch(rt *rapid.T) ss.BatchID {
 	return m.open[i]
 }
 
-func (m *machine) appendTo(rt *rapid.T, b ss.BatchID, create bool) {
-	w, us := m.drawWrite(rt), m.drawUpdates(rt)
-	got, err := m.store.Append(rt.Context(), m.owner, w, b, create, us, m.limits)
+func (m *machine) appendTo(rt *rapid.T, b ss.BatchID, opens bool) {
+	w, p := m.drawWrite(rt), ss.BatchPart{ID: b, Opens: opens, Updates: m.drawUpdates(rt), Limits: m.limits}
+	got, err := m.store.Append(rt.Context(), m.owner, w, p)
 	// A store may count both a stored record and the staged one that will replace
 	// it, if that does not change the decision.
 	slack := m.model.collection(w.Collection).usage(m.now).Bytes
-	m.stored(w, slack, got, err)(m.model.Append(w, b, create, us, m.limits))
+	m.stored(w, slack, got, err)(m.model.Append(w, p))
 }
 
 func (m *machine) stepCommit(rt *rapid.T) {
-	w, us := m.drawWrite(rt), m.drawUpdates(rt)
-	b := m.drawBatch(rt)
-	got, err := m.store.Commit(rt.Context(), m.owner, w, b, us, m.limits)
-	m.stored(w, 0, got, err)(m.model.Commit(w, b, us, m.limits))
+	w, p := m.drawWrite(rt), ss.BatchPart{Updates: m.drawUpdates(rt), Limits: m.limits}
+	p.ID = m.drawBatch(rt)
+	got, err := m.store.Commit(rt.Context(), m.owner, w, p)
+	m.stored(w, 0, got, err)(m.model.Commit(w, p))
 }
 
 func (m *machine) stepDeleteBSO(rt *rapid.T) {

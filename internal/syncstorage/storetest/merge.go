@@ -134,6 +134,6 @@ func onlyTTL(t *testing.T, u *user) {
 		t.Errorf("the collection's stamp %v did not move beyond %v", moved, first)
 	}
 	u.put("bookmarks", ss.Update{ID: "a", TTL: ss.Some[int64](0)})
-	_, err := u.store.Get(t.Context(), u.owner, "bookmarks", "a", ss.Precondition{}, u.now)
+	_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", Now: u.now}, "a")
 	wantFault(t, "Get", err, fault.NotFound)
 }

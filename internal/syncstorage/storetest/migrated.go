@@ -48,7 +48,7 @@ func Migrated(t *testing.T, s ss.Store) {
 	u.now = then
 	equal(t, "stamp of the next write", u.put("bookmarks", bso("d", "four")).Modified, then+160)
 	w, err := s.Commit(t.Context(), u.owner, ss.Write{Collection: "bookmarks", Now: then + 170},
-		"0123456789abcdef0123456789abcdef", []ss.Update{bso("e", "")}, limits())
+		ss.BatchPart{ID: "0123456789abcdef0123456789abcdef", Updates: []ss.Update{bso("e", "")}, Limits: limits()})
 	must(t, "Commit", err)
 	equal(t, "stamp of the commit", w.Modified, then+170)
 	u.now = then + 170

@@ -78,13 +78,13 @@ func (m *model) Usage(now ss.Timestamp) ss.Usage {
 }
 
 // Get implements Store.Get.
-func (m *model) Get(collection, id string, p ss.Precondition, now ss.Timestamp) (ss.BSO, error) {
-	c := m.collection(collection)
-	b, ok := c.live(id, ss.Horizon(now, c.modified))
+func (m *model) Get(r ss.Request, id string) (ss.BSO, error) {
+	c := m.collection(r.Collection)
+	b, ok := c.live(id, ss.Horizon(r.Now, c.modified))
 	if !ok {
 		return ss.BSO{}, errNotFound
 	}
-	return b, p.Check(b.Modified)
+	return b, r.If.Check(b.Modified)
 }
 
 // List implements Store.List with the records in a slice.

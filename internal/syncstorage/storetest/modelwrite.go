@@ -81,53 +81,53 @@ func totals(us map[string]ss.Update) ss.Delta {
 }
 
 // batch returns the open batch with the updates of the request.
-func (m *model) batch(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.BatchLimits) (*modelBatch, error) {
+func (m *model) batch(w ss.Write, p ss.BatchPart) (*modelBatch, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return nil, err
 	}
-	b := m.batches[id]
+	b := m.batches[p.ID]
 	if b == nil || b.collection != w.Collection || b.expiry <= w.Now {
 		return nil, ss.ErrNoBatch
 	}
-	after := &modelBatch{b.collection, b.expiry, staged(b.records, us)}
-	return after, limits.Check(totals(after.records))
+	after := &modelBatch{b.collection, b.expiry, staged(b.records, p.Updates)}
+	return after, p.Limits.Check(totals(after.records))
 }
 
 // Append implements Store.Append. The quota is checked as if the batch were
 // committed now.
-func (m *model) Append(w ss.Write, id ss.BatchID, create bool, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
-	if create {
-		m.batches[id] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
+func (m *model) Append(w ss.Write, p ss.BatchPart) (ss.Written, error) {
+	if p.Opens {
+		m.batches[p.ID] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
 	}
-	b, err := m.batch(w, id, us, limits)
+	b, err := m.batch(w, p)
 	if err == nil {
 		stamp := ss.NextStamp(w.Now, m.last)
 		used := func(us map[string]ss.Update) ss.Used {
 			now := m.used(w.Collection, w.Now)
 			return now.Add(m.merged(w.Collection, us, stamp, ss.FromBatch).usage(w.Now).Bytes - now.Collection)
 		}
-		before, after := used(m.batches[id].records), used(b.records)
+		before, after := used(m.batches[p.ID].records), used(b.records)
 		if err = w.Quota.For(m.quota).Check(before, after); err == nil {
-			m.batches[id] = b
+			m.batches[p.ID] = b
 			modified := m.collection(w.Collection).modified
 			return ss.Written{Modified: modified, Previous: modified, Used: after, Quota: w.Quota.For(m.quota)}, nil
 		}
 	}
-	if create {
-		delete(m.batches, id)
+	if p.Opens {
+		delete(m.batches, p.ID)
 	}
 	return ss.Written{}, err
 }
 
 // Commit implements Store.Commit.
-func (m *model) Commit(w ss.Write, id ss.BatchID, us []ss.Update, limits ss.BatchLimits) (ss.Written, error) {
-	b, err := m.batch(w, id, us, limits)
+func (m *model) Commit(w ss.Write, p ss.BatchPart) (ss.Written, error) {
+	b, err := m.batch(w, p)
 	if err != nil {
 		return ss.Written{}, err
 	}
 	written, err := m.replace(w, m.merged(w.Collection, b.records, ss.NextStamp(w.Now, m.last), ss.FromBatch))
 	if err == nil {
-		delete(m.batches, id)
+		delete(m.batches, p.ID)
 	}
 	return written, err
 }

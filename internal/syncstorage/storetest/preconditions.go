@@ -134,7 +134,7 @@ func preconditionMissing(t *testing.T, u *user) {
 	before := u.state()
 	for _, p := range []ss.Precondition{{}, ifUnmodifiedSince(0), ifUnmodifiedSince(t0), ifModifiedSince(0), ifModifiedSince(t0)} {
 		for _, id := range []string{"absent", "expired"} {
-			_, err := u.store.Get(t.Context(), u.owner, "bookmarks", id, p, u.now)
+			_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", If: p, Now: u.now}, id)
 			wantFault(t, "Get", err, fault.NotFound)
 			_, err = u.store.DeleteBSO(t.Context(), u.owner, u.writeIf("bookmarks", p), id)
 			wantFault(t, "DeleteBSO", err, fault.NotFound)
@@ -148,7 +148,7 @@ func preconditionHidden(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	err := u.tryList(t.Context(), &ss.Query{Collection: "bookmarks", Now: u.now, If: ifModifiedSince(0)})
 	wantError(t, "List", err, &ss.PreconditionError{NotModified: true})
-	_, err = u.store.Commit(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), b, nil, limits())
+	_, err = u.store.Commit(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), ss.BatchPart{ID: b, Limits: limits()})
 	must(t, "create-only commit", err)
 }
 
@@ -157,13 +157,13 @@ func refusedAppend(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	never := u.writeIf("bookmarks", ifUnmodifiedSince(0))
 	b := newBatch()
-	_, err := u.store.Append(t.Context(), u.owner, never, b, true, []ss.Update{bso("b", "x")}, limits())
+	_, err := u.store.Append(t.Context(), u.owner, never, ss.BatchPart{ID: b, Opens: true, Updates: []ss.Update{bso("b", "x")}, Limits: limits()})
 	wantFault(t, "Append with create", err, fault.Precondition)
-	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), b, nil, limits())
+	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Limits: limits()})
 	wantError(t, "Commit of a batch that was not opened", err, ss.ErrNoBatch)
 
 	b = u.stage("bookmarks", bso("b", "x"))
-	_, err = u.store.Append(t.Context(), u.owner, never, b, false, []ss.Update{bso("b", "y"), bso("c", "y")}, limits())
+	_, err = u.store.Append(t.Context(), u.owner, never, ss.BatchPart{ID: b, Updates: []ss.Update{bso("b", "y"), bso("c", "y")}, Limits: limits()})
 	wantFault(t, "Append", err, fault.Precondition)
 	u.commit("bookmarks", b)
 	equalIDs(t, "records", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")

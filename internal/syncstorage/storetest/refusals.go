@@ -52,7 +52,7 @@ func methods() []method {
 	up := []ss.Update{bso("a", "changed")}
 	return []method{
 		{"Get", theRecord, reads, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
-			_, err := u.store.Get(ctx, u.owner, c, "a", p, u.now)
+			_, err := u.store.Get(ctx, u.owner, ss.Request{Collection: c, If: p, Now: u.now}, "a")
 			return err
 		}},
 		{"List", theCollection, reads, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
@@ -70,15 +70,15 @@ func methods() []method {
 			return err
 		}},
 		{"Append with create", theCollection, stages, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
-			_, err := u.store.Append(ctx, u.owner, u.writeIf(c, p), newBatch(), true, up, limits())
+			_, err := u.store.Append(ctx, u.owner, u.writeIf(c, p), ss.BatchPart{ID: newBatch(), Opens: true, Updates: up, Limits: limits()})
 			return err
 		}},
 		{"Append", theCollection, stages, func(ctx context.Context, u *user, c string, b ss.BatchID, p ss.Precondition) error {
-			_, err := u.store.Append(ctx, u.owner, u.writeIf(c, p), b, false, up, limits())
+			_, err := u.store.Append(ctx, u.owner, u.writeIf(c, p), ss.BatchPart{ID: b, Updates: up, Limits: limits()})
 			return err
 		}},
 		{"Commit", theCollection, writes, func(ctx context.Context, u *user, c string, b ss.BatchID, p ss.Precondition) error {
-			_, err := u.store.Commit(ctx, u.owner, u.writeIf(c, p), b, up, limits())
+			_, err := u.store.Commit(ctx, u.owner, u.writeIf(c, p), ss.BatchPart{ID: b, Updates: up, Limits: limits()})
 			return err
 		}},
 		{"DeleteBSO", theRecord, writes, func(ctx context.Context, u *user, c string, _ ss.BatchID, p ss.Precondition) error {
@@ -140,7 +140,7 @@ func unknownCollection(t *testing.T, u *user) {
 	for _, name := range []string{newName(), "tabs"} {
 		w := u.write(name)
 		w.MaxNames = 0
-		_, err := u.store.Get(t.Context(), u.owner, name, "a", ss.Precondition{}, u.now)
+		_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: name, Now: u.now}, "a")
 		wantFault(t, "Get", err, fault.NotFound)
 		p := u.list(name)
 		equal(t, "stamp of List", p.modified, 0)
@@ -165,7 +165,7 @@ func unknownRecord(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	before := u.state()
 	for _, id := range []string{"b", "A", "", "a ", "%"} {
-		_, err := u.store.Get(t.Context(), u.owner, "bookmarks", id, ss.Precondition{}, u.now)
+		_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", Now: u.now}, id)
 		wantFault(t, "Get", err, fault.NotFound)
 		_, err = u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), id)
 		wantFault(t, "DeleteBSO", err, fault.NotFound)
@@ -196,9 +196,9 @@ func unknownBatch(t *testing.T, u *user) {
 		{"of another collection", u, "tabs", open},
 		{"committed", u, "bookmarks", done},
 	} {
-		_, err := tc.u.store.Append(t.Context(), tc.u.owner, tc.u.write(tc.collection), tc.batch, false, []ss.Update{bso("c", "x")}, limits())
+		_, err := tc.u.store.Append(t.Context(), tc.u.owner, tc.u.write(tc.collection), ss.BatchPart{ID: tc.batch, Updates: []ss.Update{bso("c", "x")}, Limits: limits()})
 		wantError(t, "Append to a batch "+tc.name, err, ss.ErrNoBatch)
-		_, err = tc.u.store.Commit(t.Context(), tc.u.owner, tc.u.write(tc.collection), tc.batch, []ss.Update{bso("c", "x")}, limits())
+		_, err = tc.u.store.Commit(t.Context(), tc.u.owner, tc.u.write(tc.collection), ss.BatchPart{ID: tc.batch, Updates: []ss.Update{bso("c", "x")}, Limits: limits()})
 		wantError(t, "Commit of a batch "+tc.name, err, ss.ErrNoBatch)
 	}
 	u.wantState("requests with wrong batches", before)

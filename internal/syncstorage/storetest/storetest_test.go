@@ -92,8 +92,8 @@ func (s *memory) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (u ss.
 	return u, err
 }
 
-func (s *memory) Get(ctx context.Context, o ss.Owner, collection, id string, p ss.Precondition, now ss.Timestamp) (b ss.BSO, err error) {
-	err = s.step(ctx, o, func(m *model) error { b, err = m.Get(collection, id, p, now); return err })
+func (s *memory) Get(ctx context.Context, o ss.Owner, r ss.Request, id string) (b ss.BSO, err error) {
+	err = s.step(ctx, o, func(m *model) error { b, err = m.Get(r, id); return err })
 	return b, err
 }
 
@@ -128,14 +128,14 @@ func (s *memory) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Updat
 	return s.write(ctx, o, w, true, func(m *model) (ss.Written, error) { return m.Post(w, us) })
 }
 
-func (s *memory) Append(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, create bool, us []ss.Update, l ss.BatchLimits) (ss.Written, error) {
-	us = cloned(us)
-	return s.write(ctx, o, w, create, func(m *model) (ss.Written, error) { return m.Append(w, b, create, us, l) })
+func (s *memory) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (ss.Written, error) {
+	p.Updates = cloned(p.Updates)
+	return s.write(ctx, o, w, p.Opens, func(m *model) (ss.Written, error) { return m.Append(w, p) })
 }
 
-func (s *memory) Commit(ctx context.Context, o ss.Owner, w ss.Write, b ss.BatchID, us []ss.Update, l ss.BatchLimits) (ss.Written, error) {
-	us = cloned(us)
-	return s.write(ctx, o, w, false, func(m *model) (ss.Written, error) { return m.Commit(w, b, us, l) })
+func (s *memory) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (ss.Written, error) {
+	p.Updates = cloned(p.Updates)
+	return s.write(ctx, o, w, false, func(m *model) (ss.Written, error) { return m.Commit(w, p) })
 }
 
 func (s *memory) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string) (ss.Written, error) {

@@ -139,7 +139,7 @@ func sweepBatches(t *testing.T, u *user) {
 	}
 	u.now -= hour // the clock is set back; swept batches stay removed
 	for collection, b := range map[string]ss.BatchID{"tabs": old, "forms": hidden} {
-		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), b, nil, limits())
+		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Limits: limits()})
 		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
 	}
 	equal(t, "collections", len(u.state().collections), 1)
@@ -179,7 +179,7 @@ func sweepBatchesInSteps(t *testing.T, u *user) {
 			u.sweep(3)
 		}
 		u.now = early
-		_, err := u.store.Commit(t.Context(), u.owner, u.write("tabs"), b, nil, limits())
+		_, err := u.store.Commit(t.Context(), u.owner, u.write("tabs"), ss.BatchPart{ID: b, Limits: limits()})
 		switch n := len(u.list("tabs").records); {
 		case err == nil && n != len(us), err != nil && n != 0:
 			t.Errorf("after %d sweeps a commit returned %v and left %d records of %d", sweeps, err, n, len(us))

@@ -124,18 +124,18 @@ func (u *user) post(collection string, us ...ss.Update) ss.Written {
 func (u *user) stage(collection string, us ...ss.Update) ss.BatchID {
 	u.t.Helper()
 	b := newBatch()
-	u.wrote("Append")(u.store.Append(u.t.Context(), u.owner, u.write(collection), b, true, us, limits()))
+	u.wrote("Append")(u.store.Append(u.t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Opens: true, Updates: us, Limits: limits()}))
 	return b
 }
 
 func (u *user) append(collection string, b ss.BatchID, us ...ss.Update) ss.Written {
 	u.t.Helper()
-	return u.wrote("Append")(u.store.Append(u.t.Context(), u.owner, u.write(collection), b, false, us, limits()))
+	return u.wrote("Append")(u.store.Append(u.t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Updates: us, Limits: limits()}))
 }
 
 func (u *user) commit(collection string, b ss.BatchID, us ...ss.Update) ss.Written {
 	u.t.Helper()
-	return u.wrote("Commit")(u.store.Commit(u.t.Context(), u.owner, u.write(collection), b, us, limits()))
+	return u.wrote("Commit")(u.store.Commit(u.t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Updates: us, Limits: limits()}))
 }
 
 func (u *user) deleteBSO(collection, id string) ss.Written {
@@ -172,7 +172,7 @@ func (u *user) wrote(step string) func(ss.Written, error) ss.Written {
 
 func (u *user) get(collection, id string) record {
 	u.t.Helper()
-	b, err := u.store.Get(u.t.Context(), u.owner, collection, id, ss.Precondition{}, u.now)
+	b, err := u.store.Get(u.t.Context(), u.owner, ss.Request{Collection: collection, Now: u.now}, id)
 	must(u.t, "Get "+id, err)
 	return recordOf(&b)
 }
