@@ -281,9 +281,9 @@ func TestOldSchemas(t *testing.T) {
 	m.do(t, task(ext.PutTask, "k", `"x"`))
 	o, now := m.r.Grant.Owner, ext.At(m.clock.Now())
 	const wide = `{"items":{"pattern":"^[a-z\\p{L}]{900}x0"}}`
-	sc, err := m.store.Register(t.Context(), o, "a", []byte(wide), "", ext.DefaultQuota(), now)
+	sc, err := m.store.Register(t.Context(), o, ext.Schema{Namespace: "a", Document: []byte(wide), CreatedAt: now}, ext.DefaultQuota())
 	if err == nil {
-		_, err = m.store.SetStatus(t.Context(), o, "a", sc.Version, ext.Active, now)
+		_, err = m.store.SetStatus(t.Context(), o, ext.SchemaID{Namespace: "a", Version: sc.Version}, ext.Active, now)
 	}
 	if err != nil {
 		t.Fatal(err)

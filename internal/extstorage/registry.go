@@ -28,13 +28,20 @@ type Schema struct {
 	CreatedBy string // UUID of a user or service; may be empty
 }
 
+// SchemaID names a version of a namespace's schemas.
+type SchemaID struct {
+	Namespace Namespace
+	Version   SchemaVersion
+}
+
 // Registry stores the schemas of all installs.
 type Registry interface {
-	// Register adds a draft as the next version of the namespace. The newest
+	// Register adds a draft, with its namespace, document, creator and time, as the next version of
+	// the namespace. The newest
 	// SchemasKept versions and the active one are kept, older ones are deleted, and
 	// no version number is reused. It returns a *QuotaError if the number of
 	// namespaces with a live record or a schema would exceed quota.Namespaces.
-	Register(ctx context.Context, o Owner, ns Namespace, document []byte, by string, quota Quota, now Moment) (Schema, error)
+	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
 	// DropSchemas deletes one version of a namespace, or all of them if the version
 	// is 0, and returns the number of deleted versions. It returns ErrSchemaNeeded
@@ -46,7 +53,7 @@ type Registry interface {
 	// SetStatus activates or deprecates a version. It returns ErrNoSchema if the
 	// version does not exist, and fault.Invalid for Draft. A version that already
 	// has the status is not changed.
-	SetStatus(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, status SchemaStatus, now Moment) (Schema, error)
+	SetStatus(ctx context.Context, o Owner, id SchemaID, status SchemaStatus, now Moment) (Schema, error)
 
 	// Schemas reads a page of the versions of a namespace, newest first, from one
 	// snapshot. The page ends where a PageEnd with the query's Limit and Bytes ends

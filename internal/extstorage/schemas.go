@@ -139,7 +139,7 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 		by = "" // the caller may have none
 	}
 	now := s.moment()
-	return s.opts.Registry.Register(ctx, p.Owner, ns, document, by, s.quota(&p.install, now), now)
+	return s.opts.Registry.Register(ctx, p.Owner, Schema{Namespace: ns, Document: document, CreatedBy: by, CreatedAt: now}, s.quota(&p.install, now))
 }
 
 // DropSchemas deletes one version of a namespace's schemas, or all if the version
@@ -233,7 +233,7 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 			return Schema{}, err
 		}
 	}
-	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, ns, v, status, s.moment())
+	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, SchemaID{Namespace: ns, Version: v}, status, s.moment())
 	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may have been committed
 	return sc, err
 }

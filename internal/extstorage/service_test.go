@@ -171,7 +171,7 @@ func TestPutMeetsActivation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", sc.Version, ext.Active, ext.At(m.clock.Now())); err != nil {
+	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, ext.SchemaID{Namespace: "a", Version: sc.Version}, ext.Active, ext.At(m.clock.Now())); err != nil {
 		t.Fatal(err)
 	}
 	after, err := m.store.Changes(t.Context(), m.r.Grant.Owner, 1<<60, 1, ext.At(m.clock.Now()))
@@ -186,7 +186,7 @@ func TestPutMeetsActivation(t *testing.T) {
 	// A value that only the new schema allows is not refused because of a cached
 	// one.
 	m.do(t, task(ext.PutTask, "text", `"x"`))
-	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", 1, ext.Active, ext.At(m.clock.Now())); err != nil {
+	if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, ext.SchemaID{Namespace: "a", Version: 1}, ext.Active, ext.At(m.clock.Now())); err != nil {
 		t.Fatal(err)
 	}
 	m.do(t, task(ext.PutTask, "number", "1"))
@@ -269,7 +269,7 @@ func TestRevisedMeetsActivation(t *testing.T) {
 	m.do(t, increment("n", "", "1"))
 	elsewhere := func(v ext.SchemaVersion) {
 		t.Helper()
-		if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, "a", v, ext.Active, ext.At(m.clock.Now())); err != nil {
+		if _, err := m.store.SetStatus(t.Context(), m.r.Grant.Owner, ext.SchemaID{Namespace: "a", Version: v}, ext.Active, ext.At(m.clock.Now())); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -87,11 +87,10 @@ func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendHeader appends the members of a record other than its names and contents.
-func appendHeader(b []byte, revision ext.Revision, seq ext.Seq, expires, created, updated ext.Moment) []byte {
+// appendVersion appends the members of a record that say which version it is.
+func appendVersion(b []byte, revision ext.Revision, seq ext.Seq) []byte {
 	b = appendInt(key(b, "revision"), revision)
-	b = appendString(key(b, "etag"), seq.ETag())
-	return appendTimes(b, expires, created, updated)
+	return appendString(key(b, "etag"), seq.ETag())
 }
 
 func appendTimes(b []byte, expires, created, updated ext.Moment) []byte {
@@ -107,13 +106,13 @@ func appendPlace(b []byte, ns ext.Namespace, k ext.Key) []byte {
 
 // appendMeta appends the members of RecordMeta.
 func appendMeta(b []byte, r *ext.Result) []byte {
-	return appendHeader(appendPlace(b, r.Namespace, r.Key), r.Revision, r.Seq, r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
+	return appendTimes(appendVersion(appendPlace(b, r.Namespace, r.Key), r.Revision, r.Seq), r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
 }
 
 // appendRecord appends a whole record.
 func appendRecord(b []byte, rec *ext.Record) []byte {
 	b = appendPlace(append(b, '{'), rec.Namespace, rec.Key)
-	b = appendHeader(b, rec.Revision, rec.Seq, rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)
+	b = appendTimes(appendVersion(b, rec.Revision, rec.Seq), rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)
 	b = append(key(b, "value"), rec.Value...)
 	return append(append(key(b, "metadata"), rec.Metadata...), '}')
 }

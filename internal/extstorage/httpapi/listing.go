@@ -39,7 +39,7 @@ func (x *exchange) list(a arguments) error {
 	b := append(make([]byte, 0, size), `{"items":`...)
 	b = appendList(b, page, func(b []byte, rec *ext.Record) []byte {
 		b = appendString(key(append(b, '{'), "key"), rec.Key)
-		b = appendHeader(b, rec.Revision, rec.Seq, rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)
+		b = appendTimes(appendVersion(b, rec.Revision, rec.Seq), rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)
 		if l.Values {
 			b = append(key(b, "value"), rec.Value...)
 		}

@@ -138,7 +138,7 @@ func TestTwoAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	versions := map[ext.SchemaVersion]bool{}
 	answers := a.Race(t, holdInstall, `COMMIT`, func(int) error {
-		schema, err := a.store.Register(t.Context(), install, "toys", []byte(`true`), "", ext.DefaultQuota(), start)
+		schema, err := a.store.Register(t.Context(), install, ext.Schema{Namespace: "toys", Document: []byte(`true`), CreatedAt: start}, ext.DefaultQuota())
 		mu.Lock()
 		defer mu.Unlock()
 		versions[schema.Version] = true
@@ -148,7 +148,7 @@ func TestTwoAtOnce(t *testing.T) {
 		t.Errorf("Register: %v, %v", versions, err)
 	}
 	answers = a.Race(t, holdInstall, `COMMIT`, func(i int) error {
-		_, err := a.store.SetStatus(t.Context(), install, "toys", ext.SchemaVersion(1+i), ext.Active, start)
+		_, err := a.store.SetStatus(t.Context(), install, ext.SchemaID{Namespace: "toys", Version: ext.SchemaVersion(1 + i)}, ext.Active, start)
 		return err
 	})
 	if err := errors.Join(answers[:]...); err != nil {

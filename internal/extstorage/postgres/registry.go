@@ -16,18 +16,18 @@ import (
 )
 
 // Register implements extstorage.Registry.
-func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, quota ext.Quota, at ext.Moment) (ext.Schema, error) {
+func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, quota ext.Quota) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
 	}
-	schema := ext.Schema{Namespace: ns, Status: ext.Draft, Document: document, CreatedAt: at, UpdatedAt: at, CreatedBy: by}
+	schema.Status, schema.UpdatedAt = ext.Draft, schema.CreatedAt
 	var creator *string
-	if by != "" {
-		creator = &by
+	if schema.CreatedBy != "" {
+		creator = &schema.CreatedBy
 	}
 	var version int64
 	_, err := s.db.QueryRow(ctx, sqlRegister,
-		[]any{string(o.Tenant), string(o.Install), string(ns), string(document), creator, now(at), int32(ext.SchemasKept), quota.Namespaces}, &version)
+		[]any{string(o.Tenant), string(o.Install), string(schema.Namespace), string(schema.Document), creator, now(schema.CreatedAt), int32(ext.SchemasKept), quota.Namespaces}, &version)
 	switch {
 	case err != nil:
 		return ext.Schema{}, refusedClosed(err)
@@ -54,7 +54,7 @@ func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, 
 }
 
 // SetStatus implements extstorage.Registry.
-func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, at ext.Moment) (ext.Schema, error) {
+func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, status ext.SchemaStatus, at ext.Moment) (ext.Schema, error) {
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
 	}
@@ -62,7 +62,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return ext.Schema{}, fault.New(fault.Invalid, "a schema can only be activated or deprecated")
 	}
 	var fields []*string
-	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(ns), int32(v), string(status), now(at)}, &fields)
+	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(id.Namespace), int32(id.Version), string(status), now(at)}, &fields)
 	switch {
 	case err != nil:
 		return ext.Schema{}, refusedClosed(err)
@@ -70,7 +70,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 		return ext.Schema{}, ext.ErrNoSchema
 	}
 	schema, err := schemaOf(fields)
-	schema.Namespace, schema.Version = ns, v
+	schema.Namespace, schema.Version = id.Namespace, id.Version
 	return schema, err
 }
 

@@ -239,15 +239,15 @@ func schemasAndInstalls(t *testing.T, s *postgres.Store, o ext.Owner) {
 	ctx := t.Context()
 	const by = "c0000000-0000-4000-8000-000000000001"
 	for v := ext.SchemaVersion(1); v <= 2; v++ {
-		if _, err := s.Register(ctx, o, "toys", []byte(`{"type":"object"}`), map[ext.SchemaVersion]string{2: by}[v], ext.DefaultQuota(), start); err != nil {
+		if _, err := s.Register(ctx, o, ext.Schema{Namespace: "toys", Document: []byte(`{"type":"object"}`), CreatedBy: map[ext.SchemaVersion]string{2: by}[v], CreatedAt: start}, ext.DefaultQuota()); err != nil {
 			t.Fatal(err)
 		}
-		schema, err := s.SetStatus(ctx, o, "toys", v, ext.Active, start+1)
+		schema, err := s.SetStatus(ctx, o, ext.SchemaID{Namespace: "toys", Version: v}, ext.Active, start+1)
 		if err != nil || schema.Version != v || schema.Status != ext.Active || string(schema.Document) != `{"type":"object"}` {
 			t.Errorf("SetStatus: %+v, %v", schema, err)
 		}
 	}
-	if _, err := s.SetStatus(ctx, o, "toys", 3, ext.Active, start+1); !errors.Is(err, ext.ErrNoSchema) {
+	if _, err := s.SetStatus(ctx, o, ext.SchemaID{Namespace: "toys", Version: 3}, ext.Active, start+1); !errors.Is(err, ext.ErrNoSchema) {
 		t.Errorf("SetStatus of an absent version: %v", err)
 	}
 	if active, err := s.Active(ctx, o, "toys"); err != nil || active.Version != 2 || active.CreatedBy != by {

@@ -29,8 +29,9 @@ func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 }
 
 // Register implements extstorage.Registry.
-func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, quota ext.Quota, now ext.Moment) (ext.Schema, error) {
-	sc := ext.Schema{Namespace: ns, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
+func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota ext.Quota) (ext.Schema, error) {
+	ns, now := sc.Namespace, sc.CreatedAt
+	sc.Status, sc.UpdatedAt = ext.Draft, now
 	if err := o.Check(); err != nil {
 		return ext.Schema{}, err
 	}
@@ -46,7 +47,7 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, doc
 			return err
 		}
 		sc.Version = ext.SchemaVersion(last + 1)
-		if err := sqlitedb.Exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, now, now, orNull(by), string(document)); err != nil {
+		if err := sqlitedb.Exec(c, sqlAddSchema, o.Tenant, o.Install, ns, sc.Version, sc.Status, now, now, orNull(sc.CreatedBy), string(sc.Document)); err != nil {
 			return err
 		}
 		return sqlitedb.Exec(c, sqlDropSchemas, o.Tenant, o.Install, ns, sc.Version-ext.SchemasKept)
@@ -129,7 +130,7 @@ func (s *Store) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace, 
 }
 
 // SetStatus implements extstorage.Registry.
-func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
+func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	if err := o.Check(); err != nil {
 		return sc, err
 	}
@@ -141,7 +142,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 			return err
 		}
 		var found bool
-		sc, found, err = sqlitedb.QueryRow(c, sqlSchema, scanSchema(ns), o.Tenant, o.Install, ns, v)
+		sc, found, err = sqlitedb.QueryRow(c, sqlSchema, scanSchema(id.Namespace), o.Tenant, o.Install, id.Namespace, id.Version)
 		switch {
 		case err != nil:
 			return err
@@ -151,12 +152,12 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v 
 			return nil
 		}
 		if status == ext.Active {
-			if err := sqlitedb.Exec(c, sqlDeprecateActive, o.Tenant, o.Install, ns, now); err != nil {
+			if err := sqlitedb.Exec(c, sqlDeprecateActive, o.Tenant, o.Install, id.Namespace, now); err != nil {
 				return err
 			}
 		}
 		sc.Status, sc.UpdatedAt = status, now
-		return sqlitedb.Exec(c, sqlSetStatus, o.Tenant, o.Install, ns, v, status, now)
+		return sqlitedb.Exec(c, sqlSetStatus, o.Tenant, o.Install, id.Namespace, id.Version, status, now)
 	})
 	if err != nil {
 		return ext.Schema{}, err

@@ -199,10 +199,13 @@ func (u *user) writers() map[string]func() error {
 			return err
 		},
 		"a schema": func() error {
-			_, err := u.h.Registry.Register(ctx, u.owner, "w", []byte(`{}`), "", u.quota, u.now)
+			_, err := u.h.Registry.Register(ctx, u.owner, ext.Schema{Namespace: "w", Document: []byte(`{}`), CreatedAt: u.now}, u.quota)
 			return err
 		},
-		"a status": func() error { _, err := u.h.Registry.SetStatus(ctx, u.owner, "u", 2, ext.Active, u.now); return err },
+		"a status": func() error {
+			_, err := u.h.Registry.SetStatus(ctx, u.owner, ext.SchemaID{Namespace: "u", Version: 2}, ext.Active, u.now)
+			return err
+		},
 		"a schema's copy": func() error {
 			_, err := u.h.Registry.Restore(ctx, u.owner, elsewhere("x", 1, ext.Active, `{}`), u.quota, u.now)
 			return err
@@ -357,7 +360,7 @@ func deleteTenantUnderWriters(t *testing.T, u *user) {
 			case 0:
 				_, _, err = u.h.Installs.SetInstall(t.Context(), of.owner, ext.Registration{}, false, u.now)
 			case 1:
-				_, err = u.h.Registry.Register(t.Context(), of.owner, "a", []byte(`{}`), "", u.quota, u.now)
+				_, err = u.h.Registry.Register(t.Context(), of.owner, ext.Schema{Namespace: "a", Document: []byte(`{}`), CreatedAt: u.now}, u.quota)
 			default:
 				_, err = of.try(put("a", "a", `1`))
 			}

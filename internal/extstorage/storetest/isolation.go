@@ -92,11 +92,11 @@ func methods() []method {
 			return err
 		}},
 		{"Register", true, func(ctx context.Context, u *user) error {
-			_, err := u.h.Registry.Register(ctx, u.owner, "s", []byte(`{}`), "", u.quota, u.now)
+			_, err := u.h.Registry.Register(ctx, u.owner, ext.Schema{Namespace: "s", Document: []byte(`{}`), CreatedAt: u.now}, u.quota)
 			return err
 		}},
 		{"SetStatus", true, func(ctx context.Context, u *user) error {
-			_, err := u.h.Registry.SetStatus(ctx, u.owner, "s", 1, ext.Active, u.now)
+			_, err := u.h.Registry.SetStatus(ctx, u.owner, ext.SchemaID{Namespace: "s", Version: 1}, ext.Active, u.now)
 			return err
 		}},
 		{"Restore a schema", true, func(ctx context.Context, u *user) error {

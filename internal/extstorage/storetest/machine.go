@@ -236,7 +236,7 @@ func (m *machine) stepSchema(rt *rapid.T) {
 		m.model.active[ns] = 0
 		return
 	}
-	sc, err := m.h.Registry.Register(rt.Context(), m.owner, ns, []byte(`{}`), "", m.quota, m.now)
+	sc, err := m.h.Registry.Register(rt.Context(), m.owner, ext.Schema{Namespace: ns, Document: []byte(`{}`), CreatedAt: m.now}, m.quota)
 	wantError(rt, "Register", err, m.model.fitsNamespace(ns, m.quota, m.now))
 	if err == nil {
 		m.model.schemas[ns] = min(m.model.schemas[ns]+1, ext.SchemasKept)

@@ -31,14 +31,14 @@ func registryChecks() []check {
 
 func (u *user) register(ns ext.Namespace, document string) ext.Schema {
 	u.t.Helper()
-	sc, err := u.h.Registry.Register(u.t.Context(), u.owner, ns, []byte(document), "", u.quota, u.now)
+	sc, err := u.h.Registry.Register(u.t.Context(), u.owner, ext.Schema{Namespace: ns, Document: []byte(document), CreatedAt: u.now}, u.quota)
 	must(u.t, "Register", err)
 	return sc
 }
 
 func (u *user) setStatus(ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus) ext.Schema {
 	u.t.Helper()
-	sc, err := u.h.Registry.SetStatus(u.t.Context(), u.owner, ns, v, status, u.now)
+	sc, err := u.h.Registry.SetStatus(u.t.Context(), u.owner, ext.SchemaID{Namespace: ns, Version: v}, status, u.now)
 	must(u.t, "SetStatus", err)
 	return sc
 }
@@ -127,7 +127,7 @@ func schemaVersions(t *testing.T, u *user) {
 	equal(t, "the newest first", all[0].Version, ext.SchemaVersion(2))
 	equal(t, "the oldest last", all[1], want)
 	by := newUUID()
-	sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", []byte(`true`), by, u.quota, u.now)
+	sc, err := u.h.Registry.Register(t.Context(), u.owner, ext.Schema{Namespace: "s", Document: []byte(`true`), CreatedBy: by, CreatedAt: u.now}, u.quota)
 	must(t, "Register", err)
 	equal(t, "by whom", []string{sc.CreatedBy, u.schemas("s")[0].CreatedBy}, []string{by, by})
 	equal(t, "schemas of an unused namespace", u.schemas("none"), []ext.Schema(nil))
@@ -175,7 +175,7 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	u.setStatus("s", 2, ext.Deprecated)
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Deprecated, ext.Deprecated, ext.Deprecated})
 	equal(t, "the active schema of a namespace without one", u.active("s"), ext.Schema{})
-	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ext.Draft, u.now)
+	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, ext.SchemaID{Namespace: "s", Version: 2}, ext.Draft, u.now)
 	wantFault(t, "a draft again", err, fault.Invalid)
 }
 
@@ -197,10 +197,10 @@ func oneActive(t *testing.T, u *user) {
 func noSchema(t *testing.T, u *user) {
 	u.register("s", `{}`)
 	for _, v := range []ext.SchemaVersion{0, 2, 999} {
-		_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ext.Active, u.now)
+		_, err := u.h.Registry.SetStatus(t.Context(), u.owner, ext.SchemaID{Namespace: "s", Version: v}, ext.Active, u.now)
 		wantError(t, fmt.Sprint("version ", v), err, ext.ErrNoSchema)
 	}
-	_, err := u.h.Registry.SetStatus(t.Context(), u.other().owner, "s", 1, ext.Active, u.now)
+	_, err := u.h.Registry.SetStatus(t.Context(), u.other().owner, ext.SchemaID{Namespace: "s", Version: 1}, ext.Active, u.now)
 	wantError(t, "another's version", err, ext.ErrNoSchema)
 	for _, v := range []ext.SchemaVersion{0, 2} {
 		_, err = u.h.Registry.Schema(t.Context(), u.owner, "s", v)
@@ -273,7 +273,7 @@ func newestKept(t *testing.T, u *user) {
 	u.register("s", `{}`)
 	u.register("s", `{}`)
 	kept(102, 3, 1, 101)
-	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", 2, ext.Active, u.now)
+	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, ext.SchemaID{Namespace: "s", Version: 2}, ext.Active, u.now)
 	wantError(t, "a dropped version", err, ext.ErrNoSchema)
 	equal(t, "active", u.active("s").Version, ext.SchemaVersion(1))
 	op := put("s", "a", `1`)
@@ -289,7 +289,7 @@ func newestKept(t *testing.T, u *user) {
 func registerTogether(t *testing.T, u *user) {
 	versions := make([]ext.SchemaVersion, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) error {
-		sc, err := u.h.Registry.Register(t.Context(), u.owner, "s", fmt.Append(nil, i), "", u.quota, u.now)
+		sc, err := u.h.Registry.Register(t.Context(), u.owner, ext.Schema{Namespace: "s", Document: fmt.Append(nil, i), CreatedAt: u.now}, u.quota)
 		versions[i] = sc.Version
 		return err
 	})
@@ -312,7 +312,7 @@ func activateTogether(t *testing.T, u *user) {
 	}
 	for range 3 {
 		errs := testdb.Concurrently(parallel, func(i int) error {
-			_, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", ext.SchemaVersion(i+1), ext.Active, u.now)
+			_, err := u.h.Registry.SetStatus(t.Context(), u.owner, ext.SchemaID{Namespace: "s", Version: ext.SchemaVersion(i + 1)}, ext.Active, u.now)
 			return err
 		})
 		must(t, "SetStatus", errors.Join(errs...))
@@ -339,7 +339,7 @@ func putsAgainstActivations(t *testing.T, u *user) {
 	errs := testdb.Concurrently(8, func(i int) error {
 		if i == 0 {
 			for v := ext.SchemaVersion(2); v <= versions; v++ {
-				if _, err := u.h.Registry.SetStatus(t.Context(), u.owner, "s", v, ext.Active, u.now); err != nil {
+				if _, err := u.h.Registry.SetStatus(t.Context(), u.owner, ext.SchemaID{Namespace: "s", Version: v}, ext.Active, u.now); err != nil {
 					return err
 				}
 			}

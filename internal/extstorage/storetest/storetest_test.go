@@ -254,13 +254,15 @@ func (s *memory) Uncounted(_ context.Context, span ext.Span, _ int) ([]ext.Owner
 
 func (s *memory) Ping(context.Context) error { return nil }
 
-func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, document []byte, by string, quota ext.Quota, now ext.Moment) (sc ext.Schema, err error) {
+func (s *memory) Register(ctx context.Context, o ext.Owner, draft ext.Schema, quota ext.Quota) (sc ext.Schema, err error) {
 	err = s.write(ctx, o, func(m *model) error {
-		if err := m.fitsNamespace(ns, quota, now); err != nil {
+		ns := draft.Namespace
+		if err := m.fitsNamespace(ns, quota, draft.CreatedAt); err != nil {
 			return err
 		}
 		all := s.schemas[o][ns]
-		sc = ext.Schema{Namespace: ns, Version: s.floors[o] + 1, Status: ext.Draft, Document: document, CreatedAt: now, UpdatedAt: now, CreatedBy: by}
+		sc = draft
+		sc.Version, sc.Status, sc.UpdatedAt = s.floors[o]+1, ext.Draft, draft.CreatedAt
 		if len(all) > 0 {
 			sc.Version = all[len(all)-1].Version + 1
 		}
@@ -273,10 +275,11 @@ func (s *memory) Register(ctx context.Context, o ext.Owner, ns ext.Namespace, do
 	return sc, err
 }
 
-func (s *memory) SetStatus(ctx context.Context, o ext.Owner, ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
+func (s *memory) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, status ext.SchemaStatus, now ext.Moment) (sc ext.Schema, err error) {
 	err = s.write(ctx, o, func(m *model) error {
+		ns := id.Namespace
 		all := s.schemas[o][ns]
-		at := slices.IndexFunc(all, func(sc ext.Schema) bool { return sc.Version == v })
+		at := slices.IndexFunc(all, func(sc ext.Schema) bool { return sc.Version == id.Version })
 		switch {
 		case status == ext.Draft:
 			return fault.New(fault.Invalid, "a schema can only be activated or deprecated")
