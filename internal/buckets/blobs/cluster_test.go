@@ -497,7 +497,7 @@ func TestFreeSpace(t *testing.T) {
 	}
 }
 
-// TestPending: a node that is not initialized yet counts for the number of copies, and a
+// TestPending: a node that is not initialized yet counts for the number of copySet, and a
 // body that needs it is not stored. That is not a lack of space.
 func TestPending(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func (c *Cluster) Open(ctx context.Context, path string, body buckets.Reference,
 		from, missing = c.copies(body.Sharks)
 	}
 	r := &bodyReader{
-		reading: c.newReading(ctx, path, &body, from, offset/chunkSize, chunkCount(offset+length)),
+		reading: c.newReading(ctx, copySet{path, &body, from}, offset/chunkSize, chunkCount(offset+length)),
 		skip:    int(offset % chunkSize), left: length,
 	}
 	r.missing = missing
@@ -45,7 +45,7 @@ func (c *Cluster) OpenStored(ctx context.Context, path string, body buckets.Refe
 		return &bodyReader{end: io.EOF}, 0, nil
 	}
 	from, missing := c.copies(body.Sharks)
-	r := &bodyReader{reading: c.newReading(ctx, path, &body, from, 0, chunkCount(body.Length)), stored: true}
+	r := &bodyReader{reading: c.newReading(ctx, copySet{path, &body, from}, 0, chunkCount(body.Length)), stored: true}
 	r.missing = missing
 	if err := r.fetch(); err != nil {
 		_ = r.Close()

@@ -49,8 +49,9 @@ const (
 	rankGone // it is not tried
 )
 
-func (c *Cluster) newReading(ctx context.Context, path string, body *buckets.Reference, from []*member, at, to int64) *reading {
-	r := &reading{c: c, ctx: ctx, path: path, body: *body, unframed: !body.Frames.Set, at: at, to: to, replicas: c.preference(from, path)}
+func (c *Cluster) newReading(ctx context.Context, of copySet, at, to int64) *reading {
+	body := of.body
+	r := &reading{c: c, ctx: ctx, path: of.path, body: *body, unframed: !body.Frames.Set, at: at, to: to, replicas: c.preference(of.on, of.path)}
 	for _, p := range r.replicas {
 		p.layout = layoutOf(&body.Body)
 	}
@@ -163,7 +164,7 @@ func (r *reading) open() error {
 			}
 		}
 		r.current = p
-		r.source = r.c.openSource(r.ctx, p.node, r.path, r.verifier(p), r.at, r.to)
+		r.source = r.c.openSource(r.ctx, p.node, r.path, r.verifier(p), span{r.at, r.to})
 		return nil
 	}
 }

@@ -26,7 +26,7 @@ func (c *Cluster) Replicate(ctx context.Context, path string, body buckets.Refer
 	p := c.place(StoredSize(&body.Body), n)
 	p.exclude(exclude)
 	p.exclude(from)
-	added, err := c.replicate(ctx, path, &body, from, p, n)
+	added, err := c.replicate(ctx, copySet{path, &body, from}, p, n)
 	if err != nil {
 		for _, m := range added {
 			c.removeLater(m, path)
@@ -52,7 +52,7 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	if err != nil {
 		return err
 	}
-	err = c.copyTo(ctx, path, &body, from, to)
+	err = c.copyTo(ctx, copySet{path, &body, from}, to)
 	c.blame(ctx, to, err)
 	if err == nil {
 		c.bad.Remove(badCopy{to.id, path})
@@ -61,22 +61,29 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	return err
 }
 
+// copySet has the copies of a body.
+type copySet struct {
+	path string
+	body *buckets.Reference
+	on   []*member
+}
+
 // replicate copies a body to n nodes of a placement. On an error it returns those that
 // have it.
-func (c *Cluster) replicate(ctx context.Context, path string, body *buckets.Reference, from []*member, p *placement, n int) (added []*member, err error) {
+func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int) (added []*member, err error) {
 	for len(added) < n {
 		nodes, err := p.next(ctx, 1)
 		if err != nil {
 			return added, err
 		}
 		m := nodes[0]
-		err = c.copyTo(ctx, path, body, from, m)
+		err = c.copyTo(ctx, of, m)
 		c.blame(ctx, m, err)
 		switch {
 		case err == nil:
 			added = append(added, m)
-			c.bad.Remove(badCopy{m.id, path})
-			c.wrote(m, StoredSize(&body.Body))
+			c.bad.Remove(badCopy{m.id, of.path})
+			c.wrote(m, StoredSize(&of.body.Body))
 		case ctx.Err() != nil, IsSourceError(err):
 			return added, err
 		default:
@@ -88,10 +95,10 @@ func (c *Cluster) replicate(ctx context.Context, path string, body *buckets.Refe
 
 // copyTo copies a body to one node. Chunks keep their trailers, so that what a disk or memory
 // damages on the way is found.
-func (c *Cluster) copyTo(ctx context.Context, path string, body *buckets.Reference, from []*member, to *member) error {
-	r := c.newReading(ctx, path, body, from, 0, chunkCount(body.Length))
+func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member) error {
+	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()
-	w := &write{c: c, ctx: ctx, path: path, copies: 1, p: c.place(StoredSize(&body.Body), 1)}
+	w := &write{c: c, ctx: ctx, path: from.path, copies: 1, p: c.place(StoredSize(&from.body.Body), 1)}
 	return w.single(to, r)
 }
 
@@ -184,7 +191,7 @@ func (c *Cluster) readWhole(ctx context.Context, m *member, path string, v verif
 		info, err := c.Stat(ctx, m.id, path)
 		return whole{size: info.Size}, err
 	}
-	s := c.openSource(ctx, m, path, v, 0, count)
+	s := c.openSource(ctx, m, path, v, span{0, count})
 	defer s.close()
 	sum := newSum(&v.body)
 	for range count {

@@ -73,15 +73,18 @@ func (v *verifier) verify(c *chunk, index int64) error {
 	return nil
 }
 
+// span is a part of a body: the indexes of its first chunk, and of the chunk after its last.
+type span struct{ from, to int64 }
+
 // openSource begins to read chunks from a copy.
-func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, from, to int64) *source {
+func (c *Cluster) openSource(ctx context.Context, m *member, path string, v verifier, part span) *source {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &source{
 		node: m, cancel: cancel, wanted: make(chan wanted, 1), got: make(chan fetched, 1),
-		at: from, end: to, length: v.body.Length, timer: time.NewTimer(c.ReadStall),
+		at: part.from, end: part.to, length: v.body.Length, timer: time.NewTimer(c.ReadStall),
 	}
 	c.work.Go(func() {
-		r, err := v.get(ctx, m, path, from, to)
+		r, err := v.get(ctx, m, path, part)
 		var size int64
 		if err == nil {
 			size = r.Size()
@@ -105,9 +108,9 @@ func (c *Cluster) openSource(ctx context.Context, m *member, path string, v veri
 }
 
 // get opens chunks in a copy. The copy's size tells its layout.
-func (v *verifier) get(ctx context.Context, m *member, path string, from, to int64) (Reader, error) {
-	offset, right := v.layout.offset(from), v.layout.size(v.body.Length)
-	end := min(v.layout.offset(to), right)
+func (v *verifier) get(ctx context.Context, m *member, path string, part span) (Reader, error) {
+	offset, right := v.layout.offset(part.from), v.layout.size(v.body.Length)
+	end := min(v.layout.offset(part.to), right)
 	r, err := m.driver.Get(ctx, path, offset, end-offset)
 	var size int64
 	switch {

@@ -328,7 +328,7 @@ func (w *write) finish(live *[]*put, length int64) error {
 		return w.none()
 	}
 	body := buckets.Reference{Body: buckets.Body{Length: length, Frames: optional.Some(w.stored().Frames)}}
-	added, err := w.c.replicate(w.ctx, w.path, &body, w.done, w.p, w.copies-len(w.done))
+	added, err := w.c.replicate(w.ctx, copySet{w.path, &body, w.done}, w.p, w.copies-len(w.done))
 	w.done = append(w.done, added...)
 	return err
 }

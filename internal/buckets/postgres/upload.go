@@ -137,7 +137,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 	l := buckets.NewUploadLister(q)
 	name, id := l.From()
 	for limit := q.Limit + 1; ; limit = groupBatch {
-		all, cut, err := s.uploads(ctx, owner, b, name, id, limit, q.Bytes)
+		all, cut, err := s.uploads(ctx, buckets.UploadKey{Owner: owner, Bucket: buckets.BucketRef{ID: b}, Name: name, ID: id}, limit, q.Bytes)
 		if err != nil {
 			return buckets.UploadPage{}, err
 		}
@@ -157,10 +157,10 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 // groupBatch is the number of uploads that are read after a group.
 const groupBatch = 50
 
-// uploads reads the uploads of a bucket after a name and an ID. cut means that the rest is left
+// uploads reads the uploads of a bucket after a name and an ID, which may be those of no upload. cut means that the rest is left
 // out, because the uploads take more than most bytes.
-func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.UploadID, limit, most int) (all []buckets.Upload, cut bool, err error) {
-	after := string(id)
+func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
+	after := string(k.ID)
 	switch {
 	case after == "":
 		after = nilUUID
@@ -169,7 +169,7 @@ func (s *Store) uploads(ctx context.Context, owner buckets.AccountID, b buckets.
 	}
 	var columns []*string
 	size := 0
-	err = s.db.ForEach(ctx, sqlListUploads, []any{string(owner), string(b), name, after, limit}, func() { all, size, cut = nil, 0, false }, func() error {
+	err = s.db.ForEach(ctx, sqlListUploads, []any{string(k.Owner), string(k.Bucket.ID), k.Name, after, limit}, func() { all, size, cut = nil, 0, false }, func() error {
 		if cut = most > 0 && size > most; cut {
 			return nil
 		}

@@ -275,7 +275,7 @@ func (s *Store) List(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	err = s.db.Read(ctx, "list_objects", func(c *sqlite.Conn) error {
 		l := buckets.NewLister(q)
 		for from, more := l.From(), true; more; {
-			if from, more, err = listFrom(c, owner, b, l, from, &q); err != nil {
+			if from, more, err = listFrom(c, objects{owner, b, q}, l, from); err != nil {
 				return err
 			}
 			if more {
@@ -319,9 +319,16 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *
 	}
 }
 
+// objects are those of a bucket that a query asks for.
+type objects struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketID
+	buckets.Query
+}
+
 // listFrom feeds rows to a Lister until it wants to skip some; more is false when the
 // page is complete.
-func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *buckets.Lister, from buckets.Position, q *buckets.Query) (next buckets.Position, more bool, err error) {
+func listFrom(c *sqlite.Conn, q objects, l *buckets.Lister, from buckets.Position) (next buckets.Position, more bool, err error) {
 	after, inclusive, scan := sqlList, sqlListFrom, scanListed
 	if q.Metadata {
 		after, inclusive, scan = sqlListAll, sqlListAllFrom, scanObject
@@ -340,7 +347,7 @@ func listFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *bu
 			return errStop
 		}
 		return nil
-	}, owner, b, from.Name, q.Limit+1)
+	}, q.owner, q.bucket, from.Name, q.Limit+1)
 	if errors.Is(err, errStop) {
 		err = nil
 	}
