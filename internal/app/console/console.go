@@ -377,7 +377,7 @@ func (x *exchange) page(path string) error {
 	if err != nil {
 		return err
 	}
-	return x.sendView(http.StatusOK, section, page, view, r.Values, nil)
+	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
 }
 
 // act runs an action.
@@ -433,9 +433,9 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, r *service.
 		return errForm
 	}
 	if err != nil {
-		return x.sendView(status(err), section, page, view, back, &failure{err: err})
+		return x.sendView(status(err), shown{section, page, view, back, &failure{err: err}})
 	}
-	return x.sendView(http.StatusOK, section, page, view, back, nil)
+	return x.sendView(http.StatusOK, shown{section, page, view, back, nil})
 }
 
 // failure is an action that failed, for the page that shows its form again.
@@ -458,7 +458,7 @@ func (x *exchange) failed(section *Section, page *service.Page, r *service.PageR
 	if showErr != nil { // what it shows does not exist any more
 		return err
 	}
-	return x.sendView(status(err), section, page, view, back, &failure{action.Name, err, r.Values})
+	return x.sendView(status(err), shown{section, page, view, back, &failure{action.Name, err, r.Values}})
 }
 
 // isUsage reports whether an error is about what the operator typed.

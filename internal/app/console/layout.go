@@ -88,13 +88,22 @@ func (x *exchange) sendSignIn(status int, problem, next string) error {
 	return nil
 }
 
-// sendView sends a page with its contents. failed is the action whose form is shown
-// again, or nil.
-func (x *exchange) sendView(status int, section *Section, pg *service.Page, view *service.View, values url.Values, failed *failure) error {
-	title := cmp.Or(view.Title, pg.Title)
+// shown is a page with its contents.
+type shown struct {
+	section *Section
+	page    *service.Page
+	view    *service.View
+	values  url.Values
+	failed  *failure // the action whose form is shown again, or nil
+}
+
+// sendView sends a page.
+func (x *exchange) sendView(status int, s shown) error {
+	section, view, failed := s.section, s.view, s.failed
+	title := cmp.Or(view.Title, s.page.Title)
 	p := x.start(title+" · "+section.Title, view.Blocks...)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
-	x.header(p, section, pg)
+	x.header(p, section, s.page)
 	p.open("main", "id", "main", "tabindex", "-1")
 	if len(view.Parents) > 0 {
 		p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
@@ -113,7 +122,7 @@ func (x *exchange) sendView(status int, section *Section, pg *service.Page, view
 	if failed != nil {
 		p.element("p", upper(message(failed.err))+".", "class", "notice wrong", "role", "alert")
 	}
-	r := renderer{page: p, x: x, section: section, at: pg, values: values, failed: failed}
+	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
 	for _, b := range view.Blocks {
 		r.block(b)
 	}

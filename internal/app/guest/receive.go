@@ -34,7 +34,7 @@ func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive re
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() { subscribe(ctx, b, names[0], names[1], d.Log, receive) })
+	running.Go(func() { subscribe(ctx, b, subscription{names[0], names[1]}, d.Log, receive) })
 	return func() error {
 		stop()
 		running.Wait()
@@ -45,13 +45,16 @@ func (e *events) startReceiving(ctx context.Context, d *service.Deps, receive re
 // pauseReceiving is the pause after a broker was unavailable.
 const pauseReceiving = time.Second
 
+// subscription is one of a topic.
+type subscription struct{ topic, name string }
+
 // subscribe receives events until ctx ends. It creates the subscription, also after the
 // broker has lost it.
-func subscribe(ctx context.Context, b broker.Broker, topic, subscription string, log *slog.Logger, receive receiver) {
+func subscribe(ctx context.Context, b broker.Broker, s subscription, log *slog.Logger, receive receiver) {
 	for ctx.Err() == nil {
-		err := b.Ensure(ctx, topic, subscription)
+		err := b.Ensure(ctx, s.topic, s.name)
 		if err == nil {
-			err = b.Subscribe(ctx, topic, subscription, func(ctx context.Context, m *broker.Delivery) { deliver(ctx, m, log, receive) })
+			err = b.Subscribe(ctx, s.topic, s.name, func(ctx context.Context, m *broker.Delivery) { deliver(ctx, m, log, receive) })
 		}
 		if err != nil && ctx.Err() == nil {
 			log.Warn("could not receive events", "error", err, "retry_in", pauseReceiving)

@@ -63,7 +63,7 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 		}
 		results = append(results, result)
 		return nil
-	}, []any{&node, &ok, &result})
+	}, &node, &ok, &result)
 }
 
 // onWorkers is onWorkers in the transaction. It returns the least number of rows that the

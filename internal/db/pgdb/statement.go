@@ -53,7 +53,7 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
-		return each(ctx, c, s, args, fn, dest)
+		return each(ctx, c, s, args, fn, dest...)
 	})
 }
 
@@ -102,7 +102,7 @@ func exec(ctx context.Context, q querier, s Statement, args []any) (int64, error
 	return rows.CommandTag().RowsAffected(), rows.Err()
 }
 
-func each(ctx context.Context, q querier, s Statement, args []any, fn func() error, dest []any) error {
+func each(ctx context.Context, q querier, s Statement, args []any, fn func() error, dest ...any) error {
 	rows, err := q.Query(ctx, s.SQL, args...)
 	if err != nil {
 		return err
@@ -248,5 +248,5 @@ func (tx *Tx) ForEach(s Statement, args []any, fn func() error, dest ...any) err
 	if err := tx.ready(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err
 	}
-	return each(tx.ctx, tx.tx, s, args, fn, dest)
+	return each(tx.ctx, tx.tx, s, args, fn, dest...)
 }
