@@ -115,7 +115,7 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 			return err
 		}
 	}
-	if err := bound(v, g, &s.span, most); err != nil {
+	if err := endSpan(v, g, &s.span, most); err != nil {
 		return err
 	}
 	switch {
@@ -172,13 +172,13 @@ func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// bound sets the end of a span, so that no table has many more rows than most.
-func bound(v rows.View, g *rows.Group, span *rows.Span, most int) error {
+// endSpan sets the end of a span, so that no table has many more rows than most.
+func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil
 	}
 	for _, t := range g.Tables {
-		until, err := v.Bound(t, g.Owner, span.After, most)
+		until, err := v.NthOwner(t, g.Owner, span.After, most)
 		if err != nil {
 			return err
 		}

@@ -12,17 +12,17 @@ var ErrNoEvent = fault.New(fault.NotFound, "no such set-aside event")
 
 // RetryDead queues a set-aside event again, or all of them if its ID is "", and returns
 // their number.
-func RetryDead(ctx context.Context, box outbox.Kept, event string) (int, error) {
+func RetryDead(ctx context.Context, box outbox.Retaining, event string) (int, error) {
 	return eachDead(ctx, box, event, box.RetryDead)
 }
 
 // DropDead deletes a set-aside event, or all of them if its ID is "", and returns their
 // number.
-func DropDead(ctx context.Context, box outbox.Kept, event string) (int, error) {
+func DropDead(ctx context.Context, box outbox.Retaining, event string) (int, error) {
 	return eachDead(ctx, box, event, box.DropDead)
 }
 
-func eachDead(ctx context.Context, box outbox.Kept, event string, do func(context.Context, outbox.ID) (bool, error)) (n int, err error) {
+func eachDead(ctx context.Context, box outbox.Retaining, event string, do func(context.Context, outbox.ID) (bool, error)) (n int, err error) {
 	one := func(id outbox.ID) error {
 		found, err := do(ctx, id)
 		if found {

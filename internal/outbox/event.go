@@ -4,7 +4,7 @@
 // A service appends an event in the transaction of the change that it reports, to its
 // own table (see packages sqlite and postgres), and wakes the Relay of its process
 // with a Waker. The Relay publishes the events of the table to a Sink and then deletes
-// them, or marks them as published in a table that keeps them (Kept). Where they are
+// them, or marks them as published in a table that keeps them (Retaining). Where they are
 // deleted, the sink decides how long published events are kept.
 //
 // An event of a committed transaction is published at least once, or set aside if the
@@ -107,9 +107,9 @@ type Distributed interface {
 	Distributed(ctx context.Context) (bool, error)
 }
 
-// Kept is a Box whose table keeps published events until they are dropped. An event of it
+// Retaining is a Box whose table keeps published events until they are dropped. An event of it
 // has its ordering key as Owner, no Stream, and its position as Seq.
-type Kept interface {
+type Retaining interface {
 	Box
 
 	// Backlog returns the number of events that are neither published nor set aside, at

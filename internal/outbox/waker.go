@@ -45,16 +45,16 @@ func (w *Waker) Wake(owner, stream string) {
 }
 
 // Waking returns a box that wakes the relay of the process when an event is queued again.
-func Waking(box Kept, w *Waker) Kept { return &waking{box, w} }
+func Waking(box Retaining, w *Waker) Retaining { return &waking{box, w} }
 
 type waking struct {
-	Kept
+	Retaining
 	waker *Waker
 }
 
 // RetryDead implements Dead.
 func (b *waking) RetryDead(ctx context.Context, id ID) (bool, error) {
-	found, err := b.Kept.RetryDead(ctx, id)
+	found, err := b.Retaining.RetryDead(ctx, id)
 	if found {
 		b.waker.Wake(id.Owner, id.Stream)
 	}

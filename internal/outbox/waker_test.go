@@ -12,7 +12,7 @@ import (
 
 // dead is a box with one event that was set aside.
 type dead struct {
-	outbox.Kept
+	outbox.Retaining
 	memory *memory
 	event  outbox.Event
 }

@@ -110,7 +110,7 @@ func (c deadChanged) Notice() string {
 	return service.Count(int64(c.Events), "event") + " " + c.done
 }
 
-type doDead func(ctx context.Context, box outbox.Kept, event string) (int, error)
+type doDead func(ctx context.Context, box outbox.Retaining, event string) (int, error)
 
 // onDead returns a change of one event.
 func (s *Guest) onDead(done string, do doDead) func(context.Context, eventInput) (deadChanged, error) {

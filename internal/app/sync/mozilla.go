@@ -185,8 +185,8 @@ func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	return 0, nil
 }
 
-// Bound implements rows.View.
-func (v *mozillaView) Bound(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
+// NthOwner implements rows.View.
+func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
 	from := map[string]string{"user_collections": "user_collections", "bsos": v.records}[t.Name]
 	if from == "" {
 		return nil, nil

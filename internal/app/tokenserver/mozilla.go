@@ -152,8 +152,8 @@ func (v *mozillaView) Count(t *rows.Table, _ int64) (int64, error) {
 	return v.s.Int(`SELECT count(*) FROM ` + t.Name)
 }
 
-// Bound implements rows.View.
-func (v *mozillaView) Bound(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
+// NthOwner implements rows.View.
+func (v *mozillaView) NthOwner(t *rows.Table, _ int, after rows.Row, n int) (bound rows.Row, err error) {
 	if t.Name != "users" {
 		return nil, nil
 	}

@@ -41,7 +41,7 @@ func (o owners) After(ctx context.Context, number int64, n int) (all []rows.Owne
 	err = o.db.View(ctx, func(v rows.View) error {
 		span := rows.Span{After: rows.Row{number}}
 		var err error
-		if span.Until, err = v.Bound(usersByNumber, 1, span.After, n-1); err != nil {
+		if span.Until, err = v.NthOwner(usersByNumber, 1, span.After, n-1); err != nil {
 			return err
 		}
 		var found []storageUser

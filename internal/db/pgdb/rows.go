@@ -295,7 +295,7 @@ func (v *view) Count(t *rows.Table, most int64) (n int64, err error) {
 	return n, v.tx.QueryRow(v.ctx, sql).Scan(&n)
 }
 
-func (v *view) Bound(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
+func (v *view) NthOwner(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}
 	err = v.each(of.Columns, `SELECT `+selected(&of)+` FROM `+from(t)+` WHERE `+where+` ORDER BY `+of.Names()+` LIMIT 1 OFFSET `+strconv.Itoa(n),

@@ -211,8 +211,8 @@ type View interface {
 	Find(t *Table, keys []Row, fn func(Packed) error) error
 	// Count returns the number of rows of a table; at most most, if that is not 0.
 	Count(t *Table, most int64) (int64, error)
-	// Bound returns the owner of the n-th row after an owner; nil if there are fewer.
-	Bound(t *Table, owner int, after Row, n int) (Row, error)
+	// NthOwner returns the owner of the n-th row after an owner; nil if there are fewer.
+	NthOwner(t *Table, owner int, after Row, n int) (Row, error)
 	// Last returns the last number that the database has assigned; see Table.Numbers.
 	Last(t *Table) (int64, error)
 	// Changes returns the keys of the oldest entries in the log of a service, each key once,

@@ -325,8 +325,8 @@ func (v view) Unknown(t *rows.Table) (int64, error) {
 	return n, err
 }
 
-// Bound returns an owner without counting rows.
-func (v view) Bound(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, error) {
+// NthOwner returns an owner without counting rows.
+func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, error) {
 	number := int64(0)
 	if after != nil {
 		number = after[0].(int64)

@@ -117,7 +117,7 @@ func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
 	return n, err
 }
 
-func (v view) Bound(t *rows.Table, owner int, after rows.Row, n int) (rows.Row, error) {
+func (v view) NthOwner(t *rows.Table, owner int, after rows.Row, n int) (rows.Row, error) {
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}
 	var bound rows.Row

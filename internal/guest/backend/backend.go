@@ -28,7 +28,7 @@ type Store interface {
 	retention.Store
 
 	// Outbox returns the events for a relay.
-	Outbox() outbox.Kept
+	Outbox() outbox.Retaining
 
 	// Ping checks that the engine is reachable and has the schema that this binary
 	// requires. Otherwise it returns fault.Unavailable with the reason.

@@ -42,8 +42,8 @@ func New(db *pgdb.DB, waker *outbox.Waker) *Store {
 }
 
 // Outbox implements backend.Store.
-func (s *Store) Outbox() outbox.Kept {
-	return outbox.Waking(outboxpg.OpenKept(s.db, "bff_consumer.outbox"), s.waker)
+func (s *Store) Outbox() outbox.Retaining {
+	return outbox.Waking(outboxpg.OpenRetaining(s.db, "bff_consumer.outbox"), s.waker)
 }
 
 // Ping implements backend.Store. It reads the table of migrations each time, because a

@@ -44,8 +44,8 @@ func New(db *sqlitedb.DB, now clock.Clock, waker *outbox.Waker) *Store {
 }
 
 // Outbox implements backend.Store.
-func (s *Store) Outbox() outbox.Kept {
-	return outbox.Waking(outboxsqlite.OpenKept(s.db, "bff_consumer_outbox", s.now), s.waker)
+func (s *Store) Outbox() outbox.Retaining {
+	return outbox.Waking(outboxsqlite.OpenRetaining(s.db, "bff_consumer_outbox", s.now), s.waker)
 }
 
 // Ping implements backend.Store. It reads the table of migrations each time, because a

@@ -149,7 +149,7 @@ func TestPlansOfKept(t *testing.T) {
 			SELECT 'evt_' || n, 'x', '{}', '{}', 'operational', CASE WHEN n % 3 = 0 THEN now() END, CASE WHEN n % 3 = 1 THEN now() END, 'key-' || n % 1000, 's'
 			FROM generate_series(1, 60000) n;
 		ANALYZE test_kept`)
-	k := OpenKept(db, "test_kept").(*kept)
+	k := OpenRetaining(db, "test_kept").(*retaining)
 	all, err := k.ListWaiting(t.Context(), 30_000, 100)
 	if err != nil || len(all) != 100 || !slices.IsSortedFunc(all, func(a, b outbox.WaitingEvent) int { return int(a.Position - b.Position) }) || all[0].Position != 30_002 || all[99].Position != 30_299 {
 		t.Errorf("%d events, %v", len(all), err)

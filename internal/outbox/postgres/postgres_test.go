@@ -275,13 +275,13 @@ func TestCrash(t *testing.T) {
 }
 
 // createKept creates an outbox that keeps published events.
-func createKept(t testing.TB, url string) (storetest.Harness, outbox.Kept) {
+func createKept(t testing.TB, url string) (storetest.Harness, outbox.Retaining) {
 	db, name := open(t, url), "test_outbox_"+ident.New()
 	run(t, db, postgres.KeptDDL(name))
 	insert := statement(`INSERT INTO ` + name + ` (id, ordering_key, topic, subject, payload, headers, retention_class, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`)
 	return storetest.Harness{
-		Box: func(t testing.TB) outbox.Box { return storetest.AsBox(postgres.OpenKept(open(t, url), name)) },
+		Box: func(t testing.TB) outbox.Box { return storetest.AsBox(postgres.OpenRetaining(open(t, url), name)) },
 		Append: func(t testing.TB, undo bool, events ...outbox.Event) {
 			t.Helper()
 			err := db.Tx(t.Context(), "test", func(tx *pgdb.Tx) error {
@@ -301,13 +301,13 @@ func createKept(t testing.TB, url string) (storetest.Harness, outbox.Kept) {
 			}
 		},
 		Lapse: func(t testing.TB) { run(t, db, `UPDATE `+name+`_relay SET held_until = clock_timestamp()`) },
-	}, postgres.OpenKept(db, name)
+	}, postgres.OpenRetaining(db, name)
 }
 
 func TestKept(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
-	storetest.RunKept(t, func(t testing.TB) (storetest.Harness, outbox.Kept) { return createKept(t, url) })
+	storetest.RunRetaining(t, func(t testing.TB) (storetest.Harness, outbox.Retaining) { return createKept(t, url) })
 }
 
 func BenchmarkKept(b *testing.B) {
@@ -322,6 +322,6 @@ func BenchmarkKept(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	r := outbox.NewRelay(outbox.Options{Box: postgres.OpenKept(db, name), Sink: storetest.Discard{}, Clock: clock.System, Lease: time.Minute})
+	r := outbox.NewRelay(outbox.Options{Box: postgres.OpenRetaining(db, name), Sink: storetest.Discard{}, Clock: clock.System, Lease: time.Minute})
 	storetest.Drain(b, r, fill)
 }

@@ -19,7 +19,7 @@ func TestPlans(t *testing.T) {
 	if err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, KeptDDL("test_kept"), nil) }); err != nil {
 		t.Fatal(err)
 	}
-	k := OpenKept(db, "test_kept", clock.System).(*kept)
+	k := OpenRetaining(db, "test_kept", clock.System).(*retaining)
 	for sql, want := range map[string]string{
 		k.waiting:   "SEARCH e USING INDEX test_kept_unpublished (position>?)",
 		k.backlog:   "test_kept_unpublished",

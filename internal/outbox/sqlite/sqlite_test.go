@@ -141,7 +141,7 @@ func BenchmarkOutbox(b *testing.B) {
 }
 
 // createKept creates an outbox that keeps published events.
-func createKept(t testing.TB) (storetest.Harness, outbox.Kept) {
+func createKept(t testing.TB) (storetest.Harness, outbox.Retaining) {
 	path := filepath.Join(testdb.SQLite(t), "service.db")
 	db := open(t, path)
 	write := func(t testing.TB, fn func(*zombiezen.Conn) error) {
@@ -153,7 +153,7 @@ func createKept(t testing.TB) (storetest.Harness, outbox.Kept) {
 	write(t, func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, sqlite.KeptDDL("test_outbox"), nil) })
 	return storetest.Harness{
 		Box: func(t testing.TB) outbox.Box {
-			return storetest.AsBox(sqlite.OpenKept(open(t, path), "test_outbox", clock.System))
+			return storetest.AsBox(sqlite.OpenRetaining(open(t, path), "test_outbox", clock.System))
 		},
 		Append: func(t testing.TB, undo bool, events ...outbox.Event) {
 			write(t, func(c *zombiezen.Conn) error {
@@ -175,10 +175,10 @@ func createKept(t testing.TB) (storetest.Harness, outbox.Kept) {
 				return sqlitex.Execute(c, `UPDATE test_outbox_relay SET held_until = ?1`, &sqlitex.ExecOptions{Args: []any{time.Now().UnixMicro()}})
 			})
 		},
-	}, sqlite.OpenKept(db, "test_outbox", clock.System)
+	}, sqlite.OpenRetaining(db, "test_outbox", clock.System)
 }
 
 func TestKept(t *testing.T) {
 	t.Parallel()
-	storetest.RunKept(t, createKept)
+	storetest.RunRetaining(t, createKept)
 }

@@ -44,8 +44,8 @@ CREATE TABLE ` + name + `_relay (part INTEGER PRIMARY KEY, holder TEXT NOT NULL,
 `
 }
 
-// kept implements outbox.Kept.
-type kept struct {
+// retaining implements outbox.Retaining.
+type retaining struct {
 	box
 
 	next, done, attempts, delay, die               string
@@ -53,8 +53,8 @@ type kept struct {
 	backlog, waiting, findWaiting, drop            string
 }
 
-// OpenKept returns the box of a relay for a table that keeps published events.
-func OpenKept(db *sqlitedb.DB, name string, now clock.Clock) outbox.Kept {
+// OpenRetaining returns the box of a relay for a table that keeps published events.
+func OpenRetaining(db *sqlitedb.DB, name string, now clock.Clock) outbox.Retaining {
 	const (
 		waits  = ` published_at IS NULL AND dead_at IS NULL`
 		event  = ` e.ordering_key, e.position, e.topic, e.subject, e.payload, e.created_at, e.id, e.headers, e.retention_class`
@@ -62,7 +62,7 @@ func OpenKept(db *sqlitedb.DB, name string, now clock.Clock) outbox.Kept {
 		one    = ` WHERE position = ?1 AND` + waits
 		dead   = ` WHERE position = ?1 AND dead_at IS NOT NULL AND published_at IS NULL`
 	)
-	return &kept{
+	return &retaining{
 		box: box{New(outbox.Table{Name: name, Owner: "ordering_key", Stream: "ordering_key"}), db, now},
 		// With a bare parameter as the limit SQLite would plan again for each value.
 		next: `SELECT` + event + ` FROM ` + name + ` e WHERE` + waits + ` AND ?1 >> part & 1
@@ -87,7 +87,7 @@ func OpenKept(db *sqlitedb.DB, name string, now clock.Clock) outbox.Kept {
 	}
 }
 
-func (b *kept) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
+func (b *retaining) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, more outbox.Parts, err error) {
 	err = b.db.Read(ctx, "outbox.next", func(c *sqlite.Conn) error {
 		events, err = sqlitedb.QueryAll(c, b.next, scanKept, int64(q.Parts), q.Now.UnixMicro(), q.Limit)
 		return err
@@ -107,7 +107,7 @@ func scanKept(s *sqlite.Stmt) outbox.Event {
 }
 
 // Done implements outbox.Box: it marks the events as published.
-func (b *kept) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
+func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	return b.db.Write(ctx, "outbox.publish", func(c *sqlite.Conn) error {
 		now := b.now().UnixMicro()
 		for _, e := range events {
@@ -120,7 +120,7 @@ func (b *kept) Done(ctx context.Context, holder string, parts outbox.Parts, even
 }
 
 // Refuse implements outbox.Box.
-func (b *kept) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
+func (b *retaining) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Write(ctx, "outbox.refuse", func(c *sqlite.Conn) error {
 		before, _, err := sqlitedb.QueryRow(c, b.attempts, func(s *sqlite.Stmt) int { return s.ColumnInt(0) }, e.Position)
 		if err != nil {
@@ -134,7 +134,7 @@ func (b *kept) Refuse(ctx context.Context, e outbox.Event, reason string, decide
 	})
 }
 
-func (b *kept) CountDead(ctx context.Context) (n int, err error) {
+func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	err = b.db.Read(ctx, "outbox.count_dead", func(c *sqlite.Conn) error {
 		n, _, err = sqlitedb.QueryRow(c, b.countDead, func(s *sqlite.Stmt) int { return s.ColumnInt(0) })
 		return err
@@ -143,7 +143,7 @@ func (b *kept) CountDead(ctx context.Context) (n int, err error) {
 }
 
 // ListDead implements outbox.Dead: the events are ordered by number.
-func (b *kept) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
+func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	err = b.db.Read(ctx, "outbox.list_dead", func(c *sqlite.Conn) error {
 		dead, err = sqlitedb.QueryAll(c, b.listDead, func(s *sqlite.Stmt) outbox.DeadEvent {
 			return outbox.DeadEvent{
@@ -155,15 +155,15 @@ func (b *kept) ListDead(ctx context.Context, after outbox.ID, limit int) (dead [
 	return dead, err
 }
 
-func (b *kept) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
+func (b *retaining) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.retry_dead", b.retryDead, id)
 }
 
-func (b *kept) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
+func (b *retaining) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	return b.dead(ctx, "outbox.drop_dead", b.dropDead, id)
 }
 
-func (b *kept) dead(ctx context.Context, name, sql string, id outbox.ID) (found bool, err error) {
+func (b *retaining) dead(ctx context.Context, name, sql string, id outbox.ID) (found bool, err error) {
 	err = b.db.Write(ctx, name, func(c *sqlite.Conn) error {
 		err := sqlitedb.Exec(c, sql, id.Seq)
 		found = c.Changes() == 1
@@ -172,7 +172,7 @@ func (b *kept) dead(ctx context.Context, name, sql string, id outbox.ID) (found 
 	return found && err == nil, err
 }
 
-func (b *kept) FindDead(ctx context.Context, name string) (id outbox.ID, found bool, err error) {
+func (b *retaining) FindDead(ctx context.Context, name string) (id outbox.ID, found bool, err error) {
 	err = b.db.Read(ctx, "outbox.find_dead", func(c *sqlite.Conn) error {
 		id, found, err = sqlitedb.QueryRow(c, b.find, func(s *sqlite.Stmt) outbox.ID {
 			return outbox.ID{Owner: s.ColumnText(0), Seq: s.ColumnInt64(1)}
@@ -182,7 +182,7 @@ func (b *kept) FindDead(ctx context.Context, name string) (id outbox.ID, found b
 	return id, found, err
 }
 
-func (b *kept) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
+func (b *retaining) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
 	err = b.db.Read(ctx, "outbox.backlog", func(c *sqlite.Conn) error {
 		n, _, err = sqlitedb.QueryRow(c, b.backlog, func(s *sqlite.Stmt) int {
 			if !s.ColumnIsNull(1) {
@@ -195,7 +195,7 @@ func (b *kept) Backlog(ctx context.Context) (n int, oldest time.Time, err error)
 	return n, oldest, err
 }
 
-func (b *kept) ListWaiting(ctx context.Context, after int64, limit int) (all []outbox.WaitingEvent, err error) {
+func (b *retaining) ListWaiting(ctx context.Context, after int64, limit int) (all []outbox.WaitingEvent, err error) {
 	err = b.db.Read(ctx, "outbox.waiting", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, b.waiting, func(s *sqlite.Stmt) outbox.WaitingEvent {
 			w := outbox.WaitingEvent{Event: scanKept(s), Attempts: s.ColumnInt(9), Reason: s.ColumnText(10)}
@@ -209,7 +209,7 @@ func (b *kept) ListWaiting(ctx context.Context, after int64, limit int) (all []o
 	return all, err
 }
 
-func (b *kept) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
+func (b *retaining) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
 	err = b.db.Read(ctx, "outbox.find_waiting", func(c *sqlite.Conn) error {
 		position, found, err = sqlitedb.QueryRow(c, b.findWaiting, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }, name)
 		return err
@@ -217,7 +217,7 @@ func (b *kept) FindWaiting(ctx context.Context, name string) (position int64, fo
 	return position, found, err
 }
 
-func (b *kept) DropPublished(ctx context.Context, class string, before time.Time, limit int) (n int, err error) {
+func (b *retaining) DropPublished(ctx context.Context, class string, before time.Time, limit int) (n int, err error) {
 	err = b.db.Write(ctx, "outbox.drop_published", func(c *sqlite.Conn) error {
 		err := sqlitedb.Exec(c, b.drop, class, before.UnixMicro(), limit)
 		n = c.Changes()

@@ -47,8 +47,8 @@ INSERT INTO ` + name + `_relay SELECT n, '', '-infinity' FROM generate_series(0,
 `
 }
 
-// kept implements outbox.Kept. Its table is not distributed by Citus.
-type kept struct {
+// retaining implements outbox.Retaining. Its table is not distributed by Citus.
+type retaining struct {
 	box
 
 	next, done, attempts, delay, die               pgdb.Statement
@@ -57,10 +57,10 @@ type kept struct {
 }
 
 // Distributed implements outbox.Distributed.
-func (*kept) Distributed(context.Context) (bool, error) { return false, nil }
+func (*retaining) Distributed(context.Context) (bool, error) { return false, nil }
 
-// OpenKept returns the box of a relay for a table that keeps published events.
-func OpenKept(db *pgdb.DB, name string) outbox.Kept {
+// OpenRetaining returns the box of a relay for a table that keeps published events.
+func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 	const (
 		waits  = ` published_at IS NULL AND dead_at IS NULL`
 		event  = ` e.ordering_key, e.position, e.topic, e.subject, e.payload::text, e.created_at, e.part, e.id, e.headers::text, e.retention_class`
@@ -68,7 +68,7 @@ func OpenKept(db *pgdb.DB, name string) outbox.Kept {
 		one    = ` WHERE part = $1 AND position = $2 AND` + waits
 		dead   = ` WHERE position = $1 AND dead_at IS NOT NULL AND published_at IS NULL`
 	)
-	return &kept{
+	return &retaining{
 		box: box{sql: New(outbox.Table{Name: name, Owner: "ordering_key", Stream: "ordering_key", Type: "text"}), db: db},
 		next: pgdb.Statement{Name: "outbox.next", SQL: `
 			SELECT` + event + ` FROM unnest($1::smallint[]) p (part), LATERAL (
@@ -133,7 +133,7 @@ func (r *row) event() outbox.Event {
 }
 
 // Next implements outbox.Box.
-func (b *kept) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, full outbox.Parts, err error) {
+func (b *retaining) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, full outbox.Parts, err error) {
 	var (
 		r     row
 		of    [outbox.Partitions]int
@@ -150,7 +150,7 @@ func (b *kept) Next(ctx context.Context, q outbox.Query) (events []outbox.Event,
 }
 
 // Done implements outbox.Box: it marks the events as published.
-func (b *kept) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
+func (b *retaining) Done(ctx context.Context, holder string, parts outbox.Parts, events []outbox.Event) error {
 	of, positions := make([]int16, len(events)), make([]int64, len(events))
 	for i, e := range events {
 		of[i], positions[i] = partition(e), e.Position
@@ -160,7 +160,7 @@ func (b *kept) Done(ctx context.Context, holder string, parts outbox.Parts, even
 }
 
 // Refuse implements outbox.Box.
-func (b *kept) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
+func (b *retaining) Refuse(ctx context.Context, e outbox.Event, reason string, decide func(attempts int) outbox.Decision) error {
 	return b.db.Tx(ctx, "outbox.refuse", func(tx *pgdb.Tx) error {
 		var before int
 		if _, err := tx.QueryRow(b.attempts, []any{partition(e), e.Position}, &before); err != nil {
@@ -176,13 +176,13 @@ func (b *kept) Refuse(ctx context.Context, e outbox.Event, reason string, decide
 	})
 }
 
-func (b *kept) CountDead(ctx context.Context) (n int, err error) {
+func (b *retaining) CountDead(ctx context.Context) (n int, err error) {
 	_, err = b.db.QueryRow(ctx, b.countDead, nil, &n)
 	return n, err
 }
 
 // ListDead implements outbox.Dead: the events are ordered by number.
-func (b *kept) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
+func (b *retaining) ListDead(ctx context.Context, after outbox.ID, limit int) (dead []outbox.DeadEvent, err error) {
 	var r row
 	err = b.db.ForEach(ctx, b.listDead, []any{after.Seq, limit}, func() { dead = nil }, func() error {
 		dead = append(dead, outbox.DeadEvent{Event: r.event(), Attempts: r.attempts, Reason: r.problem, DiedAt: r.at.Time.UTC()})
@@ -191,22 +191,22 @@ func (b *kept) ListDead(ctx context.Context, after outbox.ID, limit int) (dead [
 	return dead, err
 }
 
-func (b *kept) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
+func (b *retaining) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	n, err := b.db.Exec(ctx, b.retryDead, id.Seq)
 	return n == 1, err
 }
 
-func (b *kept) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
+func (b *retaining) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	n, err := b.db.Exec(ctx, b.dropDead, id.Seq)
 	return n == 1, err
 }
 
-func (b *kept) FindDead(ctx context.Context, name string) (id outbox.ID, found bool, err error) {
+func (b *retaining) FindDead(ctx context.Context, name string) (id outbox.ID, found bool, err error) {
 	found, err = b.db.QueryRow(ctx, b.find, []any{name}, &id.Owner, &id.Seq)
 	return id, found, err
 }
 
-func (b *kept) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
+func (b *retaining) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
 	var at pgtype.Timestamptz
 	_, err = b.db.QueryRow(ctx, b.backlog, nil, &n, &at)
 	if at.Valid {
@@ -215,7 +215,7 @@ func (b *kept) Backlog(ctx context.Context) (n int, oldest time.Time, err error)
 	return n, oldest, err
 }
 
-func (b *kept) ListWaiting(ctx context.Context, after int64, limit int) (all []outbox.WaitingEvent, err error) {
+func (b *retaining) ListWaiting(ctx context.Context, after int64, limit int) (all []outbox.WaitingEvent, err error) {
 	var r row
 	err = b.db.ForEach(ctx, b.waiting, []any{after, limit}, func() { all = nil }, func() error {
 		w := outbox.WaitingEvent{Event: r.event(), Attempts: r.attempts, Reason: r.problem}
@@ -228,12 +228,12 @@ func (b *kept) ListWaiting(ctx context.Context, after int64, limit int) (all []o
 	return all, err
 }
 
-func (b *kept) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
+func (b *retaining) FindWaiting(ctx context.Context, name string) (position int64, found bool, err error) {
 	found, err = b.db.QueryRow(ctx, b.findWaiting, []any{name}, &position)
 	return position, found, err
 }
 
-func (b *kept) DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error) {
+func (b *retaining) DropPublished(ctx context.Context, class string, before time.Time, limit int) (int, error) {
 	n, err := b.db.Exec(ctx, b.drop, class, before, limit)
 	return int(n), err
 }

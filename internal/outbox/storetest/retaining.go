@@ -36,9 +36,9 @@ func NewKeptRow(e outbox.Event) KeptRow {
 }
 
 // AsBox returns a box of rows that NewKeptRow has made, with the events of the suite.
-func AsBox(b outbox.Kept) outbox.Box { return adapted{b} }
+func AsBox(b outbox.Retaining) outbox.Box { return adapted{b} }
 
-type adapted struct{ outbox.Kept }
+type adapted struct{ outbox.Retaining }
 
 func suiteEvent(e outbox.Event) outbox.Event {
 	var h struct{ Owner, Stream, Seq string }
@@ -60,7 +60,7 @@ func suiteEvent(e outbox.Event) outbox.Event {
 }
 
 func (a adapted) Next(ctx context.Context, q outbox.Query) ([]outbox.Event, outbox.Parts, error) {
-	events, more, err := a.Kept.Next(ctx, q)
+	events, more, err := a.Retaining.Next(ctx, q)
 	for i, e := range events {
 		events[i] = suiteEvent(e)
 	}
@@ -71,7 +71,7 @@ func (a adapted) Next(ctx context.Context, q outbox.Query) ([]outbox.Event, outb
 func (a adapted) dead(ctx context.Context) (list []outbox.DeadEvent, ids map[outbox.ID]outbox.ID, err error) {
 	ids = map[outbox.ID]outbox.ID{}
 	for after := (outbox.ID{}); ; {
-		page, err := a.Kept.ListDead(ctx, after, 3)
+		page, err := a.Retaining.ListDead(ctx, after, 3)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -101,7 +101,7 @@ func (a adapted) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return a.Kept.RetryDead(ctx, ids[id])
+	return a.Retaining.RetryDead(ctx, ids[id])
 }
 
 func (a adapted) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
@@ -109,12 +109,12 @@ func (a adapted) DropDead(ctx context.Context, id outbox.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return a.Kept.DropDead(ctx, ids[id])
+	return a.Retaining.DropDead(ctx, ids[id])
 }
 
-// RunKept runs the suite on a box that keeps published events, and what only such a box
+// RunRetaining runs the suite on a box that keeps published events, and what only such a box
 // does.
-func RunKept(t *testing.T, open func(t testing.TB) (Harness, outbox.Kept)) {
+func RunRetaining(t *testing.T, open func(t testing.TB) (Harness, outbox.Retaining)) {
 	Run(t, func(t testing.TB) Harness {
 		h, _ := open(t)
 		return h
@@ -133,7 +133,7 @@ func RunKept(t *testing.T, open func(t testing.TB) (Harness, outbox.Kept)) {
 
 // keptEvents: published events stay until they are dropped by their class, others are not
 // dropped at all; and what waits can be listed and counted.
-func keptEvents(t *testing.T, h Harness, b outbox.Kept) {
+func keptEvents(t *testing.T, h Harness, b outbox.Retaining) {
 	audit := event(1, 1, 3)
 	audit.Class = outbox.ClassAudit
 	h.Append(t, false, event(1, 1, 1), event(1, 1, 2), audit, event(1, 2, 1), event(1, 3, 1))
@@ -201,7 +201,7 @@ func keptEvents(t *testing.T, h Harness, b outbox.Kept) {
 
 // auditIsNotSkipped: an event of the class audit that the sink rejects is not set aside,
 // and neither are its successors published before it.
-func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Kept) {
+func auditIsNotSkipped(t *testing.T, h Harness, b outbox.Retaining) {
 	s := newSink()
 	audit, after, other := event(1, 1, 1), event(1, 1, 2), event(1, 2, 1)
 	audit.Class = outbox.ClassAudit
