@@ -12,6 +12,16 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
+// Positions in the answer of a writing function.
+const (
+	atStatus         = iota
+	atModified       // ms
+	atPrevious       // ms
+	atQuota          // of the user; only of functions that store records
+	atUsedCollection // bytes; only if a quota has a limit
+	atUsedUser       // bytes
+)
+
 // Statuses that the writing functions return; their migration explains them.
 const (
 	done int64 = iota
@@ -34,17 +44,18 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 		return ss.Written{}, ss.ErrQuota
 	case err != nil:
 		return ss.Written{}, err
-	case len(result) != 3 && len(result) != 4 && len(result) != 6:
+	case len(result) <= atPrevious:
 		return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 	}
-	written := ss.Written{Modified: ss.Timestamp(result[1]), Previous: ss.Timestamp(result[2])}
-	if len(result) > 3 {
-		written.Quota.User = result[3]
+	at := func(position int) int64 { // functions leave out what their last positions would say
+		if position < len(result) {
+			return result[position]
+		}
+		return 0
 	}
-	if len(result) == 6 {
-		written.Used = ss.Used{Collection: result[4], User: result[5]}
-	}
-	switch result[0] {
+	written := ss.Written{Modified: ss.Timestamp(at(atModified)), Previous: ss.Timestamp(at(atPrevious)), Used: ss.Used{Collection: at(atUsedCollection), User: at(atUsedUser)}}
+	written.Quota.User = at(atQuota)
+	switch at(atStatus) {
 	case done:
 		return written, nil
 	case refused:
