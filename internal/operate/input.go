@@ -17,6 +17,7 @@ type Input struct {
 	Subject  bool         // it names what is shown or changed: an argument of the command, and a part of the path
 	IsFlag   bool         // of a subject: it is a required flag of the command instead
 	Value    string       // what the help of the command calls a value, such as "UUID"
+	Logged   bool         // the log of changes has the value
 	Argument string       // of another input: it is an optional last argument of the command, which its help shows so
 	Title    string       // in forms; "": the name
 	Kind     reflect.Kind // String, Int, Int64 or Bool
@@ -128,6 +129,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 			Value: f.Tag.Get("value"), Argument: f.Tag.Get("arg"), Title: f.Tag.Get("title"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
 		}
 		_, in.Local = f.Tag.Lookup("local")
+		_, in.Logged = f.Tag.Lookup("logged")
 		if name, option, _ := strings.Cut(f.Tag.Get("subject"), ","); name != "" {
 			in.Name, in.Subject, in.IsFlag = name, true, option == "flag"
 		}

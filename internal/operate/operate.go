@@ -67,7 +67,8 @@ type About struct {
 	// the noun alone with --json; of a change a flag of the command with the verb, as in "retry --all", and
 	// as in "retry --event", whose value is the subject. A spelling with all words of the command begins with holdfast, e.g.
 	// "holdfast sync node" of a list for all operations with its noun, "holdfast sync node drain --undo" of another
-	// operation, or "holdfast sync user quota --uid UID" if the value of the flag is the subject now.
+	// operation, "holdfast sync user quota --uid UID" if the value of the flag is the subject now, or "holdfast sync token --json" of
+	// a command that always printed JSON.
 	Former []string
 }
 

@@ -259,7 +259,7 @@ func TestRename(t *testing.T) {
 		{Name: "house", Operations: []operate.Operation{
 			list("side", "holdfast home wall", "holdfast home wall list --all"), change("walls/paint", "paint --wall"), change("walls/clean", "holdfast home wall paint --undo"),
 		}},
-		{Name: "garden", Operations: []operate.Operation{change("sheds/paint", "holdfast home wall paint --shed SHED"), change("sheds/burn", "holdfast fire")}},
+		{Name: "garden", Operations: []operate.Operation{change("sheds/paint", "holdfast home wall paint --shed SHED"), change("sheds/burn", "holdfast fire", "holdfast smoke --json")}},
 	}
 	for typed, want := range map[string]string{
 		"home wall":                          "house walls",
@@ -276,6 +276,7 @@ func TestRename(t *testing.T) {
 		"home wall paint --color x --shed=7": "garden sheds paint 7 --color x",
 		"home wall paint 5 --shed":           "garden sheds paint  5",
 		"fire 7":                             "garden sheds burn 7",
+		"smoke 7":                            "garden sheds burn --json 7",
 		"home":                               "home",
 		"home walls":                         "home walls",
 		"side":                               "side",

@@ -72,6 +72,9 @@ func newRename(service string, o *operate.Operation, former string) (r rename) {
 	if o.Kind != operate.List || r.flag != "" {
 		r.to = append(r.to, o.Verb())
 	}
+	if r.flag == "json" { // it always printed JSON
+		r.flag, r.to = "", append(r.to, "--json")
+	}
 	return r
 }
 

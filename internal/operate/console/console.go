@@ -304,8 +304,10 @@ func form(o *operate.Operation, at names) *service.Form {
 // action runs a change on the page of a list, or on another page with nil. The log of changes names what was changed.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb()}
-	for _, s := range o.Subjects() {
-		a.Logged = append(a.Logged, s.Name)
+	for _, in := range o.Inputs {
+		if in.Subject || in.Logged {
+			a.Logged = append(a.Logged, in.Name)
+		}
 	}
 	for _, name := range o.Names {
 		if !slices.Contains(a.Logged, name) {

@@ -44,7 +44,7 @@ type roomInput struct {
 
 type cleanInput struct {
 	roomInput
-	With string `flag:"with" doc:"what to use" arg:"SOAP"`
+	With string `flag:"with" doc:"what to use" arg:"SOAP" logged:""`
 }
 
 func hotel() []operate.Operation {
@@ -121,6 +121,9 @@ func TestOffers(t *testing.T) {
 	table := show(t, &calls, nil).Blocks[0].(*service.Table)
 	if got := table.Rows[0][len(table.Rows[0])-1].Forms; !reflect.DeepEqual(got, []service.Form{open}) {
 		t.Errorf("%s", dump(got))
+	}
+	if logged := pages["rooms"].Actions[0].Logged; !reflect.DeepEqual(logged, []string{"room", "with"}) {
+		t.Errorf("the log has %q", logged)
 	}
 	for i, next := range []string{"", "rooms"} { // clean, after which the room is shown, and raze
 		o, err := pages["rooms"].Actions[i].Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"a"}, "return-page": {"rooms/show"}}})
