@@ -402,8 +402,12 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if err != nil {
 		return err
 	}
+	form := page // the page with the form, which may be another one than that with the action
+	if shown := section.page(r.Value("return-page")); shown != nil && r.Values.Has("return-page") {
+		form = shown
+	}
 	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {
-		return x.failed(section, page, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
+		return x.failed(section, form, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}
 	outcome, err := action.Run(x.r.Context(), r)
 	if !action.Reads {
@@ -412,14 +416,11 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if outcome.View != nil {
 		return x.sendOutcome(section, page, r, outcome.View, err)
 	}
-	if shown := section.page(r.Value("return-page")); shown != nil && r.Values.Has("return-page") {
-		page = shown // the form is on another page than the action
-	}
 	if err != nil {
-		return x.failed(section, page, r, action, err)
+		return x.failed(section, form, r, action, err)
 	}
 	x.sessions.note(x.session.id, outcome.Notice)
-	back := page.Path
+	back := form.Path
 	if values := r.Value("return-to"); values != "" {
 		back += "?" + values
 	}
