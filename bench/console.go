@@ -37,7 +37,7 @@ var consolePages = []struct{ name, path string }{
 	{"accounts", "tokenserver/accounts"},
 	{"accounts, next", "tokenserver/accounts"},
 	{"accounts by bytes", "tokenserver/accounts?sort=bytes"},
-	{"account", "tokenserver/account?account=" + consoleAccount},
+	{"account", "tokenserver/accounts/show?account=" + consoleAccount},
 	{"allow and deny lists", "tokenserver/access"},
 	{"allow and deny lists, next", "tokenserver/access"},
 	{"refused sign-ins", "tokenserver/refused"},

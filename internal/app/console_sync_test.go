@@ -50,8 +50,10 @@ func consoleAccounts(b *browser, environ []string) {
 	}
 	b.try(http.StatusOK, largeAccount, "Search", "prefix", " "+strings.ToUpper(largeAccount[:4]))
 	b.hides(smallAccount)
-	b.try(http.StatusOK, "expected 1 to 31 lower-case hexadecimal digits", "Search", "prefix", `x"><b>`)
-	b.try(http.StatusOK, "No account that has storage begins with this.", "Search", "prefix", "4321")
+	b.open("tokenserver/accounts")
+	b.try(http.StatusBadRequest, "expected 1 to 31 lower-case hexadecimal digits", "Search", "prefix", `x"><b>`)
+	b.open("tokenserver/accounts")
+	b.try(http.StatusOK, "No such account has storage.", "Search", "prefix", "4321")
 	b.open("tokenserver/accounts")
 	b.follow("Bytes")
 	order(largeAccount, smallAccount)
@@ -73,11 +75,12 @@ func consoleAccounts(b *browser, environ []string) {
 	}
 	b.open("tokenserver/accounts")
 	uid := b.page.all("tbody")[0].all("td")[0].String()
-	b.try(http.StatusOK, "Storage user "+uid, "Show account", "account", uid)
+	b.try(http.StatusOK, "Storage users", "Show account", "account", uid)
+	b.shows(uid)
 	b.open("tokenserver/accounts")
 	b.try(http.StatusNotFound, "No account has the UID 999999", "Show account", "account", "999999")
 	b.try(http.StatusOK, "bookmarks", "Show account", "account", largeAccount)
-	b.shows("Storage user", "3")
+	b.shows("Storage users", "3")
 	if bars := b.page.all("meter"); len(bars) == 0 || bars[len(bars)-1].attrs["high"] != bars[len(bars)-1].attrs["max"] {
 		b.t.Errorf("the bar of the only collection looks like that of a quota:\n%s", b.raw)
 	}
@@ -97,7 +100,7 @@ func consoleAccounts(b *browser, environ []string) {
 	b.follow(largeAccount)
 	b.submit("Allow")
 	b.open("tokenserver/access")
-	b.submit("Remove account " + smallAccount + " from the lists")
+	b.submit("Remove from the lists account " + smallAccount)
 	b.follow(largeAccount)
 	b.try(http.StatusBadRequest, "Nothing was changed", "Delete data", "confirm", smallAccount)
 	b.submit("Delete data", "confirm", largeAccount)

@@ -19,7 +19,7 @@ import (
 )
 
 // descriptions are the API descriptions of the services with operations, below the folder of the service.
-var descriptions = map[string]string{"guest": "httpapi/openapi.json", "tokenserver": "httpapi/openapi-admin.json"}
+var descriptions = map[string]string{"guest": "httpapi/openapi.json", "tokenserver": "httpapi/openapi-admin.json", "syncstorage": "httpapi/openapi-admin.json"}
 
 // TestOperations walks the operations of all services: each has a command with a help, a page or a button,
 // and a route that the API description has as the declaration says.
@@ -36,6 +36,11 @@ func TestOperations(t *testing.T) {
 			seen++
 			for _, noun := range nounsOf(&o) {
 				wantCommand(t, o, s.CommandName(), noun, o.Verb())
+			}
+			for _, former := range o.Former {
+				if words, ok := strings.CutPrefix(former, "holdfast "); ok {
+					wantFormer(t, &o, words)
+				}
 			}
 			if !slices.Contains(buttons, o.Path) {
 				t.Errorf("%s: no page or button of %s", s.Name, o.Path)
@@ -105,6 +110,15 @@ func wantCommand(t *testing.T, o operate.Operation, words ...string) {
 	if status != 0 || !strings.HasPrefix(out.String(), o.Doc) || !strings.Contains(out.String(), "--json") {
 		t.Errorf("holdfast %s --help: %d %s", strings.Join(words, " "), status, out.String())
 	}
+}
+
+// wantFormer checks that a former spelling with all words of a command still is the command of an operation.
+func wantFormer(t *testing.T, o *operate.Operation, words string) {
+	t.Helper()
+	if o.Kind == operate.List && !strings.Contains(words, "--") { // the noun
+		words += " " + o.Verb()
+	}
+	wantCommand(t, *o, strings.Fields(words)...)
 }
 
 // wantGroups checks that each noun says what its commands and its page are for.

@@ -232,7 +232,8 @@ var walkedPaths = []string{
 	"/bff/consumer/v1/session", "/bff/consumer/v1/openapi.json", "/bff/consumer/v1/search", "/bff/consumer/v1/telemetry/page-view", "/guest/demo", "/guest/demo/arrivals",
 	"/internal/handoff/x/consume", "/internal/handoff/x/verify", "/internal/events", "/internal/ext-storage/install/x", "/ext-storage/openapi.json", "/ext/storage/v1/x",
 	"/ext/installs/x", "/ext/tenants/x/data", "/ext/tokens", "/guest/keys", "/guest/keys/rotate", "/guest/tenants", "/guest/outbox", "/guest/dead-letters",
-	"/guest/quarantine", "/guest/refusals", "/guest/jobs/events/run", "/guest/sessions/x/erase", "/tokenserver/nodes", "/tokenserver/nodes/x/drain",
+	"/guest/quarantine", "/guest/refusals", "/guest/jobs/events/run", "/guest/sessions/x/erase", "/tokenserver/nodes", "/tokenserver/nodes/x/drain", "/tokenserver/accounts", "/tokenserver/access/x/deny", "/tokenserver/refused",
+	"/tokenserver/users/1/quota", "/sync/tokens/1/create",
 }
 
 // wantNoError sends a request to a listener and expects neither a server error nor one in the log.

@@ -48,9 +48,9 @@ func TestMan(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"holdfast.1":                `.TH "HOLDFAST" "1" "Nov 2023" "Holdfast v1.2.3" "Holdfast manual"`,
-		"holdfast-sync-user-list.1": "holdfast sync user list",
-		"holdfast-serve.1":          "holdfast serve",
+		"holdfast.1":                           `.TH "HOLDFAST" "1" "Nov 2023" "Holdfast v1.2.3" "Holdfast manual"`,
+		"holdfast-tokenserver-accounts-list.1": "holdfast tokenserver accounts list",
+		"holdfast-serve.1":                     "holdfast serve",
 	} {
 		var pages [2]string
 		for i, dir := range dirs {

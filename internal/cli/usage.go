@@ -103,7 +103,7 @@ func (c *command) help() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
 		Short:   "Show the help of a command",
-		Example: "  holdfast help sync user list",
+		Example: "  holdfast help tokenserver accounts list",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			of, _, err := cmd.Root().Find(args)
 			if err != nil {

@@ -38,7 +38,7 @@ var (
 	// ErrNotEmpty means that the user has records already.
 	ErrNotEmpty error = fault.New(fault.Conflict, "the user has records here: delete them, or import with --merge")
 	// ErrImportRace means that another client wrote during the import.
-	ErrImportRace error = fault.New(fault.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast sync user deny), then import again with --merge")
+	ErrImportRace error = fault.New(fault.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")
 )
 
 // Limits of a step of an import, which is one transaction; a single record may

@@ -23,9 +23,9 @@ func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, er
 	return s.store.AccountState(ctx, a)
 }
 
-// FindUsers returns the storage users of accounts whose ID begins with prefix.
-func (s *Service) FindUsers(ctx context.Context, prefix string, limit int) ([]User, error) {
-	return s.store.FindUsers(ctx, prefix, limit)
+// FindUsers returns a page of the storage users of accounts whose ID begins with prefix, ordered by User.Email.
+func (s *Service) FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error) {
+	return s.store.FindUsers(ctx, prefix, after, limit)
 }
 
 // ListUsers returns a page of storage users ordered by UID.

@@ -47,9 +47,10 @@ type Users interface {
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
 	// FindUsers returns at most limit rows that are not replaced of accounts whose ID begins
-	// with prefix, ordered by account: 1 to 31 lower-case hexadecimal digits, otherwise
-	// fault.Invalid.
-	FindUsers(ctx context.Context, prefix string, limit int) ([]User, error)
+	// with prefix, ordered by User.Email: those with a greater one than after, or the first
+	// ones if that is "". The prefix has 1 to 31 lower-case hexadecimal digits, otherwise the
+	// error is fault.Invalid.
+	FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error)
 
 	// Replace marks all rows of an account as replaced at now and returns the number of
 	// rows that were not. The account may sign in again as another storage user. With

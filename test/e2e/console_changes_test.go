@@ -31,11 +31,14 @@ func changesOf() []step {
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},
 		{"", "Deny", []string{"account", consoleAccount}, "Account " + consoleAccount + " may not sign in."},
-		{"", "Remove account " + consoleAccount + " from the lists", nil, "Removed account " + consoleAccount},
+		{"", "Remove from the lists account " + consoleAccount, nil, "Removed account " + consoleAccount},
 		{"tokenserver/refused", "Allow account " + consoleStranger, nil, "Account " + consoleStranger + " may sign in."},
 		{"tokenserver/accounts", "Show account", []string{"account", consoleUser}, "Storage user"},
 		{"", "Set quota", []string{"quota", "1GiB"}, "The quota is set"},
 		{"", "Delete data", []string{"confirm", consoleUser}, "Deleted the data of 1 storage user."},
+		{"syncstorage/tokens", "Create", []string{"uid", "77"}, "The token is shown only once."},
+		{"tokenserver/users", "Set quota", []string{"uid", "77", "quota", "5"}, "The quota is set"},
+		{"tokenserver/nodes", "Add", []string{"node", "https://sync2.example.org", "no-check", "yes"}, "gets new accounts, up to 100000"},
 		{"tokenserver/nodes", "Drain", nil, "gets no new accounts"},
 		{"", "Undo", nil, "gets new accounts again"},
 
@@ -145,7 +148,11 @@ func (c *consolePages) submit(s step) string {
 			const asks = button.closest('details');
 			if (asks) asks.querySelector('summary').click();
 			if (!button.checkVisibility()) throw new Error('the button ' + name + ' is hidden');
-			for (let i = 0; i < fields.length; i += 2) button.form.elements[fields[i]].value = fields[i + 1];
+			for (let i = 0; i < fields.length; i += 2) {
+				const field = button.form.elements[fields[i]];
+				field.checked = field.type === 'checkbox';
+				field.value = fields[i + 1];
+			}
 			const to = b => b.getAttribute('formaction') || b.form.getAttribute('action'), offered = buttons.map(to);
 			button.click();
 			return [to(button), ...offered]`, s.button, append([]string{}, s.fields...))

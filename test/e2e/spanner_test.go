@@ -69,7 +69,7 @@ func TestSpanner(t *testing.T) {
 		t.Fatalf("sign in: %d %s", a.Status, a.Body)
 	}
 	signedIn.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"hello"}`)
-	if out := s.Verb("sync", "user", "show", "bob"); !strings.Contains(out, "1 record, 5 bytes") {
+	if out := s.Verb("sync", "user", "show", "bob"); !strings.Contains(out, "1        5 bytes") {
 		t.Errorf("show:\n%s", out)
 	}
 

@@ -118,7 +118,7 @@ func killUserImport(t *testing.T, s *binary.Server, account, whole string) {
 	// All lines that do not fit into the pipe and the buffer were read, so they will be written.
 	stored := false
 	for deadline := time.Now().Add(time.Minute); !stored && time.Now().Before(deadline); {
-		stored = !strings.Contains(s.Verb("sync", "user", "quota", account), "stored  0\n")
+		stored = !strings.Contains(s.Verb("sync", "user", "quota", account), "STORED  0\n")
 	}
 	if !stored {
 		t.Error("nothing was imported before the kill")

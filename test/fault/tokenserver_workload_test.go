@@ -349,8 +349,8 @@ func (w *accountsWorkload) counted(h *harness) {
 	}
 	table := h.server.Verb("tokenserver", "nodes", "list")
 	for line := range strings.Lines(table) {
-		if row := strings.Fields(line); len(row) > 2 && row[1] == "self" {
-			if n, err := strconv.Atoi(row[2]); err != nil || n < least || n > most {
+		if row := strings.Fields(line); len(row) > 2 && row[0] == "self" {
+			if n, err := strconv.Atoi(row[1]); err != nil || n < least || n > most {
 				h.t.Errorf("%d to %d accounts have signed in:\n%s", least, most, table)
 			}
 			return

@@ -77,7 +77,7 @@ func (s *Storage) onSpanner() bool {
 func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
-		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Commands: s.commands,
+		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Command: "sync", Commands: s.commands, Operations: s.operations(),
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Tables:         tables,
 		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of the storage database of syncstorage-rs", Open: s.openMozilla},
@@ -144,6 +144,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	}}}
 	opened.Ready = s.opened.Ping
+	opened.Console = &service.Console{Title: "Firefox Sync storage"}
 	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
 	quota := s.opened.Quota()
 	opened.Quota = &dockerflow.Quota{Enabled: quota.Collection > 0 || quota.User > 0, Size: quota.Collection, User: quota.User}

@@ -1,7 +1,6 @@
 package tokenserver
 
 import (
-	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -10,14 +9,14 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// commands returns subcommands of sync, where operators of Firefox Sync look for them.
+// commands returns the commands that are no operations: those with files.
 func (s *Accounts) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{Shell: sh, state: s}
-	user := &cobra.Command{Use: "user", Short: "Manage accounts and who may sign in"}
-	user.AddCommand(c.userList(), c.userShow(), c.userDelete(), c.userAccess(tokenserver.Allowed), c.userAccess(tokenserver.Denied), c.userQuota(), c.userExport(), c.userImport())
-	cmd := &cobra.Command{Use: "sync"}
-	cmd.AddCommand(user)
-	return []*cobra.Command{{Use: Name, Short: "Manage the accounts of Firefox Sync and its storage nodes"}, cmd}
+	accounts := &cobra.Command{Use: "accounts"}
+	accounts.AddCommand(c.userExport(), c.userImport())
+	cmd := &cobra.Command{Use: Name, Short: "Manage the accounts of Firefox Sync: who may sign in, their data, and storage nodes"}
+	cmd.AddCommand(accounts)
+	return []*cobra.Command{cmd}
 }
 
 // command is the state that the commands share.
@@ -27,27 +26,6 @@ type command struct {
 }
 
 var errDisabled = errors.New("accounts are disabled: set tokenserver.enabled = true")
-
-// withService runs fn on the open service.
-func (c *command) withService(fn func(ctx context.Context, s *tokenserver.Service, args []string) error) func(*cobra.Command, []string) error {
-	return c.Run(func(ctx context.Context, args []string) error {
-		if c.state.opened == nil {
-			return errDisabled
-		}
-		return fn(ctx, c.state.opened, args)
-	})
-}
-
-// withAccount runs fn on the account in the first argument.
-func (c *command) withAccount(fn func(ctx context.Context, s *tokenserver.Service, a tokenserver.Account) error) func(*cobra.Command, []string) error {
-	return c.withService(func(ctx context.Context, s *tokenserver.Service, args []string) error {
-		a, err := s.ParseAccount(args[0])
-		if err != nil {
-			return err
-		}
-		return fn(ctx, s, a)
-	})
-}
 
 // ready returns the open service.
 func (s *Accounts) ready() (*tokenserver.Service, error) {

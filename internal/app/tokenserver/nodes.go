@@ -38,7 +38,7 @@ type nodeInput struct {
 
 // nodeOutput is a storage node.
 type nodeOutput struct {
-	ID        int64     `json:"id" title:"ID"`
+	ID        int64     `json:"id"`
 	URL       string    `json:"node" title:"Node" subject:"node" example:"https://sync2.example.org"`
 	Load      nodeLoad  `json:"-" title:"Load"`
 	Accounts  int64     `json:"accounts" least:"0"`

@@ -8,5 +8,5 @@ import (
 
 // operations returns the operations of the service.
 func (s *Accounts) operations() []operate.Operation {
-	return slices.Concat(s.nodeOperations())
+	return slices.Concat(s.accountOperations(), s.accessOperations(), s.userOperations(), s.nodeOperations())
 }

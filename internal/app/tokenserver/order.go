@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
 )
 
 // order is a total order of accounts: by value, then by UID.
@@ -43,7 +43,7 @@ func parseOrder(name string, reverse bool) (order, error) {
 	case "records":
 		o.value = counted(func(r *row) int64 { return r.Records })
 	default:
-		return o, service.Usagef("--sort: invalid value %q: expected used, bytes, records, created or id", name)
+		return o, &operate.InputError{Input: "sort", Reason: "expected used, bytes, records, created or id"}
 	}
 	return o, nil
 }
@@ -90,7 +90,7 @@ func (o order) parseAfter(s string) (p place, err error) {
 	p.uid, failed[1] = strconv.ParseInt(uid, 10, 64)
 	p.valued = valued
 	if errors.Join(failed[:]...) != nil || p.uid < 0 || valued != (o.value != nil) {
-		return p, service.Usagef("--after: invalid value %q: expected %s", s, expected)
+		return p, &operate.InputError{Input: "after", Reason: "expected " + expected}
 	}
 	return p, nil
 }

@@ -106,11 +106,14 @@ type Accounts struct {
 	opened  *tokenserver.Service
 	revoked atomic.Pointer[tokenserver.Revoked] // nil: unknown, or not watched
 	used    atomic.Bool                         // inspect has found an account that has signed in
+	serves  atomic.Bool                         // operations are requests to a server, and not commands
+
+	mostServed int64 // accounts that a server sorts for a request
 }
 
 // New returns the service with its default settings.
 func New(storage Storage) *Accounts {
-	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage}
+	return &Accounts{cfg: tokenserver.DefaultConfig(), storage: storage, mostServed: mostServed}
 }
 
 // Opened returns the open service, or nil.
@@ -167,9 +170,13 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	}
 	if s.storage.IsOpen() {
 		o.Local, o.Inherit = s.storage, s.inheritQuota
-		opened.Start = func(ctx context.Context) (func() error, error) {
-			return s.watchRevoked(ctx, s.opened.Revoked, d.Log), nil
+	}
+	opened.Start = func(ctx context.Context) (func() error, error) {
+		s.serves.Store(true)
+		if !s.storage.IsOpen() {
+			return func() error { return nil }, nil
 		}
+		return s.watchRevoked(ctx, s.opened.Revoked, d.Log), nil
 	}
 	if o.Config.NodeType == "" {
 		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))
@@ -186,7 +193,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Reasons, opened.Refusal = reasons(), refusal
-	opened.Console = s.console()
+	opened.Console = &service.Console{Title: "Firefox Sync"}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{

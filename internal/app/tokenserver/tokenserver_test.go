@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"testing"
 
-	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/fault"
@@ -81,70 +79,6 @@ func TestOpensWithoutStorage(t *testing.T) {
 	}
 	if c := open.Client("https://here.example"); c.Setting != "identity.sync.tokenserver.uri" || c.Address != "https://here.example/1.0/sync/1.5" {
 		t.Errorf("the status page has %+v", c)
-	}
-}
-
-// A page is not sorted by usage if that reads the counters of too many accounts.
-func TestSortsFewAccounts(t *testing.T) {
-	t.Parallel()
-	s := New(noStorage{})
-	open := servicetest.Open(t, s.Service(), nil)
-	if err := open.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	account, err := s.opened.ParseAccount("0123456789abcdef0123456789abcdef")
-	if err == nil {
-		_, err = s.opened.Adopt(t.Context(), account, 1, tokenserver.KeyID{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := parseOrder("created", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for most, want := range map[int]int{0: 0, 1: 1} {
-		if rows, err := s.sortedRows(t.Context(), o, place{}, most); err != nil || len(rows) != want {
-			t.Errorf("at most %d: %d, %v", most, len(rows), err)
-		}
-	}
-}
-
-// A server without storage says so on the page of an account.
-func TestShowsAccountWithoutStorage(t *testing.T) {
-	t.Parallel()
-	const id = "0123456789abcdef0123456789abcdef"
-	s := New(noStorage{})
-	open := servicetest.Open(t, s.Service(), nil)
-	if err := open.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	account, err := s.opened.ParseAccount(id)
-	if err == nil {
-		_, err = s.opened.Adopt(t.Context(), account, 1, tokenserver.KeyID{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := s.showAccount(t.Context(), &service.PageRequest{Values: url.Values{"account": {id}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(view.Blocks, func(b service.Block) bool {
-		f, ok := b.(*service.Facts)
-		return ok && slices.ContainsFunc(f.Rows, func(f service.Fact) bool { return f.Text == "unknown: syncstorage is disabled on this server" })
-	}) {
-		t.Errorf("the page is %+v", view.Blocks)
-	}
-}
-
-// A list of refused sign-ins that may be longer than the page says so.
-func TestShowsLatestRefused(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]int{0: 1, consoleRows - 1: 1, consoleRows: 2} {
-		if view := refusedView(make([]tokenserver.Refused, n)); len(view.Blocks) != want || len(view.Blocks[0].(*service.Table).Rows) != n {
-			t.Errorf("with %d accounts the page is %+v", n, view.Blocks)
-		}
 	}
 }
 

@@ -10,8 +10,100 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
+	"holdfast/internal/operate"
 	"holdfast/internal/tokenserver"
 )
+
+// target names the storage of a command: by account, or by storage user (--uid) if the
+// accounts are on another server.
+type target struct{ userInput }
+
+// The ends of the usage and help of commands with a target.
+const (
+	targetUse  = "(ACCOUNT | --uid N)"
+	targetLong = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
+		"the storage user with --uid instead; on Spanner also with --fxa-uid and --fxa-kid, which\n" +
+		"tokenserver accounts show prints on the server with the accounts."
+)
+
+func (t *target) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Int64Var(&t.UID, "uid", 0, "`UID` of a storage user of this server, instead of an account")
+	f.StringVar(&t.FxAUID, "fxa-uid", "", "with --uid: account `ID` at the accounts server")
+	f.StringVar(&t.FxAKID, "fxa-kid", "", "with --uid: `ID` of the account's keys")
+}
+
+// args checks that there are at most so many arguments after the account.
+func (t *target) args(cmd *cobra.Command, args []string, most int) error {
+	if !cmd.Flags().Changed("uid") {
+		most++
+	}
+	if len(args) > most {
+		return service.Usagef("unexpected argument %q", args[most])
+	}
+	return nil
+}
+
+// check checks how a command names its target.
+func (t *target) check(byUID bool, args []string) error {
+	switch {
+	case byUID && t.UID < 1:
+		return service.Usagef("--uid: must be at least 1")
+	case !byUID && (t.FxAUID != "" || t.FxAKID != ""):
+		return service.Usagef("--fxa-uid and --fxa-kid require --uid")
+	case !byUID && len(args) == 0:
+		return service.Usagef("ACCOUNT or --uid is required")
+	}
+	return nil
+}
+
+// withStorage runs fn while the storage is open, after the target is checked. byUID means
+// that --uid names the target, and not the first argument.
+func (c *command) withStorage(t *target, fn func(ctx context.Context, byUID bool, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		byUID := cmd.Flags().Changed("uid")
+		if err := t.check(byUID, args); err != nil {
+			return err
+		}
+		return c.Run(func(ctx context.Context, args []string) error {
+			if !c.state.storage.IsOpen() {
+				return errNoStorage
+			}
+			return typed(fn(ctx, byUID, args))
+		})(cmd, args)
+	}
+}
+
+// withTarget runs fn on the local storage users of the target, the current one first.
+// rest are the arguments after the account.
+func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tokenserver.User, rest []string) error) func(*cobra.Command, []string) error {
+	return c.withStorage(t, func(ctx context.Context, byUID bool, args []string) error {
+		if byUID {
+			u, err := c.state.named(t.userInput)
+			if err != nil {
+				return err
+			}
+			return fn(ctx, []tokenserver.User{u}, args)
+		}
+		users, err := c.state.usersOf(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return fn(ctx, users, args[1:])
+	})
+}
+
+// typed returns an error that names an input as it is typed.
+func typed(err error) error {
+	if wrong, ok := errors.AsType[*operate.InputError](err); ok {
+		name := "--" + wrong.Input
+		if wrong.Input == "account" {
+			name = "ACCOUNT"
+		}
+		return service.Usagef("%s: %s", name, wrong.Reason)
+	}
+	return err
+}
 
 func (c *command) userExport() *cobra.Command {
 	var (
@@ -25,7 +117,7 @@ func (c *command) userExport() *cobra.Command {
 			"JSON for each collection and record, and a last line that says that the export is complete. It is a\n" +
 			"consistent snapshot, even while browsers write. Open batches and the account's quota are not\n" +
 			"exported. The file gets its name when it is complete.\n\n" + targetLong,
-		Example: "  holdfast sync user export 0123456789abcdef0123456789abcdef -o user.ndjson",
+		Example: "  holdfast tokenserver accounts export 0123456789abcdef0123456789abcdef -o user.ndjson",
 	}
 	t.flags(cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return t.args(cmd, args, 0) }
@@ -53,7 +145,7 @@ func (c *command) userImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import " + targetUse + " FILE",
 		Short: "Put the records of an export into the storage of an account",
-		Long: "Import the records of sync user export into an account's storage, on any engine. FILE may be -, for\n" +
+		Long: "Import the records of accounts export into an account's storage, on any engine. FILE may be -, for\n" +
 			"standard input. An unknown account is created with the keys of the export, so that its\n" +
 			"browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
 			"With --preserve, records keep their times: browsers that synced with the other server find nothing new\n" +
@@ -62,7 +154,7 @@ func (c *command) userImport() *cobra.Command {
 			"Records are written 100 at a time. After a failure, those before it are written: import the same\n" +
 			"file again with --merge, which also adds records to existing ones. Of two records with the same ID the\n" +
 			"later one is kept with --preserve, otherwise the one from the file.\n\n" + targetLong,
-		Example: "  holdfast sync user import 0123456789abcdef0123456789abcdef user.ndjson --preserve",
+		Example: "  holdfast tokenserver accounts import 0123456789abcdef0123456789abcdef user.ndjson --preserve",
 	}
 	t.flags(cmd)
 	cmd.Flags().BoolVar(&o.Preserve, "preserve", false, "keep the times of records and collections")
@@ -75,7 +167,7 @@ func (c *command) userImport() *cobra.Command {
 	}
 	cmd.RunE = c.withStorage(&t, func(ctx context.Context, byUID bool, args []string) error {
 		find := func(ExportedUser) (*tokenserver.User, error) {
-			u, err := c.namedUser(&t)
+			u, err := c.state.named(t.userInput)
 			return &u, err
 		}
 		if !byUID {

@@ -67,7 +67,7 @@ var (
 		ORDER BY u.uid LIMIT $3::bigint`}
 	sqlFindUsers = pgdb.Statement{Name: "token.find_users", SQL: `
 		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
-		WHERE u.email >= $1::text AND u.email < $2::text AND u.service = ` + service + ` AND u.replaced_at IS NULL
+		WHERE u.email > $1::text AND u.email < $2::text AND u.service = ` + service + ` AND u.replaced_at IS NULL
 		ORDER BY u.email LIMIT $3::bigint`}
 	sqlDue = pgdb.Statement{Name: "token.due", SQL: `
 		SELECT ` + userColumns + `, EXISTS (

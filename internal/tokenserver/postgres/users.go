@@ -82,13 +82,13 @@ func (s *Store) AccountState(ctx context.Context, a tokenserver.Account) (tokens
 }
 
 // FindUsers implements tokenserver.Store.
-func (s *Store) FindUsers(ctx context.Context, prefix string, limit int) ([]tokenserver.User, error) {
+func (s *Store) FindUsers(ctx context.Context, prefix, after string, limit int) ([]tokenserver.User, error) {
 	first, end, err := tokenserver.PrefixRange(prefix)
 	if err != nil {
 		return nil, err
 	}
 	var r userRow
-	return collect(ctx, s.db, sqlFindUsers, []any{first, end, limit}, r.user, r.dest()...)
+	return collect(ctx, s.db, sqlFindUsers, []any{max(first, after), end, limit}, r.user, r.dest()...)
 }
 
 // ListUsers implements tokenserver.Store.

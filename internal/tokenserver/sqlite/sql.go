@@ -34,7 +34,7 @@ const (
 	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE +u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
 	sqlFindUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
-		WHERE u.email >= ? AND u.email < ? AND +u.service = ` + service + ` AND +u.replaced_at IS NULL ORDER BY u.email LIMIT ?`
+		WHERE u.email > ? AND u.email < ? AND +u.service = ` + service + ` AND +u.replaced_at IS NULL ORDER BY u.email LIMIT ?`
 	sqlDue = `SELECT ` + userColumns + `, EXISTS (
 			SELECT 1 FROM users k WHERE k.email = u.email AND k.service = u.service AND k.replaced_at IS NULL
 				AND k.client_state = u.client_state AND coalesce(k.keys_changed_at, 0) = coalesce(u.keys_changed_at, 0))

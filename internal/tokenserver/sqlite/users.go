@@ -53,13 +53,13 @@ func scanUser(stmt *sqlite.Stmt) tokenserver.User {
 }
 
 // FindUsers implements tokenserver.Store.
-func (s *Store) FindUsers(ctx context.Context, prefix string, limit int) (users []tokenserver.User, err error) {
+func (s *Store) FindUsers(ctx context.Context, prefix, after string, limit int) (users []tokenserver.User, err error) {
 	first, end, err := tokenserver.PrefixRange(prefix)
 	if err != nil {
 		return nil, err
 	}
 	err = s.db.Read(ctx, "token.find_users", func(c *sqlite.Conn) error {
-		users, err = sqlitedb.QueryAll(c, sqlFindUsers, scanUser, first, end, limit)
+		users, err = sqlitedb.QueryAll(c, sqlFindUsers, scanUser, max(first, after), end, limit)
 		return err
 	})
 	return users, err

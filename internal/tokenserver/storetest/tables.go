@@ -82,12 +82,19 @@ func testFindUsers(t *testing.T, e env) {
 		}
 	}
 	e.signIn(t, ts.Account{FxAUID: "abcx", Domain: "zz.example"}, signIn(7, "aa", 5)) // not of the accounts server
-	for prefix, want := range map[string]string{"abc": "abc0 abc9 abcf", "abc9777": "abc9", "ab": "ab00 abc0", "1": ""} {
-		limit := 100
-		if prefix == "ab" {
+	after := ts.Account{FxAUID: "abc0" + strings.Repeat("7", 28), Domain: "zz.example"}.Email()
+	for prefix, want := range map[string]string{
+		"abc": "abc0 abc9 abcf", "abc9777": "abc9", "ab": "ab00 abc0", "1": "", "ab after": "abc9 abcf", "abd after": "abd0", "0abc after": "",
+	} {
+		limit, begin := 100, ""
+		if strings.HasPrefix(prefix, "ab") && !strings.HasPrefix(prefix, "abc") {
 			limit = 2
 		}
-		users, err := e.Store.FindUsers(ctx, prefix, limit)
+		prefix, isAfter := strings.CutSuffix(prefix, " after")
+		if isAfter {
+			begin = after
+		}
+		users, err := e.Store.FindUsers(ctx, prefix, begin, limit)
 		must(t, err)
 		var got []string
 		for i := range users {
@@ -101,7 +108,7 @@ func testFindUsers(t *testing.T, e env) {
 		}
 	}
 	for _, prefix := range []string{"", "ABC", "abc%", "user", strings.Repeat("a", 32)} {
-		if _, err := e.Store.FindUsers(ctx, prefix, 10); !fault.Is(err, fault.Invalid) {
+		if _, err := e.Store.FindUsers(ctx, prefix, "", 10); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v", prefix, err)
 		}
 	}

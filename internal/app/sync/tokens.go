@@ -1,0 +1,78 @@
+package sync
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+// operations returns the operations of the service.
+func (s *Storage) operations() []operate.Operation {
+	return []operate.Operation{operate.NewChange(operate.About{
+		Path: "tokens/create", Doc: "Create a storage token, as the tokenserver does", Title: "Storage tokens", Group: "Create storage tokens",
+		Text: "A token reads and writes the records of one storage user. No account is needed or created.",
+		More: "The token is signed with the server's master secret: id and key sign requests with Hawk, api_endpoint is\n" +
+			"the URL of the user's storage. No account is needed or created.",
+		Example: "--uid 1\n--uid 1 --fxa-uid 0123abcd --fxa-kid 0000000001234-qqo --ttl 5m\n",
+		Former:  []string{"holdfast sync token --json"},
+	}, s.createToken)}
+}
+
+// maxTTL is the maximum lifetime of a token: ten years.
+const maxTTL = 10 * 365 * 24 * time.Hour
+
+type tokenInput struct {
+	UID    int64  `subject:"uid,flag" value:"UID" doc:"UID of the storage user" least:"1" example:"1"`
+	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server"`
+	FxAKID string `flag:"fxa-kid" value:"ID" doc:"ID of the account's keys"`
+	TTL    string `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid" default:"1h" example:"5m"`
+}
+
+// Check refuses users that cannot exist, and lifetimes that are too long.
+func (in tokenInput) Check() error {
+	if in.UID < 1 {
+		return &operate.InputError{Input: "uid", Reason: "must be at least 1"}
+	}
+	switch ttl, err := time.ParseDuration(in.TTL); {
+	case err != nil:
+		return &operate.InputError{Input: "ttl", Reason: "expected a duration with a unit, such as 30s, 5m or 2h"}
+	case ttl < time.Second || ttl > maxTTL:
+		return &operate.InputError{Input: "ttl", Reason: fmt.Sprintf("must be from 1s to %.0fh", maxTTL.Hours())}
+	}
+	return nil
+}
+
+// Token is a storage token.
+type Token struct {
+	ID       string `json:"id" title:"ID"`
+	Key      string `json:"key" title:"Key" secret:"The token is shown only once."`
+	UID      int64  `json:"uid" title:"UID" subject:"uid"`
+	Endpoint string `json:"api_endpoint" title:"Endpoint" example:"https://sync.example.org/1.5/1"`
+	Duration int64  `json:"duration" title:"Seconds" least:"1" doc:"seconds for which it is valid"`
+}
+
+// Notice implements operate.Changed: the token is shown.
+func (Token) Notice() string { return "" }
+
+// createToken creates a token for any user, as the tokenserver does.
+func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
+	if s.opened == nil {
+		return t, fault.New(fault.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
+	}
+	ttl, err := time.ParseDuration(in.TTL)
+	if err != nil {
+		return t, err
+	}
+	d := s.deps
+	c := tokenlib.Claims{
+		UID: in.UID, FxAUID: in.FxAUID, FxAKID: in.FxAKID, Node: d.Server.Address(d.Server.Listen), Origin: tokenlib.Origin,
+		Expires: d.Clock().Add(ttl.Truncate(time.Second)),
+	}
+	t = Token{UID: c.UID, Endpoint: fmt.Sprintf("%s/1.5/%d", c.Node, c.UID), Duration: int64(ttl / time.Second)}
+	t.ID, t.Key, err = s.keyring.Mint(c)
+	return t, err
+}

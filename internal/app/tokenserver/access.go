@@ -1,0 +1,143 @@
+package tokenserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/operate"
+	"holdfast/internal/tokenserver"
+)
+
+func (s *Accounts) accessOperations() []operate.Operation {
+	const ids = "ACCOUNT is the account's ID, 32 hexadecimal digits; tokenserver refused list shows those of accounts that\ntried to sign in."
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "access", Rows: "accounts", Limit: 1000, Resumes: true, Doc: "List the allow and deny lists", Title: "Allow and deny lists", Empty: "The lists are empty.",
+			Group: "Manage who may sign in", Former: []string{"holdfast sync user list --access"},
+		}, s.listAccess),
+		operate.NewChange(operate.About{
+			Path: "access/allow", Doc: "Allow an account to sign in, even when new accounts are refused", More: ids, NewRow: true, Stays: true, Title: "Allow an account",
+			Text:    "The account may sign in, even when new accounts are refused.",
+			Example: "0123456789abcdef0123456789abcdef --note 'my sister'\n", Former: []string{"holdfast sync user allow"},
+		}, s.setAccess(tokenserver.Allowed)),
+		operate.NewChange(operate.About{
+			Path: "access/deny", Doc: "Deny an account: refuse its sign-ins and tokens, and keep its data", More: ids, NewRow: true, Stays: true, Title: "Deny an account", Danger: true,
+			Text:    "Sign-ins and tokens of the account are refused. Its data is kept.",
+			Example: "0123456789abcdef0123456789abcdef --note 'left in May'\n", Former: []string{"holdfast sync user deny"},
+		}, s.setAccess(tokenserver.Denied)),
+		operate.NewChange(operate.About{
+			Path: "access/remove", Doc: "Remove an account from the allow and deny lists", Button: "Remove from the lists", Stays: true,
+			Former: []string{"holdfast sync user allow --remove", "holdfast sync user deny --remove"},
+		}, s.removeAccess),
+		operate.NewList(operate.About{
+			Path: "refused", Rows: "accounts", Limit: 1000, Doc: "List refused sign-ins, the latest first", Title: "Refused sign-ins", Empty: "No sign-in was refused.",
+			Text:  fmt.Sprintf("The accounts that were refused last. To list up to %d: holdfast tokenserver refused list --limit %d.", tokenserver.MaxRefused, tokenserver.MaxRefused),
+			Group: "Show refused sign-ins", Former: []string{"holdfast sync user list --refused"}, Offers: []string{"access/allow"},
+		}, s.listRefused),
+	}
+}
+
+// ruleOutput is an account on one of the lists.
+type ruleOutput struct {
+	Account string    `json:"account" title:"Account" subject:"account" cursor:"" example:"0123456789abcdef0123456789abcdef"`
+	Access  string    `json:"access" title:"Access" enum:"allow,deny"`
+	Since   time.Time `json:"since" title:"Since"`
+	Note    string    `json:"note" title:"Note" example:"my sister"`
+}
+
+// Offers says which changes make sense.
+func (r ruleOutput) Offers(verb string) bool { return verb == "remove" }
+
+func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all []ruleOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := open.ListAccess(ctx, in.After, in.Limit)
+	for _, r := range rules {
+		all = append(all, ruleOutput{r.FxAUID, r.Access.String(), time.UnixMilli(r.CreatedAt).UTC(), r.Note})
+	}
+	return all, err
+}
+
+// refusedOutput is an account whose sign-ins were refused.
+type refusedOutput struct {
+	Account  string    `json:"account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
+	Shown    string    `json:"-" title:"Account"` // without a link: the account is not known
+	Attempts int64     `json:"attempts" title:"Attempts" least:"1"`
+	First    time.Time `json:"firstAt" title:"First"`
+	Last     time.Time `json:"lastAt" title:"Last"`
+}
+
+func (s *Accounts) listRefused(ctx context.Context, in operate.Latest) (all []refusedOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return nil, err
+	}
+	refused, err := open.Refused(ctx, in.Limit)
+	for _, r := range refused {
+		all = append(all, refusedOutput{r.FxAUID, r.FxAUID, r.Attempts, time.UnixMilli(r.FirstAt).UTC(), time.UnixMilli(r.LastAt).UTC()})
+	}
+	return all, err
+}
+
+type accountInput struct {
+	Account string `subject:"account" doc:"ID of the account, 32 hexadecimal digits" example:"0123456789abcdef0123456789abcdef"`
+}
+
+type accessInput struct {
+	accountInput
+	Note string `flag:"note" doc:"a note for yourself, which the list shows"`
+}
+
+// Check refuses what cannot be the ID of an account.
+func (in accessInput) Check() error {
+	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
+		return errAccountID
+	}
+	return nil
+}
+
+// errAccountID refuses what cannot be an account.
+var errAccountID = &operate.InputError{Input: "account", Reason: "expected 32 hexadecimal digits (0-9, a-f)"}
+
+// accessOutput is what an account may do now.
+type accessOutput struct {
+	Account string `json:"account" subject:"account"`
+	Access  string `json:"access" enum:"allow,deny,unlisted"`
+
+	notice string
+}
+
+// Notice implements operate.Changed.
+func (a accessOutput) Notice() string { return fmt.Sprintf(a.notice, a.Account) }
+
+// setAccess returns the change that puts an account on a list.
+func (s *Accounts) setAccess(access tokenserver.Access) func(context.Context, accessInput) (accessOutput, error) {
+	return func(ctx context.Context, in accessInput) (accessOutput, error) {
+		notice := "account %s may sign in"
+		if access == tokenserver.Denied {
+			notice = "account %s may not sign in"
+		}
+		return s.changeAccess(ctx, in.Account, tokenserver.Rule{Access: access, Note: in.Note}, notice)
+	}
+}
+
+func (s *Accounts) removeAccess(ctx context.Context, in accountInput) (accessOutput, error) {
+	return s.changeAccess(ctx, in.Account, tokenserver.Rule{}, "removed account %s from the lists")
+}
+
+func (s *Accounts) changeAccess(ctx context.Context, id string, rule tokenserver.Rule, notice string) (out accessOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return out, err
+	}
+	account, err := open.ParseAccount(id)
+	if err != nil {
+		return out, err
+	}
+	rule.FxAUID = account.FxAUID
+	return accessOutput{account.FxAUID, rule.Access.String(), notice}, open.SetAccess(ctx, account, rule)
+}

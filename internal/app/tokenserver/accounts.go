@@ -1,0 +1,232 @@
+package tokenserver
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+	"holdfast/internal/tokenserver"
+)
+
+func (s *Accounts) accountOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No such account has storage.",
+			Doc: "List accounts with their usage", Group: "Manage accounts", Former: []string{"holdfast sync user"},
+			More: "It lists accounts that have storage: how much each stores, its own quota, and its last write, which counts\n" +
+				"as its last use because sign-ins are not recorded. Expired records count until they are swept. A\n" +
+				"dash means that this server does not know: the storage is on another node, or is not counted (on\n" +
+				"Spanner it is only with syncstorage.enable_quota).\n\n" +
+				"With --sort id a page reads only its own accounts and their counters. Other orders read the\n" +
+				"counters of all accounts, 500 accounts per query. Records are never read.",
+			Example: "--sort used --limit 20    # last used first; --reverse: last used last\n--sort bytes --json\n",
+		}, s.listAccounts),
+		operate.NewRead(operate.About{
+			Path: "accounts/show", Doc: "Show an account: its storage users and how much they store", Title: "Account", Finds: "Show account",
+			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, or the UID of one of its storage users.",
+			Example: "0123456789abcdef0123456789abcdef\n", Offers: []string{"access/allow", "access/deny", "access/remove"},
+		}, s.showAccount),
+		s.quotaOperation(),
+		operate.NewJob(operate.About{
+			Path: "accounts/delete", Doc: "Delete everything that an account stores", Button: "Delete data", Counts: "storage users", NeedsYes: true, Danger: true,
+			Title: "Delete the data", Retypes: true, Stays: true,
+			Text: "Everything that the account stores is deleted. It may sign in again and starts empty; to prevent that, deny it first.",
+			More: "It deletes everything that the account's storage users store. The account can sign in again and\n" +
+				"starts empty; to prevent that, deny it. The storage users remain listed as replaced until their\n" +
+				"tokens have expired (tokenserver.token_duration). What those tokens still write to a storage\n" +
+				"node that does not refuse them is deleted then.",
+			Example: "0123456789abcdef0123456789abcdef --yes\n",
+		}, s.deleteAccount),
+	}
+}
+
+// accountOutput is an account with its storage.
+type accountOutput struct {
+	Account     string             `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
+	Access      string             `json:"access" title:"Access" enum:"allow,deny,unlisted"`
+	Users       []userOutput       `json:"users" table:"Storage users" empty:"The account has never signed in here, so it has no storage."`
+	Collections []collectionOutput `json:"collections" table:"Collections" empty:"There are no collections."`
+}
+
+// Offers says which changes make sense.
+func (a accountOutput) Offers(verb string) bool {
+	switch verb {
+	case "quota", "delete":
+		return len(a.Users) > 0
+	case "remove":
+		return a.Access != tokenserver.Unlisted.String()
+	}
+	return verb != a.Access
+}
+
+// userOutput is a storage user of an account.
+type userOutput struct {
+	UID       int64     `json:"uid" title:"UID"`
+	Node      string    `json:"node" title:"Node"`
+	Keys      string    `json:"keys" title:"Keys" doc:"ID of the keys of the account"`
+	Created   time.Time `json:"createdAt" title:"Created"`
+	Replaced  time.Time `json:"replacedAt,omitzero" title:"Replaced"`
+	State     string    `json:"state" title:"State" enum:"current,replaced,deleted" doc:"replaced: by a newer one; deleted: by the operator"`
+	Stored    stored    `json:"-" title:"Stored"`
+	Bytes     *int64    `json:"bytes,omitempty" doc:"what it stores; absent if the storage is not on this server"`
+	Quota     *int64    `json:"quota,omitempty" doc:"how many bytes it may store; 0: no limit"`
+	OwnQuota  bool      `json:"ownQuota" doc:"the quota is its own, and not that of the configuration"`
+	LastWrite time.Time `json:"lastWrite,omitzero" title:"Last write"`
+}
+
+func stateOf(u *tokenserver.User) string {
+	switch {
+	case u.IsDeleted():
+		return "deleted"
+	case u.Replaced:
+		return "replaced"
+	}
+	return "current"
+}
+
+// stored shows a number of bytes and its limit.
+type stored struct {
+	bytes, limit int64
+	of           int64  // without a limit: what it is a part of
+	note         string // after the number
+	elsewhere    string // instead of the number
+}
+
+// String returns the numbers for people.
+func (s stored) String() string {
+	switch {
+	case s.elsewhere != "":
+		return s.elsewhere
+	case s.limit == 0:
+		return service.Count(s.bytes, "byte") + s.note
+	}
+	return fmt.Sprintf("%d of %d bytes", s.bytes, s.limit) + s.note
+}
+
+// Cell shows the numbers with a bar.
+func (s stored) Cell() service.Cell {
+	c := service.Cell{Text: s.String(), Share: float64(s.bytes), Most: float64(s.limit)}
+	if s.limit == 0 {
+		c.Most, c.Whole = float64(s.of), true
+	}
+	return c
+}
+
+// collectionOutput is a collection of a storage user.
+type collectionOutput struct {
+	UID     int64  `json:"uid" title:"UID"`
+	Name    string `json:"name" title:"Collection" example:"bookmarks"`
+	Records int64  `json:"records" title:"Records" least:"0"`
+	Stored  stored `json:"-" title:"Bytes"`
+	Bytes   int64  `json:"bytes" least:"0"`
+}
+
+type showInput struct {
+	Account string `subject:"account" doc:"ID of the account, 32 hexadecimal digits, or the UID of one of its storage users" example:"0123456789abcdef0123456789abcdef"`
+}
+
+func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return out, err
+	}
+	account, st, err := s.known(ctx, open, in.Account)
+	if err != nil {
+		return out, err
+	}
+	out = accountOutput{Account: account.FxAUID, Access: st.Access.String(), Users: []userOutput{}, Collections: []collectionOutput{}}
+	for i := range st.Users {
+		if err := s.addUser(ctx, &out, &st.Users[i]); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// addUser adds a storage user, with its collections if they are on this server.
+func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserver.User) error {
+	user := userOutput{
+		UID: u.UID, Node: u.Node, Keys: u.KeyID().String(), Created: moment(u.CreatedAt), Replaced: moment(u.ReplacedAt), State: stateOf(u),
+	}
+	switch {
+	case s.opened.IsLocal(u):
+		usage, err := s.storage.Usage(ctx, u)
+		if err != nil {
+			return err
+		}
+		user.Bytes, user.Quota, user.OwnQuota, user.LastWrite = &usage.Bytes, &usage.Quota, usage.OwnQuota, moment(usage.ModifiedMillis)
+		user.Stored = stored{bytes: usage.Bytes, limit: usage.Quota}
+		if usage.OwnQuota {
+			user.Stored.note = " (a quota of its own)"
+		}
+		for _, c := range usage.Collections {
+			out.Collections = append(out.Collections, collectionOutput{u.UID, c.Name, c.Records, stored{bytes: c.Bytes, limit: usage.CollectionQuota, of: usage.Bytes}, c.Bytes})
+		}
+	case s.storage.IsOpen():
+		user.Stored.elsewhere = "on another node"
+	default:
+		user.Stored.elsewhere = "unknown: syncstorage is disabled on this server"
+	}
+	out.Users = append(out.Users, user)
+	return nil
+}
+
+// known returns the state of an account that is in the database, by its ID or a UID. Accounts are looked up before
+// their IDs are checked, because a database may have other IDs than those of Mozilla's accounts server.
+func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id string) (acc tokenserver.Account, st tokenserver.AccountState, err error) {
+	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 20 {
+		users, err := open.ListUsers(ctx, uid-1, 1, true)
+		if err != nil {
+			return acc, st, err
+		}
+		if len(users) == 0 || users[0].UID != uid {
+			return acc, st, fault.Newf(fault.NotFound, "no account has the UID %d", uid)
+		}
+		id = users[0].Account().FxAUID
+	}
+	if acc, err = open.ParseAccount(id); err != nil {
+		return acc, st, err
+	}
+	if st, err = open.AccountState(ctx, acc); err != nil || len(st.Users) > 0 || st.Access != tokenserver.Unlisted {
+		return acc, st, err
+	}
+	if !tokenserver.IsAccountID(acc.FxAUID) {
+		return acc, st, errAccountID
+	}
+	return acc, st, fault.Newf(fault.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
+}
+
+// deleted is what was deleted of an account.
+type deleted struct {
+	Account string `json:"account" subject:"account"`
+	Users   int    `json:"users" least:"0" doc:"storage users"`
+}
+
+// Notice implements operate.Changed.
+func (d deleted) Notice() string {
+	if d.Users == 0 {
+		return ""
+	}
+	return "deleted the data of " + service.Count(int64(d.Users), "storage user")
+}
+
+// deleteAccount may have deleted some of the storage users when it fails.
+func (s *Accounts) deleteAccount(ctx context.Context, in accountInput, _ operate.Progress) (out deleted, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return out, err
+	}
+	account, err := open.ParseAccount(in.Account)
+	if err != nil {
+		return out, err
+	}
+	out.Account = account.FxAUID
+	if out.Users, err = open.DeleteAccount(ctx, account); err == nil && out.Users == 0 {
+		err = withoutStorage(account)
+	}
+	return out, err
+}
