@@ -1,5 +1,5 @@
 // Package schemathesis runs Schemathesis on the built binary: it generates valid and invalid
-// requests from the OpenAPI descriptions of extension storage, buckets and guests, and checks the
+// requests from the OpenAPI descriptions of extension storage, buckets, guests and operators, and checks the
 // answers. A TOML file and a Python file for each contain what the description cannot express.
 //
 // Each request costs 6 ms of processor time in Schemathesis, and one of random data up to 40 ms,
@@ -77,6 +77,21 @@ func TestDescriptionOfGuests(t *testing.T) {
 	check(t, st, "../../internal/guest/httpapi/openapi.json", "guest.toml", s.URL, "COOKIE="+cookie,
 		"TOKEN="+strings.TrimSpace(s.Verb("guest", "token", "--service", "booking")), "EVENTS="+strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events")),
 		"INTERNAL="+s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
+}
+
+// TestDescriptionOfOperators: the requests for operators of Firefox Sync.
+func TestDescriptionOfOperators(t *testing.T) {
+	t.Parallel()
+	st := program(t)
+	admin := strings.Repeat("a", 32)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin)
+	const account = "0123456789abcdef0123456789abcdef" // of the examples
+	send(t, admin, http.MethodPost, s.Admin+"/tokenserver/access/"+account+"/allow", `{"note":"my sister"}`)
+	for _, service := range []string{"tokenserver", "syncstorage"} {
+		t.Run(service, func(t *testing.T) {
+			check(t, st, "../../internal/"+service+"/httpapi/openapi-admin.json", "admin.toml", s.Admin, "ADMIN_TOKEN="+admin)
+		})
+	}
 }
 
 // check runs Schemathesis on all operations of a description.
