@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
+	"holdfast/internal/operate"
 	"holdfast/internal/web"
 )
 
@@ -130,14 +131,17 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 		return err
 	}
 	for _, s := range a.opened {
-		if s.Start == nil {
-			continue
+		if s.Start != nil {
+			one, err := s.Start(ctx)
+			if err != nil {
+				return nil, errors.Join(err, stop())
+			}
+			stops = append(stops, one)
 		}
-		one, err := s.Start(ctx)
-		if err != nil {
-			return nil, errors.Join(err, stop())
+		if runs := operate.RunsOf(s.operations); runs != nil { // they end before the service
+			runs.Begin(context.WithoutCancel(ctx), a.now, a.log.With("service", s.Name))
+			stops = append(stops, func() error { runs.End(); return nil })
 		}
-		stops = append(stops, one)
 	}
 	return stop, nil
 }

@@ -47,6 +47,7 @@ type About struct {
 	Limit    int    // rows that the command prints without --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
 	Resumes  bool   // the command has --after, and prints where the next page begins
+	Opens    string // the page of the service that shows a row, if no read does
 
 	// Of a list or a read.
 	Offers []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
@@ -62,6 +63,14 @@ type About struct {
 	NeedsYes bool   // the command also asks without a terminal, so a script needs --yes
 	NewRow   bool   // the subject need not be in the list
 	Counts   string // of a job: what its progress counts, e.g. "rows"
+
+	// Of a job: it may take longer than a request, so a server runs it in the background; see InBackground.
+	Background bool
+	Begun      string // of a background job: what the console says when it was started; "": the job has begun
+	Stop       string // the button that stops it; "": stop the job
+
+	// ServerOnly says that there is no command, because the operation is about the process of the server.
+	ServerOnly bool
 
 	// Former are former spellings of the command, which no help shows: other names of the noun, the noun alone,
 	// the noun alone with --json; of a change a flag of the command with the verb, as in "retry --all", and
@@ -80,9 +89,11 @@ type Operation struct {
 	Columns []Column // of the rows of a list, or of the result of another operation
 	Names   []string // the inputs of other operations that take what names a row, besides the subjects of the list
 	Also    *Member  // of the JSON of a list, besides the rows
+	Found   *Found   // what a job finds while it runs; nil: nothing
 
 	out     reflect.Type
 	isPaged bool
+	runs    *Runs // of a background job
 	run     func(ctx context.Context, values map[string]string, progress Progress) (*Result, error)
 	check   func(values map[string]string) error
 }
@@ -92,16 +103,6 @@ type Member struct {
 	Name string
 	Type reflect.Type
 	Get  func(context.Context) (any, error)
-}
-
-// Progress shows what a job has done; nil: nobody watches it.
-type Progress func(done, total int64)
-
-// Report reports what a job has done. The total is 0 if it is not known.
-func (p Progress) Report(done, total int64) {
-	if p != nil {
-		p(done, total)
-	}
 }
 
 // Noun returns the first part of the path.
@@ -248,7 +249,8 @@ func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (O
 }
 
 // NewJob declares a job. Without a subject it concerns all rows of the list. It is as NewChange, but if fn
-// returns an error and a result with a notice, the command shows both.
+// returns an error and a result with a notice, the command shows both. A method IsPartial() bool of Out says whether
+// the job has left something to do.
 func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
 	return newChange(Job, about, fn)
 }

@@ -238,7 +238,7 @@ func TestJob(t *testing.T) {
 		seen   []int64
 	}{"5": {"3 walls", nil, []int64{0, 1, 2}}, "2": {"2 walls", failed, []int64{0, 1, 2}}, "0": {"", failed, []int64{0}}} {
 		var seen []int64
-		r, err := o.Run(t.Context(), map[string]string{"until": until}, func(done, _ int64) { seen = append(seen, done) })
+		r, err := o.Run(t.Context(), map[string]string{"until": until}, func(u operate.Update) { seen = append(seen, u.Done) })
 		notice := ""
 		if r != nil {
 			notice = r.Notice

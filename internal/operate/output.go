@@ -68,9 +68,19 @@ type Column struct {
 	Sort    string // the value of the input sort for this order; "": there is none
 	With    string // the input that must be true to show it; "": it is shown always
 
-	zero string // shown for the zero value
-	at   []int
+	zero  string // shown for the zero value
+	at    []int
+	whole []int // the field with the number of which this one is a share; nil: none
 }
+
+// Share is a number that is a part of another one, which is not 0. The console shows a bar for it.
+type Share struct {
+	Value       any
+	Part, Whole int64
+}
+
+// String returns the number as people read it.
+func (s Share) String() string { return fmt.Sprint(s.Value) }
 
 // IsTime reports whether the fields are times.
 func (c *Column) IsTime() bool { return c.Type == reflect.TypeFor[time.Time]() }
@@ -81,6 +91,12 @@ func (c *Column) IsNumber() bool { return reflect.Zero(c.Type).CanInt() }
 // HasSecret reports whether a result has a secret. Lists have none.
 func (r *Result) HasSecret() bool {
 	return slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Secret != "" })
+}
+
+// IsPartial reports whether a job has left something to do.
+func (r *Result) IsPartial() bool {
+	p, ok := r.value.(Partial)
+	return ok && p.IsPartial()
 }
 
 // choose leaves the columns that the inputs let it show.
@@ -122,6 +138,13 @@ func outputsOf(t reflect.Type) (o outputs) {
 			if c.Type.Kind() == reflect.Pointer {
 				c.Type = c.Type.Elem()
 			}
+			if of := f.Tag.Get("of"); of != "" {
+				whole, ok := t.FieldByName(of)
+				if !ok || !c.IsNumber() {
+					panic(fmt.Sprintf("field %s of %s: expected the name of another field with a number in the tag of", f.Name, t))
+				}
+				c.whole = whole.Index
+			}
 			o.columns = append(o.columns, c)
 		}
 		if title := f.Tag.Get("text"); title != "" {
@@ -141,18 +164,8 @@ func outputsOf(t reflect.Type) (o outputs) {
 func (o *outputs) row(out any) Row {
 	v := reflect.ValueOf(out)
 	r := Row{Value: out, Offers: func(string) bool { return true }}
-	for _, c := range o.columns {
-		cell := v.FieldByIndex(c.at)
-		switch isPointer := cell.Kind() == reflect.Pointer; {
-		case c.zero != "" && cell.IsZero():
-			r.Cells = append(r.Cells, c.zero)
-		case isPointer && cell.IsNil():
-			r.Cells = append(r.Cells, "")
-		case isPointer:
-			r.Cells = append(r.Cells, cell.Elem().Interface())
-		default:
-			r.Cells = append(r.Cells, cell.Interface())
-		}
+	for i := range o.columns {
+		r.Cells = append(r.Cells, o.columns[i].cell(v))
 	}
 	for _, c := range o.texts {
 		r.Texts = append(r.Texts, Text{c.Title, shown(v.FieldByIndex(c.at).Interface())})
@@ -174,6 +187,30 @@ func (o *outputs) row(out any) Row {
 		r.Offers = offers.Offers
 	}
 	return r
+}
+
+// cell returns the value of a column in a result.
+func (c *Column) cell(result reflect.Value) any {
+	v := result.FieldByIndex(c.at)
+	if c.zero != "" && v.IsZero() {
+		return c.zero
+	}
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	if c.whole != nil {
+		whole := result.FieldByIndex(c.whole)
+		if whole.Kind() == reflect.Pointer {
+			whole = whole.Elem()
+		}
+		if whole.IsValid() && whole.Int() != 0 {
+			return Share{v.Interface(), v.Int(), whole.Int()}
+		}
+	}
+	return v.Interface()
 }
 
 // shown returns a text for people.

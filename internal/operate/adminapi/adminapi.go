@@ -9,6 +9,8 @@
 // An operation with several subjects has all of them in its path, as the list has that belongs to something:
 // GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
 //
+// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which says what it does.
+//
 // Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list or
 // a read.
 package adminapi
@@ -35,6 +37,7 @@ type Route struct{ Method, Path string }
 type route struct {
 	Route
 	parts []string
+	runs  string // the path of background jobs
 	*operate.Operation
 }
 
@@ -43,7 +46,7 @@ func New(service string, all []operate.Operation) *API {
 	a := &API{}
 	for i := range all {
 		o := &all[i]
-		r := route{Route{http.MethodGet, "/" + service + "/" + o.Noun()}, nil, o}
+		r := route{Route{http.MethodGet, "/" + service + "/" + o.Noun()}, nil, "/" + service + "/runs/", o}
 		if !slices.Contains(a.paths, r.Path) {
 			a.paths = append(a.paths, r.Path)
 		}
@@ -72,6 +75,9 @@ func (a *API) Routes() (all []Route) {
 
 // Status returns the status of an answer to an operation that succeeded.
 func Status(o *operate.Operation) int {
+	if o.Background {
+		return http.StatusAccepted
+	}
 	if o.Kind == operate.Change && (o.Verb() == "add" || o.Verb() == "create") {
 		return http.StatusCreated
 	}
@@ -155,6 +161,9 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	if err != nil {
 		return o.located(err)
 	}
+	if o.Background {
+		return o.start(w, values)
+	}
 	result, err := o.Run(r.Context(), values, nil)
 	if err != nil {
 		return o.located(err)
@@ -163,6 +172,24 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	if err != nil {
 		return err
 	}
+	return o.send(w, value)
+}
+
+// start starts a background job.
+func (o *route) start(w http.ResponseWriter, values map[string]string) error {
+	run, err := o.Start(values)
+	if err != nil {
+		return o.located(err)
+	}
+	detail, err := run.Detail()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", o.runs+run.ID)
+	return o.send(w, detail)
+}
+
+func (o *route) send(w http.ResponseWriter, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
 		return err

@@ -22,6 +22,9 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 	nouns, verbs := map[string]*cobra.Command{}, map[string]*command{}
 	for i := range all {
 		o := &all[i]
+		if o.ServerOnly {
+			continue
+		}
 		noun := nouns[o.Noun()]
 		if noun == nil {
 			noun = &cobra.Command{Use: o.Noun(), Short: o.Group, Long: o.Long}
@@ -174,7 +177,10 @@ func (c *command) addFlags() {
 }
 
 func (c *command) jsonDoc() string {
-	if c.Kind != operate.List {
+	switch {
+	case c.Found != nil:
+		return "print a line of JSON for each finding, and one for the result"
+	case c.Kind != operate.List:
 		return "print the result as JSON"
 	}
 	return "print one line of JSON for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
@@ -265,21 +271,13 @@ func (c *command) run(ctx context.Context, args []string) error {
 	if err := c.confirm(o, values); err != nil {
 		return err
 	}
-	r, err := c.runWithBar(ctx, o, values)
+	r, err := c.runWatched(ctx, o, values)
 	if r != nil {
-		err = errors.Join(c.show(o, r), err)
+		if err = errors.Join(c.show(o, r), err); err == nil && r.IsPartial() {
+			err = &service.ExitError{Status: 1}
+		}
 	}
 	return c.typed(o, err)
-}
-
-// runWithBar shows the progress of a job on a terminal.
-func (c *command) runWithBar(ctx context.Context, o *operate.Operation, values map[string]string) (*operate.Result, error) {
-	if o.Kind != operate.Job || !service.IsTerminal(c.sh.Stderr) {
-		return o.Run(ctx, values, nil)
-	}
-	bar := c.sh.Bar(o.Counts, 0)
-	defer bar.End()
-	return o.Run(ctx, values, bar.ShowOf)
 }
 
 // confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it.

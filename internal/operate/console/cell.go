@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
 )
 
 // Shown is a value that the console shows with more than its text, e.g. with a state or a bar.
@@ -17,6 +18,8 @@ func cell(v any) service.Cell {
 		return v.Cell()
 	case time.Time:
 		return service.TimeCell(v)
+	case operate.Share:
+		return service.Cell{Text: v.String(), Share: float64(v.Part), Most: float64(v.Whole)}
 	}
 	return service.TextCell(fmt.Sprint(v))
 }

@@ -112,9 +112,13 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		}
 		view.Blocks, rows = append(view.Blocks, t), len(t.Rows)
 	}
+	view.Blocks = append(view.Blocks, p.runs()...)
 	for _, o := range others {
-		if o.Kind == operate.Job && o.Subject() == nil && rows == 0 {
+		if p.list != nil && o.Kind == operate.Job && o.Subject() == nil && rows == 0 {
 			continue // it concerns all rows
+		}
+		if run, ok := o.Latest(); ok && !run.HasEnded() {
+			continue // one at a time
 		}
 		view.Blocks = append(view.Blocks, form(o, at))
 	}
@@ -172,6 +176,8 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 		if named := columns[i].Subject; named != "" {
 			if read := readOf(p.list, named, p.all); read != nil && at.name(read) {
 				c.To = at.link(read)
+			} else if p.list.Opens != "" {
+				c.To = at.linkTo(p.list.Opens, rowNames(p.list))
 			}
 		}
 		all = append(all, c)
@@ -314,7 +320,18 @@ func action(o, list *operate.Operation) service.Action {
 			a.Logged = append(a.Logged, name)
 		}
 	}
+	if o.Background {
+		for _, in := range o.Others() {
+			if !in.Local {
+				a.Logged = append(a.Logged, in.Name)
+			}
+		}
+	}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
+		if o.Background {
+			_, err := o.Start(values(o, r))
+			return service.Outcome{Notice: cmp.Or(o.Begun, "the job has begun")}, err
+		}
 		done, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {
 			return service.Outcome{}, err

@@ -51,6 +51,15 @@ func (n names) link(o *operate.Operation) string {
 	return service.PageLink(o.Path, values...)
 }
 
+// linkTo returns a link to another page with values of the names.
+func (n names) linkTo(path string, names []string) string {
+	var values []string
+	for _, name := range names {
+		values = append(values, name, n[name])
+	}
+	return service.PageLink(path, values...)
+}
+
 // rowNames returns the names of the subjects that a row of a list has, with those of the list.
 func rowNames(list *operate.Operation) (all []string) {
 	for _, s := range list.Subjects() {

@@ -115,7 +115,12 @@ func content(schema object) object {
 
 // responses describes the answers. The document has the errors as its components.
 func responses(o *operate.Operation, hasBody bool) object {
-	success := object{{"description", "The result."}, {"headers", object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}}}
+	headers, says := object{{"X-Request-Id", object{{"$ref", "#/components/headers/RequestId"}}}}, "The result."
+	if o.Background {
+		says = "The job has begun."
+		headers = append(headers, member{"Location", object{{"description", "What the job does, and its result when it has ended."}, {"schema", object{{"type", "string"}, {"format", "uri-reference"}}}}})
+	}
+	success := object{{"description", says}, {"headers", headers}}
 	all := object{{strconv.Itoa(adminapi.Status(o)), append(success, content(resultSchema(o))...)}}
 	refer := func(is bool, status int, name string) {
 		if is {

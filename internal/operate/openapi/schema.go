@@ -53,6 +53,9 @@ func inputSchema(in *operate.Input, isMember bool) object {
 
 // resultSchema describes the JSON of a result.
 func resultSchema(o *operate.Operation) object {
+	if o.Background {
+		return schema(reflect.TypeFor[operate.RunDetail]())
+	}
 	row := schema(o.Output())
 	if o.Kind != operate.List {
 		return row

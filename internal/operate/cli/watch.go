@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// runWatched runs an operation. It shows on a terminal what a job does, and prints as JSON what the job finds.
+func (c *command) runWatched(ctx context.Context, o *operate.Operation, values map[string]string) (*operate.Result, error) {
+	if o.Kind != operate.Job {
+		return o.Run(ctx, values, nil)
+	}
+	w := &watch{command: c, of: o}
+	r, err := o.Run(ctx, values, w.see)
+	if w.bar != nil {
+		w.bar.End()
+	}
+	return r, errors.Join(w.err, err)
+}
+
+// watch shows what a job does.
+type watch struct {
+	*command
+	of   *operate.Operation
+	bar  *service.Bar // of the step; nil: none has begun
+	step string
+	said string // what it waits for
+	err  error  // of the output
+}
+
+func (w *watch) see(u operate.Update) {
+	switch {
+	case u.Found != nil:
+		if w.asJSON && w.err == nil {
+			w.err = w.sh.PrintLine(w.of.Found.Row(u.Found).Value)
+		}
+	case u.Waits != "":
+		if u.Waits != w.said {
+			w.said = u.Waits
+			fmt.Fprintln(w.sh.Stderr, "holdfast: "+service.PrintableLines(u.Waits))
+		}
+	default:
+		if w.bar == nil || u.Step != w.step {
+			if w.bar != nil {
+				w.bar.End()
+			}
+			w.bar, w.step = w.sh.Bar(cmp.Or(u.Step, w.of.Counts), u.Total), u.Step
+		}
+		w.bar.ShowOf(u.Done, u.Total)
+	}
+}

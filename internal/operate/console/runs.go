@@ -1,0 +1,92 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// liveEvery is the time between updates of a page while a background job runs.
+const liveEvery = time.Second
+
+// runs shows the latest run of each background job on a page, and a button that stops one.
+func (p *page) runs() (blocks []service.Block) {
+	var shown, stops []service.Block
+	for _, o := range p.changes {
+		run, ok := o.Latest()
+		if !ok {
+			continue
+		}
+		shown = append(shown, runBlocks(o, &run)...)
+		if !run.HasEnded() {
+			stops = append(stops, &service.Form{
+				Page: "runs", Action: "stop", Submit: cmp.Or(o.Stop, "Stop the job"), Danger: true, Keep: map[string]string{"run": run.ID},
+			})
+		}
+	}
+	if len(stops) > 0 {
+		shown = []service.Block{&service.Live{Every: liveEvery, Blocks: shown}}
+	}
+	return append(shown, stops...)
+}
+
+// runBlocks shows a run and what it has found.
+func runBlocks(o *operate.Operation, run *operate.Run) []service.Block {
+	f := &service.Facts{Rows: []service.Fact{{Name: "State", Cell: runState(run)}, {Name: "Began", Cell: service.TimeCell(run.Began)}}}
+	if s := o.Subject(); s != nil {
+		f.Title = o.Label() + " " + s.Name + " " + run.Inputs[s.Name]
+	}
+	switch {
+	case !run.HasEnded():
+		progress := service.Cell{Text: run.Progress()}
+		if u := &run.Latest; u.Total > 0 {
+			progress.Share, progress.Most, progress.Whole = float64(u.Done), float64(u.Total), true
+		}
+		f.Rows = append(f.Rows, service.Fact{Name: "Progress", Cell: progress})
+	default:
+		f.Rows = append(f.Rows, service.Fact{Name: "Ended", Cell: service.TimeCell(run.Ended)})
+		if run.Result != nil && run.Err == nil {
+			f.Rows = append(f.Rows, facts(run.Result, "").Rows...)
+		}
+	}
+	if o.Found == nil {
+		return []service.Block{f}
+	}
+	t := &service.Table{Title: o.Found.Title, Empty: o.Found.Empty}
+	for _, c := range o.Found.Columns {
+		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
+	}
+	for i := range run.Found {
+		var cells []service.Cell
+		for _, v := range run.Found[i].Cells {
+			cells = append(cells, cell(v))
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	if len(run.Found) == operate.MaxFound {
+		t.Title = fmt.Sprintf("The first %d %s; the command lists all with --json", operate.MaxFound, strings.ToLower(t.Title))
+	}
+	return []service.Block{f, t}
+}
+
+// runState returns the state of a run.
+func runState(run *operate.Run) service.Cell {
+	switch run.State {
+	case operate.Waiting:
+		return service.Cell{State: service.Warning, Text: run.Latest.Waits}
+	case operate.Incomplete:
+		if run.Operation.Found == nil {
+			return service.Cell{State: service.Warning, Text: "ended, and something is left to do"}
+		}
+		return service.Cell{State: service.Warning, Text: "ended with findings"}
+	case operate.Stopped, operate.Failed:
+		return service.Cell{State: service.Wrong, Text: run.Reason()}
+	case operate.Done:
+		return service.Cell{State: service.OK, Text: "ended"}
+	}
+	return service.Cell{State: service.OK, Text: string(run.State)}
+}

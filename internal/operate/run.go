@@ -1,0 +1,233 @@
+package operate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// RunState says whether a background job runs, or how it has ended.
+type RunState string
+
+// The states.
+const (
+	Running    RunState = "running"
+	Waiting    RunState = "waiting"
+	Done       RunState = "done"
+	Incomplete RunState = "incomplete" // it has ended, and left something to do; see Partial
+	Stopped    RunState = "stopped"
+	Failed     RunState = "failed"
+)
+
+// Partial is the result of a job that may leave something to do. The exit status of its command is 1 then.
+type Partial interface{ IsPartial() bool }
+
+// Run is a background job that runs in this process, or has ended.
+type Run struct {
+	ID        string
+	Operation *Operation
+	Inputs    map[string]string
+	State     RunState
+	Latest    Update // what it does
+	Began     time.Time
+	Ended     time.Time // zero: it runs
+	Found     []Row     // the first MaxFound
+	Result    *Result   // nil: it runs, or has failed
+	Err       error     // why it failed
+
+	stop context.CancelFunc
+}
+
+// HasEnded reports whether the job has ended.
+func (r *Run) HasEnded() bool { return !r.Ended.IsZero() }
+
+const (
+	// MaxFound is how many rows of a run are kept.
+	MaxFound = 100
+	// maxRuns is how many runs of a service are kept.
+	maxRuns = 50
+)
+
+// Runs are the background jobs of a service in this process: they run between Begin and End. What they have done is
+// stored by the service, so that a job that is started again continues.
+type Runs struct {
+	mu    sync.Mutex
+	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run
+	end   context.CancelFunc
+	clock func() time.Time
+	log   *slog.Logger
+	work  sync.WaitGroup
+	all   []*Run // in the order of their start
+}
+
+// InBackground returns operations with the noun "runs" besides, which are about the background jobs among them.
+func InBackground(all []Operation) []Operation {
+	runs := &Runs{}
+	all = slices.Clone(all)
+	for i := range all {
+		if all[i].Background {
+			all[i].runs = runs
+		}
+	}
+	return append(all, runs.operations()...)
+}
+
+// RunsOf returns the background jobs of operations, or nil.
+func RunsOf(all []Operation) *Runs {
+	for i := range all {
+		if all[i].runs != nil {
+			return all[i].runs
+		}
+	}
+	return nil
+}
+
+// Begin lets jobs run until End, or until ctx ends.
+func (r *Runs) Begin(ctx context.Context, clock func() time.Time, log *slog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock, r.log = clock, log
+	r.life, r.end = context.WithCancel(ctx)
+}
+
+// End stops the jobs and waits until they have ended.
+func (r *Runs) End() {
+	r.mu.Lock()
+	if r.end != nil {
+		r.end()
+	}
+	r.life = nil
+	r.mu.Unlock()
+	r.work.Wait()
+}
+
+// Start starts a background job. It returns an *InputError for a value that the job does not understand.
+func (o *Operation) Start(values map[string]string) (Run, error) {
+	if err := o.check(values); err != nil {
+		return Run{}, err
+	}
+	r := o.runs
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life == nil || r.life.Err() != nil {
+		return Run{}, fault.New(fault.Unavailable, "the server is starting or shutting down")
+	}
+	if latest := r.latest(o); latest != nil && !latest.HasEnded() {
+		return Run{}, fault.New(fault.Conflict, "such a job runs already: stop it, or wait until it has ended")
+	}
+	ctx, stop := context.WithCancel(r.life)
+	one := &Run{ID: strings.ToLower(rand.Text()), Operation: o, Inputs: values, State: Running, Began: r.clock(), stop: stop}
+	r.all = append(r.all, one)
+	if old := slices.IndexFunc(r.all, (*Run).HasEnded); len(r.all) > maxRuns && old >= 0 {
+		r.all = slices.Delete(r.all, old, old+1)
+	}
+	r.work.Go(func() { r.run(ctx, one) })
+	return one.copy(), nil
+}
+
+// run runs a job until it ends or ctx does.
+func (r *Runs) run(ctx context.Context, one *Run) {
+	defer one.stop()
+	o := one.Operation
+	result, err := o.Run(ctx, one.Inputs, func(u Update) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if u.Found != nil {
+			if len(one.Found) < MaxFound {
+				one.Found = append(one.Found, o.Found.Row(u.Found))
+			}
+			return
+		}
+		one.Latest, one.State = u, Running
+		if u.Waits != "" {
+			one.State = Waiting
+		}
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one.Ended, one.Result, one.Err, one.State = r.clock(), result, err, Done
+	switch {
+	case err != nil && ctx.Err() != nil:
+		one.State = Stopped
+	case err != nil:
+		one.State = Failed
+		r.log.Warn("a background job failed", "operation", o.Path, "error", err)
+	case result.IsPartial():
+		one.State = Incomplete
+	}
+}
+
+// copy returns a run as it is now. The caller holds the lock.
+func (r *Run) copy() Run {
+	c := *r
+	c.Found = slices.Clone(r.Found)
+	return c
+}
+
+// latest returns the latest run of an operation, or nil. The caller holds the lock.
+func (r *Runs) latest(o *Operation) *Run {
+	for _, one := range slices.Backward(r.all) {
+		if one.Operation.Path == o.Path {
+			return one
+		}
+	}
+	return nil
+}
+
+// Latest returns the latest run of a background job.
+func (o *Operation) Latest() (run Run, ok bool) {
+	if o.runs == nil {
+		return run, false
+	}
+	o.runs.mu.Lock()
+	defer o.runs.mu.Unlock()
+	if one := o.runs.latest(o); one != nil {
+		return one.copy(), true
+	}
+	return run, false
+}
+
+var errNoRun = fault.New(fault.NotFound, "there is no such run: the server has been restarted since, or it was long ago")
+
+// find returns a run.
+func (r *Runs) find(id string) (Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.all {
+		if one.ID == id {
+			return one.copy(), nil
+		}
+	}
+	return Run{}, errNoRun
+}
+
+// list returns the runs, the latest first.
+func (r *Runs) list() (all []Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range slices.Backward(r.all) {
+		all = append(all, one.copy())
+	}
+	return all
+}
+
+// Reason returns why a run failed, as people read it, or "".
+func (r *Run) Reason() string {
+	if r.Err == nil {
+		return ""
+	}
+	if text := fault.Message(r.Err); text != "" {
+		return text
+	}
+	if errors.Is(r.Err, context.Canceled) {
+		return "it was stopped"
+	}
+	return r.Err.Error()
+}

@@ -1,0 +1,123 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"holdfast/internal/fault"
+)
+
+// operations returns the operations on runs. They have no command, because only the process of the server knows its runs.
+func (r *Runs) operations() []Operation {
+	return []Operation{
+		NewList(About{
+			Path: "runs", Doc: "List the background jobs that run or have ended since the server started", ServerOnly: true,
+			Group: "Manage background jobs", Title: "Background jobs", Empty: "No background job has been started since the server started.",
+		}, func(context.Context, None) (all []runOutput, _ error) {
+			for _, one := range r.list() {
+				all = append(all, one.output())
+			}
+			return all, nil
+		}),
+		NewRead(About{Path: "runs/show", Doc: "Show a background job, with its result when it has ended", Title: "Background job", ServerOnly: true}, func(_ context.Context, in runInput) (RunDetail, error) {
+			one, err := r.find(in.Run)
+			if err != nil {
+				return RunDetail{}, err
+			}
+			return one.Detail()
+		}),
+		NewChange(About{Path: "runs/stop", Doc: "Stop a background job", ServerOnly: true, Danger: true}, func(_ context.Context, in runInput) (runStop, error) {
+			one, err := r.find(in.Run)
+			switch {
+			case err != nil:
+				return runStop{}, err
+			case one.HasEnded():
+				return runStop{}, fault.New(fault.Conflict, "the job has ended already")
+			}
+			one.stop()
+			return runStop{one.ID}, nil
+		}),
+	}
+}
+
+type runInput struct {
+	Run string `subject:"run" doc:"ID of the run"`
+}
+
+type runStop struct {
+	ID string `json:"id" subject:"run" example:"k7f2m4zq3vtb5wnx6y2jd7ecoa"`
+}
+
+// Notice implements Changed.
+func (runStop) Notice() string { return "the job is being stopped" }
+
+// runOutput is a run in a list.
+type runOutput struct {
+	ID        string          `json:"id" title:"Run" subject:"run" example:"k7f2m4zq3vtb5wnx6y2jd7ecoa"`
+	Operation string          `json:"operation" title:"Job" example:"toys/paint"`
+	Inputs    json.RawMessage `json:"inputs" doc:"what the job was started with, by name"`
+	State     RunState        `json:"state" title:"State" enum:"running,waiting,done,incomplete,stopped,failed"`
+	Step      string          `json:"step,omitempty" doc:"what it does"`
+	Done      int64           `json:"done" least:"0" doc:"what it has done in this step"`
+	Total     int64           `json:"total,omitempty" least:"0" doc:"what this step has to do; missing: it is not known"`
+	Progress  string          `json:"-" title:"Progress"`
+	Waits     string          `json:"waits,omitempty" title:"Waits" doc:"what it waits for"`
+	Began     time.Time       `json:"began" title:"Began"`
+	Ended     time.Time       `json:"ended,omitzero" title:"Ended"`
+	Error     string          `json:"error,omitempty" title:"Error" doc:"why it failed"`
+}
+
+// Offers says that only a job that runs can be stopped.
+func (o runOutput) Offers(string) bool { return o.Ended.IsZero() }
+
+// RunDetail is a run with its result.
+type RunDetail struct {
+	runOutput
+	Found  []json.RawMessage `json:"found" doc:"the first 100 rows of what it has found"`
+	Result json.RawMessage   `json:"result,omitempty" text:"Result" doc:"the result of the operation, when it has ended"`
+}
+
+// output returns a run for a list.
+func (r *Run) output() runOutput {
+	inputs, _ := json.Marshal(r.Inputs) // texts
+	o := runOutput{
+		ID: r.ID, Operation: r.Operation.Path, Inputs: inputs, State: r.State, Step: r.Latest.Step, Done: r.Latest.Done, Total: r.Latest.Total,
+		Waits: r.Latest.Waits, Began: r.Began, Ended: r.Ended, Error: r.Reason(),
+	}
+	if !r.HasEnded() {
+		o.Progress = r.Progress()
+	}
+	return o
+}
+
+// Progress returns what a run does as people read it, e.g. "copies 3 of 10".
+func (r *Run) Progress() string {
+	u := &r.Latest
+	text := strconv.FormatInt(u.Done, 10)
+	if u.Total > 0 {
+		text = fmt.Sprintf("%d of %d", u.Done, u.Total)
+	}
+	if u.Step != "" {
+		text = u.Step + " " + text
+	}
+	return text
+}
+
+// Detail returns a run with its result.
+func (r *Run) Detail() (d RunDetail, err error) {
+	d = RunDetail{runOutput: r.output(), Found: []json.RawMessage{}}
+	for _, row := range r.Found {
+		text, err := json.Marshal(row.Value)
+		if err != nil {
+			return d, err
+		}
+		d.Found = append(d.Found, text)
+	}
+	if r.Result != nil {
+		d.Result, err = json.Marshal(r.Result.JSON())
+	}
+	return d, err
+}
