@@ -34,7 +34,7 @@ func (w *bucketsLoad) enable() ([]string, error) {
 // owner returns the access key of the account that a new server has.
 func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 	if s.access == nil {
-		cmd := exec.Command(s.binary, "buckets", "key", "list", "main", "--secrets")
+		cmd := exec.Command(s.binary, "buckets", "keys", "list", "main", "--secrets")
 		cmd.Env = s.env
 		out, err := cmd.Output()
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")

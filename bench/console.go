@@ -49,7 +49,7 @@ var consolePages = []struct{ name, path string }{
 	{"install", "extstorage/install?tenant=" + consoleTenant + "&install=" + consoleInstall},
 	{"records", "extstorage/records?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=" + extPutNamespace},
 	{"accounts of buckets", "buckets/accounts"},
-	{"account of buckets", "buckets/account?account=main"},
+	{"account of buckets", "buckets/accounts/show?account=main"},
 	{"objects", "buckets/objects?account=main&bucket=" + consoleBucket},
 	{"objects of a folder", "buckets/objects?account=main&bucket=" + consoleBucket + "&prefix=50%2F"},
 	{"objects of a folder, next", "buckets/objects?account=main&bucket=" + consoleBucket + "&prefix=50%2F"},

@@ -29,12 +29,12 @@ func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
 	if err != nil || n == 1 {
 		return first, err
 	}
-	cmd := exec.Command(s.binary, "buckets", "account", "create", "neighbour")
+	cmd := exec.Command(s.binary, "buckets", "accounts", "create", "neighbour")
 	cmd.Env = s.env
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return first, fmt.Errorf("%s: %w: %s", cmd, err, out)
 	}
-	cmd = exec.Command(s.binary, "buckets", "key", "list", "neighbour", "--secrets")
+	cmd = exec.Command(s.binary, "buckets", "keys", "list", "neighbour", "--secrets")
 	cmd.Env = s.env
 	out, err := cmd.Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")

@@ -32,15 +32,15 @@ func put(t *testing.T, s sigv4test.Signer, address, body string) {
 
 func consoleBuckets(b *browser) {
 	b.open("buckets/nodes")
-	b.shows("local:1", "active", " free of ")
+	b.shows("local:1", "active", "Used", "Pass of the scrubber")
 	b.open("buckets/accounts")
 	b.try(http.StatusBadRequest, "name", "Create account", "account", hostile)
 	b.submit("Create account", "account", "tester")
 	shown := b.page.all("pre")
-	if len(shown) != 3 {
+	if len(shown) != 4 {
 		b.t.Fatalf("no access key in\n%s", b.page)
 	}
-	endpoint, key := shown[0].String(), sigv4test.Signer{AccessKeyID: shown[1].String(), Secret: shown[2].String(), Region: "us-east-1"}
+	endpoint, key := shown[1].String(), sigv4test.Signer{AccessKeyID: shown[2].String(), Secret: shown[3].String(), Region: "us-east-1"}
 	folder := "a folder/"
 	put(b.t, key, endpoint+"/photos", "")
 	for _, name := range []string{hostile, folder + hostile, "last"} {
@@ -49,8 +49,11 @@ func consoleBuckets(b *browser) {
 
 	b.open("buckets/accounts")
 	b.follow("tester")
-	b.shows(key.AccessKeyID)
+	b.shows("Account tester", "Objects3", "Bytes")
+	b.follow("Access keys")
+	b.shows("Access keys of account tester", key.AccessKeyID, "active")
 	b.hides(key.Secret)
+	b.open("buckets/buckets?account=tester")
 	b.try(http.StatusOK, "photos", "Search", "prefix", "ph")
 	if cells := b.page.all("tbody")[0].all("td"); cells[1].String() != "3" {
 		b.t.Errorf("the bucket has %s objects", cells[1])
@@ -80,15 +83,17 @@ func consoleBuckets(b *browser) {
 	page.shows("Deleted object last.", hostile)
 	b.consoleUploads()
 	b.consoleAudit()
-	b.open("buckets/account?account=tester")
+	b.open("buckets/accounts/show?account=tester")
 	b.try(http.StatusConflict, "has buckets", "Delete account", "confirm", "tester")
+	b.open("buckets/keys?account=tester")
 	b.submit("Create access key")
-	second := b.page.all("pre")[1].String()
-	b.follow("tester")
+	second := b.page.all("pre")[2].String()
+	b.shows("The secret key is not shown again in the console.")
+	b.open("buckets/keys?account=tester")
 	b.shows("Clients with this key are refused at once.")
-	b.submit("Revoke access key " + second)
-	b.shows("Access key " + second + " is revoked.")
-	b.submit("Revoke access key " + key.AccessKeyID)
+	b.submit("Revoke key " + second)
+	b.shows("Access key "+second+" is revoked.", "Access keys of account tester", "revoked")
+	b.submit("Revoke key " + key.AccessKeyID)
 	b.open("changes")
 	b.shows("account=tester, key="+second, "account=tester, key="+key.AccessKeyID)
 	b.open("buckets/object?account=tester&bucket=photos&object=new/page.html")
@@ -98,9 +103,11 @@ func consoleBuckets(b *browser) {
 	b.try(http.StatusConflict, "no access key", "Create link")
 	b.open("buckets/accounts")
 	b.submit("Create account", "account", "empty")
-	b.follow("empty")
+	b.open("buckets/accounts/show?account=empty")
+	b.shows("The account must have no buckets. Its access keys are deleted.")
 	b.submit("Delete account", "confirm", "empty")
 	b.shows("Deleted account empty.")
+	b.consoleQuotas()
 }
 
 // consoleUploads stores files, and shows images and texts but nothing that could be a script.
@@ -151,19 +158,40 @@ func (b *browser) consoleUploads() {
 
 // consoleAudit runs audits until one has ended.
 func (b *browser) consoleAudit() {
-	b.open("buckets/audit")
-	if status := b.send(http.MethodPost, b.base+"/console/buckets/audit?do=stop", b.fill(b.form("Start"))); status != http.StatusConflict {
+	b.open("buckets/audits")
+	if status := b.send(http.MethodPost, b.base+"/console/buckets/runs?do=stop", b.fill(b.form("Start"))); status != http.StatusBadRequest {
 		b.t.Errorf("stop without an audit: %d", status)
 	}
-	b.open("buckets/audit")
+	b.open("buckets/audits")
+	b.try(http.StatusBadRequest, "expected at least 2h", "Start", "grace", "1m")
+	b.open("buckets/audits")
 	b.submit("Start", "verify", "yes")
 	b.shows("The audit has begun.")
 	deadline := time.Now().Add(time.Minute)
-	for b.open("buckets/audit"); b.form("Start") == nil; b.open("buckets/audit") {
+	for b.open("buckets/audits"); b.form("Start") == nil; b.open("buckets/audits") {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("the audit has not ended:\n%s", b.page)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	b.shows("ended", "There are no findings so far.", "Copies compared1", "Findings left0")
+}
+
+// consoleQuotas sets a quota, and makes a token.
+func (b *browser) consoleQuotas() {
+	b.open("buckets/quotas")
+	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "account", "tester", "bytes", "many")
+	b.submit("Set quota", "account", "tester", "bytes", "1GiB")
+	b.shows("tester", "1.0 GiB")
+	b.open("buckets/accounts")
+	b.shows("1.0 GiB")
+	if len(b.page.all("meter")) == 0 {
+		b.t.Error("no bar shows how much of the quota is used")
+	}
+	b.open("buckets/tokens")
+	b.submit("Create token", "account", "tester", "ttl", "1h")
+	b.shows("The token is shown only once.")
+	token := b.page.all("pre")[0].String()
+	b.open("changes")
+	b.hides(token)
 }

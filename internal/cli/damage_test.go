@@ -143,7 +143,7 @@ func TestVerifyOfOtherFolders(t *testing.T) {
 func TestCheckWithoutSecretsKeepsKeys(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t)
-	if status, out, errs := run(t, append(secrets(), env...), "buckets", "account", "create", "photos"); status != 0 {
+	if status, out, errs := run(t, append(secrets(), env...), "buckets", "accounts", "create", "photos"); status != 0 {
 		t.Fatalf("exit status %d\n%s%s", status, out, errs)
 	}
 	path := filepath.Join(data, "secrets.toml")
@@ -208,7 +208,7 @@ func TestCommandsOfOneService(t *testing.T) {
 	t.Parallel()
 	data, env := migrated(t)
 	env = append(secrets(), env...)
-	if status, out, errs := run(t, env, "buckets", "account", "create", "photos"); status != 0 {
+	if status, out, errs := run(t, env, "buckets", "accounts", "create", "photos"); status != 0 {
 		t.Fatalf("exit status %d\n%s%s", status, out, errs)
 	}
 	for _, name := range []string{"syncstorage", "tokenserver"} {
@@ -216,10 +216,23 @@ func TestCommandsOfOneService(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, typed := range []string{"buckets key list photos", "buckets account list", "ext install list", "guest keys list"} {
+	for _, typed := range []string{"buckets keys list photos", "buckets accounts list", "ext install list", "guest keys list"} {
 		if status, out, errs := run(t, env, strings.Fields(typed)...); status != 0 {
 			t.Errorf("%s: exit status %d\n%s%s", typed, status, out, errs)
 		}
+	}
+	for former, now := range map[string]string{
+		"buckets account list": "buckets accounts list", "buckets key list photos": "buckets keys list photos", "buckets key list photos --secrets": "buckets keys list photos --secrets",
+		"buckets node list": "buckets nodes list", "buckets list photos": "buckets buckets list photos", "buckets quota photos": "buckets quotas show photos",
+		"buckets quota photos --objects 3": "buckets quotas set photos --objects 3", "buckets quota": "buckets quotas show",
+	} {
+		status, out, _ := run(t, env, strings.Fields(former)...)
+		if want, wanted, _ := run(t, env, strings.Fields(now)...); status != want || out != wanted || (status == 0) != (former != "buckets quota") {
+			t.Errorf("%s: exit status %d, %s, want %d, %s", former, status, out, want, wanted)
+		}
+	}
+	if status, out, errs := run(t, env, "buckets", "token", "photos", "--ttl", "1m"); status != 0 || strings.Count(out, ".") != 2 || strings.Count(out, "\n") != 1 {
+		t.Errorf("buckets token: exit status %d, %s%s", status, out, errs)
 	}
 	if status, _, errs := run(t, env, "sync", "user", "list"); status != 1 || !strings.Contains(errs, "does not exist") {
 		t.Errorf("sync user list: exit status %d, %s", status, errs)
@@ -296,7 +309,7 @@ func TestCommandsShowDisguisedNames(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"sync", "user", "list", "--access"},
-		{"tokenserver", "nodes", "add", "https://" + name}, {"buckets", "key", "list", name}, {"buckets", "quota", name}, {"backup", "verify", name}, {"check"}, {"migrate"},
+		{"tokenserver", "nodes", "add", "https://" + name}, {"buckets", "keys", "list", name}, {"buckets", "quota", name}, {"backup", "verify", name}, {"check"}, {"migrate"},
 	} {
 		env := env
 		if args[0] == "check" || args[0] == "migrate" {

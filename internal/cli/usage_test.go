@@ -59,7 +59,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"serve -listen :8000", "holdfast serve: unknown flag -listen; did you mean --listen?", "holdfast serve"},
 		{"serve -lisen=:8000", "holdfast serve: unknown flag -lisen; did you mean --listen?", "holdfast serve"},
 		{"--listen :8000", "holdfast: unknown flag --listen; did you mean holdfast serve --listen?", "holdfast"},
-		{"buckets --secrets", "unknown flag --secrets; did you mean holdfast buckets key list --secrets?", "holdfast buckets"},
+		{"buckets --secrets", "unknown flag --secrets; did you mean holdfast buckets keys list --secrets?", "holdfast buckets"},
 		{"check --dep", "unknown flag --dep; did you mean --deep?", "holdfast check"},
 		{"--=x", `invalid flag "--=x"`, "holdfast"},
 		{"serve --port 1", "holdfast serve: unknown flag --port", "holdfast serve"},

@@ -2,30 +2,30 @@ package operate
 
 import "reflect"
 
-// Update says what a job does.
+// Update is the progress of a job.
 type Update struct {
 	Step  string // of a job with several steps; "": About.Counts
 	Done  int64
-	Total int64  // 0: it is not known
-	Waits string // what it waits for, a text without a full stop; "": it works
-	Found any    // what it has found; see WithFound
+	Total int64  // 0: unknown
+	Waits string // why the job waits, without a full stop; "": it works
+	Found any    // a row for WithFound
 }
 
-// Progress gets what a job does, from one goroutine at a time; nil: nobody watches it.
+// Progress receives updates from one goroutine at a time; nil: nobody watches the job.
 type Progress func(Update)
 
-// Report reports what a job has done. The total is 0 if it is not known.
+// Report reports progress. A total of 0 is unknown.
 func (p Progress) Report(done, total int64) { p.send(Update{Done: done, Total: total}) }
 
-// Step reports what a step of a job has done.
+// Step reports the progress of a step.
 func (p Progress) Step(step string, done, total int64) {
 	p.send(Update{Step: step, Done: done, Total: total})
 }
 
-// Wait reports what a job waits for, until it reports something else.
+// Wait reports why the job waits, until the next update.
 func (p Progress) Wait(text string) { p.send(Update{Waits: text}) }
 
-// Find reports what a job has found.
+// Find reports a row, e.g. a finding.
 func (p Progress) Find(found any) { p.send(Update{Found: found}) }
 
 func (p Progress) send(u Update) {
@@ -34,19 +34,19 @@ func (p Progress) send(u Update) {
 	}
 }
 
-// Found says how the rows that a job finds while it runs are shown.
+// Found describes the rows that a job reports while it runs.
 type Found struct {
 	Title   string // of the table
-	Empty   string // instead of the table, if there are no rows so far
+	Empty   string // shown without rows
 	Columns []Column
 	fields  outputs
 }
 
-// Row returns the row of something that a job has found.
+// Row converts a reported value.
 func (f *Found) Row(found any) Row { return f.fields.row(found) }
 
-// WithFound adds rows to a job, which it finds while it runs (Progress.Find). The fields of T are as those of a list.
-// The command prints a line for each with --json; the console and the API show the first of them.
+// WithFound declares the rows of a job (Progress.Find). T has the tags of a list row. With --json the command prints a
+// line for each row; the console and the API show the first MaxFound.
 func WithFound[T any](o Operation, title, empty string) Operation {
 	f := &Found{Title: title, Empty: empty, fields: outputsOf(reflect.TypeFor[T]())}
 	f.Columns = f.fields.columns

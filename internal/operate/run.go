@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/fault"
 )
 
-// RunState says whether a background job runs, or how it has ended.
+// RunState is the state of a run.
 type RunState string
 
 // The states.
@@ -21,7 +21,7 @@ const (
 	Running    RunState = "running"
 	Waiting    RunState = "waiting"
 	Done       RunState = "done"
-	Incomplete RunState = "incomplete" // it has ended, and left something to do; see Partial
+	Incomplete RunState = "incomplete" // ended, with something left to do; see Partial
 	Stopped    RunState = "stopped"
 	Failed     RunState = "failed"
 )
@@ -29,13 +29,13 @@ const (
 // Partial is the result of a job that may leave something to do. The exit status of its command is 1 then.
 type Partial interface{ IsPartial() bool }
 
-// Run is a background job that runs in this process, or has ended.
+// Run is one execution of a background job in this process.
 type Run struct {
 	ID        string
 	Operation *Operation
 	Inputs    map[string]string
 	State     RunState
-	Latest    Update // what it does
+	Latest    Update // latest progress
 	Began     time.Time
 	Ended     time.Time // zero: it runs
 	Found     []Row     // the first MaxFound
@@ -55,8 +55,8 @@ const (
 	maxRuns = 50
 )
 
-// Runs are the background jobs of a service in this process: they run between Begin and End. What they have done is
-// stored by the service, so that a job that is started again continues.
+// Runs keeps the background jobs of a service in this process, which run between Begin and End. The service stores
+// their progress, so a job that is started again continues.
 type Runs struct {
 	mu    sync.Mutex
 	life  context.Context //nolint:containedctx // of the server, because a job outlives the request that starts it; nil: it does not run
@@ -67,7 +67,8 @@ type Runs struct {
 	all   []*Run // in the order of their start
 }
 
-// InBackground returns operations with the noun "runs" besides, which are about the background jobs among them.
+// InBackground connects the background jobs among the operations, and adds operations with the noun "runs" that list, show
+// and stop them.
 func InBackground(all []Operation) []Operation {
 	runs := &Runs{}
 	all = slices.Clone(all)

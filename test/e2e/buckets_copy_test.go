@@ -46,8 +46,8 @@ func TestBucketsCopy(t *testing.T) {
 			t.Errorf("%v: status %d, %s; want %q", args, r.Status, r.Stderr, want)
 		}
 	}
-	refused(s, "buckets are read-only", "buckets", "audit", "--repair")
-	refused(s, "buckets are read-only", "buckets", "node", "drain", "east:1", "--fewer-copies")
+	refused(s, "buckets are read-only", "buckets", "audits", "run", "--repair")
+	refused(s, "buckets are read-only", "buckets", "nodes", "drain", "east:1", "--fewer-copies")
 	for _, name := range []string{"/photos/large", "/photos/changed", "/photos/new"} {
 		if got := d.want(http.StatusOK, http.MethodGet, name, nil); !bytes.Equal(got, large) {
 			t.Errorf("%s has %d bytes", name, len(got))
@@ -56,10 +56,10 @@ func TestBucketsCopy(t *testing.T) {
 	if got := string(d.want(http.StatusOK, http.MethodGet, "/photos/small", nil)); got != "small" {
 		t.Errorf("small: %s", got)
 	}
-	if r := binary.Run(t, target.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, target.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("audit: %+v", r)
 	}
 	testdb.Script(t, url, `UPDATE copy_state SET state = '{"id":"x","target":true}'`)
-	refused(target, "only a part of a copy", "buckets", "audit", "--repair")
+	refused(target, "only a part of a copy", "buckets", "audits", "run", "--repair")
 	refused(target, "only a part of a copy", "sweep")
 }

@@ -97,7 +97,7 @@ func newDamaged(t *testing.T) *damaged {
 		t.Fatalf("%d files on the second of two nodes", len(d.files))
 	}
 	flip(t, names)
-	d.token = strings.TrimSpace(d.server.Verb("buckets", "token", "main"))
+	d.token = strings.TrimSpace(d.server.Verb("buckets", "tokens", "create", "main"))
 	return d
 }
 
@@ -227,7 +227,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 			t.Errorf("%s was not restored: %v", filepath.Base(name), err)
 		}
 	}
-	if out := d.server.Verb("buckets", "audit", "--verify"); !strings.Contains(out, "none") {
+	if out := d.server.Verb("buckets", "audits", "run", "--verify"); !strings.Contains(out, "none") {
 		t.Errorf("audit: %s", out)
 	}
 	d.shows(cookie, "buckets/damages", "No damaged copies are known.")

@@ -18,11 +18,11 @@ func TestBucketsMigrate(t *testing.T) {
 	if r := binary.Run(t, env, "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	if r := binary.Run(t, env, "buckets", "account", "create", "early"); r.Status == 0 || !strings.Contains(r.Stderr, "start the server once") {
+	if r := binary.Run(t, env, "buckets", "accounts", "create", "early"); r.Status == 0 || !strings.Contains(r.Stderr, "start the server once") {
 		t.Errorf("account create before the first start: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	s := binary.Start(t, data, vars...)
 	c := newS3(t, s, s.S3URL())
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
-	s.Verb("buckets", "account", "create", "early")
+	s.Verb("buckets", "accounts", "create", "early")
 }

@@ -103,20 +103,20 @@ func TestBucketsNodes(t *testing.T) {
 	}
 	verb := func(args ...string) string { return s.Verb(append([]string{"buckets"}, args...)...) }
 	for _, id := range []string{"east:1", "east:2", "west:1"} {
-		verb("node", "add", id, "file://"+filepath.Join(disks, id))
+		verb("nodes", "add", id, "file://"+filepath.Join(disks, id))
 	}
-	if r := binary.Run(t, s.Env, "buckets", "node", "add", "west:2", "file://"+filepath.Join(disks, "west:1")); r.Status != 1 || !strings.Contains(r.Stderr, "west:1") {
+	if r := binary.Run(t, s.Env, "buckets", "nodes", "add", "west:2", "file://"+filepath.Join(disks, "west:1")); r.Status != 1 || !strings.Contains(r.Stderr, "west:1") {
 		t.Errorf("two nodes in one folder: %+v", r)
 	}
-	r := binary.Run(t, s.Env, "buckets", "audit")
+	r := binary.Run(t, s.Env, "buckets", "audits", "run")
 	if r.Status != 1 || !regexp.MustCompile(`few-copies +left +- +main/box/o\d+ \(body [0-9a-f-]{36}\)`).MatchString(r.Stdout) || !strings.Contains(r.Stdout, "40 more") {
 		t.Errorf("bodies with one copy and four nodes: %+v", r)
 	}
-	verb("audit", "--repair")
+	verb("audits", "run", "--repair")
 	check("with two copies")
 
 	local := filepath.Join(data, "buckets")
-	drain := []string{"buckets", "node", "drain", "local:1"}
+	drain := []string{"buckets", "nodes", "drain", "local:1"}
 	killed(t, s, func() bool { return len(bodiesIn(t, local)) < objects-5 }, drain...)
 	check("after the drain was killed")
 	if out := s.Verb(drain...); !strings.Contains(out, "storage node local:1 is removed") {
@@ -126,13 +126,13 @@ func TestBucketsNodes(t *testing.T) {
 		t.Errorf("left on the node: %v", left)
 	}
 	check("after the drain")
-	list := verb("node", "list", "--bodies")
+	list := verb("nodes", "list", "--bodies")
 	if strings.Contains(list, "local:1") || strings.Count(list, "active") != 3 {
 		t.Errorf("nodes: %s", list)
 	}
 
 	damage(t, bodiesIn(t, filepath.Join(disks, "west:1")))
-	audit := []string{"buckets", "audit", "--verify", "--json"}
+	audit := []string{"buckets", "audits", "run", "--verify", "--json"}
 	killed(t, s, func() bool {
 		_, err := os.Stat(filepath.Join(data, "buckets-maintenance", "work", "audit.json"))
 		return err == nil
@@ -146,15 +146,15 @@ func TestBucketsNodes(t *testing.T) {
 	if r.Status != 1 || !strings.Contains(r.Stdout, `"left":3`) || strings.Count(r.Stdout, `"account_name":"main","bucket_name":"box"`) != 2 {
 		t.Errorf("audit: %+v", r)
 	}
-	verb("audit", "--verify", "--repair")
-	if out := verb("audit", "--verify"); !strings.Contains(out, "none") {
+	verb("audits", "run", "--verify", "--repair")
+	if out := verb("audits", "run", "--verify"); !strings.Contains(out, "none") {
 		t.Errorf("after the repair: %s", out)
 	}
 	check("after the repair")
-	if r := binary.Run(t, s.Env, "buckets", "audit", "--grace", "1m"); r.Status != 2 {
+	if r := binary.Run(t, s.Env, "buckets", "audits", "run", "--grace", "1m"); r.Status != 2 {
 		t.Errorf("a grace of a minute: %+v", r)
 	}
-	if r := binary.Run(t, s.Env, "buckets", "node", "drain", "local:1"); r.Status != 1 {
+	if r := binary.Run(t, s.Env, "buckets", "nodes", "drain", "local:1"); r.Status != 1 {
 		t.Errorf("drain of a removed node: %+v", r)
 	}
 }
@@ -168,21 +168,21 @@ func TestBucketsDrainOfTwo(t *testing.T) {
 	c := newS3(t, s, "http://"+listen)
 	c.want(http.StatusOK, http.MethodPut, "/box", nil)
 	disk := filepath.Join(t.TempDir(), "disk")
-	s.Verb("buckets", "node", "add", "east:1", "file://"+disk)
+	s.Verb("buckets", "nodes", "add", "east:1", "file://"+disk)
 	s.AwaitMetric(`holdfast_buckets_node_active{node="east:1"} 1`)
 	body := bytes.Repeat([]byte("two"), 10_000)
 	c.want(http.StatusOK, http.MethodPut, "/box/before", body)
 	if n := len(bodiesIn(t, disk)); n != 1 {
 		t.Fatalf("%d copies on the second of two nodes", n)
 	}
-	r := binary.Run(t, s.Env, "buckets", "node", "drain", "local:1")
+	r := binary.Run(t, s.Env, "buckets", "nodes", "drain", "local:1")
 	if r.Status != 1 || !strings.Contains(r.Stderr, "--fewer-copies") {
 		t.Errorf("drain of one of two nodes: %+v", r)
 	}
 	s.AwaitMetric(`holdfast_buckets_node_active{node="local:1"} 0`)
 	c.want(http.StatusOK, http.MethodPut, "/box/while", body)
 	s.Await("/readyz", http.StatusOK)
-	s.Verb("buckets", "node", "drain", "local:1", "--fewer-copies")
+	s.Verb("buckets", "nodes", "drain", "local:1", "--fewer-copies")
 	for _, key := range []string{"before", "while"} {
 		if got := c.want(http.StatusOK, http.MethodGet, "/box/"+key, nil); !bytes.Equal(got, body) {
 			t.Errorf("%s: %d bytes", key, len(got))

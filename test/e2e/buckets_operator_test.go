@@ -26,21 +26,24 @@ func TestBucketsQuota(t *testing.T) {
 	c.want(http.StatusOK, http.MethodPut, "/photos/a", make([]byte, 1024))
 	verb := func(want string, args ...string) {
 		t.Helper()
-		lines := strings.Split(strings.TrimSpace(s.Verb(append([]string{"buckets"}, args...)...)), "\n")
-		if got := strings.Join(strings.Fields(lines[len(lines)-1]), " "); got != want {
+		out := s.Verb(append([]string{"buckets"}, args...)...)
+		if got := strings.Join(strings.Fields(out), " "); !strings.Contains(got, want) {
 			t.Errorf("%v: %q, want %q", args, got, want)
 		}
 	}
-	verb("main 1 - 1.0 KiB -", "quota", "main")
-	verb("main 1 2 1.0 KiB 1.0 GiB", "quota", "main", "--bytes", "1GiB", "--objects", "2")
-	verb("photos 1 - 1.0 KiB 1.5 KiB", "quota", "main", "photos", "--bytes", "1536")
-	verb("photos 1 - 1.0 KiB 1.5 KiB", "list", "main")
+	const ofMain, ofPhotos = "ACCOUNT main BUCKET - ", "ACCOUNT main BUCKET photos "
+	verb(ofMain+"OBJECTS 1 OBJECT QUOTA - BYTES 1.0 KiB BYTE QUOTA -", "quotas", "show", "main")
+	verb(ofMain+"OBJECTS 1 OBJECT QUOTA 2 BYTES 1.0 KiB BYTE QUOTA 1.0 GiB", "quotas", "set", "main", "--bytes", "1GiB", "--objects", "2")
+	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1.0 KiB BYTE QUOTA 1.5 KiB", "quota", "main", "photos", "--bytes", "1536") // as it was spelled
+	verb(" photos 1 - 1.0 KiB 1.5 KiB ", "buckets", "list", "main")
+	verb(" photos 1 - 1.0 KiB 1.5 KiB ", "list", "main") // as it was spelled
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/b", make([]byte, 1024))
-	verb("photos 1 - 1.0 KiB -", "quota", "main", "photos", "--bytes", "none")
+	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1.0 KiB BYTE QUOTA -", "quotas", "set", "main", "photos", "--bytes", "none")
 	c.want(http.StatusOK, http.MethodPut, "/photos/b", make([]byte, 1024))
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/c", nil)
-	verb("main 2 2 2.0 KiB -", "quota", "main", "--bytes", "none")
-	if out := s.Verb("buckets", "account", "list"); !regexp.MustCompile(`main +\S+ +\S+ +2 +2 +2\.0 KiB +-`).MatchString(out) {
+	verb(ofMain+"OBJECTS 2 OBJECT QUOTA 2 BYTES 2.0 KiB BYTE QUOTA -", "quota", "main", "--bytes", "none")
+	verb(ofPhotos+"OBJECTS 2 ", "quota", "main", "photos")
+	if out := s.Verb("buckets", "accounts", "list"); !regexp.MustCompile(`main +\S+ +\S+ \S+ +2 +2 +2\.0 KiB +-`).MatchString(out) {
 		t.Errorf("accounts: %s", out)
 	}
 	for _, args := range [][]string{{"quota"}, {"quota", "main", "photos", "x"}, {"quota", "main", "--bytes", "many"}, {"quota", "main", "--objects", "0"}} {
@@ -74,10 +77,10 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 		s := binary.Start(t, data, both...)
 		one.want(http.StatusOK, http.MethodPut, "/photos", nil)
 		two.want(http.StatusOK, http.MethodPut, "/photos/a", []byte("a"))
-		if out := s.Verb("buckets", "account", "list"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "family") {
+		if out := s.Verb("buckets", "accounts", "list"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "family") {
 			t.Errorf("accounts: %s", out)
 		}
-		if out := s.Verb("buckets", "key", "list", "family"); !strings.Contains(out, "laptop-1") || strings.Contains(out, "secret-of") {
+		if out := s.Verb("buckets", "keys", "list", "family"); !strings.Contains(out, "laptop-1") || strings.Contains(out, "secret-of") {
 			t.Errorf("keys: %s", out)
 		}
 		for args, want := range map[string]string{
@@ -100,7 +103,7 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 	s.Kill()
 	s = binary.Start(t, data, vars...)
 	one.want(http.StatusForbidden, http.MethodGet, "/photos/a", nil)
-	if out := s.Verb("buckets", "list", "family"); !strings.Contains(out, "photos") {
+	if out := s.Verb("buckets", "buckets", "list", "family"); !strings.Contains(out, "photos") {
 		t.Errorf("buckets: %s", out)
 	}
 	r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data, phone+"ACCESS_KEY=a b", phone+"SECRET_KEY=short", laptop+"ACCESS_KEY=")...), "check")
@@ -119,7 +122,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	vars := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"} // the system chooses the port
 
 	s := binary.Start(t, t.TempDir(), vars...)
-	if out := s.Output.String(); strings.Contains(out, "secret key") || !strings.Contains(out, "buckets key list main --secrets") {
+	if out := s.Output.String(); strings.Contains(out, "secret key") || !strings.Contains(out, "buckets keys list main --secrets") {
 		t.Errorf("without a terminal: %s", out)
 	}
 	s.Kill()
@@ -155,7 +158,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	killChild(t, s)
 	s = binary.LaunchProgram(t, program, data, vars...)
 	t.Cleanup(func() { killChild(t, s) })
-	if out := s.Output.String(); strings.Contains(out, found[2]) || !strings.Contains(out, "buckets key list main --secrets") {
+	if out := s.Output.String(); strings.Contains(out, found[2]) || !strings.Contains(out, "buckets keys list main --secrets") {
 		t.Errorf("the second start: %s", out)
 	}
 }

@@ -61,7 +61,7 @@ func TestBucketsOnPostgres(t *testing.T) {
 	if r := binary.Run(t, s.Env, "check"); strings.Contains(r.Stdout, "WRONG") || strings.Contains(r.Stdout, "without an object") {
 		t.Errorf("check: %d\n%s", r.Status, r.Stdout)
 	}
-	if r := binary.Run(t, s.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, s.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("audit: %+v", r)
 	}
 }
@@ -72,7 +72,7 @@ func TestBucketsBehindPgBouncer(t *testing.T) {
 	through := testdb.PgBouncer(t, testdb.PostgresDatabase(t), 4)
 	s, c := bucketsAtTwo(t, testdb.WithParameter(t, through, "default_query_exec_mode", "exec"))
 	c.wantIntact(3)
-	if r := binary.Run(t, s.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, s.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("audit: %+v", r)
 	}
 }
@@ -81,7 +81,7 @@ func TestBucketsOnCitus(t *testing.T) {
 	t.Parallel()
 	s, c := bucketsAtTwo(t, testdb.CitusDatabase(t))
 	c.wantIntact(3)
-	if r := binary.Run(t, s.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, s.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("audit: %+v", r)
 	}
 }
@@ -169,19 +169,19 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 	for i := range objects {
 		c.want(http.StatusOK, http.MethodPut, fmt.Sprintf("/photos/o%d", i), bytes.Repeat([]byte{byte(i)}, 20_000+i))
 	}
-	one.Verb("buckets", "node", "add", "east:2", "file://"+filepath.Join(disks, "east:2"))
+	one.Verb("buckets", "nodes", "add", "east:2", "file://"+filepath.Join(disks, "east:2"))
 
 	// The drain waits for a backup, and has the lease meanwhile.
 	testdb.Script(t, url, `INSERT INTO manta_bucket_hold VALUES ('test', now() + interval '1 hour')`)
-	drain := []string{"buckets", "node", "drain", "west:1"}
+	drain := []string{"buckets", "nodes", "drain", "west:1"}
 	cmd, out, ended := background(t, one, drain...)
 	if out.Await(regexp.MustCompile(`waiting until a backup has ended`), ended) == nil {
 		t.Fatalf("the drain does not wait:\n%s", out)
 	}
-	if r := binary.Run(t, two.Env, "buckets", "audit"); r.Status != 1 || !strings.Contains(r.Stderr, fmt.Sprintf("another audit or drain runs (process %d on ", cmd.Process.Pid)) {
+	if r := binary.Run(t, two.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, fmt.Sprintf("another audit or drain runs (process %d on ", cmd.Process.Pid)) {
 		t.Errorf("an audit on another machine during a drain: %+v", r)
 	}
-	if r := binary.Run(t, one.Env, "buckets", "audit"); r.Status != 1 || !strings.Contains(r.Stderr, "another audit or drain runs (process ") {
+	if r := binary.Run(t, one.Env, "buckets", "audits", "run"); r.Status != 1 || !strings.Contains(r.Stderr, "another audit or drain runs (process ") {
 		t.Errorf("an audit on the same machine during a drain: %+v", r)
 	}
 	testdb.Script(t, url, `DELETE FROM manta_bucket_hold WHERE id = 'test'`)
@@ -207,14 +207,14 @@ func TestBucketsMaintenanceOfTwo(t *testing.T) {
 
 	// An audit that was killed begins again on the other machine.
 	damage(t, bodiesIn(t, filepath.Join(disks, "east:2")))
-	audit := []string{"buckets", "audit", "--verify", "--repair", "--json"}
+	audit := []string{"buckets", "audits", "run", "--verify", "--repair", "--json"}
 	killed(t, one, func() bool {
 		_, err := os.Stat(filepath.Join(one.Data, "buckets-maintenance", "work", "audit.json"))
 		return err == nil
 	}, audit...)
 	testdb.Script(t, url, `DELETE FROM manta_bucket_lease`)
 	binary.Run(t, two.Env, audit...)
-	if r := binary.Run(t, two.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, two.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("after the repair: %+v", r)
 	}
 	c.wantIntact(objects)
@@ -246,7 +246,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 		}
 	}
 	write("file", 20)
-	s.Verb("buckets", "node", "add", "cloud:1", "s3://bodies?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(cloud.S3URL()))
+	s.Verb("buckets", "nodes", "add", "cloud:1", "s3://bodies?region=us-east-1&use_path_style=true&endpoint="+url.QueryEscape(cloud.S3URL()))
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, `node="cloud:1"`) })
 	for i := 0; len(cloudKey.objects("bodies")) < 4; i++ { // the marker is one
 		write(fmt.Sprintf("later%d-", i), 6)
@@ -292,7 +292,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	c.wantIntact(len(want))
 	c.want(http.StatusOK, http.MethodPut, "/photos/new", bytes.Repeat([]byte("new"), 1000))
 	// The bodies that were written after the dump have no row.
-	if r := binary.Run(t, restored.Env, "buckets", "audit", "--verify"); strings.Contains(r.Stdout, "missing") || strings.Contains(r.Stdout, "corrupt") {
+	if r := binary.Run(t, restored.Env, "buckets", "audits", "run", "--verify"); strings.Contains(r.Stdout, "missing") || strings.Contains(r.Stdout, "corrupt") {
 		t.Errorf("audit: %+v", r)
 	}
 }

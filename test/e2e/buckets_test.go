@@ -26,12 +26,12 @@ type s3 struct {
 // newS3 reads the access key of the first account.
 func newS3(t *testing.T, s *binary.Server, base string) s3 {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "key", "list", "main", "--secrets")), "\n")
+	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "keys", "list", "main", "--secrets")), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
-	if len(lines) != 2 || len(fields) != 3 {
+	if len(lines) != 2 || len(fields) < 3 {
 		t.Fatalf("keys: %q", lines)
 	}
-	return s3{t, base, sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[2], Region: "us-east-1"}, http.DefaultClient}
+	return s3{t, base, sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[len(fields)-1], Region: "us-east-1"}, http.DefaultClient}
 }
 
 // want sends a signed request and expects a status.
@@ -88,8 +88,8 @@ func TestBuckets(t *testing.T) {
 		c.want(http.StatusNoContent, http.MethodDelete, name, nil)
 	}
 	c.want(http.StatusNoContent, http.MethodDelete, "/photos", nil)
-	s.Verb("buckets", "key", "revoke", c.signer.AccessKeyID)
-	if out := s.Verb("buckets", "account", "create", "other"); !strings.Contains(out, "secret key") {
+	s.Verb("buckets", "keys", "revoke", c.signer.AccessKeyID)
+	if out := s.Verb("buckets", "accounts", "create", "other"); !strings.Contains(out, "SECRET KEY") {
 		t.Errorf("create: %s", out)
 	}
 }
@@ -120,8 +120,8 @@ func TestBucketsNative(t *testing.T) {
 		return string(got)
 	}
 	const bucket, batches = "/buckets/v1/accounts/main/buckets/photos", "/buckets/v1/gc/batches"
-	token := strings.TrimSpace(s.Verb("buckets", "token", "main", "--ttl", "1m"))
-	operator := strings.TrimSpace(s.Verb("buckets", "token", "main", "--gc"))
+	token := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main", "--ttl", "1m"))
+	operator := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main", "--gc"))
 	large := strings.Repeat("large ", 10000)
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
 	c.want(http.StatusOK, http.MethodPut, "/photos/a//..", []byte(large))
@@ -139,10 +139,10 @@ func TestBucketsNative(t *testing.T) {
 	if got := do(operator, http.StatusCreated, http.MethodPost, batches, ""); !strings.Contains(got, `"content_length":60000`) {
 		t.Error(got)
 	}
-	s.Verb("buckets", "account", "create", "other")
-	do(strings.TrimSpace(s.Verb("buckets", "token", "other")), http.StatusForbidden, http.MethodGet, bucket, "")
+	s.Verb("buckets", "accounts", "create", "other")
+	do(strings.TrimSpace(s.Verb("buckets", "tokens", "create", "other")), http.StatusForbidden, http.MethodGet, bucket, "")
 	for _, args := range [][]string{{"absent"}, {"main", "--ttl", "0s"}, {"main", "--ttl", "2161h"}, {}} {
-		if r := binary.Run(t, s.Env, append([]string{"buckets", "token"}, args...)...); r.Status == 0 {
+		if r := binary.Run(t, s.Env, append([]string{"buckets", "tokens", "create"}, args...)...); r.Status == 0 {
 			t.Errorf("buckets token %v: %s", args, r.Stdout)
 		}
 	}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,8 +16,8 @@ type step struct {
 	says         string   // the page after it
 }
 
-// changesOf are changes of every service.
-func changesOf() []step {
+// changesOf are changes of every service. A storage node is added in a folder.
+func changesOf(folder string) []step {
 	const (
 		tenantPage = "extstorage/tenant?tenant=" + consoleTenant
 		install    = "extstorage/install?tenant=" + consoleTenant + "&install=" + consoleInstall
@@ -66,11 +67,15 @@ func changesOf() []step {
 
 		{object, "Create link", nil, "X-Amz-Signature="},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
-		{"buckets/account?account=main", "Create access key", nil, "Secret key"},
-		{"buckets/account?account=main", "Revoke", nil, "is revoked."},
+		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},
+		{"buckets/keys?account=main", "Revoke", nil, "is revoked."},
 		{"buckets/accounts", "Create account", []string{"account", "other"}, "Secret key"},
-		{"buckets/account?account=other", "Delete account", []string{"confirm", "other"}, "Deleted account other."},
-		{"buckets/audit", "Start", nil, "The audit has begun."},
+		{"buckets/accounts/show?account=other", "Delete account", []string{"confirm", "other"}, "Deleted account other."},
+		{"buckets/quotas", "Set quota", []string{"account", "main", "bytes", "1GiB"}, "1.0 GiB"},
+		{"buckets/tokens", "Create token", []string{"account", "main"}, "The token is shown only once."},
+		{"buckets/nodes", "Add storage node", []string{"node", "a:new", "url", "file://" + folder}, "Storage node a:new is active"},
+		{"", "Drain", nil, "The drain has begun."},
+		{"buckets/audits", "Start", nil, "The audit has begun."},
 
 		{"guest/dead-letters", "Drop", nil, "1 event deleted."},
 		{"guest/dead-letters", "Retry", nil, "1 event queued again."},
@@ -169,7 +174,7 @@ func (c *consolePages) submit(s step) string {
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
 	consoleCookie(c.t, c.s) // session 2
-	for _, s := range changesOf() {
+	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node")) {
 		if s.page != "" {
 			c.p.Go(c.t, c.base+s.page)
 		}

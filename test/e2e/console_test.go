@@ -127,7 +127,7 @@ func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
 		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenant" + consolePlace, "extstorage/install" + consolePlace,
 		"extstorage/records" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
-		"tokenserver/accounts/show?account=" + consoleUser, "buckets/account?account=main", "buckets/objects?account=main&bucket=pictures",
+		"tokenserver/accounts/show?account=" + consoleUser, "buckets/accounts/show?account=main", "buckets/keys?account=main", "buckets/buckets?account=main", "buckets/objects?account=main&bucket=pictures",
 		"buckets/object?account=main&bucket=pictures&object=pixel.png", "buckets/object?account=main&bucket=pictures&object=page.html",
 	} {
 		all = append(all, c.base+path)

@@ -110,7 +110,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 		damaged[body] = true
 	}
 	all.readable(b, h)
-	r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify")
+	r := binary.Run(t, h.server.Env, "buckets", "audits", "run", "--verify")
 	// The server repairs in the background what it has found, so only what is left counts.
 	found, left := strings.Count(r.Stdout, "corrupt ")+strings.Count(r.Stdout, "missing "), 0
 	now := b.contents(h)
@@ -122,7 +122,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 	if found < left || left > 0 && r.Status != 1 {
 		t.Errorf("%d of %d damaged bodies are left, and an audit found %d: status %d\n%s%s", left, len(damaged), found, r.Status, r.Stdout, r.Stderr)
 	}
-	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify", "--repair"); r.Status != 0 {
+	if r := binary.Run(t, h.server.Env, "buckets", "audits", "run", "--verify", "--repair"); r.Status != 0 {
 		t.Errorf("repair: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	after := b.contents(h)
@@ -197,7 +197,7 @@ func TestBucketsSlowNode(t *testing.T) {
 	far.heal()
 	h.server.AwaitMetric(`holdfast_buckets_node_up{node="west:1"} 1`)
 	all.readable(b, h)
-	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, h.server.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	b.removeAll(h, all)

@@ -88,13 +88,13 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	b.putAll(h, all, "again", http.StatusOK)
 	near.proceed()
 	all.readable(b, h)
-	if r := binary.Run(t, h.server.Env, "buckets", "audit", "--verify"); r.Status != 0 {
+	if r := binary.Run(t, h.server.Env, "buckets", "audits", "run", "--verify"); r.Status != 0 {
 		t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	b.removeAll(h, all)
 	for _, n := range []*nodeServer{near, far} {
 		for deadline := time.Now().Add(bound); ; { // they may still store what was sent before they were stopped
-			b.later(h, "buckets", "audit", "--repair")
+			b.later(h, "buckets", "audits", "run", "--repair")
 			list := n.want(n.harness, http.StatusOK, http.MethodGet, "/node", "").Body
 			if strings.Count(list, "<Key>") == 1 { // the marker
 				break

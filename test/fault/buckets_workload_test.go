@@ -290,7 +290,7 @@ func (b *bucketsWorkload) audited(h *harness, bodies int) {
 	b.sweep(h)
 	before := b.files(h)
 	// In two days no file is young, and the hold of a backup that was killed has expired.
-	r := b.in(h, 48*time.Hour, "buckets", "audit", "--verify", "--repair")
+	r := b.in(h, 48*time.Hour, "buckets", "audits", "run", "--verify", "--repair")
 	unexpected := regexp.MustCompile(`(?m)^(missing|corrupt|few-copies|wrong-usage|bad-node) .*`).FindAllString(r.Stdout, -1)
 	if r.Status != 0 || len(unexpected) > 0 {
 		h.t.Errorf("audit: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)

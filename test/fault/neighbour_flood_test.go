@@ -48,7 +48,7 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	f.server.Verb("migrate")
 	f.server.Await("/readyz", http.StatusOK)
 	f.keys[0] = f.server.S3(t).Signer
-	f.server.Verb("buckets", "account", "create", "neighbour")
+	f.server.Verb("buckets", "accounts", "create", "neighbour")
 	f.keys[1] = f.keyOf("neighbour")
 	f.s3(0, http.MethodPut, "/attacked", "")
 	for i := range 300 {
@@ -117,7 +117,7 @@ func (f *flooded) flood(name string, attack func(context.Context) (int, error)) 
 // keyOf returns the access key of an account.
 func (f *flooded) keyOf(account string) sigv4test.Signer {
 	f.t.Helper()
-	lines := strings.Split(strings.TrimSpace(f.server.Verb("buckets", "key", "list", account, "--secrets")), "\n")
+	lines := strings.Split(strings.TrimSpace(f.server.Verb("buckets", "keys", "list", account, "--secrets")), "\n")
 	fields := strings.Fields(lines[len(lines)-1])
 	if len(fields) < 3 {
 		f.t.Fatalf("keys of %s: %q", account, lines)

@@ -58,7 +58,7 @@ func TestDescriptionOfBuckets(t *testing.T) {
 	testdb.SoakOnly(t, "the tests of the client and of the listener check the same answers against the description")
 	st := program(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
-	bearer := strings.TrimSpace(s.Verb("buckets", "token", "main", "--gc"))
+	bearer := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main", "--gc"))
 	const bucket = "/buckets/v1/accounts/main/buckets/photos"
 	send(t, bearer, http.MethodPut, s.URL+bucket, "")
 	send(t, bearer, http.MethodPut, s.URL+bucket+"/objects/kept", strings.Repeat("kept ", 10000)) // so that nobody deletes the bucket

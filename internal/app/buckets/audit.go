@@ -1,31 +1,32 @@
 package buckets
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/conf"
 	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
 )
 
 // shown is how many findings of each kind are printed for people.
 const shown = 20
 
-func (c *command) audit() *cobra.Command {
-	var o maintenance.AuditOptions
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "audit", Short: "Compare storage nodes and usage counters with the database, and repair them",
-		Long: "Compare the bodies on all storage nodes, and the usage counters, with the database while servers run.\n" +
-			"The exit status is 1 if findings are left. The problems are:\n\n" +
+func (s *Buckets) auditOperations() []operate.Operation {
+	job := operate.NewJob(operate.About{
+		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them", Former: []string{"holdfast buckets audit"},
+		Group: "Compare storage nodes with the database", Title: "Audits", Button: "Start",
+		Background: true, Begun: "the audit has begun", Stop: "Stop the audit",
+		Text: "An audit compares the bodies on all storage nodes, and the counters of objects and bytes, with the database while servers run.",
+		More: "Servers may run meanwhile. The exit status is 1 if findings are left. The problems are:\n\n" +
 			"  missing       a copy is not on its node\n" +
 			"  corrupt       a copy has a wrong length, or with --verify a wrong MD5\n" +
 			"  few-copies    a body has fewer copies than buckets.copies\n" +
@@ -37,101 +38,168 @@ func (c *command) audit() *cobra.Command {
 			"A body without a good copy is lost, and stays a finding. A node that does not come back is drained.\n\n" +
 			"The list of all bodies is kept in the data folder meanwhile, about 300 bytes for each. If the command is\n" +
 			"interrupted, run it again to continue: what was compared is not compared again.",
-		Example: "  holdfast buckets audit\n" +
-			"  holdfast buckets audit --verify --repair",
-		Args: service.Args(),
-		RunE: c.onNodes(func(ctx context.Context, _ []string) error {
-			if o.Grace < maintenance.MinGrace {
-				return service.Usagef("--grace: invalid value %q: expected at least %s", o.Grace, maintenance.MinGrace)
-			}
-			o.Level = cmp.Or(c.state.cfg.Copies, c.state.cluster.Copies())
-			return c.runAudit(ctx, o, asJSON)
-		}),
-	}
-	f := cmd.Flags()
-	f.BoolVar(&o.Verify, "verify", false, "read every copy and compare its MD5")
-	f.BoolVar(&o.Repair, "repair", false, "repair what is found")
-	f.StringVar(&o.Node, "node", "", "audit only the storage node `DATACENTER:NAME`, and no counters")
-	f.DurationVar(&o.Grace, "grace", maintenance.DefaultGrace, "ignore unreferenced files younger than `DURATION`, at least 2h")
-	f.BoolVar(&o.UnknownAccounts, "unknown-accounts", false, "with --repair, also remove files of accounts that the database does not have")
-	f.BoolVar(&o.Restart, "restart", false, "do not continue an interrupted audit")
-	f.BoolVar(&asJSON, "json", false, "print a line of JSON for each finding, and one for the result")
-	return cmd
+		Example: "\n--verify --repair",
+	}, func(ctx context.Context, in auditInput, progress operate.Progress) (auditOutput, error) {
+		return on(s, func(ctx context.Context, in auditInput) (o auditOutput, err error) {
+			err = s.withNodes(ctx, func(ctx context.Context) error {
+				o, err = s.audit(ctx, in, progress)
+				return err
+			})
+			return o, err
+		})(ctx, in)
+	})
+	return []operate.Operation{operate.WithFound[findingOutput](job, "Findings", "There are no findings so far.")}
 }
 
-func (c *command) runAudit(ctx context.Context, o maintenance.AuditOptions, asJSON bool) error {
-	var result maintenance.Result
-	all := map[maintenance.Problem][]maintenance.Finding{}
-	repaired := map[maintenance.Problem]int64{}
-	of := &names{store: c.state.store, accounts: map[buckets.AccountID]*accountNames{}}
-	err := c.maintain(ctx, func(ctx context.Context, options maintenance.Options) (err error) {
-		result, err = maintenance.Audit(ctx, options, o, func(f maintenance.Finding) error {
-			if f.Repaired {
-				repaired[f.Problem]++
+type auditInput struct {
+	Verify          bool   `flag:"verify" doc:"read every copy and compare its MD5"`
+	Repair          bool   `flag:"repair" doc:"repair what is found: restore copies, remove files without a row, set counters"`
+	Node            string `flag:"node" doc:"audit only this storage node (DATACENTER:NAME), and no counters"`
+	Grace           string `flag:"grace" doc:"ignore unreferenced files that are younger, at least 2h" default:"24h"`
+	UnknownAccounts bool   `flag:"unknown-accounts" doc:"with repair, also remove files of accounts that the database does not have"`
+	Restart         bool   `flag:"restart" doc:"do not continue an interrupted audit"`
+}
+
+// Check implements the checks of values.
+func (in auditInput) Check() error {
+	_, err := in.duration()
+	return err
+}
+
+func (in *auditInput) duration() (time.Duration, error) {
+	grace, err := parseDuration("grace", in.Grace)
+	if err == nil && grace < maintenance.MinGrace {
+		err = &operate.InputError{Input: "grace", Reason: fmt.Sprintf("invalid value %q: expected at least %s", in.Grace, conf.FormatDuration(maintenance.MinGrace))}
+	}
+	return grace, err
+}
+
+// findingState says whether a finding was repaired.
+type findingState string
+
+// Cell implements console.Shown.
+func (f findingState) Cell() service.Cell {
+	if f == "repaired" {
+		return service.Cell{State: service.OK, Text: string(f)}
+	}
+	return service.Cell{State: service.Warning, Text: string(f)}
+}
+
+// findingOutput is a finding, with names for people.
+type findingOutput struct {
+	maintenance.Finding
+	AccountName string `json:"account_name,omitempty"`
+	BucketName  string `json:"bucket_name,omitempty"`
+
+	Kind  maintenance.Problem `json:"-" title:"Problem"`
+	State findingState        `json:"-" title:"State"`
+	On    string              `json:"-" title:"Node" zero:"-"`
+	What  string              `json:"-" title:"What"`
+	Says  string              `json:"-" title:"Detail"`
+}
+
+// auditOutput is the result of an audit.
+type auditOutput struct {
+	Result maintenance.Result `json:"result"`
+
+	Bodies int64 `json:"-" title:"Bodies"`
+	Copies int64 `json:"-" title:"Copies compared"`
+	Young  int64 `json:"-" title:"Young files without a row, skipped"`
+	Left   int64 `json:"-" title:"Findings left"`
+
+	text string
+}
+
+// IsPartial implements operate.Partial.
+func (a auditOutput) IsPartial() bool { return a.Result.Left > 0 }
+
+// Notice implements operate.Changed.
+func (a auditOutput) Notice() string { return a.text }
+
+func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Progress) (o auditOutput, err error) {
+	grace, err := in.duration()
+	if err != nil {
+		return o, err
+	}
+	options := maintenance.AuditOptions{
+		Verify: in.Verify, Repair: in.Repair, Node: in.Node, Grace: grace, UnknownAccounts: in.UnknownAccounts, Restart: in.Restart,
+		Level: cmp.Or(s.cfg.Copies, s.cluster.Copies()),
+	}
+	p := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
+	of := &names{store: s.store, accounts: map[buckets.AccountID]*accountNames{}}
+	err = s.maintain(ctx, progress, func(ctx context.Context, m maintenance.Options) (err error) {
+		o.Result, err = maintenance.Audit(ctx, m, options, func(f maintenance.Finding) error {
+			finding, err := of.finding(ctx, f)
+			if err != nil {
+				return err
 			}
-			if asJSON {
-				account, bucket, err := of.find(ctx, f.Account, f.Bucket)
-				return errors.Join(err, c.PrintLine(struct {
-					maintenance.Finding
-					AccountName string `json:"account_name,omitempty"`
-					BucketName  string `json:"bucket_name,omitempty"`
-				}{f, account, bucket}))
-			}
-			if list := all[f.Problem]; len(list) < shown {
-				all[f.Problem] = append(list, f)
-			}
+			p.add(finding)
+			progress.Find(finding)
 			return nil
 		})
 		return err
 	})
-	switch {
+	switch r := &o.Result; {
+	case err == nil:
+		o.Bodies, o.Copies, o.Young, o.Left = r.Bodies, r.Copies, r.Young, r.Left
+		o.text, err = p.print(r, grace)
 	case ctx.Err() != nil:
-		return errors.New("interrupted: run the command again to continue")
+		err = fault.New(fault.Unavailable, "interrupted: run the audit again with the same options to continue")
 	case errors.Is(err, rows.ErrReadOnly):
-		return err
-	case err != nil:
-		return fmt.Errorf("%w; run the command again to continue", err)
-	case asJSON:
-		err = c.PrintLine(struct {
-			Result maintenance.Result `json:"result"`
-		}{result})
 	default:
-		err = c.printAudit(ctx, of, result, all, repaired, o.Grace)
+		err = fmt.Errorf("%w; run the audit again to continue", err)
 	}
-	if err == nil && result.Left > 0 {
-		err = &service.ExitError{Status: 1}
-	}
-	return err
+	return o, err
 }
 
-func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Result, all map[maintenance.Problem][]maintenance.Finding, repaired map[maintenance.Problem]int64, grace time.Duration) error {
+// finding returns a finding with names for people.
+func (n *names) finding(ctx context.Context, f maintenance.Finding) (o findingOutput, err error) {
+	o = findingOutput{Finding: f, Kind: f.Problem, State: "left", On: f.Node, Says: f.Detail}
+	if f.Repaired {
+		o.State = "repaired"
+	}
+	if o.AccountName, o.BucketName, err = n.find(ctx, f.Account, f.Bucket); err == nil {
+		o.What, err = n.subject(ctx, &f)
+	}
+	return o, err
+}
+
+// auditPrinter prints the findings of an audit for people: the first of each kind.
+type auditPrinter struct {
+	first    map[maintenance.Problem][]findingOutput
+	repaired map[maintenance.Problem]int64
+}
+
+func (p *auditPrinter) add(f findingOutput) {
+	if f.Repaired {
+		p.repaired[f.Problem]++
+	}
+	if list := p.first[f.Problem]; len(list) < shown {
+		p.first[f.Problem] = append(list, f)
+	}
+}
+
+func (p *auditPrinter) print(r *maintenance.Result, grace time.Duration) (string, error) {
+	var text bytes.Buffer
 	if r.Resumed {
-		c.Printf("continued the audit that began at %s\n", r.Began.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&text, "continued the audit that began at %s\n", r.Began.UTC().Format(time.RFC3339))
 	}
-	w := c.Table()
-	for _, p := range maintenance.Problems {
-		for _, f := range all[p] {
-			state := "left"
-			if f.Repaired {
-				state = "repaired"
-			}
-			what, err := of.subject(ctx, &f)
-			if err != nil {
-				return err
-			}
-			w.Printf("%s\t%s\t%s\t%s\t%s\n", f.Problem, state, cmp.Or(f.Node, "-"), what, f.Detail)
+	w := service.NewPrinter(&text)
+	for _, problem := range maintenance.Problems {
+		for _, f := range p.first[problem] {
+			w.Printf("%s\t%s\t%s\t%s\t%s\n", f.Problem, f.State, cmp.Or(f.Node, "-"), f.What, f.Detail)
 		}
-		if more := r.Found[p] - int64(len(all[p])); more > 0 {
-			w.Printf("%s\t\t\t%d more, which --json lists\n", p, more)
+		if more := r.Found[problem] - int64(len(p.first[problem])); more > 0 {
+			w.Printf("%s\t\t\t%d more, which --json lists\n", problem, more)
 		}
 	}
-	if len(all) > 0 {
+	if len(p.first) > 0 {
 		w.Printf("\n")
 	}
 	w.Printf("bodies\t%d\ncopies compared\t%d\n", r.Bodies, r.Copies)
-	for _, p := range maintenance.Problems {
-		if r.Found[p] > 0 {
-			w.Printf("%s\t%d, repaired %d\n", p, r.Found[p], repaired[p])
+	for _, problem := range maintenance.Problems {
+		if r.Found[problem] > 0 {
+			w.Printf("%s\t%d, repaired %d\n", problem, r.Found[problem], p.repaired[problem])
 		}
 	}
 	if len(r.Found) == 0 {
@@ -140,81 +208,6 @@ func (c *command) printAudit(ctx context.Context, of *names, r maintenance.Resul
 	if r.Young > 0 {
 		w.Printf("skipped\t%s that no row names, because younger than %s (--grace): of writes that go on, or that failed\n", service.Count(r.Young, "file"), grace)
 	}
-	return w.Flush()
-}
-
-// names finds the names of accounts and buckets, which findings have the IDs of.
-type names struct {
-	store    store
-	accounts map[buckets.AccountID]*accountNames
-}
-
-type accountNames struct {
-	name    string
-	buckets map[buckets.BucketID]string
-}
-
-// find returns the names of an account and a bucket, or the IDs of those that are
-// deleted. An ID that is empty has no name.
-func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
-	if id == "" {
-		return "", "", nil
-	}
-	a := n.accounts[id]
-	if a == nil {
-		if a, err = n.read(ctx, id); err != nil {
-			return "", "", err
-		}
-		n.accounts[id] = a
-	}
-	return a.name, cmp.Or(a.buckets[bucket], string(bucket)), nil
-}
-
-func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
-	a := &accountNames{name: string(id), buckets: map[buckets.BucketID]string{}}
-	account, err := n.store.AccountByID(ctx, id)
-	switch {
-	case errors.Is(err, buckets.ErrNoAccount):
-		return a, nil
-	case err != nil:
-		return nil, err
-	}
-	a.name = account.Name
-	for q := (buckets.BucketQuery{Limit: buckets.MaxPage}); ; {
-		page, more, err := n.store.Buckets(ctx, id, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range page {
-			a.buckets[b.ID] = b.Name
-			q.After = b.Name
-		}
-		if !more {
-			return a, nil
-		}
-	}
-}
-
-// subject returns what a finding is about, with the version of its body.
-func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
-	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
-	switch {
-	case err != nil:
-		return "", err
-	case f.Upload != "":
-		return fmt.Sprintf("%s/%s/%s (part %d of upload %s, body %s)", account, bucket, printable(f.Object), f.Part, f.Upload, f.Body), nil
-	case f.Object != "":
-		return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(f.Object), f.Body), nil
-	case account != "" && bucket != "":
-		return account + "/" + bucket, nil
-	}
-	return cmp.Or(f.Path, account), nil
-}
-
-// printable quotes the name of an object that a terminal would not show as it is.
-func printable(name string) string {
-	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
-		return quoted
-	}
-	return name
+	err := w.Flush()
+	return string(bytes.TrimRight(text.Bytes(), "\n")), err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/clock"
@@ -157,7 +155,7 @@ func (b *background) holding(ctx context.Context, l buckets.Lease, fn func(conte
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		(&command{&service.Shell{Stdout: io.Discard, Stderr: io.Discard}, b.Buckets}).extendLease(held, l, cancel)
+		b.extendLease(held, l, cancel)
 	}()
 	err := fn(held)
 	cancel(nil)
@@ -227,7 +225,7 @@ func (b *background) repairDue(ctx context.Context, folder string) (again bool, 
 		return false, err
 	}
 	err = b.exclusively(ctx, func(ctx context.Context) error {
-		return maintenance.Repair(ctx, b.maintenance(folder), marks, b.repaired)
+		return maintenance.Repair(ctx, b.maintenance(folder, nil), marks, b.repaired)
 	})
 	if err != nil {
 		return false, err
@@ -253,13 +251,6 @@ func (b *background) withSiblings(ctx context.Context, due []buckets.Damage) ([]
 	return due, nil
 }
 
-func (b *background) maintenance(folder string) maintenance.Options {
-	return maintenance.Options{
-		Store: b.store, Cluster: b.cluster, Clock: b.deps.Clock, Folder: folder,
-		Show: func(maintenance.Step, int64, int64) {}, Waiting: func(buckets.Moment) {},
-	}
-}
-
 // repaired counts and logs the result of an attempt to repair a copy.
 func (b *background) repaired(d buckets.Damage, o maintenance.Outcome) {
 	log := func(level slog.Level, text string) {
@@ -282,7 +273,7 @@ func (b *background) scrubs(ctx context.Context, folder string) error {
 		return nil
 	}
 	pause := min(scrubDelay, every/60)
-	o := b.maintenance(folder)
+	o := b.maintenance(folder, nil)
 	scrubber := &maintenance.Scrubber{
 		Options: o, Every: every, Rate: int64(b.cfg.ScrubRate), Exclusively: b.exclusively,
 		Nodes: func() []string { return b.nodes.scrubbed(b.cfg.ScrubCloud) },

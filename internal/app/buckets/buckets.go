@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -50,7 +51,7 @@ type Buckets struct {
 	cluster *blobs.Cluster
 	nodes   *nodes
 	metrics *metrics
-	audits  auditor // of the console
+	serves  atomic.Bool // this process is a server, which has loaded the storage nodes
 	framing framing
 	reports *reporter
 	work    *background
@@ -69,7 +70,7 @@ func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
-		Config: &s.cfg, Open: s.open, Commands: s.commands, Alone: true, Added: true, Tables: tables,
+		Config: &s.cfg, Open: s.open, Commands: s.commands, Operations: s.operations(), Alone: true, Added: true, Tables: tables,
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
@@ -264,7 +265,7 @@ func (s *Buckets) hint(ctx context.Context, embedded bool) service.Hint {
 	}
 	h := service.Hint{
 		Text:  "For S3, see the endpoint " + s.endpoint() + " and an access key",
-		Lines: []string{os.Args[0] + " buckets key list " + account + " --secrets"},
+		Lines: []string{os.Args[0] + " buckets keys list " + account + " --secrets"},
 	}
 	if s.first != nil {
 		h.Private = &service.Hint{Text: "For S3, use this endpoint and access key, such as with aws-cli", Lines: []string{
@@ -291,10 +292,9 @@ func (s *Buckets) endpoint() string {
 // start keeps the state of the storage nodes up to date. They and the damaged copies are known before
 // the first request is served.
 func (s *Buckets) start(ctx context.Context) (func() error, error) {
-	auditing, stopAudits := context.WithCancel(context.WithoutCancel(ctx)) // until the server stops its services
-	s.audits.begin(auditing)
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
+	s.serves.Store(true)
 	_ = s.work.loadMarks(ctx) // watchMarks tries again
 	dead := newProcesses(s, s.nodes.process)
 	if err := dead.register(ctx); err != nil {
@@ -308,8 +308,6 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	work.Go(func() { s.work.run(ctx) })
 	work.Go(func() { dead.run(ctx, s.cfg.SweepEvery) })
 	return func() error {
-		stopAudits()
-		s.audits.jobs.Wait()
 		cancel()
 		work.Wait()
 		closing, done := context.WithTimeout(context.WithoutCancel(ctx), blobs.DefaultStall)

@@ -72,7 +72,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 	if reached < copies {
 		found = append(found, service.Finding{
 			State: service.Wrong, What: what, Says: fmt.Sprintf("%d of %d active nodes accept bodies, and each body has %s", reached, active, copiesOf(copies)),
-			Fix: "repair or add nodes (holdfast buckets node add), or lower buckets.copies",
+			Fix: "repair or add nodes (holdfast buckets nodes add), or lower buckets.copies",
 		})
 	}
 	f, err := s.inspectGarbage(ctx)
@@ -136,7 +136,7 @@ func inspectNode(n *blobs.Status, url string) service.Finding {
 	if n.State != buckets.NodeActive {
 		return service.Finding{State: service.OK, Says: says + ", " + string(n.State) + ": it gets no new bodies"}
 	}
-	const fix = "make space, or add a node: holdfast buckets node add"
+	const fix = "make space, or add a node: holdfast buckets nodes add"
 	switch {
 	case n.Space.ReadOnly:
 		return service.Finding{State: service.Wrong, Says: says + ": it is read-only", Fix: "mount its file system for writing, or let the user of the server write to the folder; the kernel mounts a broken disk read-only"}

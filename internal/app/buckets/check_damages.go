@@ -40,7 +40,7 @@ func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, 
 		if age := s.deps.Clock().Sub(oldest.Time()); age > lateRepair {
 			f.State = service.Warning
 			f.Says += fmt.Sprintf("; the first was found %s ago", age.Round(time.Minute))
-			f.Fix = "look at the nodes above and at the page Damaged copies of the console, which has the reasons; then run holdfast buckets audit --verify --repair"
+			f.Fix = "look at the nodes above and at the page Damaged copies of the console, which has the reasons; then run holdfast buckets audits run --verify --repair"
 		}
 	}
 	progress, err := s.scrubSummary(ctx)
@@ -93,7 +93,7 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 	}
 	last := service.Finding{
 		State: service.Wrong, What: what, Says: countOf(int64(len(seen)), "body", "bodies") + " without a good copy",
-		Fix: "if a disk with a good copy exists, mount it and run holdfast buckets audit --verify --repair; otherwise restore these objects from a backup, or delete them",
+		Fix: "if a disk with a good copy exists, mount it and run holdfast buckets audits run --verify --repair; otherwise restore these objects from a backup, or delete them",
 	}
 	return append(found, last), nil
 }

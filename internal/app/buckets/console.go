@@ -3,10 +3,8 @@ package buckets
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,14 +20,6 @@ const consoleRows = 100
 // console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Backlogs: s.backlogs, Pages: []service.Page{
-		{Path: "accounts", Title: "Accounts", Listed: true, Show: s.showAccounts, Actions: []service.Action{
-			{Name: "create", Logged: []string{"account", "key"}, Run: s.addAccount},
-		}},
-		{Path: "account", Title: "Account", Show: s.showAccount, Actions: []service.Action{
-			{Name: "create-key", Logged: []string{"account", "key"}, Run: s.addKey},
-			{Name: "revoke-key", Logged: []string{"account", "key"}, Run: s.revokeKey},
-			{Name: "delete", Logged: []string{"account"}, Run: s.dropAccount},
-		}},
 		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},
 		}},
@@ -39,11 +29,6 @@ func (s *Buckets) console() *service.Console {
 		}},
 		{Path: "download", Title: "Download", Send: s.sendObject},
 		{Path: "image", Title: "Image", Send: s.sendImage},
-		{Path: "nodes", Title: "Storage nodes", Listed: true, Show: s.showNodes},
-		{Path: "damages", Title: "Damaged copies", Listed: true, Show: s.showDamages},
-		{Path: "audit", Title: "Audit", Listed: true, Show: s.showAudit, Actions: []service.Action{
-			{Name: "start", Logged: []string{"verify", "repair"}, Run: s.startAudit}, {Name: "stop", Run: s.stopAudit},
-		}},
 	}}
 }
 
@@ -71,14 +56,6 @@ func usageCell(n, quota int64, text func(int64) string) service.Cell {
 	return service.Cell{Text: text(n) + " of " + text(quota), Share: float64(n), Most: float64(quota)}
 }
 
-// usageOfBucket returns the usage of a bucket, which is 0 if it was created just now.
-func usageOfBucket(all *buckets.AccountUsage, name string) (u buckets.BucketUsage) {
-	if i := slices.IndexFunc(all.Buckets, func(u buckets.BucketUsage) bool { return u.Bucket.Name == name }); i >= 0 {
-		u = all.Buckets[i]
-	}
-	return u
-}
-
 // usageFacts shows the usage of an account or of a bucket.
 func usageFacts(u buckets.BucketUsage) *service.Facts {
 	return &service.Facts{Rows: []service.Fact{
@@ -88,166 +65,8 @@ func usageFacts(u buckets.BucketUsage) *service.Facts {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-func (s *Buckets) showAccounts(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	page, err := s.store.ListAccounts(ctx, r.Value("after"), consoleRows)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Columns: []service.Column{{Title: "Account"}, {Title: "Created"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}}, Empty: "There are no accounts."}
-	used, err := s.store.Totals(ctx, accountIDs(page))
-	if err != nil {
-		return nil, err
-	}
-	for i, a := range page {
-		u := &used[i]
-		t.Rows = append(t.Rows, []service.Cell{
-			{Text: a.Name, To: service.PageLink("account", "account", a.Name)}, momentCell(a.Created),
-			usageCell(u.Total.Objects, u.Quota.Objects, decimal), usageCell(u.Total.Bytes, u.Quota.Bytes, service.FormatBytes),
-		})
-	}
-	if len(page) == consoleRows {
-		t.Next = page[consoleRows-1].Name
-	}
-	return &service.View{Blocks: []service.Block{t, &service.Form{
-		Title: "Create an account", Text: "It gets an access key, which is shown once.", Action: "create", Submit: "Create account",
-		Fields: []service.Field{{Name: "account", Label: "Name"}},
-	}}}, nil
-}
-
-func accountIDs(all []buckets.Account) []buckets.AccountID {
-	ids := make([]buckets.AccountID, len(all))
-	for i := range all {
-		ids[i] = all[i].ID
-	}
-	return ids
-}
-
-// shownKey shows a new access key with its secret.
-func (s *Buckets) shownKey(account string, key newKey) *service.View {
-	blocks := append(s.endpointNotice(), &service.Notice{State: service.Warning, Text: "The secret key is not shown again in the console. The command holdfast buckets key list --secrets shows it."})
-	return &service.View{Title: "New access key", Parents: []service.Link{{Text: "Accounts", To: "accounts"}, {Text: account, To: service.PageLink("account", "account", account)}}, Blocks: append(blocks,
-		&service.Text{Title: "Endpoint", Body: s.publicEndpoint(), Copy: true}, &service.Text{Title: "Access key", Body: key.id, Copy: true}, &service.Text{Title: "Secret key", Body: key.secret, Copy: true},
-	)}
-}
-
 // publicEndpoint returns the URL of S3 for clients, if the configuration says it.
 func (s *Buckets) publicEndpoint() string { return cmp.Or(s.client().Address, s.endpoint()) }
-
-func (s *Buckets) addAccount(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	name := r.Value("account")
-	if err := errors.Join(buckets.CheckAccountName(name), s.needKeySecret()); err != nil {
-		return o, err
-	}
-	key, err := s.createAccount(ctx, name)
-	if err == nil {
-		r.Values.Set("key", key.id) // for the log
-		o.View = s.shownKey(name, key)
-	}
-	return o, err
-}
-
-func (s *Buckets) showAccount(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	a, err := s.store.Account(ctx, r.Value("account"))
-	if err != nil {
-		return nil, err
-	}
-	keys, err := s.keyTable(ctx, a)
-	if err != nil {
-		return nil, err
-	}
-	page, more, err := s.store.Buckets(ctx, a.ID, buckets.BucketQuery{After: r.Value("after"), Prefix: r.Value("prefix"), Limit: consoleRows})
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{
-		Title: "Buckets", Columns: []service.Column{{Title: "Bucket"}, {Title: "Objects", Number: true}, {Title: "Bytes", Number: true}, {Title: "Created"}, {Title: "Access"}}, Empty: "There are no buckets.",
-		Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account"},
-	}
-	used, err := s.store.Usage(ctx, a.ID)
-	if err != nil {
-		return nil, err
-	}
-	for i := range page {
-		b := &page[i]
-		access := "with an access key"
-		if b.Settings.PublicRead {
-			access = "everybody may read"
-		}
-		u := usageOfBucket(&used, b.Name)
-		t.Rows = append(t.Rows, []service.Cell{
-			{Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)},
-			usageCell(u.Usage.Objects, u.Quota.Objects, decimal), usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes), momentCell(b.Created), service.TextCell(access),
-		})
-	}
-	if more {
-		t.Next = page[len(page)-1].Name
-	}
-	keep := map[string]string{"account": a.Name}
-	return &service.View{Title: "Account " + a.Name, Parents: []service.Link{{Text: "Accounts", To: "accounts"}}, Blocks: []service.Block{
-		usageFacts(buckets.BucketUsage{Usage: used.Total, Quota: used.Quota}), t, keys,
-		&service.Form{Action: "create-key", Submit: "Create access key", Keep: keep},
-		&service.Form{Title: "Delete the account", Text: "The account must have no buckets. Its access keys are deleted.", Action: "delete", Submit: "Delete account", Danger: true, Confirm: a.Name, Keep: keep},
-	}}, nil
-}
-
-// keyTable lists the access keys of an account.
-func (s *Buckets) keyTable(ctx context.Context, a buckets.Account) (*service.Table, error) {
-	keys, err := s.store.Keys(ctx, a.ID)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Title: "Access keys", Columns: []service.Column{{Title: "Access key"}, {Title: "Created"}, {Title: "State"}, {Title: "Action"}}, Empty: "There are no access keys."}
-	for _, k := range s.cfg.ConfiguredKeys() {
-		if k.Account == a.Name {
-			t.Rows = append(t.Rows, []service.Cell{service.TextCell(k.ID), service.TextCell("-"), service.TextCell("in the configuration"), {}})
-		}
-	}
-	for _, k := range keys {
-		state, action := service.TextCell("active"), service.Cell{Forms: []service.Form{{
-			Action: "revoke-key", Submit: "Revoke", Label: "Revoke access key " + k.ID, Danger: true,
-			Ask: "Clients with this key are refused at once. This cannot be undone.", Keep: map[string]string{"account": a.Name, "key": k.ID},
-		}}}
-		if k.Revoked != 0 {
-			state, action = service.TextCell("revoked "+k.Revoked.Time().Format(time.DateOnly)), service.Cell{}
-		}
-		t.Rows = append(t.Rows, []service.Cell{service.TextCell(k.ID), momentCell(k.Created), state, action})
-	}
-	return t, nil
-}
-
-func (s *Buckets) addKey(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	if err := s.needKeySecret(); err != nil {
-		return o, err
-	}
-	a, err := s.store.Account(ctx, r.Value("account"))
-	if err != nil {
-		return o, err
-	}
-	var key newKey
-	if key.id, key.secret, err = s.keys.Create(ctx, a.ID); err == nil {
-		r.Values.Set("key", key.id) // for the log
-		o.View = s.shownKey(a.Name, key)
-	}
-	return o, err
-}
-
-func (s *Buckets) revokeKey(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	o.Notice = "access key " + r.Value("key") + " is revoked"
-	return o, s.keys.Revoke(ctx, r.Value("key"))
-}
-
-func (s *Buckets) dropAccount(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	name := r.Value("account")
-	if _, ok := s.cfg.Accounts[name]; ok {
-		return o, service.Usagef("%v", errAccountConfigured)
-	}
-	a, err := s.store.Account(ctx, name)
-	if err == nil {
-		err = s.store.DeleteAccount(ctx, a.ID)
-	}
-	o.Notice, o.Next = "deleted account "+name, "accounts"
-	return o, err
-}
 
 // bucket reads the account and the bucket that a page is about.
 func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
@@ -260,7 +79,7 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 // above returns links to the account, the bucket, and the folders of the name of an object.
 func above(a buckets.Account, bucket, name string) []service.Link {
 	all := []service.Link{
-		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("account", "account", a.Name)},
+		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
 		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
 	}
 	end := 0
@@ -384,18 +203,22 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 		return o, err
 	}
 	link := presign(s.publicEndpoint(), s.cfg.Region, key, b.Name, object.Name, life, s.deps.Clock())
-	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name, object.Name), Blocks: append(s.endpointNotice(),
+	var blocks []service.Block
+	if note := s.endpointNote(); note != "" {
+		blocks = append(blocks, &service.Notice{State: service.Warning, Text: note})
+	}
+	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name, object.Name), Blocks: append(blocks,
 		&service.Text{Body: link, Copy: true}, &service.Text{Body: "It ends earlier if access key " + key.id + " is revoked."},
 	)}
 	return o, nil
 }
 
-// endpointNotice says that the address of S3 for clients is not known, which a signature includes.
-func (s *Buckets) endpointNotice() []service.Block {
+// endpointNote says that the address of S3 for clients is not known, which a signature includes; "": it is.
+func (s *Buckets) endpointNote() string {
 	if s.client().Address != "" {
-		return nil
+		return ""
 	}
-	return []service.Block{&service.Notice{State: service.Warning, Text: "The configuration does not say under which address clients reach S3, so this one is for this machine only. Set buckets.domain to the host name of S3."}}
+	return "The configuration does not say under which address clients reach S3, so this one is for this machine only. Set buckets.domain to the host name of S3."
 }
 
 // signingKey returns an access key of an account that works.
@@ -426,30 +249,4 @@ func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o ser
 	_, err = s.store.Delete(ctx, a.ID, b.BucketRef, buckets.Delete{Name: object.Name, Now: buckets.At(s.deps.Clock())})
 	o.Notice, o.Next = "deleted object "+object.Name, service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folderOf(object.Name))
 	return o, err
-}
-
-func (s *Buckets) showNodes(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	lines, err := s.nodeLines(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Columns: []service.Column{{Title: "Node"}, {Title: "State"}, {Title: "URL"}, {Title: "Space"}, {Title: "Pass of the scrubber"}, {Title: "Last complete pass"}}, Empty: "There are no storage nodes."}
-	scrubs, err := s.store.Scrubs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range lines {
-		state, used := service.Cell{State: service.OK, Text: string(l.State)}, service.TextCell("-")
-		if l.State != buckets.NodeActive {
-			state.State = service.Warning
-		}
-		if l.Problem != "" {
-			state = service.Cell{State: service.Wrong, Text: string(l.State) + ": " + l.Problem}
-		}
-		if l.Free != nil && l.Size != nil {
-			used = service.Cell{Text: service.FormatBytes(*l.Free) + " free of " + service.FormatBytes(*l.Size), Share: float64(*l.Size - *l.Free), Most: float64(*l.Size)}
-		}
-		t.Rows = append(t.Rows, append([]service.Cell{service.TextCell(l.ID), state, service.TextCell(l.URL), used}, scrubCells(scrubs, l.ID)...))
-	}
-	return &service.View{Blocks: []service.Block{t}}, nil
 }

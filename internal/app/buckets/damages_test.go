@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
 )
 
 // TestDamageIsMarkedAndLost: a read that finds a wrong copy marks it. Without another copy
@@ -71,13 +72,9 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	repair(0)
 	name := firstAccount + "/photos/k (body " + string(o.ID) + ")"
 	want(says(), "WRONG "+name+": no good copy is left\nWRONG 1 body without a good copy")
-	view, err := s.showDamages(t.Context(), &service.PageRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := view.Blocks[1].(*service.Table).Rows
-	if len(rows) != 1 || rows[0][0].Text != name || rows[0][3].State != service.Wrong {
-		t.Errorf("rows of the console: %+v", rows)
+	listed, err := s.listDamages(t.Context(), operate.Page[string]{Limit: 10})
+	if err != nil || len(listed) != 1 || listed[0].Object != name || listed[0].State.Cell().State != service.Wrong {
+		t.Errorf("the list: %+v, %v", listed, err)
 	}
 	if _, err := s.store.Delete(t.Context(), owner, b, buckets.Delete{Name: "k", Now: buckets.At(time.Now())}); err != nil {
 		t.Fatal(err)

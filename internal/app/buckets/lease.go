@@ -29,19 +29,19 @@ var errLeaseLost = fault.New(fault.Unavailable,
 
 // leased runs fn while this process has the lease of maintenance. The data folder is
 // locked.
-func (c *command) leased(ctx context.Context, folder string, fn func(context.Context) error) error {
+func (s *Buckets) leased(ctx context.Context, folder string, wait func(string), fn func(context.Context) error) error {
 	l, err := newLease(folder)
 	if err != nil {
 		return err
 	}
-	if err := c.takeLease(ctx, l); err != nil {
+	if err := s.takeLease(ctx, l, wait); err != nil {
 		return err
 	}
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.extendLease(held, l, cancel)
+		s.extendLease(held, l, cancel)
 	}()
 	if err = fn(held); err != nil && ctx.Err() == nil && errors.Is(context.Cause(held), errLeaseLost) {
 		err = errLeaseLost
@@ -50,7 +50,7 @@ func (c *command) leased(ctx context.Context, folder string, fn func(context.Con
 	<-ended
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer done()
-	_ = c.state.store.EndLease(ctx, l.Name, l.Holder) // otherwise it expires
+	_ = s.store.EndLease(ctx, l.Name, l.Holder) // otherwise it expires
 	return err
 }
 
@@ -74,19 +74,19 @@ func newLease(folder string) (l buckets.Lease, err error) {
 
 // takeLease takes the lease. If another process has it, takeLease waits until the lease
 // has expired, or fails when that process extends it.
-func (c *command) takeLease(ctx context.Context, l buckets.Lease) error {
-	has, err := c.state.store.Lease(ctx, l)
+func (s *Buckets) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
+	has, err := s.store.Lease(ctx, l)
 	begun, silent := time.Now(), true
 	for err == nil && has.Holder != l.Holder {
 		if silent && time.Since(begun) > leasePoll+time.Second {
 			silent = false
-			fmt.Fprintln(c.Stderr, "holdfast: "+waitsFor(has))
+			wait(waitsFor(has))
 		}
 		if !clock.Sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 		before := has
-		has, err = c.state.store.Lease(ctx, l)
+		has, err = s.store.Lease(ctx, l)
 		if err == nil && has.Holder != l.Holder && has.Left > before.Left && !isBackground(has) {
 			return fault.Newf(fault.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
 		}
@@ -105,12 +105,12 @@ func waitsFor(has buckets.Lease) string {
 }
 
 // extendLease extends the lease until ctx ends, or cancels it when the lease is lost.
-func (c *command) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
+func (s *Buckets) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {
 		asked := time.Now()
 		ask, done := context.WithTimeout(ctx, leasePoll)
-		has, err := c.state.store.Lease(ask, l)
+		has, err := s.store.Lease(ask, l)
 		done()
 		switch {
 		case err == nil && has.Holder != l.Holder, err != nil && time.Since(extended) > leaseTime:

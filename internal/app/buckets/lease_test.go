@@ -43,12 +43,11 @@ func (s *leases) EndLease(_ context.Context, _, holder string) error {
 	return nil
 }
 
-func leasing(s *leases) (*command, *bytes.Buffer) {
-	var said bytes.Buffer
-	sh := &service.Shell{}
-	sh.Stderr = &said
-	return &command{sh, &Buckets{store: s, deps: &service.Deps{Log: slog.New(slog.DiscardHandler)}}}, &said
+func leasing(s *leases) (*Buckets, *bytes.Buffer) {
+	return &Buckets{store: s, deps: &service.Deps{Log: slog.New(slog.DiscardHandler)}}, &bytes.Buffer{}
 }
+
+func ignore(string) {}
 
 // TestLeaseOfKilled: the lease of a process that was killed is taken at once in its data
 // folder, and elsewhere when it has expired.
@@ -58,23 +57,24 @@ func TestLeaseOfKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &leases{}
 		c, said := leasing(s)
+		say := func(text string) { said.WriteString(text) }
 		killed, err := newLease(folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.takeLease(t.Context(), killed); err != nil {
+		if err := c.takeLease(t.Context(), killed, ignore); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		ran := 0
 		run := func(context.Context) error { ran++; return nil }
-		if err := c.leased(t.Context(), folder, run); err != nil || time.Since(began) > 0 || said.Len() > 0 {
+		if err := c.leased(t.Context(), folder, say, run); err != nil || time.Since(began) > 0 || said.Len() > 0 {
 			t.Errorf("in the same folder: %v after %s, %s", err, time.Since(began), said)
 		}
-		if err := c.takeLease(t.Context(), killed); err != nil {
+		if err := c.takeLease(t.Context(), killed, ignore); err != nil {
 			t.Fatal(err)
 		}
-		err = c.leased(t.Context(), other, run)
+		err = c.leased(t.Context(), other, say, run)
 		if waited := time.Since(began); err != nil || waited < leaseTime || waited > leaseTime+time.Second || !strings.Contains(said.String(), "until its lease expires") {
 			t.Errorf("in another folder: %v after %s, %s", err, waited, said)
 		}
@@ -92,11 +92,13 @@ func TestLeaseOfRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := leasing(&leases{})
 		stop, ended := make(chan struct{}), make(chan error)
-		go func() { ended <- c.leased(t.Context(), folder, func(context.Context) error { <-stop; return nil }) }()
+		go func() {
+			ended <- c.leased(t.Context(), folder, ignore, func(context.Context) error { <-stop; return nil })
+		}()
 		time.Sleep(10 * leaseTime)
 		began := time.Now()
 		host, _ := os.Hostname()
-		err := c.leased(t.Context(), other, func(context.Context) error { t.Error("it ran"); return nil })
+		err := c.leased(t.Context(), other, ignore, func(context.Context) error { t.Error("it ran"); return nil })
 		if waited := time.Since(began); err == nil || !strings.Contains(err.Error(), " on "+host) || waited > leasePoll+time.Second {
 			t.Errorf("%v after %s", err, waited)
 		}
@@ -105,7 +107,7 @@ func TestLeaseOfRunning(t *testing.T) {
 			t.Error(err)
 		}
 		began = time.Now()
-		if err := c.leased(t.Context(), other, func(context.Context) error { return nil }); err != nil || time.Since(began) > 0 {
+		if err := c.leased(t.Context(), other, ignore, func(context.Context) error { return nil }); err != nil || time.Since(began) > 0 {
 			t.Errorf("after the end: %v after %s", err, time.Since(began))
 		}
 	})
@@ -126,7 +128,7 @@ func TestLeaseLost(t *testing.T) {
 				s := &leases{}
 				c, _ := leasing(s)
 				began := time.Now()
-				err := c.leased(t.Context(), folder, func(ctx context.Context) error {
+				err := c.leased(t.Context(), folder, ignore, func(ctx context.Context) error {
 					lose(s)
 					<-ctx.Done()
 					return ctx.Err()

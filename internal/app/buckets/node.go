@@ -5,103 +5,114 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
-	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/buckets/maintenance"
-	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/durable"
 	"holdfast/internal/fault"
+	"holdfast/internal/operate"
 )
 
-func (c *command) node() *cobra.Command {
-	cmd := &cobra.Command{Use: "node", Short: "Manage the storage nodes, which have the bodies of objects"}
-	cmd.AddCommand(c.addNode(), c.listNodes(), c.drainNode())
-	return cmd
+func (s *Buckets) nodeOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "nodes", Doc: "List the storage nodes with their state and free space", Title: "Storage nodes", Empty: "There are no storage nodes.", Former: []string{"node"},
+			Group: "Manage the storage nodes, which have the bodies of objects",
+		}, on(s, s.listNodes)),
+		operate.NewChange(operate.About{
+			Path: "nodes/add", Doc: "Add a storage node, or use it again after a drain", NewRow: true, Title: "Add a storage node", Button: "Add storage node",
+			Text: "A node is an empty folder, or an empty bucket of a cloud provider. A node that exists already becomes active again, which ends its drain.",
+			More: "A storage node is an empty folder, or an empty bucket of a cloud provider. It gets a marker with the\n" +
+				"name of the node, so that another disk is not taken for it. Running servers use it within seconds.\n\n" +
+				"A node that exists already becomes active again, which ends its drain. Its URL may change if the node\n" +
+				"has moved there with its marker. The URL of a node of the configuration is changed in the configuration.",
+			Example: "home:disk2 file:///mnt/disk2/holdfast\ncloud:backup gs://my-bucket",
+		}, on(s, s.addNode)),
+		s.drainOperation(),
+	}
 }
 
 // settleTime is how long a command waits at its end for what goes on in the background.
 const settleTime = 10 * time.Second
 
-// onNodes runs a command on the storage nodes.
-func (c *command) onNodes(fn func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-	return c.run(func(ctx context.Context, _ store, args []string) (err error) {
-		c.state.cluster.Report = nil // the command reports what it finds
-		if err := c.state.nodes.load(ctx); err != nil {
-			return err
-		}
-		defer func() {
-			settled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
-			defer cancel()
-			_ = c.state.cluster.Wait(settled) // a node that hangs
-			_ = c.state.cluster.Close(settled)
-			err = errors.Join(err, c.state.nodes.close())
-		}()
-		c.state.cluster.Refresh(ctx)
-		return fn(ctx, args)
-	})
+// withNodes calls fn with the storage nodes. A server has them already.
+func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error) (err error) {
+	if s.serves.Load() {
+		return fn(ctx)
+	}
+	s.cluster.Report = nil // the command reports what it finds
+	if err := s.nodes.load(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		settled, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+		defer cancel()
+		_ = s.cluster.Wait(settled) // a node that hangs
+		_ = s.cluster.Close(settled)
+		err = errors.Join(err, s.nodes.close())
+	}()
+	s.cluster.Refresh(ctx)
+	return fn(ctx)
 }
 
 // knownNode returns a node of the database. One that was removed is not known.
-func (c *command) knownNode(ctx context.Context, id string) (n buckets.Node, ok bool, err error) {
-	all, err := c.state.store.Nodes(ctx)
+func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok bool, err error) {
+	all, err := s.store.Nodes(ctx)
 	i := slices.IndexFunc(all, func(n buckets.Node) bool { return n.ID == id && n.State != buckets.NodeRemoved })
 	if i < 0 {
 		return n, false, err
 	}
 	n = all[i]
-	n.URL = cmp.Or(c.state.nodes.configured()[id], n.URL)
+	n.URL = cmp.Or(s.nodes.configured()[id], n.URL)
 	return n, true, nil
 }
 
-func (c *command) addNode() *cobra.Command {
-	return &cobra.Command{
-		Use: "add DATACENTER:NAME URL", Short: "Add a storage node, or use it again after a drain",
-		Long: "Add a storage node: an empty folder, or an empty bucket of a cloud provider. It gets a marker with the\n" +
-			"name of the node, so that another disk is not taken for it. Running servers use it within seconds.\n\n" +
-			"A node that exists already becomes active again, which ends its drain. Its URL may change if the node\n" +
-			"has moved there with its marker. The URL of a node of the configuration is changed in the configuration.",
-		Example: "  holdfast buckets node add home:disk2 file:///mnt/disk2/holdfast\n" +
-			"  holdfast buckets node add cloud:backup 's3://my-bucket?region=eu-central-1'",
-		Args: service.Args("DATACENTER:NAME", "URL"),
-		RunE: c.onNodes(func(ctx context.Context, args []string) error {
-			n := buckets.Node{ID: args[0], URL: args[1], State: buckets.NodeActive, Added: buckets.At(c.state.deps.Clock())}
-			if err := errors.Join(buckets.CheckNodeID(n.ID), buckets.CheckNodeURL(n.URL)); err != nil {
-				return err
-			}
-			if address, ok := c.state.nodes.configured()[n.ID]; ok && address != n.URL {
-				return fault.Newf(fault.Conflict, "storage node %s is %s in the configuration: change its URL there", n.ID, address)
-			}
-			old, exists, err := c.knownNode(ctx, n.ID)
-			switch {
-			case err != nil:
-				return err
-			case !exists:
-				err = c.state.nodes.initialize(ctx, n)
-			case old.URL != n.URL:
-				err = isNode(ctx, n)
-				fallthrough
-			default:
-				n.Added = old.Added
-				if err == nil {
-					err = c.state.store.SetNode(ctx, n)
-				}
-			}
-			if err != nil {
-				return err
-			}
-			_, err = c.Printf("storage node %s is active; running servers use it within %s\n", n.ID, loadEvery)
-			return err
-		}),
+type newNodeInput struct {
+	Node string `subject:"node" doc:"name of the node: DATACENTER:NAME"`
+	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; may be missing for a node that exists"`
+}
+
+// Check implements the checks of values.
+func (in newNodeInput) Check() error {
+	if in.URL == "" {
+		return buckets.CheckNodeID(in.Node)
 	}
+	return errors.Join(buckets.CheckNodeID(in.Node), buckets.CheckNodeURL(in.URL))
+}
+
+type nodeChange struct {
+	Node string `json:"node" subject:"node" example:"home:disk2"`
+}
+
+// Notice implements operate.Changed.
+func (c nodeChange) Notice() string {
+	return fmt.Sprintf("storage node %s is active; running servers use it within %s", c.Node, loadEvery)
+}
+
+func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, err error) {
+	old, exists, err := s.knownNode(ctx, in.Node)
+	if err != nil {
+		return c, err
+	}
+	n := buckets.Node{ID: in.Node, URL: cmp.Or(in.URL, old.URL), State: buckets.NodeActive, Added: buckets.At(s.deps.Clock())}
+	if n.URL == "" {
+		return c, &operate.InputError{Input: "url", Reason: "must not be empty for a new node"}
+	}
+	if address, ok := s.nodes.configured()[n.ID]; ok && address != n.URL {
+		return c, fault.Newf(fault.Conflict, "storage node %s is %s in the configuration: change its URL there", n.ID, address)
+	}
+	switch {
+	case !exists:
+		return nodeChange{n.ID}, s.nodes.initialize(ctx, n)
+	case old.URL != n.URL:
+		if err := isNode(ctx, n); err != nil {
+			return c, err
+		}
+	}
+	n.Added = old.Added
+	return nodeChange{n.ID}, s.store.SetNode(ctx, n)
 }
 
 // isNode returns an error unless the marker of a node is at its URL.
@@ -114,48 +125,67 @@ func isNode(ctx context.Context, n buckets.Node) error {
 	return errors.Join(err, d.Close())
 }
 
-// nodeLine is a storage node as JSON.
-type nodeLine struct {
-	ID      string            `json:"id"`
-	State   buckets.NodeState `json:"state"`
-	URL     string            `json:"url"`
-	Free    *int64            `json:"free_bytes,omitempty"` // absent: unknown or unlimited
-	Size    *int64            `json:"size_bytes,omitempty"`
-	Bodies  *int64            `json:"bodies,omitempty"`
-	Bytes   *int64            `json:"bytes,omitempty"`
-	Problem string            `json:"problem,omitempty"`
+type nodesInput struct {
+	Bodies bool `flag:"bodies" doc:"count the bodies on each node, which reads all metadata"`
 }
 
-func (c *command) listNodes() *cobra.Command {
-	var asJSON, bodies bool
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the storage nodes with their state and free space", Args: service.Args(),
-		RunE: c.onNodes(func(ctx context.Context, _ []string) error {
-			lines, err := c.state.nodeLines(ctx)
-			if err == nil && bodies {
-				err = c.countBodies(ctx, lines)
-			}
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				for _, l := range lines {
-					if err := c.PrintLine(l); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			return c.printNodes(lines, bodies)
-		}),
+// nodeState is the state of a storage node; the console marks one that is not active.
+type nodeState string
+
+// Cell implements console.Shown.
+func (n nodeState) Cell() service.Cell {
+	if n == nodeState(buckets.NodeActive) {
+		return service.Cell{State: service.OK, Text: string(n)}
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each node")
-	cmd.Flags().BoolVar(&bodies, "bodies", false, "count the bodies on each node, which reads all metadata")
-	return cmd
+	return service.Cell{State: service.Warning, Text: string(n)}
 }
 
-// nodeLines returns the storage nodes that are not removed, by ID.
-func (s *Buckets) nodeLines(ctx context.Context) (lines []*nodeLine, err error) {
+// nodeProblem is why a storage node does not work, or "".
+type nodeProblem string
+
+// Cell implements console.Shown.
+func (p nodeProblem) Cell() service.Cell {
+	if p == "" {
+		return service.TextCell("-")
+	}
+	return service.Cell{State: service.Wrong, Text: string(p)}
+}
+
+// nodeOutput is a storage node.
+type nodeOutput struct {
+	ID       string      `json:"id" title:"Node" subject:"node" example:"home:disk1"`
+	State    nodeState   `json:"state" title:"State" enum:"new,active,read-only,draining,removing,removed"`
+	Free     *size       `json:"free_bytes,omitempty" title:"Free" zero:"-" doc:"missing: unknown or unlimited"`
+	Size     *size       `json:"size_bytes,omitempty" title:"Size" zero:"-"`
+	Used     *size       `json:"-" title:"Used" zero:"-" of:"Size"`
+	Bodies   *int64      `json:"bodies,omitempty" title:"Bodies" with:"bodies" doc:"with bodies: on this node"`
+	Bytes    *size       `json:"bytes,omitempty" title:"Bytes" with:"bodies" doc:"with bodies: of the bodies on this node"`
+	URL      string      `json:"url" title:"URL" example:"file:///srv/disk1/holdfast"`
+	Scrub    string      `json:"-" title:"Pass of the scrubber" zero:"-"`
+	Scrubbed time.Time   `json:"-" title:"Last complete pass"`
+	Problem  nodeProblem `json:"problem,omitempty" title:"Problem"`
+}
+
+// Offers says which nodes can be drained.
+func (n nodeOutput) Offers(string) bool {
+	return n.State != "new" && n.State != nodeState(buckets.NodeRemoved)
+}
+
+func (s *Buckets) listNodes(ctx context.Context, in nodesInput) (all []nodeOutput, err error) {
+	err = s.withNodes(ctx, func(ctx context.Context) error {
+		if all, err = s.nodeList(ctx); err != nil {
+			return err
+		}
+		if err := s.addScrubs(ctx, all); err != nil || !in.Bodies {
+			return err
+		}
+		return s.countBodies(ctx, all)
+	})
+	return all, err
+}
+
+// nodeList returns the storage nodes that are not removed, by ID.
+func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 	known, err := s.store.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -165,189 +195,64 @@ func (s *Buckets) nodeLines(ctx context.Context) (lines []*nodeLine, err error) 
 		if _, ok := configured[n.ID]; n.State == buckets.NodeRemoved && (!ok || len(s.cfg.Nodes) == 0) {
 			continue
 		}
-		lines = append(lines, &nodeLine{ID: n.ID, State: n.State, URL: cmp.Or(configured[n.ID], n.URL)})
+		all = append(all, nodeOutput{ID: n.ID, State: nodeState(n.State), URL: cmp.Or(configured[n.ID], n.URL)})
 		delete(configured, n.ID)
 	}
 	for id, address := range configured {
 		if !slices.ContainsFunc(known, func(n buckets.Node) bool { return n.ID == id }) {
-			lines = append(lines, &nodeLine{ID: id, State: "new", URL: address, Problem: "it is initialized when the server starts"})
+			all = append(all, nodeOutput{ID: id, State: "new", URL: address, Problem: "it is initialized when the server starts"})
 		}
 	}
-	slices.SortFunc(lines, func(a, b *nodeLine) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b nodeOutput) int { return strings.Compare(a.ID, b.ID) })
 	for _, now := range s.cluster.Nodes() {
-		i := slices.IndexFunc(lines, func(l *nodeLine) bool { return l.ID == now.ID })
+		i := slices.IndexFunc(all, func(n nodeOutput) bool { return n.ID == now.ID })
 		if i < 0 {
 			continue
 		}
 		if now.HasSpace && now.Space.Free >= 0 {
-			lines[i].Free, lines[i].Size = &now.Space.Free, &now.Space.Total
+			free, total, used := size(now.Space.Free), size(now.Space.Total), size(now.Space.Total-now.Space.Free)
+			all[i].Free, all[i].Size, all[i].Used = &free, &total, &used
 		}
 		if now.Space.ReadOnly {
-			lines[i].Problem = "it is read-only"
+			all[i].Problem = "it is read-only"
 		}
 		if now.Err != nil {
-			lines[i].Problem = fault.Message(now.Err)
+			all[i].Problem = nodeProblem(fault.Message(now.Err))
 		}
 	}
-	return lines, nil
+	return all, nil
+}
+
+// addScrubs adds how far the scrubber is on each node, and when it has read all copies.
+func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
+	scrubs, err := s.store.Scrubs(ctx)
+	for _, p := range scrubs {
+		i := slices.IndexFunc(all, func(n nodeOutput) bool { return n.ID == p.Node })
+		if i < 0 {
+			continue
+		}
+		all[i].Scrub, all[i].Scrubbed = "complete", timeOf(p.Ended)
+		if !p.Done {
+			all[i].Scrub = service.FormatBytes(p.Bytes) + " of " + service.FormatBytes(p.Total)
+		}
+	}
+	return err
 }
 
 // countBodies counts the bodies on each node and their bytes.
-func (c *command) countBodies(ctx context.Context, lines []*nodeLine) error {
-	nodes := map[string]*nodeLine{}
-	for _, l := range lines {
-		l.Bodies, l.Bytes = new(int64), new(int64)
-		nodes[l.ID] = l
+func (s *Buckets) countBodies(ctx context.Context, all []nodeOutput) error {
+	nodes := map[string]*nodeOutput{}
+	for i := range all {
+		all[i].Bodies, all[i].Bytes = new(int64), new(size)
+		nodes[all[i].ID] = &all[i]
 	}
-	return c.state.store.References(ctx, func(r buckets.Reference) error {
+	return s.store.References(ctx, func(r buckets.Reference) error {
 		for _, id := range r.Sharks {
-			if l := nodes[id]; l != nil {
-				*l.Bodies++
-				*l.Bytes += r.Length
+			if n := nodes[id]; n != nil {
+				*n.Bodies++
+				*n.Bytes += size(r.Length)
 			}
 		}
 		return nil
 	})
-}
-
-func (c *command) printNodes(lines []*nodeLine, bodies bool) error {
-	w := c.Table()
-	head := "NODE\tSTATE\tFREE\tSIZE"
-	if bodies {
-		head += "\tBODIES\tBYTES"
-	}
-	w.Printf("%s\n", service.Columns(head+"\tURL\tPROBLEM"))
-	size := func(n *int64) string {
-		if n == nil {
-			return "-"
-		}
-		return service.FormatBytes(*n)
-	}
-	for _, l := range lines {
-		w.Printf("%s\t%s\t%s\t%s", l.ID, l.State, size(l.Free), size(l.Size))
-		if bodies {
-			w.Printf("\t%d\t%s", *l.Bodies, size(l.Bytes))
-		}
-		w.Printf("\t%s\t%s\n", l.URL, l.Problem)
-	}
-	return w.Flush()
-}
-
-func (c *command) drainNode() *cobra.Command {
-	var o maintenance.DrainOptions
-	cmd := &cobra.Command{
-		Use: "drain DATACENTER:NAME", Short: "Move all bodies off a storage node and remove it",
-		Long: "Move all bodies off a storage node while servers run, and then remove the node. Bodies are copied to\n" +
-			"other nodes from any good copy, so the node may be gone. If the command is interrupted, the node stays\n" +
-			"draining and gets no new bodies: run the command again to continue, or end the drain with node add.\n\n" +
-			"A body without a good copy stays, and so does the node; the exit status is then 1. A drain waits for a\n" +
-			"backup. Remove a node of the configuration from the configuration afterwards.",
-		Args: service.Args("DATACENTER:NAME"),
-		RunE: c.onNodes(func(ctx context.Context, args []string) error { return c.drain(ctx, args[0], o) }),
-	}
-	cmd.Flags().BoolVar(&o.Keep, "keep", false, "keep the node, empty and draining, instead of removing it")
-	cmd.Flags().BoolVar(&o.FewerCopies, "fewer-copies", false, "accept one copy less of bodies for which there is no other node with space")
-	return cmd
-}
-
-func (c *command) drain(ctx context.Context, id string, o maintenance.DrainOptions) error {
-	n, ok, err := c.knownNode(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		return fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets node list shows all", id)
-	}
-	others := slices.DeleteFunc(c.state.cluster.Nodes(), func(s blobs.Status) bool { return s.ID == id || s.State != buckets.NodeActive })
-	if len(others) == 0 {
-		return fault.New(fault.Conflict, "there is no other active storage node: add one first")
-	}
-	var d maintenance.Drained
-	err = c.maintain(ctx, func(ctx context.Context, options maintenance.Options) (err error) {
-		d, err = maintenance.Drain(ctx, options, n, o)
-		return err
-	})
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: run the command again to continue, or end the drain with holdfast buckets node add %s %s", n.ID, n.URL)
-	} else if err != nil {
-		return err
-	}
-	return c.printDrained(n, d)
-}
-
-func (c *command) printDrained(n buckets.Node, d maintenance.Drained) error {
-	c.Printf("moved bodies: %d; copies that were not needed: %d\n", d.Moved, d.Dropped)
-	if d.Stray > 0 {
-		c.Printf("files that could not be removed from the node: %d\n", d.Stray)
-	}
-	if d.Failed > 0 {
-		for _, reason := range d.Reasons {
-			fmt.Fprintln(c.Stderr, "holdfast: not moved:", reason)
-		}
-		if d.NoSpace > 0 {
-			fmt.Fprintf(c.Stderr, "holdfast: bodies for which no other active node has space: %d. Add a node, or accept one copy less with --fewer-copies\n", d.NoSpace)
-		}
-		fmt.Fprintf(c.Stderr, "holdfast: bodies that are still on storage node %s: %d. It stays draining: run the command again, or end the drain with holdfast buckets node add %s %s\n",
-			n.ID, d.Failed, n.ID, n.URL)
-		return &service.ExitError{Status: 1}
-	}
-	if !d.Removed {
-		_, err := c.Printf("storage node %s is empty\n", n.ID)
-		return err
-	}
-	c.Printf("storage node %s is removed\n", n.ID)
-	if _, ok := c.state.cfg.Nodes[n.ID]; ok {
-		fmt.Fprintln(c.Stdout, "remove it from buckets.nodes in the configuration too")
-	}
-	return nil
-}
-
-// maintain runs an audit or a drain with a progress bar. Only one may run at a time on a
-// database, whatever machine it is on.
-func (c *command) maintain(ctx context.Context, run func(context.Context, maintenance.Options) error) error {
-	return c.exclusively(ctx, func(ctx context.Context, folder string) error { return c.maintained(ctx, folder, run) })
-}
-
-// exclusively runs fn with a folder for its files while no other audit or drain runs.
-func (c *command) exclusively(ctx context.Context, fn func(ctx context.Context, folder string) error) error {
-	folder := filepath.Join(c.state.deps.Data, Name+"-maintenance")
-	if err := durable.MakeFolder(folder); err != nil {
-		return err
-	}
-	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(folder, "one"))
-	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
-		return fmt.Errorf("another audit or drain runs (%s): wait until it has ended", cmp.Or(inUse.Holder, "unknown process"))
-	} else if err != nil {
-		return err
-	}
-	err = c.leased(ctx, folder, func(ctx context.Context) error { return fn(ctx, filepath.Join(folder, "work")) })
-	return errors.Join(err, lock.Release())
-}
-
-// maintained runs an audit or a drain that has the lease.
-func (c *command) maintained(ctx context.Context, folder string, run func(context.Context, maintenance.Options) error) error {
-	var bar *service.Bar
-	var current maintenance.Step
-	var waits sync.Once
-	err := run(ctx, maintenance.Options{
-		Store: c.state.store, Cluster: c.state.cluster, Clock: c.state.deps.Clock, Folder: folder,
-		Show: func(step maintenance.Step, n, total int64) {
-			if step != current || bar == nil {
-				if bar != nil {
-					bar.End()
-				}
-				bar, current = c.Bar(string(step), total), step
-			}
-			bar.Show(n)
-		},
-		Waiting: func(expires buckets.Moment) {
-			waits.Do(func() {
-				fmt.Fprintf(c.Stderr, "holdfast: waiting until a backup has ended; one that was killed is waited for until %s\n", expires.Time().Format("15:04:05 MST"))
-			})
-		},
-	})
-	if bar != nil {
-		bar.End()
-	}
-	return err
 }

@@ -181,7 +181,7 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 		for _, id := range slices.Sorted(maps.Keys(failed)) {
 			return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body, because %s could not be initialized: %s", copiesOf(copies), id, fault.Message(failed[id]))
 		}
-		return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body: add one (holdfast buckets node add), or lower buckets.copies", copiesOf(copies))
+		return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body: add one (holdfast buckets nodes add), or lower buckets.copies", copiesOf(copies))
 	case active == 0:
 		return fault.Newf(fault.Unavailable, "no storage node works: %s", reason)
 	}
@@ -205,7 +205,7 @@ func (n *nodes) working() (total, works int, reason string) {
 	return total, works, reason
 }
 
-var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets node add")
+var errConfigured = errors.New("remove it from buckets.nodes, or add it again with holdfast buckets nodes add")
 
 // configured returns the URLs of the nodes that are not only in the database.
 func (n *nodes) configured() map[string]string {

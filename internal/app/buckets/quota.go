@@ -2,143 +2,122 @@ package buckets
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 
-	"github.com/spf13/cobra"
-
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
 )
 
-// usage formats objects and bytes with their quotas as four columns.
-func usage(u buckets.Usage, q buckets.Quota) service.Columns {
-	objects, size := "-", "-"
-	if q.Objects > 0 {
-		objects = strconv.FormatInt(q.Objects, 10)
+func (s *Buckets) quotaOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewChange(operate.About{
+			Path: "quotas/set", Doc: "Set how much an account or one of its buckets may store",
+			More: "A bucket is limited by its own quota and by that of the account. A quota takes effect at once and deletes\n" +
+				"nothing: a write that would exceed it gets the error QuotaExceeded. Bytes of incomplete uploads count.",
+			Example: "main --bytes 2GiB --objects 100000\nmain photos --bytes none",
+			Group:   "Show and set quotas of accounts and buckets", Title: "Quotas", Button: "Set quota",
+		}, on(s, s.setQuota)),
+		operate.NewRead(operate.About{Path: "quotas/show", Doc: "Show what an account or one of its buckets stores, and its quotas", Title: "Quota"}, on(s, s.showQuota)),
 	}
-	if q.Bytes > 0 {
-		size = service.FormatBytes(q.Bytes)
-	}
-	return service.Columns(fmt.Sprintf("%d\t%s\t%s\t%s", u.Objects, objects, service.FormatBytes(u.Bytes), size))
 }
 
-// accountOrBucket checks the arguments ACCOUNT [BUCKET].
-func accountOrBucket(cmd *cobra.Command, args []string) error {
-	if len(args) == 2 {
-		return nil
-	}
-	return service.Args("ACCOUNT")(cmd, args)
+type quotaInput struct {
+	accountInput
+	Bucket string `flag:"bucket" arg:"BUCKET" doc:"of this bucket of the account"`
 }
 
-func (c *command) quota() *cobra.Command {
-	var size, objects string
-	var set buckets.Quota
-	cmd := &cobra.Command{
-		Use:   "quota ACCOUNT [BUCKET]",
-		Short: "Show or set how much an account or one of its buckets may store",
-		Long: "Show what an account or one of its buckets stores and its quotas, or set them. A bucket is limited by\n" +
-			"its own quota and by that of the account. A quota takes effect at once and deletes nothing: a write\n" +
-			"that would exceed it gets the error QuotaExceeded. Bytes of incomplete uploads count.",
-		Example: "  holdfast buckets quota main\n" +
-			"  holdfast buckets quota main --bytes 2GiB --objects 100000\n" +
-			"  holdfast buckets quota main photos --bytes none",
-		Args: accountOrBucket,
-		PreRunE: func(*cobra.Command, []string) (err error) {
-			if set.Bytes, err = parseLimit("--bytes", size); err == nil {
-				set.Objects, err = parseLimit("--objects", objects)
-			}
-			return err
-		},
-	}
-	cmd.Flags().StringVar(&size, "bytes", "", "quota in bytes, or with a unit such as 2GiB; none removes it")
-	cmd.Flags().StringVar(&objects, "objects", "", "quota of the number of objects; none removes it")
-	cmd.RunE = c.run(func(ctx context.Context, st store, args []string) error {
-		a, err := st.Account(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		u, b, err := c.usageOf(ctx, st, a, args[1:])
-		if err != nil {
-			return err
-		}
-		if size == "" && objects == "" {
-			return c.printUsage(args[len(args)-1], u)
-		}
-		if size == "" {
-			set.Bytes = u.Quota.Bytes
-		}
-		if objects == "" {
-			set.Objects = u.Quota.Objects
-		}
-		if err := st.SetQuota(ctx, a.ID, b, set); err != nil {
-			return err
-		}
-		if u, _, err = c.usageOf(ctx, st, a, args[1:]); err != nil {
-			return err
-		}
-		return c.printUsage(args[len(args)-1], u)
-	})
-	return cmd
+type setQuotaInput struct {
+	quotaInput
+	Bytes   string `flag:"bytes" doc:"quota in bytes, or with a unit such as 2GiB; none removes it"`
+	Objects string `flag:"objects" doc:"quota of the number of objects; none removes it"`
 }
 
-// parseLimit parses the value of a flag: 0 for none.
-func parseLimit(flag, text string) (int64, error) {
-	if text == "" || text == "none" {
+// Check implements the checks of values.
+func (in setQuotaInput) Check() error {
+	var q buckets.Quota
+	return in.apply(&q)
+}
+
+// apply changes the quotas that are given.
+func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
+	if in.Bytes != "" {
+		if q.Bytes, err = parseLimit("bytes", in.Bytes); err != nil {
+			return err
+		}
+	}
+	if in.Objects != "" {
+		q.Objects, err = parseLimit("objects", in.Objects)
+	}
+	return err
+}
+
+// parseLimit parses the value of an input: 0 for none.
+func parseLimit(input, text string) (int64, error) {
+	if text == "none" {
 		return 0, nil
 	}
 	n, ok, expected := int64(0), false, "a number"
-	if flag == "--bytes" {
+	if input == "bytes" {
 		n, ok = service.ParseBytes(text)
 		expected = "a number of bytes, such as 1048576 or 2GiB,"
 	} else if parsed, err := strconv.ParseInt(text, 10, 64); err == nil {
 		n, ok = parsed, true
 	}
 	if !ok || n < 1 || n == math.MaxInt64 {
-		return 0, service.Usagef("%s: invalid value %q: expected %s above 0, or none", flag, text, expected)
+		return 0, &operate.InputError{Input: input, Reason: "invalid value " + strconv.Quote(text) + ": expected " + expected + " above 0, or none"}
 	}
 	return n, nil
 }
 
-// usageOf reads the usage of an account, or of the bucket that is named.
-func (c *command) usageOf(ctx context.Context, st store, a buckets.Account, name []string) (u buckets.BucketUsage, b buckets.BucketRef, err error) {
-	all, err := st.Usage(ctx, a.ID)
-	if err != nil || len(name) == 0 {
-		return buckets.BucketUsage{Usage: all.Total, Quota: all.Quota}, b, err
+// quotaOutput is what an account or a bucket stores, with its quotas.
+type quotaOutput struct {
+	Account string `json:"account" title:"Account" subject:"account" example:"main"`
+	Bucket  string `json:"bucket,omitempty" title:"Bucket" zero:"-" example:"photos"`
+	usageOutput
+}
+
+// Notice implements operate.Changed.
+func (quotaOutput) Notice() string { return "" }
+
+func (s *Buckets) showQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return quotaOutput{}, err
+	}
+	u, err := s.usageOf(ctx, a, in.Bucket)
+	return quotaOutput{in.Account, in.Bucket, outputOfUsage(u.Usage, u.Quota)}, err
+}
+
+func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, error) {
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return quotaOutput{}, err
+	}
+	u, err := s.usageOf(ctx, a, in.Bucket)
+	if err == nil {
+		err = in.apply(&u.Quota)
+	}
+	if err == nil {
+		err = s.store.SetQuota(ctx, a.ID, u.Bucket, u.Quota)
+	}
+	if err != nil {
+		return quotaOutput{}, err
+	}
+	return s.showQuota(ctx, in.quotaInput)
+}
+
+// usageOf reads the usage of an account, or of a bucket.
+func (s *Buckets) usageOf(ctx context.Context, a buckets.Account, bucket string) (u buckets.BucketUsage, err error) {
+	all, err := s.store.Usage(ctx, a.ID)
+	if err != nil || bucket == "" {
+		return buckets.BucketUsage{Usage: all.Total, Quota: all.Quota}, err
 	}
 	for _, u := range all.Buckets {
-		if u.Bucket.Name == name[0] {
-			return u, u.Bucket, nil
+		if u.Bucket.Name == bucket {
+			return u, nil
 		}
 	}
-	return u, b, buckets.ErrNoBucket
-}
-
-func (c *command) printUsage(name string, u buckets.BucketUsage) error {
-	w := c.Table()
-	w.Printf("NAME\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n%s\t%s\n", name, usage(u.Usage, u.Quota))
-	return w.Flush()
-}
-
-func (c *command) list() *cobra.Command {
-	return &cobra.Command{
-		Use: "list ACCOUNT", Short: "List the buckets of an account with what they store and their quotas", Args: service.Args("ACCOUNT"),
-		RunE: c.run(func(ctx context.Context, st store, args []string) error {
-			a, err := st.Account(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			all, err := st.Usage(ctx, a.ID)
-			if err != nil {
-				return err
-			}
-			w := c.Table()
-			w.Printf("BUCKET\tOBJECTS\tQUOTA\tBYTES\tQUOTA\n")
-			for _, u := range all.Buckets {
-				w.Printf("%s\t%s\n", u.Bucket.Name, usage(u.Usage, u.Quota))
-			}
-			return w.Flush()
-		}),
-	}
+	return u, about(bucket, buckets.ErrNoBucket)
 }

@@ -2,15 +2,12 @@ package buckets
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"holdfast/internal/app/service"
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/buckets/httpapi"
 	"holdfast/internal/conf"
+	"holdfast/internal/operate"
 )
 
 const (
@@ -30,37 +27,55 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 	return bearer.NewKeyring(bearer.Options{Keys: keys, Audience: httpapi.Audience, Leeway: leeway, MaxLifetime: maxTTL})
 }
 
-func (c *command) token() *cobra.Command {
-	var (
-		ttl time.Duration
-		gc  bool
-	)
-	cmd := &cobra.Command{
-		Use: "token ACCOUNT", Short: "Create a token of an account for the native API", Args: service.Args("ACCOUNT"),
-		Long: "Create a token for the native API under /buckets/v1 and print it. It allows everything in the buckets of the\n" +
-			"account. With --gc it also allows to claim and free deleted objects of all accounts. A token cannot be\n" +
-			"revoked by itself: it is valid until it expires or until the account is deleted.",
-		Example: "  holdfast buckets token main --ttl 24h",
-		RunE: c.run(func(ctx context.Context, st store, args []string) error {
-			if ttl < time.Second || ttl > maxTTL {
-				return service.Usagef("--ttl: must be from 1s to %s", conf.FormatDuration(maxTTL))
-			}
-			if err := c.state.needKeySecret(); err != nil {
-				return err
-			}
-			a, err := st.Account(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			token, err := c.state.tokens.Sign(httpapi.Claims(a, gc), c.state.deps.Clock(), ttl)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(c.Stdout, token)
-			return err
-		}),
+func (s *Buckets) tokenOperations() []operate.Operation {
+	return []operate.Operation{operate.NewChange(operate.About{
+		Path: "tokens/create", Doc: "Create a token of an account for the native API", Former: []string{"holdfast buckets token"},
+		More: "It allows everything in the buckets of the account. With --gc it also allows to claim and free deleted objects\n" +
+			"of all accounts. A token cannot be revoked by itself: it is valid until it expires or until the account is deleted.",
+		Example: "main --ttl 24h",
+		Group:   "Create tokens for the native API under /buckets/v1", Title: "Tokens", Button: "Create token",
+		Text: "A token allows everything in the buckets of the account. It cannot be revoked by itself: it is valid until it expires or until the account is deleted.",
+	}, on(s, s.createToken))}
+}
+
+type tokenInput struct {
+	accountInput
+	TTL string `flag:"ttl" doc:"how long the token is valid" default:"1h"`
+	GC  bool   `flag:"gc" doc:"let it claim and free deleted objects of all accounts"`
+}
+
+// Check implements the checks of values.
+func (in tokenInput) Check() error {
+	_, err := in.duration()
+	return err
+}
+
+func (in *tokenInput) duration() (time.Duration, error) {
+	ttl, err := parseDuration("ttl", in.TTL)
+	if err == nil && (ttl < time.Second || ttl > maxTTL) {
+		err = &operate.InputError{Input: "ttl", Reason: "must be from 1s to " + conf.FormatDuration(maxTTL)}
 	}
-	cmd.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is valid")
-	cmd.Flags().BoolVar(&gc, "gc", false, "let it claim and free deleted objects of all accounts")
-	return cmd
+	return ttl, err
+}
+
+type tokenOutput struct {
+	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
+}
+
+// Notice implements operate.Changed.
+func (tokenOutput) Notice() string { return "" }
+
+func (s *Buckets) createToken(ctx context.Context, in tokenInput) (o tokenOutput, err error) {
+	if err := s.needKeySecret(); err != nil {
+		return o, err
+	}
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return o, err
+	}
+	ttl, err := in.duration()
+	if err == nil {
+		o.Token, err = s.tokens.Sign(httpapi.Claims(a, in.GC), s.deps.Clock(), ttl)
+	}
+	return o, err
 }

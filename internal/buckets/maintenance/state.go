@@ -188,7 +188,7 @@ func (s *state) saveEvery() error {
 }
 
 func errNoNode(id string) error {
-	return fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets node list shows all", id)
+	return fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", id)
 }
 
 // usageFinding is a counter that differs.

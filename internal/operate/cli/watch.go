@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// runWatched runs an operation. It shows on a terminal what a job does, and prints as JSON what the job finds.
+// runWatched runs an operation. It draws the progress of a job on a terminal, and prints its rows as JSON.
 func (c *command) runWatched(ctx context.Context, o *operate.Operation, values map[string]string) (*operate.Result, error) {
 	if o.Kind != operate.Job {
 		return o.Run(ctx, values, nil)
@@ -23,13 +23,13 @@ func (c *command) runWatched(ctx context.Context, o *operate.Operation, values m
 	return r, errors.Join(w.err, err)
 }
 
-// watch shows what a job does.
+// watch shows the updates of a job.
 type watch struct {
 	*command
 	of   *operate.Operation
-	bar  *service.Bar // of the step; nil: none has begun
+	bar  *service.Bar // of the current step; nil: no step has begun
 	step string
-	said string // what it waits for
+	said string // the latest reason to wait
 	err  error  // of the output
 }
 

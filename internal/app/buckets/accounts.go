@@ -1,0 +1,119 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) accountOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []string{"account"},
+			Group: "Manage accounts, which own buckets",
+		}, on(s, s.listAccounts)),
+		operate.NewRead(operate.About{Path: "accounts/show", Doc: "Show an account with what it stores and its quotas", Title: "Account"}, on(s, s.showAccount)),
+		operate.NewChange(operate.About{
+			Path: "accounts/create", Doc: "Create an account with an access key", NewRow: true,
+			Title: "Create an account", Text: "It gets an access key, which is shown once.", Button: "Create account",
+		}, on(s, s.addAccount)),
+		operate.NewChange(operate.About{
+			Path: "accounts/delete", Doc: "Delete an account that has no buckets, with its access keys", Danger: true, Retypes: true,
+			Title: "Delete the account", Text: "The account must have no buckets. Its access keys are deleted.", Button: "Delete account",
+		}, on(s, s.dropAccount)),
+	}
+}
+
+type accountInput struct {
+	Account string `subject:"account" doc:"name of the account"`
+}
+
+// accountOutput is an account with what it stores.
+type accountOutput struct {
+	Account string            `json:"account" title:"Account" subject:"account" cursor:"" example:"main"`
+	ID      buckets.AccountID `json:"id" title:"ID" example:"5e0f8ab9-6a31-44d6-8e4b-6f0b1a5d2c10"`
+	Created time.Time         `json:"created" title:"Created"`
+	usageOutput
+}
+
+func (s *Buckets) listAccounts(ctx context.Context, in operate.Page[string]) (all []accountOutput, err error) {
+	page, err := s.store.ListAccounts(ctx, in.After, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]buckets.AccountID, len(page))
+	for i := range page {
+		ids[i] = page[i].ID
+	}
+	used, err := s.store.Totals(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for i := range page {
+		all = append(all, outputOfAccount(&page[i], outputOfUsage(used[i].Total, used[i].Quota)))
+	}
+	return all, nil
+}
+
+func outputOfAccount(a *buckets.Account, u usageOutput) accountOutput {
+	return accountOutput{a.Name, a.ID, a.Created.Time(), u}
+}
+
+func (s *Buckets) showAccount(ctx context.Context, in accountInput) (o accountOutput, err error) {
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return o, err
+	}
+	used, err := s.store.Usage(ctx, a.ID)
+	return outputOfAccount(&a, outputOfUsage(used.Total, used.Quota)), err
+}
+
+// madeKey is a new access key with its secret.
+type madeKey struct {
+	Account   string `json:"account" title:"Account" subject:"account" example:"main"`
+	Endpoint  string `json:"endpoint" title:"Endpoint" example:"https://s3.example.org"`
+	AccessKey string `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
+	SecretKey string `json:"secretKey" title:"Secret key" secret:"The secret key is not shown again in the console. The command holdfast buckets keys list --secrets shows it."`
+	note      string
+}
+
+// Notice implements operate.Changed.
+func (madeKey) Notice() string { return "" }
+
+// Note says that the address of S3 for clients is not known.
+func (k madeKey) Note() string { return k.note }
+
+func (s *Buckets) made(account string, key newKey) madeKey {
+	return madeKey{account, s.publicEndpoint(), key.id, key.secret, s.endpointNote()}
+}
+
+func (s *Buckets) addAccount(ctx context.Context, in accountInput) (madeKey, error) {
+	if err := errors.Join(buckets.CheckAccountName(in.Account), s.needKeySecret()); err != nil {
+		return madeKey{}, about(in.Account, err)
+	}
+	key, err := s.createAccount(ctx, in.Account)
+	return s.made(in.Account, key), about(in.Account, err)
+}
+
+// accountChange is a change of an account.
+type accountChange struct {
+	Account string `json:"account" subject:"account" example:"main"`
+	did     string
+}
+
+// Notice implements operate.Changed.
+func (c accountChange) Notice() string { return c.did + " account " + c.Account }
+
+func (s *Buckets) dropAccount(ctx context.Context, in accountInput) (c accountChange, err error) {
+	if _, ok := s.cfg.Accounts[in.Account]; ok {
+		return c, about(in.Account, errAccountConfigured)
+	}
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return c, err
+	}
+	return accountChange{in.Account, "deleted"}, about(in.Account, s.store.DeleteAccount(ctx, a.ID))
+}

@@ -1,0 +1,74 @@
+package buckets
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) damageOperations() []operate.Operation {
+	return []operate.Operation{operate.NewList(operate.About{
+		Path: "damages", Doc: "List the damaged copies of bodies", Title: "Damaged copies", Empty: "No damaged copies are known.",
+		Group: "Show damaged copies of bodies, which servers repair",
+		Text: "A copy is damaged if it is missing, or if a checksum is wrong. Reads use other copies, and servers rewrite it from a good one. Without a good copy the object cannot be read: " +
+			"restore it from a backup, or delete it.",
+	}, on(s, s.listDamages))}
+}
+
+// damageState says whether a damaged copy can be repaired.
+type damageState buckets.DamageState
+
+// String returns the state for people.
+func (d damageState) String() string {
+	if d == damageState(buckets.Lost) {
+		return "no good copy is left"
+	}
+	return "to be repaired"
+}
+
+// Cell implements console.Shown.
+func (d damageState) Cell() service.Cell {
+	if d == damageState(buckets.Lost) {
+		return service.Cell{State: service.Wrong, Text: d.String()}
+	}
+	return service.Cell{State: service.Warning, Text: d.String()}
+}
+
+// damageOutput is a damaged copy.
+type damageOutput struct {
+	Object   string      `json:"object" title:"Object" doc:"account, bucket, name and ID of the body, or the path of the copy" example:"main/photos/cat.jpg (body 0a4ccfd6-51ad-4b4e-8fd0-0e1f5b8c8a11)"`
+	Node     string      `json:"node" title:"Node" example:"home:disk1"`
+	Path     string      `json:"path" doc:"of the copy on the node"`
+	Problem  string      `json:"problem" title:"Problem" example:"corrupt"`
+	State    damageState `json:"state" title:"State" enum:"damaged,lost"`
+	Found    time.Time   `json:"found" title:"Found"`
+	Attempts int         `json:"attempts" title:"Attempts" least:"0" doc:"attempts to repair it"`
+	Next     time.Time   `json:"next,omitzero" title:"Next attempt"`
+	Reason   string      `json:"reason,omitempty" title:"Reason" doc:"why the last attempt failed"`
+	At       string      `json:"-" cursor:""`
+}
+
+func (s *Buckets) listDamages(ctx context.Context, in operate.Page[string]) (all []damageOutput, err error) {
+	q := buckets.DamageQuery{Limit: in.Limit}
+	q.After.Node, q.After.Path, _ = strings.Cut(in.After, " ")
+	page, err := s.store.Marked(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	of := &names{store: s.store, accounts: map[buckets.AccountID]*accountNames{}}
+	for i := range page {
+		d := &page[i]
+		name, err := of.damaged(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, damageOutput{
+			name, d.Node, d.Path, d.Problem, damageState(d.State), d.FirstSeen.Time(), d.Attempts, timeOf(d.Next), d.Error, d.Node + " " + d.Path,
+		})
+	}
+	return all, nil
+}

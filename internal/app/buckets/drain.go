@@ -1,0 +1,116 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) drainOperation() operate.Operation {
+	return operate.NewJob(operate.About{
+		Path: "nodes/drain", Doc: "Move all bodies off a storage node and remove it", Background: true, Begun: "the drain has begun", Stop: "Stop the drain",
+		Ask: "All bodies on the node are copied to other nodes, and then the node is removed. A drain that is stopped continues when it is started again.",
+		More: "Bodies are moved while servers run. They are copied to other nodes from any good copy, so the node may be\n" +
+			"gone. If the command is interrupted, the node stays draining and gets no new bodies: run the command again\n" +
+			"to continue, or end the drain with nodes add.\n\n" +
+			"A body without a good copy stays, and so does the node; the exit status is then 1. A drain waits for a\n" +
+			"backup. Remove a node of the configuration from the configuration afterwards.",
+	}, func(ctx context.Context, in drainInput, progress operate.Progress) (drainOutput, error) {
+		return on(s, func(ctx context.Context, in drainInput) (o drainOutput, err error) {
+			err = s.withNodes(ctx, func(ctx context.Context) error {
+				o, err = s.drain(ctx, in, progress)
+				return err
+			})
+			return o, err
+		})(ctx, in)
+	})
+}
+
+type drainInput struct {
+	Node        string `subject:"node" doc:"name of the node: DATACENTER:NAME"`
+	Keep        bool   `flag:"keep" doc:"keep the node, empty and draining, instead of removing it"`
+	FewerCopies bool   `flag:"fewer-copies" doc:"accept one copy less of bodies for which there is no other node with space"`
+}
+
+// drainOutput is the result of a drain.
+type drainOutput struct {
+	Node    string   `json:"node" subject:"node"`
+	Moved   int64    `json:"moved" title:"Moved bodies"`
+	Dropped int64    `json:"dropped" title:"Copies that were not needed"`
+	Stray   int64    `json:"stray" title:"Files that could not be removed from the node"`
+	Failed  int64    `json:"failed" title:"Bodies that are still on the node"`
+	NoSpace int64    `json:"noSpace" title:"Bodies for which no other active node has space"`
+	Reasons []string `json:"reasons"`
+	Removed bool     `json:"removed"`
+
+	url          string
+	isConfigured bool
+}
+
+// IsPartial implements operate.Partial.
+func (d drainOutput) IsPartial() bool { return d.Failed > 0 }
+
+// Notice implements operate.Changed.
+func (d drainOutput) Notice() string {
+	lines := []string{fmt.Sprintf("moved bodies: %d; copies that were not needed: %d", d.Moved, d.Dropped)}
+	add := func(is bool, text string) {
+		if is {
+			lines = append(lines, text)
+		}
+	}
+	add(d.Stray > 0, fmt.Sprintf("files that could not be removed from the node: %d", d.Stray))
+	add(d.Failed == 0 && !d.Removed, fmt.Sprintf("storage node %s is empty", d.Node))
+	add(d.Removed, fmt.Sprintf("storage node %s is removed", d.Node))
+	add(d.Removed && d.isConfigured, "remove it from buckets.nodes in the configuration too")
+	return strings.Join(lines, "\n")
+}
+
+// Note says why bodies are left, and what to do.
+func (d drainOutput) Note() string {
+	if d.Failed == 0 {
+		return ""
+	}
+	var lines []string
+	for _, reason := range d.Reasons {
+		lines = append(lines, "not moved: "+reason)
+	}
+	if d.NoSpace > 0 {
+		lines = append(lines, fmt.Sprintf("bodies for which no other active node has space: %d. Add a node, or accept one copy less with --fewer-copies", d.NoSpace))
+	}
+	return strings.Join(append(lines, fmt.Sprintf("bodies that are still on storage node %s: %d. It stays draining: run the command again, or end the drain with holdfast buckets nodes add %s %s",
+		d.Node, d.Failed, d.Node, d.url)), "\n")
+}
+
+func (s *Buckets) drain(ctx context.Context, in drainInput, progress operate.Progress) (o drainOutput, err error) {
+	n, ok, err := s.knownNode(ctx, in.Node)
+	switch {
+	case err != nil:
+		return o, err
+	case !ok:
+		return o, fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", in.Node)
+	}
+	others := slices.DeleteFunc(s.cluster.Nodes(), func(s blobs.Status) bool { return s.ID == in.Node || s.State != buckets.NodeActive })
+	if len(others) == 0 {
+		return o, fault.New(fault.Conflict, "there is no other active storage node: add one first")
+	}
+	var d maintenance.Drained
+	err = s.maintain(ctx, progress, func(ctx context.Context, options maintenance.Options) (err error) {
+		d, err = maintenance.Drain(ctx, options, n, maintenance.DrainOptions{Keep: in.Keep, FewerCopies: in.FewerCopies})
+		return err
+	})
+	switch {
+	case ctx.Err() != nil:
+		return o, fmt.Errorf("interrupted: run the command again to continue, or end the drain with holdfast buckets nodes add %s %s", n.ID, n.URL)
+	case err != nil:
+		return o, err
+	}
+	_, isConfigured := s.cfg.Nodes[n.ID]
+	return drainOutput{n.ID, d.Moved, d.Dropped, d.Stray, d.Failed, d.NoSpace, append([]string{}, d.Reasons...), d.Removed, n.URL, isConfigured}, nil
+}

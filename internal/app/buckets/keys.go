@@ -1,0 +1,120 @@
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) keyOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "keys", Doc: "List the access keys of an account", Title: "Access keys", Empty: "There are no access keys.", Former: []string{"key"},
+			Group: "Manage the access keys of an account",
+		}, on(s, s.listKeys)),
+		operate.NewChange(operate.About{Path: "keys/create", Doc: "Create an access key and print it with its secret", Button: "Create access key"}, on(s, s.addKey)),
+		operate.NewChange(operate.About{
+			Path: "keys/revoke", Doc: "Revoke an access key", Danger: true, Ask: "Clients with this key are refused at once. This cannot be undone.",
+		}, on(s, s.revokeKey)),
+	}
+}
+
+type keysInput struct {
+	accountInput
+	Secrets bool `flag:"secrets" doc:"show the secret keys" local:""`
+}
+
+// The states of an access key.
+const (
+	keyActive     = "active"
+	keyRevoked    = "revoked"
+	keyConfigured = "in the configuration"
+)
+
+// keyOutput is an access key. Only the command shows its secret.
+type keyOutput struct {
+	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
+	State     string    `json:"state" title:"State" enum:"active,revoked,in the configuration"`
+	Created   time.Time `json:"created,omitzero" title:"Created"`
+	Revoked   time.Time `json:"revoked,omitzero" title:"Revoked"`
+	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
+}
+
+// Offers says which keys can be revoked.
+func (k keyOutput) Offers(string) bool { return k.State == keyActive }
+
+// listKeys lists the keys of an account. The last one works: revoked keys come first.
+func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, err error) {
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.store.Keys(ctx, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(keys, func(a, b buckets.Key) int {
+		switch aRevoked, bRevoked := a.Revoked != 0, b.Revoked != 0; {
+		case aRevoked && !bRevoked:
+			return -1
+		case bRevoked && !aRevoked:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	for _, k := range s.cfg.ConfiguredKeys() {
+		if k.Account == a.Name {
+			all = append(all, keyOutput{AccessKey: k.ID, State: keyConfigured, SecretKey: k.Secret})
+		}
+	}
+	for _, k := range keys {
+		one := keyOutput{AccessKey: k.ID, State: keyActive, Created: k.Created.Time(), Revoked: timeOf(k.Revoked)}
+		if k.Revoked != 0 {
+			one.State = keyRevoked
+		}
+		if in.Secrets {
+			if one.SecretKey, err = s.keys.Secret(k); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, one)
+	}
+	if !in.Secrets {
+		for i := range all {
+			all[i].SecretKey = ""
+		}
+	}
+	return all, nil
+}
+
+func (s *Buckets) addKey(ctx context.Context, in accountInput) (madeKey, error) {
+	if err := s.needKeySecret(); err != nil {
+		return madeKey{}, err
+	}
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return madeKey{}, err
+	}
+	var key newKey
+	key.id, key.secret, err = s.keys.Create(ctx, a.ID)
+	return s.made(a.Name, key), err
+}
+
+type keyInput struct {
+	Key string `subject:"key" doc:"ID of the access key"`
+}
+
+type keyChange struct {
+	AccessKey string `json:"accessKey" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
+}
+
+// Notice implements operate.Changed.
+func (c keyChange) Notice() string { return "access key " + c.AccessKey + " is revoked" }
+
+func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (keyChange, error) {
+	return keyChange{in.Key}, about(in.Key, s.keys.Revoke(ctx, in.Key))
+}

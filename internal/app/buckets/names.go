@@ -1,0 +1,88 @@
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/maintenance"
+)
+
+// names finds the names of accounts and buckets, which findings have the IDs of.
+type names struct {
+	store    store
+	accounts map[buckets.AccountID]*accountNames
+}
+
+type accountNames struct {
+	name    string
+	buckets map[buckets.BucketID]string
+}
+
+// find returns the names of an account and a bucket, or the IDs of those that are
+// deleted. An ID that is empty has no name.
+func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.BucketID) (account, of string, err error) {
+	if id == "" {
+		return "", "", nil
+	}
+	a := n.accounts[id]
+	if a == nil {
+		if a, err = n.read(ctx, id); err != nil {
+			return "", "", err
+		}
+		n.accounts[id] = a
+	}
+	return a.name, cmp.Or(a.buckets[bucket], string(bucket)), nil
+}
+
+func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
+	a := &accountNames{name: string(id), buckets: map[buckets.BucketID]string{}}
+	account, err := n.store.AccountByID(ctx, id)
+	switch {
+	case errors.Is(err, buckets.ErrNoAccount):
+		return a, nil
+	case err != nil:
+		return nil, err
+	}
+	a.name = account.Name
+	for q := (buckets.BucketQuery{Limit: buckets.MaxPage}); ; {
+		page, more, err := n.store.Buckets(ctx, id, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range page {
+			a.buckets[b.ID] = b.Name
+			q.After = b.Name
+		}
+		if !more {
+			return a, nil
+		}
+	}
+}
+
+// subject returns what a finding is about, with the version of its body.
+func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
+	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
+	switch {
+	case err != nil:
+		return "", err
+	case f.Upload != "":
+		return fmt.Sprintf("%s/%s/%s (part %d of upload %s, body %s)", account, bucket, printable(f.Object), f.Part, f.Upload, f.Body), nil
+	case f.Object != "":
+		return fmt.Sprintf("%s/%s/%s (body %s)", account, bucket, printable(f.Object), f.Body), nil
+	case account != "" && bucket != "":
+		return account + "/" + bucket, nil
+	}
+	return cmp.Or(f.Path, account), nil
+}
+
+// printable quotes the name of an object that a terminal would not show as it is.
+func printable(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}

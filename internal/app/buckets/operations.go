@@ -1,0 +1,95 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+// operations returns the operations of the service.
+func (s *Buckets) operations() []operate.Operation {
+	return operate.InBackground(slices.Concat(
+		s.accountOperations(), s.keyOperations(), s.bucketOperations(), s.quotaOperations(), s.tokenOperations(), s.nodeOperations(), s.damageOperations(), s.auditOperations(),
+	))
+}
+
+var (
+	errDisabled          = errors.New("buckets are disabled, or no server has been started on this data yet")
+	errAccountConfigured = fault.New(fault.Conflict, "the account is in the configuration: remove it there, and restart the server")
+	errReadOnly          = fault.New(fault.Unavailable, "buckets are read-only: GET /read-only on the admin listener says why; if they were copied, use the target of the copy")
+)
+
+// on returns an operation on the open service.
+func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (out Out, err error) {
+		if s.opened == nil {
+			return out, errDisabled
+		}
+		// An audit would remove the bodies of objects that are not copied yet.
+		if err := s.deps.Whole(ctx); err != nil {
+			return out, err
+		}
+		if out, err = fn(ctx, in); errors.Is(err, rows.ErrReadOnly) {
+			err = errReadOnly
+		}
+		return out, err
+	}
+}
+
+// about adds to an error what it is about.
+func about(name string, err error) error {
+	switch fault.CodeOf(err) {
+	case fault.NotFound, fault.Conflict, fault.Invalid:
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return err
+}
+
+// account reads an account.
+func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, error) {
+	a, err := s.store.Account(ctx, name)
+	return a, about(name, err)
+}
+
+// size is a number of bytes.
+type size int64
+
+// String returns the number for people.
+func (n size) String() string { return service.FormatBytes(int64(n)) }
+
+// usageOutput is what an account or a bucket stores, with its quotas.
+type usageOutput struct {
+	Objects      int64 `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
+	ObjectsQuota int64 `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: there is no limit"`
+	Bytes        size  `json:"bytes" title:"Bytes" of:"BytesQuota" least:"0"`
+	BytesQuota   size  `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: there is no limit"`
+}
+
+func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {
+	return usageOutput{u.Objects, q.Objects, size(u.Bytes), size(q.Bytes)}
+}
+
+// timeOf returns a moment as a time, which is zero if there is none.
+func timeOf(m buckets.Moment) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return m.Time()
+}
+
+// parseDuration parses the value of an input.
+func parseDuration(input, text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, &operate.InputError{Input: input, Reason: fmt.Sprintf("invalid value %q: expected a duration such as 24h", text)}
+	}
+	return d, nil
+}

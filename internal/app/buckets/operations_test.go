@@ -1,0 +1,161 @@
+package buckets
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/openapitest"
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/adminapi"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+// operator sends requests for operations, which must be as described.
+type operator struct {
+	t      *testing.T
+	base   string
+	client *http.Client
+}
+
+func newOperator(t *testing.T, s *Buckets) *operator {
+	t.Helper()
+	text, err := os.ReadFile("../../buckets/httpapi/openapi-admin.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.serves.Store(true)
+	all := s.operations()
+	runs := operate.RunsOf(all)
+	runs.Begin(t.Context(), time.Now, slog.New(slog.DiscardHandler))
+	t.Cleanup(runs.End)
+	api := adminapi.New(Name, all)
+	return &operator{
+		t: t, base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL,
+		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
+	}
+}
+
+// answer is the answer to a request.
+type answer struct {
+	text     string
+	location string
+}
+
+// send sends a request, and expects a status and a part of the answer.
+func (o *operator) send(status int, part, method, path, body string) answer {
+	o.t.Helper()
+	r := webtest.Request(o.t, o.base, method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := o.client.Do(r)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != status || !strings.Contains(string(text), part) {
+		o.t.Fatalf("%s %s: %d %s %v, want %d %s", method, path, resp.StatusCode, text, err, status, part)
+	}
+	return answer{string(text), resp.Header.Get("Location")}
+}
+
+// await waits until a background job has ended, and returns its answer.
+func (o *operator) await(a answer) string {
+	o.t.Helper()
+	for {
+		if err := o.t.Context().Err(); err != nil {
+			o.t.Fatal(err)
+		}
+		if text := o.send(http.StatusOK, "", http.MethodGet, a.location, "").text; strings.Contains(text, `"ended"`) {
+			return text
+		}
+	}
+}
+
+// TestAdminAPI: what operators do with accounts, keys, quotas and tokens, as the API description says. A secret is in the answer that
+// creates it, and in no list.
+func TestAdminAPI(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	s.stored(t, "a body")
+	o := newOperator(t, s)
+	o.send(200, `{"accounts":[{"account":"main",`, "GET", "/buckets/accounts?limit=1", "")
+	o.send(200, `"objects":1,"bytes":6`, "GET", "/buckets/accounts/main", "")
+	o.send(404, "the account does not exist", "GET", "/buckets/accounts/nobody", "")
+	o.send(422, "invalid", "POST", "/buckets/accounts/a%20b/create", "")
+	var made madeKey
+	if err := json.Unmarshal([]byte(o.send(201, `"secretKey"`, "POST", "/buckets/accounts/other/create", "").text), &made); err != nil || made.Account != "other" || len(made.SecretKey) < 20 {
+		t.Errorf("%+v, %v", made, err)
+	}
+	o.send(409, "an account with this name exists", "POST", "/buckets/accounts/other/create", "")
+	o.send(201, `"accessKey"`, "POST", "/buckets/keys/other/create", "")
+	for _, path := range []string{"/buckets/keys/other", "/buckets/accounts", "/buckets/accounts/other"} {
+		if text := o.send(200, "", "GET", path, "").text; strings.Contains(text, made.SecretKey) || strings.Contains(text, "secretKey") {
+			t.Errorf("%s has a secret: %s", path, text)
+		}
+	}
+	o.send(422, "unknown parameter", "GET", "/buckets/keys/other?secrets=true", "")
+	o.send(200, made.AccessKey, "POST", "/buckets/keys/"+made.AccessKey+"/revoke", "")
+	o.send(200, `"state":"revoked"`, "GET", "/buckets/keys/other", "")
+	o.send(404, "the access key does not exist", "POST", "/buckets/keys/HFUNKNOWN/revoke", "")
+	o.send(200, `"bytesQuota":1073741824`, "POST", "/buckets/quotas/main/set", `{"bytes":"1GiB","objects":"7"}`)
+	o.send(200, `"objectsQuota":7`, "GET", "/buckets/quotas/main", "")
+	o.send(200, `"bytesQuota":1024`, "POST", "/buckets/quotas/main/set", `{"bytes":"1KiB","bucket":"photos"}`)
+	o.send(422, `"pointer":"/objects"`, "POST", "/buckets/quotas/main/set", `{"objects":"0"}`)
+	o.send(404, "the bucket does not exist", "GET", "/buckets/quotas/main?bucket=none", "")
+	o.send(200, `"bucket":"photos","objects":1,"bytes":6,"bytesQuota":1024`, "GET", "/buckets/buckets/main?prefix=ph", "")
+	o.send(201, `{"token":"`, "POST", "/buckets/tokens/main/create", `{"ttl":"2h","gc":true}`)
+	o.send(422, "must be from 1s to 2160h", "POST", "/buckets/tokens/main/create", `{"ttl":"9000h"}`)
+	o.send(422, "expected a duration", "POST", "/buckets/tokens/main/create", `{"ttl":"many"}`)
+	o.send(409, "the account has buckets", "POST", "/buckets/accounts/main/delete", "")
+	o.send(200, `{"account":"other"}`, "POST", "/buckets/accounts/other/delete", "")
+	o.send(200, `{"damages":[],"next":null}`, "GET", "/buckets/damages", "")
+}
+
+// TestBackgroundJobs: audits and drains are answered at once with the place of their state, and end with a result.
+func TestBackgroundJobs(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	s.stored(t, strings.Repeat("a body ", 10_000))
+	o, disk := newOperator(t, s), filepath.Join(t.TempDir(), "disk")
+	o.send(422, "DATACENTER:NAME", "POST", "/buckets/nodes/east", `{"url":"file://`+disk+`"}`)
+	o.send(422, "url: must not be empty for a new node", "POST", "/buckets/nodes/east:1", "")
+	o.send(201, `{"node":"east:1"}`, "POST", "/buckets/nodes/east:1", `{"url":"file://`+disk+`"}`)
+	if err := s.nodes.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.cluster.Refresh(t.Context())
+	o.send(200, `"id":"local:1","state":"active","free_bytes":`, "GET", "/buckets/nodes", "")
+	o.send(200, `"bodies":1,"bytes":70000,`, "GET", "/buckets/nodes?bodies=true", "")
+
+	o.send(422, `"pointer":"/grace"`, "POST", "/buckets/audits/run", `{"grace":"1m"}`)
+	audited := o.await(o.send(202, `"operation":"audits/run"`, "POST", "/buckets/audits/run", `{"verify":true}`))
+	if !strings.Contains(audited, `"state":"incomplete"`) || !strings.Contains(audited, `"found":[{"problem":"few-copies"`) || !strings.Contains(audited, `"account_name":"main"`) || !strings.Contains(audited, `"copies":1`) {
+		t.Errorf("a body with one copy on two nodes: %s", audited)
+	}
+	if text := o.await(o.send(202, "", "POST", "/buckets/audits/run", `{"repair":true}`)); !strings.Contains(text, `"state":"done"`) {
+		t.Errorf("the repair: %s", text)
+	}
+	if text := o.await(o.send(202, "", "POST", "/buckets/nodes/none:1/drain", "")); !strings.Contains(text, `"state":"failed"`) || !strings.Contains(text, "there is no storage node none:1") {
+		t.Errorf("a node that does not exist: %s", text)
+	}
+	if text := o.await(o.send(202, `"node":"east:1"`, "POST", "/buckets/nodes/east:1/drain", `{"fewerCopies":true}`)); !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, `"removed":true`) {
+		t.Errorf("the drain: %s", text)
+	}
+	o.send(201, `{"node":"local:1"}`, "POST", "/buckets/nodes/local:1", "") // as it is
+	o.send(200, `{"runs":[{"id":`, "GET", "/buckets/runs", "")
+	o.send(404, "there is no such run", "GET", "/buckets/runs/none", "")
+}
