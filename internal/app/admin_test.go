@@ -61,7 +61,7 @@ func TestAdmin(t *testing.T) {
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
 		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
 		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /read-only, /__error__, /debug/pprof/, /"},
-		{"paths of services", "/nothing", "localhost", token, 404, "/ext/"},
+		{"paths of services", "/nothing", "localhost", token, 404, "/ext/installs/INSTALL, /ext/tenants/TENANT/data, /ext/tokens, /ext/service-tokens, /ext/dead-letters, "},
 		{"paths of operations", "/nothing", "localhost", token, 404, "/buckets/accounts, /buckets/keys, "},
 		{"an unknown path below one of a service", "/ext/installs/x/y", "localhost", token, 404, "NOT_FOUND"},
 		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},

@@ -21,7 +21,7 @@ import (
 // descriptions are the API descriptions of the services with operations, below the folder of the service.
 var descriptions = map[string]string{
 	"guest": "httpapi/openapi.json", "tokenserver": "httpapi/openapi-admin.json", "syncstorage": "httpapi/openapi-admin.json",
-	"buckets": "httpapi/openapi-admin.json",
+	"buckets": "httpapi/openapi-admin.json", "extstorage": "httpapi/openapi-admin.json",
 }
 
 // TestOperations walks the operations of all services: each has a command with a help, a page or a button,

@@ -32,7 +32,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync node remove", `unknown command "remove"`, "holdfast tokenserver nodes"},
 		{"config foo", `unknown command "foo"`, "holdfast config"},
 		{"ext install foo", `unknown command "foo"`, "holdfast ext install"},
-		{"ext token foo", "holdfast ext token: unknown command \"foo\"\nCommands: revoke revoked\n", "holdfast ext token"},
+		{"ext tokens foo", "holdfast ext tokens: unknown command \"foo\"\nCommands: create list revoke revoke-id\n", "holdfast ext tokens"},
 		{"access list", `holdfast: unknown command "access"; did you mean "holdfast tokenserver access"?`, "holdfast"},
 		{"nodes", `unknown command "nodes"; did you mean "holdfast`, "holdfast"},
 		{"help bogus", `holdfast: unknown command "bogus"`, "holdfast"},
@@ -53,7 +53,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"tokenserver nodes add", "NODE is required", "holdfast tokenserver nodes add"},
 		{"sync node drain a b", `unexpected argument "b"`, "holdfast tokenserver nodes drain"},
 		{"ext import --tenant " + tenant + " --install " + install, "FILE is required", "holdfast ext import"},
-		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext token revoke"},
+		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext tokens revoke"},
 		// Flags.
 		{"-x", "holdfast: unknown flag -x", "holdfast"},
 		{"serve -listen :8000", "holdfast serve: unknown flag -listen; did you mean --listen?", "holdfast serve"},
@@ -76,19 +76,18 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync tokens create --uid 1 --ttl 60", "--ttl: expected a duration with a unit, such as 30s, 5m or 2h", "holdfast sync tokens create"},
 		{"sync token --uid 1 --ttl 0", "--ttl: must be from 1s to 87600h", "holdfast sync tokens create"},
 		{"sync budget --records 0", "--records: must be from 1 to 100000000", "holdfast sync budget"},
-		{"ext token", "--tenant is required", "holdfast ext token"},
-		{"ext token --tenant t", "--install or --service is required", "holdfast ext token"},
-		{"ext token --tenant t --install i", "--install requires --namespace", "holdfast ext token"},
-		{"ext token --tenant t --install i --service s", "--install and --service cannot be used together", "holdfast ext token"},
+		{"ext token", "--tenant and --install are required", "holdfast ext tokens create"},
+		{"ext token --tenant t", "--install is required", "holdfast ext tokens create"},
+		{"ext token --tenant t --install i --service s", "unknown flag --install", "holdfast ext service-tokens create"},
 		{"ext install set", "--install and --tenant are required", "holdfast ext install set"},
 		{"ext install show --tenant t --install " + install, "--tenant: must be a UUID", "holdfast ext install show"},
 		{"ext install revoke --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext install revoke"},
 		{"ext export --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext export"},
 		{"ext usage --install " + install, "--install requires --tenant", "holdfast ext usage"},
-		{"ext audit retry", "--all or --seq is required", "holdfast ext audit retry"},
-		{"ext audit retry --seq 1", "--seq requires --tenant and --install", "holdfast ext audit retry"},
-		{"ext audit drop --tenant t --seq 1", "--tenant and --seq require --install", "holdfast ext audit drop"},
-		{"ext audit drop --all --seq 1", "--all and --seq cannot be used together", "holdfast ext audit drop"},
+		{"ext audit retry", "--tenant, --install and --seq are required", "holdfast ext dead-letters retry"},
+		{"ext audit retry --seq 1", "--tenant and --install are required", "holdfast ext dead-letters retry"},
+		{"ext audit drop --tenant t --seq 1", "--install is required", "holdfast ext dead-letters drop"},
+		{"ext audit drop --all --seq 1", "unknown flag --seq", "holdfast ext dead-letters drop-all"},
 	} {
 		t.Run(tc.typed, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +112,7 @@ func TestVersion(t *testing.T) {
 // A command that only has subcommands prints its help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, of := range []string{"", "sync", "tokenserver", "tokenserver accounts", "tokenserver nodes", "ext", "ext install", "ext audit", "config"} {
+	for _, of := range []string{"", "sync", "tokenserver", "tokenserver accounts", "tokenserver nodes", "ext", "ext install", "ext dead-letters", "config"} {
 		words := strings.Fields(of)
 		_, want, _ := run(t, nil, append(words, "--help")...)
 		for _, args := range [][]string{words, append([]string{"help"}, words...), append(words, "-h")} {

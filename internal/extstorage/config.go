@@ -19,7 +19,7 @@ type Config struct {
 	settings.Database
 	settings.Sweep
 
-	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs cursors and the tokens of holdfast ext token. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
+	TokenSecret     string              `toml:"token_secret" secret:"true" doc:"Signs cursors and the tokens of holdfast ext tokens create. At least 32 bytes, and the same on all processes that share a database. Unset: generated and kept in the secrets file."`
 	OldTokenSecrets []string            `toml:"old_token_secrets" secret:"true" doc:"Former token secrets whose tokens and cursors are still accepted, while you replace the token secret."`
 	TokenKeys       map[string]TokenKey `toml:"token_keys" doc:"Keys of other issuers of tokens, by a name of your choice."`
 	TokenIssuer     string              `toml:"token_issuer" doc:"Required issuer (iss) of a token. Empty: any."`

@@ -20,12 +20,13 @@ type Input struct {
 	Logged   bool         // the log of changes has the value
 	Argument string       // of another input: it is an optional last argument of the command, which its help shows so
 	Title    string       // in forms; "": the name
-	Kind     reflect.Kind // String, Int, Int64 or Bool
+	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words
 	Default  string       // as text
 	Schema   string       // name of its schema in the API description, if it has one
 	Example  string       // for the API description, where a schema alone has too many values
 	Least    string       // of a number: the least one, if there is one
 	Local    bool         // only the command has it
+	Secret   bool         // the console does not show what is typed
 
 	at []int
 }
@@ -35,6 +36,9 @@ func (i *Input) Number() int {
 	n, _ := strconv.Atoi(i.Default) // inputsOf has parsed it
 	return n
 }
+
+// IsWords reports whether the input is a list of words.
+func (i *Input) IsWords() bool { return i.Kind == reflect.Slice }
 
 // IsBool reports whether the input is true or false.
 func (i *Input) IsBool() bool { return i.Kind == reflect.Bool }
@@ -69,6 +73,8 @@ func (i *Input) Expected() string {
 		return "a whole number"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Slice:
+		return "a list of words"
 	}
 	return "a text"
 }
@@ -129,6 +135,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 			Value: f.Tag.Get("value"), Argument: f.Tag.Get("arg"), Title: f.Tag.Get("title"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
 		}
 		_, in.Local = f.Tag.Lookup("local")
+		_, in.Secret = f.Tag.Lookup("secret")
 		_, in.Logged = f.Tag.Lookup("logged")
 		if name, option, _ := strings.Cut(f.Tag.Get("subject"), ","); name != "" {
 			in.Name, in.Subject, in.IsFlag = name, true, option == "flag"
@@ -194,6 +201,12 @@ func (i *Input) set(field reflect.Value, text string) error {
 		field.SetBool(text == "true")
 	case reflect.String:
 		field.SetString(text)
+	case reflect.Slice:
+		words, ok := field.Addr().Interface().(*[]string)
+		if !ok {
+			return &InputError{i.Name, "is no list of words"}
+		}
+		*words = strings.Fields(text)
 	default:
 		return &InputError{i.Name, "is neither a text nor a whole number nor true or false"}
 	}

@@ -75,9 +75,10 @@ type About struct {
 	// Former are former spellings of the command, which no help shows: other names of the noun, the noun alone,
 	// the noun alone with --json; of a change a flag of the command with the verb, as in "retry --all", and
 	// as in "retry --event", whose value is the subject. A spelling with all words of the command begins with holdfast, e.g.
-	// "holdfast sync node" of a list for all operations with its noun, "holdfast sync node drain --undo" of another
-	// operation, "holdfast sync user quota --uid UID" if the value of the flag is the subject now, or "holdfast sync token --json" of
-	// a command that always printed JSON.
+	// "holdfast sync node" of a list for all operations with its noun, "holdfast ext audit dead" of a list alone, "holdfast sync node
+	// drain --undo" of another operation, "holdfast ext token --service=" of an operation that this flag chooses, which it still has,
+	// "holdfast sync user quota --uid UID" if the value of the flag is the subject now, or "holdfast sync token --json" of a command
+	// that always printed JSON.
 	Former []string
 }
 
@@ -195,11 +196,13 @@ type None struct{}
 
 // Changed is the result of a change. Without a notice, its fields with the tag title are shown. The tag secret is on
 // a field that is shown only once, such as a token, and says so: the command prints it (and nothing else if it is the
-// only one with a title), the console shows it instead of the page, and the API sends it.
+// only one with a title and without the tag aside), the console shows it instead of the page, with a QR code that the tag
+// qr names, and the API sends it.
 type Changed interface{ Notice() string }
 
 // NewList declares a list. The fields of In are the inputs. Their tags are doc, the help, and flag, the name. Only the
-// command has an input with the tag local.
+// command has an input with the tag local. What is typed into one with the tag secret is not shown, and the log of changes
+// has one with the tag logged. Words, e.g. settings=rw, are a []string.
 // A list that is read in pages embeds Page in In, and one that shows the latest rows embeds Latest.
 // The fields of Out have the tag json, and the tag title if people read them. The tag subject is on the
 // fields that name the row, with the names of the inputs of other operations that take them, and the tag cursor

@@ -66,6 +66,8 @@ type Column struct {
 	Subject string // it is this one of Row.Subjects
 	Secret  string // says that the value is shown once; "": it is no secret
 	Sort    string // the value of the input sort for this order; "": there is none
+	QR      string // of a secret: what its QR code in the console is called; "": there is none
+	Aside   bool   // the command has it only as JSON
 	With    string // the input that must be true to show it; "": it is shown always
 
 	zero  string // shown for the zero value
@@ -134,7 +136,11 @@ func outputsOf(t reflect.Type) (o outputs) {
 			o.names, o.subjects = append(o.names, name), append(o.subjects, f.Index)
 		}
 		if title := f.Tag.Get("title"); title != "" {
-			c := Column{Title: title, Type: f.Type, Subject: name, Secret: f.Tag.Get("secret"), With: f.Tag.Get("with"), Sort: f.Tag.Get("sort"), zero: f.Tag.Get("zero"), at: f.Index}
+			c := Column{
+				Title: title, Type: f.Type, Subject: name, Secret: f.Tag.Get("secret"), QR: f.Tag.Get("qr"), With: f.Tag.Get("with"), Sort: f.Tag.Get("sort"),
+				zero: f.Tag.Get("zero"), at: f.Index,
+			}
+			_, c.Aside = f.Tag.Lookup("aside")
 			if c.Type.Kind() == reflect.Pointer {
 				c.Type = c.Type.Elem()
 			}

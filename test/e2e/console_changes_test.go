@@ -19,12 +19,14 @@ type step struct {
 // changesOf are changes of every service. A storage node is added in a folder.
 func changesOf(folder string) []step {
 	const (
-		tenantPage = "extstorage/tenant?tenant=" + consoleTenant
-		install    = "extstorage/install?tenant=" + consoleTenant + "&install=" + consoleInstall
-		records    = "extstorage/records" + consolePlace
-		schemas    = "extstorage/schemas" + consolePlace
-		object     = "buckets/object?account=main&bucket=pictures&object=page.html"
-		tenant     = "33333333-4444-4333-8444-555555555555"
+		tokens        = "extstorage/tokens?tenant=" + consoleTenant + "&install=" + consoleInstall
+		serviceTokens = "extstorage/service-tokens?tenant=" + consoleTenant
+		tenantPage    = "extstorage/tenant?tenant=" + consoleTenant
+		install       = "extstorage/install?tenant=" + consoleTenant + "&install=" + consoleInstall
+		records       = "extstorage/records" + consolePlace
+		schemas       = "extstorage/schemas" + consolePlace
+		object        = "buckets/object?account=main&bucket=pictures&object=page.html"
+		tenant        = "33333333-4444-4333-8444-555555555555"
 	)
 	return []step{
 		{"read-only", "Stop writes to extstorage", nil, "Extstorage is read-only."},
@@ -55,14 +57,15 @@ func changesOf(folder string) []step {
 		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest one cannot be deleted alone
 		{"extstorage/schema" + consolePlace + "&version=1", "Delete version", nil, "Deleted version 1."},
 		{"", "Delete all versions", []string{"confirm", "settings"}, "Deleted 1 version."},
-		{install, "Create token", []string{"namespaces", "settings=r"}, "The token is shown only once."},
-		{install, "Revoke token", []string{"token", "an-id"}, "Token an-id is revoked."},
-		{"", "Revoke access", nil, "Access was revoked"},
+		{tokens, "Create token", []string{"namespace", "settings=r"}, "The token is shown only once."},
+		{tokens, "Revoke token", []string{"token", "a.b.c"}, "The token is not valid"},
+		{tokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
+		{install, "Revoke access", nil, "Access was revoked"},
 		{"", "Restore", nil, "The install can be used again."},
 		{"", "Delete install", []string{"confirm", consoleInstall}, "Deleted the install with"},
-		{tenantPage, "Create token", []string{"service", "runner"}, "The token is shown only once."},
-		{tenantPage, "Revoke token", []string{"token", "an-id"}, "Token an-id is revoked."},
-		{"", "Delete tenant", []string{"confirm", consoleTenant}, "Deleted the tenant with"},
+		{serviceTokens, "Create token", []string{"service", "runner"}, "The token is shown only once."},
+		{serviceTokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
+		{tenantPage, "Delete tenant", []string{"confirm", consoleTenant}, "Deleted the tenant with"},
 		{"", "Restore", nil, "The tenant can be used again, with new tokens."},
 
 		{object, "Create link", nil, "X-Amz-Signature="},

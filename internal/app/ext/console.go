@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/conf"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/fault"
 )
 
@@ -23,15 +21,11 @@ func (s *Extensions) console() *service.Console {
 		{Path: "installs", Title: "Installs", Listed: true, Show: s.showInstalls},
 		{Path: "tenants", Title: "Tenants", Listed: true, Show: s.showTenants},
 		{Path: "tenant", Title: "Tenant", Show: s.showTenant, Actions: []service.Action{
-			{Name: "token", Logged: []string{"tenant", "service", "id"}, Run: s.mintForService},
-			{Name: "revoke-token", Logged: []string{"tenant", "id"}, Run: s.revokeTokenOf},
 			{Name: "delete", Logged: []string{"tenant"}, Run: s.deleteTenant},
 			{Name: "restore", Logged: []string{"tenant"}, Run: s.restoreTenant},
 		}},
 		{Path: "install", Title: "Install", Show: s.showInstall, Actions: []service.Action{
 			{Name: "open", Reads: true, Run: s.openNamespace},
-			{Name: "token", Logged: []string{"tenant", "install", "namespaces", "id"}, Run: s.mintForInstall},
-			{Name: "revoke-token", Logged: []string{"tenant", "install", "id"}, Run: s.revokeTokenOf},
 			{Name: "revoke", Logged: install, Run: s.revokeInstall},
 			{Name: "restore", Logged: install, Run: s.restoreInstall},
 			{Name: "delete", Logged: install, Run: s.deleteInstall},
@@ -270,19 +264,7 @@ func (s *Extensions) showTenant(ctx context.Context, r *service.PageRequest) (*s
 		view.Blocks = append(view.Blocks, deletionNotice("tenant", d))
 	}
 	view.Blocks = append(view.Blocks, t)
-	tokens, err := s.tokenBlocks(ctx, p, ext.Services(p.Tenant))
-	if err != nil {
-		return nil, err
-	}
-	view.Blocks = append(view.Blocks, &service.Form{
-		Title: "Create a token for a service", Text: "It is valid on the internal listener, for every install of the tenant.", Action: "token", Submit: "Create token", Keep: p.keep(),
-		Fields: []service.Field{
-			{Name: "service", Label: "Name of the service", Help: "1 to 64 characters of a-z, 0-9 and -."},
-			{Name: "schemas", Label: "The service may register and activate schemas", Checkbox: true},
-			s.lifetimeField(),
-		},
-	})
-	view.Blocks = append(view.Blocks, tokens...)
+	view.Blocks = append(view.Blocks, &service.Links{All: []service.Link{{Text: "Tokens of services", To: service.PageLink("service-tokens", "tenant", string(p.Tenant))}}})
 	if d.FinishedAt != 0 {
 		view.Blocks = append(view.Blocks, &service.Form{
 			Action: "restore", Title: "Restore the tenant", Text: "New tokens are accepted again. Deleted data does not come back.", Submit: "Restore", Keep: p.keep(),
@@ -301,124 +283,6 @@ func deletionNotice(what string, d ext.Deletion) *service.Notice {
 		return &service.Notice{State: service.Wrong, Text: "The deletion of the " + what + " has begun and is not finished: delete it again to continue."}
 	}
 	return &service.Notice{State: service.Warning, Text: "The " + what + " was deleted at " + momentCell(d.FinishedAt).Text + "."}
-}
-
-// lifetimes of tokens that the console offers.
-var lifetimes = []time.Duration{time.Hour, day, 7 * day, 30 * day, 90 * day}
-
-const day = 24 * time.Hour
-
-func (s *Extensions) lifetimeField() service.Field {
-	f := service.Field{Name: "lifetime", Label: "Lifetime"}
-	for _, d := range lifetimes {
-		if d <= s.cfg.TokenMaxLifetime {
-			text := "1 hour"
-			if d >= day {
-				text = service.Count(int64(d/day), "day")
-			}
-			f.Options = append(f.Options, service.Option{Value: d.String(), Text: text})
-		}
-	}
-	if longest := s.cfg.TokenMaxLifetime; f.Options == nil {
-		f.Options = []service.Option{{Value: longest.String(), Text: conf.FormatDuration(longest)}}
-	}
-	return f
-}
-
-// tokenBlocks returns the revoked tokens of an owner, and a form to revoke one.
-func (s *Extensions) tokenBlocks(ctx context.Context, p place, o ext.Owner) ([]service.Block, error) {
-	revoked, err := s.opened.RevokedTokens(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{Title: "Revoked tokens", Columns: []service.Column{{Title: "ID"}, {Title: "Revoked"}, {Title: "Expires"}}, Empty: "No token is revoked."}
-	for _, one := range revoked {
-		t.Rows = append(t.Rows, []service.Cell{service.TextCell(one.ID), momentCell(one.RevokedAt), momentCell(one.ExpiresAt)})
-	}
-	return []service.Block{t, &service.Form{
-		Title: "Revoke a token", Action: "revoke-token", Submit: "Revoke token", Danger: true, Keep: p.keep(),
-		Fields: []service.Field{{Name: "token", Label: "Token, or its ID", Secret: true}},
-	}}, nil
-}
-
-// mint creates a token, which is shown once.
-func (s *Extensions) mint(r *service.PageRequest, p place, t tokenRequest) (o service.Outcome, err error) {
-	if t.TTL, err = time.ParseDuration(r.Value("lifetime")); err != nil {
-		return o, service.Usagef("lifetime: choose one")
-	}
-	made, err := s.makeToken(t)
-	if err != nil {
-		return o, err
-	}
-	r.Values.Set("id", made.ID) // for the log
-	facts := &service.Facts{Rows: []service.Fact{
-		{Name: "ID", Cell: service.TextCell(made.ID)}, {Name: "Expires", Cell: service.TimeCell(made.Expires)},
-	}}
-	if made.URL != "" {
-		facts.Rows = append(facts.Rows, service.Fact{Name: "URL", Cell: service.TextCell(made.URL)})
-	}
-	o.View = &service.View{Title: "New token", Parents: p.trail(), Blocks: []service.Block{
-		&service.Notice{State: service.Warning, Text: "The token is shown only once."},
-		&service.Text{Body: made.Token, Copy: true}, &service.QR{Text: made.Token, Label: "The token as a QR code"}, facts,
-	}}
-	return o, nil
-}
-
-func (s *Extensions) mintForService(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, "tenant")
-	if err != nil {
-		return o, err
-	}
-	name := r.Value("service")
-	if !httpapi.ValidService(name) {
-		return o, service.Usagef("name of the service: expected 1 to 64 characters of a-z, 0-9 and -")
-	}
-	return s.mint(r, p, tokenRequest{Owner: p.Owner, Service: name, Schemas: r.Value("schemas") == "yes"})
-}
-
-func (s *Extensions) mintForInstall(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseInstall...)
-	if err != nil {
-		return o, err
-	}
-	words := strings.Fields(r.Value("namespaces"))
-	if len(words) == 0 {
-		return o, service.Usagef("namespaces: expected at least one, such as settings=rw")
-	}
-	access, err := parseAccess("namespaces:", words, false)
-	if err != nil {
-		return o, err
-	}
-	return s.mint(r, p, tokenRequest{Owner: p.Owner, Namespaces: access})
-}
-
-// revokeTokenOf revokes a token of an install, or of a tenant's services.
-func (s *Extensions) revokeTokenOf(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	names := parseInstall
-	if r.Value("install") == "" {
-		names = names[:1]
-	}
-	p, err := parsePlace(r, names...)
-	if err != nil {
-		return o, err
-	}
-	holder := p.Owner
-	if holder.Install == "" {
-		holder = ext.Services(p.Tenant)
-	}
-	one := revocation{owner: holder, id: r.Value("token")}
-	if strings.Count(one.id, ".") == 2 { // an ID of ours has no dot
-		if err := one.read(s, one.id); err != nil {
-			return o, service.Usagef("%v", err)
-		}
-	}
-	if one.owner != holder {
-		return o, service.Usagef("the token belongs to another tenant or install")
-	}
-	revoked, err := s.opened.RevokeToken(ctx, one.owner, one.id, one.expires)
-	r.Values.Set("id", revoked.ID) // for the log
-	o.Notice = "token " + revoked.ID + " is revoked"
-	return o, explained("", err)
 }
 
 func (s *Extensions) showInstall(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -456,17 +320,14 @@ func (s *Extensions) showInstall(ctx context.Context, r *service.PageRequest) (*
 			service.TextCell(service.FormatBytes(n.Bytes)), {Text: "Schemas", To: service.PageLink("schemas", at.values()...)},
 		})
 	}
-	feed := &service.Links{All: []service.Link{{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)}}}
-	view.Blocks = append(view.Blocks, t, feed, &service.Form{
+	links := &service.Links{All: []service.Link{
+		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)}, {Text: "Tokens", To: service.PageLink("tokens", p.values()...)},
+	}}
+	view.Blocks = append(view.Blocks, t, links, &service.Form{
 		Action: "open", Title: "Open a namespace", Submit: "Open", Keep: p.keep(), Fields: []service.Field{{Name: "namespace", Label: "Namespace", Help: "It may be new."}},
-	}, &service.Form{
-		Action: "token", Title: "Create a token", Submit: "Create token", Keep: p.keep(), Fields: []service.Field{
-			{Name: "namespaces", Label: "Namespaces with access", Help: "Such as settings=rw log=r."}, s.lifetimeField(),
-		},
 	})
-	tokens, err := s.tokenBlocks(ctx, p, p.Owner)
-	view.Blocks = append(append(view.Blocks, tokens...), accessForms(p, &in)...)
-	return view, err
+	view.Blocks = append(view.Blocks, accessForms(p, &in)...)
+	return view, nil
 }
 
 // accessForms returns the forms that revoke, restore and delete an install.

@@ -31,7 +31,7 @@ func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
 	}
 	dead := service.TextCell(service.Count(int64(n), "event"))
 	if n > 0 {
-		dead.State, dead.Text = service.Warning, dead.Text+": see holdfast ext audit dead"
+		dead.State, dead.To = service.Warning, "dead-letters"
 	}
 	return []service.Fact{{Name: "Audit events to publish", Cell: service.TextCell(queued)}, {Name: "Audit events set aside", Cell: dead}}, nil
 }

@@ -21,9 +21,9 @@ func TestDeadEvents(t *testing.T) {
 				(tenant_id, extension_install_id, seq, topic, key, payload, created_at, attempts, reason, refused_at, next_at)
 				VALUES ('%s', '%s', %d, 'extstorage.put', 'a/b', '{"n":%[3]d}', %s, 10, 'too large', %s, NULL)`, o.Tenant, o.Install, seq, at, aside))
 		}
-		lines := p.prints("ext", "audit", "dead")
+		lines := p.prints("ext", "dead-letters", "list")
 		if len(lines) != 5 || !strings.HasPrefix(lines[0], "TENANT ") ||
-			strings.Join(strings.Fields(lines[1]), " ") != string(o.Tenant)+" "+string(o.Install)+` 1 extstorage.put 10 2026-11-22T01:04:05Z "too large"` {
+			strings.Join(strings.Fields(lines[1]), " ") != string(o.Tenant)+" "+string(o.Install)+` 1 extstorage.put 10 2026-11-22 01:04:05 too large` {
 			t.Errorf("listed as\n%s", strings.Join(lines, "\n"))
 		}
 		var event struct {
@@ -42,20 +42,20 @@ func TestDeadEvents(t *testing.T) {
 			status int
 			errs   string
 		}{
-			{append([]string{"ext", "audit", "retry"}, append(one, "2")...), 0, ""},
+			{append([]string{"ext", "dead-letters", "retry"}, append(one, "2")...), 0, ""},
 			{append([]string{"ext", "audit", "retry"}, append(one, "2")...), 1, "no such set-aside event"},
-			{append([]string{"ext", "audit", "drop"}, append(one, "3")...), 0, ""},
+			{append([]string{"ext", "dead-letters", "drop"}, append(one, "3")...), 0, ""},
 			{append([]string{"ext", "audit", "drop"}, append(one, "9")...), 1, "no such set-aside event"},
 			{[]string{"ext", "audit", "drop", "--seq", "1"}, 2, "tenant"},
-			{[]string{"ext", "audit", "drop"}, 2, "all"},
-			{append([]string{"ext", "audit", "drop", "--all"}, append(one, "1")...), 2, "all"},
+			{[]string{"ext", "dead-letters", "drop"}, 2, "--tenant, --install and --seq are required"},
+			{append([]string{"ext", "audit", "drop", "--all"}, append(one, "1")...), 2, "tenant"},
 		} {
 			status, _, errs := p.types(c.args...)
 			if (status != 0) != (c.status != 0) || !strings.Contains(errs, c.errs) {
 				t.Errorf("%v: %d, %q", c.args, status, errs)
 			}
 		}
-		if lines := p.prints("ext", "audit", "retry", "--all"); len(lines) != 1 || lines[0] != "events queued again: 2" {
+		if lines := p.prints("ext", "audit", "retry", "--all"); len(lines) != 1 || lines[0] != "2 events queued again" {
 			t.Errorf("printed %q", lines)
 		}
 		if lines := p.prints("ext", "audit", "dead"); len(lines) != 1 {

@@ -51,7 +51,7 @@ func (s *Extensions) Opened() *ext.Service { return s.opened }
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
-		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Alone: true, Added: true,
+		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Command: "ext", Operations: s.operations(), Alone: true, Added: true,
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
 		// It signs the tokens and cursors of clients.
 		Secrets:    []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
@@ -125,7 +125,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		return service.Hint{
 			Text: "For extensions, make a token for an install (tenant and install are UUIDs of your choice) and use it at\n" +
 				base + "/ext/v1/installs/INSTALL",
-			Lines: []string{os.Args[0] + " ext token --tenant TENANT --install INSTALL --namespace settings=rw"},
+			Lines: []string{os.Args[0] + " ext tokens create --tenant TENANT --install INSTALL --namespace settings=rw"},
 		}
 	}
 	opened.Client = func(base string) service.Client {
@@ -203,7 +203,7 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 		{Listener: service.Internal, Paths: []string{"/internal/ext-storage/install/INSTALL"}, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
 			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner,
 		}}},
-		{Listener: service.Admin, Paths: []string{"/ext/installs/INSTALL", "/ext/tenants/TENANT/data", "/ext/tokens"}, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
+		{Listener: service.Admin, Paths: []string{"/ext/installs/INSTALL", "/ext/tenants/TENANT/data"}, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
 			Serve: admin.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelAdmin,
 		}}},
 	}, nil

@@ -119,7 +119,7 @@ func TestTokenKeys(t *testing.T) {
 	if g, err := ext.ParseGrant(c.Raw); err != nil || g.Owner != someInstall || g.In("a") != ext.Read || g.In("b") != 0 {
 		t.Errorf("it grants %+v, %v", g, err)
 	}
-	if _, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "Run ner", TTL: time.Minute}); err == nil || !strings.Contains(err.Error(), "--service: invalid name") {
+	if _, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "Run ner", TTL: time.Minute}); err == nil || !strings.Contains(err.Error(), "service: invalid name") {
 		t.Errorf("a service of a bad name: %v", err)
 	}
 }

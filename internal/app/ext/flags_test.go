@@ -17,11 +17,12 @@ func TestFlagsRefused(t *testing.T) {
 			status int
 			says   string
 		}{
-			{[]string{"ext", "token", "--namespace", "settings"}, 2, "--namespace settings: access is missing: expected settings=r, settings=w or settings=rw"},
+			{[]string{"ext", "tokens", "create", "--namespace", "settings"}, 2, "--namespace: settings: access is missing: expected settings=r, settings=w or settings=rw"},
 			{[]string{"ext", "token", "--namespace", "settings="}, 2, "access is missing"},
-			{[]string{"ext", "token", "--namespace", "log=r", "--namespace", "settings"}, 2, "--namespace settings: access is missing"},
-			{[]string{"ext", "token", "--namespace", "settings=x"}, 2, "--namespace settings=x: access must be r, w or rw"},
-			{[]string{"ext", "token", "--namespace", "=rw"}, 2, "--namespace =rw: must be 1 to 64 characters"},
+			{[]string{"ext", "token", "--namespace", "log=r", "--namespace", "settings"}, 2, "--namespace: settings: access is missing"},
+			{[]string{"ext", "token", "--namespace", "settings=x"}, 2, "--namespace: settings=x: access must be r, w or rw"},
+			{[]string{"ext", "token", "--namespace", "=rw"}, 2, "--namespace: =rw: must be 1 to 64 characters"},
+			{[]string{"ext", "tokens", "create"}, 2, "--namespace: expected at least one, such as settings=rw"},
 			{[]string{"ext", "install", "set", "--namespace", "settings"}, 2, "access is missing"},
 			{[]string{"ext", "install", "set", "--bytes", "0"}, 2, "--bytes: must be at least 1"},
 			{[]string{"ext", "install", "set", "--keys", "-1"}, 2, "--keys: must be at least 1"},

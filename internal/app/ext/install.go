@@ -73,7 +73,7 @@ func (c *command) installSet() *cobra.Command {
 				r.Overrides.Until = ext.At(end)
 			}
 			if len(namespaces) > 0 {
-				if r.Namespaces, err = parseAccess("--namespace", namespaces, true); err != nil {
+				if r.Namespaces, err = parseAccess("--namespace", namespaces); err != nil {
 					return err
 				}
 			}

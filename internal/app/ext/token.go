@@ -1,32 +1,23 @@
 package ext
 
 import (
-	"fmt"
 	"time"
 
-	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/fault"
 	"holdfast/internal/ident"
+	"holdfast/internal/operate"
 )
 
-// tokenRequest is what `holdfast ext token` creates.
+// tokenRequest is a token to create.
 type tokenRequest struct {
 	Owner      ext.Owner                    // for a service only the tenant
 	Namespaces map[ext.Namespace]ext.Access // for an install
 	Service    string                       // name of a service that acts for installs of the tenant; "" for an install
 	Schemas    bool                         // a service may write schemas
 	TTL        time.Duration
-}
-
-// token is the output of `holdfast ext token`.
-type token struct {
-	Token   string    `json:"token"`
-	ID      string    `json:"id"` // of the token in the audit
-	Expires time.Time `json:"expires"`
-	URL     string    `json:"url,omitempty"` // where to use it; "" if this server has no internal listener
 }
 
 // revocation is a token to revoke.
@@ -40,7 +31,7 @@ type revocation struct {
 func (r *revocation) read(s *Extensions, token string) error {
 	c, err := s.tokens.Verify(token, s.deps.Clock())
 	if err != nil {
-		return fmt.Errorf("the token is not valid, so it need not be revoked: %w", err)
+		return fault.Newf(fault.Invalid, "the token is not valid, so it need not be revoked: %v", err)
 	}
 	if c.ID == "" {
 		return fault.New(fault.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the key that signs tokens")
@@ -56,13 +47,16 @@ func (r *revocation) read(s *Extensions, token string) error {
 }
 
 // makeToken creates a token for an install or a service.
-func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
+func (s *Extensions) makeToken(r tokenRequest) (t tokenOutput, err error) {
+	if _, err := s.ready(); err != nil {
+		return t, err
+	}
 	d := s.deps
 	if r.TTL < time.Second {
-		return t, service.Usagef("--ttl: must be at least 1s")
+		return t, &operate.InputError{Input: "ttl", Reason: "must be at least 1s"}
 	}
 	if most := s.cfg.TokenMaxLifetime; r.TTL > most {
-		return t, service.Usagef("--ttl: must be at most %s, the setting extstorage.token_max_lifetime", conf.FormatDuration(most))
+		return t, &operate.InputError{Input: "ttl", Reason: "must be at most " + conf.FormatDuration(most) + ", the setting extstorage.token_max_lifetime"}
 	}
 	if d.Unsaved[tokenSecret] {
 		return t, fault.New(fault.Invalid, "the secrets file has no key for tokens: start the server once to add it")
@@ -71,7 +65,7 @@ func (s *Extensions) makeToken(r tokenRequest) (t token, err error) {
 	claims := map[string]any{"tenant_id": r.Owner.Tenant, "jti": t.ID}
 	if r.Service != "" {
 		if !httpapi.ValidService(r.Service) {
-			return t, service.Usagef("--service: invalid name: expected 1 to 64 characters of a-z, 0-9 and -")
+			return t, &operate.InputError{Input: "service", Reason: "invalid name: expected 1 to 64 characters of a-z, 0-9 and -"}
 		}
 		claims["service"] = r.Service
 		if r.Schemas {

@@ -10,7 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// minted is the output of ext token --json.
+// minted is the output of ext tokens create --json.
 type minted struct {
 	Token, ID string
 	Expires   time.Time
@@ -32,7 +32,7 @@ func TestRevokeTokenCommand(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, p operator) {
 		o := owned(1, 1)
 		flags := []string{"--tenant", string(o.Tenant), "--install", string(o.Install)}
-		services := []string{"--tenant", string(o.Tenant), "--services"}
+		services := []string{"--tenant", string(o.Tenant)}
 		with := func(args []string, more ...string) []string { return append(more, args...) }
 		fails := func(says string, args ...string) {
 			t.Helper()
@@ -45,17 +45,17 @@ func TestRevokeTokenCommand(t *testing.T) {
 		if one.ID == "" || one.ID == service.ID {
 			t.Fatalf("tokens with the IDs %q and %q", one.ID, service.ID)
 		}
-		if out := p.prints("ext", "token", "revoke", one.Token); !strings.Contains(out[0], "revoked token "+one.ID+"; it expires at ") {
+		if out := p.prints("ext", "tokens", "revoke", one.Token); !strings.Contains(out[0], "revoked token "+one.ID+"; it expires at ") {
 			t.Errorf("revoked: %v", out)
 		}
 		p.prints("ext", "token", "revoke", service.Token)
-		p.prints(with(flags, "ext", "token", "revoke", "--id", "lost")...)
-		p.prints(with(services, "ext", "token", "revoke", "--id", "other", "--expires", time.Now().Add(time.Hour).Format(time.RFC3339))...)
+		p.prints(with(flags, "ext", "tokens", "revoke-id", "--id", "lost")...)
+		p.prints(with(services, "ext", "service-tokens", "revoke-id", "--id", "other", "--expires", time.Now().Add(time.Hour).Format(time.RFC3339))...)
 
 		list := func(args []string, want ...string) {
 			t.Helper()
 			var ids []string
-			for _, line := range p.prints(with(args, "ext", "token", "revoked")...)[1:] {
+			for _, line := range p.prints(args...)[1:] {
 				ids = append(ids, strings.Fields(line)[0])
 			}
 			slices.Sort(ids)
@@ -64,11 +64,17 @@ func TestRevokeTokenCommand(t *testing.T) {
 				t.Errorf("%v: revoked are %v, want %v", args, ids, want)
 			}
 		}
-		list(flags, one.ID, "lost")
-		list(services, service.ID, "other")
-		list([]string{"--tenant", string(o.Tenant), "--install", string(owned(1, 2).Install)})
+		list(with(flags, "ext", "tokens", "list"), one.ID, "lost")
+		list(with(services, "ext", "service-tokens", "list"), service.ID, "other")
+		list([]string{"ext", "tokens", "list", "--tenant", string(o.Tenant), "--install", string(owned(1, 2).Install)})
+
+		// Former spellings.
+		p.prints(with(flags, "ext", "token", "revoke", "--id", "former")...)
+		p.prints(with(services, "ext", "token", "revoke", "--services", "--id", "former")...)
+		list(with(flags, "ext", "token", "revoked"), one.ID, "lost", "former")
+		list(with(services, "ext", "token", "revoked", "--services"), service.ID, "other", "former")
 		all, err := p.records.RevokedTokens(t.Context(), o)
-		if err != nil || len(all) != 2 {
+		if err != nil || len(all) != 3 {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		for _, token := range all {
@@ -77,12 +83,12 @@ func TestRevokeTokenCommand(t *testing.T) {
 			}
 		}
 
-		fails("TOKEN or --id is required", with(flags, "ext", "token", "revoke")...)
-		fails("TOKEN cannot be used together with flags", with(flags, "ext", "token", "revoke", one.Token)...)
+		fails("TOKEN: must not be empty", "ext", "token", "revoke")
+		fails("unknown flag --tenant", with(flags, "ext", "token", "revoke", one.Token)...)
 		fails("need not be revoked", "ext", "token", "revoke", one.Token+"x")
-		fails("--install or --services is required", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
-		fails("must be in the future", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
-		fails("--expires: invalid value \"soon\": expected a time such as", with(flags, "ext", "token", "revoke", "--id", "a", "--expires", "soon")...)
+		fails("--install is required", "ext", "token", "revoke", "--tenant", string(o.Tenant), "--id", "a")
+		fails("must be in the future", with(flags, "ext", "tokens", "revoke-id", "--id", "a", "--expires", "2020-01-01T00:00:00Z")...)
+		fails("--expires: expected a time such as", with(flags, "ext", "tokens", "revoke-id", "--id", "a", "--expires", "soon")...)
 		fails("--ttl: must be at most 2160h, the setting extstorage.token_max_lifetime",
 			with(flags, "ext", "token", "--namespace", "a=rw", "--ttl", "2160h1s")...)
 		mint(t, p, with(flags, "--namespace", "a=rw", "--ttl", "2160h")...)

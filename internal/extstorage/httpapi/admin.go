@@ -16,9 +16,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// Admin serves /ext/installs/, /ext/tenants/ and /ext/tokens on the admin
-// listener, which has already checked the admin token: registrations of installs,
-// deletion of installs and tenants, and revocation of tokens.
+// Admin serves /ext/installs/ and /ext/tenants/ on the admin listener, which has
+// already checked the admin token: registrations of installs, and deletion of
+// installs and tenants.
 type Admin struct {
 	Service *ext.Service
 	Clock   clock.Clock
@@ -27,22 +27,19 @@ type Admin struct {
 // OwnsAdmin reports whether a raw path on the admin listener belongs to extension
 // storage.
 func OwnsAdmin(path string) bool {
-	return strings.HasPrefix(path, "/ext/installs/") || strings.HasPrefix(path, adminTenants) || path == adminTokens || strings.HasPrefix(path, adminTokens+"/")
+	return strings.HasPrefix(path, "/ext/installs/") || strings.HasPrefix(path, adminTenants)
 }
 
 // LabelAdmin is Label for the admin listener.
 func LabelAdmin(path string) string {
-	switch {
-	case strings.HasPrefix(path, adminTokens):
-		return "tokens"
-	case strings.HasPrefix(path, adminTenants):
+	if strings.HasPrefix(path, adminTenants) {
 		return "tenants"
 	}
 	return "installs"
 }
 
 // errAdminRoute means that a path of the admin listener does not exist.
-var errAdminRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data, /ext/tenants/TENANT/data, /ext/tokens or /ext/tokens/ID", fault.NotFound}
+var errAdminRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data or /ext/tenants/TENANT/data", fault.NotFound}
 
 // adminTimeout is the timeout of an operator's request.
 const adminTimeout = 30 * time.Second
@@ -61,8 +58,6 @@ func (h *Admin) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (e
 	switch {
 	case err != nil:
 		return errAdminRoute
-	case strings.HasPrefix(at.Path, adminTokens):
-		return h.serveTokens(w, r, s)
 	case len(s) == 4 && s[3] == "data" || strings.HasPrefix(at.Path, adminTenants):
 		return h.serveData(w, r, s)
 	}

@@ -80,7 +80,7 @@ var operations = map[string]operation{
 }
 
 // errSchemas rejects schema writes by a token without the claim.
-var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext token --service NAME --schemas has it", fault.Denied}
+var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext service-tokens create --schemas makes it", fault.Denied}
 
 // anyOperation are the members of all envelopes.
 var anyOperation = func() []string {

@@ -96,13 +96,18 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 			continue
 		}
 		isType := false
-		switch v.(type) {
+		switch v := v.(type) {
 		case bool:
 			isType = in.IsBool()
 		case json.Number:
 			isType = in.IsNumber()
 		case string:
 			isType = in.Kind == reflect.String
+		case []any:
+			if words, ok := join(v); ok && in.IsWords() {
+				all[in.Name] = words
+				continue
+			}
 		}
 		if !isType {
 			return &operate.InputError{Input: in.Name, Reason: "expected " + in.Expected()}
@@ -113,4 +118,17 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 		return &operate.InputError{Input: name, Reason: "unknown member"}
 	}
 	return nil
+}
+
+// join returns words with spaces between them, if all of them are words.
+func join(list []any) (words string, ok bool) {
+	var all []string
+	for _, v := range list {
+		word, isText := v.(string)
+		if !isText || len(strings.Fields(word)) != 1 || strings.TrimSpace(word) != word {
+			return "", false
+		}
+		all = append(all, word)
+	}
+	return strings.Join(all, " "), true
 }

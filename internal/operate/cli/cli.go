@@ -110,6 +110,13 @@ func optional(o *operate.Operation) *operate.Input {
 // check refuses other arguments than those of the operation that the flags select, and missing flags.
 func (c *command) check(cmd *cobra.Command, args []string) error {
 	o := c.chosen()
+	names := c.arguments(o)
+	if optional(o) != nil && len(args) > len(names) {
+		args = slices.Delete(slices.Clone(args), len(names), len(names)+1)
+	}
+	if len(args) > len(names) {
+		return service.Args(names...)(cmd, args)
+	}
 	var missing []string
 	for _, s := range o.Subjects() {
 		if s.IsFlag && !cmd.Flags().Changed(s.Name) {
@@ -118,10 +125,6 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 	}
 	switch len(missing) {
 	case 0:
-		names := c.arguments(o)
-		if optional(o) != nil && len(args) > len(names) {
-			args = slices.Delete(slices.Clone(args), len(names), len(names)+1)
-		}
 		return service.Args(names...)(cmd, args)
 	case 1:
 		return service.Usagef("%s is required", missing[0])
@@ -158,6 +161,8 @@ func (c *command) addFlags() {
 				of += " (default: all)"
 			}
 			flags.IntVar(&c.limit, "limit", c.Limit, of)
+		case in.IsWords():
+			flags.StringArray(in.Name, nil, doc)
 		case in.IsBool():
 			flags.Bool(in.Name, in.Default == "true", doc)
 		case in.IsNumber():
@@ -242,6 +247,14 @@ func (c *command) typedSubjects(o *operate.Operation) (all []operate.Input) {
 	return all
 }
 
+// text returns the value of a flag as an input takes it.
+func text(v pflag.Value) string {
+	if words, ok := v.(pflag.SliceValue); ok {
+		return strings.Join(words.GetSlice(), " ")
+	}
+	return v.String()
+}
+
 // values returns what is typed, by the names of the inputs. Without a limit a list has its own default.
 func (c *command) values(args []string) map[string]string {
 	o := c.chosen()
@@ -251,7 +264,7 @@ func (c *command) values(args []string) map[string]string {
 		if f == nil || !f.Changed && (in.Subject || in.Name == "limit" && c.Limit == 0) {
 			continue
 		}
-		values[in.Name] = f.Value.String()
+		values[in.Name] = text(f.Value)
 	}
 	typed := c.typedSubjects(o)
 	for i, s := range typed {

@@ -16,6 +16,7 @@ const whole = "holdfast "
 type rename struct {
 	from, to []string
 	flag     string // typed after the words, and no longer; "": there is none
+	isKept   bool   // the flag is still typed, and chooses the operation
 	isValue  bool   // the value of the flag is the first argument now
 }
 
@@ -38,7 +39,7 @@ func Rename(args []string, services []service.Service) []string {
 		return args
 	}
 	rest := args[at+len(found.from):]
-	if found.flag != "" {
+	if found.flag != "" && !found.isKept {
 		rest = found.withoutFlag(rest)
 	}
 	return slices.Concat(args[:at], found.to, rest)
@@ -60,7 +61,7 @@ func firstWord(args []string) (at int) {
 	return len(args)
 }
 
-// newRename parses a former spelling. The name of a list stands for all operations of its noun.
+// newRename parses a former spelling. A former noun of a list stands for all operations of its noun.
 func newRename(service string, o *operate.Operation, former string) (r rename) {
 	words, ok := strings.CutPrefix(former, whole)
 	if !ok {
@@ -68,8 +69,9 @@ func newRename(service string, o *operate.Operation, former string) (r rename) {
 	}
 	words, flag, _ := strings.Cut(words, " --")
 	r.flag, _, r.isValue = strings.Cut(flag, " ")
+	r.flag, r.isKept = strings.CutSuffix(r.flag, "=")
 	r.from, r.to = strings.Fields(words), []string{service, o.Noun()}
-	if o.Kind != operate.List || r.flag != "" {
+	if o.Kind != operate.List || r.flag != "" || len(r.from) > 2 {
 		r.to = append(r.to, o.Verb())
 	}
 	if r.flag == "json" { // it always printed JSON
@@ -94,7 +96,7 @@ func (r *rename) matches(args []string) bool {
 func (r *rename) flagIn(args []string) int {
 	return slices.IndexFunc(args, func(arg string) bool {
 		name, value, _ := strings.Cut(arg, "=")
-		return name == "--"+r.flag && (r.isValue || value == "" || value == "true")
+		return name == "--"+r.flag && (r.isValue || r.isKept || value == "" || value == "true")
 	})
 }
 

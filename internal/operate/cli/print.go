@@ -62,6 +62,16 @@ func titles(columns []operate.Column) (all []any) {
 	return all
 }
 
+// withoutAside returns the columns and cells that the command prints.
+func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, kept []any) {
+	for i, c := range all {
+		if !c.Aside {
+			columns, kept = append(columns, c), append(kept, cells[i])
+		}
+	}
+	return columns, kept
+}
+
 // show prints the result of another operation than a list: JSON, the notice of a change, or facts and texts.
 func (c *command) show(o *operate.Operation, r *operate.Result) error {
 	if r.Note != "" {
@@ -79,6 +89,7 @@ func (c *command) show(o *operate.Operation, r *operate.Result) error {
 		return err
 	}
 	row := &r.Rows[0]
+	r.Columns, row.Cells = withoutAside(r.Columns, row.Cells)
 	if r.HasSecret() && len(r.Columns) == 1 { // for scripts
 		_, err := c.sh.Printf("%v\n", row.Cells[0])
 		return err

@@ -298,7 +298,7 @@ func form(o *operate.Operation, at names) *service.Form {
 			continue
 		}
 		f.Fields = append(f.Fields, service.Field{
-			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(),
+			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret,
 		})
 	}
 	if len(f.Fields) > 0 || f.Confirm != "" { // only a button alone asks
@@ -370,7 +370,11 @@ func outcome(o *operate.Operation, r *operate.Result) *service.View {
 		}
 	}
 	for i, c := range r.Columns {
-		view.Blocks = append(view.Blocks, &service.Text{Title: c.Title, Body: cell(r.Rows[0].Cells[i]).Text, Copy: true})
+		text := cell(r.Rows[0].Cells[i]).Text
+		view.Blocks = append(view.Blocks, &service.Text{Title: c.Title, Body: text, Copy: true})
+		if c.QR != "" {
+			view.Blocks = append(view.Blocks, &service.QR{Text: text, Label: c.QR})
+		}
 	}
 	return view
 }

@@ -20,10 +20,15 @@ func inputSchema(in *operate.Input, isMember bool) object {
 		kind = "boolean"
 	} else if in.IsNumber() {
 		kind = "integer"
+	} else if in.IsWords() {
+		kind = "array"
 	}
 	s := object{{"type", kind}}
 	if isMember {
 		s = object{{"type", []any{kind, "null"}}, {"description", sentence(in.Doc)}}
+	}
+	if in.IsWords() {
+		return append(s, member{"items", object{{"type", "string"}}})
 	}
 	if in.Subject && !in.IsNumber() {
 		return append(s, member{"minLength", 1})

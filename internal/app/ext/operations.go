@@ -1,0 +1,121 @@
+package ext
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/operate"
+)
+
+// operations returns the operations of the service.
+func (s *Extensions) operations() []operate.Operation {
+	return slices.Concat(s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations())
+}
+
+var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
+
+// ready returns the open service.
+func (s *Extensions) ready() (*ext.Service, error) {
+	if s.opened == nil {
+		return nil, errDisabled
+	}
+	return s.opened, nil
+}
+
+// tenantInput names a tenant.
+type tenantInput struct {
+	Tenant string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+}
+
+// Check refuses what is not an ID.
+func (in tenantInput) Check() error {
+	_, err := in.owner()
+	return err
+}
+
+// owner returns the tenant.
+func (in tenantInput) owner() (o ext.Owner, err error) {
+	if o.Tenant, err = ext.ParseTenantID(in.Tenant); err != nil {
+		err = &operate.InputError{Input: "tenant", Reason: err.Error()}
+	}
+	return o, err
+}
+
+// installInput names an install.
+type installInput struct {
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
+}
+
+// Check refuses what is not an ID.
+func (in installInput) Check() error {
+	_, err := in.owner()
+	return err
+}
+
+// owner returns the install.
+func (in installInput) owner() (o ext.Owner, err error) {
+	if o, err = (tenantInput{in.Tenant}).owner(); err != nil {
+		return o, err
+	}
+	if o.Install, err = ext.ParseInstallID(in.Install); err != nil {
+		err = &operate.InputError{Input: "install", Reason: err.Error()}
+	}
+	return o, err
+}
+
+// parseTime parses the input of a time, which may be empty.
+func parseTime(name, text string) (ext.Moment, error) {
+	if text == "" {
+		return 0, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, &operate.InputError{Input: name, Reason: "expected a time such as 2026-11-21T15:04:05Z"}
+	}
+	return ext.At(at), nil
+}
+
+// timeOf returns a moment as results have it.
+func timeOf(m ext.Moment) (at time.Time) {
+	if m != 0 {
+		at = m.Time()
+	}
+	return at
+}
+
+// aboutInput converts an error about a field of a request to one about the input with its name.
+func aboutInput(err error) error {
+	if e, ok := errors.AsType[*ext.ValidationError](err); ok {
+		return &operate.InputError{Input: path.Base(e.Pointer), Reason: e.Reason}
+	}
+	return err
+}
+
+// parseWords parses words such as settings=rw. With mayBeNone it accepts settings=, which means no access.
+func parseWords(words []string, mayBeNone bool) (map[ext.Namespace]ext.Access, error) {
+	access := map[ext.Namespace]ext.Access{}
+	wrong := func(word, reason string) error {
+		return &operate.InputError{Input: "namespace", Reason: word + ": " + reason}
+	}
+	for _, word := range words {
+		name, letters, given := strings.Cut(word, "=")
+		if name != "" && letters == "" && !(given && mayBeNone) {
+			return nil, wrong(word, "access is missing: expected "+name+"=r, "+name+"=w or "+name+"=rw")
+		}
+		ns, err := ext.ParseNamespace(name)
+		if err != nil {
+			return nil, wrong(word, err.Error())
+		}
+		var a ext.Access
+		if err := a.UnmarshalText([]byte(letters)); err != nil {
+			return nil, wrong(word, "access "+err.Error())
+		}
+		access[ns] = a
+	}
+	return access, nil
+}

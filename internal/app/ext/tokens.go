@@ -1,0 +1,267 @@
+package ext
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/app/service"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/operate"
+)
+
+const (
+	revokeHelp = "The token is refused on every running server within a second. The revocation is kept until the token has\n" +
+		"expired; without an expiry, until every token of today has expired."
+)
+
+// tokenOperations are about the tokens of installs.
+func (s *Extensions) tokenOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "tokens", Rows: "revoked", Doc: "List revoked tokens of an install that have not expired", Title: "Tokens", Empty: "No token is revoked.",
+			Group: "Create and revoke tokens of installs", Text: "These tokens are revoked and have not expired.", Former: []string{"holdfast ext token revoked"},
+		}, s.listTokens),
+		operate.NewChange(operate.About{
+			Path: "tokens/create", Doc: "Create a token for an install", Former: []string{"holdfast ext token"}, Title: "Create a token", Button: "Create token",
+			More: "The token is signed with the server's own key. It is valid for one install and the named namespaces, with\n" +
+				"access r (read), w (write) or rw.",
+			Example: "--tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n",
+		}, s.createToken),
+		operate.NewChange(operate.About{
+			Path: "tokens/revoke", Doc: "Revoke a token", More: revokeHelp, Former: []string{"holdfast ext token revoke"}, Title: "Revoke a token", Button: "Revoke token", Danger: true,
+			Text: "The token may be of any install, or of a service.", Example: "$TOKEN\n",
+		}, s.revokeToken),
+		operate.NewChange(operate.About{
+			Path: "tokens/revoke-id", Doc: "Revoke a token of an install by its ID", Former: []string{"holdfast ext token revoke --id="},
+			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
+			More: "ID is the ID (jti) that an audit event or ext tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --install $INSTALL --id $ID\n",
+		}, s.revokeTokenID),
+	}
+}
+
+// serviceTokenOperations are about the tokens of services, which act for the installs of a tenant.
+func (s *Extensions) serviceTokenOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "service-tokens", Rows: "revoked", Doc: "List revoked tokens of a tenant's services that have not expired", Title: "Tokens of services",
+			Empty: "No token is revoked.", Group: "Create and revoke tokens of services that act for the installs of a tenant",
+			Text: "These tokens are revoked and have not expired.", Former: []string{"holdfast ext token revoked --services"},
+		}, s.listServiceTokens),
+		operate.NewChange(operate.About{
+			Path: "service-tokens/create", Doc: "Create a token for a service that acts for installs", Former: []string{"holdfast ext token --service="},
+			Title: "Create a token for a service", Text: "It is valid on the internal listener, for every install of the tenant.", Button: "Create token",
+			More: "The token is signed with the server's own key. It is valid on the internal listener only, for every install\n" +
+				"of the tenant; with --schemas it may also write schemas.",
+			Example: "--tenant $TENANT --service runner --ttl 720h\n",
+		}, s.createServiceToken),
+		operate.NewChange(operate.About{
+			Path: "service-tokens/revoke-id", Doc: "Revoke a token of a service by its ID", Former: []string{"holdfast ext token revoke --services"},
+			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
+			More: "ID is the ID (jti) that an audit event or ext service-tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --id $ID\n",
+		}, s.revokeServiceTokenID),
+	}
+}
+
+// revokedOutput is a revoked token.
+type revokedOutput struct {
+	ID      string    `json:"id" title:"ID"`
+	Revoked time.Time `json:"revokedAt" title:"Revoked"`
+	Expires time.Time `json:"expiresAt" title:"Expires"`
+}
+
+// Notice implements operate.Changed.
+func (t revokedOutput) Notice() string {
+	return "revoked token " + t.ID + "; it expires at " + service.FormatMillis(t.Expires.UnixMilli())
+}
+
+func (s *Extensions) listTokens(ctx context.Context, in installInput) ([]revokedOutput, error) {
+	o, err := in.owner()
+	if err != nil {
+		return nil, err
+	}
+	return s.revokedTokens(ctx, o)
+}
+
+func (s *Extensions) listServiceTokens(ctx context.Context, in tenantInput) ([]revokedOutput, error) {
+	o, err := in.owner()
+	if err != nil {
+		return nil, err
+	}
+	return s.revokedTokens(ctx, ext.Services(o.Tenant))
+}
+
+func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revokedOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return nil, err
+	}
+	found, err := open.RevokedTokens(ctx, o)
+	for _, t := range found {
+		all = append(all, revokedOutput{t.ID, timeOf(t.RevokedAt), timeOf(t.ExpiresAt)})
+	}
+	return all, err
+}
+
+// createInput is what both kinds of tokens have.
+type createInput struct {
+	TTL string `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
+}
+
+// lifetime returns the parsed duration.
+func (in createInput) lifetime() (time.Duration, error) {
+	d, err := time.ParseDuration(in.TTL)
+	if err != nil {
+		err = &operate.InputError{Input: "ttl", Reason: "expected a duration such as 720h"}
+	}
+	return d, err
+}
+
+type createTokenInput struct {
+	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+	Install    string   `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
+	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, such as settings=rw; repeatable" logged:""`
+	createInput
+}
+
+// request returns the token to create.
+func (in createTokenInput) request() (r tokenRequest, err error) {
+	if r.Owner, err = (installInput{in.Tenant, in.Install}).owner(); err != nil {
+		return r, err
+	}
+	if len(in.Namespaces) == 0 {
+		return r, &operate.InputError{Input: "namespace", Reason: "expected at least one, such as settings=rw"}
+	}
+	if r.Namespaces, err = parseWords(in.Namespaces, false); err != nil {
+		return r, err
+	}
+	r.TTL, err = in.lifetime()
+	return r, err
+}
+
+// Check refuses a token that would be of no use.
+func (in createTokenInput) Check() error {
+	_, err := in.request()
+	return err
+}
+
+type createServiceTokenInput struct {
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -" logged:""`
+	Schemas bool   `flag:"schemas" doc:"let the service register and activate schemas"`
+	createInput
+}
+
+// request returns the token to create.
+func (in createServiceTokenInput) request() (r tokenRequest, err error) {
+	if r.Owner, err = (tenantInput{in.Tenant}).owner(); err != nil {
+		return r, err
+	}
+	if in.Service == "" {
+		return r, &operate.InputError{Input: "service", Reason: "must not be empty"}
+	}
+	r.Service, r.Schemas = in.Service, in.Schemas
+	r.TTL, err = in.lifetime()
+	return r, err
+}
+
+// Check refuses a token that would be of no use.
+func (in createServiceTokenInput) Check() error {
+	_, err := in.request()
+	return err
+}
+
+// tokenOutput is a new token.
+type tokenOutput struct {
+	Token   string    `json:"token" title:"Token" secret:"The token is shown only once." qr:"The token as a QR code"`
+	ID      string    `json:"id" title:"ID" subject:"id" aside:"" doc:"of the token in the audit"`
+	Expires time.Time `json:"expires" title:"Expires" aside:""`
+	URL     string    `json:"url,omitempty" title:"URL" aside:"" doc:"where to use it, unless this server does not listen there"`
+}
+
+// Notice implements operate.Changed: the token is shown.
+func (tokenOutput) Notice() string { return "" }
+
+func (s *Extensions) createToken(_ context.Context, in createTokenInput) (tokenOutput, error) {
+	r, err := in.request()
+	if err != nil {
+		return tokenOutput{}, err
+	}
+	return s.makeToken(r)
+}
+
+func (s *Extensions) createServiceToken(_ context.Context, in createServiceTokenInput) (tokenOutput, error) {
+	r, err := in.request()
+	if err != nil {
+		return tokenOutput{}, err
+	}
+	return s.makeToken(r)
+}
+
+type revokeInput struct {
+	Token string `flag:"token" arg:"TOKEN" secret:"" doc:"the token itself"`
+}
+
+// Check requires a token.
+func (in revokeInput) Check() error {
+	if in.Token == "" {
+		return &operate.InputError{Input: "token", Reason: "must not be empty"}
+	}
+	return nil
+}
+
+func (s *Extensions) revokeToken(ctx context.Context, in revokeInput) (revokedOutput, error) {
+	if _, err := s.ready(); err != nil {
+		return revokedOutput{}, err
+	}
+	var r revocation
+	if err := r.read(s, in.Token); err != nil {
+		return revokedOutput{}, err
+	}
+	return s.revoke(ctx, r)
+}
+
+type revokeIDInput struct {
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
+	ID      string `subject:"id,flag" value:"ID" doc:"ID of the token (jti)"`
+	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z"`
+}
+
+func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revokedOutput, error) {
+	o, err := installInput{in.Tenant, in.Install}.owner()
+	if err != nil {
+		return revokedOutput{}, err
+	}
+	return s.revokeID(ctx, o, in.ID, in.Expires)
+}
+
+type revokeServiceIDInput struct {
+	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
+	ID      string `subject:"id,flag" value:"ID" doc:"ID of the token (jti)"`
+	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z"`
+}
+
+func (s *Extensions) revokeServiceTokenID(ctx context.Context, in revokeServiceIDInput) (revokedOutput, error) {
+	o, err := tenantInput{in.Tenant}.owner()
+	if err != nil {
+		return revokedOutput{}, err
+	}
+	return s.revokeID(ctx, ext.Services(o.Tenant), in.ID, in.Expires)
+}
+
+func (s *Extensions) revokeID(ctx context.Context, o ext.Owner, id, expires string) (revokedOutput, error) {
+	until, err := parseTime("expires", expires)
+	if err != nil {
+		return revokedOutput{}, err
+	}
+	return s.revoke(ctx, revocation{o, id, until})
+}
+
+func (s *Extensions) revoke(ctx context.Context, r revocation) (revokedOutput, error) {
+	open, err := s.ready()
+	if err != nil {
+		return revokedOutput{}, err
+	}
+	t, err := open.RevokeToken(ctx, r.owner, r.id, r.expires)
+	return revokedOutput{t.ID, timeOf(t.RevokedAt), timeOf(t.ExpiresAt)}, aboutInput(err)
+}
