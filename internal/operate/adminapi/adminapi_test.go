@@ -51,6 +51,10 @@ type stone struct {
 	Dry  bool   `flag:"dry" doc:"wait until it is dry"`
 }
 
+type rooms struct {
+	Rooms []string `flag:"rooms" doc:"names of rooms"`
+}
+
 type dryRun struct {
 	DryRun bool `flag:"dry-run" doc:"without paint"`
 	Loud   bool `flag:"loud" doc:"say it" local:""`
@@ -78,6 +82,7 @@ func operations() []operate.Operation {
 			return 1, nil
 		}),
 		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add"}, func(context.Context, operate.None) (wall, error) { return wall{"new"}, nil }),
+		operate.NewChange(operate.About{Path: "rooms/open", Doc: "Open"}, func(_ context.Context, in rooms) (wall, error) { return wall{fmt.Sprintf("%q", in.Rooms)}, nil }),
 		operate.NewChange(operate.About{Path: "walls/clean", Doc: "Clean"}, func(context.Context, operate.None) (wall, error) { return wall{"all"}, nil }),
 		operate.NewList(operate.About{Path: "rows", Doc: "List"}, func(_ context.Context, in one) ([]wall, error) { return []wall{{"row of " + in.Wall}}, nil }),
 		operate.NewRead(operate.About{Path: "rows/show", Doc: "Show"}, func(_ context.Context, in stone) (wall, error) { return wall{fmt.Sprint(in)}, nil }),
@@ -150,6 +155,12 @@ func TestAPI(t *testing.T) {
 		{"POST", "/house/rows/a/7/lay", `{"dry":true}`, 200, `{"name":"laid {a 7 true}"}`},
 		{"POST", "/house/rows/a/count/lay", "", 422, `"parameter":"row"`},
 		{"PUT", "/house/rows/a/count", "", 405, `this path supports GET, POST`},
+		{"POST", "/house/rooms/open", `{"rooms":["a=r","b="]}`, 200, `{"name":"[\"a=r\" \"b=\"]"}`},
+		{"POST", "/house/rooms/open", `{"rooms":[]}`, 200, `{"name":"[]"}`},
+		{"POST", "/house/rooms/open", `{"rooms":["a b"]}`, 422, `rooms: expected a list of words`},
+		{"POST", "/house/rooms/open", `{"rooms":[""]}`, 422, `rooms: expected a list of words`},
+		{"POST", "/house/rooms/open", `{"rooms":[1]}`, 422, `rooms: expected a list of words`},
+		{"POST", "/house/rooms/open", `{"rooms":"a"}`, 422, `rooms: expected a list of words`},
 		{"DELETE", "/house/walls", "", 405, `this path supports GET, POST`},
 		{"PUT", "/house/walls/clean", "", 405, `this path supports GET, POST`},
 		{"GET", "/house/walls/a/paint", "", 405, `this path supports POST`},
@@ -178,9 +189,9 @@ func TestAPI(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	api := adminapi.New("house", operations())
-	want := []adminapi.Route{{"GET", "/house/walls"}, {"GET", "/house/walls/WALL"}, {"GET", "/house/walls/WALL/plan"}, {"POST", "/house/walls/paint-all"}, {"GET", "/house/bricks"}, {"POST", "/house/walls"}, {"POST", "/house/walls/clean"},
+	want := []adminapi.Route{{"GET", "/house/walls"}, {"GET", "/house/walls/WALL"}, {"GET", "/house/walls/WALL/plan"}, {"POST", "/house/walls/paint-all"}, {"GET", "/house/bricks"}, {"POST", "/house/walls"}, {"POST", "/house/rooms/open"}, {"POST", "/house/walls/clean"},
 		{"GET", "/house/rows/WALL"}, {"GET", "/house/rows/WALL/ROW"}, {"POST", "/house/rows/WALL/count"}, {"POST", "/house/rows/WALL/ROW/lay"}, {"POST", "/house/walls/WALL/paint"}}
-	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls", "/house/bricks", "/house/rows"}) {
+	if !slices.Equal(api.Routes(), want) || !slices.Equal(api.Paths(), []string{"/house/walls", "/house/bricks", "/house/rooms", "/house/rows"}) {
 		t.Errorf("%v, %v", api.Routes(), api.Paths())
 	}
 	for path, owned := range map[string]bool{"/house/walls": true, "/house/walls/x": true, "/house/wallsx": false, "/house": false, "/": false} {

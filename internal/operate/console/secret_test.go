@@ -13,15 +13,17 @@ import (
 
 type made struct {
 	Name   string `json:"name" title:"Key" subject:"key"`
-	Secret string `json:"secret" title:"Secret" secret:"The secret is shown only once."`
+	Secret string `json:"secret" title:"Secret" secret:"The secret is shown only once." qr:"The secret as a QR code"`
 }
 
 func (made) Notice() string { return "" }
 func (made) Note() string   { return "Write it down." }
 
 type makeKey struct {
-	Loud   bool `flag:"loud" doc:"say it"`
-	Hidden bool `flag:"hidden" doc:"only of the command" local:""`
+	Loud   bool     `flag:"loud" doc:"say it"`
+	Rooms  []string `flag:"rooms" doc:"what it opens" logged:""`
+	Old    string   `flag:"old" doc:"the old secret" secret:""`
+	Hidden bool     `flag:"hidden" doc:"only of the command" local:""`
 }
 
 // TestSecret: a secret is shown instead of the page, with what belongs to it, and it is not logged. A field of the command is in no form.
@@ -35,7 +37,7 @@ func TestSecret(t *testing.T) {
 			return made{"k", "abc"}, nil
 		}),
 	})
-	if form, ok := show(t, &pages[0], nil).Blocks[0].(*service.Form); !ok || len(form.Fields) != 1 || form.Fields[0].Name != "loud" {
+	if form, ok := show(t, &pages[0], nil).Blocks[0].(*service.Form); !ok || len(form.Fields) != 3 || form.Fields[0].Name != "loud" || !form.Fields[2].Secret {
 		t.Errorf("%+v", form)
 	}
 	r := &service.PageRequest{Values: url.Values{"hidden": {"yes"}}}
@@ -44,11 +46,12 @@ func TestSecret(t *testing.T) {
 		&service.Notice{State: service.Warning, Text: "Write it down."},
 		&service.Notice{State: service.Warning, Text: "The secret is shown only once."},
 		&service.Text{Title: "Key", Body: "k", Copy: true}, &service.Text{Title: "Secret", Body: "abc", Copy: true},
+		&service.QR{Text: "abc", Label: "The secret as a QR code"},
 	}}
 	if err != nil || o.Notice != "" || !reflect.DeepEqual(o.View, want) {
 		t.Errorf("%+v, %v", o.View, err)
 	}
-	if logged := pages[0].Actions[0].Logged; !reflect.DeepEqual(logged, []string{"key"}) || r.Value("key") != "k" {
+	if logged := pages[0].Actions[0].Logged; !reflect.DeepEqual(logged, []string{"rooms", "key"}) || r.Value("key") != "k" {
 		t.Errorf("logged: %v, %v", logged, r.Values)
 	}
 }
