@@ -10,10 +10,12 @@ import (
 // segmentPage is the number of segments that a reader asks the store for at once.
 const segmentPage = 100
 
-// Open returns a reader of length bytes of an object's body from offset, which must be
-// in the body. It reads from storage nodes as it is read. io.Copy from it needs no buffer.
-func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, offset, length int64) io.ReadCloser {
-	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: offset, left: length}
+// Span is a part of a body, in bytes.
+type Span struct{ From, Length int64 }
+
+// Open returns a reader of a part of an object's body. It reads from storage nodes as it is read. io.Copy from it needs no buffer.
+func (s *Service) Open(ctx context.Context, owner AccountID, bucket BucketID, o *Object, part Span) io.ReadCloser {
+	r := &reader{ctx: ctx, s: s, owner: owner, bucket: bucket, name: o.Name, upload: o.Upload, offset: part.From, left: part.Length}
 	if o.Upload == "" {
 		r.segments = []Segment{{Body: o.Body, Number: 1}}
 	}

@@ -125,7 +125,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
-	s.metrics = observe(d.Metrics, st, s.cluster, s3, d.Clock, s.cfg.ScrubEvery)
+	s.metrics = s.observe(d, st, s3)
 	s.reports, s.work = newReporter(st, d.Log), newBackground(s)
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{

@@ -186,7 +186,7 @@ func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*serv
 	if err != nil {
 		return nil, err
 	}
-	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, 0, o.Length)}, nil
+	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, buckets.Span{Length: o.Length})}, nil
 }
 
 func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
@@ -202,7 +202,7 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 	if err != nil {
 		return o, err
 	}
-	link := presign(s.publicEndpoint(), s.cfg.Region, key, b.Name, object.Name, life, s.deps.Clock())
+	link := presigner{s.publicEndpoint(), s.cfg.Region, key}.link(b.Name, object.Name, s.deps.Clock(), life)
 	var blocks []service.Block
 	if note := s.endpointNote(); note != "" {
 		blocks = append(blocks, &service.Notice{State: service.Warning, Text: note})

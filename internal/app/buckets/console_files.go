@@ -28,7 +28,7 @@ const (
 // head returns the first bytes of an object.
 func (s *Buckets) head(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object, most int64) ([]byte, error) {
 	n := min(o.Length, most)
-	body := s.opened.Open(ctx, a.ID, b.ID, o, 0, n)
+	body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: n})
 	defer func() { _ = body.Close() }() // it was only read
 	text := make([]byte, n)
 	_, err := io.ReadFull(body, text)
@@ -82,7 +82,7 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	if kind == "" || o.Length > previewImage {
 		return nil, fault.New(fault.Invalid, "the object is not an image that the console shows")
 	}
-	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, 0, o.Length), Image: kind}, nil
+	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, buckets.Span{Length: o.Length}), Image: kind}, nil
 }
 
 // uploadForm uploads files into a folder of a bucket: the prefix of the page up to its last slash.
@@ -120,7 +120,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 			return o, err
 		}
 		name := folder + file.Name
-		if err := s.storeFile(ctx, a, b, name, condition, file); err != nil {
+		if err := s.storeFile(ctx, a, b, buckets.PutRequest{Object: buckets.Object{Name: name}, Condition: condition, Size: -1}, file); err != nil {
 			return o, uploadError(name, names, err)
 		}
 		names = append(names, name)
@@ -147,18 +147,16 @@ func uploadError(name string, stored []string, err error) error {
 	return fault.Newf(code, "%s: %s", name, text)
 }
 
-func (s *Buckets) storeFile(ctx context.Context, a buckets.Account, b buckets.Bucket, name string, condition buckets.Condition, file *service.Upload) error {
-	if err := buckets.CheckObjectName(name); err != nil {
+func (s *Buckets) storeFile(ctx context.Context, a buckets.Account, b buckets.Bucket, put buckets.PutRequest, file *service.Upload) error {
+	if err := buckets.CheckObjectName(put.Object.Name); err != nil {
 		return err
 	}
-	kind := "application/octet-stream"
+	put.Object.ContentType = "application/octet-stream"
 	if parsed, params, err := mime.ParseMediaType(file.Type); err == nil {
-		kind = mime.FormatMediaType(parsed, params)
+		put.Object.ContentType = mime.FormatMediaType(parsed, params)
 	}
 	sum := md5.New() //nolint:gosec // as above
-	_, err := s.opened.PutObject(ctx, a.ID, b.BucketRef, buckets.PutRequest{
-		Object: buckets.Object{Name: name, ContentType: kind}, Condition: condition, Size: -1,
-	}, &uploaded{io.TeeReader(file.Body, sum), sum})
+	_, err := s.opened.PutObject(ctx, a.ID, b.BucketRef, put, &uploaded{io.TeeReader(file.Body, sum), sum})
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/s3api"
@@ -57,9 +58,10 @@ var events = []string{
 }
 
 // observe registers the metrics.
-func observe(m *obs.Metrics, store metered, cluster *blobs.Cluster, s3 *s3api.Handler, now clock.Clock, scrubEvery time.Duration) *metrics {
+func (s *Buckets) observe(d *service.Deps, store metered, s3 *s3api.Handler) *metrics {
+	m, cluster := d.Metrics, s.cluster
 	r := &metrics{
-		store: store, now: now,
+		store: store, now: d.Clock,
 
 		ops:     m.Counter("holdfast_buckets_operations_total", "Operations of S3, by result.", "operation", "result"),
 		latency: m.Histogram("holdfast_buckets_operation_duration_seconds", "Duration of operations of S3, including the transfer of bodies.", "operation"),
@@ -118,9 +120,9 @@ func observe(m *obs.Metrics, store metered, cluster *blobs.Cluster, s3 *s3api.Ha
 		if b.oldest == 0 {
 			return 0
 		}
-		return now().Sub(b.oldest.Time()).Seconds()
+		return d.Clock().Sub(b.oldest.Time()).Seconds()
 	})
-	r.observeDamages(m, cluster, scrubEvery)
+	r.observeDamages(m, cluster, s.cfg.ScrubEvery)
 	return r
 }
 

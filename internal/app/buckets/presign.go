@@ -10,22 +10,27 @@ import (
 	"time"
 )
 
-// presign returns a URL at an endpoint that lets everybody read an object until it expires:
-// version 4 of Amazon's signatures, in the query.
-func presign(endpoint, region string, key newKey, bucket, object string, expires time.Duration, now time.Time) string {
-	_, host, _ := strings.Cut(endpoint, "://")
+// presigner signs requests in their URLs: version 4 of Amazon's signatures, in the query.
+type presigner struct {
+	endpoint, region string
+	key              newKey
+}
+
+// link returns a URL that lets everybody read an object until it expires.
+func (p presigner) link(bucket, object string, now time.Time, expires time.Duration) string {
+	_, host, _ := strings.Cut(p.endpoint, "://")
 	at := now.UTC().Format("20060102T150405Z")
-	scope := at[:8] + "/" + region + "/s3/aws4_request"
+	scope := at[:8] + "/" + p.region + "/s3/aws4_request"
 	path := "/" + escape(bucket, false) + "/" + escape(object, true)
-	query := "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=" + url.QueryEscape(key.id+"/"+scope) + "&X-Amz-Date=" + at +
+	query := "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=" + url.QueryEscape(p.key.id+"/"+scope) + "&X-Amz-Date=" + at +
 		"&X-Amz-Expires=" + strconv.FormatInt(int64(expires/time.Second), 10) + "&X-Amz-SignedHeaders=host"
 	request := sha256.Sum256([]byte("GET\n" + path + "\n" + query + "\nhost:" + host + "\n\nhost\nUNSIGNED-PAYLOAD"))
-	signing := []byte("AWS4" + key.secret)
+	signing := []byte("AWS4" + p.key.secret)
 	for part := range strings.SplitSeq(scope, "/") {
 		signing = sign(signing, part)
 	}
 	signature := sign(signing, "AWS4-HMAC-SHA256\n"+at+"\n"+scope+"\n"+hex.EncodeToString(request[:]))
-	return endpoint + path + "?" + query + "&X-Amz-Signature=" + hex.EncodeToString(signature)
+	return p.endpoint + path + "?" + query + "&X-Amz-Signature=" + hex.EncodeToString(signature)
 }
 
 func sign(key []byte, text string) []byte {

@@ -77,7 +77,7 @@ func (b *Body) Send(w http.ResponseWriter, r *http.Request, e Extent, begin func
 	if err := web.ChargeMemory(w, r, b.Service.ReadMemory(b.Object, e.Length)); err != nil {
 		return err
 	}
-	body := b.Service.Open(r.Context(), b.Owner, b.Bucket, b.Object, e.From, e.Length)
+	body := b.Service.Open(r.Context(), b.Owner, b.Bucket, b.Object, buckets.Span{From: e.From, Length: e.Length})
 	defer func() { _ = body.Close() }() // it was only read
 	n, err := io.Copy(&sender{w, begin, sent}, body)
 	if err == nil && n != e.Length {

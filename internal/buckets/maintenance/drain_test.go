@@ -94,7 +94,7 @@ func TestDrain(t *testing.T) {
 			}
 		}
 		// A reader that has read the row before the body was moved.
-		r := s.service.Open(t.Context(), s.owner, s.bucket.ID, &stale, 0, stale.Length)
+		r := s.service.Open(t.Context(), s.owner, s.bucket.ID, &stale, buckets.Span{Length: stale.Length})
 		defer r.Close()
 		if n, err := r.Read(make([]byte, 10)); n == 0 || err != nil {
 			t.Errorf("read by an old row: %d %v", n, err)

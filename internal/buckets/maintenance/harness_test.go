@@ -168,7 +168,7 @@ func (s *site) get(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r := s.service.Open(s.t.Context(), s.owner, s.bucket.ID, &o, 0, o.Length)
+	r := s.service.Open(s.t.Context(), s.owner, s.bucket.ID, &o, buckets.Span{Length: o.Length})
 	text, err := io.ReadAll(r)
 	return string(text), errors.Join(err, r.Close())
 }

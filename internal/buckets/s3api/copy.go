@@ -187,7 +187,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	if err != nil {
 		return err
 	}
-	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, 0, o.Length)
+	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{Length: o.Length})
 	defer func() { _ = body.Close() }() // it was only read
 	src, err := x.newCopied(body, o.Length, algorithm)
 	if err != nil {
@@ -247,7 +247,7 @@ func (x *request) copyPart(r buckets.PartRequest, algorithm string) error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.ReadMemory(&o, length)+x.Service.WriteMemory(length)); err != nil {
 		return err
 	}
-	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, start, length)
+	body := x.Service.Open(x.in.Context(), from.owner, from.bucket.ID, &o, buckets.Span{From: start, Length: length})
 	defer func() { _ = body.Close() }() // it was only read
 	src, err := x.newCopied(body, length, algorithm)
 	if err != nil {
