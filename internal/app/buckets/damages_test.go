@@ -34,7 +34,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := s.opened.Open(t.Context(), owner, b.ID, &o, 0, o.Length)
+	r := s.opened.Open(t.Context(), owner, b.ID, &o, buckets.Span{Length: o.Length})
 	if _, err := io.Copy(io.Discard, r); err == nil {
 		t.Fatal("a wrong body was read")
 	}

@@ -38,7 +38,7 @@ func TestReadBodiesGetFrames(t *testing.T) {
 	}
 	read := func() {
 		o := get()
-		r := s.opened.Open(t.Context(), owner, b.ID, &o, 100_000, 5)
+		r := s.opened.Open(t.Context(), owner, b.ID, &o, buckets.Span{From: 100_000, Length: 5})
 		got, err := io.ReadAll(r)
 		if err != nil || string(got) != text[100_000:100_005] {
 			t.Fatalf("read %q, %v", got, err)

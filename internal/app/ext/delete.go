@@ -50,7 +50,7 @@ func (c *command) installDelete() *cobra.Command {
 		Args: service.Args(),
 		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
 			what := fmt.Sprintf("install %s of tenant %s", install.Install, install.Tenant)
-			return c.delete(ctx, s, install, what, &d, func(progress func(ext.Deletion) bool) (ext.Deletion, error) {
+			return c.delete(ctx, s, deletion{install, what, d}, func(progress func(ext.Deletion) bool) (ext.Deletion, error) {
 				return s.DeleteInstall(ctx, install, ext.Caller{Kind: "admin"}, progress)
 			})
 		}),
@@ -74,7 +74,7 @@ func (c *command) tenantDelete() *cobra.Command {
 			"  holdfast ext tenant delete --tenant $TENANT --yes",
 		Args: service.Args(),
 		RunE: c.withTenant(&o, func(ctx context.Context, s *ext.Service, tenant ext.TenantID) error {
-			return c.delete(ctx, s, ext.Services(tenant), "tenant "+string(tenant), &d, func(progress func(ext.Deletion) bool) (ext.Deletion, error) {
+			return c.delete(ctx, s, deletion{ext.Services(tenant), "tenant " + string(tenant), d}, func(progress func(ext.Deletion) bool) (ext.Deletion, error) {
 				return s.DeleteTenant(ctx, tenant, ext.Caller{Kind: "admin"}, progress)
 			})
 		}),
@@ -110,27 +110,35 @@ func (c *command) tenantRestore() *cobra.Command {
 	return cmd
 }
 
+// deletion is what a command deletes.
+type deletion struct {
+	owner ext.Owner
+	name  string // for people
+	deletionFlags
+}
+
 // delete asks for confirmation, runs the deletion with a progress bar, and prints what
 // was deleted.
 func (c *command) delete(
-	ctx context.Context, s *ext.Service, o ext.Owner, what string, flags *deletionFlags,
+	ctx context.Context, s *ext.Service, of deletion,
 	run func(progress func(ext.Deletion) bool) (ext.Deletion, error),
 ) error {
+	o, what := of.owner, of.name
 	holds, err := s.Holdings(ctx, o)
 	if err != nil {
 		return err
 	}
-	if !flags.missing {
+	if !of.missing {
 		if known, err := s.IsKnown(ctx, o, holds); err != nil {
 			return err
 		} else if !known {
 			return fault.Newf(fault.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
 		}
 	}
-	if flags.dryRun {
-		return c.printHoldings("would be deleted from "+what, o, &holds, flags.asJSON)
+	if of.dryRun {
+		return c.printHoldings("would be deleted from "+what, o, &holds, of.asJSON)
 	}
-	if !flags.yes {
+	if !of.yes {
 		if err := c.confirmDelete(what, o, &holds); err != nil {
 			return err
 		}
@@ -151,7 +159,7 @@ func (c *command) delete(
 	case err != nil:
 		return fmt.Errorf("%w; run the command again to continue", err)
 	}
-	return c.printHoldings("deleted "+what+" at "+service.FormatMillis(int64(d.FinishedAt)), o, &d.Deleted, flags.asJSON)
+	return c.printHoldings("deleted "+what+" at "+service.FormatMillis(int64(d.FinishedAt)), o, &d.Deleted, of.asJSON)
 }
 
 // confirmDelete asks the operator, who must be at a terminal.

@@ -46,7 +46,10 @@ func (c *command) usage() *cobra.Command {
 				return err
 			}
 			if given("install") {
-				return c.usageOf(ctx, s, who, c.now(), audit, asJSON)
+				if audit {
+					return c.auditOf(ctx, s, who, asJSON)
+				}
+				return c.usageOf(ctx, s, who, asJSON)
 			}
 			span = ext.Span{Tenant: who.Tenant}
 		}
@@ -92,22 +95,25 @@ func newUsageLine(in *ext.InstallUsage, q ext.Quota) usageLine {
 	return line
 }
 
+// auditOf compares the counters of an install with its rows.
+func (c *command) auditOf(ctx context.Context, s *ext.Service, o ext.Owner, asJSON bool) error {
+	found, err := s.AuditInstall(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := c.printAudit(o, &found, asJSON); err != nil {
+		return err
+	}
+	if !found.Right() {
+		return errors.New("the counters of the install differ from the rows")
+	}
+	return nil
+}
+
 // usageOf prints the usage of an install, which need not be registered and may be
 // revoked.
-func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, now ext.Moment, audit, asJSON bool) error {
-	if audit {
-		found, err := s.AuditInstall(ctx, o)
-		if err != nil {
-			return err
-		}
-		if err := c.printAudit(o, &found, asJSON); err != nil {
-			return err
-		}
-		if !found.Right() {
-			return errors.New("the counters of the install differ from the rows")
-		}
-		return nil
-	}
+func (c *command) usageOf(ctx context.Context, s *ext.Service, o ext.Owner, asJSON bool) error {
+	now := c.now()
 	registered, err := s.ShowInstall(ctx, o)
 	if err != nil && !errors.Is(err, ext.ErrNoInstall) {
 		return err
