@@ -203,7 +203,7 @@ func testExample(t *testing.T, of, line string) {
 	if within, ok := strings.CutPrefix(typed, "source <("); ok {
 		typed = strings.TrimSuffix(within, ")")
 	}
-	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
+	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "'left in May'", "left", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
 		" --config /etc/holdfast.toml", "", "$(date +%F)", "today").Replace(typed)
 	args := strings.Fields(typed)
 	environ := []string{"HOLDFAST_LOG__LEVEL=loud"}
