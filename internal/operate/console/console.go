@@ -311,20 +311,13 @@ func form(o *operate.Operation, at names) *service.Form {
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb()}
 	for _, in := range o.Inputs {
-		if in.Subject || in.Logged {
+		if !in.Local && !in.Secret && (in.Subject || in.Logged || o.Background) {
 			a.Logged = append(a.Logged, in.Name)
 		}
 	}
 	for _, name := range o.Names {
 		if !slices.Contains(a.Logged, name) {
 			a.Logged = append(a.Logged, name)
-		}
-	}
-	if o.Background {
-		for _, in := range o.Others() {
-			if !in.Local {
-				a.Logged = append(a.Logged, in.Name)
-			}
 		}
 	}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {

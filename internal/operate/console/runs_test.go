@@ -21,16 +21,22 @@ type inspected struct {
 	Bricks int `json:"bricks" title:"Bricks"`
 }
 
+type inspect struct {
+	Loud   bool   `flag:"loud" doc:"say it"`
+	Pass   string `flag:"pass" doc:"what opens the gate" secret:""`
+	Hidden bool   `flag:"hidden" doc:"only of the command" local:""`
+}
+
 func (inspected) Notice() string { return "inspected" }
 
 // TestRuns: while a background job runs, its page shows what it does, and a button that stops it instead of the form that starts it. Then
-// it shows the result.
+// it shows the result. Its inputs are logged, but for secrets.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	progress, end := make(chan operate.Progress), make(chan struct{})
 	all := operate.InBackground([]operate.Operation{operate.WithFound[crack](
 		operate.NewJob(operate.About{Path: "inspections/run", Doc: "Inspect", Title: "Inspections", Button: "Start", Background: true, Begun: "the inspection has begun", Stop: "Stop the inspection"},
-			func(_ context.Context, _ makeKey, p operate.Progress) (inspected, error) {
+			func(_ context.Context, _ inspect, p operate.Progress) (inspected, error) {
 				progress <- p
 				<-end
 				return inspected{7}, nil
@@ -41,7 +47,7 @@ func TestRuns(t *testing.T) {
 	runs.Begin(t.Context(), func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	t.Cleanup(runs.End)
 	pages := console.Pages(nil, all)
-	form := &service.Form{Action: "run", Title: "Inspections", Submit: "Start", Fields: []service.Field{{Name: "loud", Label: "Loud", Help: "say it", Optional: true, Checkbox: true}}}
+	form := &service.Form{Action: "run", Title: "Inspections", Submit: "Start", Fields: []service.Field{{Name: "loud", Label: "Loud", Help: "say it", Optional: true, Checkbox: true}, {Name: "pass", Label: "Pass", Help: "what opens the gate", Optional: true, Secret: true}}}
 	if blocks := show(t, &pages[0], nil).Blocks; !reflect.DeepEqual(blocks, []service.Block{form}) {
 		t.Errorf("before: %+v", blocks)
 	}
