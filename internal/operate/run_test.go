@@ -26,7 +26,8 @@ type crack struct {
 }
 
 type build struct {
-	Left int `flag:"left" doc:"bricks to leave" default:"0"`
+	Left int    `flag:"left" doc:"bricks to leave" default:"0"`
+	Pass string `flag:"pass" doc:"what opens the gate" secret:""`
 }
 
 // site is a background job that a test controls: it ends when it gets an error, or when it is stopped.
@@ -102,7 +103,7 @@ func TestRuns(t *testing.T) {
 	if _, err := job.Start(map[string]string{"left": "x"}); err == nil {
 		t.Error("a wrong input is accepted")
 	}
-	run, err := job.Start(map[string]string{"left": "0"})
+	run, err := job.Start(map[string]string{"left": "0", "pass": "sesame"})
 	if err != nil || run.State != operate.Running || run.HasEnded() || run.ID == "" {
 		t.Fatalf("%+v, %v", run, err)
 	}
@@ -131,10 +132,11 @@ func TestRuns(t *testing.T) {
 	}
 	var shown struct {
 		ID, Operation, State string
+		Inputs               map[string]string
 		Found                []crack
 		Result               built
 	}
-	if err := json.Unmarshal([]byte(text), &shown); err != nil || shown.ID != run.ID || shown.Operation != "houses/build" || shown.State != "done" || len(shown.Found) != operate.MaxFound || shown.Result.Bricks != 7 {
+	if err := json.Unmarshal([]byte(text), &shown); err != nil || shown.ID != run.ID || shown.Operation != "houses/build" || shown.State != "done" || len(shown.Found) != operate.MaxFound || shown.Result.Bricks != 7 || len(shown.Inputs) != 1 || shown.Inputs["left"] != "0" {
 		t.Errorf("%s, %v", text, err)
 	}
 	if _, err := s.call(t, "runs/stop", run.ID); !fault.Is(err, fault.Conflict) {

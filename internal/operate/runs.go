@@ -82,7 +82,13 @@ type RunDetail struct {
 
 // output returns a run for a list.
 func (r *Run) output() runOutput {
-	inputs, _ := json.Marshal(r.Inputs) // texts
+	shown := map[string]string{}
+	for _, in := range r.Operation.Inputs {
+		if value, ok := r.Inputs[in.Name]; ok && !in.Secret {
+			shown[in.Name] = value
+		}
+	}
+	inputs, _ := json.Marshal(shown) // texts
 	o := runOutput{
 		ID: r.ID, Operation: r.Operation.Path, Inputs: inputs, State: r.State, Step: r.Latest.Step, Done: r.Latest.Done, Total: r.Latest.Total,
 		Waits: r.Latest.Waits, Began: r.Began, Ended: r.Ended, Error: r.Reason(),

@@ -30,7 +30,7 @@ func readFile(t *testing.T, path string) string {
 func TestExtensionStorage(t *testing.T) {
 	t.Parallel()
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
-	if out := s.Output.String(); !strings.Contains(out, binary.Path()+" ext token --tenant") || !strings.Contains(out, s.URL+"/ext/v1/installs/") {
+	if out := s.Output.String(); !strings.Contains(out, binary.Path()+" ext tokens create --tenant") || !strings.Contains(out, s.URL+"/ext/v1/installs/") {
 		t.Errorf("the server does not say how to make a token:\n%s", out)
 	}
 	e := newExtension(t, s, "7e000000-0000-4000-8000-000000000011", "settings=rw", "log=r")

@@ -90,7 +90,7 @@ func TestWrongCalls(t *testing.T) {
 		{[]string{"serve", "--listen", "8000"}, 2, "--listen: must be host:port"},
 		{[]string{"sync", "token"}, 2, "--uid is required"},
 		{[]string{"sync", "token", "--uid", "1"}, 1, "start the server once"},
-		{[]string{"ext", "token", "--tenant", tenant}, 2, "--install or --service is required"},
+		{[]string{"ext", "token", "--tenant", tenant}, 2, "--install is required"},
 		{[]string{"ext", "token", "--tenant", tenant, "--install", tenant, "--namespace", "a=rw"}, 1, "start the server once"},
 		{[]string{"ext", "usage", "--install", tenant}, 2, "--install requires --tenant"},
 		{[]string{"ext", "usage", "--audit"}, 1, "start the server once"},
