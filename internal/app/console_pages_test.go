@@ -273,7 +273,7 @@ func (b *browser) consoleSchemas(install string) {
 
 func (b *browser) consoleTokens(install string) {
 	b.open(install)
-	b.follow("Tokens")
+	b.follow("Tokens of the install")
 	b.shows("Tokens of install "+someInstall, "No token is revoked.")
 	tokens := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "at least one", "Create token", "namespace", " ")

@@ -321,7 +321,7 @@ func (s *Extensions) showInstall(ctx context.Context, r *service.PageRequest) (*
 		})
 	}
 	links := &service.Links{All: []service.Link{
-		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)}, {Text: "Tokens", To: service.PageLink("tokens", p.values()...)},
+		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)}, {Text: "Tokens of the install", To: service.PageLink("tokens", p.values()...)},
 	}}
 	view.Blocks = append(view.Blocks, t, links, &service.Form{
 		Action: "open", Title: "Open a namespace", Submit: "Open", Keep: p.keep(), Fields: []service.Field{{Name: "namespace", Label: "Namespace", Help: "It may be new."}},
