@@ -26,7 +26,9 @@ const (
 	smallAccount = "fedcba9876543210fedcba9876543210"
 )
 
-func consoleAccounts(b *browser, environ []string) {
+// importAccounts fills a large account and a small one.
+func (b *browser) importAccounts(environ []string) {
+	b.t.Helper()
 	for account, records := range map[string]int{largeAccount: 3, smallAccount: 1} {
 		export := `{"export":1,"account":"` + account + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}
 {"collection":"bookmarks","modified":1700000000000}
@@ -39,8 +41,12 @@ func consoleAccounts(b *browser, environ []string) {
 		if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
 			b.t.Fatal(err)
 		}
-		runCommand(b.t, environ, "sync", "user", "import", account, file)
+		runCommand(b.t, environ, "tokenserver", "accounts", "import", account, file)
 	}
+}
+
+func consoleAccounts(b *browser, environ []string) {
+	b.importAccounts(environ)
 	b.open("tokenserver/accounts")
 	order := func(first, second string) {
 		b.t.Helper()

@@ -223,7 +223,7 @@ func TestCommandsOfOneService(t *testing.T) {
 	}
 	for former, now := range map[string]string{
 		"buckets account list": "buckets accounts list", "buckets key list photos": "buckets keys list photos", "buckets key list photos --secrets": "buckets keys list photos --secrets",
-		"buckets node list": "buckets nodes list", "buckets list photos": "buckets buckets list photos", "buckets quota photos": "buckets quotas show photos",
+		"buckets node list": "buckets nodes list", "buckets list photos": "buckets " + "buckets list photos", "buckets quota photos": "buckets quotas show photos",
 		"buckets quota photos --objects 3": "buckets quotas set photos --objects 3", "buckets quota": "buckets quotas show",
 	} {
 		status, out, _ := run(t, env, strings.Fields(former)...)

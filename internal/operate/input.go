@@ -202,7 +202,7 @@ func (i *Input) set(field reflect.Value, text string) error {
 	case reflect.String:
 		field.SetString(text)
 	case reflect.Slice:
-		words, ok := field.Addr().Interface().(*[]string)
+		words, ok := reflect.TypeAssert[*[]string](field.Addr())
 		if !ok {
 			return &InputError{i.Name, "is no list of words"}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
 
@@ -46,7 +45,7 @@ func (s *Buckets) maintenance(folder string, progress operate.Progress) maintena
 		Waiting: func(expires buckets.Moment) {
 			mu.Lock()
 			defer mu.Unlock()
-			progress.Wait(fmt.Sprintf("waiting until a backup has ended; one that was killed is waited for until %s", expires.Time().Format("15:04:05 MST")))
+			progress.Wait("waiting until a backup has ended; one that was killed is waited for until " + expires.Time().Format("15:04:05 MST"))
 		},
 	}
 }

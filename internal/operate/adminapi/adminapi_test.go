@@ -158,9 +158,6 @@ func TestAPI(t *testing.T) {
 		{"POST", "/house/rooms/open", `{"rooms":["a=r","b="]}`, 200, `{"name":"[\"a=r\" \"b=\"]"}`},
 		{"POST", "/house/rooms/open", `{"rooms":[]}`, 200, `{"name":"[]"}`},
 		{"POST", "/house/rooms/open", `{"rooms":["a b"]}`, 422, `rooms: expected a list of words`},
-		{"POST", "/house/rooms/open", `{"rooms":[""]}`, 422, `rooms: expected a list of words`},
-		{"POST", "/house/rooms/open", `{"rooms":[1]}`, 422, `rooms: expected a list of words`},
-		{"POST", "/house/rooms/open", `{"rooms":"a"}`, 422, `rooms: expected a list of words`},
 		{"DELETE", "/house/walls", "", 405, `this path supports GET, POST`},
 		{"PUT", "/house/walls/clean", "", 405, `this path supports GET, POST`},
 		{"GET", "/house/walls/a/paint", "", 405, `this path supports POST`},
@@ -182,6 +179,24 @@ func TestAPI(t *testing.T) {
 		}
 		if kind := resp.Header.Get("Content-Type"); (kind == "application/problem+json") != (c.status >= 400) || !json.Valid(text) || resp.Header.Get("Cache-Control") != "private, no-store" {
 			t.Errorf("%s %s: %v", c.method, c.path, resp.Header)
+		}
+	}
+}
+
+// TestWords: a list of words is an array of texts without spaces.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	api := adminapi.New("house", operations())
+	base := webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL
+	for _, rooms := range []string{`["a b"]`, `[""]`, `[1]`, `"a"`} {
+		resp, err := http.DefaultClient.Do(webtest.Request(t, base, http.MethodPost, "/house/rooms/open", strings.NewReader(`{"rooms":`+rooms+`}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(text), "rooms: expected a list of words") {
+			t.Errorf("%s: %d %s, %v", rooms, resp.StatusCode, text, err)
 		}
 	}
 }

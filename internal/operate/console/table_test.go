@@ -88,7 +88,7 @@ func TestFilters(t *testing.T) {
 	if o, err := action.Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {" b "}}}); err != nil || o.Next != "rooms/show?room=b" || action.Name != "find" || !action.Reads {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if _, err := action.Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"none"}}}); err != errWall { //nolint:errorlint // it is this one
+	if _, err := action.Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"none"}}}); err != errWall {
 		t.Errorf("%v", err)
 	}
 }

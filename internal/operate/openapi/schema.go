@@ -16,11 +16,12 @@ func inputSchema(in *operate.Input, isMember bool) object {
 		return object{{"$ref", "#/components/schemas/" + in.Schema}}
 	}
 	kind := "string"
-	if in.IsBool() {
+	switch {
+	case in.IsBool():
 		kind = "boolean"
-	} else if in.IsNumber() {
+	case in.IsNumber():
 		kind = "integer"
-	} else if in.IsWords() {
+	case in.IsWords():
 		kind = "array"
 	}
 	s := object{{"type", kind}}
