@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/fault"
 )
 
-// Input is a value that an operation takes: an argument or a flag of the command, a field of the form, a
-// part of the path, a parameter of the query, or a member of the body of a request.
+// Input is a value that an operation takes. A command has it as an argument or a flag, a form as a field, and a
+// request in its path, its query or its body.
 type Input struct {
 	Name     string
 	Doc      string
@@ -127,7 +127,7 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// inputsOf reads the tags of the input of an operation.
+// inputsOf reads the tags of an operation's input.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
 		in := Input{
@@ -161,7 +161,7 @@ func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	return all
 }
 
-// parse returns the input of an operation, and calls its method Check if there is one.
+// parse returns an operation's input, and calls its method Check if there is one.
 func parse[In any](inputs []Input, values map[string]string) (in In, err error) {
 	v := reflect.ValueOf(&in).Elem()
 	for _, input := range inputs {

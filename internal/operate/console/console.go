@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Pages returns the pages of a service: its own, and those of its operations. If the service has a page
-// with the noun of changes itself, it gets their forms.
+// Pages returns a service's own pages, and a page for each noun of its operations. A page of the service itself
+// with the noun gets the forms.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	for i := range all {
@@ -41,8 +41,8 @@ type page struct {
 	all     []operate.Operation  // of the service
 }
 
-// newPage returns the page of a noun, whose first operation is o. The page of a list that belongs to something
-// is not in the navigation: rows link to it.
+// newPage returns the page for a noun, whose first operation is o. If the list belongs to something, the
+// navigation does not have the page, and rows link to it.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	p := &page{changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
@@ -67,7 +67,7 @@ func changesOf(noun string, all []operate.Operation) (changes []*operate.Operati
 	return changes
 }
 
-// first returns the first operation of a kind with a noun, or nil.
+// first returns the first operation with a kind and a noun, or nil.
 func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Operation {
 	i := slices.IndexFunc(all, func(o operate.Operation) bool { return o.Kind == kind && o.Noun() == noun })
 	if i < 0 {
@@ -76,7 +76,7 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 	return &all[i]
 }
 
-// extend adds the form of a change to a page of the service.
+// extend adds a change's form to a page.
 func extend(p *service.Page, o *operate.Operation) {
 	show := p.Show
 	p.Actions = append(slices.Clone(p.Actions), action(o, nil))
@@ -125,8 +125,8 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	return view, nil
 }
 
-// split returns the changes that are buttons of rows, and those that are forms. A form also takes the
-// name of what is not in the list yet, and what no row names.
+// split separates the buttons in rows from the forms. A form also takes a name that the list does not have
+// yet, or that no row has.
 func (p *page) split() (onRows, others []*operate.Operation) {
 	for _, o := range p.changes {
 		switch isRow := p.list != nil && !o.NewRow && namesRow(p.list, o); {
@@ -191,7 +191,7 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 	return append(all, service.Cell{Forms: buttons(p.list, row, at, changes)})
 }
 
-// buttons returns the buttons of a row of a list.
+// buttons returns the buttons for a row.
 func buttons(list *operate.Operation, row *operate.Row, at names, changes []*operate.Operation) (all []service.Form) {
 	for _, o := range changes {
 		if row.Offers(o.Verb()) {
@@ -207,7 +207,7 @@ func buttons(list *operate.Operation, row *operate.Row, at names, changes []*ope
 	return all
 }
 
-// newRead returns the page of a read. It has the buttons of the row, and links to the lists that belong to it.
+// newRead returns the page that shows a read. It has the same buttons as the row, and links to the lists below.
 func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	list := first(operate.List, o.Noun(), all)
 	var onRow, forms []*operate.Operation
@@ -260,7 +260,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 	}}
 }
 
-// facts returns the fields of a result, without the subject that the title of the page has.
+// facts shows a result, without the subject that the title has.
 func facts(r *operate.Result, title string) *service.Facts {
 	f := &service.Facts{}
 	for i, c := range r.Columns {
@@ -279,7 +279,7 @@ func button(o *operate.Operation) service.Form {
 	return service.Form{Action: o.Verb(), Submit: o.Label(), Ask: o.Ask, Danger: o.Danger}
 }
 
-// form returns the form of a change on a page with names, which it submits without showing them.
+// form returns a change's form, which submits the page's names without showing them.
 func form(o *operate.Operation, at names) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
@@ -307,7 +307,7 @@ func form(o *operate.Operation, at names) *service.Form {
 	return &f
 }
 
-// action runs a change on the page of a list, or on another page with nil. The log of changes names what was changed.
+// action runs a change on the page that shows a list, or, with nil, on another page. The log of changes names what was changed.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb()}
 	for _, in := range o.Inputs {

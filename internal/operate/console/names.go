@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/operate"
 )
 
-// names are the values of subjects, by name: those of a page, and of a row.
+// names are the subjects of a page or a row: values by name.
 type names map[string]string
 
-// namesOf returns the subjects of a request for an operation.
+// namesOf returns the subjects that a request has for an operation.
 func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	n := names{}
 	for _, s := range o.Subjects() {
@@ -20,7 +20,7 @@ func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	return n
 }
 
-// with returns the names with those of a row.
+// with adds the names of a row.
 func (n names) with(row map[string]string) names {
 	all := names{}
 	maps.Copy(all, n)
@@ -28,7 +28,7 @@ func (n names) with(row map[string]string) names {
 	return all
 }
 
-// of returns the subjects of an operation.
+// of returns an operation's subjects.
 func (n names) of(o *operate.Operation) map[string]string {
 	all := map[string]string{}
 	for _, s := range o.Subjects() {
@@ -37,12 +37,12 @@ func (n names) of(o *operate.Operation) map[string]string {
 	return all
 }
 
-// name reports whether the names have all subjects of an operation.
+// name reports whether the names include an operation's subjects.
 func (n names) name(o *operate.Operation) bool {
 	return !slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return n[s.Name] == "" })
 }
 
-// link returns a link to the page of a list or a read.
+// link returns a link to the page that shows a list or a read.
 func (n names) link(o *operate.Operation) string {
 	var values []string
 	for _, s := range o.Subjects() {
@@ -51,7 +51,7 @@ func (n names) link(o *operate.Operation) string {
 	return service.PageLink(o.Path, values...)
 }
 
-// linkTo returns a link to another page with values of the names.
+// linkTo returns a link with the names to another page.
 func (n names) linkTo(path string, names []string) string {
 	var values []string
 	for _, name := range names {
@@ -60,7 +60,7 @@ func (n names) linkTo(path string, names []string) string {
 	return service.PageLink(path, values...)
 }
 
-// rowNames returns the names of the subjects that a row of a list has, with those of the list.
+// rowNames returns the subjects that name a row, the list's own first.
 func rowNames(list *operate.Operation) (all []string) {
 	for _, s := range list.Subjects() {
 		all = append(all, s.Name)
@@ -73,8 +73,8 @@ func rowNames(list *operate.Operation) (all []string) {
 	return all
 }
 
-// namesRow reports whether an operation is for a row of a list, or for the thing of a read: that names all of its
-// subjects, which are not those of the list alone.
+// namesRow reports whether an operation is for a single row, or for the thing that a read shows: the row names all
+// its subjects, and the list alone does not.
 func namesRow(list, o *operate.Operation) bool {
 	of, isRow := rowNames(list), false
 	for _, s := range o.Subjects() {
@@ -86,7 +86,7 @@ func namesRow(list, o *operate.Operation) bool {
 	return isRow
 }
 
-// readOf returns the read of the thing that a column of a list names, or nil.
+// readOf returns the read that shows what a column names, or nil.
 func readOf(list *operate.Operation, named string, all []operate.Operation) (found *operate.Operation) {
 	for i := range all {
 		o := &all[i]
@@ -100,7 +100,7 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
-// above returns the list with the rows to which a list belongs, or nil.
+// above returns the list whose rows another list belongs to, or nil.
 func above(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
 	for _, s := range list.Subjects() {
@@ -115,7 +115,7 @@ func above(list *operate.Operation, all []operate.Operation) *operate.Operation 
 	return nil
 }
 
-// listsBelow returns the lists that belong to the rows of a list.
+// listsBelow returns the lists that belong to a list's rows.
 func listsBelow(list *operate.Operation, all []operate.Operation) (below []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && above(o, all) == list {
@@ -125,7 +125,7 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
-// trail returns links to the pages above a list.
+// trail returns links to the pages above.
 func trail(list *operate.Operation, all []operate.Operation, at names) []service.Link {
 	parent := above(list, all)
 	if parent == nil {
