@@ -41,7 +41,7 @@ func sessions(text string) (all []typed) {
 
 // Values that differ from run to run.
 var (
-	varies  = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:[0-9.]+Z?|Ratelimit-[A-Za-z]+: \d+`)
+	varies  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z|Ratelimit-[A-Za-z]+: \d+`)
 	spacing = regexp.MustCompile(`\s+`)
 )
 
