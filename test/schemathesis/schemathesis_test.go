@@ -82,6 +82,7 @@ func TestDescriptionOfGuests(t *testing.T) {
 // TestDescriptionOfOperators: the requests for operators of Firefox Sync.
 func TestDescriptionOfOperators(t *testing.T) {
 	t.Parallel()
+	testdb.SoakOnly(t, "the requests for operators of guests go through the same code, and the services compare their answers with the descriptions")
 	st := program(t)
 	admin := strings.Repeat("a", 32)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin)
