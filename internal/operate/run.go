@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -137,7 +139,7 @@ func (o *Operation) Start(values map[string]string) (Run, error) {
 func (r *Runs) run(ctx context.Context, one *Run) {
 	defer one.stop()
 	o := one.Operation
-	result, err := o.Run(ctx, one.Inputs, func(u Update) {
+	result, err := one.do(ctx, func(u Update) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if u.Found != nil {
@@ -163,6 +165,16 @@ func (r *Runs) run(ctx context.Context, one *Run) {
 	case result.IsPartial():
 		one.State = Incomplete
 	}
+}
+
+// do runs the operation. A panic becomes its error, so that it does not stop the server.
+func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.Wrap(fault.Internal, "internal error: see the log of the server", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	return r.Operation.Run(ctx, r.Inputs, progress)
 }
 
 // copy returns a run as it is now. The caller holds the lock.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ type site struct {
 	now      time.Time
 }
 
+// errPanic lets the job panic.
+var errPanic = errors.New("panic")
+
 func newSite() *site {
 	s := &site{progress: make(chan operate.Progress), end: make(chan error), now: time.Unix(1, 0)}
 	job := operate.NewJob(operate.About{Path: "houses/build", Doc: "Build", Background: true}, func(ctx context.Context, in build, p operate.Progress) (built, error) {
@@ -46,6 +50,9 @@ func newSite() *site {
 		case <-ctx.Done():
 			return built{}, ctx.Err()
 		case err := <-s.end:
+			if errors.Is(err, errPanic) {
+				panic("no mortar")
+			}
 			return built{7, in.Left}, err
 		}
 	})
@@ -182,6 +189,14 @@ func TestRunEnds(t *testing.T) {
 	}
 	s := newSite()
 	runs := s.begin(t)
+	if _, err := s.all[0].Start(nil); err != nil {
+		t.Fatal(err)
+	}
+	<-s.progress
+	s.end <- errPanic
+	if run := s.await(t); run.State != operate.Failed || run.Reason() != "internal error: see the log of the server" || !strings.Contains(run.Err.Error(), "no mortar") {
+		t.Errorf("a panic: %+v", run)
+	}
 	if _, err := s.all[0].Start(nil); err != nil {
 		t.Fatal(err)
 	}
