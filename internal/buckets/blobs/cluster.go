@@ -122,7 +122,7 @@ type Cluster struct {
 
 	// work is what goes on after a request: nodes that did not return in time, and the
 	// removal of what a failed write left.
-	work   sync.WaitGroup
+	work   tasks
 	ctx    context.Context //nolint:containedctx // of what outlives a request
 	cancel context.CancelFunc
 }
@@ -283,19 +283,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 }
 
 // Wait waits until nothing goes on after requests, or the context ends.
-func (c *Cluster) Wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		c.work.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (c *Cluster) Wait(ctx context.Context) error { return c.work.Wait(ctx) }
 
 // Remove implements buckets.Bodies. It tries all nodes, even if one fails.
 func (c *Cluster) Remove(ctx context.Context, path string, sharks []string) error {

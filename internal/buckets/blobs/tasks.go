@@ -1,0 +1,54 @@
+package blobs
+
+import (
+	"context"
+	"sync"
+)
+
+// tasks are goroutines that go on after requests. Unlike a sync.WaitGroup, it may get new ones while somebody
+// waits.
+type tasks struct {
+	mu    sync.Mutex
+	count int
+	idle  chan struct{} // closed when the last one ends; nil: nobody waits
+}
+
+// Go runs a function.
+func (t *tasks) Go(fn func()) {
+	t.mu.Lock()
+	t.count++
+	t.mu.Unlock()
+	go func() {
+		defer t.done()
+		fn()
+	}()
+}
+
+func (t *tasks) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count--; t.count == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+}
+
+// Wait waits until there is a moment without any, or ctx ends.
+func (t *tasks) Wait(ctx context.Context) error {
+	t.mu.Lock()
+	if t.count == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+	}
+	idle := t.idle
+	t.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
