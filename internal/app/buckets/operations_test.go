@@ -2,84 +2,47 @@ package buckets
 
 import (
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"holdfast/internal/openapitest"
+	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/operate"
-	"holdfast/internal/operate/adminapi"
-	"holdfast/internal/web"
-	"holdfast/internal/web/webtest"
 )
 
-// operator sends requests for operations, which must be as described.
+// operator sends requests for operations.
 type operator struct {
-	t      *testing.T
-	base   string
-	client *http.Client
+	t *testing.T
+	*servicetest.Operator
 }
 
 func newOperator(t *testing.T, s *Buckets) *operator {
 	t.Helper()
-	text, err := os.ReadFile("../../buckets/httpapi/openapi-admin.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	described, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s.serves.Store(true)
-	all := s.operations()
-	runs := operate.RunsOf(all)
+	sv := s.Service()
+	runs := operate.RunsOf(sv.Operations)
 	runs.Begin(t.Context(), time.Now, slog.New(slog.DiscardHandler))
 	t.Cleanup(runs.End)
-	api := adminapi.New(Name, all)
-	return &operator{
-		t: t, base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{Log: slog.New(slog.DiscardHandler)}).URL,
-		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
-	}
-}
-
-// answer is the answer to a request.
-type answer struct {
-	text     string
-	location string
+	return &operator{t, servicetest.NewOperator(t, sv, "../../buckets/httpapi/openapi-admin.json")}
 }
 
 // send sends a request, and expects a status and a part of the answer.
-func (o *operator) send(status int, part, method, path, body string) answer {
+func (o *operator) send(status int, part, method, path, body string) servicetest.Answer {
 	o.t.Helper()
-	r := webtest.Request(o.t, o.base, method, path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := o.client.Do(r)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != status || !strings.Contains(string(text), part) {
-		o.t.Fatalf("%s %s: %d %s %v, want %d %s", method, path, resp.StatusCode, text, err, status, part)
-	}
-	return answer{string(text), resp.Header.Get("Location")}
+	return o.Send(status, method, path, body, part)
 }
 
 // await waits until a background job has ended, and returns its answer.
-func (o *operator) await(a answer) string {
+func (o *operator) await(a servicetest.Answer) string {
 	o.t.Helper()
 	for {
 		if err := o.t.Context().Err(); err != nil {
 			o.t.Fatal(err)
 		}
-		if text := o.send(http.StatusOK, "", http.MethodGet, a.location, "").text; strings.Contains(text, `"ended"`) {
+		if text := o.send(http.StatusOK, "", http.MethodGet, a.Location, "").Text; strings.Contains(text, `"ended"`) {
 			return text
 		}
 	}
@@ -97,13 +60,13 @@ func TestAdminAPI(t *testing.T) {
 	o.send(404, "the account does not exist", "GET", "/buckets/accounts/nobody", "")
 	o.send(422, "invalid", "POST", "/buckets/accounts/a%20b/create", "")
 	var made madeKey
-	if err := json.Unmarshal([]byte(o.send(201, `"secretKey"`, "POST", "/buckets/accounts/other/create", "").text), &made); err != nil || made.Account != "other" || len(made.SecretKey) < 20 {
+	if err := json.Unmarshal([]byte(o.send(201, `"secretKey"`, "POST", "/buckets/accounts/other/create", "").Text), &made); err != nil || made.Account != "other" || len(made.SecretKey) < 20 {
 		t.Errorf("%+v, %v", made, err)
 	}
 	o.send(409, "an account with this name exists", "POST", "/buckets/accounts/other/create", "")
 	o.send(201, `"accessKey"`, "POST", "/buckets/keys/other/create", "")
 	for _, path := range []string{"/buckets/keys/other", "/buckets/accounts", "/buckets/accounts/other"} {
-		if text := o.send(200, "", "GET", path, "").text; strings.Contains(text, made.SecretKey) || strings.Contains(text, "secretKey") {
+		if text := o.send(200, "", "GET", path, "").Text; strings.Contains(text, made.SecretKey) || strings.Contains(text, "secretKey") {
 			t.Errorf("%s has a secret: %s", path, text)
 		}
 	}

@@ -5,69 +5,38 @@ package ext
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/app/service/servicetest"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/openapitest"
-	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
-	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
 
-// adminAPI sends requests for operations, which must be as described.
+// adminAPI sends requests for operations.
 type adminAPI struct {
 	*server
-	t      *testing.T
-	base   string
-	client *http.Client
+	*servicetest.Operator
+	t *testing.T
 }
 
 func newAdminAPI(t *testing.T) *adminAPI {
 	t.Helper()
 	testdb.SQLite(t) // it counts the test
 	s := open(t, nil)
-	text, err := os.ReadFile("../../extstorage/httpapi/openapi-admin.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	described, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := s.Service()
-	api := adminapi.New(all.CommandName(), all.Operations)
-	return &adminAPI{
-		s, t, webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL,
-		&http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
-	}
+	return &adminAPI{s, servicetest.NewOperator(t, s.Service(), "../../extstorage/httpapi/openapi-admin.json"), t}
 }
 
 func (a *adminAPI) send(status int, method, path, body string) string {
 	a.t.Helper()
-	r := webtest.Request(a.t, a.base, method, "/ext/"+path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := a.client.Do(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != status {
-		a.t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.StatusCode, text, err, status)
-	}
-	return strings.TrimSuffix(string(text), "\n")
+	return a.Send(status, method, "/ext/"+path, body).Text
 }
 
 // create creates a token and returns it.

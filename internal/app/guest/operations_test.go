@@ -10,7 +10,6 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,12 +26,10 @@ import (
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
-	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
-	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
 
@@ -41,11 +38,10 @@ const (
 	property = "22222222-2222-4333-8444-555555555555"
 )
 
-// operator sends requests for operations, which must be as described.
+// operator sends requests for operations.
 type operator struct {
-	t      *testing.T
-	base   string
-	client *http.Client
+	t *testing.T
+	*servicetest.Operator
 
 	main       string // base URL of the main listener
 	tenants    *tenants.Service
@@ -62,18 +58,11 @@ func newOperator(t *testing.T) *operator {
 	server := servicetest.Open(t, s, func(d *service.Deps) {
 		d.Clock = func() time.Time { return clock.System().Add(time.Duration(later.Load())) }
 	})
-	text, err := os.ReadFile("../../guest/httpapi/openapi.json")
-	must(t, err)
-	described, err := openapitest.Load(text)
-	must(t, err)
-	api := adminapi.New(s.Name, s.Operations)
 	main := httptest.NewServer(server.Handler(service.Main))
 	t.Cleanup(main.Close)
 	tenants, store := opened.Parts()
 	return &operator{
-		t: t, base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL,
-		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
-		main:   main.URL, tenants: tenants, store: store, later: later, operations: s.Operations,
+		t: t, Operator: servicetest.NewOperator(t, s, "../../guest/httpapi/openapi.json"), main: main.URL, tenants: tenants, store: store, later: later, operations: s.Operations,
 	}
 }
 
@@ -84,20 +73,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// send sends a request, whose answer has no secret.
 func (o *operator) send(status int, method, path, body string) string {
 	o.t.Helper()
-	r := webtest.Request(o.t, o.base, method, "/guest/"+path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+	text := o.Send(status, method, "/guest/"+path, body).Text
+	if strings.Contains(text, "ecret") {
+		o.t.Fatalf("%s %s: %s", method, path, text)
 	}
-	resp, err := o.client.Do(r)
-	must(o.t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != status || strings.Contains(string(text), "ecret") {
-		o.t.Fatalf("%s %s: %d %s %v, want %d", method, path, resp.StatusCode, text, err, status)
-	}
-	return strings.TrimSuffix(string(text), "\n")
+	return text
 }
 
 // get decodes the answer to a list or a read.
@@ -455,7 +438,7 @@ func TestRefusedRequests(t *testing.T) {
 // allowed returns the methods of a path, or "" if there is no such path.
 func (o *operator) allowed(path string) string {
 	o.t.Helper()
-	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.base, http.MethodPatch, "/guest/"+path, nil)) // which is not described
+	resp, err := http.DefaultClient.Do(webtest.Request(o.t, o.Base, http.MethodPatch, "/guest/"+path, nil)) // which is not described
 	must(o.t, err)
 	must(o.t, resp.Body.Close())
 	allow := resp.Header.Get("Allow")

@@ -3,16 +3,11 @@ package sync
 import (
 	"encoding/json"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
 	"holdfast/internal/app/service/servicetest"
-	"holdfast/internal/openapitest"
-	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/testdb"
-	"holdfast/internal/web"
-	"holdfast/internal/web/webtest"
 )
 
 // TestTokenRequests: an operator creates a token on the admin listener. Wrong values are refused as described.
@@ -22,17 +17,7 @@ func TestTokenRequests(t *testing.T) {
 	s := New()
 	sv := s.Service()
 	servicetest.Open(t, sv, nil)
-	text, err := os.ReadFile("../../syncstorage/httpapi/openapi-admin.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	described, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	api := adminapi.New(sv.CommandName(), sv.Operations)
-	base := webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL
-	client := &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}}
+	o := servicetest.NewOperator(t, sv, "../../syncstorage/httpapi/openapi-admin.json")
 	for _, c := range []struct {
 		uid, body, says string
 		status          int
@@ -44,21 +29,13 @@ func TestTokenRequests(t *testing.T) {
 		{"7", `{"ttl":"60"}`, "expected a duration with a unit", 422},
 		{"7", `{"ttl":"87601h"}`, "must be from 1s to 87600h", 422},
 	} {
-		r := webtest.Request(t, base, http.MethodPost, "/sync/tokens/"+c.uid+"/create", strings.NewReader(c.body))
-		if c.body != "" {
-			r.Header.Set("Content-Type", "application/json")
-		}
-		resp, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var answer struct {
 			Token
 			Detail string
 		}
-		err = json.NewDecoder(resp.Body).Decode(&answer)
-		if closed := resp.Body.Close(); err != nil || closed != nil || resp.StatusCode != c.status || !strings.Contains(answer.Detail, c.says) {
-			t.Errorf("%+v: %d %+v, %v", c, resp.StatusCode, answer, err)
+		text := o.Send(c.status, http.MethodPost, "/sync/tokens/"+c.uid+"/create", c.body).Text
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || !strings.Contains(answer.Detail, c.says) {
+			t.Errorf("%+v: %s, %v", c, text, err)
 		}
 		if c.status != 201 {
 			continue

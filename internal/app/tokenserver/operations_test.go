@@ -4,16 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"holdfast/internal/app/service/servicetest"
-	"holdfast/internal/openapitest"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/optional"
 	"holdfast/internal/testdb"
@@ -56,11 +53,10 @@ func (s *usedStorage) SetQuota(_ context.Context, _ *tokenserver.User, bytes opt
 	return nil
 }
 
-// operator sends requests for operations, which must be as described.
+// operator sends requests for operations.
 type operator struct {
-	t      *testing.T
-	base   string
-	client *http.Client
+	t *testing.T
+	*servicetest.Operator
 	*Accounts
 }
 
@@ -70,22 +66,10 @@ func newOperator(t *testing.T, storage Storage) *operator {
 	s := New(storage)
 	sv := s.Service()
 	open := servicetest.Open(t, sv, nil)
-	text, err := os.ReadFile("../../tokenserver/httpapi/openapi-admin.json")
-	if err == nil {
-		err = open.Settle(t.Context())
-	}
-	if err != nil {
+	if err := open.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	described, err := openapitest.Load(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	api := adminapi.New(sv.Name, sv.Operations)
-	return &operator{
-		t: t, base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL, Accounts: s,
-		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
-	}
+	return &operator{t, servicetest.NewOperator(t, sv, "../../tokenserver/httpapi/openapi-admin.json"), s}
 }
 
 // adopt makes an account with a storage user.
@@ -105,25 +89,7 @@ func (o *operator) adopt(id string) tokenserver.User {
 // send sends a request and returns the answer, which has parts of it.
 func (o *operator) send(status int, method, path, body string, parts ...string) string {
 	o.t.Helper()
-	r := webtest.Request(o.t, o.base, method, "/tokenserver/"+path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := o.client.Do(r)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != status {
-		o.t.Errorf("%s %s %s: %d %s %v, want %d", method, path, body, resp.StatusCode, text, err, status)
-	}
-	for _, part := range parts {
-		if !strings.Contains(string(text), part) {
-			o.t.Errorf("%s %s %s: no %s in %s", method, path, body, part, text)
-		}
-	}
-	return string(text)
+	return o.Send(status, method, "/tokenserver/"+path, body, parts...).Text
 }
 
 // TestNodeRequests: an operator adds, drains and lists storage nodes.

@@ -1,0 +1,68 @@
+package servicetest
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/openapitest"
+	"holdfast/internal/operate/adminapi"
+	"holdfast/internal/web"
+	"holdfast/internal/web/webtest"
+)
+
+// Operator sends requests for the operations of a service. The answers must be as an API description says.
+type Operator struct {
+	Base string // URL of the listener
+
+	t      testing.TB
+	client *http.Client
+}
+
+// NewOperator serves the operations of an open service. description is the file with its API description.
+func NewOperator(t testing.TB, s service.Service, description string) *Operator {
+	t.Helper()
+	text, err := os.ReadFile(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := openapitest.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := adminapi.New(s.CommandName(), s.Operations)
+	return &Operator{
+		t: t, Base: webtest.Serve(t, web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label}, web.Options{}).URL,
+		client: &http.Client{Transport: &openapitest.Transport{Document: described, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}},
+	}
+}
+
+// Answer is the answer to a request.
+type Answer struct{ Text, Location string }
+
+// Send sends a request, whose answer must have a status and contain some texts.
+func (o *Operator) Send(status int, method, path, body string, parts ...string) Answer {
+	o.t.Helper()
+	r := webtest.Request(o.t, o.Base, method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := o.client.Do(r)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != status {
+		o.t.Fatalf("%s %s %s: %d %s %v, want %d", method, path, body, resp.StatusCode, text, err, status)
+	}
+	for _, part := range parts {
+		if !strings.Contains(string(text), part) {
+			o.t.Fatalf("%s %s %s: no %s in %s", method, path, body, part, text)
+		}
+	}
+	return Answer{strings.TrimSuffix(string(text), "\n"), resp.Header.Get("Location")}
+}
