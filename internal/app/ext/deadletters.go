@@ -21,6 +21,7 @@ func (s *Extensions) deadLetterOperations() []operate.Operation {
 		retried = "A running server does it within half a minute. They come after newer events of their installs."
 		dropped = "They are never published."
 	)
+	letters := s.deadLetters()
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "dead-letters", Rows: "events", Doc: "List set-aside audit events", Title: "Dead letters", Empty: "No event was set aside.",
@@ -30,17 +31,17 @@ func (s *Extensions) deadLetterOperations() []operate.Operation {
 		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside audit event", Title: "Dead letter"}, s.showDead),
 		operate.NewChange(operate.About{
 			Path: "dead-letters/retry", Doc: "Publish a set-aside audit event again", More: retried,
-		}, s.onDead("queued again", outbox.Dead.RetryDead)),
+		}, letters.One("queued again", outbox.Dead.RetryDead)),
 		operate.NewChange(operate.About{
 			Path: "dead-letters/drop", Doc: "Delete a set-aside audit event", More: dropped, Danger: true, Ask: "The event is never published. This cannot be undone.",
-		}, s.onDead("deleted", outbox.Dead.DropDead)),
+		}, letters.One("deleted", outbox.Dead.DropDead)),
 		operate.NewJob(operate.About{
 			Path: "dead-letters/retry-all", Doc: "Publish all set-aside audit events again", More: retried, Former: []string{"holdfast ext audit retry --all"},
-		}, s.onAllDead("queued again", outbox.Dead.RetryDead)),
+		}, letters.All("queued again", outbox.Dead.RetryDead)),
 		operate.NewJob(operate.About{
 			Path: "dead-letters/drop-all", Doc: "Delete all set-aside audit events", More: dropped, Former: []string{"holdfast ext audit drop --all"}, Danger: true,
 			Confirm: "drop all", Title: "Drop all", Text: "The events are never published. This cannot be undone.",
-		}, s.onAllDead("deleted", outbox.Dead.DropDead)),
+		}, letters.All("deleted", outbox.Dead.DropDead)),
 	}
 }
 
@@ -115,66 +116,23 @@ func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all
 var errNoEvent = fault.New(fault.NotFound, "no such set-aside event; holdfast ext dead-letters list lists them")
 
 func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, err error) {
-	if _, err := s.ready(); err != nil {
-		return d, err
-	}
-	id, before := in.id(), in.id()
-	before.Seq--
-	found, err := s.audit.ListDead(ctx, before, 1)
-	if err == nil && (len(found) == 0 || found[0].ID() != id) {
-		err = errNoEvent
-	}
+	e, err := s.deadLetters().Event(ctx, in)
 	if err != nil {
 		return d, err
 	}
-	return outputOfDead(&found[0]), nil
+	return outputOfDead(&e), nil
 }
 
-// deadChanged counts the events that were changed.
-type deadChanged struct {
-	Events int `json:"events" least:"0"`
-	done   string
+// deadLetters names set-aside events by install and number.
+func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
+	find := func(_ context.Context, in deadInput) (outbox.ID, error) { return in.id(), nil }
+	return service.DeadLetters[deadInput]{Box: s.auditBox, Find: find, Missing: errNoEvent}
 }
 
-// Notice implements operate.Changed.
-func (c deadChanged) Notice() string {
-	if c.done == "" {
-		return ""
+// auditBox returns the audit of the open service.
+func (s *Extensions) auditBox() (outbox.Dead, error) {
+	if _, err := s.ready(); err != nil {
+		return nil, err
 	}
-	return service.Count(int64(c.Events), "event") + " " + c.done
-}
-
-type doDead func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
-
-// onDead returns a change of one event.
-func (s *Extensions) onDead(done string, do doDead) func(context.Context, deadInput) (deadChanged, error) {
-	return func(ctx context.Context, in deadInput) (deadChanged, error) {
-		if _, err := s.ready(); err != nil {
-			return deadChanged{}, err
-		}
-		found, err := do(s.audit, ctx, in.id())
-		if err == nil && !found {
-			err = errNoEvent
-		}
-		return deadChanged{1, done}, err
-	}
-}
-
-// onAllDead returns a change of all events.
-func (s *Extensions) onAllDead(done string, do doDead) func(context.Context, operate.None, operate.Progress) (deadChanged, error) {
-	return func(ctx context.Context, _ operate.None, progress operate.Progress) (deadChanged, error) {
-		if _, err := s.ready(); err != nil {
-			return deadChanged{}, err
-		}
-		changed := deadChanged{done: done}
-		err := outbox.EachDead(ctx, s.audit, func(d *outbox.DeadEvent) error {
-			found, err := do(s.audit, ctx, d.ID())
-			if found {
-				changed.Events++
-				progress.Report(int64(changed.Events), 0)
-			}
-			return err
-		})
-		return changed, err
-	}
+	return s.audit, nil
 }

@@ -3,12 +3,10 @@ package guest
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/guest"
+	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 )
@@ -18,6 +16,7 @@ func (s *Guest) deadLetterOperations() []operate.Operation {
 		retried = "A running server does it at once. Events that are published again come after newer events of their\nsessions."
 		dropped = "They are never published."
 	)
+	letters := s.deadLetters()
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "dead-letters", Rows: "events", Doc: "List set-aside events", Title: "Dead letters", Empty: "No event was set aside.",
@@ -26,17 +25,17 @@ func (s *Guest) deadLetterOperations() []operate.Operation {
 		}, s.listDead),
 		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside event", Title: "Dead letter"}, s.showDead),
 		operate.NewChange(operate.About{Path: "dead-letters/retry", Doc: "Publish a set-aside event again", More: retried, Former: []string{"retry --event"}},
-			s.onDead("queued again", guest.RetryDead)),
+			letters.One("queued again", outbox.Dead.RetryDead)),
 		operate.NewChange(operate.About{
 			Path: "dead-letters/drop", Doc: "Delete a set-aside event", More: dropped, Former: []string{"drop --event"}, Danger: true,
 			Ask: "The event is never published. This cannot be undone.",
-		}, s.onDead("deleted", guest.DropDead)),
+		}, letters.One("deleted", outbox.Dead.DropDead)),
 		operate.NewJob(operate.About{Path: "dead-letters/retry-all", Doc: "Publish all set-aside events again", More: retried, Former: []string{"retry --all"}},
-			s.onAllDead("queued again", guest.RetryDead)),
+			letters.All("queued again", outbox.Dead.RetryDead)),
 		operate.NewJob(operate.About{
 			Path: "dead-letters/drop-all", Doc: "Delete all set-aside events", More: dropped, Former: []string{"drop --all"}, Danger: true, Confirm: "drop all",
 			Title: "Drop all", Text: "The events are never published. This cannot be undone.",
-		}, s.onAllDead("deleted", guest.DropDead)),
+		}, letters.All("deleted", outbox.Dead.DropDead)),
 	}
 }
 
@@ -72,69 +71,39 @@ type deadDetail struct {
 }
 
 func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {
-	st, err := s.store()
+	e, err := s.deadLetters().Event(ctx, in)
 	if err != nil {
 		return d, err
 	}
-	id, found, err := st.Outbox().FindDead(ctx, in.Event)
-	if err != nil {
-		return d, err
-	}
-	if !found {
-		return d, errNoEvent
-	}
-	events, err := st.Outbox().ListDead(ctx, outbox.ID{Owner: id.Owner, Stream: id.Stream, Seq: id.Seq - 1}, 1)
-	if err == nil && (len(events) == 0 || events[0].ID() != id) {
-		err = errNoEvent
-	}
-	if err != nil {
-		return d, err
-	}
-	return deadDetail{events[0].Headers, outputOfDead(&events[0])}, nil
+	return deadDetail{e.Headers, outputOfDead(&e)}, nil
+}
+
+// deadLetters finds set-aside events by their IDs.
+func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
+	return service.DeadLetters[eventInput]{Box: s.outboxOfDead, Find: s.findDead, Missing: errNoEvent}
 }
 
 // errNoEvent says where the IDs are.
-var errNoEvent = fmt.Errorf("%w: holdfast guest dead-letters list lists them", guest.ErrNoEvent)
+var errNoEvent = fault.New(fault.NotFound, "no such set-aside event: holdfast guest dead-letters list lists them")
 
-// deadChanged counts the events that were changed.
-type deadChanged struct {
-	Events int `json:"events" least:"0"`
-	done   string
+// outboxOfDead returns the outbox of the open service.
+func (s *Guest) outboxOfDead() (outbox.Dead, error) {
+	st, err := s.store()
+	if err != nil {
+		return nil, err
+	}
+	return st.Outbox(), nil
 }
 
-// Notice implements operate.Changed.
-func (c deadChanged) Notice() string {
-	if c.done == "" {
-		return ""
+// findDead returns the set-aside event that an input names.
+func (s *Guest) findDead(ctx context.Context, in eventInput) (outbox.ID, error) {
+	st, err := s.store()
+	if err != nil {
+		return outbox.ID{}, err
 	}
-	return service.Count(int64(c.Events), "event") + " " + c.done
-}
-
-type doDead func(ctx context.Context, box outbox.Retaining, event string) (int, error)
-
-// onDead returns a change of one event.
-func (s *Guest) onDead(done string, do doDead) func(context.Context, eventInput) (deadChanged, error) {
-	return func(ctx context.Context, in eventInput) (deadChanged, error) {
-		st, err := s.store()
-		if err != nil {
-			return deadChanged{}, err
-		}
-		n, err := do(ctx, st.Outbox(), in.Event)
-		if errors.Is(err, guest.ErrNoEvent) {
-			err = errNoEvent
-		}
-		return deadChanged{n, done}, err
+	id, found, err := st.Outbox().FindDead(ctx, in.Event)
+	if err == nil && !found {
+		err = errNoEvent
 	}
-}
-
-// onAllDead returns a change of all events.
-func (s *Guest) onAllDead(done string, do doDead) func(context.Context, operate.None, operate.Progress) (deadChanged, error) {
-	return func(ctx context.Context, _ operate.None, _ operate.Progress) (deadChanged, error) {
-		st, err := s.store()
-		if err != nil {
-			return deadChanged{}, err
-		}
-		n, err := do(ctx, st.Outbox(), "")
-		return deadChanged{n, done}, err
-	}
+	return id, err
 }
