@@ -39,15 +39,7 @@ func (s *Buckets) auditOperations() []operate.Operation {
 			"The list of all bodies is kept in the data folder meanwhile, about 300 bytes for each. If the command is\n" +
 			"interrupted, run it again to continue: what was compared is not compared again.",
 		Example: "\n--verify --repair",
-	}, func(ctx context.Context, in auditInput, progress operate.Progress) (auditOutput, error) {
-		return on(s, func(ctx context.Context, in auditInput) (o auditOutput, err error) {
-			err = s.withNodes(ctx, func(ctx context.Context) error {
-				o, err = s.audit(ctx, in, progress)
-				return err
-			})
-			return o, err
-		})(ctx, in)
-	})
+	}, onNodes(s, s.audit))
 	return []operate.Operation{operate.WithFound[findingOutput](job, "Findings", "There are no findings so far.")}
 }
 

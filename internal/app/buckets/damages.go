@@ -67,7 +67,7 @@ func (s *Buckets) listDamages(ctx context.Context, in operate.Page[string]) (all
 			return nil, err
 		}
 		all = append(all, damageOutput{
-			name, d.Node, d.Path, d.Problem, damageState(d.State), d.FirstSeen.Time(), d.Attempts, timeOf(d.Next), d.Error, d.Node + " " + d.Path,
+			name, d.Node, d.Path, d.Problem, damageState(d.State), d.FirstSeen.Time(), d.Attempts, service.TimeOf(d.Next), d.Error, d.Node + " " + d.Path,
 		})
 	}
 	return all, nil

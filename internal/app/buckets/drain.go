@@ -22,15 +22,7 @@ func (s *Buckets) drainOperation() operate.Operation {
 			"to continue, or end the drain with nodes add.\n\n" +
 			"A body without a good copy stays, and so does the node; the exit status is then 1. A drain waits for a\n" +
 			"backup. Remove a node of the configuration from the configuration afterwards.",
-	}, func(ctx context.Context, in drainInput, progress operate.Progress) (drainOutput, error) {
-		return on(s, func(ctx context.Context, in drainInput) (o drainOutput, err error) {
-			err = s.withNodes(ctx, func(ctx context.Context) error {
-				o, err = s.drain(ctx, in, progress)
-				return err
-			})
-			return o, err
-		})(ctx, in)
-	})
+	}, onNodes(s, s.drain))
 }
 
 type drainInput struct {

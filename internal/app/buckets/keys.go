@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/operate"
 )
@@ -72,7 +73,7 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 		}
 	}
 	for _, k := range keys {
-		one := keyOutput{AccessKey: k.ID, State: keyActive, Created: k.Created.Time(), Revoked: timeOf(k.Revoked)}
+		one := keyOutput{AccessKey: k.ID, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked)}
 		if k.Revoked != 0 {
 			one.State = keyRevoked
 		}

@@ -231,7 +231,7 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 		if i < 0 {
 			continue
 		}
-		all[i].Scrub, all[i].Scrubbed = "complete", timeOf(p.Ended)
+		all[i].Scrub, all[i].Scrubbed = "complete", service.TimeOf(p.Ended)
 		if !p.Done {
 			all[i].Scrub = service.FormatBytes(p.Bytes) + " of " + service.FormatBytes(p.Total)
 		}

@@ -44,6 +44,19 @@ func on[In, Out any](s *Buckets, fn func(context.Context, In) (Out, error)) func
 	}
 }
 
+// onNodes returns a job on the open service and its storage nodes.
+func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progress) (Out, error)) func(context.Context, In, operate.Progress) (Out, error) {
+	return func(ctx context.Context, in In, progress operate.Progress) (Out, error) {
+		return on(s, func(ctx context.Context, in In) (out Out, err error) {
+			err = s.withNodes(ctx, func(ctx context.Context) error {
+				out, err = fn(ctx, in, progress)
+				return err
+			})
+			return out, err
+		})(ctx, in)
+	}
+}
+
 // about adds to an error what it is about.
 func about(name string, err error) error {
 	switch fault.CodeOf(err) {
@@ -75,14 +88,6 @@ type usageOutput struct {
 
 func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {
 	return usageOutput{u.Objects, q.Objects, size(u.Bytes), size(q.Bytes)}
-}
-
-// timeOf returns a moment as a time, which is zero if there is none.
-func timeOf(m buckets.Moment) time.Time {
-	if m == 0 {
-		return time.Time{}
-	}
-	return m.Time()
 }
 
 // parseDuration parses the value of an input.

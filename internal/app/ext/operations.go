@@ -80,14 +80,6 @@ func parseTime(name, text string) (ext.Moment, error) {
 	return ext.At(at), nil
 }
 
-// timeOf returns a moment as results have it.
-func timeOf(m ext.Moment) (at time.Time) {
-	if m != 0 {
-		at = m.Time()
-	}
-	return at
-}
-
 // aboutInput converts an error about a field of a request to one about the input with its name.
 func aboutInput(err error) error {
 	if e, ok := errors.AsType[*ext.ValidationError](err); ok {

@@ -97,7 +97,7 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 	}
 	found, err := open.RevokedTokens(ctx, o)
 	for _, t := range found {
-		all = append(all, revokedOutput{t.ID, timeOf(t.RevokedAt), timeOf(t.ExpiresAt)})
+		all = append(all, revokedOutput{t.ID, service.TimeOf(t.RevokedAt), service.TimeOf(t.ExpiresAt)})
 	}
 	return all, err
 }
@@ -263,5 +263,5 @@ func (s *Extensions) revoke(ctx context.Context, r revocation) (revokedOutput, e
 		return revokedOutput{}, err
 	}
 	t, err := open.RevokeToken(ctx, r.owner, r.id, r.expires)
-	return revokedOutput{t.ID, timeOf(t.RevokedAt), timeOf(t.ExpiresAt)}, aboutInput(err)
+	return revokedOutput{t.ID, service.TimeOf(t.RevokedAt), service.TimeOf(t.ExpiresAt)}, aboutInput(err)
 }

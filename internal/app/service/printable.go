@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -144,4 +145,15 @@ func (s *Shell) encode(v any, indent string) error {
 	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// TimeOf returns the time of a moment, and the zero time for the moment 0.
+func TimeOf[M interface {
+	~int64
+	Time() time.Time
+}](m M) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return m.Time()
 }
