@@ -1,7 +1,7 @@
 // Package guest is the data plane of a consumer front end: anonymous sessions with their wishlists, and
 // what each part of the service builds on: IDs, mutations, events and errors. The parts
 // are packages below: tenants, catalogue, telemetry, bots, handoffs and retention. Package backend
-// joins what they need of databases and hot state.
+// joins their stores and their hot state.
 //
 // Nothing belongs to a tenant or a user: the owner of everything is a session. What must
 // not be lost (wishlists, handoffs, stored answers, events) is in a database. Sessions

@@ -16,7 +16,7 @@ type FieldError struct {
 	Detail    string `json:"detail"`
 }
 
-// FieldErrors are what is wrong with a request, at most MaxFieldErrors.
+// FieldErrors are the errors in a request, at most MaxFieldErrors.
 type FieldErrors []FieldError
 
 // MaxFieldErrors is how many errors of a request are reported.

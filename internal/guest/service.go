@@ -16,7 +16,7 @@ type Service struct {
 	forget  []func(ID) // called before a session is erased
 }
 
-// Options are what a Service needs. Store, Hot, Cookies and Clock are required.
+// Options are the dependencies of a Service. Store, Hot, Cookies and Clock are required.
 type Options struct {
 	Store   Store
 	Hot     Hot

@@ -65,8 +65,8 @@ type Column struct {
 	Type    reflect.Type
 	Subject string // it is this one of Row.Subjects
 	Secret  string // says that the value is shown once; "": it is no secret
-	Sort    string // the value of the input sort for this order; "": there is none
-	QR      string // of a secret: what its QR code in the console is called; "": there is none
+	Sort    string // value of the input sort that selects this order; "" for none
+	QR      string // label of the secret's QR code in the console; "" for none
 	Aside   bool   // the command has it only as JSON
 	With    string // the input that must be true to show it; "": it is shown always
 

@@ -31,7 +31,7 @@ type accountInput struct {
 	Account string `subject:"account" doc:"name of the account"`
 }
 
-// accountOutput is an account with what it stores.
+// accountOutput is an account with its usage.
 type accountOutput struct {
 	Account string            `json:"account" title:"Account" subject:"account" cursor:"" example:"main"`
 	ID      buckets.AccountID `json:"id" title:"ID" example:"5e0f8ab9-6a31-44d6-8e4b-6f0b1a5d2c10"`

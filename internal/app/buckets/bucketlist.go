@@ -24,7 +24,7 @@ type bucketsInput struct {
 	operate.Page[string]
 }
 
-// bucketOutput is a bucket with what it stores.
+// bucketOutput is a bucket with its usage.
 type bucketOutput struct {
 	Bucket string `json:"bucket" title:"Bucket" subject:"bucket" cursor:"" example:"photos"`
 	usageOutput

@@ -63,7 +63,7 @@ func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, 
 	}
 }
 
-// subject returns what a finding is about, with the version of its body.
+// subject names the object or file of a finding, with the version of its body.
 func (n *names) subject(ctx context.Context, f *maintenance.Finding) (string, error) {
 	account, bucket, err := n.find(ctx, f.Account, f.Bucket)
 	switch {

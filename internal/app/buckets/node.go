@@ -42,7 +42,7 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 	if s.serves.Load() {
 		return fn(ctx)
 	}
-	s.cluster.Report = nil // the command reports what it finds
+	s.cluster.Report = nil // the command reports its findings
 	if err := s.nodes.load(ctx); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ type nodesInput struct {
 	Bodies bool `flag:"bodies" doc:"count the bodies on each node, which reads all metadata"`
 }
 
-// nodeState is the state of a storage node; the console marks one that is not active.
+// nodeState is the state of a storage node; the console marks inactive nodes.
 type nodeState string
 
 // Cell implements console.Shown.

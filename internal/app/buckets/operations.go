@@ -57,7 +57,7 @@ func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progr
 	}
 }
 
-// about adds to an error what it is about.
+// about adds the name to an error.
 func about(name string, err error) error {
 	switch fault.CodeOf(err) {
 	case fault.NotFound, fault.Conflict, fault.Invalid:
@@ -78,7 +78,7 @@ type size int64
 // String returns the number for people.
 func (n size) String() string { return service.FormatBytes(int64(n)) }
 
-// usageOutput is what an account or a bucket stores, with its quotas.
+// usageOutput is the usage of an account or a bucket, with its quotas.
 type usageOutput struct {
 	Objects      int64 `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
 	ObjectsQuota int64 `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: there is no limit"`

@@ -71,7 +71,7 @@ func parseLimit(input, text string) (int64, error) {
 	return n, nil
 }
 
-// quotaOutput is what an account or a bucket stores, with its quotas.
+// quotaOutput is the usage of an account or a bucket, with its quotas.
 type quotaOutput struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	Bucket  string `json:"bucket,omitempty" title:"Bucket" zero:"-" example:"photos"`

@@ -52,7 +52,7 @@ type deadInput struct {
 	Seq     int64  `subject:"seq,flag" value:"NUMBER" doc:"NUMBER of the event in the list" example:"1" least:"0"`
 }
 
-// Check refuses what is not an ID.
+// Check refuses invalid IDs.
 func (in deadInput) Check() error { return installInput{in.Tenant, in.Install}.Check() }
 
 func (in deadInput) id() outbox.ID {

@@ -110,7 +110,7 @@ func (c *command) tenantRestore() *cobra.Command {
 	return cmd
 }
 
-// deletion is what a command deletes.
+// deletion is an install or a tenant to delete.
 type deletion struct {
 	owner ext.Owner
 	name  string // for people

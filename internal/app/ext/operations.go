@@ -31,7 +31,7 @@ type tenantInput struct {
 	Tenant string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 }
 
-// Check refuses what is not an ID.
+// Check refuses invalid IDs.
 func (in tenantInput) Check() error {
 	_, err := in.owner()
 	return err
@@ -51,7 +51,7 @@ type installInput struct {
 	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
 }
 
-// Check refuses what is not an ID.
+// Check refuses invalid IDs.
 func (in installInput) Check() error {
 	_, err := in.owner()
 	return err

@@ -54,7 +54,7 @@ func (c DeadChanged) Notice() string {
 // DeadChange is outbox.Dead.RetryDead or outbox.Dead.DropDead.
 type DeadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
-// One returns a change of one event. done says what was done.
+// One returns a change of one event. done ends the notice, such as "deleted".
 func (d DeadLetters[In]) One(done string, do DeadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)

@@ -103,7 +103,7 @@ func (in accessInput) Check() error {
 // errAccountID refuses what cannot be an account.
 var errAccountID = &operate.InputError{Input: "account", Reason: "expected 32 hexadecimal digits (0-9, a-f)"}
 
-// accessOutput is what an account may do now.
+// accessOutput is an account with its new access.
 type accessOutput struct {
 	Account string `json:"account" subject:"account"`
 	Access  string `json:"access" enum:"allow,deny,unlisted"`

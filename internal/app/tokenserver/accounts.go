@@ -91,7 +91,7 @@ func stateOf(u *tokenserver.User) string {
 // stored shows a number of bytes and its limit.
 type stored struct {
 	bytes, limit int64
-	of           int64  // without a limit: what it is a part of
+	of           int64  // without a limit: the total
 	note         string // after the number
 	elsewhere    string // instead of the number
 }
@@ -176,7 +176,7 @@ func (s *Accounts) addUser(ctx context.Context, out *accountOutput, u *tokenserv
 }
 
 // known returns the state of an account that is in the database, by its ID or a UID. Accounts are looked up before
-// their IDs are checked, because a database may have other IDs than those of Mozilla's accounts server.
+// their IDs are checked, because a database may have IDs that Mozilla's accounts server does not use.
 func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id string) (acc tokenserver.Account, st tokenserver.AccountState, err error) {
 	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && len(id) < 20 {
 		users, err := open.ListUsers(ctx, uid-1, 1, true)
@@ -200,7 +200,7 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 	return acc, st, fault.Newf(fault.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
 }
 
-// deleted is what was deleted of an account.
+// deleted counts the deleted data of an account.
 type deleted struct {
 	Account string `json:"account" subject:"account"`
 	Users   int    `json:"users" least:"0" doc:"storage users"`

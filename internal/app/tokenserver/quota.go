@@ -52,7 +52,7 @@ type quotaValue struct {
 	Quota string `flag:"quota" arg:"BYTES | unlimited | none" logged:"" doc:"bytes such as 5000000 or 500MiB, unlimited, or none for the quota of the configuration; without it nothing is changed"`
 }
 
-// Check refuses what is no quota.
+// Check refuses invalid quotas.
 func (in quotaValue) Check() error {
 	_, _, err := in.parse()
 	return err

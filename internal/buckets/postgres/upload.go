@@ -157,7 +157,7 @@ func (s *Store) ListUploads(ctx context.Context, owner buckets.AccountID, b buck
 // groupBatch is the number of uploads that are read after a group.
 const groupBatch = 50
 
-// uploads reads the uploads of a bucket after a name and an ID, which may be those of no upload. cut means that the rest is left
+// uploads reads the uploads of a bucket after a name and an ID, which no upload need have. cut means that the rest is left
 // out, because the uploads take more than most bytes.
 func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most int) (all []buckets.Upload, cut bool, err error) {
 	after := string(k.ID)

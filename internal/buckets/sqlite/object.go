@@ -319,7 +319,7 @@ func listGroups(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, l *
 	}
 }
 
-// objects are those of a bucket that a query asks for.
+// objects selects objects of a bucket.
 type objects struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketID

@@ -1,4 +1,4 @@
-// Package backend is what the databases and the hot state of guests implement.
+// Package backend has the interfaces that the databases and the hot state of guests implement.
 package backend
 
 import (

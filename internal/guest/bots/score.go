@@ -22,7 +22,7 @@ const (
 	Bot     Verdict = "bot"
 )
 
-// Action is what is done about a request.
+// Action is the reaction to a request.
 type Action string
 
 // The actions.

@@ -17,7 +17,7 @@ import (
 // the request is that of a human.
 type Service struct{ Options }
 
-// Options are what a Service needs. All but Evaluated and Degraded are required.
+// Options are the dependencies of a Service. All but Evaluated and Degraded are required.
 type Options struct {
 	Store      Store
 	Hot        Hot

@@ -20,7 +20,7 @@ type Service struct {
 	breakers sync.Map // *breaker by the name of a cache
 }
 
-// Options are what a Service needs. Hot, Clock and Suspended are required.
+// Options are the dependencies of a Service. Hot, Clock and Suspended are required.
 type Options struct {
 	Source   Source // nil: every answer is ErrUpstream
 	Campaign bool   // search results are cached for longer
@@ -31,7 +31,7 @@ type Options struct {
 	// does.
 	Local Hot
 
-	// Suspended returns those of the tenants that are suspended.
+	// Suspended returns the suspended ones among the tenants.
 	Suspended func(ctx context.Context, tenants ...string) ([]string, error)
 
 	// Cached, if set, is called with the name of a cache and one of CacheStates when it was

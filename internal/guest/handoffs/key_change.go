@@ -54,7 +54,7 @@ type KeyRing struct {
 	HasTokens bool
 }
 
-// ChangedKeys is what a change of keys stores, and its result.
+// ChangedKeys has the keys that a change stores, and its result.
 type ChangedKeys struct {
 	Key      Key  // the key that was added, changed, or takes the place of others
 	Restored bool // the keys were replaced because the database was restored

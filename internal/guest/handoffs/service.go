@@ -29,7 +29,7 @@ type Service struct {
 	refusals refusals
 }
 
-// Options are what a Service needs. All but Bots are required.
+// Options are the dependencies of a Service. All but Bots are required.
 type Options struct {
 	Guests    *guest.Service
 	Store     Store

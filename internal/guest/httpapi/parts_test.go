@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/web/webtest"
 )
 
-// parts are what a server of the tests stands on.
+// parts are the stores and settings of a server in the tests.
 type parts struct {
 	store      backend.Store
 	hot        backend.Hot
@@ -37,7 +37,7 @@ type parts struct {
 	nestErrors bool
 }
 
-// services are those of a server.
+// services are the services of a server.
 type services struct {
 	parts
 	guests    *guest.Service

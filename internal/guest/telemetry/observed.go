@@ -147,7 +147,7 @@ func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error
 	return e, nil
 }
 
-// Flush writes to the database what was observed.
+// Flush writes observed events to the database.
 func (s *Service) Flush(ctx context.Context) error {
 	s.observed.flushing.Lock()
 	defer s.observed.flushing.Unlock()
@@ -167,7 +167,7 @@ func (s *Service) Flush(ctx context.Context) error {
 	}
 }
 
-// Repair writes to the database what was observed. It is a step for guest.Run.
+// Repair writes observed events to the database. It is a step for guest.Run.
 func (s *Service) Repair(ctx context.Context) {
 	_ = s.Flush(ctx) // the next step tries again
 }

@@ -14,7 +14,7 @@ type Service struct {
 	observed observed
 }
 
-// Options are what a Service needs. All but Recorded are required.
+// Options are the dependencies of a Service. All but Recorded are required.
 type Options struct {
 	Guests  *guest.Service
 	Store   Store

@@ -16,12 +16,12 @@ type Service struct {
 	reconciled time.Time   // when Repair last replaced the copy; only Repair uses it
 }
 
-// Options are what a Service needs. Store and Clock are required.
+// Options are the dependencies of a Service. Store and Clock are required.
 type Options struct {
 	Store Store
 	Hot   Hot // nil: there is no copy, and only events are received
 	Clock clock.Clock
-	Types Types // those of DefaultTypes if it has none
+	Types Types // zero: DefaultTypes
 
 	Degraded guest.Degraded
 }

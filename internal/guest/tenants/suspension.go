@@ -33,7 +33,7 @@ func (s *Suspension) NewerThan(o Suspension) bool {
 	return s.Event > o.Event
 }
 
-// ErrSuspended refuses what a suspended tenant would be involved in.
+// ErrSuspended refuses requests that involve a suspended tenant.
 var ErrSuspended = fault.New(fault.Denied, "the tenant is suspended")
 
 // Store has the states of tenants, and the inbox of the events that change them.
@@ -62,7 +62,7 @@ type Store interface {
 // Hot is a copy of the suspended tenants. A copy that is lost never means that
 // nobody is suspended: then the database must be asked, and the copy replaced.
 type Hot interface {
-	// Suspended returns those of the tenants that are suspended. known is false if the copy
+	// Suspended returns the suspended ones among the tenants. known is false if the copy
 	// is lost.
 	Suspended(ctx context.Context, tenants []string) (suspended []string, known bool, err error)
 

@@ -9,7 +9,7 @@
 // An operation with several subjects has all of them in its path, as the list has that belongs to something:
 // GET /SERVICE/keys/ACCOUNT, POST /SERVICE/keys/ACCOUNT/KEY/revoke.
 //
-// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which says what it does.
+// A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress.
 //
 // Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list or
 // a read.
@@ -115,7 +115,7 @@ func (a *API) find(path string) (found []*route) {
 	return found
 }
 
-// matches reports whether the parts of a path are those of the route, and how many of them are values.
+// matches reports whether a path belongs to the route, and how many of its parts are values.
 func (o *route) matches(parts []string) (values int, ok bool) {
 	if len(parts) != len(o.parts) {
 		return 0, false

@@ -107,7 +107,7 @@ func optional(o *operate.Operation) *operate.Input {
 	return &o.Inputs[i]
 }
 
-// check refuses other arguments than those of the operation that the flags select, and missing flags.
+// check refuses unexpected arguments and missing flags. Flags may select another operation.
 func (c *command) check(cmd *cobra.Command, args []string) error {
 	o := c.chosen()
 	names := c.arguments(o)
@@ -208,7 +208,7 @@ func (c *command) addFormer(flag string, o *operate.Operation) {
 		flags.String(flag, "", s.Doc)
 	}
 	flags.Lookup(flag).Hidden = true
-	for _, s := range c.Subjects() { // check requires those of the operation that the flags select
+	for _, s := range c.Subjects() { // check requires the subjects of the selected operation
 		if f := flags.Lookup(s.Name); f != nil {
 			delete(f.Annotations, cobra.BashCompOneRequiredFlag)
 		}
@@ -255,7 +255,7 @@ func text(v pflag.Value) string {
 	return v.String()
 }
 
-// values returns what is typed, by the names of the inputs. Without a limit a list has its own default.
+// values returns the typed values by input. Without a limit a list has its own default.
 func (c *command) values(args []string) map[string]string {
 	o := c.chosen()
 	values := map[string]string{}

@@ -15,7 +15,7 @@ const whole = "holdfast "
 // rename is a former spelling with all words of a command.
 type rename struct {
 	from, to []string
-	flag     string // typed after the words, and no longer; "": there is none
+	flag     string // removed flag that follows the words; "" for none
 	isKept   bool   // the flag is still typed, and chooses the operation
 	isValue  bool   // the value of the flag is the first argument now
 }
@@ -80,7 +80,7 @@ func newRename(service string, o *operate.Operation, former string) (r rename) {
 	return r
 }
 
-// isCloserThan reports whether a spelling has more of what is typed than another one.
+// isCloserThan reports whether a spelling matches more of the command line than another.
 func (r *rename) isCloserThan(other *rename) bool {
 	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(len(r.flag), len(other.flag))) > 0
 }

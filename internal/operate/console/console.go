@@ -307,7 +307,7 @@ func form(o *operate.Operation, at names) *service.Form {
 	return &f
 }
 
-// action runs a change on the page that shows a list, or, with nil, on another page. The log of changes names what was changed.
+// action runs a change on the page that shows a list, or, with nil, on another page. The log of changes names the changed thing.
 func action(o, list *operate.Operation) service.Action {
 	a := service.Action{Name: o.Verb()}
 	for _, in := range o.Inputs {
@@ -347,7 +347,7 @@ func action(o, list *operate.Operation) service.Action {
 	return a
 }
 
-// outcome returns what a change without a notice has done. A secret, and what belongs to it, can be copied.
+// outcome shows the result of a change without a notice. A secret and its related values can be copied.
 func outcome(o *operate.Operation, r *operate.Result) *service.View {
 	view := &service.View{Title: cmp.Or(o.Title, o.Label())}
 	if !r.HasSecret() {
