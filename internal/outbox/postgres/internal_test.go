@@ -144,7 +144,7 @@ func TestPlansOfKept(t *testing.T) {
 	t.Parallel()
 	url := testdb.PostgresDatabase(t)
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
-	testdb.Script(t, url, KeptDDL("test_kept")+`
+	testdb.Script(t, url, RetainingDDL("test_kept")+`
 		INSERT INTO test_kept (id, topic, payload, headers, retention_class, published_at, dead_at, ordering_key, subject)
 			SELECT 'evt_' || n, 'x', '{}', '{}', 'operational', CASE WHEN n % 3 = 0 THEN now() END, CASE WHEN n % 3 = 1 THEN now() END, 'key-' || n % 1000, 's'
 			FROM generate_series(1, 60000) n;

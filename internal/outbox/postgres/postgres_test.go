@@ -277,7 +277,7 @@ func TestCrash(t *testing.T) {
 // createKept creates an outbox that keeps published events.
 func createKept(t testing.TB, url string) (storetest.Harness, outbox.Retaining) {
 	db, name := open(t, url), "test_outbox_"+ident.New()
-	run(t, db, postgres.KeptDDL(name))
+	run(t, db, postgres.RetainingDDL(name))
 	insert := statement(`INSERT INTO ` + name + ` (id, ordering_key, topic, subject, payload, headers, retention_class, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`)
 	return storetest.Harness{
@@ -313,7 +313,7 @@ func TestKept(t *testing.T) {
 func BenchmarkKept(b *testing.B) {
 	url := testdb.DurablePostgres(b).URL()
 	db, name := open(b, url), "test_outbox_"+ident.New()
-	run(b, db, postgres.KeptDDL(name))
+	run(b, db, postgres.RetainingDDL(name))
 	fill := func(n int) {
 		if _, err := db.Exec(b.Context(), statement(`INSERT INTO `+name+` (id, ordering_key, topic, subject, payload, headers, retention_class)
 			SELECT gen_random_uuid()::text, 'gms_' || lpad((n % 1000)::text, 26, '0'), 'wishlist.added.v1', 'wsh_1',

@@ -12,13 +12,13 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// KeptDDL returns the statements that create a table that keeps published events, and the
+// RetainingDDL returns the statements that create a table that keeps published events, and the
 // table of its leases. A migration of the service has a copy of them, with indexes and
 // checks of its own.
 //
 // Each publication leaves a dead row, and the table may have millions of rows: vacuum must
 // not wait for a part of them, or the relay steps over the dead entries of the index.
-func KeptDDL(name string) string {
+func RetainingDDL(name string) string {
 	digit := `(ascii(right(ordering_key, 1)) & 15) + 9 * (ascii(right(ordering_key, 1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (
 	id text COLLATE "C" PRIMARY KEY,

@@ -16,7 +16,7 @@ import (
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	db := opened.SQLite(t, sqlitedb.Options{}, nil)
-	if err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, KeptDDL("test_kept"), nil) }); err != nil {
+	if err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, RetainingDDL("test_kept"), nil) }); err != nil {
 		t.Fatal(err)
 	}
 	k := OpenRetaining(db, "test_kept", clock.System).(*retaining)

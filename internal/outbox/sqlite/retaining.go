@@ -13,10 +13,10 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// KeptDDL returns the statements that create a table that keeps published events, and the
+// RetainingDDL returns the statements that create a table that keeps published events, and the
 // table of its leases. A migration of the service has a copy of them, with indexes and
 // checks of its own.
-func KeptDDL(name string) string {
+func RetainingDDL(name string) string {
 	digit := `(unicode(substr(ordering_key, -1)) & 15) + 9 * (unicode(substr(ordering_key, -1)) >> 6)`
 	return `CREATE TABLE ` + name + ` (
 	position INTEGER PRIMARY KEY AUTOINCREMENT, -- the order of commits
