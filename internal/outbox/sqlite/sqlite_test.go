@@ -150,7 +150,9 @@ func createKept(t testing.TB) (storetest.Harness, outbox.Retaining) {
 			t.Error(err)
 		}
 	}
-	write(t, func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, sqlite.RetainingDDL("test_outbox"), nil) })
+	write(t, func(c *zombiezen.Conn) error {
+		return sqlitex.ExecuteScript(c, sqlite.RetainingDDL("test_outbox"), nil)
+	})
 	return storetest.Harness{
 		Box: func(t testing.TB) outbox.Box {
 			return storetest.AsBox(sqlite.OpenRetaining(open(t, path), "test_outbox", clock.System))
