@@ -169,7 +169,7 @@ func runParts(t *testing.T, parts map[string][]string) {
 		reads: 10, large: 2 << 20, listKeys: 2000, deletes: 20, huge: 16 << 20, bucketKeys: []int{200, 2000},
 		guests: 1000, guestRows: 100, browsers: 10, consoleRows: 12_000,
 	}
-	o.copySync, o.copyExt = 1000, 1000
+	o.copySync, o.copyExt, o.copyWrites = 1000, 1000, 500
 	var terminal bytes.Buffer
 	if err := run(t.Context(), &o, &terminal); err != nil {
 		t.Fatalf("%v\n%s", err, &terminal)

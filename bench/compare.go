@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -122,6 +123,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
+			syscall.Sync() // a side that syncs must not write the pages of one that does not
 			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

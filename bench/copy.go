@@ -29,13 +29,12 @@ const (
 	copyRatioGoal  = 0.5
 	copyMemoryGoal = 64 << 20
 	copyPassGoal   = 5 * time.Second
-	copyWrites     = 500 // per second during the second copy
 )
 
 func copyHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Owners of %d records of %d B. The limit is one COPY of each table from files in binary format (on SQLite, INSERT of the rows of an attached file). "+
 		"The time of a copy is that of the whole command, with the comparison. Another copy runs under %d writes/s at %d connections.\n\n",
-		o.size.manyRecords, o.size.rowsPayload, copyWrites, o.size.rowsCallers)
+		o.size.manyRecords, o.size.rowsPayload, o.copyWrites, o.size.rowsCallers)
 	fmt.Fprintln(out, "| copy | records | rows/s | limit rows/s | ratio | goal | peak memory | goal | writes/s meanwhile | last pass, read-only | goal |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 }
 
@@ -250,7 +249,7 @@ func (c *copied) underWrites(ctx context.Context, o *options, s *server, owners 
 	stop, rewrite, begun := make(chan struct{}), c.rows.rewrite(o.size.rowsPayload), time.Now()
 	for _, caller := range callers {
 		g.Go(func() error {
-			tick := time.NewTicker(time.Duration(len(callers)) * time.Second / copyWrites)
+			tick := time.NewTicker(time.Duration(len(callers)) * time.Second / time.Duration(o.copyWrites))
 			defer tick.Stop()
 			for {
 				select {

@@ -49,6 +49,7 @@ type options struct {
 	rows        []int
 	profiles    string
 	copySync    int
+	copyWrites  int
 	copyExt     int
 	citus       string // URL of a database; "": none
 
@@ -160,6 +161,7 @@ func parse(args []string) (options, error) {
 	f.StringVar(&connections, "connections", "1,16,64", "numbers of connections of the parts load and ext")
 	f.StringVar(&engineNames, "engines", strings.Join(engines, ","), "engines")
 	f.StringVar(&rows, "rows", "1e4,1e5,1e6,1e7", "numbers of rows of the parts rows and extrows, ascending")
+	f.IntVar(&o.copyWrites, "copy-writes", 500, "writes per second during a copy of the part copy")
 	f.IntVar(&o.copySync, "copy-sync", 100_000, "records of Sync of the part copy")
 	f.IntVar(&o.copyExt, "copy-ext", 100_000, "records of extension storage of the part copy")
 	f.StringVar(&o.citus, "citus", "", "database with the Citus extension, for the part copy, which replaces databases bench_… on all nodes")
