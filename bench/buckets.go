@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 )
 
 // bucketsLoad is the service buckets, used through S3.
@@ -34,13 +36,9 @@ func (w *bucketsLoad) enable() ([]string, error) {
 // owner returns the access key of the account that a new server has.
 func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 	if s.access == nil {
-		cmd := exec.Command(s.binary, "buckets", "keys", "list", "main", "--secrets")
-		cmd.Env = s.env
-		out, err := cmd.Output()
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		key := strings.Fields(lines[len(lines)-1])
-		if err != nil || len(key) < 3 {
-			return credentials{}, fmt.Errorf("%s: %w: %s", cmd, err, out)
+		key, err := accessKey(s, "main")
+		if err != nil {
+			return credentials{}, err
 		}
 		listen := ""
 		for _, kv := range s.env {
@@ -48,9 +46,20 @@ func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 				listen = address
 			}
 		}
-		s.access = &credentials{Endpoint: "http://" + listen, sign: newSigner(key[0], key[len(key)-1], w.hashes(), time.Now()).sign}
+		s.access = &credentials{Endpoint: "http://" + listen, sign: w.signer(key)}
 	}
 	return *s.access, nil
+}
+
+// accessKey returns the access key of an account that has one.
+func accessKey(s *server, account string) (sigv4test.Signer, error) {
+	cmd := exec.Command(s.binary, "buckets", "keys", "list", account, "--secrets")
+	cmd.Env = s.env
+	out, err := cmd.Output()
+	if err != nil {
+		return sigv4test.Signer{}, fmt.Errorf("%s: %w: %s", cmd, err, out)
+	}
+	return buckets.ReadKey(string(out))
 }
 
 func (w *bucketsLoad) limit(ctx context.Context, _ *options, e *engine, _ int) (limit, error) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
-	"time"
 )
 
 const (
@@ -34,15 +33,8 @@ func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return first, fmt.Errorf("%s: %w: %s", cmd, err, out)
 	}
-	cmd = exec.Command(s.binary, "buckets", "keys", "list", "neighbour", "--secrets")
-	cmd.Env = s.env
-	out, err := cmd.Output()
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	key := strings.Fields(lines[len(lines)-1])
-	if err != nil || len(key) < 3 {
-		return first, fmt.Errorf("%s: %w: %s", cmd, err, out)
-	}
-	return credentials{Endpoint: first.Endpoint, sign: newSigner(key[0], key[len(key)-1], w.hashes(), time.Now()).sign}, nil
+	key, err := accessKey(s, "neighbour")
+	return credentials{Endpoint: first.Endpoint, sign: w.signer(key)}, err
 }
 
 // fill creates the attacker's long keys, and the object that the neighbour reads.

@@ -11,6 +11,10 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/workload/buckets"
 )
 
 // Works of S3, by their names in the tables.
@@ -54,22 +58,23 @@ type s3Load struct {
 
 func newS3(n *size) *s3Load {
 	return &s3Load{size: n, data: sync.OnceValue(func() []byte {
-		data := make([]byte, max(n.large, s3Middle))
-		_, _ = rand.NewChaCha8([32]byte{}).Read(data) // it never fails
-		return data
+		return []byte(buckets.Body(0, 0, max(n.large, s3Middle)))
 	})}
 }
 
 func (w *s3Load) body(size int) []byte { return w.data()[:size] }
 
-// hashes returns the hashes of the bodies that clients sign. Large ones are streams whose hash
-// a client does not know.
-func (w *s3Load) hashes() map[int64]string {
-	all := map[int64]string{}
+// signer returns how clients sign. Large bodies are streams whose hash a client does not know.
+func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
+	hashes := map[int64]string{}
 	for _, size := range []int{0, 1, s3Small, s3Middle} {
-		all[int64(size)] = sha256Hex(w.body(size))
+		hashes[int64(size)] = buckets.Hash(w.body(size))
 	}
-	return all
+	s := buckets.NewLoadSigner(key, hashes, time.Now())
+	return func(r *http.Request) error {
+		s.Sign(r, time.Now())
+		return nil
+	}
 }
 
 // newKey returns a key that no object has. Keys are spread over folders.
@@ -138,9 +143,9 @@ func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 	query := "list-type=2&max-keys=" + strconv.Itoa(s3Page)
 	switch {
 	case i == 0:
-		query += "&start-after=" + queryEscape(w.listKey(rand.IntN(w.size.listKeys-s3Page)))
+		query += "&start-after=" + buckets.Escape(w.listKey(rand.IntN(w.size.listKeys-s3Page)))
 	case c.token != "":
-		query = "continuation-token=" + queryEscape(c.token) + "&" + query
+		query = "continuation-token=" + buckets.Escape(c.token) + "&" + query
 	}
 	answer, err := c.send(ctx, http.MethodGet, s3List+"?"+query, nil, "")
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 )
 
 // s3Peer is another server of S3, started here with one account and a folder on the disk that the
@@ -80,7 +80,7 @@ func (p *s3Peer) start(ctx context.Context, s *server) (err error) {
 func (p *s3Peer) settings(*engine) []string { return nil }
 
 func (p *s3Peer) owner(s *server, _ int) (credentials, error) {
-	return credentials{Endpoint: "http://" + s.listen, sign: newSigner(s3PeerKey, p.secret, p.hashes(), time.Now()).sign, retries: 100}, nil
+	return credentials{Endpoint: "http://" + s.listen, sign: p.signer(buckets.Key(s3PeerKey, p.secret)), retries: 100}, nil
 }
 
 func (p *s3Peer) limit(context.Context, *options, *engine, int) (limit, error) {

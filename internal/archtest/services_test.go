@@ -248,8 +248,16 @@ func aside() []rule {
 			reason: "it reads source files, so that it works even if they do not compile",
 		},
 		{
-			who: []string{"bench"}, ours: []string{"internal/auth/**", "internal/db/*", "internal/syncstorage/*", "internal/extstorage/**", "internal/buckets/*", "internal/guest/**", "internal/broker/**", "internal/checksum", "internal/clock", "internal/testdb"}, libs: []string{"*"}, tests: []string{"test/binary"},
+			who: []string{"bench"}, ours: []string{"internal/auth/**", "internal/db/*", "internal/syncstorage/*", "internal/extstorage/**", "internal/buckets/*", "internal/guest/**", "internal/broker/**", "internal/checksum", "internal/clock", "internal/testdb", "internal/workload/**"}, libs: []string{"*"}, tests: []string{"test/binary"},
 			reason: "it measures the binary from outside, and imports only what measures the engines without the server",
+		},
+		{
+			who: []string{"internal/workload"},
+			reason: "it is what the workloads of all services share, so it knows none",
+		},
+		{
+			who: []string{"internal/workload/*"}, ours: []string{"internal/workload", "internal/auth/**"},
+			reason: "a workload knows what clients know; with code of the server or of its stores, a mistake in both would not show",
 		},
 		{
 			who: []string{"packaging/release"}, libs: []string{"github.com/goreleaser/nfpm/v2", "github.com/goreleaser/nfpm/v2/*", "github.com/CycloneDX/cyclonedx-go"},
@@ -272,7 +280,7 @@ func aside() []rule {
 			reason: "it writes the operations of all services into their API descriptions, which are part of the binary",
 		},
 		{
-			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest", "internal/durable"},
+			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb", "internal/workload/**"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest", "internal/durable"},
 			reason: "it tests the binary from outside, as its users run it",
 		},
 	}

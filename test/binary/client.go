@@ -3,7 +3,6 @@ package binary
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/hawk"
+	"holdfast/internal/workload"
 )
 
 // Credentials are what `holdfast sync token` prints.
@@ -23,11 +23,7 @@ type Credentials struct {
 }
 
 // Answer is a response and its body.
-type Answer struct {
-	Status int
-	Header http.Header
-	Body   string
-}
+type Answer = workload.Answer
 
 // Request returns a signed request; path is relative to the user's endpoint.
 func (c Credentials) Request(ctx context.Context, method, path, body string) (*http.Request, error) {
@@ -56,13 +52,11 @@ func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, pa
 	}
 	var conn httptrace.GotConnInfo
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { conn = info }}
-	resp, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	if err != nil {
-		return Answer{}, fmt.Errorf("%w (body of %d bytes, on a connection that was used before: %t, and idle for %v)", err, len(body), conn.Reused, conn.IdleTime)
+	a, err := workload.Do(client, req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil && a.Status == 0 {
+		err = fmt.Errorf("%w (body of %d bytes, on a connection that was used before: %t, and idle for %v)", err, len(body), conn.Reused, conn.IdleTime)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return Answer{resp.StatusCode, resp.Header, string(text)}, err
+	return a, err
 }
 
 // Want sends a request and expects the status.

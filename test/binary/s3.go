@@ -1,24 +1,23 @@
 package binary
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/workload/buckets"
 )
 
-// S3 is where a server speaks S3, and an access key.
-type S3 struct {
-	URL string
-	sigv4test.Signer
+// S3 returns a client with the access key of the account that a new server has.
+func (s *Server) S3(t *testing.T) *buckets.Client {
+	t.Helper()
+	return &buckets.Client{Signer: s.AccessKey(t, "main"), URL: s.S3URL()}
 }
 
-// S3 returns the access key of the account that a new server has. It waits until the server
-// has created it.
-func (s *Server) S3(t *testing.T) S3 {
+// AccessKey returns the access key of an account that has one. It waits until the server has created it.
+func (s *Server) AccessKey(t *testing.T, account string) sigv4test.Signer {
 	t.Helper()
-	list := func() Result { return Run(t, s.Env, "buckets", "keys", "list", "main", "--secrets") }
+	list := func() Result { return Run(t, s.Env, "buckets", "keys", "list", account, "--secrets") }
 	r := list()
 	for start := time.Now(); r.Status != 0; r = list() {
 		if time.Since(start) > Bound {
@@ -26,12 +25,11 @@ func (s *Server) S3(t *testing.T) S3 {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	lines := strings.Split(strings.TrimSpace(r.Stdout), "\n")
-	fields := strings.Fields(lines[len(lines)-1])
-	if len(lines) != 2 || len(fields) < 3 {
-		t.Fatalf("buckets keys list: %q", lines)
+	key, err := buckets.ReadKey(r.Stdout)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return S3{s.S3URL(), sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[len(fields)-1], Region: "us-east-1"}}
+	return key
 }
 
 // S3URL returns the address of the S3 listener.

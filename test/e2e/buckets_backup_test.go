@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"crypto/md5"
 	"encoding/hex"
 	"encoding/xml"
@@ -18,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -83,38 +83,40 @@ func (c s3) objects(bucket string) map[string]string {
 	}
 }
 
+// ask sends a request that is answered.
+func (c s3) ask(method, target, body string, headers ...string) (binary.Answer, bool) {
+	a, err := c.Send(c.t.Context(), method, target, body, headers...)
+	if err != nil {
+		c.t.Errorf("%s %s: %v", method, target, err)
+	}
+	return a, err == nil
+}
+
 // multipart writes an object in one part.
 func (c s3) multipart(path string, body []byte) {
 	c.t.Helper()
-	var upload struct{ UploadId string }
-	if err := xml.Unmarshal(c.want(http.StatusOK, http.MethodPost, path+"?uploads", nil), &upload); err != nil {
-		c.t.Fatal(err)
+	upload := buckets.Write{Kind: "upload", Path: path, Parts: []string{string(body)}}
+	if _, answered, err := upload.Do(c.ask); err != nil || !answered {
+		c.t.Fatalf("%s: %v", &upload, err)
 	}
-	c.want(http.StatusOK, http.MethodPut, path+"?partNumber=1&uploadId="+upload.UploadId, body)
-	sum := md5.Sum(body)
-	list := `<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>` + hex.EncodeToString(sum[:]) + `</ETag></Part></CompleteMultipartUpload>`
-	c.want(http.StatusOK, http.MethodPost, path+"?uploadId="+upload.UploadId, []byte(list))
 }
 
 // write writes, overwrites and deletes a few keys until stop is closed.
-func (c s3) write(seed uint64, stop <-chan struct{}, wrote chan<- struct{}) {
-	random := rand.New(rand.NewPCG(seed, 1))
+func (c s3) write(n int, stop <-chan struct{}, wrote chan<- struct{}) {
+	w := buckets.NewWriter("/photos", n, nil)
+	w.Random = rand.New(rand.NewPCG(uint64(n), 1))
 	for {
 		select {
 		case <-stop:
 			return
 		default:
 		}
-		path := fmt.Sprintf("/photos/k%d-%d", seed, random.IntN(8))
-		body := bytes.Repeat([]byte{byte(random.Uint32()), byte(random.Uint32())}, 1000+random.IntN(50_000))
-		switch random.IntN(6) {
-		case 0:
-			c.want(http.StatusNoContent, http.MethodDelete, path, nil)
-		case 1:
-			c.multipart(path, body)
-		default:
-			c.want(http.StatusOK, http.MethodPut, path, body)
+		d := w.Next()
+		if _, answered, err := d.Do(c.ask); err != nil || !answered {
+			c.t.Errorf("%s: %v", d, err)
+			return
 		}
+		w.Done(d, 0)
 		select {
 		case wrote <- struct{}{}:
 		default:
@@ -163,8 +165,8 @@ func TestBucketsBackup(t *testing.T) {
 			stop := make(chan struct{})
 			wrote := make(chan struct{})
 			var writers sync.WaitGroup
-			for i := range 4 {
-				writers.Go(func() { c.write(uint64(i), stop, wrote) })
+			for i := range 6 {
+				writers.Go(func() { c.write(i, stop, wrote) })
 			}
 			rounds := 2
 			if n, err := strconv.Atoi(os.Getenv("FAULT_ROUNDS")); err == nil {

@@ -36,8 +36,7 @@ func TestBucketsCopy(t *testing.T) {
 	c.want(http.StatusOK, http.MethodGet, "/photos/large", nil)
 
 	target := binary.Start(t, t.TempDir(), bucketsOn(t, url, disks)...)
-	d := c
-	d.base = target.S3URL()
+	d := c.at(target.S3URL())
 	d.want(http.StatusOK, http.MethodPut, "/photos/changed", large)
 	d.want(http.StatusOK, http.MethodPut, "/photos/new", large)
 	refused := func(s *binary.Server, want string, args ...string) {

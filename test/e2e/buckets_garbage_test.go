@@ -92,16 +92,16 @@ func TestLeftoversOfKill(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, c.base+"/box/cut", &endless{bytes.NewReader(make([]byte, 4<<20)), ctx})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, c.URL+"/box/cut", &endless{bytes.NewReader(make([]byte, 4<<20)), ctx})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.ContentLength = 64 << 20
-	c.signer.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
+	c.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if a, err := c.client.Do(r); err == nil {
+		if a, err := http.DefaultClient.Do(r); err == nil {
 			_ = a.Body.Close()
 		}
 	}()

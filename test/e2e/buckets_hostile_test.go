@@ -83,13 +83,13 @@ func TestBucketsHostile(t *testing.T) {
 // hostile writes a request, of which the lines and the body are not signed, and checks
 // the answer.
 func hostile(c s3, method, target, lines, body string, signed time.Time, status int, code string) error {
-	listen := strings.TrimPrefix(c.base, "http://")
+	listen := strings.TrimPrefix(c.URL, "http://")
 	conn, err := net.Dial("tcp", listen)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base, nil)
+	r, err := http.NewRequestWithContext(c.t.Context(), method, c.URL, nil)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func hostile(c s3, method, target, lines, body string, signed time.Time, status 
 	if strings.HasPrefix(target, "//") { // net/http would take it for a host
 		r.URL.Opaque = strings.TrimPrefix(r.URL.Opaque, "/")
 	}
-	c.signer.Sign(r, sigv4test.Unsigned, signed)
+	c.Sign(r, sigv4test.Unsigned, signed)
 	text := method + " " + target + " HTTP/1.1\r\nHost: " + listen + "\r\n"
 	for name := range r.Header {
 		text += name + ": " + r.Header.Get(name) + "\r\n"

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -70,7 +70,7 @@ func TestBucketsConfiguredKeys(t *testing.T) {
 	both := append(vars,
 		phone+"ACCESS_KEY=AKIAPHONE", phone+"SECRET_KEY=the-secret-of-a-variable", laptop+"ACCESS_KEY=laptop-1", laptop+"SECRET_KEY_FILE="+secret)
 	client := func(id, secret string) s3 {
-		return s3{t, "http://" + listen, sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}, http.DefaultClient}
+		return s3{t, &buckets.Client{URL: "http://" + listen, Signer: buckets.Key(id, secret)}}
 	}
 	one, two := client("AKIAPHONE", "the-secret-of-a-variable"), client("laptop-1", "the-secret-of-a-file")
 	for range 2 { // the second start changes nothing
@@ -145,7 +145,7 @@ func TestBucketsFirstStart(t *testing.T) {
 	if _, page := s.Get("/"); !strings.Contains(page, `"address":"`+found[3]+`"`) {
 		t.Errorf("the status does not have %s: %s", found[3], page)
 	}
-	c := s3{t, found[3], sigv4test.Signer{AccessKeyID: found[1], Secret: found[2], Region: "us-east-1"}, http.DefaultClient}
+	c := s3{t, &buckets.Client{URL: found[3], Signer: buckets.Key(found[1], found[2])}}
 	if _, err := exec.LookPath("aws"); err == nil {
 		if out, err := exec.CommandContext(t.Context(), "sh", "-c", found[0]).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v %s", found[0], err, out)

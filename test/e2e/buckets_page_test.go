@@ -30,11 +30,11 @@ func TestBucketsPage(t *testing.T) {
 	}
 	allowed, other := site(), site()
 	link := func(method, path string, age time.Duration) string {
-		r, err := http.NewRequestWithContext(t.Context(), method, c.base+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), method, c.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.signer.Presign(r, time.Minute, time.Now().Add(-age))
+		c.Presign(r, time.Minute, time.Now().Add(-age))
 		return r.URL.String()
 	}
 	requests := []struct {
@@ -43,10 +43,10 @@ func TestBucketsPage(t *testing.T) {
 		{"link", "GET", link("GET", "/photos/k", 0), "200 hello"},
 		{"upload by a link", "PUT", link("PUT", "/photos/new", 0), "200 "},
 		{"upload by an expired link", "PUT", link("PUT", "/photos/new", time.Hour), "403 AccessDenied"},
-		{"link with a wrong signature", "GET", c.base + "/photos/k?" + strings.Replace(link("GET", "/photos/other", 0), c.base+"/photos/other?", "", 1), "403 SignatureDoesNotMatch"},
+		{"link with a wrong signature", "GET", c.URL + "/photos/k?" + strings.Replace(link("GET", "/photos/other", 0), c.URL+"/photos/other?", "", 1), "403 SignatureDoesNotMatch"},
 		{"link for another method", "PUT", link("GET", "/photos/k", 0), "403 SignatureDoesNotMatch"},
-		{"no credentials", "GET", c.base + "/photos/k", "403 AccessDenied"},
-		{"upload without credentials", "PUT", c.base + "/photos/new", "403 AccessDenied"},
+		{"no credentials", "GET", c.URL + "/photos/k", "403 AccessDenied"},
+		{"upload without credentials", "PUT", c.URL + "/photos/new", "403 AccessDenied"},
 		{"no object", "GET", link("GET", "/photos/none", 0), "404 NoSuchKey"},
 	}
 	const ask = `try {

@@ -103,8 +103,7 @@ func bucketsAtTwo(t *testing.T, url string) (*binary.Server, s3) {
 	c := newS3(t, s, s.S3URL())
 	data := t.TempDir()
 	other := binary.Start(t, data, vars...)
-	d := c
-	d.base = other.S3URL()
+	d := c.at(other.S3URL())
 
 	bodies := map[string][]byte{"/photos/small": []byte("small"), "/photos/a%20%2F..//large": bytes.Repeat([]byte("large"), 300_000)}
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
@@ -133,7 +132,7 @@ func bucketsAtTwo(t *testing.T, url string) (*binary.Server, s3) {
 	d.want(http.StatusNotFound, http.MethodGet, "/photos/deleted", nil)
 	c.want(http.StatusConflict, http.MethodDelete, "/photos", nil)
 	other.Kill()
-	d.base = binary.Start(t, data, vars...).S3URL()
+	d = c.at(binary.Start(t, data, vars...).S3URL())
 	wantBodies(d)
 	return s, c
 }
@@ -232,7 +231,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 	database, other, disks := testdb.PostgresDatabase(t), testdb.PostgresDatabase(t), t.TempDir()
 	settings := func(url string) []string {
 		return append(bucketsOn(t, url, disks), "HOLDFAST_BUCKETS__COPIES=1", "HOLDFAST_BUCKETS__GARBAGE_AFTER=1h", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=10ms",
-			"AWS_ACCESS_KEY_ID="+cloudKey.signer.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+cloudKey.signer.Secret)
+			"AWS_ACCESS_KEY_ID="+cloudKey.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+cloudKey.Secret)
 	}
 	s := binary.Launch(t, t.TempDir(), settings(database)...)
 	s.Verb("migrate")
@@ -285,7 +284,7 @@ func TestBucketsBackupOnPostgres(t *testing.T) {
 		}
 	}
 	restored := binary.Start(t, backup, settings(other)...)
-	c.base = restored.S3URL()
+	c = c.at(restored.S3URL())
 	if got := c.objects("photos"); !maps.Equal(got, want) {
 		t.Errorf("the restored objects are %v, want %v", got, want)
 	}

@@ -2,57 +2,39 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
 // s3 is a client of buckets with an access key.
 type s3 struct {
-	t      *testing.T
-	base   string
-	signer sigv4test.Signer
-	client *http.Client
+	t *testing.T
+	*buckets.Client
 }
 
 // newS3 reads the access key of the first account.
 func newS3(t *testing.T, s *binary.Server, base string) s3 {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(s.Verb("buckets", "keys", "list", "main", "--secrets")), "\n")
-	fields := strings.Fields(lines[len(lines)-1])
-	if len(lines) != 2 || len(fields) < 3 {
-		t.Fatalf("keys: %q", lines)
-	}
-	return s3{t, base, sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[len(fields)-1], Region: "us-east-1"}, http.DefaultClient}
+	return s3{t, &buckets.Client{URL: base, Signer: s.AccessKey(t, "main")}}
 }
+
+// at returns a client of another server with the same access key.
+func (c s3) at(url string) s3 { return s3{c.t, c.At(url)} }
 
 // want sends a signed request and expects a status.
 func (c s3) want(status int, method, path string, body []byte) []byte {
 	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, bytes.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
+	a, err := c.Send(c.t.Context(), method, path, string(body))
+	if err != nil || a.Status != status {
+		c.t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.Status, a.Body, err, status)
 	}
-	sum := sha256.Sum256(body)
-	c.signer.Sign(r, hex.EncodeToString(sum[:]), time.Now())
-	a, err := c.client.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer a.Body.Close()
-	got, err := io.ReadAll(a.Body)
-	if err != nil || a.StatusCode != status {
-		c.t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.StatusCode, got, err, status)
-	}
-	return got
+	return []byte(a.Body)
 }
 
 // TestBuckets checks that objects which were acknowledged are there after the server was
@@ -88,7 +70,7 @@ func TestBuckets(t *testing.T) {
 		c.want(http.StatusNoContent, http.MethodDelete, name, nil)
 	}
 	c.want(http.StatusNoContent, http.MethodDelete, "/photos", nil)
-	s.Verb("buckets", "keys", "revoke", c.signer.AccessKeyID)
+	s.Verb("buckets", "keys", "revoke", c.AccessKeyID)
 	if out := s.Verb("buckets", "accounts", "create", "other"); !strings.Contains(out, "SECRET KEY") {
 		t.Errorf("create: %s", out)
 	}

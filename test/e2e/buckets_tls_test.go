@@ -2,14 +2,11 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"testing"
-	"time"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
@@ -23,7 +20,7 @@ func TestBucketsHTTP2(t *testing.T) {
 	cert, key, client := binary.Certificate(t)
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen, "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
 	c := newS3(t, s, "https://"+listen)
-	c.client = client
+	c.HTTP = client
 	c.want(http.StatusOK, http.MethodPut, "/photos", nil)
 	bodies := make([][]byte, 3)
 	for i, size := range []int{40 << 20, 9<<20 + 1, 8 << 20} {
@@ -31,12 +28,10 @@ func TestBucketsHTTP2(t *testing.T) {
 		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(bodies[i])
 	}
 	send := func(method string, i int, body []byte) error {
-		r, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("%s/photos/%d", c.base, i), bytes.NewReader(body))
+		r, err := c.Request(t.Context(), method, fmt.Sprintf("/photos/%d", i), string(body))
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(body)
-		c.signer.Sign(r, hex.EncodeToString(sum[:]), time.Now())
 		a, err := client.Do(r)
 		if err != nil {
 			return err

@@ -12,9 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
@@ -138,20 +136,7 @@ func (c *consolePages) inner() (all []string) {
 // fillBucket creates a bucket, and stores files by dropping them on a page.
 func (c *consolePages) fillBucket() {
 	c.t.Helper()
-	s3 := c.s.S3(c.t)
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, s3.URL+"/pictures", http.NoBody)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	s3.Sign(r, sigv4test.Unsigned, time.Now())
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		c.t.Fatal(resp.Status)
-	}
+	s3{c.t, c.s.S3(c.t)}.want(http.StatusOK, http.MethodPut, "/pictures", nil)
 	c.p.Go(c.t, c.base+"buckets/objects?account=main&bucket=pictures")
 	pixel, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 	if err != nil {

@@ -29,7 +29,7 @@ func TestBucketsDisks(t *testing.T) {
 		disks, folders = append(disks, d), append(folders, d.dir)
 	}
 	h, b := newBuckets(t, folders, testdb.SQLite(t))
-	b.parts = false // the disks are small
+	b.sizes.Parts = false // the disks are small
 	h.server = h.serve()
 	two := 0
 	h.rounds(5, func(round int) fault {

@@ -19,6 +19,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -33,7 +34,7 @@ func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*h
 		t.Skipf("FAULT_SERVICE selects %s", only)
 	}
 	b := newBucketsWorkload(8)
-	b.large, b.parts, b.copies = true, true, bodyCopies
+	b.sizes, b.copies = buckets.Sizes{Large: true, Parts: true}, bodyCopies
 	for i, id := range []string{"east:1", "east:2", "west:1"} {
 		b.nodes = append(b.nodes, &storageNode{id, filepath.Join(folders[i], "node")})
 	}
@@ -149,7 +150,7 @@ func (w *heldWrites) copies(h *harness) (n int) {
 	h.t.Helper()
 	for _, file := range w.of.files(h) {
 		_, sum, _ := strings.Cut(filepath.Base(file), ",")
-		if slices.ContainsFunc(w.keys, func(key string) bool { return md5Hex(key) == sum }) {
+		if slices.ContainsFunc(w.keys, func(key string) bool { return buckets.MD5(key) == sum }) {
 			n++
 		}
 	}
@@ -165,7 +166,7 @@ func (w *heldWrites) check(h *harness) {
 	w.all.Wait() // requests are bounded
 	for i, key := range w.keys {
 		a, err := w.of.send(h, h.server, http.MethodGet, "/fault/"+key, "")
-		if sum := sumOf(a); err != nil || sum != md5Hex(w.body) && (w.done[i] || sum != "") {
+		if sum := buckets.MD5Of(a); err != nil || sum != buckets.MD5(w.body) && (w.done[i] || sum != "") {
 			h.t.Errorf("%s, acknowledged: %t, is %q: %v", key, w.done[i], sum, err)
 		}
 		w.of.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -25,16 +26,16 @@ type stored map[string]string
 func (b *bucketsWorkload) store(h *harness) stored {
 	h.t.Helper()
 	b.open(h)
-	w := &objectWriter{of: b, n: 100}
+	w := &buckets.Writer{N: 100}
 	all := stored{}
 	for i := range 12 {
 		key := fmt.Sprintf("stored-%d", i)
-		all[key] = w.body([]int{20_000, 100_000, 300_000, 1 << 20}[i%4])
+		all[key] = w.Body([]int{20_000, 100_000, 300_000, 1 << 20}[i%4])
 		b.want(h, http.StatusOK, http.MethodPut, "/fault/"+key, all[key])
 	}
-	d := &objectWrite{kind: "upload", key: "stored-parts", parts: []string{w.body(firstPart), w.body(50_000)}}
-	all[d.key] = strings.Join(d.parts, "")
-	_, _, err := d.do(func(method, target, body string, headers ...string) (binary.Answer, bool) {
+	d := &buckets.Write{Kind: "upload", Path: "/fault/stored-parts", Parts: []string{w.Body(buckets.FirstPart), w.Body(50_000)}}
+	all["stored-parts"] = strings.Join(d.Parts, "")
+	_, _, err := d.Do(func(method, target, body string, headers ...string) (binary.Answer, bool) {
 		a, err := b.send(h, h.server, method, target, body, headers...)
 		must(h.t, err)
 		return a, true
@@ -171,7 +172,7 @@ func TestBucketsSlowNode(t *testing.T) {
 	_, address, _ := strings.Cut(key.URL, "://")
 	far := networkTo(t, "tcp", address)
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t), "AWS_ACCESS_KEY_ID="+key.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+key.Secret)
-	remote := &bucketsWorkload{key: key}
+	remote := &bucketsWorkload{key: key.Signer}
 	remote.want(&harness{t: t, server: other, client: h.client}, http.StatusOK, http.MethodPut, "/node", "")
 	config := h.config(t)
 	text, err := os.ReadFile(config)
@@ -191,7 +192,7 @@ func TestBucketsSlowNode(t *testing.T) {
 	all.readable(b, h) // after 10 seconds for those that asked the silent node first
 	for i := range 5 {
 		key := fmt.Sprintf("while-silent-%d", i)
-		all[key] = (&objectWriter{n: 200 + i}).body(100_000)
+		all[key] = buckets.Body(200+i, 1, 100_000)
 		b.want(h, http.StatusOK, http.MethodPut, "/fault/"+key, all[key])
 	}
 	far.heal()
@@ -244,7 +245,7 @@ func TestBucketsMissingFolder(t *testing.T) {
 	check(1, missing+": create it, or mount its disk")
 	b.open(h)
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/small", "in the database")
-	body := b.writers[0].body(100_000)
+	body := b.writers[0].Body(100_000)
 	if a := b.want(h, http.StatusServiceUnavailable, http.MethodPut, "/fault/large", body); !unavailable(a) || !strings.Contains(a.Body, "<Code>ServiceUnavailable<") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

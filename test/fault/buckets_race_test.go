@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"holdfast/internal/workload/buckets"
 )
 
 // racers is the number of clients that write one key at once.
@@ -52,7 +54,7 @@ type race struct {
 
 // body returns the body of a client. Every second one is on storage nodes.
 func (r *race) body(i int) string {
-	return (&objectWriter{n: i}).body(100 + i%2*(inlineBody+1000))
+	return buckets.Body(i, 1, 100+i%2*(buckets.Inline+1000))
 }
 
 // all sends a request of each client at once and returns the answers.
@@ -81,7 +83,7 @@ func (r *race) current() (sum string) {
 	r.h.t.Helper()
 	for n := range 2 {
 		a, err := r.send(r.h, r.h.serverOf(n), http.MethodGet, "/fault/"+r.key, "")
-		got := sumOf(a)
+		got := buckets.MD5Of(a)
 		if err != nil || n > 0 && got != sum || got != "" && a.Header.Get("ETag") != `"`+got+`"` {
 			r.h.t.Errorf("server %d has %q with the entity tag %s, another %q: %v", n, got, a.Header.Get("ETag"), sum, err)
 		}
@@ -94,7 +96,7 @@ func (r *race) current() (sum string) {
 func (r *race) bodies() int {
 	sum := r.current()
 	for i := range racers {
-		if i%2 == 1 && md5Hex(r.body(i)) == sum {
+		if i%2 == 1 && buckets.MD5(r.body(i)) == sum {
 			return 1
 		}
 	}
@@ -118,7 +120,7 @@ func (r *race) create() {
 	if winner < 0 || lost != racers-1 {
 		r.h.t.Fatalf("%d of %d clients lost: %v", lost, racers, answers)
 	}
-	if sum := r.current(); sum != md5Hex(r.body(winner)) {
+	if sum := r.current(); sum != buckets.MD5(r.body(winner)) {
 		r.h.t.Errorf("client %d created the object, which has the MD5 %q", winner, sum)
 	}
 }
@@ -143,7 +145,7 @@ func (r *race) isOne(answers [racers]int, exists bool) {
 		return
 	}
 	for i, status := range answers {
-		if status == http.StatusOK && sum == md5Hex(r.body(i)) {
+		if status == http.StatusOK && sum == buckets.MD5(r.body(i)) {
 			return
 		}
 	}
@@ -231,13 +233,13 @@ func (r *race) linear() {
 					fallthrough
 				case 2:
 					in.method, body = http.MethodPut, r.body(racers+n)
-					in.value = md5Hex(body)
+					in.value = buckets.MD5(body)
 				}
 				o := porcupine.Operation{ClientId: client, Input: in, Call: int64(time.Since(start)), Metadata: n}
 				a, err := r.send(r.h, r.h.serverOf(client), in.method, "/fault/"+r.key, body, headers...)
 				out := raceOutput{status: a.Status}
 				if in.method == http.MethodGet {
-					out.value = sumOf(a)
+					out.value = buckets.MD5Of(a)
 				}
 				o.Output, o.Return = out, int64(time.Since(start))
 				if err != nil {

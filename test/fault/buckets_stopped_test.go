@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -34,7 +34,7 @@ func newNodeServer(t *testing.T, client *http.Client) *nodeServer {
 	s := binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_CONFIG="+config)
 	n := &nodeServer{
 		harness:         &harness{t: t, server: s, client: client},
-		bucketsWorkload: &bucketsWorkload{key: binary.S3{URL: s.S3URL(), Signer: sigv4test.Signer{AccessKeyID: nodeKey, Secret: nodeSecret, Region: "us-east-1"}}},
+		bucketsWorkload: &bucketsWorkload{key: buckets.Key(nodeKey, nodeSecret)},
 	}
 	n.want(n.harness, http.StatusOK, http.MethodPut, "/node", "")
 	t.Cleanup(n.proceed) // before the server is killed
@@ -42,7 +42,7 @@ func newNodeServer(t *testing.T, client *http.Client) *nodeServer {
 }
 
 func (n *nodeServer) url() string {
-	return "s3://node?region=us-east-1&use_path_style=true&endpoint=" + n.key.URL
+	return "s3://node?region=us-east-1&use_path_style=true&endpoint=" + n.server.S3URL()
 }
 
 func (n *nodeServer) stop()    { n.server.Signal(syscall.SIGSTOP) }
@@ -75,7 +75,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	for _, file := range b.files(h) {
 		_, sum, _ := strings.Cut(filepath.Base(file), ",")
 		for key, body := range all {
-			if key != "stored-parts" && md5Hex(key) == sum { // each of its parts has nodes of its own
+			if key != "stored-parts" && buckets.MD5(key) == sum { // each of its parts has nodes of its own
 				here[key] = body
 			}
 		}
@@ -116,7 +116,7 @@ func (b *bucketsWorkload) putAll(h *harness, all stored, name string, status int
 	)
 	for i := range 8 {
 		key := fmt.Sprintf("%s-%d", name, i)
-		body := (&objectWriter{n: 300 + i}).body([]int{100_000, 3 << 20}[i%2])
+		body := buckets.Body(300+i, 1, []int{100_000, 3 << 20}[i%2])
 		writing.Go(func() {
 			begun := time.Now()
 			a, err := b.send(h, h.server, http.MethodPut, "/fault/"+key, body)

@@ -1,11 +1,8 @@
 package fault
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"html"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
@@ -17,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -47,16 +46,14 @@ func bucketsService() service {
 
 // bucketsWorkload is writers of one bucket, each with keys of its own.
 type bucketsWorkload struct {
-	writers []*objectWriter
+	writers []*buckets.Writer
 	created bool           // the bucket
 	nodes   []*storageNode // nil: the one in the data folder
 	copies  int            // of each body
-	large   bool           // bodies of several chunks
-	parts   bool           // bodies of several parts
+	sizes   buckets.Sizes
 
-	key  binary.S3
-	urls sync.Map // of S3, by server
-	skew sync.Map // of the clock, by server
+	key      sigv4test.Signer
+	byServer sync.Map // clients
 }
 
 // storageNode is a file node.
@@ -70,7 +67,7 @@ func newBucketsWorkload(writers int) *bucketsWorkload {
 
 func (b *bucketsWorkload) grow(_ *testing.T, n int) {
 	for len(b.writers) < n {
-		b.writers = append(b.writers, &objectWriter{of: b, n: len(b.writers), state: map[string]object{}, history: map[string][]objectVersion{}})
+		b.writers = append(b.writers, buckets.NewWriter("/fault", len(b.writers), &b.sizes))
 	}
 }
 
@@ -83,57 +80,27 @@ func (b *bucketsWorkload) open(h *harness) {
 	if b.nodes == nil {
 		b.nodes = []*storageNode{{"local:1", filepath.Join(h.data, "buckets")}}
 	}
-	b.key = h.server.S3(h.t)
+	b.key = h.server.AccessKey(h.t, "main")
 	b.want(h, http.StatusOK, http.MethodPut, "/fault", "")
 	b.created = true
 }
 
-// send sends a signed request. As the SDKs do, it sends it again if the server says that the clocks
-// differ, and if the clock leaped while the body was stored.
-func (b *bucketsWorkload) send(h *harness, s *binary.Server, method, target, body string, headers ...string) (binary.Answer, error) {
-	for tries := 1; ; tries++ {
-		a, err := b.sendOnce(h, s, method, target, body, headers)
-		switch {
-		case err != nil || !h.leaps || tries == 10:
-			return a, err
-		case strings.Contains(a.Body, "<Code>RequestTimeTooSkewed<"):
-			_, text, _ := strings.Cut(a.Body, "<ServerTime>") // Date is that of the machine
-			text, _, _ = strings.Cut(text, "<")
-			now, err := time.Parse(time.RFC3339, text)
-			if err != nil {
-				return a, err
-			}
-			b.skew.Store(s, time.Until(now))
-		case a.Status != http.StatusServiceUnavailable:
-			return a, nil
-		}
+// client returns the client of a server.
+func (b *bucketsWorkload) client(h *harness, s *binary.Server) *buckets.Client {
+	c, ok := b.byServer.Load(s)
+	if !ok {
+		c, _ = b.byServer.LoadOrStore(s, &buckets.Client{URL: s.S3URL(), Signer: b.key, HTTP: h.client})
 	}
+	return c.(*buckets.Client)
 }
 
-func (b *bucketsWorkload) sendOnce(h *harness, s *binary.Server, method, target, body string, headers []string) (binary.Answer, error) {
-	url, ok := b.urls.Load(s)
-	if !ok {
-		url = s.S3URL()
-		b.urls.Store(s, url)
+// send sends a signed request.
+func (b *bucketsWorkload) send(h *harness, s *binary.Server, method, target, body string, headers ...string) (binary.Answer, error) {
+	send := b.client(h, s).Send
+	if h.leaps {
+		send = b.client(h, s).SendAgain
 	}
-	r, err := http.NewRequestWithContext(h.t.Context(), method, url.(string)+target, strings.NewReader(body))
-	if err != nil {
-		return binary.Answer{}, err
-	}
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Set(name, value)
-	}
-	skew, _ := b.skew.LoadOrStore(s, time.Duration(0))
-	sum := sha256.Sum256([]byte(body))
-	b.key.Sign(r, hex.EncodeToString(sum[:]), time.Now().Add(skew.(time.Duration)))
-	answer, err := h.client.Do(r)
-	if err != nil {
-		return binary.Answer{}, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return binary.Answer{Status: answer.StatusCode, Header: answer.Header, Body: string(text)}, err
+	return send(h.t.Context(), method, target, body, headers...)
 }
 
 // want sends a request outside of a round and expects the status.
@@ -150,8 +117,8 @@ func (b *bucketsWorkload) clients(h *harness, l *load) (all []client) {
 	b.open(h)
 	for _, w := range b.writers {
 		all = append(all, func(choose *rand.Rand) {
-			w.choose = choose
-			w.run(h, l)
+			w.Random = choose
+			b.run(h, l, w)
 		})
 	}
 	return all
@@ -159,8 +126,8 @@ func (b *bucketsWorkload) clients(h *harness, l *load) (all []client) {
 
 func (b *bucketsWorkload) unanswered() (all []string) {
 	for _, w := range b.writers {
-		if w.lost != nil {
-			all = append(all, w.lost.String())
+		if w.Lost != nil {
+			all = append(all, w.Lost.String())
 		}
 	}
 	return all
@@ -171,29 +138,15 @@ func (b *bucketsWorkload) check(h *harness) {
 	h.t.Helper()
 	b.storesBodies(h)
 	for _, w := range b.writers {
-		for key := range w.state {
-			if w.lost == nil || w.lost.key != key {
-				w.is(h, key, w.state[key])
+		for path, want := range w.State {
+			if w.Lost != nil && w.Lost.Path == path {
+				continue
+			}
+			if got := b.get(h, path); got != want.MD5 {
+				h.t.Errorf("%s has the MD5 %q, and was acknowledged with %q", path, got, want.MD5)
 			}
 		}
-		d := w.lost
-		if d == nil {
-			continue
-		}
-		w.lost = nil
-		got := w.get(h, d.key)
-		switch {
-		case d.before.sum == d.after.sum:
-			w.is(h, d.key, d.before)
-		case got == d.after.sum:
-			h.decided(d, d.refused, true)
-			w.done(d, h.clock.Add(1))
-		case got == d.before.sum:
-			h.decided(d, d.refused, false)
-			w.state[d.key] = d.before
-		default:
-			h.t.Errorf("%s was not answered, and there is %q", d, got)
-		}
+		b.settle(h, w)
 	}
 }
 
@@ -201,7 +154,7 @@ func (b *bucketsWorkload) check(h *harness) {
 // that were full, read-only or gone.
 func (b *bucketsWorkload) storesBodies(h *harness) {
 	h.t.Helper()
-	b.want(h, http.StatusOK, http.MethodPut, "/fault/space", strings.Repeat("x", inlineBody+1))
+	b.want(h, http.StatusOK, http.MethodPut, "/fault/space", strings.Repeat("x", buckets.Inline+1))
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
@@ -209,8 +162,8 @@ func (b *bucketsWorkload) storesBodies(h *harness) {
 func (b *bucketsWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
 	h.t.Helper()
 	for _, w := range b.writers {
-		for key := range w.state {
-			w.wasAt(h, key, begun, ended)
+		for path := range w.State {
+			b.wasAt(h, w, path, begun, ended)
 		}
 	}
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/restored", "x")
@@ -244,15 +197,15 @@ func (b *bucketsWorkload) finish(h *harness) {
 	}
 	want := b.ofLargeOwner(h)
 	for _, w := range b.writers {
-		for _, o := range w.state {
-			want += o.bodies
+		for _, o := range w.State {
+			want += o.Bodies
 		}
 	}
 	b.audited(h, want)
 	for _, w := range b.writers {
-		for key := range w.state {
-			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
-			w.state[key] = object{}
+		for path := range w.State {
+			b.want(h, http.StatusNoContent, http.MethodDelete, path, "")
+			w.State[path] = buckets.Object{}
 		}
 	}
 	b.audited(h, b.ofLargeOwner(h))
@@ -328,38 +281,35 @@ func (b *bucketsWorkload) in(h *harness, ahead time.Duration, args ...string) bi
 
 // largeBucket is a bucket with a large object.
 type largeBucket struct {
-	key  binary.S3
+	key  sigv4test.Signer
 	once sync.Once // reads the key and creates the bucket
 }
 
 func (g *largeBucket) fill(h *instance, bytes int) {
 	h.t.Helper()
-	resp, err := h.client.Do(g.request(h, http.MethodPut, "/history", strings.Repeat("x", bytes)))
+	a, err := g.client(h).Send(h.t.Context(), http.MethodPut, "/large/history", strings.Repeat("x", bytes))
 	must(h.t, err)
-	must(h.t, resp.Body.Close())
-	if resp.StatusCode != http.StatusOK {
-		h.t.Fatalf("a large object: %s", resp.Status)
+	if a.Status != http.StatusOK {
+		h.t.Fatalf("a large object: %d %s", a.Status, a.Body)
 	}
 }
 
 func (g *largeBucket) request(h *instance, method, target, body string) *http.Request {
 	h.t.Helper()
-	g.once.Do(func() {
-		g.key = h.server.S3(h.t)
-		resp, err := h.client.Do(g.signed(h, http.MethodPut, "", ""))
-		must(h.t, err)
-		must(h.t, resp.Body.Close())
-	})
-	return g.signed(h, method, target, body)
+	r, err := g.client(h).Request(h.t.Context(), method, "/large"+target, body)
+	must(h.t, err)
+	return r
 }
 
-func (g *largeBucket) signed(h *instance, method, target, body string) *http.Request {
+func (g *largeBucket) client(h *instance) *buckets.Client {
 	h.t.Helper()
-	r, err := http.NewRequestWithContext(h.t.Context(), method, h.server.S3URL()+"/large"+target, strings.NewReader(body))
-	must(h.t, err)
-	sum := sha256.Sum256([]byte(body))
-	g.key.Sign(r, hex.EncodeToString(sum[:]), time.Now())
-	return r
+	client := func() *buckets.Client { return &buckets.Client{URL: h.server.S3URL(), Signer: g.key, HTTP: h.client} }
+	g.once.Do(func() {
+		g.key = h.server.AccessKey(h.t, "main")
+		_, err := client().Send(h.t.Context(), http.MethodPut, "/large", "")
+		must(h.t, err)
+	})
+	return client()
 }
 
 func (g *largeBucket) download(h *instance) *http.Request {

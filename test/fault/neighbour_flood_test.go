@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	program "holdfast/test/binary"
 )
 
@@ -36,7 +36,7 @@ type flooded struct {
 	t      *testing.T
 	server *program.Server
 	client *http.Client
-	keys   [2]sigv4test.Signer // of the attacker and of the neighbour
+	keys   [2]*buckets.Client // of the attacker and of the neighbour
 }
 
 func floodedNeighbours(t *testing.T, data string, vars ...string) {
@@ -47,9 +47,10 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	t.Cleanup(f.client.CloseIdleConnections)
 	f.server.Verb("migrate")
 	f.server.Await("/readyz", http.StatusOK)
-	f.keys[0] = f.server.S3(t).Signer
 	f.server.Verb("buckets", "accounts", "create", "neighbour")
-	f.keys[1] = f.keyOf("neighbour")
+	for i, account := range []string{"main", "neighbour"} {
+		f.keys[i] = &buckets.Client{URL: f.server.S3URL(), Signer: f.server.AccessKey(t, account)}
+	}
 	f.s3(0, http.MethodPut, "/attacked", "")
 	for i := range 300 {
 		f.s3(0, http.MethodPut, fmt.Sprintf("/attacked/%04d%s", i, strings.Repeat("%22", 900)), "")
@@ -114,21 +115,9 @@ func (f *flooded) flood(name string, attack func(context.Context) (int, error)) 
 	}
 }
 
-// keyOf returns the access key of an account.
-func (f *flooded) keyOf(account string) sigv4test.Signer {
-	f.t.Helper()
-	lines := strings.Split(strings.TrimSpace(f.server.Verb("buckets", "keys", "list", account, "--secrets")), "\n")
-	fields := strings.Fields(lines[len(lines)-1])
-	if len(fields) < 3 {
-		f.t.Fatalf("keys of %s: %q", account, lines)
-	}
-	return sigv4test.Signer{AccessKeyID: fields[0], Secret: fields[len(fields)-1], Region: "us-east-1"}
-}
-
 func (f *flooded) s3Request(ctx context.Context, of int, method, target, body string) *http.Request {
-	r, err := http.NewRequestWithContext(ctx, method, f.server.S3URL()+target, strings.NewReader(body))
+	r, err := f.keys[of].Request(ctx, method, target, body, buckets.Unsigned)
 	must(f.t, err)
-	f.keys[of].Sign(r, sigv4test.Unsigned, time.Now())
 	return r
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 	"holdfast/test/powercut"
 )
@@ -98,7 +99,7 @@ func newPowered(t *testing.T, copies int, vars []string, names ...string) *power
 // disk of its own: on the disk of the database, a sync of one file may make others durable.
 func (p *powered) onNodes(copies int) *bucketsWorkload {
 	b := newBucketsWorkload(6)
-	b.large, b.parts, b.copies = true, true, copies
+	b.sizes, b.copies = buckets.Sizes{Large: true, Parts: true}, copies
 	for n := 1; n <= 2; n++ {
 		b.nodes = append(b.nodes, &storageNode{fmt.Sprintf("here:%d", n), filepath.Join(p.machine.Disk(n).Dir, "node")})
 	}

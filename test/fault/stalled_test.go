@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
 // stall is a crowd of clients that hold what the server keeps for them.
 type stall struct {
 	*instance
-	s3  string // URL
-	key binary.S3
+	s3 *buckets.Client
 }
 
 // Clients of S3 that read nothing of a list or of an answer to DeleteObjects, or that hold a document
@@ -50,9 +50,9 @@ func TestStalledClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) { // one after another: each takes much of the memory if it fails
 			s := &stall{instance: &instance{t: t}}
 			s.server = binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__CLIENT_GRACE=60s", "HOLDFAST_GUEST__ENABLED=true")
-			s.key, s.s3 = s.server.S3(t), s.server.S3URL()
+			s.s3 = s.server.S3(t)
 			s.fill(c.keys)
-			address := s.s3
+			address := s.s3.URL
 			if c.guest {
 				address = s.server.URL
 			}
@@ -119,27 +119,20 @@ func isClosed(err error) bool {
 
 func (s *stall) fill(n int) {
 	s.t.Helper()
-	send := func(method, target, body string, headers ...string) {
-		r, err := http.NewRequestWithContext(s.t.Context(), method, s.s3+target, strings.NewReader(body))
+	put := func(target, body string, headers ...string) {
+		a, err := s.s3.Send(s.t.Context(), http.MethodPut, target, body, append(headers, buckets.Unsigned)...)
 		must(s.t, err)
-		for i := 0; i < len(headers); i += 2 {
-			r.Header.Set(headers[i], headers[i+1])
-		}
-		s.key.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
-		answer, err := http.DefaultClient.Do(r)
-		must(s.t, err)
-		defer answer.Body.Close()
-		if text, _ := io.ReadAll(answer.Body); answer.StatusCode != http.StatusOK {
-			s.t.Fatalf("%s %.60s: %d %s", method, target, answer.StatusCode, text)
+		if a.Status != http.StatusOK {
+			s.t.Fatalf("PUT %.60s: %d %s", target, a.Status, a.Body)
 		}
 	}
 	longer := strings.Repeat("%22", 990)
-	send(http.MethodPut, "/public", "", "X-Amz-Acl", "public-read")
+	put("/public", "", "X-Amz-Acl: public-read")
 	var all sync.WaitGroup
 	for w := range 10 {
 		all.Go(func() {
 			for i := w; i < n; i += 10 {
-				send(http.MethodPut, fmt.Sprintf("/public/%06d", i)+longer, "x")
+				put(fmt.Sprintf("/public/%06d", i)+longer, "x")
 			}
 		})
 	}
@@ -147,15 +140,11 @@ func (s *stall) fill(n int) {
 }
 
 func (s *stall) signed(method, target, body string, headers ...string) []byte {
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.s3+target, strings.NewReader(body))
+	r, err := s.s3.Request(s.t.Context(), method, target, body, append(headers, buckets.Unsigned)...)
 	if err != nil {
 		s.t.Error(err)
 		return nil
 	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	s.key.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {
 		s.t.Error(err)
@@ -164,19 +153,19 @@ func (s *stall) signed(method, target, body string, headers ...string) []byte {
 }
 
 func (s *stall) anonymous(target string) []byte {
-	return []byte("GET " + target + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(s.s3, "http://") + "\r\n\r\n")
+	return []byte("GET " + target + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(s.s3.URL, "http://") + "\r\n\r\n")
 }
 
 // deletion deletes 120 keys that are too long.
 func (s *stall) deletion() []byte {
 	body := "<Delete>" + strings.Repeat("<Object><Key>"+strings.Repeat(`"`, 15<<10)+"</Key></Object>", 120) + "</Delete>"
 	sum := md5.Sum([]byte(body))
-	return s.signed(http.MethodPost, "/public?delete", body, "Content-Md5", base64.StdEncoding.EncodeToString(sum[:]))
+	return s.signed(http.MethodPost, "/public?delete", body, "Content-Md5: "+base64.StdEncoding.EncodeToString(sum[:]))
 }
 
 // document is a document without its last byte.
 func (s *stall) document() []byte {
-	whole := s.signed(http.MethodPost, "/public?delete", strings.Repeat(" ", 2<<20), "Content-Md5", base64.StdEncoding.EncodeToString(make([]byte, 16)))
+	whole := s.signed(http.MethodPost, "/public?delete", strings.Repeat(" ", 2<<20), "Content-Md5: "+base64.StdEncoding.EncodeToString(make([]byte, 16)))
 	return whole[:len(whole)-1]
 }
 

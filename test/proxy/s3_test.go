@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"crypto/md5"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,12 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
 // s3Site is the S3 listener behind a proxy.
 type s3Site struct {
-	binary.S3
+	*buckets.Client
 	server *binary.Server
 	client *http.Client
 	bodies string // the folder of bodies
@@ -62,8 +62,7 @@ func (s *s3Site) do(t *testing.T, status int, method, url string, payload string
 // want sends a signed request with a small body and returns that of the answer.
 func (s *s3Site) want(t *testing.T, status int, method, url, body string) string {
 	t.Helper()
-	sum := sha256.Sum256([]byte(body))
-	a := s.do(t, status, method, url, hex.EncodeToString(sum[:]), strings.NewReader(body), int64(len(body)))
+	a := s.do(t, status, method, url, buckets.Hash(body), strings.NewReader(body), int64(len(body)))
 	text, err := io.ReadAll(a.Body)
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, url, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"holdfast/internal/workload/buckets"
 	"io"
 	"net/http"
 	"strings"
@@ -14,14 +15,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-
-	"holdfast/test/binary"
 )
 
 // sdk is Amazon's SDK for Go.
 type sdk struct{ *s3.Client }
 
-func newSDK(to binary.S3) sdk {
+func newSDK(to *buckets.Client) sdk {
 	return sdk{s3.New(s3.Options{
 		BaseEndpoint: aws.String(to.URL), Region: to.Region, UsePathStyle: true,
 		// As the default configuration sets them.

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
 
@@ -122,7 +123,7 @@ func files(t *testing.T, nodes string) (n int) {
 // client is a program with a folder of its own.
 type client struct {
 	t      *testing.T
-	s3     binary.S3
+	s3     *buckets.Client
 	dir    string
 	bucket string
 	env    []string
@@ -135,7 +136,7 @@ const (
 )
 
 // newClient returns a client whose folder has a folder day with files.
-func newClient(t *testing.T, s3 binary.S3) *client {
+func newClient(t *testing.T, s3 *buckets.Client) *client {
 	t.Helper()
 	c := &client{t: t, s3: s3, dir: t.TempDir(), bucket: "day-of-" + filepath.Base(t.Name())}
 	random := rand.NewChaCha8([32]byte{byte(len(t.Name()))})
@@ -251,18 +252,9 @@ func (c *client) lines(out string, want ...string) {
 // absent expects that the bucket does not exist.
 func (c *client) absent() {
 	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodHead, c.s3.URL+"/"+c.bucket, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.s3.Sign(r, "UNSIGNED-PAYLOAD", time.Now())
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	answer.Body.Close()
-	if answer.StatusCode != http.StatusNotFound {
-		c.t.Errorf("the bucket after it was deleted: %s", answer.Status)
+	a, err := c.s3.Send(c.t.Context(), http.MethodHead, "/"+c.bucket, "", buckets.Unsigned)
+	if err != nil || a.Status != http.StatusNotFound {
+		c.t.Errorf("the bucket after it was deleted: %d, %v", a.Status, err)
 	}
 }
 

@@ -1,0 +1,103 @@
+// Package buckets is the workload of buckets: a client of S3, the writes of a client, and what is known of an object from
+// the answers.
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/workload"
+)
+
+// Client sends requests that are signed with an access key.
+type Client struct {
+	URL string // of the S3 listener
+	sigv4test.Signer
+	HTTP *http.Client // nil: http.DefaultClient
+
+	skew atomic.Int64 // nanoseconds that the server's clock is ahead
+}
+
+// Key returns an access key.
+func Key(id, secret string) sigv4test.Signer {
+	return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: "us-east-1"}
+}
+
+// ReadKey reads the only access key in a list, as `holdfast buckets keys list ACCOUNT --secrets` prints it.
+func ReadKey(list string) (sigv4test.Signer, error) {
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	fields := strings.Fields(lines[len(lines)-1])
+	if len(lines) != 2 || len(fields) < 3 {
+		return sigv4test.Signer{}, fmt.Errorf("buckets keys list: %q: expected one key", lines)
+	}
+	return Key(fields[0], fields[len(fields)-1]), nil
+}
+
+// At returns a client of another server with the same access key.
+func (c *Client) At(url string) *Client { return &Client{URL: url, Signer: c.Signer, HTTP: c.HTTP} }
+
+// Unsigned is a header of a request whose body is not signed.
+const Unsigned = "X-Amz-Content-Sha256: " + sigv4test.Unsigned
+
+// Request returns a signed request. A header is a line such as "If-None-Match: *".
+func (c *Client) Request(ctx context.Context, method, target, body string, headers ...string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.URL+target, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
+	payload := r.Header.Get("X-Amz-Content-Sha256")
+	if payload == "" {
+		payload = Hash(body)
+	}
+	c.Sign(r, payload, time.Now().Add(time.Duration(c.skew.Load())))
+	return r, nil
+}
+
+// Send sends a signed request.
+func (c *Client) Send(ctx context.Context, method, target, body string, headers ...string) (workload.Answer, error) {
+	r, err := c.Request(ctx, method, target, body, headers...)
+	if err != nil {
+		return workload.Answer{}, err
+	}
+	return workload.Do(cmp.Or(c.HTTP, http.DefaultClient), r)
+}
+
+// SendAgain is Send to a server whose clock leaps. As the SDKs do, it sends the request again if the server says that
+// the clocks differ, and if the clock leaped while the body was stored.
+func (c *Client) SendAgain(ctx context.Context, method, target, body string, headers ...string) (workload.Answer, error) {
+	for tries := 1; ; tries++ {
+		a, err := c.Send(ctx, method, target, body, headers...)
+		switch {
+		case err != nil || tries == 10:
+			return a, err
+		case strings.Contains(a.Body, "<Code>RequestTimeTooSkewed<"):
+			_, text, _ := strings.Cut(a.Body, "<ServerTime>") // Date is that of the machine
+			text, _, _ = strings.Cut(text, "<")
+			now, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				return a, err
+			}
+			c.skew.Store(int64(time.Until(now)))
+		case a.Status != http.StatusServiceUnavailable:
+			return a, nil
+		}
+	}
+}
+
+// Hash returns the SHA-256 of a body, as requests are signed with it.
+func Hash[Body ~string | ~[]byte](body Body) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:])
+}
