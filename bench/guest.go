@@ -16,18 +16,15 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/catalogue/builtin"
 	hotmemory "holdfast/internal/guest/memory"
 	"holdfast/internal/testdb"
+	load "holdfast/internal/workload/guest"
 )
 
 const (
 	guestRate    = 200 // requests per second
 	guestWarm    = 4   // what a window takes is preceded by a fourth of it, which does not count
 	guestCallers = 16
-	guestAPI     = "/bff/consumer/v1"
-	guestTenant  = "11111111-2222-4333-8444-555555555555"
-	guestStay    = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"currency":"EUR","locale":"de-AT"}`
 
 	guestRelayGoal  = 5000 // events per second
 	guestRatioGoal  = 0.6  // of a bare handler with the same commands of Redis
@@ -120,31 +117,19 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 			return err
 		}
 		if read, err = g.paced(ctx, read, n, g.public(sessions), func(ctx context.Context, c *caller, _ int) error {
-			_, err := c.send(ctx, http.MethodGet, guestAPI+"/session", nil, "")
+			_, err := c.send(ctx, http.MethodGet, load.API+"/session", nil, "")
 			return err
 		}); err != nil {
 			return fmt.Errorf("read: %w", err)
 		}
-		if add, err = g.paced(ctx, add, n, g.public(sessions), func(ctx context.Context, c *caller, i int) error {
-			_, err := c.send(ctx, http.MethodPost, guestAPI+"/wishlist", fmt.Appendf(nil, `{"tenantId":%q,"propertyId":%q,"source":"list"}`, guestTenant, guestProperty(i)), "")
-			return err
-		}); err != nil {
+		if add, err = g.paced(ctx, add, n, g.public(sessions), addWish); err != nil {
 			return fmt.Errorf("add: %w", err)
 		}
-		tokens := make([]struct {
-			HandoffID string `json:"handoffId"`
-			Token     string `json:"token"`
-		}, n)
-		if mint, err = g.paced(ctx, mint, n, g.public(sessions), func(ctx context.Context, c *caller, i int) error {
-			text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+builtin.ExampleProperty, []byte(guestStay), "")
-			return errors.Join(err, json.Unmarshal(text, &tokens[i]))
-		}); err != nil {
+		minted := make([]load.Handoff, n)
+		if mint, err = g.paced(ctx, mint, n, g.public(sessions), mintInto(minted)); err != nil {
 			return fmt.Errorf("mint: %w", err)
 		}
-		if consume, err = g.paced(ctx, consume, n, g.site(), func(ctx context.Context, c *caller, i int) error {
-			_, err := c.send(ctx, http.MethodPost, "/internal/handoff/"+tokens[i].HandoffID+"/consume", fmt.Appendf(nil, `{"token":%q}`, tokens[i].Token), "")
-			return err
-		}); err != nil {
+		if consume, err = g.paced(ctx, consume, n, g.site(), consumeOf(minted)); err != nil {
 			return fmt.Errorf("consume: %w", err)
 		}
 		if relay, err = g.relay(ctx, relay); err != nil {
@@ -160,6 +145,29 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 		return g.measureBare(ctx)
 	}
 	return g.measureSessions()
+}
+
+// guestStep sends the i-th request.
+type guestStep func(ctx context.Context, c *caller, i int) error
+
+func addWish(ctx context.Context, c *caller, i int) error {
+	_, err := c.send(ctx, http.MethodPost, load.API+"/wishlist", []byte(load.Wish(i)), "")
+	return err
+}
+
+func mintInto(minted []load.Handoff) guestStep {
+	return func(ctx context.Context, c *caller, i int) error {
+		text, err := c.send(ctx, http.MethodPost, load.API+load.Mint, []byte(load.Stay), "")
+		return errors.Join(err, json.Unmarshal(text, &minted[i]))
+	}
+}
+
+func consumeOf(minted []load.Handoff) guestStep {
+	return func(ctx context.Context, c *caller, i int) error {
+		path, body := load.Site{}.Ask("consume", minted[i])
+		_, err := c.send(ctx, http.MethodPost, path, []byte(body), "")
+		return err
+	}
 }
 
 // guestSample is the result of a window.
@@ -184,39 +192,14 @@ func (g *guestBench) row(work string, all []guestSample, goal time.Duration) {
 // begin returns the cookies of n new sessions.
 func (g *guestBench) begin(ctx context.Context, n int) (cookies []string, err error) {
 	for range n {
-		cookie, err := beginSession(ctx, g.s.listen, "")
-		if err != nil {
+		var v load.Visitor
+		if err := v.Begin(ctx, "http://"+g.s.listen); err != nil {
 			return nil, err
 		}
-		cookies = append(cookies, cookie)
+		cookies = append(cookies, v.Cookie)
 	}
 	return cookies, nil
 }
-
-// beginSession returns the cookie of a new session. address, unless it is "", is the guest's address
-// that a proxy reports.
-func beginSession(ctx context.Context, listen, address string) (cookie string, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+listen+guestAPI+"/session", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	if address != "" {
-		req.Header.Set("X-Forwarded-For", address)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("begin a session: %s", resp.Status)
-	}
-	cookie, _, _ = strings.Cut(resp.Header.Get("Set-Cookie"), ";")
-	return cookie, nil
-}
-
-// guestProperty returns the UUID of the i-th property.
-func guestProperty(i int) string { return fmt.Sprintf("22222222-2222-4333-8444-%012d", i) }
 
 // guestSide is a listener, and how the i-th request to it is signed.
 type guestSide struct {
@@ -256,7 +239,7 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 
 // paced sends n requests at guestRate and appends the sample. A request that finds no free
 // connection waits for one, and its time begins before. The first requests do not count.
-func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step func(ctx context.Context, c *caller, i int) error) ([]guestSample, error) {
+func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
 		return nil, err
@@ -342,11 +325,11 @@ func (g *guestBench) measureBare(ctx context.Context) error {
 	to := g.public(cookies)
 	var ours, bare, ratios []float64
 	for range g.o.runs {
-		rate, err := g.closed(ctx, to, g.o.window, guestAPI+"/session")
+		rate, err := g.closed(ctx, to, g.o.window, load.API+"/session")
 		if err != nil {
 			return err
 		}
-		limit, err := g.closed(ctx, guestSide{"http://" + listen, to.sign}, g.o.window, guestAPI+"/session")
+		limit, err := g.closed(ctx, guestSide{"http://" + listen, to.sign}, g.o.window, load.API+"/session")
 		if err != nil {
 			return fmt.Errorf("bare handler: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/redis"
+	load "holdfast/internal/workload/guest"
 )
 
 // Environment variables that make this program the bare handler.
@@ -29,7 +30,7 @@ func serveBare(ctx context.Context) error {
 	}
 	hot := redis.New(db, "bare", clock.System)
 	limit := guest.Limit{Events: 1_000_000, Per: time.Minute, Burst: 333_333}
-	http.HandleFunc(guestAPI+"/session", func(w http.ResponseWriter, r *http.Request) {
+	http.HandleFunc(load.API+"/session", func(w http.ResponseWriter, r *http.Request) {
 		cookie, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Cookie"), "gms="), ".")
 		_, err := hot.Take(r.Context(), []guest.Bucket{{Key: "session:ip:bare", Limit: limit}, {Key: "session:" + cookie, Limit: limit}})
 		if err != nil {

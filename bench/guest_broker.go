@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/nats"
 	"holdfast/internal/testdb"
+	load "holdfast/internal/workload/guest"
 )
 
 // guestBroker is a NATS server with a subscriber, or empty if nats-server is not installed.
@@ -155,7 +156,7 @@ func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSa
 	g.broker.drain()
 	n := max(1, int(guestRate*g.o.window.Seconds()))
 	if _, err := g.paced(ctx, nil, n, g.public(sessions), func(ctx context.Context, c *caller, _ int) error {
-		_, err := c.send(ctx, http.MethodPost, guestAPI+"/telemetry/page-view", []byte(`{"items":[{"page":"home"}]}`), "")
+		_, err := c.send(ctx, http.MethodPost, load.API+"/telemetry/page-view", []byte(`{"items":[{"page":"home"}]}`), "")
 		return err
 	}); err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,10 +23,10 @@ import (
 	"holdfast/internal/db/redisdb"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
-	"holdfast/internal/guest/catalogue/builtin"
 	hotmemory "holdfast/internal/guest/memory"
 	hotredis "holdfast/internal/guest/redis"
 	"holdfast/internal/testdb"
+	load "holdfast/internal/workload/guest"
 )
 
 func guestSizeHead(_ *options, out io.Writer) {
@@ -83,28 +82,14 @@ func (g *guestBench) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	minted := make([]struct {
-		HandoffID string `json:"handoffId"`
-		Token     string `json:"token"`
-	}, n)
-	err = g.each(ctx, n, g.public(sessions), func(ctx context.Context, c *caller, i int) error {
-		if _, err := c.send(ctx, http.MethodPost, guestAPI+"/wishlist", fmt.Appendf(nil, `{"tenantId":%q,"propertyId":%q,"source":"list"}`, guestTenant, guestProperty(i)), ""); err != nil {
-			return fmt.Errorf("add: %w", err)
-		}
-		text, err := c.send(ctx, http.MethodPost, guestAPI+"/handoff/"+guestTenant+"/"+builtin.ExampleProperty, []byte(guestStay), "")
-		if err != nil {
-			return fmt.Errorf("mint: %w", err)
-		}
-		return json.Unmarshal(text, &minted[i])
-	})
-	if err != nil {
-		return err
+	if err := g.each(ctx, n, g.public(sessions), addWish); err != nil {
+		return fmt.Errorf("add: %w", err)
 	}
-	err = g.each(ctx, n, g.site(), func(ctx context.Context, c *caller, i int) error {
-		_, err := c.send(ctx, http.MethodPost, "/internal/handoff/"+minted[i].HandoffID+"/consume", fmt.Appendf(nil, `{"token":%q}`, minted[i].Token), "")
-		return err
-	})
-	if err != nil {
+	minted := make([]load.Handoff, n)
+	if err := g.each(ctx, n, g.public(sessions), mintInto(minted)); err != nil {
+		return fmt.Errorf("mint: %w", err)
+	}
+	if err := g.each(ctx, n, g.site(), consumeOf(minted)); err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
 	if g.token, err = g.command(ctx, "guest", "token", "--service", "tenants", "--events"); err != nil {
@@ -117,7 +102,7 @@ func (g *guestBench) fill(ctx context.Context) error {
 	err = g.each(ctx, n, events, func(ctx context.Context, c *caller, i int) error {
 		_, err := c.send(ctx, http.MethodPost, "/internal/events", fmt.Appendf(nil,
 			`{"specversion":"1.0","id":"evt_%026d","source":"/tenants","type":"tenant.reinstated.v1","time":%q,"data":{"tenantId":%q}}`,
-			i, time.Now().UTC().Format(time.RFC3339), guestProperty(i)), "")
+			i, time.Now().UTC().Format(time.RFC3339), load.Property(i)), "")
 		return err
 	})
 	if err != nil {
@@ -144,7 +129,7 @@ func (g *guestBench) command(ctx context.Context, args ...string) (string, error
 }
 
 // each sends the requests 0 to n-1, on all connections.
-func (g *guestBench) each(ctx context.Context, n int, to guestSide, step func(ctx context.Context, c *caller, i int) error) error {
+func (g *guestBench) each(ctx context.Context, n int, to guestSide, step guestStep) error {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
 		return err
@@ -295,8 +280,8 @@ func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error
 		}),
 		measure("recently viewed property", viewed, func(i int) error {
 			for p := range viewed {
-				value := fmt.Appendf(nil, `{"tenantId":%q,"propertyId":%q,"viewedAt":"2026-11-23T04:00:00.123Z"}`, guestTenant, guestProperty(p))
-				if err := hot.Push(ctx, ids[i], guest.RecentlyViewed, guest.Item{Key: guestProperty(p), Value: value}); err != nil {
+				value := fmt.Appendf(nil, `{"tenantId":%q,"propertyId":%q,"viewedAt":"2026-11-23T04:00:00.123Z"}`, load.Tenant, load.Property(p))
+				if err := hot.Push(ctx, ids[i], guest.RecentlyViewed, guest.Item{Key: load.Property(p), Value: value}); err != nil {
 					return err
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	load "holdfast/internal/workload/guest"
 )
 
 // neighbourGuest is the service guest with two guests at different addresses.
@@ -29,13 +31,13 @@ func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see ser
 // owner begins the session of a guest.
 func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 	address := fmt.Sprintf("192.0.2.%d", n)
-	cookie, err := beginSession(context.Background(), s.listen, address)
-	if err != nil {
+	v := load.Visitor{Header: http.Header{"X-Forwarded-For": {address}}}
+	if err := v.Begin(context.Background(), "http://"+s.listen); err != nil {
 		return credentials{}, err
 	}
 	return credentials{Endpoint: "http://" + s.listen, sign: func(r *http.Request) error {
 		r.Header.Set("X-Forwarded-For", address)
-		r.Header.Set("Cookie", cookie)
+		r.Header.Set("Cookie", v.Cookie)
 		r.Header.Set("Content-Type", "application/json")
 		return nil
 	}}, nil
@@ -52,11 +54,11 @@ func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, err
 // guestNeighbours attacks by one guest's searches, while another guest reads the wishlist.
 func guestNeighbours(e *engine) neighbours {
 	works := operation{name: "wishlist", do: func(ctx context.Context, c *caller, _ int) error {
-		return c.exchange(ctx, http.MethodGet, guestAPI+"/wishlist", nil, "", io.Discard)
+		return c.exchange(ctx, http.MethodGet, load.API+"/wishlist", nil, "", io.Discard)
 	}}
 	post := func(name, path, body string) attack {
 		return flood(name, func(ctx context.Context, c *caller, _ int) error {
-			return c.exchange(ctx, http.MethodPost, guestAPI+path, []byte(body), "", io.Discard)
+			return c.exchange(ctx, http.MethodPost, load.API+path, []byte(body), "", io.Discard)
 		})
 	}
 	return neighbours{service: neighbourGuest{e}, title: "guest", works: works, attacks: []attack{

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/base64"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
@@ -85,19 +85,15 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 // begin begins the session of a guest.
 func (c *consolePages) begin() *visitor {
 	c.t.Helper()
-	v := &visitor{t: c.t}
-	if r, text := v.send(c.s, http.MethodPost, "/session", "", ""); r.StatusCode >= http.StatusBadRequest {
-		c.t.Fatalf("%s %s", r.Status, text)
-	}
-	return v
+	return newVisitor(c.t, c.s)
 }
 
 // wish makes an event about a property of a tenant. The webhook refuses those of consoleTenant.
 func (c *consolePages) wish(v *visitor, tenant string, property int) {
 	c.t.Helper()
-	id := fmt.Sprintf("%08d-2222-4333-8444-555555555555", property)
-	if r, text := v.send(c.s, http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+id+`","source":"map"}`, id); r.StatusCode >= http.StatusBadRequest {
-		c.t.Fatalf("%s %s", r.Status, text)
+	id := guest.Property(property)
+	if status, text := v.send(c.s, http.MethodPost, "/wishlist", `{"tenantId":"`+tenant+`","propertyId":"`+id+`","source":"map"}`, id); status >= http.StatusBadRequest {
+		c.t.Fatalf("%d %s", status, text)
 	}
 }
 

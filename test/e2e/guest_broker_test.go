@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -42,11 +43,9 @@ func TestGuestBrokers(t *testing.T) {
 				"HOLDFAST_GUEST__RECEIVE=" + fmt.Sprintf(c.url, tenants, "/holdfast-"+tenants),
 			}
 			s := binary.Start(t, data, vars...)
-			v := &visitor{t: t}
-			v.send(s, http.MethodPost, "/session", "", "")
-			if resp, text := v.send(s, http.MethodPost, "/wishlist", `{"tenantId":"11111111-2222-4333-8444-555555555555",
-				"propertyId":"00000001-2222-4333-8444-555555555555","source":"map"}`, "one"); resp.StatusCode != http.StatusCreated {
-				t.Fatal(resp.Status, text)
+			v := newVisitor(t, s)
+			if status, text := v.send(s, http.MethodPost, "/wishlist", guest.Wish(1), "one"); status != http.StatusCreated {
+				t.Fatal(status, text)
 			}
 			if kind, key := next(); kind != "melmastoon.bff.consumer.wishlist.added.v1" || !strings.HasPrefix(key, "gms_") {
 				t.Errorf("got %s of %s", kind, key)

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -31,6 +30,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -67,8 +67,7 @@ func TestGuestF12(t *testing.T) {
 	}
 	url := testdb.PostgresDatabase(t)
 	first, second := twoServers(t, url, "HOLDFAST_GUEST__RATE_LIMITS=false")
-	v := &visitor{t: t}
-	v.send(first, http.MethodPost, "/session", "", "")
+	v := newVisitor(t, first)
 	sites := []*site{newSite(t, first, "booking"), newSite(t, second, "booking")}
 	slots := make(chan struct{}, racing)
 	repeated := 0
@@ -132,13 +131,12 @@ func winner(t *testing.T, round int, answers []string) int {
 func TestGuestF13(t *testing.T) {
 	t.Parallel()
 	first, second := twoServers(t, testdb.PostgresDatabase(t), "HOLDFAST_GUEST__HANDOFF_LIFE=1s", "HOLDFAST_GUEST__RATE_LIMITS=false")
-	v := &visitor{t: t}
-	v.send(first, http.MethodPost, "/session", "", "")
+	v := newVisitor(t, first)
 	sites := []*site{newSite(t, first, "booking"), newSite(t, second, "booking")}
 	for round := range rounds(t, 2) {
-		_, text := v.send(first, http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, fmt.Sprint("round-", round))
+		_, text := v.send(first, http.MethodPost, guest.Mint, guest.Stay, fmt.Sprint("round-", round))
 		var m struct {
-			minted
+			guest.Handoff
 			ExpiresAt time.Time
 		}
 		if err := json.Unmarshal([]byte(text), &m); err != nil {
@@ -149,7 +147,7 @@ func TestGuestF13(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				time.Sleep(time.Until(m.ExpiresAt) + time.Duration(i-15)*time.Millisecond)
-				switch status, text := sites[i%2].send("consume", m.minted, fmt.Sprint(i)); status {
+				switch status, text := sites[i%2].send("consume", m.Handoff, fmt.Sprint(i)); status {
 				case http.StatusOK:
 					won.Add(1)
 				case http.StatusConflict, http.StatusGone:
@@ -163,7 +161,7 @@ func TestGuestF13(t *testing.T) {
 		if consumed := strings.Contains(text, `"status":"consumed"`); consumed != (won.Load() == 1) || won.Load() > 1 {
 			t.Errorf("%d won, and the history says %s", won.Load(), text)
 		}
-		sites[0].want(map[bool]int{true: http.StatusConflict, false: http.StatusGone}[won.Load() == 1], "consume", m.minted, "late", "")
+		sites[0].want(map[bool]int{true: http.StatusConflict, false: http.StatusGone}[won.Load() == 1], "consume", m.Handoff, "late", "")
 	}
 }
 
@@ -176,8 +174,7 @@ func TestGuestF19(t *testing.T) {
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	for n := range 2 {
-		v := &visitor{t: t}
-		v.send(first, http.MethodPost, "/session", "", "")
+		v := newVisitor(t, first)
 		all.Go(func() {
 			for i := 0; ; i++ {
 				select {
@@ -185,10 +182,10 @@ func TestGuestF19(t *testing.T) {
 					return
 				default:
 				}
-				resp, text := v.send(servers[n], http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, fmt.Sprint("mint-", i))
-				var m minted
-				if err := json.Unmarshal([]byte(text), &m); resp.StatusCode != http.StatusCreated || err != nil {
-					t.Errorf("mint: %d %s", resp.StatusCode, text)
+				status, text := v.send(servers[n], http.MethodPost, guest.Mint, guest.Stay, fmt.Sprint("mint-", i))
+				var m guest.Handoff
+				if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
+					t.Errorf("mint: %d %s", status, text)
 					return
 				}
 				if status, text := sites[1-n].send("consume", m, "a"); status != http.StatusOK {
@@ -204,8 +201,7 @@ func TestGuestF19(t *testing.T) {
 	close(done)
 	all.Wait()
 
-	v := &visitor{t: t}
-	v.send(first, http.MethodPost, "/session", "", "")
+	v := newVisitor(t, first)
 	m := v.mint(first, "revoked")
 	sites[1].want(http.StatusOK, "verify", m, "", "")
 	key := strings.Split(m.Token, ".")[1]
@@ -229,8 +225,7 @@ func TestGuestF20(t *testing.T) {
 		t.Parallel()
 		data := t.TempDir()
 		s := binary.Start(t, data, guestVars()...)
-		v := &visitor{t: t}
-		v.send(s, http.MethodPost, "/session", "", "")
+		v := newVisitor(t, s)
 		burned, open := v.mint(s, "one"), v.mint(s, "two")
 		s.Signal(syscall.SIGINT)
 		<-s.Ended
@@ -254,7 +249,7 @@ func TestGuestF20(t *testing.T) {
 			t.Error("the server does not say that the database was restored")
 		}
 		b := newSite(t, s, "booking")
-		for _, m := range []minted{burned, open} {
+		for _, m := range []guest.Handoff{burned, open} {
 			b.want(http.StatusForbidden, "consume", m, "b", "token-invalid")
 			b.want(http.StatusForbidden, "verify", m, "", "token-invalid")
 		}
@@ -264,8 +259,7 @@ func TestGuestF20(t *testing.T) {
 		t.Parallel()
 		data, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 		s := binary.Start(t, data, guestVars()...)
-		v := &visitor{t: t}
-		v.send(s, http.MethodPost, "/session", "", "")
+		v := newVisitor(t, s)
 		m := v.mint(s, "one")
 		s.Verb("backup", copied)
 		newSite(t, s, "booking").want(http.StatusOK, "consume", m, "a", "")
@@ -295,8 +289,7 @@ func TestGuestF20Postgres(t *testing.T) {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
 	s := binary.Start(t, data, vars...)
-	v := &visitor{t: t}
-	v.send(s, http.MethodPost, "/session", "", "")
+	v := newVisitor(t, s)
 	m := v.mint(s, "one")
 	s.Signal(syscall.SIGINT)
 	<-s.Ended
@@ -440,38 +433,19 @@ func private(t *testing.T, data string, vars []string, published, stored func() 
 	redis := testdb.OwnRedis(t)
 	s := binary.Start(t, data, append(vars, "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__LEVEL=debug", "HOLDFAST_LOG__ACCESS=true",
 		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__SAMPLE_HUMANS=1", "HOLDFAST_GUEST__HOT="+redis.URL())...)
-	v := &visitor{t: t}
-	v.send(s, http.MethodPost, "/session", "", "")
+	v := newVisitor(t, s)
 	secrets := []string{"UniqueBrowser/4711", "xx-UNIQUE;q=0.5", "203.0.113.77"}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/bff/consumer/v1/handoff/"+guestTenant+"/"+guestProperty, strings.NewReader(guestStay))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{
-		"Content-Type": "application/json", "Idempotency-Key": "one", "User-Agent": secrets[0], "Accept-Language": secrets[1], "X-Forwarded-For": secrets[2],
-	} {
-		r.Header.Set(name, value)
-	}
-	r.AddCookie(v.cookie)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	var m minted
-	if err != nil || resp.StatusCode != http.StatusCreated || json.Unmarshal(text, &m) != nil {
-		t.Fatalf("mint: %d %s %v", resp.StatusCode, text, err)
-	}
+	v.Header = http.Header{"User-Agent": {secrets[0]}, "Accept-Language": {secrets[1]}, "X-Forwarded-For": {secrets[2]}}
+	m := v.mint(s, "one")
 	b := newSite(t, s, "booking")
 	browser := func(userAgent, ip string) string {
-		return fmt.Sprintf(`,"guest":{"userAgent":%q,"acceptLanguage":%q,"ip":%q}`, userAgent, secrets[1], ip)
+		return fmt.Sprintf(`{"userAgent":%q,"acceptLanguage":%q,"ip":%q}`, userAgent, secrets[1], ip)
 	}
-	b.guest = browser("OtherUnique/1", secrets[2])
+	b.Browser = browser("OtherUnique/1", secrets[2])
 	b.want(http.StatusForbidden, "consume", m, "a", "other-browser")
-	b.guest = browser(secrets[0], "203.0.113.78")
+	b.Browser = browser(secrets[0], "203.0.113.78")
 	b.want(http.StatusOK, "verify", m, "a", `"suspect":true`)
-	b.guest = browser(secrets[0], secrets[2])
+	b.Browser = browser(secrets[0], secrets[2])
 	b.want(http.StatusOK, "consume", m, "a", `"suspect":false`)
 	b.want(http.StatusConflict, "consume", m, "b", "handoff-consumed")
 	secrets = append(secrets, "OtherUnique/1", "203.0.113.78")
@@ -574,8 +548,7 @@ func TestGuestGuideServers(t *testing.T) {
 				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 			}
 			s := binary.Start(t, data, vars...)
-			v := &visitor{t: t}
-			v.send(s, http.MethodPost, "/session", "", "")
+			v := newVisitor(t, s)
 			v.mint(s, "one")
 			for start := time.Now(); s.Verb("guest", "outbox", "list", "--json") != ""; time.Sleep(50 * time.Millisecond) {
 				if time.Since(start) > binary.Bound {

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -27,58 +27,37 @@ func guestVars(more ...string) []string {
 	}, more...)
 }
 
-const (
-	guestTenant   = "11111111-2222-4333-8444-555555555555"
-	guestProperty = "22222222-2222-4333-8444-555555555555"
-	guestStay     = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
-)
-
-// minted is the answer to a request for a handoff.
-type minted struct{ HandoffID, Token, RedirectURL string }
-
 // mint mints a handoff.
-func (v *visitor) mint(s *binary.Server, key string) (m minted) {
+func (v *visitor) mint(s *binary.Server, key string) (m guest.Handoff) {
 	v.t.Helper()
-	resp, text := v.send(s, http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, key)
-	if err := json.Unmarshal([]byte(text), &m); resp.StatusCode != http.StatusCreated || err != nil {
-		v.t.Fatalf("mint: %d %s", resp.StatusCode, text)
+	status, text := v.send(s, http.MethodPost, guest.Mint, guest.Stay, key)
+	if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
+		v.t.Fatalf("mint: %d %s", status, text)
 	}
 	return m
 }
 
 // site is a booking site that consumes handoffs.
 type site struct {
-	t        *testing.T
+	t *testing.T
+	guest.Site
 	internal string // URL of the internal listener
-	token    string
-	guest    string // JSON members about the guest's browser
 }
 
 func newSite(t *testing.T, s *binary.Server, name string) *site {
 	t.Helper()
-	return &site{t: t, internal: s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], token: strings.TrimSpace(s.Verb("guest", "token", "--service", name))}
+	token := strings.TrimSpace(s.Verb("guest", "token", "--service", name))
+	return &site{t, guest.Site{HTTP: siteClient, Token: token}, s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]}
 }
 
 // send sends a request about a handoff.
-func (b *site) send(operation string, m minted, key string) (status int, text string) {
+func (b *site) send(operation string, m guest.Handoff, key string) (status int, text string) {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.internal+"/internal/handoff/"+m.HandoffID+"/"+operation, strings.NewReader(`{"token":"`+m.Token+`"`+b.guest+`}`))
+	a, err := b.Send(b.t.Context(), b.internal, operation, m, key)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+b.token)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
-	resp, err := siteClient.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return resp.StatusCode, string(body)
+	return a.Status, a.Body
 }
 
 // racing is the number of requests of booking sites at the same time.
@@ -88,7 +67,7 @@ const racing = 200
 var siteClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: racing}}
 
 // want expects the status of a request and a part of its answer.
-func (b *site) want(status int, operation string, m minted, key, part string) string {
+func (b *site) want(status int, operation string, m guest.Handoff, key, part string) string {
 	b.t.Helper()
 	got, text := b.send(operation, m, key)
 	if got != status || !strings.Contains(text, part) {
@@ -108,10 +87,9 @@ func TestGuestHandoff(t *testing.T) {
 				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 			}
 			s := binary.Start(t, data, vars...)
-			v := &visitor{t: t}
-			v.send(s, http.MethodPost, "/session", "", "")
+			v := newVisitor(t, s)
 			m := v.mint(s, "one")
-			if want := "https://book.example/" + guestTenant + "/" + guestProperty + "#" + m.Token; m.RedirectURL != want {
+			if want := "https://book.example/" + guest.Tenant + "/" + guest.Hotel + "#" + m.Token; m.RedirectURL != want {
 				t.Errorf("redirectUrl %s, want %s", m.RedirectURL, want)
 			}
 			booking := newSite(t, s, "booking")

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -39,14 +40,12 @@ func TestGuestEvents(t *testing.T) {
 				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 			}
 			s := binary.Start(t, data, vars...)
-			v := &visitor{t: t}
-			v.send(s, http.MethodPost, "/session", "", "")
-			const property = "00000001-2222-4333-8444-555555555555"
-			body := fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"%s","source":"map"}`, property)
+			v := newVisitor(t, s)
+			property := guest.Property(1)
 			const trace = "0af7651916cd43dd8448eb211c80319c"
-			v.trace = "00-" + trace + "-b7ad6b7169203331-01"
-			if resp, text := v.send(s, http.MethodPost, "/wishlist", body, "one"); resp.StatusCode != http.StatusCreated {
-				t.Fatal(resp.Status, text)
+			v.Header = http.Header{"Traceparent": {"00-" + trace + "-b7ad6b7169203331-01"}}
+			if status, text := v.send(s, http.MethodPost, "/wishlist", guest.Wish(1), "one"); status != http.StatusCreated {
+				t.Fatal(status, text)
 			}
 			added := hook.next(t)
 			for name, want := range map[string]string{
@@ -61,8 +60,8 @@ func TestGuestEvents(t *testing.T) {
 				t.Errorf("data: %v", added["data"])
 			}
 			hook.refuses.Store(true)
-			if resp, text := v.send(s, http.MethodDelete, "/wishlist/"+property, "", "two"); resp.StatusCode != http.StatusNoContent {
-				t.Fatal(resp.Status, text)
+			if status, text := v.send(s, http.MethodDelete, "/wishlist/"+property, "", "two"); status != http.StatusNoContent {
+				t.Fatal(status, text)
 			}
 			s.Kill()
 			hook.refuses.Store(false)

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -16,25 +16,11 @@ const structured = "Content-Type: application/cloudevents+json"
 // push sends an event to the internal listener.
 func (b *site) push(body string, headers ...string) (status int, text string) {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.internal+"/internal/events", strings.NewReader(body))
+	a, err := b.Post(b.t.Context(), b.internal+"/internal/events", body, headers...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+b.token)
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		r.Header.Set(name, value)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	all, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return resp.StatusCode, string(all)
+	return a.Status, a.Body
 }
 
 // Tenants are suspended and reinstated by events that are pushed, in both modes of
@@ -45,21 +31,20 @@ func TestGuestTenants(t *testing.T) {
 	vars := guestVars("HOLDFAST_GUEST__RATE_LIMITS=false")
 	s := binary.Start(t, data, vars...)
 	booking := newSite(t, s, "booking")
-	pusher := &site{t: t, internal: booking.internal, token: strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events"))}
+	pusher := &site{t, guest.Site{Token: strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events"))}, booking.internal}
 	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano) }
 	event := func(id, kind, at, reason string) string {
 		return fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"/tenants","type":"melmastoon.%s","time":%q,"data":{"tenantId":%q,"reason":%q}}`,
-			id, kind, at, guestTenant, reason)
+			id, kind, at, guest.Tenant, reason)
 	}
-	v := &visitor{t: t}
-	v.send(s, http.MethodPost, "/session", "", "")
+	v := newVisitor(t, s)
 	keys := 0
 	wantMint := func(what string, status int) {
 		t.Helper()
 		keys++
-		resp, text := v.send(s, http.MethodPost, "/handoff/"+guestTenant+"/"+guestProperty, guestStay, fmt.Sprint("mint-", keys))
-		if resp.StatusCode != status {
-			t.Errorf("%s: %d %s, want %d", what, resp.StatusCode, text, status)
+		got, text := v.send(s, http.MethodPost, guest.Mint, guest.Stay, fmt.Sprint("mint-", keys))
+		if got != status {
+			t.Errorf("%s: %d %s, want %d", what, got, text, status)
 		}
 	}
 	want := func(what string, by *site, status int, part, body string, headers ...string) {
@@ -77,7 +62,7 @@ func TestGuestTenants(t *testing.T) {
 	want("an older one", pusher, 200, `{"result":"stale"}`, event("2", "tenant.reinstated.v1", at(2*time.Hour), ""), structured)
 	wantMint("still suspended", http.StatusForbidden)
 	binaryMode := []string{"Content-Type: application/json", "ce-specversion: 1.0", "ce-id: %C3%A4", "ce-source: /tenants", "ce-type: tenant.reinstated.v1", "ce-time: " + at(time.Minute)}
-	want("binary", pusher, 200, `{"result":"applied"}`, `{"tenantId":"`+guestTenant+`"}`, binaryMode...)
+	want("binary", pusher, 200, `{"result":"applied"}`, `{"tenantId":"`+guest.Tenant+`"}`, binaryMode...)
 	wantMint("reinstated", http.StatusCreated)
 	want("other event", pusher, 200, `{"result":"quarantined"}`, strings.Replace(first, "tenant.suspended.v1", "tenant.renamed.v1", 1), structured)
 
@@ -88,22 +73,22 @@ func TestGuestTenants(t *testing.T) {
 	want("large", pusher, 413, `"code":"too-large"`, strings.Repeat(" ", 65<<10), structured)
 	want("token of a booking site", booking, 403, `"code":"denied"`, first, structured)
 	want("no token", &site{t: t, internal: booking.internal}, 401, `"code":"unauthenticated"`, first, structured)
-	if status, text := (&site{t: t, internal: booking.internal, token: pusher.token}).send("consume", v.mint(s, "m"), "a"); status != http.StatusUnauthorized {
+	if status, text := pusher.send("consume", v.mint(s, "m"), "a"); status != http.StatusUnauthorized {
 		t.Errorf("consume with the token for events: %d %s", status, text)
 	}
 
-	s.Verb("guest", "tenants", "suspend", strings.ToUpper(guestTenant), "--reason", "by hand")
+	s.Verb("guest", "tenants", "suspend", strings.ToUpper(guest.Tenant), "--reason", "by hand")
 	wantMint("suspended by hand", http.StatusForbidden)
-	if list := s.Verb("guest", "tenants", "list"); !strings.Contains(list, guestTenant) || !strings.Contains(list, "by hand") {
+	if list := s.Verb("guest", "tenants", "list"); !strings.Contains(list, guest.Tenant) || !strings.Contains(list, "by hand") {
 		t.Errorf("list: %s", list)
 	}
-	if list := s.Verb("guest", "tenants", "list", "--json"); !strings.Contains(list, `{"tenantId":"`+guestTenant+`","reason":"by hand","suspendedAt":"`) {
+	if list := s.Verb("guest", "tenants", "list", "--json"); !strings.Contains(list, `{"tenantId":"`+guest.Tenant+`","reason":"by hand","suspendedAt":"`) {
 		t.Errorf("list --json: %s", list)
 	}
-	s.Verb("guest", "tenant", "reinstate", guestTenant)
+	s.Verb("guest", "tenant", "reinstate", guest.Tenant)
 	wantMint("reinstated by hand", http.StatusCreated)
 	want("a later event", pusher, 200, `{"result":"applied"}`, event("3", "tenant.suspended.v1", at(-time.Hour), ""), structured)
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "guest", "tenant", "reinstate", guestTenant); r.Status == 0 || !strings.Contains(r.Stderr, "an event with a later time says otherwise") {
+	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "guest", "tenant", "reinstate", guest.Tenant); r.Status == 0 || !strings.Contains(r.Stderr, "an event with a later time says otherwise") {
 		t.Errorf("reinstate before a later event: %+v", r)
 	}
 	wantMint("suspended for an hour", http.StatusForbidden)

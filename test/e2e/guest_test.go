@@ -1,54 +1,40 @@
 package e2e
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
 // visitor is a browser with the cookie of a session.
 type visitor struct {
-	t      *testing.T
-	cookie *http.Cookie
-	trace  string // traceparent of its requests; "": none
+	t *testing.T
+	guest.Visitor
+}
+
+// newVisitor begins a session.
+func newVisitor(t *testing.T, s *binary.Server) *visitor {
+	t.Helper()
+	v := &visitor{t: t}
+	if err := v.Begin(t.Context(), s.URL); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // send sends a request with an idempotency key.
-func (v *visitor) send(s *binary.Server, method, path, body, key string) (*http.Response, string) {
+func (v *visitor) send(s *binary.Server, method, path, body, key string) (status int, text string) {
 	v.t.Helper()
-	r, err := http.NewRequestWithContext(v.t.Context(), method, s.URL+"/bff/consumer/v1"+path, strings.NewReader(body))
+	a, err := v.Send(v.t.Context(), s.URL, method, path, body, key)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	r.Header.Set("Idempotency-Key", key)
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if v.trace != "" {
-		r.Header.Set("Traceparent", v.trace)
-	}
-	if v.cookie != nil {
-		r.AddCookie(v.cookie)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	for _, c := range resp.Cookies() {
-		v.cookie = c
-	}
-	return resp, string(text)
+	return a.Status, a.Body
 }
 
 // A guest's session and wishlist outlive a server that is killed, on each engine: the
@@ -71,24 +57,21 @@ func TestGuest(t *testing.T) {
 			v := &visitor{t: t}
 			want := func(status int, method, path, body, key, part string) (text string) {
 				t.Helper()
-				resp, text := v.send(s, method, path, body, key)
-				if resp.StatusCode != status || !strings.Contains(text, part) {
-					t.Fatalf("%s %s: %d %s, want %d and %s", method, path, resp.StatusCode, text, status, part)
+				got, text := v.send(s, method, path, body, key)
+				if got != status || !strings.Contains(text, part) {
+					t.Fatalf("%s %s: %d %s, want %d and %s", method, path, got, text, status, part)
 				}
 				return text
 			}
 			want(http.StatusUnauthorized, http.MethodGet, "/wishlist", "", "", "session-required")
 			want(http.StatusCreated, http.MethodPost, "/session", "", "", "createdAt")
-			wish := func(n int) string {
-				return fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"%08d-2222-4333-8444-555555555555","source":"map"}`, n)
-			}
-			first := want(http.StatusCreated, http.MethodPost, "/wishlist", wish(1), "one", "wsh_")
+			first := want(http.StatusCreated, http.MethodPost, "/wishlist", guest.Wish(1), "one", "wsh_")
 			s.Kill()
 			s = binary.Start(t, data, vars...)
-			if again := want(http.StatusCreated, http.MethodPost, "/wishlist", wish(1), "one", "wsh_"); again != first {
+			if again := want(http.StatusCreated, http.MethodPost, "/wishlist", guest.Wish(1), "one", "wsh_"); again != first {
 				t.Errorf("repeated after the kill: %s, want %s", again, first)
 			}
-			want(http.StatusUnprocessableEntity, http.MethodPost, "/wishlist", wish(2), "one", "idempotency-key-reused")
+			want(http.StatusUnprocessableEntity, http.MethodPost, "/wishlist", guest.Wish(2), "one", "idempotency-key-reused")
 			want(http.StatusOK, http.MethodGet, "/wishlist", "", "", "00000001-2222")
 			want(http.StatusNoContent, http.MethodPost, "/session/clear", "", "two", "")
 			want(http.StatusOK, http.MethodGet, "/wishlist", "", "", `"items":[]`)

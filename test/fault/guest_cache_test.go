@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"holdfast/internal/workload/guest"
 )
 
 // guestUpstream is a catalogue whose calls a test holds and fails.
@@ -64,7 +66,7 @@ func (u *guestUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintf(w, `{"propertyId":"%s","tenantId":"11111111-2222-4333-8444-555555555555","name":"%s"}`, property, property)
+	fmt.Fprintf(w, `{"propertyId":"%s","tenantId":"%s","name":"%s"}`, property, guest.Tenant, property)
 }
 
 func (u *guestUpstream) times(property string) []time.Time {
@@ -90,7 +92,7 @@ type reading struct {
 
 // read reads a property at a server.
 func (g *guests) read(server int, property string) reading {
-	v := &visitor{guests: g}
+	v := g.browser("", "")
 	status, h, body := v.send(server, http.MethodGet, "/hotels/"+property, "", "")
 	return reading{status, h.Get("X-Cache"), body}
 }
@@ -121,7 +123,7 @@ func TestGuestF16(t *testing.T) {
 	g := newGuests(t, 2, u.vars("4s")...)
 	readers := int(number(t, "FAULT_READERS", 200))
 	for round := range int(min(10, number(t, "FAULT_ROUNDS", 1))) {
-		property := guestProperty(round)
+		property := guest.Property(round)
 		u.holdCalls()
 		done := make(chan []reading)
 		go func() { done <- g.readMany(readers, property) }()
@@ -157,7 +159,7 @@ func TestGuestF16Slow(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("300ms")...)
-	cold, known := guestProperty(1), guestProperty(2)
+	cold, known := guest.Property(1), guest.Property(2)
 	g.await("an answer", func() bool { return g.read(0, known).status == http.StatusOK })
 	u.holdCalls()
 	start := time.Now()
@@ -189,7 +191,7 @@ func TestGuestF16Failing(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
-	known, cold := guestProperty(1), guestProperty(2)
+	known, cold := guest.Property(1), guest.Property(2)
 	first := g.read(0, known)
 	if first.status != http.StatusOK || first.cache != "MISS" {
 		t.Fatalf("%+v", first)
@@ -230,19 +232,13 @@ func TestGuestF16Leader(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
 	g := newGuests(t, 2, u.vars("4s")...)
-	property := guestProperty(1)
+	property := guest.Property(1)
 	u.holdCalls()
 	leader := make(chan struct{})
 	go func() {
 		defer close(leader)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.servers[0].URL+"/bff/consumer/v1/hotels/"+property, nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if resp, err := http.DefaultClient.Do(req); err == nil {
-			_ = resp.Body.Close()
-			t.Errorf("the process that was killed has answered: %s", resp.Status)
+		if a, err := g.browser("", "").ask(0, http.MethodGet, "/hotels/"+property, "", ""); err == nil {
+			t.Errorf("the process that was killed has answered: %d", a.Status)
 		}
 	}()
 	<-u.begun
@@ -251,7 +247,7 @@ func TestGuestF16Leader(t *testing.T) {
 	u.release()
 	var last reading
 	g.await("a new leader", func() bool {
-		v := &visitor{guests: g}
+		v := g.browser("", "")
 		status, h, body := v.send(1, http.MethodGet, "/hotels/"+property, "", "")
 		last = reading{status, h.Get("X-Cache"), body}
 		return status == http.StatusOK
@@ -272,7 +268,7 @@ func TestGuestF16Owner(t *testing.T) {
 	u := newGuestUpstream(t)
 	g := newGuests(t, 1, u.vars("4s")...)
 	for n, fails := range []bool{false, true} {
-		property := guestProperty(n)
+		property := guest.Property(n)
 		key := "{cache:detail:" + property + ":en:EUR}"
 		u.holdCalls()
 		done := make(chan reading)

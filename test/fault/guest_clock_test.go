@@ -3,7 +3,6 @@ package fault
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -15,24 +14,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
 // atSite sends a request about a handoff to the internal listener of a server.
-func (g *guests) atSite(server int, token, operation string, of handoff, key string) (status int, text string) {
+func (g *guests) atSite(server int, token, operation string, of guest.Handoff, key string) (status int, text string) {
 	g.t.Helper()
-	url := g.servers[server].AwaitOutput(`(?m)^  internal +(\S+)$`)[1] + "/internal/handoff/" + of.HandoffID + "/" + operation
-	r, err := http.NewRequestWithContext(g.t.Context(), http.MethodPost, url, strings.NewReader(`{"token":"`+of.Token+`"}`))
+	url := g.servers[server].AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
+	a, err := guest.Site{Token: token}.Send(g.t.Context(), url, operation, of, key)
 	must(g.t, err)
-	r.Header.Set("Authorization", "Bearer "+token)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
-	resp, err := http.DefaultClient.Do(r)
-	must(g.t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(g.t, err)
-	return resp.StatusCode, string(body)
+	return a.Status, a.Body
 }
 
 // clockedTokens returns a token of a booking site from each of the servers, by its clock.
@@ -74,7 +66,7 @@ func TestGuestF11(t *testing.T) {
 	db, err := pgx.Connect(t.Context(), url)
 	must(t, err)
 	defer func() { must(t, db.Close(t.Context())) }()
-	want := func(status int, server int, token, operation string, of handoff, key string) (text string) {
+	want := func(status int, server int, token, operation string, of guest.Handoff, key string) (text string) {
 		t.Helper()
 		got, text := g.atSite(server, token, operation, of, key)
 		if got != status {
@@ -84,13 +76,13 @@ func TestGuestF11(t *testing.T) {
 	}
 	var events []string
 	for i := range off {
-		mint := func(server int) (m handoff) {
+		mint := func(server int) (m guest.Handoff) {
 			t.Helper()
-			status, text := v.change(server, http.MethodPost, stormMint, stormStay)
+			status, text := v.change(server, http.MethodPost, guest.Mint, guest.Stay)
 			if err := json.Unmarshal([]byte(text), &m); status != http.StatusCreated || err != nil {
 				t.Fatalf("mint at server %d: %d %s", server, status, text)
 			}
-			events = append(events, "handoff.initiated.v1 22222222-2222-4333-8444-555555555555")
+			events = append(events, "handoff.initiated.v1 "+guest.Hotel)
 			return m
 		}
 		good, late := mint(i), mint(brief)
@@ -108,13 +100,13 @@ func TestGuestF11(t *testing.T) {
 			want(http.StatusConflict, j, tokens[i], "consume", good, "b")
 			want(http.StatusGone, j, tokens[i], "consume", late, "a")
 		}
-		events = append(events, "bot_suspected.v1 22222222-2222-4333-8444-555555555555") // of the same attempt, three times
+		events = append(events, "bot_suspected.v1 "+guest.Hotel) // of the same attempt, three times
 	}
 
 	var added []string
 	for i, server := range []int{2, 1, 0, 2} {
 		events = append(events, v.addAt(server, i))
-		added = append(added, guestProperty(i))
+		added = append(added, guest.Property(i))
 	}
 	slices.Reverse(added)
 	for i := range off {
@@ -123,10 +115,10 @@ func TestGuestF11(t *testing.T) {
 			t.Errorf("the list at %v is not in the order of the changes: %s", off[i], text)
 		}
 	}
-	hook.await(t, "three clocks", map[string][]string{v.session(): events})
+	hook.await(t, "three clocks", map[string][]string{v.Session(): events})
 
 	clocks[2].set(-time.Hour)
-	admitted, lasted := g.hammer(g.visitor("f11-rate").cookie, time.Second)
+	admitted, lasted := g.hammer(g.visitor("f11-rate").Cookie, time.Second)
 	least, most := float64(burst), burst+perMinute/60*lasted.Seconds()+1
 	if g.withoutRedis() == 0 && (float64(admitted) < least || float64(admitted) > most) {
 		t.Errorf("%d requests of a session were admitted in %s, %.0f to %.0f allowed", admitted, lasted, least, most)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -37,24 +38,24 @@ func TestGuestF22(t *testing.T) {
 	g := &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
 	v := g.visitor("f22")
 	want := map[string][]string{}
-	done := func(event string) { want[v.session()] = append(want[v.session()], event) }
+	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
 	for round := range min(int(number(t, "FAULT_ROUNDS", 1)), 4) { // of a wishlist
 		n := 20 * round
 		done(v.add(n))
 		d.fill(round)
-		refused := &guestRequest{method: http.MethodPost, path: "/wishlist"}
+		refused := &guest.Change{Method: http.MethodPost, Path: "/wishlist"}
 		for { // the log file still uses the space that it has
 			n++
-			refused.key, refused.body = fmt.Sprint("full-", n), guestWish(n)
-			status, h, text := v.send(0, refused.method, refused.path, refused.body, refused.key)
+			refused.Key, refused.Body = fmt.Sprint("full-", n), guest.Wish(n)
+			status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key)
 			if status == http.StatusServiceUnavailable && h.Get("Retry-After") != "" {
 				break
 			}
 			if status != http.StatusCreated {
 				t.Fatalf("add on a full disk: %d %s", status, text)
 			}
-			v.live[guestProperty(n)] = true
-			done("wishlist.added.v1 " + guestProperty(n))
+			v.live[guest.Property(n)] = true
+			done("wishlist.added.v1 " + guest.Property(n))
 			if n > 20*round+15 {
 				t.Fatal("nothing is refused on a full disk")
 			}
@@ -77,8 +78,8 @@ func TestGuestF22(t *testing.T) {
 		if status, text := v.patiently(0, refused); status != http.StatusCreated {
 			t.Errorf("a refused change, repeated: %d %s", status, text)
 		}
-		v.live[guestProperty(n)] = true
-		done("wishlist.added.v1 " + guestProperty(n))
+		v.live[guest.Property(n)] = true
+		done("wishlist.added.v1 " + guest.Property(n))
 		hook.await(t, "after the disk was full and read-only", want)
 	}
 }
@@ -103,15 +104,15 @@ func TestGuestF22ReadOnly(t *testing.T) {
 	g := &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
 	v := g.visitor("f22-read-only")
 	want := map[string][]string{}
-	done := func(event string) { want[v.session()] = append(want[v.session()], event) }
+	done := func(event string) { want[v.Session()] = append(want[v.Session()], event) }
 	for round := range min(int(number(t, "FAULT_ROUNDS", 1)), 20) { // of a wishlist
 		for n := range 3 {
 			done(v.add(4*round + n))
 		}
 		d.fail()
-		refused := &guestRequest{method: http.MethodPost, path: "/wishlist", key: fmt.Sprint("read-only-", round), body: guestWish(4*round + 3)}
+		refused := &guest.Change{Method: http.MethodPost, Path: "/wishlist", Key: fmt.Sprint("read-only-", round), Body: guest.Wish(4*round + 3)}
 		for range 3 {
-			if status, h, text := v.send(0, refused.method, refused.path, refused.body, refused.key); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
+			if status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
 				t.Errorf("add on a read-only file system: %d %v %s", status, h, text)
 			}
 			v.compare(0, "on a read-only file system")
@@ -123,8 +124,8 @@ func TestGuestF22ReadOnly(t *testing.T) {
 		if status, text := v.patiently(0, refused); status != http.StatusCreated {
 			t.Errorf("a refused change, repeated: %d %s", status, text)
 		}
-		v.live[guestProperty(4*round+3)] = true
-		done("wishlist.added.v1 " + guestProperty(4*round+3))
+		v.live[guest.Property(4*round+3)] = true
+		done("wishlist.added.v1 " + guest.Property(4*round+3))
 		hook.await(t, "after the file system was repaired", want)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -130,9 +131,6 @@ func (h *guestHook) await(t *testing.T, what string, want map[string][]string) {
 	}
 }
 
-// session returns the ID of the visitor's session.
-func (v *visitor) session() string { id, _, _ := strings.Cut(v.cookie, "."); return id }
-
 // add adds a property to the wishlist.
 func (v *visitor) add(n int) (event string) {
 	v.t.Helper()
@@ -142,24 +140,24 @@ func (v *visitor) add(n int) (event string) {
 // addAt is add by a server.
 func (v *visitor) addAt(server, n int) (event string) {
 	v.t.Helper()
-	if status, text := v.change(server, http.MethodPost, "/wishlist", guestWish(n)); status != http.StatusCreated {
+	if status, text := v.change(server, http.MethodPost, "/wishlist", guest.Wish(n)); status != http.StatusCreated {
 		v.t.Errorf("add: %d %s", status, text)
 	}
-	v.live[guestProperty(n)] = true
-	return "wishlist.added.v1 " + guestProperty(n)
+	v.live[guest.Property(n)] = true
+	return "wishlist.added.v1 " + guest.Property(n)
 }
 
 // toggle adds a property to the wishlist, or removes it.
 func (v *visitor) toggle(n int) (event string) {
 	v.t.Helper()
-	if !v.live[guestProperty(n)] {
+	if !v.live[guest.Property(n)] {
 		return v.add(n)
 	}
-	if status, text := v.change(0, http.MethodDelete, "/wishlist/"+guestProperty(n), ""); status != http.StatusNoContent {
+	if status, text := v.change(0, http.MethodDelete, "/wishlist/"+guest.Property(n), ""); status != http.StatusNoContent {
 		v.t.Errorf("remove: %d %s", status, text)
 	}
-	delete(v.live, guestProperty(n))
-	return "wishlist.removed.v1 " + guestProperty(n)
+	delete(v.live, guest.Property(n))
+	return "wishlist.removed.v1 " + guest.Property(n)
 }
 
 // One event that the webhook always refuses, among many: those of other sessions are
@@ -175,37 +173,37 @@ func TestGuestF3(t *testing.T) {
 			tries--
 			return true
 		}
-		return e.Data.PropertyID == guestProperty(poison) && strings.Contains(e.Type, "wishlist")
+		return e.Data.PropertyID == guest.Property(poison) && strings.Contains(e.Type, "wishlist")
 	})
 	g := oneGuestServer(t, "HOLDFAST_GUEST__EVENTS="+hook.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=2")
 	want := map[string][]string{}
 	poisoned := g.visitor("poisoned")
-	want[poisoned.session()] = []string{poisoned.add(1)}
+	want[poisoned.Session()] = []string{poisoned.add(1)}
 	hook.await(t, "before the poison", want)
 	late := poisoned.add(poison)
-	want[poisoned.session()] = append(want[poisoned.session()], poisoned.add(2))
+	want[poisoned.Session()] = append(want[poisoned.Session()], poisoned.add(2))
 	for i := range 3 {
 		v := g.visitor(fmt.Sprint("other-", i))
 		for n := range 10 * int(number(t, "FAULT_ROUNDS", 1)) {
-			want[v.session()] = append(want[v.session()], v.add(n))
+			want[v.Session()] = append(want[v.Session()], v.add(n))
 		}
 	}
 	audited := g.visitor("audited")
-	path := stormMint
+	path := guest.Mint
 	if status, text := audited.change(0, http.MethodPost, path, `{"checkIn":"2099-12-30","checkOut":"2100-01-02","adults":2,"currency":"EUR","locale":"de-AT"}`); status != http.StatusCreated {
 		t.Fatalf("mint: %d %s", status, text)
 	}
-	want[audited.session()] = []string{"handoff.initiated.v1 " + path[len(path)-36:], audited.add(2)}
+	want[audited.Session()] = []string{"handoff.initiated.v1 " + path[len(path)-36:], audited.add(2)}
 	hook.await(t, "with a poison event", want)
 
 	s := g.servers[0]
 	dead := s.Verb("guest", "dead-letters", "list", "--json")
-	if strings.Count(dead, "\n") != 1 || !strings.Contains(dead, guestProperty(poison)) {
+	if strings.Count(dead, "\n") != 1 || !strings.Contains(dead, guest.Property(poison)) {
 		t.Errorf("set aside:\n%s", dead)
 	}
 	hook.refuses(func(*guestEvent) bool { return false })
 	s.Verb("guest", "dead-letters", "retry", "--all")
-	want[poisoned.session()] = append(want[poisoned.session()], late, poisoned.add(3)) // wakes the relay
+	want[poisoned.Session()] = append(want[poisoned.Session()], late, poisoned.add(3)) // wakes the relay
 	hook.await(t, "after a retry", want)
 }
 
@@ -240,8 +238,8 @@ func TestGuestF21(t *testing.T) {
 	must(t, command.Start())
 	for n := 0; count("01") == old; n++ {
 		v.add(n % 100) // while rows are deleted, and so that the loop waits for the server
-		v.change(0, http.MethodDelete, "/wishlist/"+guestProperty(n%100), "")
-		delete(v.live, guestProperty(n%100))
+		v.change(0, http.MethodDelete, "/wishlist/"+guest.Property(n%100), "")
+		delete(v.live, guest.Property(n%100))
 	}
 	must(t, command.Process.Kill())
 	_ = command.Wait() // killed, or it was faster

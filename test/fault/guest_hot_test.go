@@ -3,7 +3,6 @@ package fault
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -58,84 +58,61 @@ func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string)
 // visitor is a browser.
 type visitor struct {
 	*guests
-	cookie string
+	guest.Visitor
 	name   string
 	keys   int
 	live   map[string]bool // the wishlist, by property
-	repeat *guestRequest   // the last change
+	repeat *guest.Change   // the last change
 }
 
-// guestRequest is a change with its answer.
-type guestRequest struct {
-	method, path, body, key string
-	answer                  string
-}
-
+// visitor returns a browser whose session has begun.
 func (g *guests) visitor(name string) *visitor {
 	g.t.Helper()
-	v := &visitor{guests: g, name: name, live: map[string]bool{}}
-	if status, _, body := v.send(0, http.MethodPost, "/session", "", ""); status != http.StatusCreated {
-		g.t.Fatalf("POST /session: %d %s", status, body)
-	}
+	v := g.browser(name, "")
+	must(g.t, v.Begin(g.t.Context(), g.servers[0].URL))
 	return v
 }
 
-// send sends a request to a server.
+// browser returns a browser with the cookie of a session; "": none has begun.
+func (g *guests) browser(name, cookie string) *visitor {
+	return &visitor{guests: g, Visitor: guest.Visitor{HTTP: stormClient, Cookie: cookie}, name: name, live: map[string]bool{}}
+}
+
+// ask sends a request to a server.
+func (v *visitor) ask(server int, method, path, body, key string) (binary.Answer, error) {
+	return v.Send(v.t.Context(), v.servers[server%len(v.servers)].URL, method, path, body, key)
+}
+
+// send sends a request that is answered.
 func (v *visitor) send(server int, method, path, body, key string) (status int, h http.Header, text string) {
-	r, err := http.NewRequestWithContext(v.t.Context(), method, v.servers[server%len(v.servers)].URL+"/bff/consumer/v1"+path, strings.NewReader(body))
-	if err != nil {
-		v.t.Error(err)
-		return 0, nil, ""
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if key != "" {
-		r.Header.Set("Idempotency-Key", key)
-	}
-	if v.cookie != "" {
-		r.Header.Set("Cookie", "gms="+v.cookie)
-	}
-	resp, err := stormClient.Do(r)
-	if err != nil {
-		v.t.Error(err)
-		return 0, nil, ""
-	}
-	defer resp.Body.Close()
-	all, err := io.ReadAll(resp.Body)
+	a, err := v.ask(server, method, path, body, key)
 	if err != nil {
 		v.t.Error(err)
 	}
-	for _, c := range resp.Cookies() {
-		v.cookie = c.Value
-	}
-	return resp.StatusCode, resp.Header, string(all)
+	return a.Status, a.Header, a.Body
 }
 
 // change sends a change with a new key, again while another one of the session is in flight.
 func (v *visitor) change(server int, method, path, body string) (status int, text string) {
 	v.keys++
-	r := &guestRequest{method: method, path: path, body: body, key: fmt.Sprintf("%s-%d", v.name, v.keys)}
+	r := &guest.Change{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%s-%d", v.name, v.keys)}
 	status, text = v.patiently(server, r)
-	r.answer = fmt.Sprint(status, text)
+	r.Answer = fmt.Sprint(status, text)
 	v.repeat = r
 	return status, text
 }
 
-func (v *visitor) patiently(server int, r *guestRequest) (status int, text string) {
+func (v *visitor) patiently(server int, r *guest.Change) (status int, text string) {
 	for {
-		status, _, text = v.send(server, r.method, r.path, r.body, r.key)
-		if status != http.StatusConflict || !strings.Contains(text, "in-flight") {
-			return status, text
+		a, err := v.ask(server, r.Method, r.Path, r.Body, r.Key)
+		if err != nil {
+			v.t.Error(err)
+		}
+		if !guest.IsInFlight(a) {
+			return a.Status, a.Body
 		}
 		time.Sleep(20 * time.Millisecond) // as Retry-After says, but sooner
 	}
-}
-
-func guestProperty(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
-
-func guestWish(n int) string {
-	return fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"%s","source":"list"}`, guestProperty(n))
 }
 
 // list reads the wishlist.
@@ -169,22 +146,22 @@ func (v *visitor) step(random *rand.Rand, what string) {
 	switch random.IntN(4) {
 	case 0:
 		want := http.StatusCreated
-		if v.live[guestProperty(n)] {
+		if v.live[guest.Property(n)] {
 			want = http.StatusOK
 		}
-		if status, text := v.change(server, http.MethodPost, "/wishlist", guestWish(n)); status != want {
+		if status, text := v.change(server, http.MethodPost, "/wishlist", guest.Wish(n)); status != want {
 			v.t.Errorf("%s: add: %d %s, want %d", what, status, text, want)
 		}
-		v.live[guestProperty(n)] = true
+		v.live[guest.Property(n)] = true
 	case 1:
-		if status, text := v.change(server, http.MethodDelete, "/wishlist/"+guestProperty(n), ""); status != http.StatusNoContent {
+		if status, text := v.change(server, http.MethodDelete, "/wishlist/"+guest.Property(n), ""); status != http.StatusNoContent {
 			v.t.Errorf("%s: remove: %d %s", what, status, text)
 		}
-		delete(v.live, guestProperty(n))
+		delete(v.live, guest.Property(n))
 	case 2:
 		if v.repeat != nil {
-			if status, text := v.patiently(server, v.repeat); fmt.Sprint(status, text) != v.repeat.answer {
-				v.t.Errorf("%s: repeated: %d %s, want %s", what, status, text, v.repeat.answer)
+			if status, text := v.patiently(server, v.repeat); fmt.Sprint(status, text) != v.repeat.Answer {
+				v.t.Errorf("%s: repeated: %d %s, want %s", what, status, text, v.repeat.Answer)
 			}
 		}
 	default:
@@ -228,7 +205,7 @@ func (g *guests) flushed(nodes []*testdb.RedisServer) {
 		v := g.visitor(fmt.Sprint("f6-", w))
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), number(g.t, "FAULT_SEED", 1)))
-			var burned handoff
+			var burned guest.Handoff
 			for n := range 40 * rounds {
 				f.step(v, random, n, &burned)
 				if v.step(random, "F6"); g.t.Failed() {
@@ -252,7 +229,7 @@ type flushing struct {
 }
 
 // step does what must be right without hot state, too. Each tenth step deletes it.
-func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *handoff) {
+func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Handoff) {
 	if f.sent.Add(1)%10 == 0 {
 		for _, node := range f.nodes {
 			if _, err := node.Command("FLUSHALL"); err != nil {
@@ -264,12 +241,12 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *handoff) {
 	switch n % 8 {
 	case 0:
 		f.probes.Add(1)
-		probe := &guestRequest{method: http.MethodPost, path: f.suspended, body: stormStay, key: fmt.Sprint(v.name, "-probe-", n)}
+		probe := &guest.Change{Method: http.MethodPost, Path: f.suspended, Body: guest.Stay, Key: fmt.Sprint(v.name, "-probe-", n)}
 		if status, text := v.patiently(server, probe); status != http.StatusForbidden || !strings.Contains(text, "tenant-suspended") {
 			f.t.Errorf("mint for a suspended tenant: %d %s", status, text)
 		}
 	case 1:
-		if status, text := v.change(server, http.MethodPost, stormMint, stormStay); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
+		if status, text := v.change(server, http.MethodPost, guest.Mint, guest.Stay); status != http.StatusCreated || json.Unmarshal([]byte(text), burned) != nil {
 			f.t.Errorf("mint: %d %s", status, text)
 		}
 		if status, text := f.atSite(server, f.token, "consume", *burned, "a"); status != http.StatusOK {
@@ -295,7 +272,7 @@ func (g *guests) suspendTenant() (mint string) {
 		g.t.Fatalf("search: %d %s", status, text)
 	}
 	for _, i := range found.Items {
-		if !strings.Contains(stormMint, i.TenantID) {
+		if !strings.Contains(guest.Mint, i.TenantID) {
 			g.servers[0].Verb("guest", "tenants", "suspend", i.TenantID, "--reason", "test")
 			return "/handoff/" + i.TenantID + "/" + i.PropertyID
 		}
@@ -383,12 +360,12 @@ func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	key := func() string { v.keys++; return fmt.Sprintf("%s-%d", v.name, v.keys) }
 	timed(http.MethodGet, "/session", "", "", http.StatusOK)
 	timed(http.MethodPatch, "/session/preferences", `{"currency":"EUR"}`, "", http.StatusOK)
-	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"`+guestProperty(1)+`"}`, "", http.StatusCreated)
+	timed(http.MethodPost, "/session/recently-viewed", `{"tenantId":"`+guest.Tenant+`","propertyId":"`+guest.Property(1)+`"}`, "", http.StatusCreated)
 	timed(http.MethodGet, "/session/recently-viewed", "", "", http.StatusOK)
 	timed(http.MethodGet, "/session/history", "", "", http.StatusOK)
-	timed(http.MethodPost, "/wishlist", guestWish(1000), key(), http.StatusCreated)
+	timed(http.MethodPost, "/wishlist", guest.Wish(1000), key(), http.StatusCreated)
 	timed(http.MethodGet, "/wishlist", "", "", http.StatusOK)
-	timed(http.MethodDelete, "/wishlist/"+guestProperty(1000), "", key(), http.StatusNoContent)
+	timed(http.MethodDelete, "/wishlist/"+guest.Property(1000), "", key(), http.StatusNoContent)
 	return took
 }
 
@@ -413,10 +390,10 @@ func TestGuestF8(t *testing.T) {
 	for n := range 2 * int(number(t, "FAULT_ROUNDS", 2)) {
 		v.list(n)
 		g.redis.Must(t, "FLUSHALL")
-		if status, text := v.change(n, http.MethodPost, "/wishlist", guestWish(n%90)); status/100 != 2 {
+		if status, text := v.change(n, http.MethodPost, "/wishlist", guest.Wish(n%90)); status/100 != 2 {
 			t.Fatalf("add: %d %s", status, text)
 		}
-		v.live[guestProperty(n%90)] = true
+		v.live[guest.Property(n%90)] = true
 		for server := range g.servers {
 			v.compare(server, "F8")
 		}
@@ -430,7 +407,7 @@ func TestGuestF17(t *testing.T) {
 	g := newGuests(t, 2)
 	for round := range int(number(t, "FAULT_ROUNDS", 1)) {
 		v := g.visitor(fmt.Sprint("f17-", round))
-		cookie := v.cookie
+		cookie := v.Cookie
 		var added, full atomic.Int64
 		var all sync.WaitGroup
 		slots := make(chan struct{}, 50)
@@ -438,8 +415,8 @@ func TestGuestF17(t *testing.T) {
 			all.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				one := &visitor{guests: g, name: fmt.Sprintf("%s-%d", v.name, n), cookie: cookie}
-				switch status, text := one.change(n, http.MethodPost, "/wishlist", guestWish(n)); {
+				one := g.browser(fmt.Sprintf("%s-%d", v.name, n), cookie)
+				switch status, text := one.change(n, http.MethodPost, "/wishlist", guest.Wish(n)); {
 				case status == http.StatusCreated:
 					added.Add(1)
 				case status == http.StatusConflict && strings.Contains(text, "wishlist-full"):
@@ -455,12 +432,12 @@ func TestGuestF17(t *testing.T) {
 		}
 		for w := range 6 {
 			all.Go(func() {
-				one := &visitor{guests: g, name: fmt.Sprintf("%s-mix-%d", v.name, w), cookie: cookie}
+				one := g.browser(fmt.Sprintf("%s-mix-%d", v.name, w), cookie)
 				random := rand.New(rand.NewPCG(uint64(w), uint64(round)))
 				for range 15 {
 					n := random.IntN(300)
-					one.change(w, http.MethodDelete, "/wishlist/"+guestProperty(n), "")
-					one.change(w, http.MethodPost, "/wishlist", guestWish(random.IntN(300)))
+					one.change(w, http.MethodDelete, "/wishlist/"+guest.Property(n), "")
+					one.change(w, http.MethodPost, "/wishlist", guest.Wish(random.IntN(300)))
 					if got, more := one.list(w); len(got) > 100 || more {
 						t.Errorf("%d entries, more: %v", len(got), more)
 					}
@@ -483,7 +460,7 @@ func TestGuestF18(t *testing.T) {
 		if away {
 			must(t, g.redis.Kill())
 		}
-		admitted, lasted := g.hammer(v.cookie, seconds)
+		admitted, lasted := g.hammer(v.Cookie, seconds)
 		least, most := 0.95*(burst+perSecond*seconds.Seconds()), burst+perSecond*lasted.Seconds()+1
 		if away {
 			most += 3 // each of the three parts is rounded
@@ -515,7 +492,7 @@ func (g *guests) hammer(cookie string, d time.Duration) (admitted int64, lasted 
 	start := time.Now()
 	for w := range 2 * len(g.servers) {
 		all.Go(func() {
-			one := &visitor{guests: g, cookie: cookie}
+			one := g.browser("", cookie)
 			for refused := false; !refused || time.Since(start) < d; {
 				if time.Since(start) > d+time.Minute {
 					g.t.Errorf("server %d refused nothing in %s", w%len(g.servers), time.Since(start))

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -91,7 +92,7 @@ func killGuests(t *testing.T, data, url string) {
 	for _, v := range visitors {
 		got, _ := v.list(0)
 		for _, property := range got {
-			want[v.session()] = append(want[v.session()], "wishlist.added.v1 "+property)
+			want[v.Session()] = append(want[v.Session()], "wishlist.added.v1 "+property)
 			if v.live[property] {
 				acknowledged++
 				delete(v.live, property)
@@ -112,7 +113,7 @@ func killGuests(t *testing.T, data, url string) {
 // addUntilKilled adds one property after the other, in the order of their IDs.
 func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 	for n := range 90 {
-		status, text, done := v.try(0, "/wishlist", guestWish(n), fmt.Sprint(v.name, "-", n))
+		status, text, done := v.try(0, "/wishlist", guest.Wish(n), fmt.Sprint(v.name, "-", n))
 		if !done {
 			return
 		}
@@ -120,7 +121,7 @@ func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 			v.t.Errorf("add: %d %s", status, text)
 			return
 		}
-		v.live[guestProperty(n)] = true
+		v.live[guest.Property(n)] = true
 		acknowledged <- struct{}{}
 	}
 }

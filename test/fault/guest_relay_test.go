@@ -45,7 +45,7 @@ func TestGuestF2(t *testing.T) {
 			change := func(times int) {
 				for n := range times {
 					for _, v := range visitors {
-						want[v.session()] = append(want[v.session()], v.toggle(n%50))
+						want[v.Session()] = append(want[v.Session()], v.toggle(n%50))
 					}
 				}
 			}
@@ -276,7 +276,7 @@ func TestGuestF2Load(t *testing.T) {
 	after := phase(quarter)
 	want := map[string][]string{}
 	for i, v := range visitors {
-		want[v.session()] = events[i]
+		want[v.Session()] = events[i]
 	}
 	b.await("after the outage", want)
 	p99 := func(all []time.Duration) time.Duration { return all[len(all)*99/100] }
@@ -311,7 +311,7 @@ func TestGuestF4(t *testing.T) {
 	_, soak := os.LookupEnv("FAULT_ROUNDS") // a lease of 20 s
 	for round := range min(int(number(t, "FAULT_ROUNDS", 2)), 20) {
 		v := g.visitor(fmt.Sprint("f4-", round))
-		events := func(more ...string) { want[v.session()] = append(want[v.session()], more...) }
+		events := func(more ...string) { want[v.Session()] = append(want[v.Session()], more...) }
 		arm <- true
 		events(v.addAt(round, 1))
 		frozen := -1

@@ -3,7 +3,6 @@ package fault
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -14,13 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 )
 
-const (
-	stormMint = "/handoff/11111111-2222-4333-8444-555555555555/22222222-2222-4333-8444-555555555555"
-	stormStay = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
-	stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
-)
+const stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
 
 // stormAtOnce is the number of requests of a storm in progress.
 const stormAtOnce = 200
@@ -31,28 +27,14 @@ var stormClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: s
 // try sends a change to a server, which may be away or restarted. done is false if there
 // was no final answer: the same request must be sent again.
 func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
-	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, v.servers[server%len(v.servers)].URL+"/bff/consumer/v1"+path, strings.NewReader(body))
-	if err != nil {
-		v.t.Error(err)
-		return 0, "", true
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
-	r.Header.Set("Cookie", "gms="+v.cookie)
-	resp, err := stormClient.Do(r)
-	if err != nil {
-		return 0, "", false
-	}
-	defer resp.Body.Close()
-	all, err := io.ReadAll(resp.Body)
-	inFlight := resp.StatusCode == http.StatusConflict && strings.Contains(string(all), "in-flight")
-	return resp.StatusCode, string(all), err == nil && !inFlight && resp.StatusCode != http.StatusServiceUnavailable
+	a, err := v.ask(server, http.MethodPost, path, body, key)
+	return a.Status, a.Body, err == nil && a.Status != http.StatusServiceUnavailable && !guest.IsInFlight(a)
 }
 
 // mint mints with a key until it has an answer, at any server.
 func (v *visitor) mint(server int, key string) string {
 	for start := time.Now(); time.Since(start) < time.Minute; server++ {
-		status, text, done := v.try(server, stormMint, stormStay, key)
+		status, text, done := v.try(server, guest.Mint, guest.Stay, key)
 		if done && status != http.StatusCreated {
 			v.t.Errorf("mint: %d %s", status, text)
 		}
@@ -133,7 +115,7 @@ func (v *visitor) hasStormed(answers []string) {
 			v.t.Errorf("%s has the answers %s and %s", v.name, answers[0], a)
 		}
 	}
-	status, text, _ := v.try(0, stormMint, strings.Replace(stormStay, `"adults":2`, `"adults":3`, 1), v.name)
+	status, text, _ := v.try(0, guest.Mint, strings.Replace(guest.Stay, `"adults":2`, `"adults":3`, 1), v.name)
 	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "idempotency-key-reused") {
 		v.t.Errorf("another body: %d %s", status, text)
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -48,7 +47,7 @@ func guestService() service {
 
 // guestWorkload has one browser for each session, and a booking site.
 type guestWorkload struct {
-	guests   []*guest
+	guests   []*guest.Guest
 	events   string              // file of the published events
 	redis    *testdb.RedisServer // of processes that share a database; nil: hot state is in memory
 	token    string              // of the booking site; "" before the first round
@@ -69,75 +68,11 @@ func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 
 func (w *guestWorkload) add(n int) {
 	for range n {
-		w.guests = append(w.guests, &guest{n: len(w.guests), of: w, state: guestState{wishes: "{}"}, history: []guestVersion{{guestState: guestState{wishes: "{}"}}}})
+		w.guests = append(w.guests, guest.NewGuest(len(w.guests)))
 	}
 }
 
 func (w *guestWorkload) grow(_ *testing.T, n int) { w.add(max(0, n-len(w.guests))) }
-
-// guest sends one change of its session after the other.
-type guest struct {
-	of     *guestWorkload
-	n      int
-	choose *rand.Rand
-	cookie string
-	keys   int // of idempotency
-
-	state   guestState // the last that was acknowledged
-	history []guestVersion
-	wishes  map[string]string // of state: the notes by property
-	lost    *guestChange      // without an answer
-	last    *guestChange      // with its answer
-	events  []string          // of the changes that were done
-	open    *handoff          // the last, unless it was consumed or its token was lost
-	burned  *handoff          // the last that was consumed
-}
-
-// guestState is what the server has of a session.
-type guestState struct {
-	wishes  string // JSON: notes by property
-	handoff string // ID and status of the last; "": none
-}
-
-// guestVersion is a state that was current from a moment between sent and acknowledged on.
-type guestVersion struct {
-	guestState
-	sent, acknowledged int64
-}
-
-// handoff is a handoff as it was minted.
-type handoff struct{ HandoffID, Token string }
-
-// guestChange is a change with its idempotency key.
-type guestChange struct {
-	kind, method, path, body, key string
-	after                         guestState
-	wishes                        map[string]string
-	event                         string // "": none
-	handoff                       *handoff
-	sent                          int64
-	tried, refused                bool   // refused at every attempt
-	answer                        string // of the acknowledgement
-}
-
-func (d *guestChange) String() string { return d.kind + " " + d.path + d.body }
-
-// begin begins a session.
-func (g *guest) begin(h *harness, s *binary.Server) {
-	h.t.Helper()
-	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, s.URL+"/bff/consumer/v1/session", http.NoBody)
-	must(h.t, err)
-	resp, err := h.client.Do(req)
-	must(h.t, err)
-	must(h.t, resp.Body.Close())
-	if resp.StatusCode != http.StatusCreated || len(resp.Cookies()) != 1 {
-		h.t.Fatalf("POST /session: %s", resp.Status)
-	}
-	g.cookie = resp.Cookies()[0].Value
-}
-
-// session is the ordering key of the events.
-func (g *guest) session() string { id, _, _ := strings.Cut(g.cookie, "."); return id }
 
 func (w *guestWorkload) clients(h *harness, l *load) (all []client) {
 	h.t.Helper()
@@ -145,81 +80,64 @@ func (w *guestWorkload) clients(h *harness, l *load) (all []client) {
 		w.token = strings.TrimSpace(h.server.Verb("guest", "token", "--service", "booking"))
 	}
 	for _, g := range w.guests {
-		if g.cookie == "" {
-			g.begin(h, h.server)
+		if g.Cookie == "" {
+			g.HTTP = h.client
+			must(h.t, g.Begin(h.t.Context(), h.server.URL))
 		}
+		g.Forget()
 		all = append(all, func(choose *rand.Rand) {
-			g.choose, g.history = choose, g.history[len(g.history)-1:]
-			g.run(h, l)
+			g.Random = choose
+			w.run(h, l, g)
 		})
 	}
 	return all
 }
 
-// send sends a request of a session, or of the booking site if it is about a handoff.
-func (g *guest) send(h *harness, s *binary.Server, method, path, body, key string) (binary.Answer, error) {
-	url := s.URL + "/bff/consumer/v1" + path
-	site := strings.HasPrefix(path, "/internal/")
-	if site {
-		at, ok := g.of.internal.Load(s)
-		if !ok {
-			at = s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
-			g.of.internal.Store(s, at)
-		}
-		url = at.(string) + path
+// send sends a change, which the booking site does if it consumes a handoff.
+func (w *guestWorkload) send(h *harness, s *binary.Server, g *guest.Guest, d *guest.Change) (binary.Answer, error) {
+	if d.Kind == "consume" {
+		return w.consume(h, s, *d.Handoff, d.Key)
 	}
-	r, err := http.NewRequestWithContext(h.t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		return binary.Answer{}, err
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	if key != "" {
-		r.Header.Set("Idempotency-Key", key)
-	}
-	if site {
-		r.Header.Set("Authorization", "Bearer "+g.of.token)
-	} else {
-		r.Header.Set("Cookie", "gms="+g.cookie)
-	}
-	resp, err := h.client.Do(r)
-	if err != nil {
-		return binary.Answer{}, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
+	return g.Send(h.t.Context(), s.URL, d.Method, d.Path, d.Body, d.Key)
 }
 
-// run changes the session until the fault is over. It sends a change without an answer again, with
+// consume consumes a handoff at the internal listener of a server.
+func (w *guestWorkload) consume(h *harness, s *binary.Server, of guest.Handoff, key string) (binary.Answer, error) {
+	url, ok := w.internal.Load(s)
+	if !ok {
+		url = s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
+		w.internal.Store(s, url)
+	}
+	return guest.Site{HTTP: h.client, Token: w.token}.Send(h.t.Context(), url.(string), "consume", of, key)
+}
+
+// run changes a session until the fault is over. It sends a change without an answer again, with
 // the same key.
-func (g *guest) run(h *harness, l *load) {
+func (w *guestWorkload) run(h *harness, l *load, g *guest.Guest) {
 	for !closed(l.over) {
-		d := g.lost
+		d := g.Lost
 		if d == nil {
-			d = g.next(h)
-			d.sent = h.clock.Add(1)
+			d = g.Next(!h.leaps)
+			d.Sent = h.clock.Add(1)
 		} else {
 			pause(l.over, 20*time.Millisecond)
 		}
-		a, answered := g.ask(h, l, d.method, d.path, d.body, d.key)
-		inFlight := answered && isInFlight(a)
+		a, answered := w.ask(h, l, g, d)
+		inFlight := answered && guest.IsInFlight(a)
 		if !answered || inFlight {
-			d.refused = (d.refused || !d.tried) && !answered && unavailable(a)
-			d.tried, g.lost = true, d
+			d.Refused = (d.Refused || !d.Tried) && !answered && unavailable(a)
+			d.Tried, g.Lost = true, d
 			if l.deadly && !answered {
 				return // the server may be dead
 			}
 			continue
 		}
-		if err := g.acknowledged(h, d, a); err != nil {
-			h.t.Error(err)
-			l.end()
-			return
+		err := g.Acknowledge(d, a, h.clock.Add(1))
+		if err == nil {
+			l.acknowledge()
+			err = w.reread(h, l, g)
 		}
-		l.acknowledge()
-		if err := g.reread(h, l); err != nil {
+		if err != nil {
 			h.t.Error(err)
 			l.end()
 			return
@@ -227,166 +145,48 @@ func (g *guest) run(h *harness, l *load) {
 	}
 }
 
-func (g *guest) ask(h *harness, l *load, method, path, body, key string) (binary.Answer, bool) {
-	s := h.serverOf(g.n)
-	return h.judge(l, method, path, func() (binary.Answer, error) { return g.send(h, s, method, path, body, key) })
-}
-
-// isInFlight reports whether another request of the session is in progress.
-func isInFlight(a binary.Answer) bool {
-	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
+func (w *guestWorkload) ask(h *harness, l *load, g *guest.Guest, d *guest.Change) (binary.Answer, bool) {
+	s := h.serverOf(g.N)
+	return h.judge(l, d.Method, d.Path, func() (binary.Answer, error) { return w.send(h, s, g, d) })
 }
 
 // reread sometimes reads the wishlist, or repeats the last change, which has its first answer.
-func (g *guest) reread(h *harness, l *load) error {
-	switch n := g.choose.IntN(6); {
+func (w *guestWorkload) reread(h *harness, l *load, g *guest.Guest) error {
+	switch n := g.Random.IntN(6); {
 	case n < 2:
-		if a, answered := g.ask(h, l, http.MethodGet, "/wishlist", "", ""); answered {
+		if a, answered := w.ask(h, l, g, &guest.Change{Method: http.MethodGet, Path: "/wishlist"}); answered {
 			h.tally.reads.Add(1)
-			if got, err := wishesOf(a); err != nil || got != g.state.wishes {
-				return fmt.Errorf("%s was acknowledged, and then the wishlist is %s, want %s: %w", g.last, got, g.state.wishes, err)
+			if got, err := guest.Wishes(a); err != nil || got != g.State.Wishes {
+				return fmt.Errorf("%s was acknowledged, and then the wishlist is %s, want %s: %w", g.Last, got, g.State.Wishes, err)
 			}
 		}
 	case n < 3 && !h.leaps: // answers are kept for a day
-		d := g.last
-		if a, answered := g.ask(h, l, d.method, d.path, d.body, d.key); answered && fmt.Sprint(a.Status, a.Body) != d.answer && !isInFlight(a) {
-			return fmt.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.answer)
+		d := g.Last
+		if a, answered := w.ask(h, l, g, d); answered && fmt.Sprint(a.Status, a.Body) != d.Answer && !guest.IsInFlight(a) {
+			return fmt.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.Answer)
 		}
 	}
 	return nil
 }
 
-// next chooses a change. Some change nothing.
-func (g *guest) next(h *harness) *guestChange {
-	g.keys++
-	d := &guestChange{key: fmt.Sprintf("%d-%d", g.n, g.keys), after: g.state, wishes: maps.Clone(g.wishes)}
-	if d.wishes == nil {
-		d.wishes = map[string]string{}
-	}
-	property := guestProperty(g.choose.IntN(6))
-	_, live := d.wishes[property]
-	note := fmt.Sprint("note ", g.keys)
-	switch n := g.choose.IntN(10); {
-	case n < 2:
-		d.kind, d.method, d.path = "remove", http.MethodDelete, "/wishlist/"+property
-		if live {
-			d.event = "wishlist.removed.v1 " + property
-			delete(d.wishes, property)
-		}
-	case n < 4 && live:
-		d.kind, d.method, d.path, d.body = "note", http.MethodPatch, "/wishlist/"+property, fmt.Sprintf(`{"note":%q}`, note)
-		d.wishes[property] = note
-	case n < 6 && !h.leaps && g.open != nil:
-		d.kind, d.method, d.path, d.body = "consume", http.MethodPost, "/internal/handoff/"+g.open.HandoffID+"/consume", `{"token":"`+g.open.Token+`"}`
-		d.handoff, d.after.handoff = g.open, g.open.HandoffID+" consumed"
-	case n < 6 && !h.leaps:
-		pause(nil, 2*time.Millisecond) // the list of handoffs orders them by the millisecond
-		d.kind, d.method, d.path, d.body = "mint", http.MethodPost, stormMint, stormStay
-		d.event = "handoff.initiated.v1 " + stormMint[strings.LastIndexByte(stormMint, '/')+1:]
-	default:
-		d.kind, d.method, d.path = "add", http.MethodPost, "/wishlist"
-		d.body = fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":%q,"source":"list","note":%q}`, property, note)
-		if !live {
-			d.event = "wishlist.added.v1 " + property
-			d.wishes[property] = note
-		}
-	}
-	text, err := json.Marshal(d.wishes)
-	must(h.t, err)
-	d.after.wishes = string(text)
-	return d
-}
-
-// acknowledged checks the answer of a change and records it.
-func (g *guest) acknowledged(h *harness, d *guestChange, a binary.Answer) error {
-	want := http.StatusOK
-	switch {
-	case d.kind == "mint", d.kind == "add" && d.event != "":
-		want = http.StatusCreated
-	case d.kind == "remove":
-		want = http.StatusNoContent
-	}
-	if a.Status != want {
-		return fmt.Errorf("%s: %d %s, want %d", d, a.Status, a.Body, want)
-	}
-	if d.kind == "mint" {
-		d.handoff = &handoff{}
-		if err := json.Unmarshal([]byte(a.Body), d.handoff); err != nil {
-			return fmt.Errorf("%s: %s: %w", d, a.Body, err)
-		}
-		d.after.handoff = d.handoff.HandoffID + " open"
-	}
-	d.answer = fmt.Sprint(a.Status, a.Body)
-	g.last = d
-	g.done(h, d)
-	return nil
-}
-
-// done records that a change has happened.
-func (g *guest) done(h *harness, d *guestChange) {
-	g.lost, g.state, g.wishes = nil, d.after, d.wishes
-	g.history = append(g.history, guestVersion{d.after, d.sent, h.clock.Add(1)})
-	switch d.kind {
-	case "mint":
-		g.open = d.handoff // nil if the token was lost
-	case "consume":
-		g.open, g.burned = nil, d.handoff
-	}
-	if d.event != "" {
-		g.events = append(g.events, d.event)
-	}
-}
-
-// wishesOf returns the notes by property in a list.
-func wishesOf(a binary.Answer) (string, error) {
-	var page struct {
-		Items []struct{ PropertyID, Note string }
-	}
-	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || a.Status != http.StatusOK {
-		return "", fmt.Errorf("GET /wishlist: %d %s %w", a.Status, a.Body, err)
-	}
-	notes := map[string]string{}
-	for _, i := range page.Items {
-		notes[i.PropertyID] = i.Note
-	}
-	text, err := json.Marshal(notes)
-	return string(text), err
-}
-
-// read reads the state of the session outside of a round.
-func (g *guest) read(h *harness) (s guestState) {
+// read reads the state of a session outside of a round.
+func (w *guestWorkload) read(h *harness, g *guest.Guest) (s guest.State) {
 	h.t.Helper()
-	a, err := g.send(h, h.server, http.MethodGet, "/wishlist", "", "")
+	a, err := g.Send(h.t.Context(), h.server.URL, http.MethodGet, "/wishlist", "", "")
 	must(h.t, err)
-	s.wishes, err = wishesOf(a)
+	s.Wishes, err = guest.Wishes(a)
 	must(h.t, err)
-	a, err = g.send(h, h.server, http.MethodGet, "/handoff?limit=1", "", "")
+	a, err = g.Send(h.t.Context(), h.server.URL, http.MethodGet, "/handoff?limit=1", "", "")
 	must(h.t, err)
-	var page struct {
-		Items []struct{ HandoffID, Status string }
-	}
-	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || a.Status != http.StatusOK {
-		h.t.Fatalf("GET /handoff: %d %s %v", a.Status, a.Body, err)
-	}
-	for _, i := range page.Items {
-		s.handoff = i.HandoffID + " " + i.Status
-	}
+	s.Handoff, err = guest.LastHandoff(a)
+	must(h.t, err)
 	return s
-}
-
-// isAfter reports whether the server has the state after a change, which may have made a handoff
-// with an unknown ID.
-func (d *guestChange) isAfter(before, got guestState) bool {
-	if d.kind == "mint" {
-		return got.wishes == before.wishes && got.handoff != before.handoff && strings.HasSuffix(got.handoff, " open")
-	}
-	return got == d.after
 }
 
 func (w *guestWorkload) unanswered() (all []string) {
 	for _, g := range w.guests {
-		if g.lost != nil {
-			all = append(all, g.lost.String())
+		if g.Lost != nil {
+			all = append(all, g.Lost.String())
 		}
 	}
 	return all
@@ -397,36 +197,41 @@ func (w *guestWorkload) unanswered() (all []string) {
 func (w *guestWorkload) check(h *harness) {
 	h.t.Helper()
 	for _, g := range w.guests {
-		if g.cookie == "" {
+		if g.Cookie == "" {
 			continue // it joins in the next round
 		}
-		got, d := g.read(h), g.lost
-		switch {
-		case d == nil && got == g.state:
-		case d == nil:
-			h.t.Errorf("guest %d has %+v, and was acknowledged with %+v", g.n, got, g.state)
-		case got == g.state:
-			if g.lost = nil; d.after != g.state || d.kind == "mint" {
-				h.decided(d, d.refused, false)
-			}
-		case d.isAfter(g.state, got):
-			h.decided(d, d.refused, true)
-			d.after = got
-			g.done(h, d)
-		default:
-			h.t.Errorf("%s was not answered, and guest %d has %+v; before: %+v", d, g.n, got, g.state)
+		w.settle(h, g)
+		d := g.Last
+		if d == nil || h.leaps {
+			continue
 		}
-		if d := g.last; d != nil && !h.leaps {
-			a, err := g.send(h, h.server, d.method, d.path, d.body, d.key)
-			for start := time.Now(); err == nil && isInFlight(a) && time.Since(start) < bound; { // of a server that was killed
-				pause(nil, 20*time.Millisecond)
-				a, err = g.send(h, h.server, d.method, d.path, d.body, d.key)
-			}
-			must(h.t, err)
-			if fmt.Sprint(a.Status, a.Body) != d.answer {
-				h.t.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.answer)
-			}
+		a, err := w.send(h, h.server, g, d)
+		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < bound; { // of a server that was killed
+			pause(nil, 20*time.Millisecond)
+			a, err = w.send(h, h.server, g, d)
 		}
+		must(h.t, err)
+		if fmt.Sprint(a.Status, a.Body) != d.Answer {
+			h.t.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.Answer)
+		}
+	}
+}
+
+// settle compares the state of a session with what is known of it.
+func (w *guestWorkload) settle(h *harness, g *guest.Guest) {
+	h.t.Helper()
+	got, before, d := w.read(h, g), g.State, g.Lost
+	if d == nil {
+		if got != before {
+			h.t.Errorf("guest %d has %+v, and was acknowledged with %+v", g.N, got, before)
+		}
+		return
+	}
+	done, err := g.Found(got, h.clock.Add(1))
+	if err != nil {
+		h.t.Error(err)
+	} else if done || d.Changes(before) {
+		h.decided(d, d.Refused, done)
 	}
 }
 
@@ -445,27 +250,17 @@ func (w *guestWorkload) checkCopy(h *harness, begun, ended int64, restored bool)
 	w.forget(h)
 	defer w.forget(h)
 	for _, g := range w.guests {
-		if g.cookie == "" {
+		if g.Cookie == "" {
 			continue
 		}
-		got := g.read(h)
-		var possible []guestState
-		for _, v := range g.history {
-			if v.acknowledged < begun {
-				possible = nil
-			}
-			if v.sent <= ended {
-				possible = append(possible, v.guestState)
-			}
+		if got := w.read(h, g); !g.Was(got, begun, ended) {
+			h.t.Errorf("guest %d has in the copy %+v, which it never had from %d to %d; the last was %+v", g.N, got, begun, ended, g.State)
 		}
-		if !slices.Contains(possible, got) && (g.lost == nil || !g.lost.isAfter(g.state, got)) {
-			h.t.Errorf("guest %d has in the copy %+v, expected one of %+v", g.n, got, possible)
-		}
-		for _, m := range []*handoff{g.burned, g.open} {
-			if m == nil || m == g.open && !restored {
+		for _, m := range []*guest.Handoff{g.Burned, g.Open} {
+			if m == nil || m == g.Open && !restored {
 				continue
 			}
-			a, err := g.send(h, h.server, http.MethodPost, "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`, "copy")
+			a, err := w.consume(h, h.server, *m, "copy")
 			if err != nil || !slices.Contains([]int{http.StatusForbidden, http.StatusNotFound, http.StatusConflict}, a.Status) {
 				h.t.Errorf("a handoff of the original in the copy: %d %s %v", a.Status, a.Body, err)
 			}
@@ -478,16 +273,18 @@ func (w *guestWorkload) checkCopy(h *harness, begun, ended int64, restored bool)
 
 func (w *guestWorkload) probe(h *harness, s *binary.Server) (binary.Answer, error) {
 	h.t.Helper()
-	g := &guest{of: w}
-	g.begin(h, s)
-	return g.send(h, s, http.MethodPost, "/wishlist", guestWish(1), "probe")
+	v := guest.Visitor{HTTP: h.client}
+	must(h.t, v.Begin(h.t.Context(), s.URL))
+	return v.Send(h.t.Context(), s.URL, http.MethodPost, "/wishlist", guest.Wish(1), "probe")
 }
 
 // reads returns requests for handoffs, of which there are no copies.
 func (w *guestWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
 	for n := range 4 * len(w.guests) {
-		g := w.guests[n%len(w.guests)]
-		all = append(all, func() (binary.Answer, error) { return g.send(h, h.serverOf(n), http.MethodGet, "/handoff", "", "") })
+		v := w.guests[n%len(w.guests)].Visitor // its requests come at the same time
+		all = append(all, func() (binary.Answer, error) {
+			return v.Send(h.t.Context(), h.serverOf(n).URL, http.MethodGet, "/handoff", "", "")
+		})
 	}
 	return all
 }
@@ -500,14 +297,14 @@ func (w *guestWorkload) finish(h *harness) {
 		got := w.published(h)
 		missing := 0
 		for _, g := range w.guests {
-			missing += len(g.events) - len(got[g.session()])
+			missing += len(g.Events) - len(got[g.Session()])
 		}
 		if missing > 0 && time.Since(start) < bound {
 			continue
 		}
 		for _, g := range w.guests {
-			if !slices.Equal(got[g.session()], g.events) {
-				h.t.Errorf("guest %d has changed %v, and published is %v", g.n, g.events, got[g.session()])
+			if !slices.Equal(got[g.Session()], g.Events) {
+				h.t.Errorf("guest %d has changed %v, and published is %v", g.N, g.Events, got[g.Session()])
 			}
 		}
 		return

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
+	"holdfast/internal/workload/guest"
 	program "holdfast/test/binary"
 )
 
@@ -57,16 +58,16 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	}
 	f.s3(1, http.MethodPut, "/neighbour", "")
 	f.s3(1, http.MethodPut, "/neighbour/small", "small")
-	guests := [2]string{f.guest("192.0.2.1"), f.guest("198.51.100.1")}
+	guests := [2]*guest.Visitor{f.guest("192.0.2.1"), f.guest("198.51.100.1")}
 	for name, attack := range map[string]func(context.Context) (int, error){
 		"lists": func(ctx context.Context) (int, error) {
 			return f.send(f.s3Request(ctx, 0, http.MethodGet, "/attacked?list-type=2", ""))
 		},
 		"searches": func(ctx context.Context) (int, error) {
-			return f.send(f.guestRequest(ctx, "192.0.2.1", guests[0], http.MethodPost, "/search", `{"country":"AT","region":"Vienna","pageSize":50}`))
+			return f.send(f.guestRequest(ctx, guests[0], http.MethodPost, "/search", `{"country":"AT","region":"Vienna","pageSize":50}`))
 		},
 		"maps": func(ctx context.Context) (int, error) {
-			return f.send(f.guestRequest(ctx, "192.0.2.1", guests[0], http.MethodPost, "/search/map", `{"country":"AT"}`))
+			return f.send(f.guestRequest(ctx, guests[0], http.MethodPost, "/search/map", `{"country":"AT"}`))
 		},
 	} {
 		stop := f.flood(name, attack)
@@ -74,9 +75,9 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 			for what, r := range map[string]*http.Request{
 				"an object":          f.s3Request(t.Context(), 1, http.MethodGet, "/neighbour/small", ""),
 				"a write":            f.s3Request(t.Context(), 1, http.MethodPut, "/neighbour/small", "small"),
-				"a guest's wishlist": f.guestRequest(t.Context(), "198.51.100.1", guests[1], http.MethodGet, "/wishlist", ""),
-				"a guest's wish": f.guestRequest(t.Context(), "198.51.100.1", guests[1], http.MethodPost, "/wishlist",
-					fmt.Sprintf(`{"tenantId":"11111111-2222-4333-8444-555555555555","propertyId":"22222222-2222-4222-8222-%06d%06d","source":"list"}`, len(name), i)),
+				"a guest's wishlist": f.guestRequest(t.Context(), guests[1], http.MethodGet, "/wishlist", ""),
+				"a guest's wish": f.guestRequest(t.Context(), guests[1], http.MethodPost, "/wishlist",
+					guest.Wish(len(name)*1000+i)),
 			} {
 				if status, err := f.send(r); err != nil || status >= http.StatusMultipleChoices {
 					t.Errorf("%s: %s of a neighbour: %d, %v", name, what, status, err)
@@ -129,29 +130,18 @@ func (f *flooded) s3(of int, method, target, body string) {
 	}
 }
 
-func (f *flooded) guestRequest(ctx context.Context, from, cookie, method, path, body string) *http.Request {
-	r, err := http.NewRequestWithContext(ctx, method, f.server.URL+"/bff/consumer/v1"+path, strings.NewReader(body))
+func (f *flooded) guestRequest(ctx context.Context, v *guest.Visitor, method, path, body string) *http.Request {
+	r, err := v.Request(ctx, f.server.URL, method, path, body, fmt.Sprintf("%x", time.Now().UnixNano()))
 	must(f.t, err)
-	r.Header.Set("X-Forwarded-For", from)
-	r.Header.Set("Cookie", "gms="+cookie)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", fmt.Sprintf("%x", time.Now().UnixNano()))
 	return r
 }
 
-// guest begins a session and returns its cookie.
-func (f *flooded) guest(from string) string {
+// guest begins a session from an address.
+func (f *flooded) guest(from string) *guest.Visitor {
 	f.t.Helper()
-	r := f.guestRequest(f.t.Context(), from, "", http.MethodPost, "/session", "")
-	r.Header.Del("Content-Type")
-	resp, err := f.client.Do(r)
-	must(f.t, err)
-	defer resp.Body.Close()
-	for _, c := range resp.Cookies() {
-		return c.Value
-	}
-	f.t.Fatalf("POST /session: %s without a cookie", resp.Status)
-	return ""
+	v := &guest.Visitor{HTTP: f.client, Header: http.Header{"X-Forwarded-For": {from}}}
+	must(f.t, v.Begin(f.t.Context(), f.server.URL))
+	return v
 }
 
 // send sends a request and reads the answer.

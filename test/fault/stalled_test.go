@@ -18,6 +18,7 @@ import (
 
 	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
 
@@ -171,5 +172,5 @@ func (s *stall) document() []byte {
 
 // guestBody is a body of a search without its last byte.
 func guestBody() []byte {
-	return fmt.Appendf(nil, "POST /bff/consumer/v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 16<<10, strings.Repeat(" ", 16<<10-1))
+	return fmt.Appendf(nil, "POST "+guest.API+"/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", 16<<10, strings.Repeat(" ", 16<<10-1))
 }

@@ -1,0 +1,135 @@
+// Package guest is the workload of guests: a browser and a booking site, the changes of a session, and what is known of
+// the session from the answers.
+package guest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"holdfast/internal/workload"
+)
+
+// API is the prefix of the routes for browsers.
+const API = "/bff/consumer/v1"
+
+// A property that the built-in catalogue has, the stay of a guest there, and the route that mints a handoff for it.
+const (
+	Tenant = "11111111-2222-4333-8444-555555555555"
+	Hotel  = "22222222-2222-4333-8444-555555555555"
+	Stay   = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"children":1,"currency":"EUR","locale":"de-AT"}`
+	Mint   = "/handoff/" + Tenant + "/" + Hotel
+)
+
+// Property returns the ID of a property, which the catalogue need not have.
+func Property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
+
+// Wish returns the body that adds a property to the wishlist.
+func Wish(n int) string {
+	return `{"tenantId":"` + Tenant + `","propertyId":"` + Property(n) + `","source":"list"}`
+}
+
+// Visitor is a browser with the cookie of a session.
+type Visitor struct {
+	HTTP   *http.Client // nil: http.DefaultClient
+	Header http.Header  // of all requests, such as Traceparent
+	Cookie string       // with its name; "": no session has begun
+}
+
+// Request returns a request to the main listener of a server, which has an idempotency key unless that is "".
+func (v *Visitor) Request(ctx context.Context, url, method, path, body, key string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url+API+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range v.Header {
+		r.Header[name] = values
+	}
+	set(r, "Cookie", v.Cookie)
+	set(r, "Idempotency-Key", key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, nil
+}
+
+func set(r *http.Request, name, value string) {
+	if value != "" {
+		r.Header.Set(name, value)
+	}
+}
+
+// Send sends a request and keeps the cookie that the server sets.
+func (v *Visitor) Send(ctx context.Context, url, method, path, body, key string) (workload.Answer, error) {
+	r, err := v.Request(ctx, url, method, path, body, key)
+	if err != nil {
+		return workload.Answer{}, err
+	}
+	a, err := workload.Do(cmp.Or(v.HTTP, http.DefaultClient), r)
+	for _, cookie := range a.Header.Values("Set-Cookie") {
+		v.Cookie, _, _ = strings.Cut(cookie, ";")
+	}
+	return a, err
+}
+
+// Begin begins a session.
+func (v *Visitor) Begin(ctx context.Context, url string) error {
+	a, err := v.Send(ctx, url, http.MethodPost, "/session", "", "")
+	if err == nil && (a.Status != http.StatusCreated || v.Cookie == "") {
+		err = fmt.Errorf("begin a session: %d %s", a.Status, a.Body)
+	}
+	return err
+}
+
+// Session returns the ID of the session, which is the ordering key of its events.
+func (v *Visitor) Session() string {
+	_, id, _ := strings.Cut(v.Cookie, "=")
+	id, _, _ = strings.Cut(id, ".")
+	return id
+}
+
+// IsInFlight reports whether a change was refused because another request with its key is in progress.
+func IsInFlight(a workload.Answer) bool {
+	return a.Status == http.StatusConflict && strings.Contains(a.Body, `"in-flight"`)
+}
+
+// Handoff is a handoff as it was minted.
+type Handoff struct{ HandoffID, Token, RedirectURL string }
+
+// Site is a booking site.
+type Site struct {
+	HTTP    *http.Client // nil: http.DefaultClient
+	Token   string
+	Browser string // JSON of the member guest: what the site knows of the guest's browser; "": nothing
+}
+
+// Ask returns the path and the body of a request about a handoff: "verify" or "consume".
+func (s Site) Ask(operation string, h Handoff) (path, body string) {
+	body = `{"token":"` + h.Token + `"}`
+	if s.Browser != "" {
+		body = `{"token":"` + h.Token + `","guest":` + s.Browser + `}`
+	}
+	return "/internal/handoff/" + h.HandoffID + "/" + operation, body
+}
+
+// Send sends a request about a handoff to the internal listener of a server.
+func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key string) (workload.Answer, error) {
+	path, body := s.Ask(operation, h)
+	return s.Post(ctx, url+path, body, "Content-Type: application/json", "Idempotency-Key: "+key)
+}
+
+// Post sends a request with the token of the site, if it has one. A header is a line.
+func (s Site) Post(ctx context.Context, url, body string, headers ...string) (workload.Answer, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return workload.Answer{}, err
+	}
+	r.Header.Set("Authorization", "Bearer "+s.Token)
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
+	return workload.Do(cmp.Or(s.HTTP, http.DefaultClient), r)
+}

@@ -1,0 +1,219 @@
+package guest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"holdfast/internal/workload"
+)
+
+// State is what the server has of a session.
+type State struct {
+	Wishes  string // JSON: notes by property
+	Handoff string // ID and status of the last; "": none
+}
+
+// Guest sends one change of its session after the other.
+type Guest struct {
+	Visitor
+	N      int
+	Random *rand.Rand
+
+	State  State    // the last that was acknowledged
+	Lost   *Change  // without an answer
+	Last   *Change  // with its answer
+	Events []string // of the changes that have happened
+	Open   *Handoff // the last, unless it was consumed or its token was lost
+	Burned *Handoff // the last that was consumed
+
+	keys    int // of idempotency
+	history []version
+	wishes  map[string]string // of State: the notes by property
+}
+
+// version is a state that was current from a moment between sent and acknowledged on.
+type version struct {
+	State
+	sent, acknowledged int64
+}
+
+// Change is a change with its idempotency key. One without an answer is sent again with the same key.
+type Change struct {
+	Kind, Method, Path, Body, Key string
+	After                         State
+	Event                         string   // "": none
+	Handoff                       *Handoff // that is minted or consumed
+	Sent                          int64    // by the clock of the test
+	Tried, Refused                bool     // refused at every attempt
+	Answer                        string   // of the acknowledgement
+
+	wishes map[string]string
+}
+
+func (d *Change) String() string { return d.Kind + " " + d.Path + d.Body }
+
+// NewGuest returns a guest whose session has not begun.
+func NewGuest(n int) *Guest {
+	return &Guest{N: n, State: State{Wishes: "{}"}, history: []version{{State: State{Wishes: "{}"}}}}
+}
+
+// Forget forgets all states but the current one.
+func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
+
+// Next chooses a change, of handoffs only if these are wanted. Some change nothing.
+func (g *Guest) Next(handoffs bool) *Change {
+	g.keys++
+	d := &Change{Key: fmt.Sprintf("%d-%d", g.N, g.keys), After: g.State, wishes: maps.Clone(g.wishes)}
+	if d.wishes == nil {
+		d.wishes = map[string]string{}
+	}
+	n := g.Random.IntN(6)
+	property := Property(n)
+	_, live := d.wishes[property]
+	note := fmt.Sprint("note ", g.keys)
+	switch choice := g.Random.IntN(10); {
+	case choice < 2:
+		d.Kind, d.Method, d.Path = "remove", http.MethodDelete, "/wishlist/"+property
+		if live {
+			d.Event = "wishlist.removed.v1 " + property
+			delete(d.wishes, property)
+		}
+	case choice < 4 && live:
+		d.Kind, d.Method, d.Path, d.Body = "note", http.MethodPatch, "/wishlist/"+property, fmt.Sprintf(`{"note":%q}`, note)
+		d.wishes[property] = note
+	case choice < 6 && handoffs && g.Open != nil:
+		d.Kind, d.Method, d.Handoff = "consume", http.MethodPost, g.Open
+		d.Path, d.Body = Site{}.Ask("consume", *g.Open)
+		d.After.Handoff = g.Open.HandoffID + " consumed"
+	case choice < 6 && handoffs:
+		time.Sleep(2 * time.Millisecond) // the list of handoffs orders them by the millisecond
+		d.Kind, d.Method, d.Path, d.Body, d.Event = "mint", http.MethodPost, Mint, Stay, "handoff.initiated.v1 "+Hotel
+	default:
+		d.Kind, d.Method, d.Path, d.Body = "add", http.MethodPost, "/wishlist", strings.TrimSuffix(Wish(n), "}")+fmt.Sprintf(`,"note":%q}`, note)
+		if !live {
+			d.Event = "wishlist.added.v1 " + property
+			d.wishes[property] = note
+		}
+	}
+	d.After.Wishes = text(d.wishes)
+	return d
+}
+
+// text returns notes as JSON, in the order of the properties.
+func text(wishes map[string]string) string {
+	all, _ := json.Marshal(wishes) // strings
+	return string(all)
+}
+
+// Acknowledge checks the answer of a change and records it, now at the latest.
+func (g *Guest) Acknowledge(d *Change, a workload.Answer, now int64) error {
+	want := http.StatusOK
+	switch {
+	case d.Kind == "mint", d.Kind == "add" && d.Event != "":
+		want = http.StatusCreated
+	case d.Kind == "remove":
+		want = http.StatusNoContent
+	}
+	if a.Status != want {
+		return fmt.Errorf("%s: %d %s, want %d", d, a.Status, a.Body, want)
+	}
+	if d.Kind == "mint" {
+		d.Handoff = &Handoff{}
+		if err := json.Unmarshal([]byte(a.Body), d.Handoff); err != nil {
+			return fmt.Errorf("%s: %s: %w", d, a.Body, err)
+		}
+		d.After.Handoff = d.Handoff.HandoffID + " open"
+	}
+	d.Answer = fmt.Sprint(a.Status, a.Body)
+	g.Last = d
+	g.done(d, now)
+	return nil
+}
+
+// done records that a change has happened.
+func (g *Guest) done(d *Change, now int64) {
+	g.Lost, g.State, g.wishes = nil, d.After, d.wishes
+	g.history = append(g.history, version{d.After, d.Sent, now})
+	switch d.Kind {
+	case "mint":
+		g.Open = d.Handoff // nil if the token was lost
+	case "consume":
+		g.Open, g.Burned = nil, d.Handoff
+	}
+	if d.Event != "" {
+		g.Events = append(g.Events, d.Event)
+	}
+}
+
+// Found records the state that was read after the answer to a change was lost. The change has happened as a whole or not at
+// all.
+func (g *Guest) Found(got State, now int64) (done bool, err error) {
+	d := g.Lost
+	switch {
+	case got == g.State:
+		g.Lost = nil
+		return false, nil
+	case d.isAfter(g.State, got):
+		d.After = got
+		g.done(d, now)
+		return true, nil
+	}
+	return false, fmt.Errorf("%s was not answered, and guest %d has %+v; before: %+v", d, g.N, got, g.State)
+}
+
+// Changes reports whether a change has an effect that can be read.
+func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
+
+// isAfter reports whether a state is the one after a change, which may have made a handoff with an unknown ID.
+func (d *Change) isAfter(before, got State) bool {
+	if d.Kind == "mint" {
+		return got.Wishes == before.Wishes && got.Handoff != before.Handoff && strings.HasSuffix(got.Handoff, " open")
+	}
+	return got == d.After
+}
+
+// Was reports whether the session may have had a state at one moment of a span of the clock.
+func (g *Guest) Was(got State, begun, ended int64) bool {
+	possible := false
+	for _, v := range g.history {
+		if v.acknowledged < begun {
+			possible = false
+		}
+		possible = possible || v.sent <= ended && v.State == got
+	}
+	return possible || g.Lost != nil && g.Lost.isAfter(g.State, got)
+}
+
+// Wishes returns the notes by property in a list, as State has them.
+func Wishes(a workload.Answer) (string, error) {
+	var page struct {
+		Items []struct{ PropertyID, Note string }
+	}
+	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || a.Status != http.StatusOK {
+		return "", fmt.Errorf("GET /wishlist: %d %s %w", a.Status, a.Body, err)
+	}
+	notes := map[string]string{}
+	for _, i := range page.Items {
+		notes[i.PropertyID] = i.Note
+	}
+	return text(notes), nil
+}
+
+// LastHandoff returns the ID and the status of the first handoff in a list, as State has them.
+func LastHandoff(a workload.Answer) (string, error) {
+	var page struct {
+		Items []struct{ HandoffID, Status string }
+	}
+	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || a.Status != http.StatusOK {
+		return "", fmt.Errorf("GET /handoff: %d %s %w", a.Status, a.Body, err)
+	}
+	if len(page.Items) == 0 {
+		return "", nil
+	}
+	return page.Items[0].HandoffID + " " + page.Items[0].Status, nil
+}
