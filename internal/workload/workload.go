@@ -4,8 +4,11 @@
 package workload
 
 import (
+	"cmp"
+	"context"
 	"io"
 	"net/http"
+	"strings"
 )
 
 // Answer is a response and its body.
@@ -15,9 +18,34 @@ type Answer struct {
 	Body   string
 }
 
-// Do sends a request and reads the answer.
+// JSON is the header of a body in JSON.
+const JSON = "Content-Type: application/json"
+
+// NewRequest returns a request. A header is a line such as JSON.
+func NewRequest(ctx context.Context, method, url, body string, headers ...string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		r.Header.Set(name, value)
+	}
+	return r, nil
+}
+
+// Send sends a request by a client and reads the answer; nil is http.DefaultClient.
+func Send(ctx context.Context, client *http.Client, method, url, body string, headers ...string) (Answer, error) {
+	r, err := NewRequest(ctx, method, url, body, headers...)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Do(client, r)
+}
+
+// Do is Send for a request that exists.
 func Do(client *http.Client, r *http.Request) (Answer, error) {
-	resp, err := client.Do(r)
+	resp, err := cmp.Or(client, http.DefaultClient).Do(r)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -36,6 +36,14 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
+// Migrate migrates the databases of a server that has these settings.
+func Migrate(t *testing.T, data string, vars ...string) {
+	t.Helper()
+	if r := Run(t, Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
+		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
+	}
+}
+
 // announced matches what a server prints about its listeners, as text or as JSON. A public URL
 // comes before the listen address.
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
@@ -170,6 +178,12 @@ func (s *Server) AwaitOutput(re string) []string {
 		s.t.Fatalf("no %s in\n%s", re, s.Output)
 	}
 	return found
+}
+
+// Internal returns the URL of the internal listener.
+func (s *Server) Internal() string {
+	s.t.Helper()
+	return s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
 }
 
 // FreePort returns a free address.

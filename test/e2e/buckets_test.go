@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"bytes"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
 
+	"holdfast/internal/workload"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
 )
@@ -85,21 +85,11 @@ func TestBucketsNative(t *testing.T) {
 	c := newS3(t, s, "http://"+listen)
 	do := func(token string, want int, method, path, body string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
+		a, err := workload.Send(t.Context(), nil, method, s.URL+path, body, "Authorization: Bearer "+token)
+		if err != nil || a.Status != want {
+			t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.Status, a.Body, err, want)
 		}
-		r.Header.Set("Authorization", "Bearer "+token)
-		a, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.Body.Close()
-		got, err := io.ReadAll(a.Body)
-		if err != nil || a.StatusCode != want {
-			t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.StatusCode, got, err, want)
-		}
-		return string(got)
+		return a.Body
 	}
 	const bucket, batches = "/buckets/v1/accounts/main/buckets/photos", "/buckets/v1/gc/batches"
 	token := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main", "--ttl", "1m"))

@@ -159,16 +159,6 @@ func (e extension) audited() (lines []string) {
 	return lines
 }
 
-// internalURL returns the URL of the internal listener that a server prints.
-func internalURL(t *testing.T, s *binary.Server) string {
-	t.Helper()
-	found := regexp.MustCompile(`(?m)^  internal +(\S+)$`).FindStringSubmatch(s.Output.String())
-	if found == nil {
-		t.Fatalf("no internal listener is announced:\n%s", s.Output)
-	}
-	return found[1]
-}
-
 // secretOf returns a secret that the server has generated.
 func secretOf(t *testing.T, s *binary.Server, name string) string {
 	t.Helper()

@@ -70,7 +70,7 @@ func schemaLife(t *testing.T, e extension) {
 // services use any install of their tenant, on the internal listener only.
 func services(t *testing.T, e extension) {
 	e.t = t
-	url := internalURL(t, e.server) + "/internal/ext-storage/install/" + e.install
+	url := e.server.Internal() + "/internal/ext-storage/install/" + e.install
 	service := strings.TrimSpace(e.server.Verb("ext", "token", "--tenant", tenant, "--service", "runner", "--ttl", "1m"))
 	get := `{"operation":"get","namespace":"settings","key":"theme"}`
 	if a := wantAsked(t, http.StatusOK, "POST", url, service, get); !strings.Contains(a.Body, `"dark":true`) {
@@ -78,7 +78,7 @@ func services(t *testing.T, e extension) {
 	}
 	wantAsked(t, http.StatusUnauthorized, "POST", url, e.token, get)
 	wantAsked(t, http.StatusUnauthorized, "GET", e.server.URL+"/ext/v1/installs/"+e.install+"/usage", service, "")
-	wantAsked(t, http.StatusNotFound, "GET", internalURL(t, e.server)+"/ext/openapi.json", service, "")
+	wantAsked(t, http.StatusNotFound, "GET", e.server.Internal()+"/ext/openapi.json", service, "")
 }
 
 // operators register, show and revoke on the admin listener, with its token.

@@ -49,9 +49,7 @@ func twoServers(t *testing.T, url string, more ...string) (first, second *binary
 	data := t.TempDir()
 	vars := append(guestVars("HOLDFAST_GUEST__DATABASE_URL="+url, "HOLDFAST_SYNCSTORAGE__ENABLED=false",
 		"HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"), more...)
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	first = binary.Start(t, data, vars...)
 	return first, binary.Start(t, data, vars...)
 }
@@ -285,9 +283,7 @@ func TestGuestF20Postgres(t *testing.T) {
 	u.Path = "/postgres"
 	admin := u.String()
 	data, vars := t.TempDir(), guestVars("HOLDFAST_GUEST__DATABASE_URL="+url)
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	s := binary.Start(t, data, vars...)
 	v := newVisitor(t, s)
 	m := v.mint(s, "one")
@@ -382,9 +378,7 @@ func TestGuestPrivacy(t *testing.T) {
 			t.Fatal(err)
 		}
 		data, vars := t.TempDir(), guestVars("HOLDFAST_GUEST__DATABASE_URL="+url, "HOLDFAST_GUEST__EVENTS=nats://"+testdb.NATS(t)+"/"+topic)
-		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-		}
+		binary.Migrate(t, data, vars...)
 		private(t, data, vars, func() (all string) {
 			for n := uint64(1); ; n++ {
 				m, err := stream.GetMsg(t.Context(), n)
@@ -492,7 +486,7 @@ func TestGuestGuide(t *testing.T) {
 	}
 	folder := t.TempDir()
 	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), guestVars()...)
-	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, internalURL(t, s))}, commands)
+	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, s.Internal())}, commands)
 }
 
 // TestGuestGuideServers uses the settings of the guide with the servers that they are for.
@@ -544,9 +538,7 @@ func TestGuestGuideServers(t *testing.T) {
 			}
 			vars := []string{binary.GuestsByDefault, "HOLDFAST_CONFIG=" + file, "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 				"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"}
-			if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-			}
+			binary.Migrate(t, data, vars...)
 			s := binary.Start(t, data, vars...)
 			v := newVisitor(t, s)
 			v.mint(s, "one")

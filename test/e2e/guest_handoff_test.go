@@ -47,7 +47,7 @@ type site struct {
 func newSite(t *testing.T, s *binary.Server, name string) *site {
 	t.Helper()
 	token := strings.TrimSpace(s.Verb("guest", "token", "--service", name))
-	return &site{t, guest.Site{HTTP: siteClient, Token: token}, s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]}
+	return &site{t, guest.Site{HTTP: siteClient, Token: token}, s.Internal()}
 }
 
 // send sends a request about a handoff.
@@ -83,9 +83,7 @@ func TestGuestHandoff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			data, vars := t.TempDir(), guestVars(vars(t)...)
-			if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-			}
+			binary.Migrate(t, data, vars...)
 			s := binary.Start(t, data, vars...)
 			v := newVisitor(t, s)
 			m := v.mint(s, "one")

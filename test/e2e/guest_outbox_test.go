@@ -36,9 +36,7 @@ func TestGuestEvents(t *testing.T) {
 			data := t.TempDir()
 			vars := append(vars(t), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL+"/events",
 				"HOLDFAST_GUEST__EVENT_SECRET="+secret, "HOLDFAST_GUEST__EVENT_SOURCE=/bff/consumer/test")
-			if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-			}
+			binary.Migrate(t, data, vars...)
 			s := binary.Start(t, data, vars...)
 			v := newVisitor(t, s)
 			property := guest.Property(1)

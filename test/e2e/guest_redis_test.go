@@ -20,9 +20,7 @@ func TestGuestRedis(t *testing.T) {
 		"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t), "HOLDFAST_GUEST__COOKIE_SECRET=" + strings.Repeat("s", 32), "HOLDFAST_GUEST__HANDOFF_SECRET=" + strings.Repeat("h", 32),
 	}
 	data := t.TempDir()
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	servers := []*binary.Server{binary.Start(t, data, vars...), binary.Start(t, t.TempDir(), vars...)}
 	v := &visitor{t: t}
 	n := 0

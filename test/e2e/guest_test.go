@@ -50,9 +50,7 @@ func TestGuest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			data, vars := t.TempDir(), append(vars(t), "HOLDFAST_GUEST__ENABLED=true")
-			if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-				t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-			}
+			binary.Migrate(t, data, vars...)
 			s := binary.Start(t, data, vars...)
 			v := &visitor{t: t}
 			want := func(status int, method, path, body, key, part string) (text string) {

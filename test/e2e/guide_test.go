@@ -119,7 +119,7 @@ func TestGuide(t *testing.T) {
 	folder := t.TempDir()
 	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
 	typeAll(t, s.Env, folder, []string{
-		"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, internalURL(t, s)),
+		"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:8001", host(t, s.Admin), "127.0.0.1:8002", host(t, s.Internal()),
 	}, commands)
 }
 

@@ -250,9 +250,7 @@ func accept(t *testing.T, data string, vars ...string) {
 func TestSecretsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, data string, vars []string) {
-		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-		}
+		binary.Migrate(t, data, vars...)
 		ended := make(chan *process, 2)
 		both := []*process{begin(t, vars, ended), begin(t, vars, ended)}
 		loser := <-ended

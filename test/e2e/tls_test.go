@@ -34,7 +34,7 @@ func TestTLS(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
 		t.Errorf("status %d over HTTP/%d", resp.StatusCode, resp.ProtoMajor)
 	}
-	internal, err := client.Post(internalURL(t, s)+"/internal/ext-storage/install/7e000000-0000-4000-8000-000000000011", "application/json", http.NoBody)
+	internal, err := client.Post(s.Internal()+"/internal/ext-storage/install/7e000000-0000-4000-8000-000000000011", "application/json", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

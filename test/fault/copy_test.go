@@ -177,9 +177,7 @@ func (c *copying) accounts() []string {
 	c.t.Helper()
 	path := filepath.Join(testdb.SQLite(c.t), "accounts.db")
 	vars := []string{"HOLDFAST_TOKENSERVER__ENABLED=true", "HOLDFAST_TOKENSERVER__DATABASE_URL=sqlite:" + path}
-	if r := binary.Run(c.t, binary.Environ(slices.Concat(c.vars, vars, []string{"HOLDFAST_DATA=" + c.data})...), "migrate"); r.Status != 0 {
-		c.t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(c.t, c.data, slices.Concat(c.vars, vars)...)
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	must(c.t, err)
 	for _, uid := range []int64{1, 2, probeUser} {

@@ -30,9 +30,7 @@ func expiry(t *testing.T, _ engine, data string, vars ...string) {
 	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0", fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__KEYS=%d", fewKeys),
 		fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__NAMESPACES=%d", fewNamespaces), fmt.Sprintf("HOLDFAST_EXTSTORAGE__QUOTA__BYTES=%d", fewBytes))
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	testClock := newTestClock(t)
 	h := &harness{t: t, client: &http.Client{Timeout: bound}, server: testClock.serve(data, vars...)}
 	t.Cleanup(h.client.CloseIdleConnections)

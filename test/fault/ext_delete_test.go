@@ -33,9 +33,7 @@ func killedDeletion(t *testing.T, e engine, data string, vars ...string) {
 	t.Helper()
 	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_LOG__ACCESS=false", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	s := binary.Start(t, data, vars...)
 	var installs []*install
 	for n := range 3 {

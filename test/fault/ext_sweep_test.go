@@ -22,9 +22,7 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 	const keys = 2000
 	vars = append(append(vars, extVars()...), "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false",
 		"HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=1ms", "HOLDFAST_EXTSTORAGE__SWEEP_AFTER=30m", "HOLDFAST_EXTSTORAGE__SWEEP_LIMIT=50")
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	testClock := newTestClock(t)
 	in := newInstall(t, 1)
 	h := &harness{t: t, data: data, client: &http.Client{Timeout: bound}, workloads: []workload{&extWorkload{installs: []*install{in}}}, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)}

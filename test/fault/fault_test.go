@@ -122,9 +122,7 @@ func harnessOf(t *testing.T, of []service, few bool, data string, vars ...string
 		}
 		h.workloads = append(h.workloads, s.workload(t, few))
 	}
-	if r := binary.Run(t, binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, h.vars...)
 	h.bound, h.enough = bound, 100
 	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	t.Cleanup(h.client.CloseIdleConnections)

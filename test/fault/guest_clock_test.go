@@ -21,7 +21,7 @@ import (
 // atSite sends a request about a handoff to the internal listener of a server.
 func (g *guests) atSite(server int, token, operation string, of guest.Handoff, key string) (status int, text string) {
 	g.t.Helper()
-	url := g.servers[server].AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
+	url := g.servers[server].Internal()
 	a, err := guest.Site{Token: token}.Send(g.t.Context(), url, operation, of, key)
 	must(g.t, err)
 	return a.Status, a.Body

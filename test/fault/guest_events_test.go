@@ -29,9 +29,7 @@ func oneGuestServer(t *testing.T, vars ...string) *guests {
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example.com/#{token}",
 	}, vars...)
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	return &guests{t: t, servers: []*binary.Server{binary.Start(t, data, vars...)}}
 }
 

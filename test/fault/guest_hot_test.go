@@ -45,9 +45,7 @@ func guestsOf(t *testing.T, n int, start func(i int, data string, vars []string)
 		"HOLDFAST_GUEST__RATE_LIMITS=false",
 	}, vars...)
 	data := t.TempDir()
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	for i := range n {
 		g.servers = append(g.servers, start(i, data, slices.Clone(vars)))
 		data = t.TempDir()

@@ -105,7 +105,7 @@ func (w *guestWorkload) send(h *harness, s *binary.Server, g *guest.Guest, d *gu
 func (w *guestWorkload) consume(h *harness, s *binary.Server, of guest.Handoff, key string) (binary.Answer, error) {
 	url, ok := w.internal.Load(s)
 	if !ok {
-		url = s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
+		url = s.Internal()
 		w.internal.Store(s, url)
 	}
 	return guest.Site{HTTP: h.client, Token: w.token}.Send(h.t.Context(), url.(string), "consume", of, key)

@@ -32,9 +32,7 @@ type instance struct {
 func startInstance(t *testing.T, users int, data string, vars ...string) *instance {
 	t.Helper()
 	vars = append(append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false"), extVars()...)
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	h := &instance{t: t, vars: vars, server: binary.Start(t, data, vars...)}
 	h.client = &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	t.Cleanup(h.client.CloseIdleConnections)

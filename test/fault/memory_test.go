@@ -15,9 +15,7 @@ func TestIdleMemory(t *testing.T) {
 	run := func(t *testing.T, data string, vars ...string) {
 		t.Helper()
 		vars = append(vars, binary.GuestsByDefault)
-		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-			t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-		}
+		binary.Migrate(t, data, vars...)
 		h := &instance{t: t, server: binary.Start(t, data, vars...)}
 		if status, body := h.server.Get("/__heartbeat__"); status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)

@@ -21,9 +21,7 @@ func TestClockLeap(t *testing.T) {
 func leap(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	vars = append(vars, "SYNC_MASTER_SECRET="+secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms")
-	if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
-		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
-	}
+	binary.Migrate(t, data, vars...)
 	clock := newTestClock(t)
 	s := clock.serve(data, vars...)
 	lasting, hour := token(t, s, 100*365*24*time.Hour), token(t, s, time.Hour)

@@ -76,7 +76,7 @@ func TestDescriptionOfGuests(t *testing.T) {
 	cookie, _, _ = strings.Cut(strings.TrimPrefix(cookie, "__Host-gms="), ";")
 	check(t, st, "../../internal/guest/httpapi/openapi.json", "guest.toml", s.URL, "COOKIE="+cookie,
 		"TOKEN="+strings.TrimSpace(s.Verb("guest", "token", "--service", "booking")), "EVENTS="+strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events")),
-		"INTERNAL="+s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1], "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
+		"INTERNAL="+s.Internal(), "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
 }
 
 // TestDescriptionOfOperators: the requests for operators of Firefox Sync.

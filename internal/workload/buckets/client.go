@@ -3,7 +3,6 @@
 package buckets
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -49,13 +48,9 @@ const Unsigned = "X-Amz-Content-Sha256: " + sigv4test.Unsigned
 
 // Request returns a signed request. A header is a line such as "If-None-Match: *".
 func (c *Client) Request(ctx context.Context, method, target, body string, headers ...string) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.URL+target, strings.NewReader(body))
+	r, err := workload.NewRequest(ctx, method, c.URL+target, body, headers...)
 	if err != nil {
 		return nil, err
-	}
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Set(name, value)
 	}
 	payload := r.Header.Get("X-Amz-Content-Sha256")
 	if payload == "" {
@@ -71,7 +66,7 @@ func (c *Client) Send(ctx context.Context, method, target, body string, headers 
 	if err != nil {
 		return workload.Answer{}, err
 	}
-	return workload.Do(cmp.Or(c.HTTP, http.DefaultClient), r)
+	return workload.Do(c.HTTP, r)
 }
 
 // SendAgain is Send to a server whose clock leaps. As the SDKs do, it sends the request again if the server says that

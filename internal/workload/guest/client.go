@@ -3,7 +3,6 @@
 package guest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -40,7 +39,7 @@ type Visitor struct {
 
 // Request returns a request to the main listener of a server, which has an idempotency key unless that is "".
 func (v *Visitor) Request(ctx context.Context, url, method, path, body, key string) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, method, url+API+path, strings.NewReader(body))
+	r, err := workload.NewRequest(ctx, method, url+API+path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (v *Visitor) Send(ctx context.Context, url, method, path, body, key string)
 	if err != nil {
 		return workload.Answer{}, err
 	}
-	a, err := workload.Do(cmp.Or(v.HTTP, http.DefaultClient), r)
+	a, err := workload.Do(v.HTTP, r)
 	for _, cookie := range a.Header.Values("Set-Cookie") {
 		v.Cookie, _, _ = strings.Cut(cookie, ";")
 	}
@@ -117,19 +116,10 @@ func (s Site) Ask(operation string, h Handoff) (path, body string) {
 // Send sends a request about a handoff to the internal listener of a server.
 func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key string) (workload.Answer, error) {
 	path, body := s.Ask(operation, h)
-	return s.Post(ctx, url+path, body, "Content-Type: application/json", "Idempotency-Key: "+key)
+	return s.Post(ctx, url+path, body, workload.JSON, "Idempotency-Key: "+key)
 }
 
 // Post sends a request with the token of the site, if it has one. A header is a line.
 func (s Site) Post(ctx context.Context, url, body string, headers ...string) (workload.Answer, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return workload.Answer{}, err
-	}
-	r.Header.Set("Authorization", "Bearer "+s.Token)
-	for _, header := range headers {
-		name, value, _ := strings.Cut(header, ": ")
-		r.Header.Set(name, value)
-	}
-	return workload.Do(cmp.Or(s.HTTP, http.DefaultClient), r)
+	return workload.Send(ctx, s.HTTP, http.MethodPost, url, body, append(headers, "Authorization: Bearer "+s.Token)...)
 }
