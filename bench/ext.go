@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	ext "holdfast/internal/extstorage"
+	load "holdfast/internal/workload/ext"
 )
 
 // extLoad is extension storage: every owner is an install with its own tenant.
@@ -28,17 +29,13 @@ func (w *extLoad) settings(e *engine) []string {
 
 // owner returns credentials of an install with access to the namespaces of the operations.
 func (w *extLoad) owner(s *server, n int) (credentials, error) {
-	keyring, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{{ID: ext.OwnTokenKey(w.secret), Alg: bearer.HS256, Text: w.secret}}})
-	if err != nil {
-		return credentials{}, err
-	}
 	tenant, install := owner(n)
-	token, err := keyring.Sign(map[string]any{"tenant_id": tenant, "install_id": install, "ns": map[string]string{
+	token, err := load.Token{Tenant: tenant, Install: install, Access: map[string]string{
 		extPutNamespace: "rw", extSchemaNamespace: "rw", extListNamespace: "rw", extBulkNamespace: "rw",
 		extBatchNamespace: "rw", extOtherNamespace: "rw", extCounterNamespace: "rw",
-	}}, time.Now(), 24*time.Hour)
+	}, Begin: time.Now(), Life: 24 * time.Hour}.Sign(bearer.Key{ID: ext.OwnTokenKey(w.secret), Alg: bearer.HS256, Text: w.secret})
 	return credentials{
-		Endpoint: "http://" + s.listen + "/ext/v1/installs/" + install,
+		Endpoint: "http://" + s.listen + load.InstallPath(install),
 		sign:     func(req *http.Request) error { req.Header.Set("Authorization", "Bearer "+token); return nil },
 	}, err
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	load "holdfast/internal/workload/ext"
 )
 
 // hotGoal is the minimum ratio of increments and patches to puts, all of one record.
@@ -133,7 +135,7 @@ func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWor
 		return err
 	}
 	defer hangUp()
-	path := "/namespaces/" + extCounterNamespace + "/records/hot"
+	path := load.Place{Namespace: extCounterNamespace, Key: "hot"}.Path()
 	if _, err := all[0].send(ctx, http.MethodPut, path, []byte(`{"value":`+extCounter+`}`), ""); err != nil {
 		return fmt.Errorf("the first put: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	load "holdfast/internal/workload/ext"
 )
 
 // Works of extension storage, by their names in the table.
@@ -115,7 +117,7 @@ func extGoals(ratio float64, cpu time.Duration) map[string]goal {
 
 func extWorks() []extWork {
 	record := func(ns string) func(int) string {
-		return func(i int) string { return "/namespaces/" + ns + "/records/" + id(i%extKeys) }
+		return func(i int) string { return load.Place{Namespace: ns, Key: id(i % extKeys)}.Path() }
 	}
 	fixed := func(path string) func(int) string { return func(int) string { return path } }
 	put := func(ns string, n int, schema int) (ops []extOp) {

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
+
+	"holdfast/internal/workload/sync"
 )
 
 // measureBatches writes the rows of batches.
@@ -136,20 +135,15 @@ func (w *syncLoad) batches(ctx context.Context, s *server, callers int, bodies [
 
 // stage opens a batch or appends to the open one.
 func (c *caller) stage(ctx context.Context, open *string, body []byte) error {
-	got, err := c.send(ctx, http.MethodPost, "/storage/"+batchCollection+"?batch="+cmp.Or(url.QueryEscape(*open), "true"), body, "")
-	if err != nil || *open != "" {
-		return err
+	got, err := c.send(ctx, http.MethodPost, sync.Append(batchCollection, *open), body, "")
+	if err == nil && *open == "" {
+		*open, err = sync.Opened(got)
 	}
-	var answer struct {
-		Batch string `json:"batch"`
-	}
-	err = json.Unmarshal(got, &answer)
-	*open = answer.Batch
 	return err
 }
 
 func (c *caller) commit(ctx context.Context, open string) error {
-	_, err := c.send(ctx, http.MethodPost, "/storage/"+batchCollection+"?batch="+url.QueryEscape(open)+"&commit=true", []byte("[]"), "")
+	_, err := c.send(ctx, http.MethodPost, sync.Commit(batchCollection, open), []byte("[]"), "")
 	return err
 }
 

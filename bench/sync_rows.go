@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"holdfast/internal/workload/sync"
 )
 
 func syncRowsHead(o *options, out io.Writer) { rowsHead(o, out, o.window, o.size.rowsPayload) }
@@ -13,7 +15,7 @@ func (w *syncLoad) rows() *rows {
 	return &rows{
 		service: w, grow: w.grow,
 		rewrite: func(bytes int) func(context.Context, *caller, int) error {
-			body := object(record{Payload: payload(bytes)})
+			body := []byte(sync.JSON(sync.Record{Payload: payload(bytes)}))
 			return func(ctx context.Context, c *caller, i int) error {
 				_, err := c.send(ctx, http.MethodPut, "/storage/"+putCollection+"/"+id(i), body, "")
 				return err

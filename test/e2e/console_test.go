@@ -100,20 +100,7 @@ func (c *consolePages) wish(v *visitor, tenant string, property int) {
 // put creates a record.
 func (c *consolePages) put(key, body string) {
 	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, c.s.URL+"/ext/v1/installs/"+consoleInstall+"/namespaces/settings/records/"+url.PathEscape(key), strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+c.token)
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		c.t.Fatal(resp.Status)
-	}
+	extension{c.t, c.s, consoleInstall, c.token}.want(http.StatusCreated, http.MethodPut, "/namespaces/settings/records/"+url.PathEscape(key), body)
 }
 
 // inner are the pages below those of the navigation.

@@ -1,13 +1,14 @@
 package e2e
 
 import (
-	"io"
+	"context"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"holdfast/internal/workload"
 	"holdfast/test/binary"
 )
 
@@ -75,22 +76,12 @@ func (e extension) register(status int, namespace, schema string) (a binary.Answ
 }
 
 // ask sends a request with a bearer token.
-func ask(method, url, token, body string) (a binary.Answer, err error) {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return a, err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
+func ask(method, url, token, body string) (binary.Answer, error) {
+	headers := []string{"Authorization: Bearer " + token}
 	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+		headers = append(headers, workload.JSON)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return a, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return binary.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(text)}, err
+	return workload.Send(context.Background(), nil, method, url, body, headers...)
 }
 
 // wantAsked sends a request and expects the status.

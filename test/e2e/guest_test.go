@@ -30,7 +30,7 @@ func newVisitor(t *testing.T, s *binary.Server) *visitor {
 // send sends a request with an idempotency key.
 func (v *visitor) send(s *binary.Server, method, path, body, key string) (status int, text string) {
 	v.t.Helper()
-	a, err := v.Send(v.t.Context(), s.URL, method, path, body, key)
+	a, err := v.Send(v.t.Context(), s.URL, guest.Call{Method: method, Path: path, Body: body, Key: key})
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func syncMemoryBudget(t *testing.T, _ engine, data string, vars ...string) {
 	t.Helper()
 	h := startInstance(t, otherCount+1, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	attacker := h.users[0]
-	h.fill(attacker, "history", 16<<20) // streamed after it is sorted
+	fillCollection(h, attacker, "history", 16<<20) // streamed after it is sorted
 	body := `[{"id":"held","payload":"` + strings.Repeat("x", 2<<20) + `"}]`
 	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs?batch=true", body))
 	h.runAttacks([]attack{

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"holdfast/internal/workload/ext"
 )
 
 // auditLine is an event in the audit file.
@@ -29,7 +31,7 @@ type auditLine struct {
 // checkAudit checks that the audit has every change of an install in order, and that its counters
 // are right. A process that is killed while it publishes does so again, and a torn line is
 // followed by the whole one.
-func (h *harness) checkAudit(installs []*install) {
+func checkAudit(h *harness, installs []*ext.Install) {
 	h.t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -38,7 +40,7 @@ func (h *harness) checkAudit(installs []*install) {
 		told := auditLines(h.t, filepath.Join(h.data, "extstorage-audit.jsonl"))
 		var why error
 		for _, in := range installs {
-			if err := in.audit(told[in.id]); err != nil {
+			if err := compareAudit(in, told[in.ID]); err != nil {
 				why = err
 			}
 		}
@@ -67,31 +69,31 @@ func auditLines(t *testing.T, path string) map[string][]auditLine {
 	return all
 }
 
-// audit compares the audit of an install with its feed.
-func (in *install) audit(lines []auditLine) error {
+// compareAudit compares the audit of an install with its feed.
+func compareAudit(in *ext.Install, lines []auditLine) error {
 	seen := int64(0) // an event may be published twice
 	next := 0
 	for _, l := range lines {
 		if l.Seq <= seen {
 			continue
 		}
-		for next < len(in.feed) && in.feed[next].op == "expire" {
+		for next < len(in.Feed) && in.Feed[next].Op == "expire" {
 			next++
 		}
-		if next == len(in.feed) {
-			return fmt.Errorf("%s: the audit has %+v, which did not happen", in.id, l)
+		if next == len(in.Feed) {
+			return fmt.Errorf("%s: the audit has %+v, which did not happen", in.ID, l)
 		}
-		want, got := in.feed[next], l.Payload
-		if l.Owner != extTenant || l.Seq != want.seq || l.Topic != "extstorage."+want.op || l.Key != want.namespace+"/"+want.key ||
-			got.Operation != want.op || got.Namespace != want.namespace || got.Key != want.key || got.Revision != want.revision || got.Caller != "token" {
-			return fmt.Errorf("%s: the audit has %+v, want %v", in.id, l, want)
+		want, got := in.Feed[next], l.Payload
+		if l.Owner != extTenant || l.Seq != want.Seq || l.Topic != "extstorage."+want.Op || l.Key != want.Namespace+"/"+want.Key ||
+			got.Operation != want.Op || got.Namespace != want.Namespace || got.Key != want.Key || got.Revision != want.Revision || got.Caller != "token" {
+			return fmt.Errorf("%s: the audit has %+v, want %v", in.ID, l, want)
 		}
 		seen = l.Seq
 		next++
 	}
-	for ; next < len(in.feed); next++ {
-		if in.feed[next].op != "expire" {
-			return fmt.Errorf("%s: the audit lacks %v", in.id, in.feed[next])
+	for ; next < len(in.Feed); next++ {
+		if in.Feed[next].Op != "expire" {
+			return fmt.Errorf("%s: the audit lacks %v", in.ID, in.Feed[next])
 		}
 	}
 	return nil

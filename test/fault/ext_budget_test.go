@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/ext"
 )
 
 // A tenant that takes as much memory as it can, without rate limits, gets no more than the
@@ -26,27 +27,27 @@ func extensionMemoryBudget(t *testing.T, _ engine, data string, vars ...string) 
 	t.Helper()
 	h := startInstance(t, 0, data, append(vars, memoryVar, "HOLDFAST_LOG__LEVEL=error")...)
 	in := newInstall(t, 1)
-	h.fillNamespace(in, "log", 100, 65_000) // a page of these had 6.5 MB before pages were limited
+	fillNamespace(h, in, "log", 100, 65_000) // a page of these had 6.5 MB before pages were limited
 	document := `{"schema":{"description":"` + strings.Repeat("x", 65_000) + `"}}`
 	for range 17 { // more than a page
-		h.want(in, http.StatusCreated, call{method: http.MethodPost, path: "/namespaces/settings/schemas", body: document})
+		wantExt(h, in, http.StatusCreated, ext.Call{Method: http.MethodPost, Path: "/namespaces/settings/schemas", Body: document})
 	}
-	held := string(h.call(in, call{method: http.MethodPost, path: "/batch", body: `{"ops":[{"op":"put","namespace":"log","key":"` + strings.Repeat("x", 2_400_000) + `"}]}`}))
-	lines := string(h.call(in, call{method: http.MethodPost, path: "/import", body: strings.Repeat("x", 290_000)}))
+	held := string(wireExt(h, in, ext.Call{Method: http.MethodPost, Path: "/batch", Body: `{"ops":[{"op":"put","namespace":"log","key":"` + strings.Repeat("x", 2_400_000) + `"}]}`}))
+	lines := string(wireExt(h, in, ext.Call{Method: http.MethodPost, Path: "/import", Body: strings.Repeat("x", 290_000)}))
 	h.runAttacks([]attack{
-		{"slow readers of lists", 200, string(h.call(in, call{method: http.MethodGet, path: "/namespaces/log/records?limit=100&values=true"})), false},
-		{"slow readers of exports", 200, string(h.call(in, call{method: http.MethodGet, path: "/export"})), true},
-		{"readers of schemas", 48, string(h.call(in, call{method: http.MethodGet, path: "/namespaces/settings/schemas?limit=100"})), false},
+		{"slow readers of lists", 200, string(wireExt(h, in, ext.Call{Method: http.MethodGet, Path: "/namespaces/log/records?limit=100&values=true"})), false},
+		{"slow readers of exports", 200, string(wireExt(h, in, ext.Call{Method: http.MethodGet, Path: "/export"})), true},
+		{"readers of schemas", 48, string(wireExt(h, in, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/schemas?limit=100"})), false},
 		{"held batches", 170, held[:len(held)-10], true},
 		{"held lines of imports", 170, lines[:len(lines)-10], false},
-	}, func() func() { return h.startOthersExt(2) })
+	}, func() func() { return startOthersExt(h, 2) })
 }
 
 // startOthersExt writes, reads and lists as an install of another tenant until stop is called. It
 // expects no error.
-func (h *instance) startOthersExt(n int) (stop func()) {
+func startOthersExt(h *instance, n int) (stop func()) {
 	in := newInstall(h.t, n)
-	in.token = tenantToken(h.t, "7e4a4e1c-0000-4000-8000-000000000002", in.id, map[string]string{"settings": "rw"}, time.Now(), time.Hour)
+	in.Token = tenantToken(h.t, "7e4a4e1c-0000-4000-8000-000000000002", in.ID, map[string]string{"settings": "rw"}, time.Now(), time.Hour)
 	ctx, end := context.WithCancel(h.t.Context())
 	var all sync.WaitGroup
 	var longest time.Duration
@@ -54,14 +55,14 @@ func (h *instance) startOthersExt(n int) (stop func()) {
 	all.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			path := fmt.Sprintf("/namespaces/settings/records/%d", i%20)
-			for _, c := range []call{
-				{method: http.MethodPut, path: path, body: `{"value":"` + value + `"}`},
-				{method: http.MethodGet, path: path},
-				{method: http.MethodGet, path: "/namespaces/settings/records?values=true"},
-				{method: http.MethodGet, path: "/export"},
+			for _, c := range []ext.Call{
+				{Method: http.MethodPut, Path: path, Body: `{"value":"` + value + `"}`},
+				{Method: http.MethodGet, Path: path},
+				{Method: http.MethodGet, Path: "/namespaces/settings/records?values=true"},
+				{Method: http.MethodGet, Path: "/export"},
 			} {
 				start := time.Now()
-				a, err := in.send(h.t.Context(), h.client, h.server.URL, c)
+				a, err := in.Send(h.t.Context(), h.client, h.server.URL, c)
 				if err != nil || a.Status/100 != 2 {
 					h.t.Errorf("a other client: %v: %d %.200s %v", c, a.Status, a.Body, err)
 					return

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	sdk "holdfast/client/ext"
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -39,11 +41,11 @@ func expiry(t *testing.T, _ engine, data string, vars ...string) {
 		v.in = v.install(10 * i)
 		v.lives()
 		v.in = v.install(10*i + 1)
-		v.expiryFreesQuota("keys", func(n int) call { return v.put("settings", fmt.Sprint(n), 10) }, fewKeys)
+		v.expiryFreesQuota("keys", func(n int) ext.Call { return v.put("settings", fmt.Sprint(n), 10) }, fewKeys)
 		v.in = v.install(10*i + 2)
-		v.expiryFreesQuota("bytes", func(n int) call { return v.put("settings", fmt.Sprint(n), fewBytes/2-10) }, 2)
+		v.expiryFreesQuota("bytes", func(n int) ext.Call { return v.put("settings", fmt.Sprint(n), fewBytes/2-10) }, 2)
 		v.in = v.install(10*i + 3)
-		v.expiryFreesQuota("namespaces", func(n int) call { return v.put([]string{"settings", "log", "counters"}[n], "x", 10) }, fewNamespaces)
+		v.expiryFreesQuota("namespaces", func(n int) ext.Call { return v.put([]string{"settings", "log", "counters"}[n], "x", 10) }, fewNamespaces)
 		v.tokens(v.install(10*i + 4))
 	}
 }
@@ -53,16 +55,16 @@ type expiryTest struct {
 	*harness
 	testClock *testClock
 	begin     time.Time // by the server's clock
-	in        *install
+	in        *ext.Install
 }
 
 // lifetime is the shortest one that is accepted.
 const lifetime = time.Minute
 
 // install creates an install with a token of the server's time.
-func (v *expiryTest) install(n int) *install {
+func (v *expiryTest) install(n int) *ext.Install {
 	in := newInstall(v.t, n)
-	in.token = extToken(v.t, in.id, map[string]string{"settings": "rw", "log": "rw", "counters": "rw"}, v.begin, time.Hour)
+	in.Token = extToken(v.t, in.ID, map[string]string{"settings": "rw", "log": "rw", "counters": "rw"}, v.begin, time.Hour)
 	return in
 }
 
@@ -70,110 +72,102 @@ func (v *expiryTest) install(n int) *install {
 func (v *expiryTest) at(after time.Duration) { v.testClock.stop(v.begin.Add(after)) }
 
 // put is a put of a record that lives for a minute.
-func (v *expiryTest) put(namespace, key string, size int) call {
-	return call{method: http.MethodPut, path: spot{namespace, key}.at(),
-		body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
-}
-
-// counts are the counters that the API reports of an install.
-type counts struct {
-	Bytes       struct{ Used int64 }
-	Keys        struct{ Used int64 }
-	Namespaces  struct{ Used int64 }
-	ByNamespace []namespaceUsage
-	Warnings    []struct{ What string }
+func (v *expiryTest) put(namespace, key string, size int) ext.Call {
+	return ext.Call{Method: http.MethodPut, Path: ext.Place{namespace, key}.Path(),
+		Body: fmt.Sprintf(`{"value":%q,"ttlSeconds":%d}`, strings.Repeat("x", size), int(lifetime.Seconds()))}
 }
 
 // seen reads everything that lists records.
-func (v *expiryTest) seen() (items, exported int, used counts) {
+func (v *expiryTest) seen() (items, exported int, used sdk.Usage) {
 	v.t.Helper()
 	for _, ns := range []string{"settings", "log", "counters"} {
-		items += len(v.pages(v.in, ns))
+		items += len(pagesOf(v.harness, v.in, ns))
 	}
-	a := v.call(v.in, http.StatusOK, call{method: http.MethodGet, path: "/export"}, nil)
-	v.call(v.in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}, &used)
+	a := callExt(v.harness, v.in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/export"}, nil)
+	used, err := sdkOf(v.harness, v.in).Usage(v.t.Context())
+	must(v.t, err)
 	return items, strings.Count(a.Body, `"revision":`), used
 }
 
 // lives follows a record until after its expiry.
 func (v *expiryTest) lives() {
 	v.t.Helper()
-	at := spot{"settings", "brief"}
-	record := func(method, body string, header ...string) call {
-		c := call{method: method, path: at.at(), body: body, header: map[string]string{}}
+	at := ext.Place{"settings", "brief"}
+	record := func(method, body string, header ...string) ext.Call {
+		c := ext.Call{Method: method, Path: at.Path(), Body: body, Header: map[string]string{}}
 		if len(header) > 0 {
-			c.header[header[0]] = header[1]
+			c.Header[header[0]] = header[1]
 		}
 		return c
 	}
 	v.at(0)
-	var meta wireRecord
-	v.call(v.in, http.StatusCreated, v.put(at.namespace, at.key, 10), &meta)
+	var meta ext.Record
+	callExt(v.harness, v.in, http.StatusCreated, v.put(at.Namespace, at.Key, 10), &meta)
 	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
 		v.t.Errorf("put at %v it expires at %v, want %s", v.begin, meta.Expires, want)
 	}
 	v.at(lifetime / 2)
-	first := v.call(v.in, http.StatusOK, record(http.MethodPatch, `{"n":1}`), &meta).Header.Get("ETag")
+	first := callExt(v.harness, v.in, http.StatusOK, record(http.MethodPatch, `{"n":1}`), &meta).Header.Get("ETag")
 	if want := v.begin.Add(lifetime).Format("2006-01-02T15:04:05.000Z"); meta.Expires == nil || *meta.Expires != want {
 		v.t.Errorf("after a patch it expires at %v, want %s", meta.Expires, want)
 	}
 
 	v.at(lifetime - time.Millisecond)
-	v.call(v.in, http.StatusOK, record(http.MethodGet, ""), &meta)
-	v.call(v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":0}`), nil)
-	v.call(v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-None-Match", "*"), nil)
+	callExt(v.harness, v.in, http.StatusOK, record(http.MethodGet, ""), &meta)
+	callExt(v.harness, v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":0}`), nil)
+	callExt(v.harness, v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-None-Match", "*"), nil)
 	if items, exported, used := v.seen(); meta.Revision != 2 || items != 1 || exported != 1 || used.Keys.Used != 1 || len(used.ByNamespace) != 1 {
 		v.t.Errorf("a millisecond before its end: revision %d, %d listed, %d exported, %+v", meta.Revision, items, exported, used)
 	}
 
 	v.at(lifetime)
-	v.call(v.in, http.StatusNotFound, record(http.MethodGet, ""), nil)
-	v.call(v.in, http.StatusNotFound, record(http.MethodPatch, `{"n":2}`), nil)
-	v.call(v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":2}`), nil)
-	v.call(v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-Match", first), nil)
+	callExt(v.harness, v.in, http.StatusNotFound, record(http.MethodGet, ""), nil)
+	callExt(v.harness, v.in, http.StatusNotFound, record(http.MethodPatch, `{"n":2}`), nil)
+	callExt(v.harness, v.in, http.StatusConflict, record(http.MethodPut, `{"value":1,"ifRevision":2}`), nil)
+	callExt(v.harness, v.in, http.StatusPreconditionFailed, record(http.MethodPut, `{"value":1}`, "If-Match", first), nil)
 	c := record(http.MethodDelete, "")
-	c.path += "?ifRevision=2"
-	v.call(v.in, http.StatusConflict, c, nil)
-	v.call(v.in, http.StatusOK, call{method: http.MethodPost, path: "/batch",
-		body: `{"ops":[{"op":"check","namespace":"settings","key":"brief","ifRevision":0}]}`}, nil)
+	c.Path += "?ifRevision=2"
+	callExt(v.harness, v.in, http.StatusConflict, c, nil)
+	callExt(v.harness, v.in, http.StatusOK, ext.Call{Method: http.MethodPost, Path: "/batch",
+		Body: `{"ops":[{"op":"check","namespace":"settings","key":"brief","ifRevision":0}]}`}, nil)
 	if items, exported, used := v.seen(); items != 0 || exported != 0 || used.Keys.Used != 0 || used.Bytes.Used != 0 || used.Namespaces.Used != 0 || len(used.ByNamespace) != 0 {
 		v.t.Errorf("at its end: %d listed, %d exported, %+v", items, exported, used)
 	}
-	if lines := v.changes(v.in, 0); len(lines) != 2 {
+	if lines := changesOf(v.harness, v.in, 0); len(lines) != 2 {
 		v.t.Errorf("reads and refused writes have changed something: %v", lines)
 	}
 
 	// A record that is written now is a new one.
-	second := v.call(v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
+	second := callExt(v.harness, v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
 	if meta.Revision != 1 || second == first || meta.Expires != nil {
 		v.t.Errorf("written over it: revision %d, tags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)
 	}
-	if lines := v.changes(v.in, 2); len(lines) != 1 || lines[0].op != "put" || lines[0].revision != 1 {
+	if lines := changesOf(v.harness, v.in, 2); len(lines) != 1 || lines[0].Op != "put" || lines[0].Revision != 1 {
 		v.t.Errorf("written over it: %v", lines)
 	}
 	v.at(2 * lifetime)
-	v.call(v.in, http.StatusOK, record(http.MethodGet, ""), nil)
+	callExt(v.harness, v.in, http.StatusOK, record(http.MethodGet, ""), nil)
 }
 
 // expiryFreesQuota uses up a quota with records that live for a minute. Until they expire one more
 // is refused; afterwards it is accepted.
-func (v *expiryTest) expiryFreesQuota(what string, put func(n int) call, most int) {
+func (v *expiryTest) expiryFreesQuota(what string, put func(n int) ext.Call, most int) {
 	v.t.Helper()
 	v.at(0)
 	for n := range most {
-		v.call(v.in, http.StatusCreated, put(n), nil)
+		callExt(v.harness, v.in, http.StatusCreated, put(n), nil)
 	}
 	warned := func() bool {
 		_, _, used := v.seen()
 		for _, w := range used.Warnings {
-			if w.What == what {
+			if string(w.What) == what {
 				return true
 			}
 		}
 		return false
 	}
 	v.at(lifetime - time.Millisecond)
-	a := v.call(v.in, http.StatusTooManyRequests, put(most), nil)
+	a := callExt(v.harness, v.in, http.StatusTooManyRequests, put(most), nil)
 	if !strings.Contains(a.Body, `"QUOTA_EXCEEDED"`) || a.Header.Get("Retry-After") != "" {
 		v.t.Errorf("%s: %s, and again after %s s", what, a.Body, a.Header.Get("Retry-After"))
 	}
@@ -185,22 +179,22 @@ func (v *expiryTest) expiryFreesQuota(what string, put func(n int) call, most in
 	if warned() {
 		v.t.Errorf("%s: a warning because of expired records", what)
 	}
-	v.call(v.in, http.StatusCreated, put(most), nil)
+	callExt(v.harness, v.in, http.StatusCreated, put(most), nil)
 	if items, exported, used := v.seen(); items != 1 || exported != 1 || used.Keys.Used != 1 {
 		v.t.Errorf("%s: %d listed, %d exported, %+v", what, items, exported, used)
 	}
-	if lines := v.changes(v.in, int64(most)); len(lines) != 1 || lines[0].op != "put" {
+	if lines := changesOf(v.harness, v.in, int64(most)); len(lines) != 1 || lines[0].Op != "put" {
 		v.t.Errorf("%s: the write has also made the changes %v", what, lines)
 	}
 }
 
 // tokens are valid for half a minute before and after their time, because the clock of the signer
 // may differ.
-func (v *expiryTest) tokens(in *install) {
+func (v *expiryTest) tokens(in *ext.Install) {
 	v.t.Helper()
 	const leeway = 30 * time.Second
 	begin := v.begin.Truncate(time.Second) // the precision of tokens
-	in.token = extToken(v.t, in.id, map[string]string{"settings": "r"}, begin, lifetime)
+	in.Token = extToken(v.t, in.ID, map[string]string{"settings": "r"}, begin, lifetime)
 	for at, status := range map[time.Time]int{
 		begin.Add(-leeway - time.Millisecond):           http.StatusUnauthorized,
 		begin.Add(-leeway):                              http.StatusOK,
@@ -208,7 +202,7 @@ func (v *expiryTest) tokens(in *install) {
 		begin.Add(lifetime + leeway):                    http.StatusUnauthorized,
 	} {
 		v.testClock.stop(at)
-		a := v.call(in, status, call{method: http.MethodGet, path: "/namespaces/settings/records"}, nil)
+		a := callExt(v.harness, in, status, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"}, nil)
 		if challenge := a.Header.Get("WWW-Authenticate"); (status == http.StatusOK) != (challenge == "") {
 			v.t.Errorf("%v after a token's time begins: %d, and the challenge %q", at.Sub(begin), status, challenge)
 		}

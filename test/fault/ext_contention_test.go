@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -44,13 +45,13 @@ type extContention struct {
 	client *http.Client
 	base   string
 	start  time.Time
-	in     *install
+	in     *ext.Install
 	serial atomic.Int64 // of values
 
 	mu       sync.Mutex
-	history  map[spot]history
-	acked    map[int64]change // by their numbers
-	deleted  int              // requests and items that may have deleted something
+	history  map[ext.Place]history
+	acked    map[int64]ext.Change // by their numbers
+	deleted  int                  // requests and items that may have deleted something
 	counts   []counting
 	pages    []snapshot
 	requests int
@@ -61,8 +62,8 @@ type counting struct{ seq, by, sum int64 }
 
 // snapshot is a page that was read: the state of some keys at a moment after a change.
 type snapshot struct {
-	keys []spot
-	rows map[spot]rowState
+	keys []ext.Place
+	rows map[ext.Place]ext.Row
 	from int64
 }
 
@@ -70,7 +71,7 @@ type snapshot struct {
 func openContention(t *testing.T, servers int, data string, vars ...string) (*extContention, *harness) {
 	t.Helper()
 	h := startContention(t, extService(), servers, data, vars...)
-	c := &extContention{t: t, client: h.client, base: h.server.URL, start: time.Now(), in: newInstall(t, 1), history: map[spot]history{}, acked: map[int64]change{}}
+	c := &extContention{t: t, client: h.client, base: h.server.URL, start: time.Now(), in: newInstall(t, 1), history: map[ext.Place]history{}, acked: map[int64]ext.Change{}}
 	return c, h
 }
 
@@ -84,19 +85,19 @@ func runThrong(t *testing.T, e engine, data string, vars ...string) {
 		return
 	}
 	c.settle(h)
-	(&extWorkload{installs: []*install{c.in}}).finish(h)
-	for _, at := range slices.SortedFunc(maps.Keys(c.history), spot.compare) {
+	(&extWorkload{installs: []*ext.Install{c.in}}).finish(h)
+	for _, at := range slices.SortedFunc(maps.Keys(c.history), ext.Place.Compare) {
 		if why := disorder(keyModel(), c.history[at]); why != "" {
-			t.Fatalf("%s/%s: %s", at.namespace, at.key, why)
+			t.Fatalf("%s/%s: %s", at.Namespace, at.Key, why)
 		}
 	}
 	t.Logf("%d requests, %d changes of %d keys, %d counted, %d pages, in %v",
-		c.requests, len(c.in.feed), len(c.history), len(c.counts), len(c.pages), time.Since(c.start).Round(time.Second))
+		c.requests, len(c.in.Feed), len(c.history), len(c.counts), len(c.pages), time.Since(c.start).Round(time.Second))
 }
 
 // burst makes a few requests on the keys of a generation.
 func (c *extContention) burst(client, generation int) error {
-	known := map[spot]rowState{} // to this client
+	known := map[ext.Place]ext.Row{} // to this client
 	for range 1 + rand.IntN(extContentionMost) {
 		if err := c.next(client, generation, known); err != nil {
 			return err
@@ -106,16 +107,16 @@ func (c *extContention) burst(client, generation int) error {
 }
 
 // hotSpots returns the keys of a generation in a namespace.
-func hotSpots(namespace string, generation int) (all []spot) {
+func hotSpots(namespace string, generation int) (all []ext.Place) {
 	for i := range extContentionKeys {
-		all = append(all, spot{namespace, fmt.Sprintf("%d-%d", generation, i)})
+		all = append(all, ext.Place{namespace, fmt.Sprintf("%d-%d", generation, i)})
 	}
 	return all
 }
 
 // next makes a request.
-func (c *extContention) next(client, generation int, known map[spot]rowState) error {
-	namespaces := extNamespaces()
+func (c *extContention) next(client, generation int, known map[ext.Place]ext.Row) error {
+	namespaces := ext.Namespaces()
 	spots := hotSpots(namespaces[rand.IntN(len(namespaces))], generation)
 	at := spots[rand.IntN(len(spots))]
 	r := &request{extContention: c, client: client, known: known}
@@ -138,28 +139,28 @@ func (c *extContention) next(client, generation int, known map[spot]rowState) er
 type request struct {
 	*extContention
 	client   int
-	known    map[spot]rowState
-	keys     []spot
+	known    map[ext.Place]ext.Row
+	keys     []ext.Place
 	moves    []move
 	from, to int64
 }
 
 // send sends the request.
-func (r *request) send(c call) (binary.Answer, error) {
+func (r *request) send(c ext.Call) (binary.Answer, error) {
 	r.from = int64(time.Since(r.start))
-	a, err := r.in.send(r.t.Context(), r.extContention.client, r.base, c)
+	a, err := r.in.Send(r.t.Context(), r.extContention.client, r.base, c)
 	r.to = int64(time.Since(r.start))
 	if err == nil && a.Status >= http.StatusInternalServerError {
 		err = errors.New("a server error")
 	}
 	if err != nil {
-		err = fmt.Errorf("%v %s: %d %s: %w", c, c.body, a.Status, a.Body, err)
+		err = fmt.Errorf("%v %s: %d %s: %w", c, c.Body, a.Status, a.Body, err)
 	}
 	return a, err
 }
 
 // record adds the effect of a request on a key to the history of the key.
-func (r *request) record(at spot, m move, o outcome) {
+func (r *request) record(at ext.Place, m move, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.history[at]
@@ -172,11 +173,11 @@ func (r *request) record(at spot, m move, o outcome) {
 			r.deleted++
 		}
 	case m.kind == "get" || m.kind == "check":
-		r.known[at] = rowState{o.revision, o.seq}
+		r.known[at] = ext.Row{o.revision, o.seq}
 	default:
-		r.known[at] = rowState{o.revision, o.seq}
-		r.acked[o.seq] = change{op: "put", spot: at, rowState: rowState{o.revision, o.seq}}
-		r.in.noteChange(o.seq)
+		r.known[at] = ext.Row{o.revision, o.seq}
+		r.acked[o.seq] = ext.Change{Op: "put", Place: at, Row: ext.Row{o.revision, o.seq}}
+		r.in.NoteChange(o.seq)
 	}
 }
 
@@ -202,19 +203,19 @@ func read(a binary.Answer, into any) (no *refused, err error) {
 	return no, nil
 }
 
-func (r *request) get(at spot) error {
-	a, err := r.send(call{method: http.MethodGet, path: at.at()})
+func (r *request) get(at ext.Place) error {
+	a, err := r.send(ext.Call{Method: http.MethodGet, Path: at.Path()})
 	if err != nil {
 		return err
 	}
-	var rec wireRecord
+	var rec ext.Record
 	no, err := read(a, &rec)
 	if err != nil {
 		return err
 	}
 	o := outcome{status: a.Status}
 	if no == nil {
-		if o, err = rec.outcome(); err != nil {
+		if o, err = outcomeOf(&rec); err != nil {
 			return err
 		}
 	}
@@ -222,31 +223,31 @@ func (r *request) get(at spot) error {
 	return nil
 }
 
-// outcome returns what was read of a record.
-func (w *wireRecord) outcome() (outcome, error) {
-	e, err := w.entry()
-	return outcome{status: http.StatusOK, revision: e.revision, seq: e.seq, n: e.value.n, p: int64(e.value.p)}, err
+// outcomeOf returns what was read of a record.
+func outcomeOf(w *ext.Record) (outcome, error) {
+	e, err := w.Entry()
+	return outcome{status: http.StatusOK, revision: e.Revision, seq: e.Seq, n: e.Value.N, p: int64(e.Value.P)}, err
 }
 
 // page lists the keys of a generation, which are all read at once.
-func (r *request) page(keys []spot) error {
-	prefix, _, _ := strings.Cut(keys[0].key, "-")
-	s := snapshot{keys: keys, rows: map[spot]rowState{}, from: r.in.knows()}
-	a, err := r.send(call{method: http.MethodGet, path: "/namespaces/" + keys[0].namespace + "/records?limit=100&values=true&metadata=true&prefix=" + prefix + "-"})
+func (r *request) page(keys []ext.Place) error {
+	prefix, _, _ := strings.Cut(keys[0].Key, "-")
+	s := snapshot{keys: keys, rows: map[ext.Place]ext.Row{}, from: r.in.Knows()}
+	a, err := r.send(ext.Call{Method: http.MethodGet, Path: "/namespaces/" + keys[0].Namespace + "/records?limit=100&values=true&metadata=true&prefix=" + prefix + "-"})
 	if err != nil {
 		return err
 	}
-	var page struct{ Items []wireRecord }
+	var page struct{ Items []ext.Record }
 	if no, err := read(a, &page); err != nil || no != nil {
 		return fmt.Errorf("a page: %d %s: %w", a.Status, a.Body, err)
 	}
-	there := map[spot]outcome{}
+	there := map[ext.Place]outcome{}
 	for i := range page.Items {
-		at := spot{keys[0].namespace, page.Items[i].Key}
-		if there[at], err = page.Items[i].outcome(); err != nil {
+		at := ext.Place{keys[0].Namespace, page.Items[i].Key}
+		if there[at], err = outcomeOf(&page.Items[i]); err != nil {
 			return err
 		}
-		s.rows[at] = rowState{there[at].revision, there[at].seq}
+		s.rows[at] = ext.Row{there[at].revision, there[at].seq}
 	}
 	for _, at := range keys {
 		o, ok := there[at]
@@ -262,13 +263,13 @@ func (r *request) page(keys []spot) error {
 }
 
 // choosePrecondition chooses a precondition for a key.
-func (r *request) choosePrecondition(at spot) movePrecondition {
+func (r *request) choosePrecondition(at ext.Place) movePrecondition {
 	known := r.known[at]
 	switch n := rand.IntN(6); {
 	case n == 0:
-		return movePrecondition{"ifRevision", known.revision}
-	case n == 1 && known.seq > 0:
-		return movePrecondition{"ifMatch", known.seq}
+		return movePrecondition{"ifRevision", known.Revision}
+	case n == 1 && known.Seq > 0:
+		return movePrecondition{"ifMatch", known.Seq}
 	}
 	return movePrecondition{}
 }
@@ -294,7 +295,7 @@ func (m *move) item() map[string]any {
 }
 
 // move chooses an operation for a key.
-func (r *request) move(at spot, kinds ...string) move {
+func (r *request) move(at ext.Place, kinds ...string) move {
 	m := move{kind: kinds[rand.IntN(len(kinds))], precondition: r.choosePrecondition(at)}
 	switch m.kind {
 	case "put":
@@ -308,31 +309,31 @@ func (r *request) move(at spot, kinds ...string) move {
 }
 
 // one sends an operation on one key.
-func (r *request) one(at spot) error {
+func (r *request) one(at ext.Place) error {
 	m := r.move(at, "put", "put", "patch", "increment", "delete")
-	c := call{path: at.at(), header: map[string]string{}}
+	c := ext.Call{Path: at.Path(), Header: map[string]string{}}
 	var body map[string]any
 	switch m.kind {
 	case "put":
-		c.method, body = http.MethodPut, m.item()
+		c.Method, body = http.MethodPut, m.item()
 	case "patch":
-		c.method, body = http.MethodPatch, map[string]any{"p": m.value}
+		c.Method, body = http.MethodPatch, map[string]any{"p": m.value}
 	case "increment":
-		c.method, body = http.MethodPost, m.item()
-		c.path += "/increment"
+		c.Method, body = http.MethodPost, m.item()
+		c.Path += "/increment"
 	case "delete":
-		c.method = http.MethodDelete
+		c.Method = http.MethodDelete
 	}
 	switch inBody := m.kind == "put" || m.kind == "increment"; {
 	case m.precondition.name == "ifMatch":
-		c.header["If-Match"] = etag(m.precondition.value)
+		c.Header["If-Match"] = etag(m.precondition.value)
 	case m.precondition.name != "" && inBody:
 		m.precondition.say(body)
 	case m.precondition.name != "":
-		c.path += fmt.Sprintf("?ifRevision=%d", m.precondition.value)
+		c.Path += fmt.Sprintf("?ifRevision=%d", m.precondition.value)
 	}
 	if body != nil {
-		c.body = asJSON(body)
+		c.Body = ext.JSON(body)
 	}
 	a, err := r.send(c)
 	if err != nil {
@@ -342,7 +343,7 @@ func (r *request) one(at spot) error {
 		r.record(at, m, outcome{status: a.Status})
 		return nil
 	}
-	var res result
+	var res ext.Result
 	no, err := read(a, &res)
 	if err != nil {
 		return err
@@ -355,13 +356,13 @@ func (r *request) one(at spot) error {
 }
 
 // done records a result.
-func (r *request) done(at spot, m move, res *result) (err error) {
+func (r *request) done(at ext.Place, m move, res *ext.Result) (err error) {
 	o := outcome{status: http.StatusOK, revision: res.Revision}
 	if res.Existed != nil {
 		o.existed = map[bool]int{true: 1, false: -1}[*res.Existed]
 	}
 	if res.ETag != nil {
-		if o.seq, err = seqOf(*res.ETag); err != nil {
+		if o.seq, err = ext.Seq(*res.ETag); err != nil {
 			return err
 		}
 	}
@@ -375,16 +376,16 @@ func (r *request) done(at spot, m move, res *result) (err error) {
 }
 
 // bulk puts several keys.
-func (r *request) bulk(spots []spot) error {
+func (r *request) bulk(spots []ext.Place) error {
 	var items []any
 	for _, at := range spots {
 		m := r.move(at, "put")
 		item := m.item()
 		m.precondition.say(item)
-		item["key"] = at.key
+		item["key"] = at.Key
 		r.keys, r.moves, items = append(r.keys, at), append(r.moves, m), append(items, item)
 	}
-	a, err := r.send(call{method: http.MethodPost, path: "/namespaces/" + spots[0].namespace + "/records", body: asJSON(map[string]any{"items": items})})
+	a, err := r.send(ext.Call{Method: http.MethodPost, Path: "/namespaces/" + spots[0].Namespace + "/records", Body: ext.JSON(map[string]any{"items": items})})
 	if err != nil {
 		return err
 	}
@@ -394,28 +395,28 @@ func (r *request) bulk(spots []spot) error {
 // batch does several things in both namespaces, often twice with one key.
 func (r *request) batch(generation int) error {
 	var ops []any
-	for _, ns := range extNamespaces() {
+	for _, ns := range ext.Namespaces() {
 		for _, at := range hotSpots(ns, generation) {
 			if rand.IntN(2) == 0 {
 				continue
 			}
 			m := r.move(at, "put", "increment", "delete", "check")
 			if m.kind == "check" {
-				m.precondition = movePrecondition{"ifRevision", r.known[at].revision}
+				m.precondition = movePrecondition{"ifRevision", r.known[at].Revision}
 			}
 			item := map[string]any{}
 			if m.kind == "put" || m.kind == "increment" {
 				item = m.item()
 			}
 			m.precondition.say(item)
-			item["op"], item["namespace"], item["key"] = m.kind, at.namespace, at.key
+			item["op"], item["namespace"], item["key"] = m.kind, at.Namespace, at.Key
 			r.keys, r.moves, ops = append(r.keys, at), append(r.moves, m), append(ops, item)
 		}
 	}
 	if len(ops) == 0 {
 		return nil
 	}
-	a, err := r.send(call{method: http.MethodPost, path: "/batch", body: asJSON(map[string]any{"ops": ops})})
+	a, err := r.send(ext.Call{Method: http.MethodPost, Path: "/batch", Body: ext.JSON(map[string]any{"ops": ops})})
 	if err != nil {
 		return err
 	}
@@ -438,30 +439,30 @@ func (r *request) all(a binary.Answer, list string) error {
 		r.record(r.keys[i], r.moves[i], outcome{status: a.Status, current: no.Error.Current})
 		return nil
 	}
-	var results []result
+	var results []ext.Result
 	if err := json.Unmarshal(lists[list], &results); err != nil || len(results) != len(r.keys) {
 		return fmt.Errorf("%d results for %d items: %s: %w", len(results), len(r.keys), a.Body, err)
 	}
-	d := operation{extWriter: "a client", call: call{path: a.Body}}
+	d := ext.Operation{Writer: "a client", Call: ext.Call{Path: a.Body}}
 	for i := range results {
 		if err := r.done(r.keys[i], r.moves[i], &results[i]); err != nil {
 			return err
 		}
-		step := recordOp{op: r.moves[i].kind, spot: r.keys[i], after: entry{rowState: r.known[r.keys[i]]}}
+		step := ext.RecordOp{Op: r.moves[i].kind, Place: r.keys[i], After: ext.Entry{Row: r.known[r.keys[i]]}}
 		if e := results[i].Existed; e != nil && *e {
-			step.before.revision = 1
+			step.Before.Revision = 1
 		}
-		d.acts = append(d.acts, step)
+		d.Acts = append(d.Acts, step)
 	}
-	return d.together()
+	return d.Together()
 }
 
 // count increments the shared counter by a request that is sent twice at once.
 func (r *request) count() error {
 	by := 1 + rand.Int64N(9)
 	m := move{kind: "increment", value: by}
-	c := call{method: http.MethodPost, path: counter.at() + "/increment", body: asJSON(m.item())}
-	c.header = map[string]string{"Idempotency-Key": fmt.Sprintf("count-%d", r.serial.Add(1))}
+	c := ext.Call{Method: http.MethodPost, Path: ext.Counter.Path() + "/increment", Body: ext.JSON(m.item())}
+	c.Header = map[string]string{"Idempotency-Key": fmt.Sprintf("count-%d", r.serial.Add(1))}
 	twin := *r
 	var a, b binary.Answer
 	var err, twinErr error
@@ -488,37 +489,37 @@ func (r *request) count() error {
 			a = b
 		}
 	}
-	var res result
+	var res ext.Result
 	if no, err := read(a, &res); err != nil || no != nil || res.ETag == nil || res.Sum == nil {
 		return fmt.Errorf("%d %s: %w", a.Status, a.Body, err)
 	}
-	seq, err := seqOf(*res.ETag)
+	seq, err := ext.Seq(*res.ETag)
 	if err != nil {
 		return err
 	}
 	sum, err := res.Sum.Int64()
-	r.in.noteChange(seq)
+	r.in.NoteChange(seq)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts = append(r.counts, counting{seq, by, sum})
-	r.acked[seq] = change{op: "put", spot: counter, rowState: rowState{res.Revision, seq}}
+	r.acked[seq] = ext.Change{Op: "put", Place: ext.Counter, Row: ext.Row{res.Revision, seq}}
 	return err
 }
 
 // settle reads the final state and compares it with the feed and all answers.
 func (c *extContention) settle(h *harness) {
 	c.t.Helper()
-	there := h.entries(c.in)
-	h.checkFeed(c.in, there)
+	there := entriesOf(h, c.in)
+	checkFeed(h, c.in, there)
 	deletes := 0
-	for _, line := range c.in.feed {
-		if line.op == "delete" {
+	for _, line := range c.in.Feed {
+		if line.Op == "delete" {
 			deletes++
-		} else if known, ok := c.acked[line.seq]; !ok || !line.like(known) {
+		} else if known, ok := c.acked[line.Seq]; !ok || !line.Like(known) {
 			c.t.Errorf("the feed has %v, an answer had %v", line, known)
 		}
 	}
-	if told := len(c.in.feed) - deletes; told != len(c.acked) || deletes > c.deleted {
+	if told := len(c.in.Feed) - deletes; told != len(c.acked) || deletes > c.deleted {
 		c.t.Errorf("the feed has %d puts and %d deletes, the answers %d and at most %d", told, deletes, len(c.acked), c.deleted)
 	}
 	slices.SortFunc(c.counts, func(a, b counting) int { return int(a.seq - b.seq) })
@@ -528,7 +529,7 @@ func (c *extContention) settle(h *harness) {
 			c.t.Errorf("the change %d counted up by %d to %d, want %d", n.seq, n.by, n.sum, sum)
 		}
 	}
-	if n := there[counter].value.n; n != sum {
+	if n := there[ext.Counter].Value.N; n != sum {
 		c.t.Errorf("the counter is %d, want %d", n, sum)
 	}
 	c.snapshots()
@@ -546,12 +547,12 @@ func (c *extContention) snapshots() {
 	for i, s := range c.pages {
 		at[s.from] = append(at[s.from], i)
 	}
-	rows, open := map[spot]rowState{}, map[int]bool{}
-	for seq := int64(0); seq <= int64(len(c.in.feed)); seq++ {
+	rows, open := map[ext.Place]ext.Row{}, map[int]bool{}
+	for seq := int64(0); seq <= int64(len(c.in.Feed)); seq++ {
 		if seq > 0 {
-			line := c.in.feed[seq-1]
-			if delete(rows, line.spot); line.op == "put" {
-				rows[line.spot] = line.rowState
+			line := c.in.Feed[seq-1]
+			if delete(rows, line.Place); line.Op == "put" {
+				rows[line.Place] = line.Row
 			}
 		}
 		for _, i := range at[seq] {
@@ -569,7 +570,7 @@ func (c *extContention) snapshots() {
 }
 
 // is reports whether the page has these records.
-func (s *snapshot) is(rows map[spot]rowState) bool {
+func (s *snapshot) is(rows map[ext.Place]ext.Row) bool {
 	for _, at := range s.keys {
 		if rows[at] != s.rows[at] {
 			return false

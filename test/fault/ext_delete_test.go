@@ -16,6 +16,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -35,10 +36,10 @@ func killedDeletion(t *testing.T, e engine, data string, vars ...string) {
 		"HOLDFAST_LOG__ACCESS=false", "HOLDFAST_EXTSTORAGE__SWEEP_INTERVAL=0")
 	binary.Migrate(t, data, vars...)
 	s := binary.Start(t, data, vars...)
-	var installs []*install
+	var installs []*ext.Install
 	for n := range 3 {
 		in := newInstall(t, 50+n)
-		in.token = tenantToken(t, victim, in.id, map[string]string{"a": "rw", "b": "rw"}, time.Now().Add(-time.Hour), 24*time.Hour)
+		in.Token = tenantToken(t, victim, in.ID, map[string]string{"a": "rw", "b": "rw"}, time.Now().Add(-time.Hour), 24*time.Hour)
 		installs = append(installs, in)
 		fillForDeletion(t, s, in)
 	}
@@ -96,10 +97,10 @@ func left(t *testing.T, s *binary.Server, args []string) (h held) {
 	return h
 }
 
-func fillForDeletion(t *testing.T, s *binary.Server, in *install) {
+func fillForDeletion(t *testing.T, s *binary.Server, in *ext.Install) {
 	t.Helper()
-	want := func(status int, c call) {
-		a, err := in.send(t.Context(), http.DefaultClient, s.URL, c)
+	want := func(status int, c ext.Call) {
+		a, err := in.Send(t.Context(), http.DefaultClient, s.URL, c)
 		if err != nil || a.Status != status {
 			t.Fatalf("%s: %d %s %v", c, a.Status, a.Body, err)
 		}
@@ -109,21 +110,21 @@ func fillForDeletion(t *testing.T, s *binary.Server, in *install) {
 		for i := range 20 {
 			items = append(items, map[string]any{"key": fmt.Sprint(from + i), "value": strings.Repeat("x", 100)})
 		}
-		want(http.StatusOK, call{
-			method: http.MethodPost, path: "/namespaces/a/records", body: asJSON(map[string]any{"items": items}),
-			header: map[string]string{"Idempotency-Key": fmt.Sprint(from)},
+		want(http.StatusOK, ext.Call{
+			Method: http.MethodPost, Path: "/namespaces/a/records", Body: ext.JSON(map[string]any{"items": items}),
+			Header: map[string]string{"Idempotency-Key": fmt.Sprint(from)},
 		})
 	}
-	want(http.StatusCreated, call{method: http.MethodPost, path: "/namespaces/b/schemas", body: `{"schema":{"type":"object"}}`})
-	s.Verb("ext", "token", "revoke", "--tenant", victim, "--install", in.id, "--id", "one")
-	s.Verb("ext", "install", "set", "--tenant", victim, "--install", in.id, "--namespace", "a=rw", "--namespace", "b=rw")
+	want(http.StatusCreated, ext.Call{Method: http.MethodPost, Path: "/namespaces/b/schemas", Body: `{"schema":{"type":"object"}}`})
+	s.Verb("ext", "token", "revoke", "--tenant", victim, "--install", in.ID, "--id", "one")
+	s.Verb("ext", "install", "set", "--tenant", victim, "--install", in.ID, "--namespace", "a=rw", "--namespace", "b=rw")
 }
 
 // writeUntil writes until ctx ends, and returns how often. Every write must succeed.
-func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *install) (n int) {
+func writeUntil(ctx context.Context, t *testing.T, s *binary.Server, in *ext.Install) (n int) {
 	for ; ctx.Err() == nil; n++ {
-		c := call{method: http.MethodPut, path: spot{"settings", fmt.Sprint(n % 10)}.at(), body: `{"value":1}`}
-		a, err := in.send(ctx, http.DefaultClient, s.URL, c)
+		c := ext.Call{Method: http.MethodPut, Path: ext.Place{"settings", fmt.Sprint(n % 10)}.Path(), Body: `{"value":1}`}
+		a, err := in.Send(ctx, http.DefaultClient, s.URL, c)
 		if ctx.Err() == nil && (err != nil || a.Status/100 != 2) {
 			t.Errorf("another tenant's write: %d %s %v", a.Status, a.Body, err)
 			return n
@@ -162,11 +163,11 @@ func killed(t *testing.T, s *binary.Server, args []string, count func() int64, a
 }
 
 // wantDeleting checks that no install can be read or written, and that the error says why.
-func wantDeleting(t *testing.T, s *binary.Server, installs []*install) {
+func wantDeleting(t *testing.T, s *binary.Server, installs []*ext.Install) {
 	t.Helper()
 	for _, in := range installs {
-		for _, c := range []call{{method: http.MethodGet, path: "/usage"}, {method: http.MethodPut, path: "/namespaces/a/records/new", body: `{"value":1}`}} {
-			a, err := in.send(t.Context(), http.DefaultClient, s.URL, c)
+		for _, c := range []ext.Call{{Method: http.MethodGet, Path: "/usage"}, {Method: http.MethodPut, Path: "/namespaces/a/records/new", Body: `{"value":1}`}} {
+			a, err := in.Send(t.Context(), http.DefaultClient, s.URL, c)
 			if err != nil || a.Status != http.StatusForbidden || !strings.Contains(a.Body, "INSTALL_DELETED") {
 				t.Errorf("%s: %d %s %v", c, a.Status, a.Body, err)
 			}

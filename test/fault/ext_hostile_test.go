@@ -15,21 +15,22 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
-// call returns a call in wire format.
-func (h *instance) call(in *install, c call) []byte {
+// wireExt returns a call in wire format.
+func wireExt(h *instance, in *ext.Install, c ext.Call) []byte {
 	h.t.Helper()
-	req, err := in.request(h.t.Context(), h.server.URL, c)
+	req, err := in.Request(h.t.Context(), h.server.URL, c)
 	must(h.t, err)
 	return h.wire(req)
 }
 
-// want sends a call and expects the status.
-func (h *instance) want(in *install, status int, c call) binary.Answer {
+// wantExt sends a call and expects the status.
+func wantExt(h *instance, in *ext.Install, status int, c ext.Call) binary.Answer {
 	h.t.Helper()
-	a, err := in.send(h.t.Context(), h.client, h.server.URL, c)
+	a, err := in.Send(h.t.Context(), h.client, h.server.URL, c)
 	if err != nil || a.Status != status {
 		h.t.Errorf("%v: %d %.300s %v, want %d", c, a.Status, a.Body, err, status)
 	}
@@ -44,42 +45,42 @@ func TestHostileExtensions(t *testing.T) {
 	in := newInstall(t, 1)
 	beside := h.startOthers(1)
 	before := h.resident("VmRSS")
-	record := spot{"settings", "x"}
+	record := ext.Place{"settings", "x"}
 	large := strings.Repeat("x", 20<<20)
 	for name, c := range map[string]struct {
 		status int
-		call   call
+		call   ext.Call
 	}{
-		"value":     {413, call{method: http.MethodPut, path: record.at(), body: `{"value":"` + large[:65536] + `"}`}},
-		"body":      {413, call{method: http.MethodPut, path: record.at(), body: `{"value":"` + large + `"}`}},
-		"patch":     {413, call{method: http.MethodPatch, path: record.at(), body: `"` + large + `"`}},
-		"metadata":  {413, call{method: http.MethodPut, path: record.at(), body: `{"value":1,"metadata":{"a":"` + large[:4096] + `"}}`}},
-		"bulk":      {413, call{method: http.MethodPost, path: "/namespaces/settings/records", body: `{"items":[{"key":"x","value":"` + large + `"}]}`}},
-		"batch":     {413, call{method: http.MethodPost, path: "/batch", body: `{"ops":[{"op":"put","namespace":"log","key":"x","value":"` + large + `"}]}`}},
-		"line":      {413, call{method: http.MethodPost, path: "/import", body: `{"namespace":"log","key":"x","value":"` + large + `"}`}},
-		"depth":     {400, call{method: http.MethodPut, path: record.at(), body: `{"value":` + strings.Repeat("[", 30000) + strings.Repeat("]", 30000) + `}`}},
-		"number":    {400, call{method: http.MethodPut, path: record.at(), body: `{"value":1e999999999}`}},
-		"zeros":     {413, call{method: http.MethodPut, path: record.at(), body: `{"value":[` + strings.Repeat("1e300,", 10000) + `1]}`}},
-		"names":     {400, call{method: http.MethodPut, path: record.at(), body: `{"value":1,"value":2}`}},
-		"bytes":     {400, call{method: http.MethodPut, path: record.at(), body: "{\"value\":\"\xff\"}"}},
-		"increment": {400, call{method: http.MethodPost, path: record.at() + "/increment", body: `{"pointer":"` + strings.Repeat("/a", 400) + `","by":1,"create":true}`}},
-		"empty":     {400, call{method: http.MethodPut, path: record.at(), body: " "}},
+		"value":     {413, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":"` + large[:65536] + `"}`}},
+		"body":      {413, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":"` + large + `"}`}},
+		"patch":     {413, ext.Call{Method: http.MethodPatch, Path: record.Path(), Body: `"` + large + `"`}},
+		"metadata":  {413, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":1,"metadata":{"a":"` + large[:4096] + `"}}`}},
+		"bulk":      {413, ext.Call{Method: http.MethodPost, Path: "/namespaces/settings/records", Body: `{"items":[{"key":"x","value":"` + large + `"}]}`}},
+		"batch":     {413, ext.Call{Method: http.MethodPost, Path: "/batch", Body: `{"ops":[{"op":"put","namespace":"log","key":"x","value":"` + large + `"}]}`}},
+		"line":      {413, ext.Call{Method: http.MethodPost, Path: "/import", Body: `{"namespace":"log","key":"x","value":"` + large + `"}`}},
+		"depth":     {400, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":` + strings.Repeat("[", 30000) + strings.Repeat("]", 30000) + `}`}},
+		"number":    {400, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":1e999999999}`}},
+		"zeros":     {413, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":[` + strings.Repeat("1e300,", 10000) + `1]}`}},
+		"names":     {400, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: `{"value":1,"value":2}`}},
+		"bytes":     {400, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: "{\"value\":\"\xff\"}"}},
+		"increment": {400, ext.Call{Method: http.MethodPost, Path: record.Path() + "/increment", Body: `{"pointer":"` + strings.Repeat("/a", 400) + `","by":1,"create":true}`}},
+		"empty":     {400, ext.Call{Method: http.MethodPut, Path: record.Path(), Body: " "}},
 	} {
-		if a := h.want(in, c.status, c.call); !strings.Contains(a.Body, `"requestId"`) {
+		if a := wantExt(h, in, c.status, c.call); !strings.Contains(a.Body, `"requestId"`) {
 			t.Errorf("%s: %.200s", name, a.Body)
 		}
 	}
-	h.sendEndless(in)
-	h.sendTruncated(in)
+	sendEndless(h, in)
+	sendTruncated(h, in)
 	beside.stop()
 	if grown := h.resident("VmHWM") - before; grown > 64<<20 {
 		t.Errorf("refused requests took %d MB", grown>>20)
 	}
-	h.want(in, http.StatusNotFound, call{method: http.MethodGet, path: record.at()})
+	wantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: record.Path()})
 }
 
 // sendEndless sends bodies of unknown length that never end, until the server refuses them.
-func (h *instance) sendEndless(in *install) {
+func sendEndless(h *instance, in *ext.Install) {
 	h.t.Helper()
 	for path, beginning := range map[string]string{
 		"/namespaces/settings/records/x": `{"value":"`,
@@ -90,7 +91,7 @@ func (h *instance) sendEndless(in *install) {
 		if strings.HasSuffix(path, "/x") {
 			method = http.MethodPut
 		}
-		req, err := in.request(h.t.Context(), h.server.URL, call{method: method, path: path, body: "?"})
+		req, err := in.Request(h.t.Context(), h.server.URL, ext.Call{Method: method, Path: path, Body: "?"})
 		must(h.t, err)
 		body := &endlessBody{rest: strings.NewReader(beginning)}
 		req.Body, req.ContentLength, req.GetBody = body, -1, nil
@@ -125,19 +126,19 @@ func (b *endlessBody) Read(p []byte) (int, error) {
 func (b *endlessBody) Close() error { return nil }
 
 // sendTruncated sends requests that end in the middle.
-func (h *instance) sendTruncated(in *install) {
+func sendTruncated(h *instance, in *ext.Install) {
 	h.t.Helper()
 	var lines strings.Builder
 	for i := range 50 {
 		fmt.Fprintf(&lines, `{"namespace":"log","key":"line-%02d","value":%d}`+"\n", i, i)
 	}
-	for _, c := range []call{
-		{method: http.MethodPut, path: "/namespaces/settings/records/x", body: `{"value":"` + strings.Repeat("x", 1000) + `"}`},
-		{method: http.MethodPost, path: "/namespaces/settings/records", body: `{"items":[{"key":"x","value":1},{"key":"y","value":"` + strings.Repeat("x", 1000) + `"}]}`},
-		{method: http.MethodPost, path: "/batch", body: `{"ops":[{"op":"put","namespace":"settings","key":"x","value":"` + strings.Repeat("x", 1000) + `"}]}`},
-		{method: http.MethodPost, path: "/import", body: lines.String()},
+	for _, c := range []ext.Call{
+		{Method: http.MethodPut, Path: "/namespaces/settings/records/x", Body: `{"value":"` + strings.Repeat("x", 1000) + `"}`},
+		{Method: http.MethodPost, Path: "/namespaces/settings/records", Body: `{"items":[{"key":"x","value":1},{"key":"y","value":"` + strings.Repeat("x", 1000) + `"}]}`},
+		{Method: http.MethodPost, Path: "/batch", Body: `{"ops":[{"op":"put","namespace":"settings","key":"x","value":"` + strings.Repeat("x", 1000) + `"}]}`},
+		{Method: http.MethodPost, Path: "/import", Body: lines.String()},
 	} {
-		text := h.call(in, c)
+		text := wireExt(h, in, c)
 		conn := h.dial(4 << 10)
 		must(h.t, conn.SetDeadline(time.Now().Add(bound)))
 		_, err := conn.Write(text[:len(text)-100])
@@ -149,17 +150,17 @@ func (h *instance) sendTruncated(in *install) {
 		}
 	}
 	// Of the import two steps were complete; the third lacked its end.
-	var page struct{ Items []wireRecord }
-	a := h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/namespaces/log/records?limit=100&prefix=line-"})
+	var page struct{ Items []ext.Record }
+	a := wantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/log/records?limit=100&prefix=line-"})
 	must(h.t, json.Unmarshal([]byte(a.Body), &page))
 	if n := len(page.Items); n != 40 {
 		h.t.Errorf("half an import has stored %d records, want the 40 of its complete steps", n)
 	}
-	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/namespaces/settings/records"})
+	wantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records"})
 }
 
 // fillNamespace writes records of one size into a namespace, in bulk.
-func (h *instance) fillNamespace(in *install, namespace string, keys, size int) {
+func fillNamespace(h *instance, in *ext.Install, namespace string, keys, size int) {
 	h.t.Helper()
 	perBulk := max(1, min(20, 500_000/size))
 	value := strings.Repeat("x", size)
@@ -168,7 +169,7 @@ func (h *instance) fillNamespace(in *install, namespace string, keys, size int) 
 		for i := from; i < min(keys, from+perBulk); i++ {
 			items = append(items, map[string]any{"key": fmt.Sprintf("%06d", i), "value": value})
 		}
-		h.want(in, http.StatusOK, call{method: http.MethodPost, path: "/namespaces/" + namespace + "/records", body: asJSON(map[string]any{"items": items})})
+		wantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodPost, Path: "/namespaces/" + namespace + "/records", Body: ext.JSON(map[string]any{"items": items})})
 	}
 }
 
@@ -187,14 +188,14 @@ func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	h := startInstance(t, 1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s")...)
 	h.client.Timeout = 4 * bound // imports take long
 	in := newInstall(t, 1)
-	h.fillNamespace(in, "settings", keys, size)
+	fillNamespace(h, in, "settings", keys, size)
 	beside := h.startOthers(1)
 	var clients sync.WaitGroup
 	for range stalled {
 		conn := h.dial(4 << 10)
 		must(t, conn.SetDeadline(time.Now().Add(bound)))
 		clients.Go(func() { // and reads only the first line
-			_, err := conn.Write(h.call(in, call{method: http.MethodGet, path: "/export"}))
+			_, err := conn.Write(wireExt(h, in, ext.Call{Method: http.MethodGet, Path: "/export"}))
 			answer := make([]byte, len("HTTP/1.1 200"))
 			if err == nil {
 				_, err = io.ReadFull(conn, answer)
@@ -206,16 +207,16 @@ func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 	}
 	for range listing {
 		clients.Go(func() {
-			if n := h.countValues(in, "settings"); n != keys {
+			if n := countValues(h, in, "settings"); n != keys {
 				t.Errorf("%d records are listed, want %d", n, keys)
 			}
 		})
 	}
 	for n := range importing {
 		other := newInstall(t, n+2)
-		clients.Go(func() { h.importAll(other, keys/4, size) })
+		clients.Go(func() { importAll(h, other, keys/4, size) })
 	}
-	clients.Go(func() { h.exportInParts(in, keys) })
+	clients.Go(func() { exportInParts(h, in, keys) })
 	clients.Wait() // requests are bounded
 	beside.stop()
 	// A blocked piece of 16 KiB has 16 s and three times the grace: see TestStalledReaders.
@@ -228,9 +229,9 @@ func extensionMemory(t *testing.T, _ engine, data string, vars ...string) {
 }
 
 // countValues counts the records of a namespace, page by page, with their values.
-func (h *instance) countValues(in *install, namespace string) (n int) {
+func countValues(h *instance, in *ext.Install, namespace string) (n int) {
 	for cursor := ""; ; {
-		a, err := in.send(h.t.Context(), h.client, h.server.URL, call{method: http.MethodGet, path: "/namespaces/" + namespace + "/records?limit=100&values=true" + cursor})
+		a, err := in.Send(h.t.Context(), h.client, h.server.URL, ext.Call{Method: http.MethodGet, Path: "/namespaces/" + namespace + "/records?limit=100&values=true" + cursor})
 		_, next, whole := strings.Cut(a.Body, `,"nextCursor":`)
 		if err != nil || a.Status != http.StatusOK || !whole {
 			h.t.Errorf("a page: %d %.300s %v", a.Status, a.Body, err)
@@ -245,7 +246,7 @@ func (h *instance) countValues(in *install, namespace string) (n int) {
 }
 
 // importAll imports records in one request, whose body is generated while it is sent.
-func (h *instance) importAll(in *install, keys, size int) {
+func importAll(h *instance, in *ext.Install, keys, size int) {
 	body, lines := io.Pipe()
 	go func() {
 		value := strings.Repeat("x", size)
@@ -257,7 +258,7 @@ func (h *instance) importAll(in *install, keys, size int) {
 		_, _ = fmt.Fprintf(lines, `{"complete":true,"records":%d}`+"\n", keys) // likewise
 		lines.Close()
 	}()
-	req, err := in.request(h.t.Context(), h.server.URL, call{method: http.MethodPost, path: "/import", body: "?"})
+	req, err := in.Request(h.t.Context(), h.server.URL, ext.Call{Method: http.MethodPost, Path: "/import", Body: "?"})
 	if err != nil {
 		h.t.Error(err)
 		return
@@ -277,14 +278,14 @@ func (h *instance) importAll(in *install, keys, size int) {
 
 // exportInParts exports everything, and interrupts and resumes the export at the last cursor again
 // and again.
-func (h *instance) exportInParts(in *install, keys int) {
+func exportInParts(h *instance, in *ext.Install, keys int) {
 	seen := map[string]bool{}
 	for cursor, pieces := "", 0; ; pieces++ {
 		path := "/export"
 		if cursor != "" {
 			path += "?cursor=" + url.QueryEscape(cursor)
 		}
-		complete, next, err := h.exportPart(in, path, seen, 500+rand.IntN(500))
+		complete, next, err := exportPart(h, in, path, seen, 500+rand.IntN(500))
 		if err != nil {
 			h.t.Errorf("an export: %v", err)
 			return
@@ -299,8 +300,8 @@ func (h *instance) exportInParts(in *install, keys int) {
 }
 
 // exportPart reads some lines of an export and closes it.
-func (h *instance) exportPart(in *install, path string, seen map[string]bool, lines int) (complete bool, cursor string, err error) {
-	req, err := in.request(h.t.Context(), h.server.URL, call{method: http.MethodGet, path: path})
+func exportPart(h *instance, in *ext.Install, path string, seen map[string]bool, lines int) (complete bool, cursor string, err error) {
+	req, err := in.Request(h.t.Context(), h.server.URL, ext.Call{Method: http.MethodGet, Path: path})
 	if err != nil {
 		return false, "", err
 	}

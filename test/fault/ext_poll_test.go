@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -25,7 +26,7 @@ func TestPollsAtStop(t *testing.T) {
 	var asking sync.WaitGroup
 	for range polls {
 		asking.Go(func() {
-			a, err := in.send(t.Context(), h.client, h.server.URL, call{method: http.MethodGet, path: "/changes?since=0&wait=60"})
+			a, err := in.Send(t.Context(), h.client, h.server.URL, ext.Call{Method: http.MethodGet, Path: "/changes?since=0&wait=60"})
 			if want := `{"changes":[],"nextSince":0}`; err != nil || a.Status != http.StatusOK || strings.TrimSpace(a.Body) != want {
 				t.Errorf("%d %s %v, want %s", a.Status, a.Body, err, want)
 			}
@@ -33,7 +34,7 @@ func TestPollsAtStop(t *testing.T) {
 	}
 	// Each reads once, and again when it has released its slot.
 	h.server.AwaitMetric(fmt.Sprintf(`holdfast_db_statement_duration_seconds_count{engine="sqlite",outcome="ok",service="extstorage",statement="ext.changes"} %d`, 2*polls))
-	h.want(in, http.StatusOK, call{method: http.MethodGet, path: "/usage"}) // others still get slots
+	wantExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/usage"}) // others still get slots
 	start := time.Now()
 	h.server.Signal(syscall.SIGTERM)
 	asking.Wait() // requests are bounded
@@ -56,7 +57,7 @@ func TestPollsThroughOutage(t *testing.T) {
 	in := newInstall(t, 1)
 	poll := func(since int64) (binary.Answer, time.Duration) {
 		start := time.Now()
-		a, err := in.send(t.Context(), far.client, far.server.URL, call{method: http.MethodGet, path: fmt.Sprintf("/changes?since=%d&wait=20", since)})
+		a, err := in.Send(t.Context(), far.client, far.server.URL, ext.Call{Method: http.MethodGet, Path: fmt.Sprintf("/changes?since=%d&wait=20", since)})
 		must(t, err)
 		return a, time.Since(start)
 	}
@@ -65,13 +66,13 @@ func TestPollsThroughOutage(t *testing.T) {
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
-			near.want(in, http.StatusCreated, call{method: http.MethodPut, path: fmt.Sprintf("/namespaces/settings/records/%d", since), body: `{"value":1}`})
+			wantExt(near, in, http.StatusCreated, ext.Call{Method: http.MethodPut, Path: fmt.Sprintf("/namespaces/settings/records/%d", since), Body: `{"value":1}`})
 		}()
 		a, took := poll(since)
 		<-written
-		var f wireFeed
+		var f ext.Feed
 		must(t, json.Unmarshal([]byte(a.Body), &f))
-		if lines, err := f.after(since); err != nil || len(lines) != 1 || took > 15*time.Second {
+		if lines, err := f.After(since); err != nil || len(lines) != 1 || took > 15*time.Second {
 			t.Errorf("after %v: %d %s %v", took, a.Status, a.Body, err)
 		}
 	}

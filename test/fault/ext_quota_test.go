@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -44,7 +45,7 @@ type edge struct {
 
 // sized is a put of so many bytes.
 type sized struct {
-	spot
+	ext.Place
 	bytes int64
 }
 
@@ -66,7 +67,7 @@ func quotaEdge(t *testing.T, on engine, data string, vars ...string) {
 	for n := range edgeNamespaces + 1 {
 		access[e.namespace(n)] = "rw"
 	}
-	c.in.token = extToken(t, c.in.id, access, time.Now(), time.Hour)
+	c.in.Token = extToken(t, c.in.ID, access, time.Now(), time.Hour)
 	inWaves(t, edgeWaves, edgePeriod, func(client, _ int) error {
 		for range 1 + rand.IntN(3) {
 			if err := e.next(); err != nil || client >= edgeWriters {
@@ -78,7 +79,7 @@ func quotaEdge(t *testing.T, on engine, data string, vars ...string) {
 	if t.Failed() {
 		return
 	}
-	e.judge(h.changes(c.in, 0))
+	e.judge(changesOf(h, c.in, 0))
 }
 
 func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
@@ -86,22 +87,22 @@ func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
 // next puts some records, or deletes one.
 func (e *edge) next() error {
 	ns := e.namespace(rand.IntN(edgeNamespaces + 1))
-	anySpot := func() spot { return spot{ns, fmt.Sprint(rand.IntN(2 * edgeKeys))} }
+	anySpot := func() ext.Place { return ext.Place{ns, fmt.Sprint(rand.IntN(2 * edgeKeys))} }
 	r := &request{extContention: e.extContention}
 	if rand.IntN(5) < 2 {
-		_, err := r.send(call{method: http.MethodDelete, path: anySpot().at()})
+		_, err := r.send(ext.Call{Method: http.MethodDelete, Path: anySpot().Path()})
 		return err
 	}
 	var puts []sized
 	var items []any
 	for range 1 + rand.IntN(3) {
-		if put := (sized{anySpot(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.spot != puts[0].spot && put.spot != puts[len(puts)-1].spot {
+		if put := (sized{anySpot(), int64(100 + rand.IntN(400))}); len(puts) == 0 || put.Place != puts[0].Place && put.Place != puts[len(puts)-1].Place {
 			puts = append(puts, put)
-			items = append(items, map[string]any{"key": put.key, "value": strings.Repeat("x", int(put.bytes)-4)}) // the quotes, and {} as metadata
+			items = append(items, map[string]any{"key": put.Key, "value": strings.Repeat("x", int(put.bytes)-4)}) // the quotes, and {} as metadata
 		}
 	}
-	from := e.in.knows()
-	a, err := r.send(call{method: http.MethodPost, path: "/namespaces/" + ns + "/records", body: asJSON(map[string]any{"items": items})})
+	from := e.in.Knows()
+	a, err := r.send(ext.Call{Method: http.MethodPost, Path: "/namespaces/" + ns + "/records", Body: ext.JSON(map[string]any{"items": items})})
 	if err != nil {
 		return err
 	}
@@ -126,25 +127,25 @@ func (e *edge) record(r *request, puts []sized, from int64, a binary.Answer) err
 		e.refused = append(e.refused, overQuota{puts, what[4], from, r.to})
 		return nil
 	}
-	var answer struct{ Items []result }
+	var answer struct{ Items []ext.Result }
 	if err := json.Unmarshal([]byte(a.Body), &answer); err != nil || len(answer.Items) != len(puts) {
 		return fmt.Errorf("%d %s", a.Status, a.Body)
 	}
 	for i, item := range answer.Items {
-		seq, err := seqOf(*item.ETag)
+		seq, err := ext.Seq(*item.ETag)
 		if err != nil {
 			return err
 		}
 		e.sizes[seq], e.sent[seq], e.ends[seq] = puts[i].bytes, r.from, i == len(puts)-1
-		e.in.noteChange(seq)
+		e.in.NoteChange(seq)
 	}
 	return nil
 }
 
 // judge checks all changes and refusals in order.
-func (e *edge) judge(lines []change) {
+func (e *edge) judge(lines []ext.Change) {
 	e.t.Helper()
-	rows, open, reached := map[spot]int64{}, map[int]bool{}, map[string]int{}
+	rows, open, reached := map[ext.Place]int64{}, map[int]bool{}, map[string]int{}
 	for i := range e.refused {
 		open[i] = true
 		reached[e.refused[i].what]++
@@ -159,15 +160,15 @@ func (e *edge) judge(lines []change) {
 	met(0)
 	for _, line := range lines {
 		for i := range open {
-			if o := &e.refused[i]; e.sent[line.seq] > o.at { // an answer before the request was sent cannot have been affected by it
+			if o := &e.refused[i]; e.sent[line.Seq] > o.at { // an answer before the request was sent cannot have been affected by it
 				e.t.Errorf("refused below the quota: %+v", o)
 				delete(open, i)
 			}
 		}
-		if delete(rows, line.spot); line.op == "put" {
-			rows[line.spot] = e.sizes[line.seq]
+		if delete(rows, line.Place); line.Op == "put" {
+			rows[line.Place] = e.sizes[line.Seq]
 		}
-		if line.op == "put" && !e.ends[line.seq] {
+		if line.Op == "put" && !e.ends[line.Seq] {
 			continue // no request could see the state between this change and the next
 		}
 		for _, what := range []string{"keys", "namespaces", "bytes"} {
@@ -175,7 +176,7 @@ func (e *edge) judge(lines []change) {
 				e.t.Errorf("after %v there are too many %s: %v", line, what, rows)
 			}
 		}
-		met(line.seq)
+		met(line.Seq)
 	}
 	for i := range open {
 		e.t.Errorf("refused below the quota: %+v", e.refused[i])
@@ -189,21 +190,21 @@ func (e *edge) judge(lines []change) {
 }
 
 // after returns the records as they would be with the puts.
-func (o *overQuota) after(rows map[spot]int64) map[spot]int64 {
+func (o *overQuota) after(rows map[ext.Place]int64) map[ext.Place]int64 {
 	after := maps.Clone(rows)
 	for _, put := range o.puts {
-		after[put.spot] = put.bytes
+		after[put.Place] = put.bytes
 	}
 	return after
 }
 
 // over reports whether records exceed a quota.
-func over(rows map[spot]int64, what string) bool {
+func over(rows map[ext.Place]int64, what string) bool {
 	keys, bytes, most := map[string]int{}, int64(0), 0
 	for at, size := range rows {
-		keys[at.namespace]++
+		keys[at.Namespace]++
 		bytes += size
-		most = max(most, keys[at.namespace])
+		most = max(most, keys[at.Namespace])
 	}
 	switch what {
 	case "keys":

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/ext"
 )
 
 // One tenant registers schemas of the maximum size, activates them and writes with each. The
@@ -46,19 +47,19 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 	for i := range hostileSchemas {
 		namespaces[fmt.Sprint("ns", i)] = "rw"
 	}
-	attackers := []*install{newInstall(t, 1), newInstall(t, 2)} // of one tenant: an install has 32 namespaces
+	attackers := []*ext.Install{newInstall(t, 1), newInstall(t, 2)} // of one tenant: an install has 32 namespaces
 	for _, in := range attackers {
-		in.token = extToken(t, in.id, namespaces, time.Now(), time.Hour)
+		in.Token = extToken(t, in.ID, namespaces, time.Now(), time.Hour)
 	}
 	neighbour := newInstall(t, 3)
-	neighbour.token = tenantToken(t, "6b1f0a9e-2d4c-4f8b-8a3e-5c7d9e0f1a2b", neighbour.id, map[string]string{"ns": "rw"}, time.Now(), time.Hour)
-	h.setSchema(neighbour, "ns", `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
-	put := func(in *install, ns, value string, i int) {
+	neighbour.Token = tenantToken(t, "6b1f0a9e-2d4c-4f8b-8a3e-5c7d9e0f1a2b", neighbour.ID, map[string]string{"ns": "rw"}, time.Now(), time.Hour)
+	setSchema(h, neighbour, "ns", `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+	put := func(in *ext.Install, ns, value string, i int) {
 		status := http.StatusCreated
 		if i > 0 {
 			status = http.StatusOK
 		}
-		h.want(in, status, call{method: http.MethodPut, path: "/namespaces/" + ns + "/records/k", body: `{"value":` + value + `}`})
+		wantExt(h, in, status, ext.Call{Method: http.MethodPut, Path: "/namespaces/" + ns + "/records/k", Body: `{"value":` + value + `}`})
 	}
 	put(neighbour, "ns", `{"n":0}`, 0)
 	h.resetPeak()
@@ -78,7 +79,7 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 		all.Go(func() {
 			for i := range work {
 				ns, attacker := fmt.Sprint("ns", i), attackers[i%2]
-				h.setSchema(attacker, ns, hostileSchema(i))
+				setSchema(h, attacker, ns, hostileSchema(i))
 				put(attacker, ns, "7", 0)
 				put(attacker, ns, "8", 1)
 			}
@@ -89,7 +90,7 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 	}
 	close(work)
 	all.Wait()
-	wide := h.want(attackers[0], http.StatusBadRequest, call{method: http.MethodPost, path: "/namespaces/ns0/schemas", body: `{"schema":{"pattern":"^[a-z\\p{L}]{900}x0"}}`})
+	wide := wantExt(h, attackers[0], http.StatusBadRequest, ext.Call{Method: http.MethodPost, Path: "/namespaces/ns0/schemas", Body: `{"schema":{"pattern":"^[a-z\\p{L}]{900}x0"}}`})
 	if text := wide.Body; !strings.Contains(text, `"pointer":"/schema/pattern"`) || !strings.Contains(text, "500000 ranges") {
 		t.Errorf("a wide class: %s", text)
 	}
@@ -108,15 +109,15 @@ func schemaMemory(t *testing.T, _ engine, data string, vars ...string) {
 }
 
 // setSchema registers and activates the first schema of a namespace.
-func (h *instance) setSchema(in *install, ns, document string) {
+func setSchema(h *instance, in *ext.Install, ns, document string) {
 	h.t.Helper()
 	path := "/namespaces/" + ns + "/schemas"
-	made := h.want(in, http.StatusCreated, call{method: http.MethodPost, path: path, body: `{"schema":` + document + `}`})
+	made := wantExt(h, in, http.StatusCreated, ext.Call{Method: http.MethodPost, Path: path, Body: `{"schema":` + document + `}`})
 	var schema struct{ Version int }
 	if err := json.Unmarshal([]byte(made.Body), &schema); err == nil {
-		h.want(in, http.StatusOK, call{
-			method: http.MethodPatch, path: fmt.Sprint(path, "/", schema.Version), body: `{"status":"active"}`,
-			header: map[string]string{"Content-Type": "application/json"},
+		wantExt(h, in, http.StatusOK, ext.Call{
+			Method: http.MethodPatch, Path: fmt.Sprint(path, "/", schema.Version), Body: `{"status":"active"}`,
+			Header: map[string]string{"Content-Type": "application/json"},
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -25,7 +26,7 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 	binary.Migrate(t, data, vars...)
 	testClock := newTestClock(t)
 	in := newInstall(t, 1)
-	h := &harness{t: t, data: data, client: &http.Client{Timeout: bound}, workloads: []workload{&extWorkload{installs: []*install{in}}}, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)}
+	h := &harness{t: t, data: data, client: &http.Client{Timeout: bound}, workloads: []workload{&extWorkload{installs: []*ext.Install{in}}}, seed: number(t, "FAULT_SEED", rand.Uint64()>>1)}
 	t.Cleanup(h.client.CloseIdleConnections)
 	h.server = testClock.serve(data, vars...)
 	for from := 0; from < keys; from += 20 {
@@ -33,15 +34,17 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 		for i := range 20 {
 			items = append(items, map[string]any{"key": fmt.Sprint(from + i), "value": map[string]any{"n": i}, "ttlSeconds": 60})
 		}
-		h.call(in, http.StatusOK, call{method: http.MethodPost, path: "/namespaces/settings/records", body: asJSON(map[string]any{"items": items})}, nil)
+		callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodPost, Path: "/namespaces/settings/records", Body: ext.JSON(map[string]any{"items": items})}, nil)
 	}
-	h.checkFeed(in, h.entries(in))
+	checkFeed(h, in, entriesOf(h, in))
 	h.finish() // before servers that publish events are killed
 	testClock.set(time.Hour)
 	for choose, kills := h.choice(0), 0; ; kills++ {
-		lines := h.changes(in, int64(len(in.feed)))
-		h.follow(in.rows, lines)
-		if in.feed = append(in.feed, lines...); len(in.feed) >= 2*keys || t.Failed() {
+		lines := changesOf(h, in, int64(len(in.Feed)))
+		for _, err := range ext.Follow(in.Rows, lines) {
+			t.Error(err)
+		}
+		if in.Feed = append(in.Feed, lines...); len(in.Feed) >= 2*keys || t.Failed() {
 			break
 		}
 		pause(nil, time.Duration(choose.IntN(30))*time.Millisecond)
@@ -50,15 +53,15 @@ func killedSweep(t *testing.T, _ engine, data string, vars ...string) {
 			h.server = testClock.serve(data, vars...)
 		}
 	}
-	h.checkFeed(in, h.entries(in)) // expired, whether swept or not
+	checkFeed(h, in, entriesOf(h, in)) // expired, whether swept or not
 	expired := 0
-	for _, line := range in.feed {
-		if line.op == "expire" {
+	for _, line := range in.Feed {
+		if line.Op == "expire" {
 			expired++
 		}
 	}
-	if expired != keys || len(in.feed) != 2*keys || len(in.rows) != 0 {
-		t.Errorf("seed %d: %d changes, of which %d removed expired records; left: %v", h.seed, len(in.feed), expired, in.rows)
+	if expired != keys || len(in.Feed) != 2*keys || len(in.Rows) != 0 {
+		t.Errorf("seed %d: %d changes, of which %d removed expired records; left: %v", h.seed, len(in.Feed), expired, in.Rows)
 	}
 	h.finish()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
 )
 
@@ -25,7 +26,7 @@ func extService() service {
 		},
 		afterRestore: leaveOutNumbers,
 		largeOwner:   func(t *testing.T) largeOwner { return &largeInstall{newInstall(t, probeUser)} },
-		someRows:     `SELECT 1 FROM ext_storage_usage WHERE extension_install_id = '` + installID(1) + `' FOR UPDATE`,
+		someRows:     `SELECT 1 FROM ext_storage_usage WHERE extension_install_id = '` + ext.InstallID(1) + `' FOR UPDATE`,
 		locks: []string{
 			`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
 			`LOCK TABLE ext_storage_records IN ACCESS EXCLUSIVE MODE`,
@@ -46,8 +47,8 @@ const authorsPerInstall = 2
 
 // extWorkload is installs, each with writers that share its change numbers.
 type extWorkload struct {
-	installs   []*install
-	extWriters []*extWriter
+	installs []*ext.Install
+	writers  []*ext.Writer
 }
 
 func newExtWorkload(t *testing.T, installs int) *extWorkload {
@@ -60,41 +61,41 @@ func newExtWorkload(t *testing.T, installs int) *extWorkload {
 }
 
 // join adds an install and its writers.
-func (e *extWorkload) join(t *testing.T, extWriters int) {
+func (e *extWorkload) join(t *testing.T, writers int) {
 	t.Helper()
 	in := newInstall(t, len(e.installs)+1)
 	e.installs = append(e.installs, in)
-	for range extWriters {
-		w := newAuthor(in, len(e.extWriters))
-		in.extWriters, e.extWriters = append(in.extWriters, w), append(e.extWriters, w)
+	for range writers {
+		w := ext.NewWriter(in, len(e.writers))
+		in.Writers, e.writers = append(in.Writers, w), append(e.writers, w)
 	}
 }
 
 func (e *extWorkload) grow(t *testing.T, n int) {
 	t.Helper()
-	for len(e.extWriters) < n {
+	for len(e.writers) < n {
 		e.join(t, 11)
 	}
 }
 
 func (e *extWorkload) clients(h *harness, l *load) (all []client) {
-	for _, w := range e.extWriters {
+	for _, w := range e.writers {
 		all = append(all, func(choose *rand.Rand) {
-			w.trail, w.choose = nil, choose
-			w.run(h, l)
+			w.Trail, w.Random = nil, choose
+			runExtWriter(h, l, w)
 		})
 	}
 	for _, in := range e.installs {
-		in.before = len(in.feed)
-		all = append(all, func(choose *rand.Rand) { in.read(h, l, choose) })
+		in.Before = len(in.Feed)
+		all = append(all, func(choose *rand.Rand) { readExt(h, l, in, choose) })
 	}
 	return all
 }
 
 func (e *extWorkload) unanswered() (all []string) {
-	for _, w := range e.extWriters {
-		if w.lost != nil {
-			all = append(all, w.lost.String())
+	for _, w := range e.writers {
+		if w.Lost != nil {
+			all = append(all, w.Lost.String())
 		}
 	}
 	return all
@@ -103,65 +104,65 @@ func (e *extWorkload) unanswered() (all []string) {
 func (e *extWorkload) check(h *harness) {
 	h.t.Helper()
 	for _, in := range e.installs {
-		h.checkInstall(in)
+		checkInstall(h, in)
 	}
 }
 
 func (e *extWorkload) checkCopy(h *harness, begun, ended int64, restored bool) {
 	h.t.Helper()
 	for _, in := range e.installs {
-		h.checkInstallMoment(in, begun, ended, restored)
-		a := h.call(in, http.StatusCreated, call{method: http.MethodPut, path: "/namespaces/settings/records/restored", body: `{"value":1}`}, nil)
-		if seq, err := seqOf(a.Header.Get("ETag")); err != nil || restored && seq <= in.knows() {
-			h.t.Errorf("a copy assigns the number %d again, although %d are known: %v", seq, in.knows(), err)
+		checkInstallMoment(h, in, begun, ended, restored)
+		a := callExt(h, in, http.StatusCreated, ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/restored", Body: `{"value":1}`}, nil)
+		if seq, err := ext.Seq(a.Header.Get("ETag")); err != nil || restored && seq <= in.Knows() {
+			h.t.Errorf("a copy assigns the number %d again, although %d are known: %v", seq, in.Knows(), err)
 		}
 	}
 }
 
 func (e *extWorkload) finish(h *harness) {
 	h.t.Helper()
-	h.checkAudit(e.installs)
+	checkAudit(h, e.installs)
 }
 
 func (e *extWorkload) probe(h *harness, to *binary.Server) (binary.Answer, error) {
-	c := call{method: http.MethodPut, path: "/namespaces/settings/records/probe", body: `{"value":1}`}
-	return newInstall(h.t, probeUser).send(h.t.Context(), h.client, to.URL, c)
+	c := ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/probe", Body: `{"value":1}`}
+	return newInstall(h.t, probeUser).Send(h.t.Context(), h.client, to.URL, c)
 }
 
 func (e *extWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
-	for _, w := range slices.Repeat(e.extWriters, 4) { // and readers, and the audit
+	for _, w := range slices.Repeat(e.writers, 4) { // and readers, and the audit
 		all = append(all, func() (binary.Answer, error) {
-			return w.of.send(h.t.Context(), h.client, h.serverOf(w.n).URL, call{method: http.MethodGet, path: "/usage"})
+			return w.Install.Send(h.t.Context(), h.client, h.serverOf(w.N).URL, ext.Call{Method: http.MethodGet, Path: "/usage"})
 		})
 	}
 	return all
 }
 
 // largeInstall is an install with a large namespace.
-type largeInstall struct{ install *install }
+type largeInstall struct{ install *ext.Install }
 
 func (g *largeInstall) fill(h *instance, bytes int) {
 	const size = 4000
-	h.fillNamespace(g.install, "settings", bytes/size+1, size)
+	fillNamespace(h, g.install, "settings", bytes/size+1, size)
 }
 
-func (g *largeInstall) request(h *instance, c call) *http.Request {
+func (g *largeInstall) request(h *instance, c ext.Call) *http.Request {
 	h.t.Helper()
-	req, err := g.install.request(h.t.Context(), h.server.URL, c)
+	req, err := g.install.Request(h.t.Context(), h.server.URL, c)
 	must(h.t, err)
 	return req
 }
 
 func (g *largeInstall) download(h *instance) *http.Request {
-	return g.request(h, call{method: http.MethodGet, path: "/export"})
+	return g.request(h, ext.Call{Method: http.MethodGet, Path: "/export"})
 }
 
 func (g *largeInstall) upload(h *instance, id string) *http.Request {
-	return g.request(h, call{method: http.MethodPut, path: spot{"log", id}.at(), body: fmt.Sprintf(`{"value":%q}`, strings.Repeat("x", 60_000))})
+	return g.request(h, ext.Call{Method: http.MethodPut, Path: ext.Place{"log", id}.Path(), Body: fmt.Sprintf(`{"value":%q}`, strings.Repeat("x", 60_000))})
 }
 
 func (g *largeInstall) uploaded(h *instance, id string) *http.Request {
-	return g.request(h, call{method: http.MethodGet, path: spot{"log", id}.at()})
+	return g.request(h, ext.Call{Method: http.MethodGet, Path: ext.Place{"log", id}.Path()})
 }
 
 // leaveOutNumbers skips change numbers that the original may have assigned after the backup, as

@@ -237,7 +237,7 @@ func TestGuestF16Leader(t *testing.T) {
 	leader := make(chan struct{})
 	go func() {
 		defer close(leader)
-		if a, err := g.browser("", "").ask(0, http.MethodGet, "/hotels/"+property, "", ""); err == nil {
+		if a, err := g.browser("", "").ask(0, guest.Call{Method: http.MethodGet, Path: "/hotels/" + property}); err == nil {
 			t.Errorf("the process that was killed has answered: %d", a.Status)
 		}
 	}()

@@ -43,7 +43,7 @@ func TestGuestF22(t *testing.T) {
 		n := 20 * round
 		done(v.add(n))
 		d.fill(round)
-		refused := &guest.Change{Method: http.MethodPost, Path: "/wishlist"}
+		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist"}}
 		for { // the log file still uses the space that it has
 			n++
 			refused.Key, refused.Body = fmt.Sprint("full-", n), guest.Wish(n)
@@ -110,7 +110,7 @@ func TestGuestF22ReadOnly(t *testing.T) {
 			done(v.add(4*round + n))
 		}
 		d.fail()
-		refused := &guest.Change{Method: http.MethodPost, Path: "/wishlist", Key: fmt.Sprint("read-only-", round), Body: guest.Wish(4*round + 3)}
+		refused := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: "/wishlist", Key: fmt.Sprint("read-only-", round), Body: guest.Wish(4*round + 3)}}
 		for range 3 {
 			if status, h, text := v.send(0, refused.Method, refused.Path, refused.Body, refused.Key); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
 				t.Errorf("add on a read-only file system: %d %v %s", status, h, text)

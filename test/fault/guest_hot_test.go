@@ -77,13 +77,13 @@ func (g *guests) browser(name, cookie string) *visitor {
 }
 
 // ask sends a request to a server.
-func (v *visitor) ask(server int, method, path, body, key string) (binary.Answer, error) {
-	return v.Send(v.t.Context(), v.servers[server%len(v.servers)].URL, method, path, body, key)
+func (v *visitor) ask(server int, c guest.Call) (binary.Answer, error) {
+	return v.Send(v.t.Context(), v.servers[server%len(v.servers)].URL, c)
 }
 
 // send sends a request that is answered.
 func (v *visitor) send(server int, method, path, body, key string) (status int, h http.Header, text string) {
-	a, err := v.ask(server, method, path, body, key)
+	a, err := v.ask(server, guest.Call{Method: method, Path: path, Body: body, Key: key})
 	if err != nil {
 		v.t.Error(err)
 	}
@@ -93,7 +93,7 @@ func (v *visitor) send(server int, method, path, body, key string) (status int, 
 // change sends a change with a new key, again while another one of the session is in flight.
 func (v *visitor) change(server int, method, path, body string) (status int, text string) {
 	v.keys++
-	r := &guest.Change{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%s-%d", v.name, v.keys)}
+	r := &guest.Change{Call: guest.Call{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%s-%d", v.name, v.keys)}}
 	status, text = v.patiently(server, r)
 	r.Answer = fmt.Sprint(status, text)
 	v.repeat = r
@@ -102,7 +102,7 @@ func (v *visitor) change(server int, method, path, body string) (status int, tex
 
 func (v *visitor) patiently(server int, r *guest.Change) (status int, text string) {
 	for {
-		a, err := v.ask(server, r.Method, r.Path, r.Body, r.Key)
+		a, err := v.ask(server, r.Call)
 		if err != nil {
 			v.t.Error(err)
 		}
@@ -239,7 +239,7 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 	switch n % 8 {
 	case 0:
 		f.probes.Add(1)
-		probe := &guest.Change{Method: http.MethodPost, Path: f.suspended, Body: guest.Stay, Key: fmt.Sprint(v.name, "-probe-", n)}
+		probe := &guest.Change{Call: guest.Call{Method: http.MethodPost, Path: f.suspended, Body: guest.Stay, Key: fmt.Sprint(v.name, "-probe-", n)}}
 		if status, text := v.patiently(server, probe); status != http.StatusForbidden || !strings.Contains(text, "tenant-suspended") {
 			f.t.Errorf("mint for a suspended tenant: %d %s", status, text)
 		}

@@ -27,7 +27,7 @@ var stormClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: s
 // try sends a change to a server, which may be away or restarted. done is false if there
 // was no final answer: the same request must be sent again.
 func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
-	a, err := v.ask(server, http.MethodPost, path, body, key)
+	a, err := v.ask(server, guest.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	return a.Status, a.Body, err == nil && a.Status != http.StatusServiceUnavailable && !guest.IsInFlight(a)
 }
 

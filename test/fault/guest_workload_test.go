@@ -98,7 +98,7 @@ func (w *guestWorkload) send(h *harness, s *binary.Server, g *guest.Guest, d *gu
 	if d.Kind == "consume" {
 		return w.consume(h, s, *d.Handoff, d.Key)
 	}
-	return g.Send(h.t.Context(), s.URL, d.Method, d.Path, d.Body, d.Key)
+	return g.Send(h.t.Context(), s.URL, d.Call)
 }
 
 // consume consumes a handoff at the internal listener of a server.
@@ -154,7 +154,7 @@ func (w *guestWorkload) ask(h *harness, l *load, g *guest.Guest, d *guest.Change
 func (w *guestWorkload) reread(h *harness, l *load, g *guest.Guest) error {
 	switch n := g.Random.IntN(6); {
 	case n < 2:
-		if a, answered := w.ask(h, l, g, &guest.Change{Method: http.MethodGet, Path: "/wishlist"}); answered {
+		if a, answered := w.ask(h, l, g, &guest.Change{Call: guest.Call{Method: http.MethodGet, Path: "/wishlist"}}); answered {
 			h.tally.reads.Add(1)
 			if got, err := guest.Wishes(a); err != nil || got != g.State.Wishes {
 				return fmt.Errorf("%s was acknowledged, and then the wishlist is %s, want %s: %w", g.Last, got, g.State.Wishes, err)
@@ -172,11 +172,11 @@ func (w *guestWorkload) reread(h *harness, l *load, g *guest.Guest) error {
 // read reads the state of a session outside of a round.
 func (w *guestWorkload) read(h *harness, g *guest.Guest) (s guest.State) {
 	h.t.Helper()
-	a, err := g.Send(h.t.Context(), h.server.URL, http.MethodGet, "/wishlist", "", "")
+	a, err := g.Send(h.t.Context(), h.server.URL, guest.Call{Method: http.MethodGet, Path: "/wishlist"})
 	must(h.t, err)
 	s.Wishes, err = guest.Wishes(a)
 	must(h.t, err)
-	a, err = g.Send(h.t.Context(), h.server.URL, http.MethodGet, "/handoff?limit=1", "", "")
+	a, err = g.Send(h.t.Context(), h.server.URL, guest.Call{Method: http.MethodGet, Path: "/handoff?limit=1"})
 	must(h.t, err)
 	s.Handoff, err = guest.LastHandoff(a)
 	must(h.t, err)
@@ -275,7 +275,7 @@ func (w *guestWorkload) probe(h *harness, s *binary.Server) (binary.Answer, erro
 	h.t.Helper()
 	v := guest.Visitor{HTTP: h.client}
 	must(h.t, v.Begin(h.t.Context(), s.URL))
-	return v.Send(h.t.Context(), s.URL, http.MethodPost, "/wishlist", guest.Wish(1), "probe")
+	return v.Send(h.t.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: guest.Wish(1), Key: "probe"})
 }
 
 // reads returns requests for handoffs, of which there are no copies.
@@ -283,7 +283,7 @@ func (w *guestWorkload) reads(h *harness) (all []func() (binary.Answer, error)) 
 	for n := range 4 * len(w.guests) {
 		v := w.guests[n%len(w.guests)].Visitor // its requests come at the same time
 		all = append(all, func() (binary.Answer, error) {
-			return v.Send(h.t.Context(), h.serverOf(n).URL, http.MethodGet, "/handoff", "", "")
+			return v.Send(h.t.Context(), h.serverOf(n).URL, guest.Call{Method: http.MethodGet, Path: "/handoff"})
 		})
 	}
 	return all

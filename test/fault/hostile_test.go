@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/ext"
 )
 
 // Clients that send their header or body byte by byte are disconnected in time, and do not affect
@@ -26,8 +27,8 @@ func TestSlowClients(t *testing.T) {
 	whole := string(h.text(h.users[0], http.MethodPost, "/storage/tabs", body))
 	end := strings.Index(whole, "\r\n\r\n") + 4
 	in := newInstall(t, 1)
-	put := string(h.call(in, call{method: http.MethodPut, path: "/namespaces/settings/records/slow", body: `{"value":"` + strings.Repeat("x", 60_000) + `"}`}))
-	lines := string(h.call(in, call{method: http.MethodPost, path: "/import", body: strings.Repeat(`{"namespace":"settings","key":"line","value":1}`+"\n", 2000)}))
+	put := string(wireExt(h, in, ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/slow", Body: `{"value":"` + strings.Repeat("x", 60_000) + `"}`}))
+	lines := string(wireExt(h, in, ext.Call{Method: http.MethodPost, Path: "/import", Body: strings.Repeat(`{"namespace":"settings","key":"line","value":1}`+"\n", 2000)}))
 	unsigned := "POST /1.5/1/storage/tabs HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
 	var clients sync.WaitGroup
 	for name, c := range map[string]struct {
@@ -59,7 +60,7 @@ func TestSlowClients(t *testing.T) {
 	if err := h.send(h.users[0], http.MethodGet, "/storage/tabs/slow", ""); err == nil {
 		t.Error("half a request was accepted")
 	}
-	h.want(in, http.StatusNotFound, call{method: http.MethodGet, path: "/namespaces/settings/records/slow"})
+	wantExt(h, in, http.StatusNotFound, ext.Call{Method: http.MethodGet, Path: "/namespaces/settings/records/slow"})
 }
 
 // dripping sends a beginning at once and the rest byte by byte, until the server closes the

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	syncload "holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
@@ -25,7 +26,7 @@ type instance struct {
 	server *binary.Server
 	vars   []string
 	client *http.Client
-	users  []*user
+	users  []*syncload.User
 }
 
 // startInstance migrates and starts a server. Users have the IDs from 1 on.
@@ -42,12 +43,12 @@ func startInstance(t *testing.T, users int, data string, vars ...string) *instan
 	return h
 }
 
-func (h *instance) credentials(u *user) binary.Credentials {
-	return binary.Credentials{ID: u.id, Key: u.key, Endpoint: h.server.URL + u.path}
+func (h *instance) credentials(u *syncload.User) syncload.Credentials {
+	return u.Credentials(h.server.URL)
 }
 
 // send sends a request and expects status 200.
-func (h *instance) send(u *user, method, path, body string) error {
+func (h *instance) send(u *syncload.User, method, path, body string) error {
 	a, err := h.credentials(u).SendBy(h.t.Context(), h.client, method, path, body)
 	if err == nil && a.Status != http.StatusOK {
 		err = fmt.Errorf("%d %s", a.Status, a.Body)
@@ -59,13 +60,13 @@ func (h *instance) send(u *user, method, path, body string) error {
 }
 
 // text returns a signed request in wire format.
-func (h *instance) text(u *user, method, path, body string) []byte {
+func (h *instance) text(u *syncload.User, method, path, body string) []byte {
 	h.t.Helper()
 	return h.wire(h.request(u, method, path, body))
 }
 
 // request returns a signed request.
-func (h *instance) request(u *user, method, path, body string) *http.Request {
+func (h *instance) request(u *syncload.User, method, path, body string) *http.Request {
 	h.t.Helper()
 	req, err := h.credentials(u).Request(h.t.Context(), method, path, body)
 	must(h.t, err)

@@ -92,11 +92,6 @@ func (h *harness) serverOf(n int) *binary.Server {
 	return h.server
 }
 
-// ask sends a signed request of a round.
-func (h *harness) ask(l *load, s *binary.Server, u *user, method, path, body string) (a binary.Answer, answered bool) {
-	return h.judge(l, method, path, func() (binary.Answer, error) { return u.sendTo(h, s, method, path, body) })
-}
-
 // unavailable reports whether an answer is a 503 with Retry-After.
 func unavailable(a binary.Answer) bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""

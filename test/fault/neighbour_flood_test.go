@@ -131,7 +131,7 @@ func (f *flooded) s3(of int, method, target, body string) {
 }
 
 func (f *flooded) guestRequest(ctx context.Context, v *guest.Visitor, method, path, body string) *http.Request {
-	r, err := v.Request(ctx, f.server.URL, method, path, body, fmt.Sprintf("%x", time.Now().UnixNano()))
+	r, err := v.Request(ctx, f.server.URL, guest.Call{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%x", time.Now().UnixNano())})
 	must(f.t, err)
 	return r
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"holdfast/internal/testdb"
+	"holdfast/internal/workload/ext"
+	syncload "holdfast/internal/workload/sync"
 	program "holdfast/test/binary"
 )
 
@@ -39,12 +41,12 @@ func neighbours(t *testing.T, data string, vars ...string) {
 	const neighbouring, large = 4, 4 << 20
 	h := startInstance(t, neighbouring+2, data, vars...)
 	attacker, reader := h.users[0], h.users[1]
-	for _, u := range []*user{attacker, reader} {
-		h.fill(u, "history", large)
+	for _, u := range []*syncload.User{attacker, reader} {
+		fillCollection(h, u, "history", large)
 	}
 	body := `[{"id":"slow","payload":"` + strings.Repeat("x", 1000) + `"}]`
 	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs", body))
-	put := string(h.call(newInstall(t, 1), call{method: http.MethodPut, path: "/namespaces/settings/records/slow", body: `{"value":"` + strings.Repeat("x", 1000) + `"}`}))
+	put := string(wireExt(h, newInstall(t, 1), ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/slow", Body: `{"value":"` + strings.Repeat("x", 1000) + `"}`}))
 	for name, attack := range map[string]struct {
 		connections int
 		request     string
@@ -63,11 +65,11 @@ func neighbours(t *testing.T, data string, vars ...string) {
 		beside := h.startOthers(neighbouring)
 		in := newInstall(t, 2)
 		for i := range 20 {
-			if _, err := h.download(reader, "history"); err != nil {
+			if _, err := download(h, reader, "history"); err != nil {
 				t.Errorf("%s: a large listing of a neighbour: %v", name, err)
 			}
-			h.want(in, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0], call{
-				method: http.MethodPut, path: "/namespaces/settings/records/" + strings.ReplaceAll(name, " ", "-"), body: `{"value":1}`,
+			wantExt(h, in, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0], ext.Call{
+				Method: http.MethodPut, Path: "/namespaces/settings/records/" + strings.ReplaceAll(name, " ", "-"), Body: `{"value":1}`,
 			})
 		}
 		t.Log(name)

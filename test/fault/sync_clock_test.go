@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
+	syncload "holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
@@ -42,7 +43,7 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	want(lasting, 404, http.MethodGet, "/storage/tabs/short", "")
 	want(lasting, 400, http.MethodPost, "/storage/tabs?batch="+batch, `[]`)
 	refused := want(hour, 401, http.MethodGet, "/storage/clients/long", "")
-	if now, err := parseMoment(refused.Header.Get("X-Weave-Timestamp")); err != nil || time.Duration(now)*10*time.Millisecond < time.Duration(time.Now().Unix())*time.Second+23*time.Hour {
+	if now, err := syncload.ParseMoment(refused.Header.Get("X-Weave-Timestamp")); err != nil || time.Duration(now)*10*time.Millisecond < time.Duration(time.Now().Unix())*time.Second+23*time.Hour {
 		t.Errorf("a refusal says that it is %v, %v", now, err)
 	}
 	want(hour, 200, http.MethodGet, "/info/collections", "") // poll for changes
@@ -58,7 +59,7 @@ func leap(t *testing.T, _ engine, data string, vars ...string) {
 	if got := stamped(t, after); got <= ahead {
 		t.Errorf("the timestamp %v comes after %v", got, ahead)
 	}
-	if now, err := parseMoment(after.Header.Get("X-Weave-Timestamp")); err != nil || now < ahead {
+	if now, err := syncload.ParseMoment(after.Header.Get("X-Weave-Timestamp")); err != nil || now < ahead {
 		t.Errorf("the server's time is %v, before its timestamp %v (%v)", now, ahead, err)
 	}
 	want(lasting, 200, http.MethodGet, "/storage/clients/brief", "")
@@ -99,18 +100,15 @@ func swept(s *binary.Server) {
 // token returns a token of a user, valid for some time by the machine's clock.
 func token(t *testing.T, s *binary.Server, life time.Duration) binary.Credentials {
 	t.Helper()
-	keys, err := tokenlib.NewKeyring(secret)
+	c, err := syncload.Issue(secret, s.URL, tokenlib.Claims{UID: 1, Expires: time.Now().Add(life)})
 	must(t, err)
-	c := binary.Credentials{Endpoint: s.URL + "/1.5/1"}
-	c.ID, c.Key, err = keys.Mint(tokenlib.Claims{UID: 1, Expires: time.Now().Add(life)})
-	must(t, err)
-	return c
+	return binary.Credentials{Credentials: c}
 }
 
 // stamped returns the timestamp in the answer to a write.
-func stamped(t *testing.T, a binary.Answer) moment {
+func stamped(t *testing.T, a binary.Answer) syncload.Moment {
 	t.Helper()
-	m, err := parseMoment(a.Header.Get("X-Last-Modified"))
+	m, err := syncload.ParseMoment(a.Header.Get("X-Last-Modified"))
 	must(t, err)
 	return m
 }

@@ -3,10 +3,11 @@ package fault
 import (
 	"fmt"
 	"net/http"
-	"strings"
+	"strconv"
 	"testing"
 	"time"
 
+	syncload "holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
@@ -31,14 +32,14 @@ func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
 			u = newUser(t, secret, probeUser+int64(round))
 		}
 		collection := fmt.Sprintf("batch-%d", round)
-		path := "/storage/" + collection + "?commit=true&batch=" + h.stage(u, collection, records)
+		path := syncload.Commit(collection, stageBatch(h, u, collection, records))
 		var a binary.Answer
 		var err error
 		answered := make(chan struct{})
 		when := time.Duration(h.choice(round).Int64N(int64(length)))
 		start := time.Now()
 		go func() {
-			if a, err = u.send(h, http.MethodPost, path, "[]"); err == nil {
+			if a, err = sendSync(h, h.server, u, http.MethodPost, path, "[]"); err == nil {
 				length = min(length, time.Since(start))
 			}
 			close(answered)
@@ -52,8 +53,8 @@ func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
 		h.server = h.serve()
 		acknowledged := err == nil && a.Status == http.StatusOK
 		// The commit may still be in progress; this request is executed after it.
-		there := h.counted(u, collection)
-		again, err := u.send(h, http.MethodPost, path, "[]")
+		there := countRecords(h, u, collection)
+		again, err := sendSync(h, h.server, u, http.MethodPost, path, "[]")
 		must(t, err)
 		switch {
 		case again.Status == http.StatusOK && there == 0 && !acknowledged:
@@ -63,39 +64,37 @@ func killedCommits(t *testing.T, _ engine, data string, vars ...string) {
 		default:
 			t.Fatalf("round %d, seed %d: the commit was answered with %d %s, then %d of %d records were there, then %d %s", round, h.seed, a.Status, a.Body, there, records, again.Status, again.Body)
 		}
-		if n := h.counted(u, collection); n != records {
+		if n := countRecords(h, u, collection); n != records {
 			t.Fatalf("round %d, seed %d: %d of %d records at the end", round, h.seed, n, records)
 		}
-		h.must(u, http.StatusOK, http.MethodDelete, "/storage/"+collection, "")
+		wantSync(h, u, http.StatusOK, http.MethodDelete, "/storage/"+collection, "")
 	}
 	t.Logf("%d commits were done, %d were not; one takes %v", whole, nothing, length)
 }
 
-// stage opens a batch of some records and returns its ID.
-func (h *harness) stage(u *user, collection string, records int) (id string) {
+// stageBatch opens a batch of some records and returns its ID.
+func stageBatch(h *harness, u *syncload.User, collection string, records int) (id string) {
 	h.t.Helper()
-	all := make([]string, records)
-	for i := range all {
-		all[i] = fmt.Sprintf(`{"id":"%d","payload":"%[1]d of %s"}`, i, collection)
-	}
-	a := h.must(u, http.StatusAccepted, http.MethodPost, "/storage/"+collection+"?batch=true", "["+strings.Join(all, ",")+"]")
-	_, id, _ = strings.Cut(a.Body, `"batch":"`)
-	id, _, _ = strings.Cut(id, `"`)
+	body := syncload.Records(0, records, func(n int) syncload.Record {
+		return syncload.Record{ID: strconv.Itoa(n), Payload: fmt.Sprintf("%d of %s", n, collection)}
+	})
+	id, err := syncload.Opened([]byte(wantSync(h, u, http.StatusAccepted, http.MethodPost, syncload.Append(collection, ""), body).Body))
+	must(h.t, err)
 	return id
 }
 
-// counted returns the number of records of a collection.
-func (h *harness) counted(u *user, collection string) int64 {
+// countRecords returns the number of records of a collection.
+func countRecords(h *harness, u *syncload.User, collection string) int64 {
 	h.t.Helper()
 	var counts map[string]int64
-	h.get(u, "/info/collection_counts", &counts)
+	getSync(h, u, "/info/collection_counts", &counts)
 	return counts[collection]
 }
 
-// must sends a request and expects the status.
-func (h *harness) must(u *user, status int, method, path, body string) binary.Answer {
+// wantSync sends a request and expects the status.
+func wantSync(h *harness, u *syncload.User, status int, method, path, body string) binary.Answer {
 	h.t.Helper()
-	a, err := u.send(h, method, path, body)
+	a, err := sendSync(h, h.server, u, method, path, body)
 	if err != nil || a.Status != status {
 		h.t.Fatalf("%s %s: %d %s %v, want %d", method, path, a.Status, a.Body, err, status)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
+
+	syncload "holdfast/internal/workload/sync"
 )
 
 // The contended records are few: a history is checked user by user, because one user's timestamps
@@ -17,8 +19,8 @@ const (
 
 // userState is all data of a user.
 type userState struct {
-	last   moment                 // the user's newest timestamp
-	stamps [hotCollections]moment // 0: the collection does not exist
+	last   syncload.Moment                 // the user's newest timestamp
+	stamps [hotCollections]syncload.Moment // 0: the collection does not exist
 	cells  [hotCollections]cells
 }
 
@@ -29,7 +31,7 @@ type cells [hotRecords]cell
 // exist.
 type cell struct {
 	payload  int
-	modified moment
+	modified syncload.Moment
 }
 
 // kind is the kind of a request.
@@ -56,7 +58,7 @@ type ask struct {
 	collection, record int
 	payloads           [hotRecords]int // of PUT and POST; 0: not sent
 	conditional        bool
-	since              moment // X-If-Unmodified-Since
+	since              syncload.Moment // X-If-Unmodified-Since
 }
 
 func (a ask) String() string {
@@ -70,10 +72,10 @@ func (a ask) String() string {
 // reply is the answer to an ask.
 type reply struct {
 	status   int
-	modified moment                 // X-Last-Modified
-	stamp    moment                 // of a write
-	cells    cells                  // that were read
-	stamps   [hotCollections]moment // of info/collections
+	modified syncload.Moment                 // X-Last-Modified
+	stamp    syncload.Moment                 // of a write
+	cells    cells                           // that were read
+	stamps   [hotCollections]syncload.Moment // of info/collections
 }
 
 // step reports whether a server in state w may answer a with r, and returns its next state.
@@ -142,11 +144,11 @@ var (
 	putTwo           = ask{kind: doPut, payloads: [hotRecords]int{2}}
 )
 
-func wrote(stamp moment) reply { return reply{status: 200, modified: stamp, stamp: stamp} }
+func wrote(stamp syncload.Moment) reply { return reply{status: 200, modified: stamp, stamp: stamp} }
 
 func found(c cell) reply { return reply{status: 200, modified: c.modified, cells: cells{c}} }
 
-func unless(a ask, m moment) ask {
+func unless(a ask, m syncload.Moment) ask {
 	a.conditional, a.since = true, m
 	return a
 }
@@ -160,7 +162,7 @@ var histories = map[string]struct {
 		h.add(2, 3, putTwo, wrote(200))
 		h.add(4, 5, ask{kind: doGet}, found(cellTwo))
 		h.add(6, 7, ask{kind: doList}, found(cellTwo))
-		h.add(8, 9, ask{kind: doStamps}, reply{status: 200, modified: 200, stamps: [hotCollections]moment{200}})
+		h.add(8, 9, ask{kind: doStamps}, reply{status: 200, modified: 200, stamps: [hotCollections]syncload.Moment{200}})
 	}},
 	"a read during a write sees it or not": {true, func(h *history) {
 		h.add(0, 1, putOne, wrote(100))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	syncload "holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
@@ -46,10 +47,10 @@ type contention struct {
 	client  *http.Client
 	server  *binary.Server
 	start   time.Time
-	users   []*user
+	users   []*syncload.User
 	serial  atomic.Int64 // of payloads
 	mu      sync.Mutex
-	history map[*user]history
+	history map[*syncload.User]history
 }
 
 func runCrowd(t *testing.T, e engine, data string, vars ...string) {
@@ -60,7 +61,7 @@ func runCrowd(t *testing.T, e engine, data string, vars ...string) {
 	}
 	h := startContention(t, syncService(), e.servers(), data, vars...)
 	h.client.Timeout = bound
-	c := &contention{t: t, client: h.client, server: h.server, start: time.Now(), history: map[*user]history{}}
+	c := &contention{t: t, client: h.client, server: h.server, start: time.Now(), history: map[*syncload.User]history{}}
 	waves := max(1, int(long/wavePeriod))
 	for uid := range (waves/wavesPerUser + 2) * contentionUsers {
 		c.users = append(c.users, newUser(t, secret, int64(uid+1)))
@@ -74,7 +75,7 @@ func runCrowd(t *testing.T, e engine, data string, vars ...string) {
 		c.settle(h, i, u)
 		requests += len(c.history[u])
 		if why := disorder(model(), c.history[u]); why != "" {
-			t.Fatalf("user %s: %s", u.path, why)
+			t.Fatalf("user %s: %s", u.Path, why)
 		}
 	}
 	t.Logf("%d requests of %d users in %v", requests, len(c.users), time.Since(c.start).Round(time.Second))
@@ -89,8 +90,8 @@ func (c *contention) run(waves int) {
 }
 
 // burst makes a few requests and records them.
-func (c *contention) burst(client int, u *user) error {
-	var known moment
+func (c *contention) burst(client int, u *syncload.User) error {
+	var known syncload.Moment
 	for range 1 + rand.IntN(waveMost) {
 		a := c.next(known)
 		r, err := c.record(client, u, a)
@@ -103,7 +104,7 @@ func (c *contention) burst(client int, u *user) error {
 }
 
 // next chooses a request of a client that has seen the timestamps of a user up to one.
-func (c *contention) next(known moment) ask {
+func (c *contention) next(known syncload.Moment) ask {
 	a := ask{kind: kind(rand.IntN(int(kinds))), collection: rand.IntN(hotCollections), record: rand.IntN(hotRecords)}
 	switch n := rand.IntN(20); { // most concern one record; deleting everything would leave no contention
 	case n < 8:
@@ -133,12 +134,12 @@ func (c *contention) next(known moment) ask {
 }
 
 // record sends a request and adds it to the user's history.
-func (c *contention) record(client int, u *user, a ask) (reply, error) {
+func (c *contention) record(client int, u *syncload.User, a ask) (reply, error) {
 	from := time.Since(c.start)
 	r, err := c.send(u, a)
 	to := time.Since(c.start)
 	if err != nil {
-		return r, fmt.Errorf("%s %v: %w", u.path, a, err)
+		return r, fmt.Errorf("%s %v: %w", u.Path, a, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +150,7 @@ func (c *contention) record(client int, u *user, a ask) (reply, error) {
 }
 
 // settle reads the final state and compares it with the sums.
-func (c *contention) settle(h *harness, i int, u *user) {
+func (c *contention) settle(h *harness, i int, u *syncload.User) {
 	c.t.Helper()
 	records, bytes, all := map[string]int64{}, map[string]int64{}, int64(0)
 	for collection := range hotCollections {
@@ -164,7 +165,7 @@ func (c *contention) settle(h *harness, i int, u *user) {
 			}
 		}
 	}
-	h.sums(u, records, bytes, all)
+	checkSums(h, u, records, bytes, all)
 }
 
 // hot returns the name of a contended collection, which every new server has to look up.
@@ -179,10 +180,9 @@ func numberOf(payload string) (int, error) {
 }
 
 // send sends a request and reads its answer.
-func (c *contention) send(u *user, a ask) (r reply, err error) {
+func (c *contention) send(u *syncload.User, a ask) (r reply, err error) {
 	method, path, body := a.wire()
-	to := binary.Credentials{ID: u.id, Key: u.key, Endpoint: c.server.URL + u.path}
-	req, err := to.Request(c.t.Context(), method, path, body)
+	req, err := u.Credentials(c.server.URL).Request(c.t.Context(), method, path, body)
 	if err != nil {
 		return r, err
 	}
@@ -204,19 +204,17 @@ func (c *contention) send(u *user, a ask) (r reply, err error) {
 // wire returns method, path and body; the path is relative to the user's storage.
 func (a ask) wire() (method, path, body string) {
 	path = "/storage/" + hot(a.collection)
-	records := []wire{}
+	records := []syncload.Record{}
 	for i, p := range a.payloads {
 		if p != 0 {
-			records = append(records, wire{ID: strconv.Itoa(i), Payload: payload(p)})
+			records = append(records, syncload.Record{ID: strconv.Itoa(i), Payload: payload(p)})
 		}
 	}
 	switch a.kind {
 	case doPut:
-		text, _ := json.Marshal(records[0]) // strings and numbers
-		return http.MethodPut, path + "/" + strconv.Itoa(a.record), string(text)
+		return http.MethodPut, path + "/" + strconv.Itoa(a.record), syncload.JSON(records[0])
 	case doPost:
-		text, _ := json.Marshal(records)
-		return http.MethodPost, path, string(text)
+		return http.MethodPost, path, syncload.JSON(records)
 	case doDelete:
 		return http.MethodDelete, path + "/" + strconv.Itoa(a.record), ""
 	case doDeleteAll:
@@ -235,7 +233,7 @@ func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	if r.status == http.StatusNotFound {
 		return r, nil // it contains nothing else
 	}
-	if r.modified, err = parseMoment(resp.Header.Get("X-Last-Modified")); err != nil {
+	if r.modified, err = syncload.ParseMoment(resp.Header.Get("X-Last-Modified")); err != nil {
 		return r, fmt.Errorf("%d %s: %w", r.status, text, err)
 	}
 	if r.status != http.StatusOK {
@@ -243,13 +241,13 @@ func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 	}
 	switch a.kind {
 	case doGet:
-		var one wire
+		var one syncload.Record
 		if err := json.Unmarshal(text, &one); err != nil {
 			return r, err
 		}
 		return r, r.add(one)
 	case doList:
-		var all []wire
+		var all []syncload.Record
 		if err := json.Unmarshal(text, &all); err != nil {
 			return r, err
 		}
@@ -266,7 +264,7 @@ func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 		}
 		for i := range r.stamps {
 			if n, ok := all[hot(i)]; ok {
-				if r.stamps[i], err = parseMoment(n.String()); err != nil {
+				if r.stamps[i], err = syncload.ParseMoment(n.String()); err != nil {
 					return r, err
 				}
 			}
@@ -278,12 +276,12 @@ func (a ask) read(resp *http.Response, text []byte) (r reply, err error) {
 }
 
 // add stores a record that was read.
-func (r *reply) add(w wire) error {
+func (r *reply) add(w syncload.Record) error {
 	i, err := strconv.Atoi(w.ID)
 	if err != nil || i >= hotRecords {
 		return fmt.Errorf("a record that was never sent: %q", w.ID)
 	}
-	modified, err := parseMoment(w.Modified.String())
+	modified, err := syncload.ParseMoment(w.Modified.String())
 	if err != nil {
 		return err
 	}
@@ -296,14 +294,14 @@ func (r *reply) add(w wire) error {
 }
 
 // stampOf returns the timestamp in the answer to a write, a number or the member modified.
-func stampOf(text []byte) (moment, error) {
+func stampOf(text []byte) (syncload.Moment, error) {
 	var n json.Number
 	if err := json.Unmarshal(text, &n); err == nil {
-		return parseMoment(n.String())
+		return syncload.ParseMoment(n.String())
 	}
-	var ack acknowledgement
+	var ack syncload.Acknowledgement
 	if err := json.Unmarshal(text, &ack); err != nil {
 		return 0, err
 	}
-	return parseMoment(ack.Modified.String())
+	return syncload.ParseMoment(ack.Modified.String())
 }

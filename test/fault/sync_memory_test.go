@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	syncload "holdfast/internal/workload/sync"
 )
 
 // Many uploads of large batches and downloads of a large collection need only the memory of the
@@ -28,11 +31,11 @@ func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 	h.client.Timeout = 0 // batches and downloads may be large; the timeout of the test applies
 	size := max(20<<20, records*10<<10)
 	large := h.users[uploads]
-	h.fill(large, "history", size)
+	fillCollection(h, large, "history", size)
 	var clients sync.WaitGroup
 	for _, u := range h.users[:uploads] {
 		clients.Go(func() {
-			if err := h.upload(u, records); err != nil {
+			if err := upload(h, u, records); err != nil {
 				t.Error(err)
 			}
 		})
@@ -40,7 +43,7 @@ func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 	for range downloads {
 		clients.Go(func() {
 			for range times {
-				if n, err := h.download(large, "history"); err != nil || n < int64(size) {
+				if n, err := download(h, large, "history"); err != nil || n < int64(size) {
 					t.Errorf("%d bytes of %d, %v", n, size, err)
 				}
 			}
@@ -55,38 +58,38 @@ func memoryUnderLoad(t *testing.T, _ engine, data string, vars ...string) {
 	for _, u := range h.users[:uploads] {
 		a, err := h.credentials(u).SendBy(t.Context(), h.client, http.MethodGet, "/info/collection_counts", "")
 		if want := fmt.Sprintf(`{"bookmarks":%d}`, records); err != nil || a.Body != want {
-			t.Errorf("%s has %s, want %s (%v)", u.path, a.Body, want, err)
+			t.Errorf("%s has %s, want %s (%v)", u.Path, a.Body, want, err)
 		}
 	}
 }
 
 // upload writes records as one batch, in requests of a hundred.
-func (h *instance) upload(u *user, records int) error {
-	query := "?batch=true"
+func upload(h *instance, u *syncload.User, records int) error {
+	batch := ""
 	for from := 0; from < records; from += 100 {
 		n := min(100, records-from)
-		all := make([]string, n)
-		for i := range all {
-			all[i] = fmt.Sprintf(`{"id":"%d","payload":%q}`, from+i, strings.Repeat("x", 1000))
-		}
+		path := syncload.Append("bookmarks", batch)
 		if from+n == records {
-			query += "&commit=true"
+			path += "&commit=true"
 		}
-		a, err := h.credentials(u).SendBy(h.t.Context(), h.client, http.MethodPost, "/storage/bookmarks"+query, "["+strings.Join(all, ",")+"]")
+		body := syncload.Records(from, from+n, func(i int) syncload.Record {
+			return syncload.Record{ID: strconv.Itoa(i), Payload: strings.Repeat("x", 1000)}
+		})
+		a, err := h.credentials(u).SendBy(h.t.Context(), h.client, http.MethodPost, path, body)
 		if err != nil || a.Status >= http.StatusBadRequest {
-			return fmt.Errorf("%s%s: %d %s %w", u.path, query, a.Status, a.Body, err)
+			return fmt.Errorf("%s%s: %d %s %w", u.Path, path, a.Status, a.Body, err)
 		}
-		var ack acknowledgement
+		var ack syncload.Acknowledgement
 		if err := json.Unmarshal([]byte(a.Body), &ack); err != nil || len(ack.Success) != n {
-			return fmt.Errorf("%s%s: %s %w", u.path, query, a.Body, err)
+			return fmt.Errorf("%s%s: %s %w", u.Path, path, a.Body, err)
 		}
-		query = "?batch=" + ack.Batch
+		batch = ack.Batch
 	}
 	return nil
 }
 
 // download reads a collection and discards it.
-func (h *instance) download(u *user, collection string) (int64, error) {
+func download(h *instance, u *syncload.User, collection string) (int64, error) {
 	req, err := h.credentials(u).Request(h.t.Context(), http.MethodGet, "/storage/"+collection+"?full=1", "")
 	if err != nil {
 		return 0, err
@@ -102,16 +105,13 @@ func (h *instance) download(u *user, collection string) (int64, error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// fill writes a collection of at least so many bytes, in full requests.
-func (h *instance) fill(u *user, collection string, size int) {
+// fillCollection writes a collection of at least so many bytes, in full requests.
+func fillCollection(h *instance, u *syncload.User, collection string, size int) {
 	h.t.Helper()
 	const perRequest, records = 2 << 20, 20
 	payload := strings.Repeat("x", perRequest/records)
 	for n := range (size + perRequest - 1) / perRequest {
-		all := make([]string, records)
-		for i := range all {
-			all[i] = fmt.Sprintf(`{"id":"%d-%d","payload":%q}`, n, i, payload)
-		}
-		must(h.t, h.send(u, http.MethodPost, "/storage/"+collection, "["+strings.Join(all, ",")+"]"))
+		body := syncload.Records(0, records, func(i int) syncload.Record { return syncload.Record{ID: fmt.Sprintf("%d-%d", n, i), Payload: payload} })
+		must(h.t, h.send(u, http.MethodPost, "/storage/"+collection, body))
 	}
 }

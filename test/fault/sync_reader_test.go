@@ -1,26 +1,42 @@
 package fault
 
 import (
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
-	"strings"
+	"testing"
 	"time"
 
+	syncload "holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
-// read lists the shared collections of a user until the fault is over.
-func (u *user) read(h *harness, l *load, choose *rand.Rand) {
+// newUser returns a user with a token of the servers with a secret.
+func newUser(t *testing.T, secret string, uid int64) *syncload.User {
+	t.Helper()
+	u, err := syncload.NewUser(secret, uid)
+	must(t, err)
+	return u
+}
+
+// sendSync sends a signed request; path is relative to the user's storage.
+func sendSync(h *harness, s *binary.Server, u *syncload.User, method, path, body string) (binary.Answer, error) {
+	return u.Credentials(s.URL).SendBy(h.t.Context(), h.client, method, path, body)
+}
+
+// askSync sends a signed request of a round.
+func askSync(h *harness, l *load, s *binary.Server, u *syncload.User, method, path, body string) (a binary.Answer, answered bool) {
+	return h.judge(l, method, path, func() (binary.Answer, error) { return sendSync(h, s, u, method, path, body) })
+}
+
+// readSync lists the shared collections of a user until the fault is over.
+func readSync(h *harness, l *load, u *syncload.User, choose *rand.Rand) {
 	for n := 0; !closed(l.over); n++ {
-		collection := shared()[choose.IntN(len(shared()))]
-		known := u.wrote(collection)
-		a, answered := h.ask(l, h.serverOf(n), u, http.MethodGet, "/storage/"+collection+"?full=1", "")
+		collection := syncload.Shared()[choose.IntN(len(syncload.Shared()))]
+		known := u.Wrote(collection)
+		a, answered := askSync(h, l, h.serverOf(n), u, http.MethodGet, "/storage/"+collection+"?full=1", "")
 		if answered {
-			if err := listed(a, known); err != nil {
-				h.t.Errorf("%s of %s: %v", collection, u.path, err)
+			if err := syncload.Listed(a, known); err != nil {
+				h.t.Errorf("%s of %s: %v", collection, u.Path, err)
 				l.end()
 				return
 			}
@@ -30,67 +46,53 @@ func (u *user) read(h *harness, l *load, choose *rand.Rand) {
 	}
 }
 
-// listed checks a listing: it is complete, and includes every write that was acknowledged before
-// the request.
-func listed(a binary.Answer, known moment) error {
-	if a.Status != http.StatusOK {
-		return fmt.Errorf("%d %s", a.Status, a.Body)
-	}
-	stamp, err := parseMoment(a.Header.Get("X-Last-Modified"))
-	if err != nil {
-		return err
-	}
-	if stamp < known {
-		return fmt.Errorf("it has the timestamp %v, but a write of %v was acknowledged before", stamp, known)
-	}
-	var records []wire
-	if err := json.Unmarshal([]byte(a.Body), &records); err != nil {
-		return err
-	}
-	for _, r := range records {
-		name, _, _ := strings.Cut(r.ID, "-")
-		modified, err := parseMoment(r.Modified.String())
-		if err != nil || modified > stamp || !strings.HasPrefix(r.Payload, name+"/") {
-			return fmt.Errorf("at %v it has %.80v", stamp, r)
-		}
-	}
-	return nil
-}
-
-// look reads a record of a writer that has lost a write: it is in the state before or after that
+// lookSync reads a record of a writer that has lost a write: it is in the state before or after that
 // write.
-func (w *writer) look(h *harness, l *load) {
-	keys := w.state.keys()
+func lookSync(h *harness, l *load, w *syncload.Writer) {
+	keys := w.State.Keys()
 	if len(keys) == 0 {
 		return
 	}
-	k := keys[w.choose.IntN(len(keys))]
-	a, answered := h.ask(l, h.serverOf(w.n), w.user, http.MethodGet, "/storage/"+k.collection+"/"+k.id, "")
+	k := keys[w.Random.IntN(len(keys))]
+	a, answered := askSync(h, l, h.serverOf(w.N), w.User, http.MethodGet, "/storage/"+k.Collection+"/"+k.ID, "")
 	if !answered {
 		return
 	}
 	h.tally.reads.Add(1)
-	if err := w.saw(k, a); err != nil {
-		h.t.Errorf("%s, after no answer to %s: %s/%s: %v", w.name, w.lost, k.collection, k.id, err)
+	if err := w.Saw(k, a); err != nil {
+		h.t.Errorf("%s, after no answer to %s: %s/%s: %v", w.Name, w.Lost, k.Collection, k.ID, err)
 		l.end()
 	}
 }
 
-func (w *writer) saw(k key, a binary.Answer) error {
-	if a.Status == http.StatusNotFound && slices.Contains(w.lost.deletes, k) {
-		return nil
+// runWriter writes until the fault is over. If the answer to a write is lost, it reads what is there.
+func runWriter(h *harness, l *load, w *syncload.Writer) {
+	w.Trail = []syncload.Version{{State: w.State}}
+	for !closed(l.over) {
+		if w.Lost != nil {
+			lookSync(h, l, w)
+			pause(l.over, 20*time.Millisecond) // clients that are refused wait before they retry
+			continue
+		}
+		step, sent := w.Next()
+		step.Known, step.Sent = w.User.Known(), h.clock.Add(1)
+		a, answered := askSync(h, l, h.serverOf(w.N), w.User, step.Method, step.Path, step.Body)
+		if !answered {
+			step.Refused = a.Status == http.StatusServiceUnavailable
+			if l.resumes && step.Refused {
+				continue
+			}
+			w.Lost = step
+			if l.deadly {
+				return // the server may be dead
+			}
+			continue
+		}
+		if err := w.Took(step, a, sent, h.leaps, h.clock.Add(1)); err != nil {
+			h.t.Error(err)
+			l.end()
+			return
+		}
+		l.acknowledge()
 	}
-	var r wire
-	if err := json.Unmarshal([]byte(a.Body), &r); a.Status != http.StatusOK || err != nil {
-		return fmt.Errorf("%d %s", a.Status, a.Body)
-	}
-	modified, err := parseMoment(r.Modified.String())
-	if err != nil {
-		return err
-	}
-	before, after := w.state[k], w.lost.applied(w.state, modified)[k]
-	if got := (record{r.Payload, r.Sortindex, modified}); got != before && got != after {
-		return fmt.Errorf("%s, want %s or %s", got, before, after)
-	}
-	return nil
 }

@@ -47,7 +47,7 @@ func stalledReaders(t *testing.T, most int64, data string, vars ...string) {
 	const stalled, bystanding, size = 64, 4, 50 << 20
 	h := startInstance(t, bystanding+1, data, append(vars, "HOLDFAST_SERVER__CLIENT_GRACE=2s", "HOLDFAST_SYNCSTORAGE__DATABASE_STATEMENT_TIMEOUT=5s")...)
 	large := h.users[0]
-	h.fill(large, "history", size)
+	fillCollection(h, large, "history", size)
 	beside := h.startOthers(bystanding)
 	request := h.text(large, http.MethodGet, "/storage/history?full=1", "")
 	request = bytes.Replace(request, []byte("\r\n"), []byte("\r\nConnection: close\r\n"), 1)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	syncload "holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
@@ -64,8 +65,8 @@ const (
 
 // syncWorkload is users, each with writers that share the user's timestamps.
 type syncWorkload struct {
-	users   []*user
-	writers []*writer
+	users   []*syncload.User
+	writers []*syncload.Writer
 }
 
 func newSyncWorkload(t *testing.T, users int) *syncWorkload {
@@ -83,7 +84,7 @@ func (s *syncWorkload) join(t *testing.T, writers int) {
 	u := newUser(t, secret, int64(len(s.users)+1))
 	s.users = append(s.users, u)
 	for range writers {
-		s.writers = append(s.writers, newWriter(u, len(s.writers)))
+		s.writers = append(s.writers, syncload.NewWriter(u, len(s.writers)))
 	}
 }
 
@@ -97,20 +98,20 @@ func (s *syncWorkload) grow(t *testing.T, n int) {
 func (s *syncWorkload) clients(h *harness, l *load) (all []client) {
 	for _, w := range s.writers {
 		all = append(all, func(choose *rand.Rand) {
-			w.choose = choose
-			w.run(h, l)
+			w.Random = choose
+			runWriter(h, l, w)
 		})
 	}
 	for _, u := range s.users {
-		all = append(all, func(choose *rand.Rand) { u.read(h, l, choose) })
+		all = append(all, func(choose *rand.Rand) { readSync(h, l, u, choose) })
 	}
 	return all
 }
 
 func (s *syncWorkload) unanswered() (all []string) {
 	for _, w := range s.writers {
-		if w.lost != nil {
-			all = append(all, w.lost.String())
+		if w.Lost != nil {
+			all = append(all, w.Lost.String())
 		}
 	}
 	return all
@@ -119,15 +120,15 @@ func (s *syncWorkload) unanswered() (all []string) {
 func (s *syncWorkload) check(h *harness) {
 	h.t.Helper()
 	for _, u := range s.users {
-		h.check(u)
+		checkUser(h, u)
 	}
 }
 
 func (s *syncWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
 	h.t.Helper()
 	for _, u := range s.users {
-		h.checkMoment(u, begun, ended)
-		if a, err := u.send(h, http.MethodPut, "/storage/restored/x", `{}`); err != nil || a.Status != http.StatusOK {
+		checkUserMoment(h, u, begun, ended)
+		if a, err := sendSync(h, h.server, u, http.MethodPut, "/storage/restored/x", `{}`); err != nil || a.Status != http.StatusOK {
 			h.t.Errorf("a write to a copy: %d %s %v", a.Status, a.Body, err)
 		}
 	}
@@ -136,22 +137,22 @@ func (s *syncWorkload) checkCopy(h *harness, begun, ended int64, _ bool) {
 func (s *syncWorkload) finish(*harness) {}
 
 func (s *syncWorkload) probe(h *harness, to *binary.Server) (binary.Answer, error) {
-	return newUser(h.t, secret, probeUser).sendTo(h, to, http.MethodPut, "/storage/tabs/x", `{"payload":"x"}`)
+	return sendSync(h, to, newUser(h.t, secret, probeUser), http.MethodPut, "/storage/tabs/x", `{"payload":"x"}`)
 }
 
 func (s *syncWorkload) reads(h *harness) (all []func() (binary.Answer, error)) {
 	for _, w := range s.writers {
 		all = append(all, func() (binary.Answer, error) {
-			return w.user.sendTo(h, h.serverOf(w.n), http.MethodGet, "/info/collection_usage", "")
+			return sendSync(h, h.serverOf(w.N), w.User, http.MethodGet, "/info/collection_usage", "")
 		})
 	}
 	return all
 }
 
 // largeSyncUser is a user with a large collection.
-type largeSyncUser struct{ user *user }
+type largeSyncUser struct{ user *syncload.User }
 
-func (g *largeSyncUser) fill(h *instance, bytes int) { h.fill(g.user, "history", bytes) }
+func (g *largeSyncUser) fill(h *instance, bytes int) { fillCollection(h, g.user, "history", bytes) }
 
 func (g *largeSyncUser) download(h *instance) *http.Request {
 	return h.request(g.user, http.MethodGet, "/storage/history?full=1", "")

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/sync"
 	"holdfast/test/binary"
 )
 
@@ -105,7 +106,7 @@ func signsIn(t *testing.T, s *site, version int) {
 	if want := fmt.Sprintf("%s/1.5/%d", s.public, granted.UID); granted.Endpoint != want {
 		t.Errorf("the storage is at %s, want %s", granted.Endpoint, want)
 	}
-	c := binary.Credentials{ID: granted.ID, Key: granted.Key, UID: granted.UID, Endpoint: granted.Endpoint}
+	c := binary.Credentials{Credentials: sync.Credentials{ID: granted.ID, Key: granted.Key, UID: granted.UID, Endpoint: granted.Endpoint}}
 	s.want(t, c, http.StatusOK, "PUT", "/storage/meta/global", `{"payload":"x"}`)
 }
 

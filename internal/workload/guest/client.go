@@ -37,9 +37,12 @@ type Visitor struct {
 	Cookie string       // with its name; "": no session has begun
 }
 
-// Request returns a request to the main listener of a server, which has an idempotency key unless that is "".
-func (v *Visitor) Request(ctx context.Context, url, method, path, body, key string) (*http.Request, error) {
-	r, err := workload.NewRequest(ctx, method, url+API+path, body)
+// Call is a request of a browser. Its path is relative to API; a key is an idempotency key.
+type Call struct{ Method, Path, Body, Key string }
+
+// Request returns a call of the main listener of a server.
+func (v *Visitor) Request(ctx context.Context, url string, c Call) (*http.Request, error) {
+	r, err := workload.NewRequest(ctx, c.Method, url+API+c.Path, c.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +50,8 @@ func (v *Visitor) Request(ctx context.Context, url, method, path, body, key stri
 		r.Header[name] = values
 	}
 	set(r, "Cookie", v.Cookie)
-	set(r, "Idempotency-Key", key)
-	if body != "" {
+	set(r, "Idempotency-Key", c.Key)
+	if c.Body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	return r, nil
@@ -60,9 +63,9 @@ func set(r *http.Request, name, value string) {
 	}
 }
 
-// Send sends a request and keeps the cookie that the server sets.
-func (v *Visitor) Send(ctx context.Context, url, method, path, body, key string) (workload.Answer, error) {
-	r, err := v.Request(ctx, url, method, path, body, key)
+// Send sends a call and keeps the cookie that the server sets.
+func (v *Visitor) Send(ctx context.Context, url string, c Call) (workload.Answer, error) {
+	r, err := v.Request(ctx, url, c)
 	if err != nil {
 		return workload.Answer{}, err
 	}
@@ -75,7 +78,7 @@ func (v *Visitor) Send(ctx context.Context, url, method, path, body, key string)
 
 // Begin begins a session.
 func (v *Visitor) Begin(ctx context.Context, url string) error {
-	a, err := v.Send(ctx, url, http.MethodPost, "/session", "", "")
+	a, err := v.Send(ctx, url, Call{Method: http.MethodPost, Path: "/session"})
 	if err == nil && (a.Status != http.StatusCreated || v.Cookie == "") {
 		err = fmt.Errorf("begin a session: %d %s", a.Status, a.Body)
 	}

@@ -44,13 +44,15 @@ type version struct {
 
 // Change is a change with its idempotency key. One without an answer is sent again with the same key.
 type Change struct {
-	Kind, Method, Path, Body, Key string
-	After                         State
-	Event                         string   // "": none
-	Handoff                       *Handoff // that is minted or consumed
-	Sent                          int64    // by the clock of the test
-	Tried, Refused                bool     // refused at every attempt
-	Answer                        string   // of the acknowledgement
+	Call
+
+	Kind           string
+	After          State
+	Event          string   // "": none
+	Handoff        *Handoff // that is minted or consumed
+	Sent           int64    // by the clock of the test
+	Tried, Refused bool     // refused at every attempt
+	Answer         string   // of the acknowledgement
 
 	wishes map[string]string
 }
@@ -68,7 +70,7 @@ func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 // Next chooses a change, of handoffs only if these are wanted. Some change nothing.
 func (g *Guest) Next(handoffs bool) *Change {
 	g.keys++
-	d := &Change{Key: fmt.Sprintf("%d-%d", g.N, g.keys), After: g.State, wishes: maps.Clone(g.wishes)}
+	d := &Change{Call: Call{Key: fmt.Sprintf("%d-%d", g.N, g.keys)}, After: g.State, wishes: maps.Clone(g.wishes)}
 	if d.wishes == nil {
 		d.wishes = map[string]string{}
 	}

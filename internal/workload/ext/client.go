@@ -1,0 +1,151 @@
+// Package ext is the workload of extension storage: an install, the operations of its writers, and what is known of its
+// records and changes from the answers.
+package ext
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	sdk "holdfast/client/ext"
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/workload"
+)
+
+// Install is an install of an extension, whose records several writers share.
+type Install struct {
+	ID      string
+	Token   string
+	Writers []*Writer
+
+	mu      sync.Mutex
+	newest  int64 // newest change that any client has seen
+	Counted int64 // sum of the acknowledged increments of the shared counter
+
+	// State at the last check.
+	Feed   []Change      // all changes
+	Before int           // number of changes before the round
+	Rows   map[Place]Row // the result of the changes
+}
+
+// Place is the place of a record in an install.
+type Place struct{ Namespace, Key string }
+
+// Namespaces are the namespaces that all writers of an install use.
+func Namespaces() []string { return []string{"settings", "log"} }
+
+// Counter is a record that all writers of an install increment.
+var Counter = Place{"counters", "shared"}
+
+// Token is what a token of an install allows, and when.
+type Token struct {
+	Tenant, Install string
+	Access          map[string]string // by namespace
+	Begin           time.Time
+	Life            time.Duration
+}
+
+// Sign returns the token, signed with a key of the server.
+func (t Token) Sign(key bearer.Key) (string, error) {
+	keys, err := bearer.NewKeyring(bearer.Options{Keys: []bearer.Key{key}})
+	if err != nil {
+		return "", err
+	}
+	return keys.Sign(map[string]any{"tenant_id": t.Tenant, "install_id": t.Install, "ns": t.Access}, t.Begin, t.Life)
+}
+
+// NewInstall returns an install with a number.
+func NewInstall(n int) *Install {
+	return &Install{ID: InstallID(n), Rows: map[Place]Row{}}
+}
+
+// Call is a request to an install; the path is relative to it.
+type Call struct {
+	Method, Path, Body string
+	Header             map[string]string
+}
+
+func (c Call) String() string { return c.Method + " " + c.Path }
+
+// InstallPath returns the path of an install on the main listener.
+func InstallPath(id string) string { return "/ext/v1/installs/" + id }
+
+// Request returns the HTTP request of a call to a server.
+func (in *Install) Request(ctx context.Context, base string, c Call) (*http.Request, error) {
+	req, err := workload.NewRequest(ctx, c.Method, base+InstallPath(in.ID)+c.Path, c.Body, "Authorization: Bearer "+in.Token)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Method == http.MethodPatch:
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	case c.Path == "/import":
+		req.Header.Set("Content-Type", "application/x-ndjson")
+	case c.Body != "":
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range c.Header {
+		req.Header.Set(name, value)
+	}
+	return req, nil
+}
+
+// Send sends a call and reads the answer.
+func (in *Install) Send(ctx context.Context, client *http.Client, base string, c Call) (workload.Answer, error) {
+	req, err := in.Request(ctx, base, c)
+	if err != nil {
+		return workload.Answer{}, err
+	}
+	return workload.Do(client, req)
+}
+
+// SDK returns our own client of the install at a server. It sends no request again.
+func (in *Install) SDK(base string, client *http.Client) (sdk.Install, error) {
+	c, err := sdk.New(base, sdk.StaticToken(in.Token))
+	if err != nil {
+		return sdk.Install{}, err
+	}
+	c.HTTP, c.Retries = client, 0
+	return c.Install(in.ID), nil
+}
+
+// Path returns the path of a record.
+func (s Place) Path() string {
+	return "/namespaces/" + s.Namespace + "/records/" + url.PathEscape(s.Key)
+}
+
+// Knows returns the newest change that any client has seen.
+func (in *Install) Knows() int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.newest
+}
+
+// NoteChange records that a client has seen a change.
+func (in *Install) NoteChange(seq int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.newest = max(in.newest, seq)
+}
+
+// count records an acknowledged increment of the shared counter.
+func (in *Install) count(by int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.Counted += by
+}
+
+// Seq returns the change in an entity tag.
+func Seq(etag string) (int64, error) {
+	text, err := strconv.Unquote(etag)
+	if err != nil {
+		return 0, fmt.Errorf("the tag %s: %w", etag, err)
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+func InstallID(n int) string { return fmt.Sprintf("15a11000-0000-4000-8000-%012d", n) }

@@ -1,0 +1,203 @@
+package ext
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"holdfast/internal/workload"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Record is a record as it is listed and exported.
+type Record struct {
+	Namespace string          `json:"namespace"`
+	Key       string          `json:"key"`
+	Revision  int64           `json:"revision"`
+	ETag      string          `json:"etag"`
+	Expires   *string         `json:"ttlExpiresAt"`
+	Value     json.RawMessage `json:"value"`
+	Metadata  json.RawMessage `json:"metadata"`
+}
+
+// Entry returns what a writer knows of a record.
+func (r *Record) Entry() (Entry, error) {
+	return ParseEntry(r.Value, r.Metadata, r.Expires != nil, r.Revision, r.ETag)
+}
+
+// ParseEntry reads what a writer knows of a record.
+func ParseEntry(value, metadata json.RawMessage, expires bool, revision int64, etag string) (e Entry, err error) {
+	if e.Value, err = parseDocument(value); err != nil {
+		return e, err
+	}
+	e.metadata, e.ttl, e.Revision = string(metadata), expires, revision
+	e.Seq, err = Seq(etag)
+	return e, err
+}
+
+// Feed is an answer with changes.
+type Feed struct {
+	Changes []struct {
+		Seq       int64  `json:"seq"`
+		Op        string `json:"op"`
+		Namespace string `json:"namespace"`
+		Key       string `json:"key"`
+		Revision  int64  `json:"revision"`
+	} `json:"changes"`
+	Next int64 `json:"nextSince"`
+}
+
+// After returns the changes of an answer, which must follow a number without a gap.
+func (f *Feed) After(since int64) (lines []Change, err error) {
+	for i, c := range f.Changes {
+		if c.Seq != since+int64(i)+1 {
+			return nil, fmt.Errorf("after the change %d comes %d", since+int64(i), c.Seq)
+		}
+		lines = append(lines, Change{Op: c.Op, Place: Place{c.Namespace, c.Key}, Row: Row{c.Revision, c.Seq}})
+	}
+	if f.Next != since+int64(len(lines)) {
+		return nil, fmt.Errorf("%d changes after %d, and the next cursor is %d", len(lines), since, f.Next)
+	}
+	return lines, nil
+}
+
+// Followed checks an answer with the changes after a number, given one that was known before, and
+// returns the number to continue with.
+func Followed(a workload.Answer, since, known int64) (int64, error) {
+	var f Feed
+	if err := json.Unmarshal([]byte(a.Body), &f); err != nil || a.Status != http.StatusOK {
+		return since, fmt.Errorf("%d %s", a.Status, a.Body)
+	}
+	lines, err := f.After(since)
+	if err == nil && len(lines) < 1000 && f.Next < known {
+		err = fmt.Errorf("the changes end with %d, but %d was known before the request", f.Next, known)
+	}
+	return f.Next, err
+}
+
+// Listed returns the records of a page.
+func Listed(a workload.Answer) (map[string]Entry, error) {
+	var page struct {
+		Items []Record `json:"items"`
+		Next  *string  `json:"nextCursor"`
+	}
+	if err := json.Unmarshal([]byte(a.Body), &page); err != nil || a.Status != http.StatusOK {
+		return nil, fmt.Errorf("%d %s", a.Status, a.Body)
+	}
+	all := map[string]Entry{}
+	for i := range page.Items {
+		e, err := page.Items[i].Entry()
+		if err != nil {
+			return nil, err
+		}
+		all[page.Items[i].Key] = e
+	}
+	return all, nil
+}
+
+func (w *Writer) Saw(at Place, a workload.Answer) error {
+	before, after := w.State[at], w.Lost.applied(w.State)[at]
+	if a.Status == http.StatusNotFound && after == (Entry{}) {
+		return nil
+	}
+	var r Record
+	if err := json.Unmarshal([]byte(a.Body), &r); a.Status != http.StatusOK || err != nil {
+		return fmt.Errorf("%d %s", a.Status, a.Body)
+	}
+	got, err := r.Entry()
+	if err != nil {
+		return err
+	}
+	if got != before && !got.is(after) {
+		return fmt.Errorf("%+v, want %+v or %+v", got, before, after)
+	}
+	return nil
+}
+
+// is compares a record that was read with one whose change number may be unknown.
+func (e Entry) is(expected Entry) bool {
+	if expected.Seq = e.Seq; e.Seq == 0 {
+		return false
+	}
+	return e == expected
+}
+
+// Had reports whether a feed has the writer's changes of some moment of the span.
+func (w *Writer) Had(lines []Change, begun, ended int64) bool {
+	there, known := w.Own(lines), w.Own(w.Trail)
+	n := len(there)
+	if n > len(known) && w.Lost != nil && w.Lost.Sent < ended {
+		known = append(known, w.Own(w.Lost.trail(ended))...)
+	}
+	switch {
+	case n > len(known) || !slices.EqualFunc(there, known[:n], Change.Like):
+		return false
+	case n < len(known) && (known[n].acked < begun || n > 0 && known[n-1].acked == known[n].acked):
+		return false
+	}
+	return n == 0 || known[n-1].sent < ended
+}
+
+// Like compares a line of the feed with what is known of it.
+func (c Change) Like(known Change) bool {
+	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
+}
+
+// Follow applies changes to records, and returns an error for a revision of a key that does not
+// follow the one before: they start at 1 and have no gap.
+func Follow(rows map[Place]Row, lines []Change) (wrong []error) {
+	for _, line := range lines {
+		before := rows[line.Place]
+		if line.Op == "put" {
+			if rows[line.Place] = line.Row; line.Revision == before.Revision+1 {
+				continue
+			}
+		} else if delete(rows, line.Place); before.Revision > 0 && line.Revision == before.Revision {
+			continue
+		}
+		wrong = append(wrong, fmt.Errorf("%v, after revision %d", line, before.Revision))
+	}
+	return wrong
+}
+
+// Own returns the changes of the writer's records.
+func (w *Writer) Own(all []Change) (some []Change) {
+	for _, line := range all {
+		if strings.HasPrefix(line.Key, w.Name+"-") {
+			some = append(some, line)
+		}
+	}
+	return some
+}
+
+// Found compares all records of an install with those that the writer knows. An operation without an
+// answer was done as a whole or not at all, and all other records are unaffected.
+func (w *Writer) Found(all Entries, now int64) (done bool, err error) {
+	there := Entries{}
+	for at, e := range all {
+		if strings.HasPrefix(at.Key, w.Name+"-") {
+			there[at] = e
+		}
+	}
+	d, before := w.Lost, w.State
+	w.Lost = nil
+	if maps.Equal(there, before) {
+		return false, nil // deleting what does not exist does nothing, so it does not matter
+	}
+	if d == nil {
+		w.State = there
+		return false, fmt.Errorf("%s, all acknowledged:%s", w.Name, workload.Difference(there, before))
+	}
+	for i := range d.Acts {
+		d.Acts[i].After.Seq = there[d.Acts[i].Place].Seq
+	}
+	if after := d.applied(before); !maps.Equal(there, after) {
+		err = fmt.Errorf("%s, no answer to %s; without it:%s\nwith it:%s", w.Name, d, workload.Difference(there, before), workload.Difference(there, after))
+	}
+	err = errors.Join(err, d.Together())
+	w.Done(d, now)
+	w.State = there
+	return true, err
+}

@@ -1,0 +1,314 @@
+package ext
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+
+	"holdfast/internal/workload"
+)
+
+// Writer writes records of an install that nobody else writes, one request after the other, so
+// it knows what must be there. Writers of an install share the row that assigns change numbers,
+// the namespaces, and a counter.
+type Writer struct {
+	N       int
+	Name    string
+	Install *Install
+	Random  *rand.Rand
+	serial  int // of values and of idempotency keys
+
+	State Entries
+	Trail []Change   // lines of the feed in this round
+	Lost  *Operation // without an answer
+}
+
+func NewWriter(of *Install, n int) *Writer {
+	return &Writer{N: n, Name: fmt.Sprintf("a%d", n), Install: of, State: Entries{}}
+}
+
+// Took checks the answer to an operation and records it, now at the latest.
+func (w *Writer) Took(d *Operation, a workload.Answer, now int64) error {
+	if err := d.Read(a); err != nil {
+		return err
+	}
+	w.Done(d, now)
+	for _, line := range d.trail(0) {
+		if line.Op == "put" && line.Seq <= d.Known {
+			return fmt.Errorf("%s has the change %d, but %d was known before", d, line.Seq, d.Known)
+		}
+	}
+	return nil
+}
+
+// Done records that an operation was done.
+func (w *Writer) Done(d *Operation, now int64) {
+	w.State = d.applied(w.State)
+	lines := d.trail(now)
+	w.Trail = append(w.Trail, lines...)
+	for _, line := range lines {
+		w.Install.NoteChange(line.Seq)
+	}
+	for i := range d.Acts {
+		if a := &d.Acts[i]; a.Place == Counter && d.Rejected == nil {
+			w.Install.count(a.by)
+		}
+	}
+}
+
+// Next chooses an operation.
+func (w *Writer) Next() *Operation {
+	switch n := w.Random.IntN(14); {
+	case n < 4:
+		return w.put()
+	case n < 6 && len(w.State) > 0:
+		return w.patch()
+	case n < 8 && len(w.State) > 0:
+		return w.delete()
+	case n < 9:
+		return w.bulk()
+	case n < 12:
+		return w.batch()
+	}
+	return w.increment()
+}
+
+// keysPerNamespace is small, so that most operations change something.
+const keysPerNamespace = 12
+
+// anyPlace chooses a place for one of the writer's records.
+func (w *Writer) anyPlace() Place {
+	namespaces := Namespaces()
+	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
+}
+
+// ExistingPlace chooses a place where the writer has a record.
+func (w *Writer) ExistingPlace() Place {
+	spots := w.State.places()
+	return spots[w.Random.IntN(len(spots))]
+}
+
+// putAt returns a put and the members of its item.
+func (w *Writer) putAt(at Place) (RecordOp, map[string]any) {
+	w.serial++
+	before := w.State[at]
+	after := Entry{
+		Value:    Document{N: int64(w.Random.IntN(1000)), by: fmt.Sprintf("%s/%d", w.Name, w.serial), fill: w.Random.IntN(2000)},
+		metadata: "{}", Row: Row{Revision: before.Revision + 1},
+	}
+	item := map[string]any{"value": json.RawMessage(after.Value.String())}
+	if w.Random.IntN(3) == 0 {
+		after.metadata = fmt.Sprintf(`{"m":%d}`, w.serial)
+		item["metadata"] = json.RawMessage(after.metadata)
+	}
+	if w.Random.IntN(4) == 0 {
+		after.ttl = true
+		item["ttlSeconds"] = 30 * 24 * 60 * 60
+	}
+	return RecordOp{Op: "put", Place: at, Before: before, After: after}, item
+}
+
+// choosePrecondition chooses a precondition, as a member of an item, and the error if it fails.
+func (w *Writer) choosePrecondition(before Entry) (name string, value any, r *Rejection) {
+	current := before.Revision
+	wrong := w.Random.IntN(8) == 0
+	switch n := w.Random.IntN(4); {
+	case n == 0 && wrong:
+		return "ifRevision", current + 1, &Rejection{Status: http.StatusConflict, Code: "REVISION_MISMATCH", current: &current}
+	case n == 0:
+		return "ifRevision", current, nil
+	case n == 1 && wrong:
+		return "ifMatch", `"0"`, &Rejection{Status: http.StatusPreconditionFailed, Code: "REVISION_MISMATCH", current: &current}
+	case n == 1 && current > 0:
+		return "ifMatch", fmt.Sprintf("%q", strconv.FormatInt(before.Seq, 10)), nil
+	}
+	return "", nil, nil
+}
+
+// single returns an operation on one record. Its precondition is a revision, in the body if there
+// is one and in the query otherwise.
+func (w *Writer) single(method string, a RecordOp, body map[string]any, inQuery bool) *Operation {
+	d := &Operation{Writer: w.Name, Call: Call{Method: method, Path: a.Path(), Header: map[string]string{}}, Acts: []RecordOp{a}}
+	name, value, refused := w.choosePrecondition(a.Before)
+	switch d.Rejected = refused; {
+	case name == "ifMatch":
+		d.Header["If-Match"] = value.(string)
+	case name != "" && inQuery:
+		d.Path += fmt.Sprintf("?ifRevision=%d", value)
+		if a.Op == "delete" && a.Before.Revision == 0 && refused == nil { // a precondition implies that the record exists
+			current := int64(0)
+			d.Rejected = &Rejection{Status: http.StatusConflict, Code: "REVISION_MISMATCH", current: &current}
+		}
+	case name != "":
+		body[name] = value
+	}
+	if body != nil {
+		d.Body = JSON(body)
+	}
+	return d
+}
+
+func (w *Writer) put() *Operation {
+	a, item := w.putAt(w.anyPlace())
+	return w.single(http.MethodPut, a, item, false)
+}
+
+// patched returns a patch and the members of its item.
+func (w *Writer) patched(at Place) (RecordOp, map[string]any) {
+	before := w.State[at]
+	after := before
+	after.Row = Row{Revision: before.Revision + 1}
+	patch := map[string]any{"p": nil}
+	if after.Value.P = 0; before.Value.P == 0 || w.Random.IntN(2) == 0 {
+		w.serial++
+		after.Value.P = w.serial
+		patch["p"] = w.serial
+	}
+	return RecordOp{Op: "put", Place: at, Before: before, After: after}, patch
+}
+
+func (w *Writer) patch() *Operation {
+	a, patch := w.patched(w.ExistingPlace())
+	return w.single(http.MethodPatch, a, patch, true)
+}
+
+func (w *Writer) delete() *Operation {
+	at := w.ExistingPlace()
+	if w.Random.IntN(4) == 0 {
+		at = w.anyPlace() // where there may be no record
+	}
+	return w.single(http.MethodDelete, RecordOp{Op: "delete", Place: at, Before: w.State[at]}, nil, true)
+}
+
+// counted returns an increment and the members of its item.
+func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
+	by := int64(1 + w.Random.IntN(9))
+	before := w.State[at]
+	after := before
+	after.Row = Row{Revision: before.Revision + 1}
+	after.Value.N += by
+	if before.Revision == 0 {
+		after.metadata = "{}"
+	}
+	return RecordOp{Op: "increment", Place: at, Before: before, After: after, by: by},
+		map[string]any{"pointer": "/n", "by": by, "create": true}
+}
+
+// increment increments a record of the writer's own, or the shared one. The latter has an
+// idempotency key, because reading a record that many write does not show whether it was done.
+func (w *Writer) increment() *Operation {
+	at := w.anyPlace()
+	shared := w.Random.IntN(2) == 0
+	if shared {
+		at = Counter
+	}
+	a, item := w.counted(at)
+	var d *Operation
+	if shared {
+		d = &Operation{Writer: w.Name, Call: Call{Method: http.MethodPost, Path: at.Path() + "/increment", Body: JSON(item), Header: map[string]string{}}, Acts: []RecordOp{a}}
+	} else {
+		d = w.single(http.MethodPost, a, item, false)
+		d.Path += "/increment"
+	}
+	if shared || w.Random.IntN(2) == 0 {
+		w.onlyOnce(d)
+	}
+	return d
+}
+
+// onlyOnce adds an idempotency key to an operation.
+func (w *Writer) onlyOnce(d *Operation) {
+	w.serial++
+	d.Header["Idempotency-Key"] = fmt.Sprintf("%s-%d", w.Name, w.serial)
+}
+
+// bulk puts some records of a namespace.
+func (w *Writer) bulk() *Operation {
+	first := w.anyPlace()
+	d := &Operation{Writer: w.Name, list: "items", Call: Call{Method: http.MethodPost, Path: "/namespaces/" + first.Namespace + "/records", Header: map[string]string{}}}
+	var items []any
+	for range 1 + w.Random.IntN(8) {
+		at := Place{first.Namespace, w.anyPlace().Key}
+		if d.touches(at) {
+			continue
+		}
+		a, item := w.putAt(at)
+		item["key"] = at.Key
+		items = append(items, w.addItem(d, a, item))
+	}
+	d.Body = JSON(map[string]any{"items": items})
+	return d
+}
+
+// touches reports whether an operation concerns a record.
+func (d *Operation) touches(at Place) bool {
+	for i := range d.Acts {
+		if d.Acts[i].Place == at {
+			return true
+		}
+	}
+	return false
+}
+
+// addItem adds an item with a precondition to an operation. The whole operation is refused because
+// of the first one that fails; there are never two.
+func (w *Writer) addItem(d *Operation, a RecordOp, item map[string]any) map[string]any {
+	name, value, refused := w.choosePrecondition(a.Before)
+	if name != "" && (a.Op != "delete" || a.Before.Revision > 0) && (refused == nil || d.Rejected == nil) {
+		item[name] = value
+		if refused != nil {
+			d.Rejected, refused.cause, refused.Code = refused, refused.Code, "BULK_PARTIAL_FAILURE"
+			index := len(d.Acts)
+			refused.index = &index
+		}
+	}
+	d.Acts = append(d.Acts, a)
+	return item
+}
+
+// batch does different things in several namespaces.
+func (w *Writer) batch() *Operation {
+	d := &Operation{Writer: w.Name, list: "results", Call: Call{Method: http.MethodPost, Path: "/batch", Header: map[string]string{}}}
+	var ops []any
+	for range 1 + w.Random.IntN(6) {
+		at := w.anyPlace()
+		if d.touches(at) {
+			continue
+		}
+		before := w.State[at]
+		a, item := RecordOp{Op: "delete", Place: at, Before: before}, map[string]any{}
+		switch w.Random.IntN(4) {
+		case 0:
+			a, item = w.putAt(at)
+		case 1:
+			a, item = w.counted(at)
+		case 2:
+			a.Op, item["ifRevision"] = "check", before.Revision
+		}
+		item["op"], item["namespace"], item["key"] = a.Op, at.Namespace, at.Key
+		if a.Op == "check" {
+			d.Acts = append(d.Acts, a)
+		} else {
+			item = w.addItem(d, a, item)
+		}
+		ops = append(ops, item)
+	}
+	if w.Random.IntN(3) > 0 {
+		w.onlyOnce(d)
+		a, item := w.counted(Counter)
+		item["op"], item["namespace"], item["key"] = a.Op, Counter.Namespace, Counter.Key
+		d.Acts, ops = append(d.Acts, a), append(ops, item)
+	}
+	d.Body = JSON(map[string]any{"ops": ops})
+	return d
+}
+
+func JSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return string(text)
+}

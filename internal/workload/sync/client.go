@@ -1,0 +1,117 @@
+// Package sync is the workload of Firefox Sync storage: a client that signs with Hawk, the requests of the writers of a
+// user, and what is known of their records from the answers.
+package sync
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+
+	"holdfast/internal/auth/hawk"
+	"holdfast/internal/auth/tokenlib"
+	"holdfast/internal/workload"
+)
+
+// Credentials are what a tokenserver answers, and `holdfast sync token` prints.
+type Credentials struct {
+	ID       string `json:"id"`
+	Key      string `json:"key"`
+	UID      int64  `json:"uid"`
+	Endpoint string `json:"api_endpoint"`
+	Duration int64  `json:"duration"` // seconds
+}
+
+// Issue returns credentials at a server, as a tokenserver with its master secret does.
+func Issue(secret, server string, claims tokenlib.Claims) (c Credentials, err error) {
+	keys, err := tokenlib.NewKeyring(secret)
+	if err != nil {
+		return c, err
+	}
+	c.UID, c.Endpoint = claims.UID, fmt.Sprintf("%s/1.5/%d", server, claims.UID)
+	c.ID, c.Key, err = keys.Mint(claims)
+	return c, err
+}
+
+// Request returns a signed request; path is relative to the user's endpoint.
+func (c Credentials) Request(ctx context.Context, method, path, body string) (*http.Request, error) {
+	req, err := workload.NewRequest(ctx, method, c.Endpoint+path, body)
+	if err != nil {
+		return nil, err
+	}
+	hash := ""
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+		hash = hawk.PayloadHash("application/json", []byte(body))
+	}
+	return req, hawk.SignHTTP(req, c.ID, c.Key, time.Now(), hash)
+}
+
+// Send sends a signed request; path is relative to the user's endpoint.
+func (c Credentials) Send(method, path, body string) (workload.Answer, error) {
+	return c.SendBy(context.Background(), http.DefaultClient, method, path, body)
+}
+
+// SendBy is Send with another client.
+func (c Credentials) SendBy(ctx context.Context, client *http.Client, method, path, body string) (workload.Answer, error) {
+	req, err := c.Request(ctx, method, path, body)
+	if err != nil {
+		return workload.Answer{}, err
+	}
+	var conn httptrace.GotConnInfo
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { conn = info }}
+	a, err := workload.Do(client, req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err != nil && a.Status == 0 {
+		err = fmt.Errorf("%w (body of %d bytes, on a connection that was used before: %t, and idle for %v)", err, len(body), conn.Reused, conn.IdleTime)
+	}
+	return a, err
+}
+
+// Record is a record as it is sent and listed.
+type Record struct {
+	ID        string      `json:"id,omitempty"`
+	Payload   string      `json:"payload"`
+	Sortindex *int64      `json:"sortindex,omitempty"`
+	Modified  json.Number `json:"modified,omitempty"`
+}
+
+// Records returns the body of a POST of the records from a number up to another one.
+func Records(from, to int, record func(n int) Record) string {
+	all := make([]Record, 0, to-from)
+	for n := from; n < to; n++ {
+		all = append(all, record(n))
+	}
+	return JSON(all)
+}
+
+// JSON encodes what is made of strings and numbers.
+func JSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return string(text)
+}
+
+// Append returns the path of a POST that appends to a batch, or opens one if its ID is "".
+func Append(collection, batch string) string {
+	if batch == "" {
+		batch = "true"
+	}
+	return "/storage/" + collection + "?batch=" + url.QueryEscape(batch)
+}
+
+// Commit returns the path of the POST that commits a batch.
+func Commit(collection, batch string) string { return Append(collection, batch) + "&commit=true" }
+
+// Opened returns the ID of the batch in the answer to a POST.
+func Opened(answer []byte) (id string, err error) {
+	var a struct {
+		Batch string `json:"batch"`
+	}
+	err = json.Unmarshal(answer, &a)
+	return a.Batch, err
+}

@@ -1,0 +1,113 @@
+package sync
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/internal/workload"
+)
+
+// Key is the place of a record.
+type Key struct{ Collection, ID string }
+
+// Content is the content of a record. Payloads are never sent twice, so one identifies its write.
+type Content struct {
+	payload   string
+	sortindex int64
+	modified  Moment
+}
+
+// State is all data of a writer.
+type State map[Key]Content
+
+// Keys returns the keys in order, so that a choice among them follows from the seed.
+func (s State) Keys() []Key {
+	return slices.SortedFunc(maps.Keys(s), func(a, b Key) int {
+		return cmp.Or(strings.Compare(a.Collection, b.Collection), strings.Compare(a.ID, b.ID))
+	})
+}
+
+// Step is one request and its effects when it is acknowledged.
+type Step struct {
+	writer       string
+	Method, Path string // the path is relative to the user's storage
+	Body         string
+	collection   string
+	Known        Moment // the newest timestamp when it was sent
+	Sent         int64  // by the harness's clock
+	status       int    // of an acknowledgement
+
+	puts    State // without timestamps yet
+	deletes []Key
+	Refused bool // not merely lost
+	staged  bool // puts are added to the batch
+	commits bool // the batch ends
+}
+
+func (s *Step) String() string { return s.writer + "'s " + s.Method + " " + s.Path }
+
+// applied returns the state after the step. It does not change before.
+func (s *Step) applied(before State, stamp Moment) State {
+	after := maps.Clone(before)
+	if s.staged {
+		return after
+	}
+	for _, k := range s.deletes {
+		delete(after, k)
+	}
+	for k, r := range s.puts {
+		r.modified = stamp
+		after[k] = r
+	}
+	return after
+}
+
+// stampIn returns the timestamp of the step if any of its records is there.
+func (s *Step) stampIn(there State) Moment {
+	for k, r := range s.puts {
+		if there[k].payload == r.payload {
+			return there[k].modified
+		}
+	}
+	return 0
+}
+
+// Acknowledgement is a successful answer.
+type Acknowledgement struct {
+	Modified json.Number       `json:"modified"`
+	Success  []string          `json:"success"`
+	Failed   map[string]string `json:"failed"`
+	Batch    string            `json:"batch"`
+
+	stamp Moment // 0 for records added to a batch
+}
+
+// read checks an answer that is not caused by a fault.
+func (s *Step) read(a workload.Answer, sent int) (ack Acknowledgement, err error) {
+	if a.Status != s.status {
+		return ack, fmt.Errorf("%s: %d %s, want %d", s, a.Status, a.Body, s.status)
+	}
+	if strings.HasPrefix(a.Body, "{") {
+		err = json.Unmarshal([]byte(a.Body), &ack)
+	} else {
+		ack.Modified = json.Number(a.Body)
+	}
+	if err != nil {
+		return ack, fmt.Errorf("%s: %s: %w", s, a.Body, err)
+	}
+	if s.Method == http.MethodPost && (len(ack.Success) != sent || len(ack.Failed) > 0) {
+		return ack, fmt.Errorf("%s: of %d records: %s", s, sent, a.Body)
+	}
+	if s.staged {
+		return ack, nil
+	}
+	if ack.stamp, err = ParseMoment(ack.Modified.String()); err != nil {
+		return ack, fmt.Errorf("%s: %w", s, err)
+	}
+	return ack, nil
+}
