@@ -24,7 +24,7 @@ type Input struct {
 	Default  string       // as text
 	Schema   string       // name of its schema in the API description, if it has one
 	Example  string       // for the API description, where a schema alone has too many values
-	Least    string       // of a number: the least one, if there is one
+	Least    string       // of a number: the least one, if there is one; without a value and a default the number is 0
 	Local    bool         // only the command has it
 	Secret   bool         // the console does not show what is typed
 
@@ -192,6 +192,9 @@ func (i *Input) set(field reflect.Value, text string) error {
 		n, err := strconv.ParseInt(text, 10, field.Type().Bits())
 		if err != nil {
 			return wrong
+		}
+		if least, err := strconv.ParseInt(i.Least, 10, 64); err == nil && n < least {
+			return &InputError{i.Name, "must be at least " + i.Least}
 		}
 		field.SetInt(n)
 	case reflect.Bool:

@@ -15,14 +15,19 @@ type Kind int
 
 // The kinds.
 const (
-	List   Kind = iota // shows rows and changes nothing
-	Read               // shows one thing and changes nothing
-	Change             // does one step of the service
-	Job                // changes many things in steps, and reports its progress
+	List     Kind = iota // shows rows and changes nothing
+	Read                 // shows one thing and changes nothing
+	Change               // does one step of the service
+	Job                  // changes many things in steps, and reports its progress
+	Download             // sends a file and changes nothing
+	Upload               // changes many things as a file says
 )
 
+// DryRun is the name of an input that is true if a change only says what it would do. The command does not ask then.
+const DryRun = "dry-run"
+
 // Changes reports whether an operation changes anything.
-func (k Kind) Changes() bool { return k == Change || k == Job }
+func (k Kind) Changes() bool { return k == Change || k == Job || k == Upload }
 
 // About is what people read about an operation.
 type About struct {
@@ -42,12 +47,13 @@ type About struct {
 	Text  string // above the list or in the form
 	Empty string // of a list without rows
 
+	Opens string // of a list or a read: the page of the service that shows a row of it or its tables, if no read does
+
 	// Of a list.
 	Rows     string // the member of the JSON that has the rows; "": the noun
 	Limit    int    // rows that the command prints without --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
 	Resumes  bool   // the command has --after, and prints where the next page begins
-	Opens    string // the page of the service that shows a row, if no read does
 
 	// Of a list or a read.
 	Offers []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
@@ -62,7 +68,15 @@ type About struct {
 	Danger   bool   // the command asks on a terminal
 	NeedsYes bool   // the command also asks without a terminal, so a script needs --yes
 	NewRow   bool   // the subject need not be in the list
-	Counts   string // of a job: what its progress counts, e.g. "rows"
+	Counts   string // of a job or a download: what its progress counts, e.g. "rows"
+
+	// Of a download or an upload.
+	Media   string // content type of the file
+	Memory  int64  // bytes that a server needs meanwhile
+	Secret  bool   // of a download: the file has secrets, so an operator who may change nothing does not get it, and it is logged
+	Largest int64  // of an upload: bytes of the largest file
+
+	MayBeStdin bool // of an upload: without a file the command reads standard input
 
 	// Of a job: it may take longer than a request, so a server runs it in the background; see InBackground.
 	Background bool
@@ -95,7 +109,7 @@ type Operation struct {
 	out     reflect.Type
 	isPaged bool
 	runs    *Runs // of a background job
-	run     func(ctx context.Context, values map[string]string, progress Progress) (*Result, error)
+	run     func(ctx context.Context, values map[string]string, c call) (*Result, error)
 	check   func(values map[string]string) error
 }
 
@@ -184,7 +198,17 @@ func (o *Operation) Check(values map[string]string) error { return o.check(value
 // Run runs the operation with the values of its inputs, by name. It returns an *InputError for a value
 // that it does not understand. A job may return a result with an error: what it did before.
 func (o *Operation) Run(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
-	r, err := o.run(ctx, values, progress)
+	return o.call(ctx, values, call{progress: progress})
+}
+
+// call is what a run gets besides its input.
+type call struct {
+	progress Progress
+	body     *Body // of an upload
+}
+
+func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
+	r, err := o.run(ctx, values, c)
 	if r != nil {
 		r.choose(o.Columns, values)
 	}
@@ -212,7 +236,7 @@ type Changed interface{ Notice() string }
 // belongs to them, such as the keys of an account: the rows of the list that name all of these subjects link to it.
 func NewList[In, Out any](about About, fn func(context.Context, In) ([]Out, error)) Operation {
 	o, row := declare[In, Out](List, about)
-	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ Progress) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
+	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) ([]Out, error) { return fn(ctx, in) }, func(in In, all []Out) *Result {
 		r := &Result{members: map[string]any{o.RowsMember(): append([]Out{}, all...)}}
 		for _, one := range all {
 			r.Rows = append(r.Rows, row(one))
@@ -239,7 +263,7 @@ func With[T any](o Operation, name string, get func(context.Context) (T, error))
 // for NewList, and the tag text is on a field that is shown as a text, e.g. a body.
 func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)) Operation {
 	o, row := declare[In, Out](Read, about)
-	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ Progress) (Out, error) { return fn(ctx, in) }, func(_ In, out Out) *Result {
+	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) }, func(_ In, out Out) *Result {
 		return &Result{Rows: []Row{row(out)}, value: out}
 	})
 	return o
@@ -248,19 +272,19 @@ func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)
 // NewChange declares a change. The first fields of In have the tag subject, as for NewRead, if the change
 // is for one thing. Out is as for NewList.
 func NewChange[In any, Out Changed](about About, fn func(context.Context, In) (Out, error)) Operation {
-	return newChange(Change, about, func(ctx context.Context, in In, _ Progress) (Out, error) { return fn(ctx, in) })
+	return newChange(Change, about, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) })
 }
 
 // NewJob declares a job. Without a subject it concerns all rows of the list. It is as NewChange, but if fn
 // returns an error and a result with a notice, the command shows both. A method IsPartial() bool of Out says whether
 // the job has left something to do.
 func NewJob[In any, Out Changed](about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
-	return newChange(Job, about, fn)
+	return newChange(Job, about, func(ctx context.Context, in In, c call) (Out, error) { return fn(ctx, in, c.progress) })
 }
 
-func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Context, In, Progress) (Out, error)) Operation {
+func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Context, In, call) (Out, error)) Operation {
 	o, row := declare[In, Out](kind, about)
-	o.run = runner(o.Inputs, kind == Job, fn, func(_ In, out Out) *Result {
+	o.run = runner(o.Inputs, kind != Change, fn, func(_ In, out Out) *Result {
 		r := &Result{Rows: []Row{row(out)}, value: out, Notice: out.Notice()}
 		if noted, ok := any(out).(interface{ Note() string }); ok {
 			r.Note = noted.Note()
@@ -271,13 +295,13 @@ func newChange[In any, Out Changed](kind Kind, about About, fn func(context.Cont
 }
 
 // runner returns a function that parses the inputs, calls fn, and makes a result of what it returns.
-func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, Progress) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, Progress) (*Result, error) {
-	return func(ctx context.Context, values map[string]string, progress Progress) (*Result, error) {
+func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context, In, call) (Out, error), result func(In, Out) *Result) func(context.Context, map[string]string, call) (*Result, error) {
+	return func(ctx context.Context, values map[string]string, c call) (*Result, error) {
 		in, err := parse[In](inputs, values)
 		if err != nil {
 			return nil, err
 		}
-		out, err := fn(ctx, in, progress)
+		out, err := fn(ctx, in, c)
 		if err != nil && !isPartial {
 			return nil, err
 		}
@@ -295,6 +319,9 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
 	if _, _, hasVerb := strings.Cut(o.Path, "/"); hasVerb == (kind == List) || o.Doc == "" {
 		panic(fmt.Sprintf("operation %q: expected a noun for a list, or a noun and a verb, and a doc", o.Path))
+	}
+	if (kind == Download || kind == Upload) != (o.Media != "") {
+		panic(fmt.Sprintf("operation %q: expected a content type of a download or an upload, and of no other operation", o.Path))
 	}
 	if kind == Read && len(o.Subjects()) == 0 {
 		panic(fmt.Sprintf("operation %q: expected the tag subject on the first input of a read", o.Path))

@@ -16,6 +16,8 @@ type Result struct {
 	Columns []Column // those of the operation that are shown
 	Rows    []Row    // of another operation than a list: its result
 
+	File *File // of a download
+
 	Notice string // what a change did: a sentence without a full stop; "": its columns are shown
 	Note   string // of a change: what the operator has to do besides, shown by the command
 	Next   any    // of a list in pages: where the next page begins; nil: this is the last one
@@ -49,7 +51,7 @@ type Row struct {
 	Cells    []any             // by Result.Columns
 	Texts    []Text            // of a read
 	Tables   []Table           // of a read
-	Note     string            // of a list: what the command says about rows like this one
+	Note     string            // of a list: what the command says about rows like this one; of a read: a warning on its page
 	Subjects map[string]string // the values of the inputs Operation.Names, which name this row
 	Offers   func(verb string) bool
 

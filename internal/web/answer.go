@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"os"
 	"strconv"
@@ -37,6 +38,55 @@ func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 }
 
 var newline = []byte("\n")
+
+// File is a file to send.
+type File struct {
+	Name  string
+	Type  string // content type
+	Size  int64  // bytes; 0: unknown
+	Write func(io.Writer) error
+}
+
+// SendFile sends a file that a browser stores and does not show: HTML or SVG could contain a script. The header goes out with the
+// first byte, so an error before it is answered like others, and a later one cuts the connection.
+func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
+	f := &fileWriter{response: w, begin: func() {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Type", sent.Type)
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": sent.Name}))
+		if sent.Size > 0 {
+			h.Set("Content-Length", strconv.FormatInt(sent.Size, 10))
+		}
+		w.WriteHeader(http.StatusOK)
+	}}
+	if r.Method != http.MethodHead {
+		if err := sent.Write(f); err != nil {
+			return err
+		}
+	}
+	f.start()
+	return nil
+}
+
+// fileWriter writes the header before the first byte.
+type fileWriter struct {
+	response http.ResponseWriter
+	begin    func() // nil: the header was written
+}
+
+func (f *fileWriter) start() {
+	if f.begin != nil {
+		f.begin()
+		f.begin = nil
+	}
+}
+
+func (f *fileWriter) Write(p []byte) (int, error) {
+	f.start()
+	return f.response.Write(p)
+}
 
 // BodyErrors are the errors of a protocol for a body that cannot be read.
 type BodyErrors struct {

@@ -72,9 +72,21 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 
 // sendFile sends a file of a service. The browser stores it and does not show it, because a file of
 // HTML or SVG could contain a script, unless it is an image of a kind that cannot.
-func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
+func (x *exchange) sendFile(section *Section, page *service.Page, r *service.PageRequest) error {
+	if page.Private && x.session.role != admin {
+		return errRole
+	}
+	if err := web.ChargeMemory(x.w, x.r, page.Memory); err != nil {
+		return err
+	}
 	f, err := page.Send(x.r.Context(), r)
-	if err != nil {
+	if err == nil && f.Write != nil {
+		err = web.SendFile(x.w, x.r, &web.File{Name: f.Name, Type: "application/octet-stream", Size: f.Size, Write: f.Write})
+	}
+	if page.Private {
+		x.record(section, page, &service.Action{Name: "download", Logged: page.Logged}, r, err)
+	}
+	if err != nil || f.Write != nil {
 		return err
 	}
 	defer f.Body.Close()

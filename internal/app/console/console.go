@@ -371,7 +371,7 @@ func (x *exchange) page(path string) error {
 	}
 	r := &service.PageRequest{Values: x.r.URL.Query()}
 	if page.Send != nil {
-		return x.sendFile(page, r)
+		return x.sendFile(section, page, r)
 	}
 	view, err := page.Show(x.r.Context(), r)
 	if err != nil {
@@ -394,7 +394,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	r := &service.PageRequest{Who: x.session.name()}
 	var err error
 	if action.Uploads {
-		err = x.readUpload(r)
+		err = x.readUpload(r, action.Memory)
 	} else {
 		err = x.readPost()
 		r.Values = x.r.PostForm
@@ -409,7 +409,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {
 		return x.failed(section, form, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}
-	outcome, err := action.Run(x.r.Context(), r)
+	outcome, err := action.Run(service.WithOperator(x.r.Context(), x.session.name()), r)
 	if !action.Reads {
 		x.record(section, page, action, r, err)
 	}

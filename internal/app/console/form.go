@@ -68,14 +68,14 @@ const (
 )
 
 // readUpload reads the fields of a form before its first file, and checks its CSRF token. The
-// action reads the files.
-func (x *exchange) readUpload(r *service.PageRequest) error {
+// action, which needs some memory, reads the files.
+func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 	parts, err := x.r.MultipartReader()
 	if err != nil {
 		return errForm
 	}
 	web.StreamBody(x.w)
-	if err := web.ChargeMemory(x.w, x.r, 2*maxUploadFields); err != nil {
+	if err := web.ChargeMemory(x.w, x.r, 2*maxUploadFields+memory); err != nil {
 		return err
 	}
 	r.Values = url.Values{}

@@ -445,7 +445,10 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 		}
 		r.close("select")
 	case f.File:
-		r.open("input", append(attrs, "type", "file", "multiple?", "yes")...)
+		if !f.One {
+			attrs = append(attrs, "multiple?", "yes")
+		}
+		r.open("input", append(attrs, "type", "file")...)
 	case f.Lines > 0:
 		r.open("textarea", append(attrs, "rows", strconv.Itoa(f.Lines), "spellcheck", "false")...)
 		r.WriteByte('\n') // the parser drops the first line break

@@ -28,8 +28,12 @@ type Page struct {
 	// Show returns the contents. It changes nothing.
 	Show func(context.Context, *PageRequest) (*View, error)
 
-	// Send, if set, replaces Show: it returns a file.
-	Send func(context.Context, *PageRequest) (*File, error)
+	// Send, if set, replaces Show: it returns a file. Private says that it has secrets: an operator who may only read does not get
+	// it, and the log of changes has it with the values that Logged names.
+	Send    func(context.Context, *PageRequest) (*File, error)
+	Private bool
+	Logged  []string
+	Memory  int64 // bytes that the server needs for the file
 
 	// Actions are what the forms of the page do.
 	Actions []Action
@@ -40,8 +44,9 @@ type Action struct {
 	Name  string // of Form.Action, and in the log
 	Reads bool   // it changes nothing, so an operator who may only read may do it; it is not logged
 
-	// Uploads says that the action reads files (PageRequest.NextFile).
+	// Uploads says that the action reads files (PageRequest.NextFile). Memory is how many bytes the server needs for them.
 	Uploads bool
+	Memory  int64
 
 	// Logged are the names of values that say what is changed, for the log.
 	Logged []string
@@ -73,6 +78,19 @@ type Upload struct {
 	Body io.Reader
 }
 
+type operatorKey struct{}
+
+// WithOperator returns the context of an action, which says which operator runs it.
+func WithOperator(ctx context.Context, who string) context.Context {
+	return context.WithValue(ctx, operatorKey{}, who)
+}
+
+// Operator returns the session of the console that runs an action, for the audit of a service; "" if it is none.
+func Operator(ctx context.Context) string {
+	who, _ := ctx.Value(operatorKey{}).(string)
+	return who
+}
+
 // Value returns a value of the address or the form, or "".
 func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
@@ -81,6 +99,9 @@ type File struct {
 	Name string
 	Size int64 // bytes
 	Body io.ReadCloser
+
+	// Write, if set, writes the file instead of Body. Size is 0 then if it is not known. After an error the browser does not keep it.
+	Write func(io.Writer) error
 
 	// Image is the content type of an image that the browser shows instead, one of Images.
 	Image string
@@ -194,6 +215,7 @@ type Field struct {
 	Secret   bool
 	Optional bool
 	File     bool // one or more files; the last field of a form
+	One      bool // of File: one file
 }
 
 // Option is a choice of a Field.

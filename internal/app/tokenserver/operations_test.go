@@ -115,7 +115,7 @@ func TestNodeRequests(t *testing.T) {
 	o.send(200, http.MethodPost, path+"/undo", "", `"drained":false`)
 	o.send(404, http.MethodPost, "nodes/https:%2F%2Fa.example/drain", "", "does not exist")
 	o.send(422, http.MethodPost, "nodes/a.example", "", "expected an http or https URL")
-	o.send(422, http.MethodPost, "nodes/https:%2F%2Fa.example", `{"capacity":0,"noCheck":true}`, "the capacity of a node")
+	o.send(422, http.MethodPost, "nodes/https:%2F%2Fa.example", `{"capacity":0,"noCheck":true}`, `"pointer":"/capacity"`, "must be at least 1")
 	o.send(201, http.MethodPost, "nodes/https:%2F%2Fa.example", `{"noCheck":true}`, `"capacity":100000`)
 }
 

@@ -11,18 +11,23 @@
 //
 // A background job is answered with 202 and a Location, GET /SERVICE/runs/RUN, which shows its progress.
 //
-// Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list or
-// a read.
+// A download is GET /SERVICE/NOUN/SUBJECT/VERB, and an upload has the file as its body.
+//
+// Other inputs are members of a JSON object in the body of a change, and parameters in the query of a list,
+// a read, a download or an upload.
 package adminapi
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 
 	"holdfast/internal/operate"
 	"holdfast/internal/web"
+	"holdfast/internal/web/problem"
 )
 
 // API serves the operations of a service. The server has checked the admin token.
@@ -83,6 +88,9 @@ func Status(o *operate.Operation) int {
 	}
 	return http.StatusOK
 }
+
+// HasBody reports whether the inputs of an operation besides its subjects are members of a JSON object.
+func HasBody(o *operate.Operation) bool { return o.Kind.Changes() && o.Kind != operate.Upload }
 
 // Paths returns the path of each noun.
 func (a *API) Paths() []string { return a.paths }
@@ -164,15 +172,45 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 	if o.Background {
 		return o.start(w, values)
 	}
-	result, err := o.Run(r.Context(), values, nil)
+	if err := web.ChargeMemory(w, r, o.Memory); err != nil {
+		return err
+	}
+	result, err := o.run(w, r, values)
 	if err != nil {
 		return o.located(err)
+	}
+	if f := result.File; f != nil {
+		return web.SendFile(w, r, &web.File{Name: f.Name, Type: o.Media, Size: f.Size, Write: f.Send})
 	}
 	value, err := o.JSON(r.Context(), result)
 	if err != nil {
 		return err
 	}
 	return o.send(w, value)
+}
+
+// run runs the operation, with the body of the request if it is an upload.
+func (o *route) run(w http.ResponseWriter, r *http.Request, values map[string]string) (*operate.Result, error) {
+	if o.Kind != operate.Upload {
+		return o.Run(r.Context(), values, nil)
+	}
+	web.StreamBody(w)
+	body := operate.Body{Reader: &upload{http.MaxBytesReader(w, r.Body, o.Largest), problem.BodyErrors(int(o.Largest))}, Size: max(r.ContentLength, 0)}
+	return o.Upload(r.Context(), values, body, nil)
+}
+
+// upload is the body of a request.
+type upload struct {
+	io.Reader
+	errors *web.BodyErrors
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = u.errors.Of(err)
+	}
+	return n, err
 }
 
 // start starts a background job.

@@ -39,7 +39,7 @@ func (o *route) located(err error) error {
 	if in != nil {
 		name = in.Member()
 	}
-	if in != nil && (in.Subject || !o.Kind.Changes()) {
+	if in != nil && (in.Subject || !HasBody(o.Operation)) {
 		return wrongParameter(name, wrong.Reason)
 	}
 	return &inputError{&operate.InputError{Input: name, Reason: wrong.Reason}, problem.Field{Pointer: "/" + name, Code: "invalid", Detail: wrong.Reason}}

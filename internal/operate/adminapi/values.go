@@ -36,7 +36,7 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 	if err != nil {
 		return nil, errQuery
 	}
-	if !o.Kind.Changes() {
+	if !HasBody(o.Operation) {
 		return all, addParameters(all, query, others)
 	}
 	if err := addParameters(all, query, nil); err != nil || len(others) == 0 {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -72,6 +74,7 @@ type command struct {
 
 	asJSON, all, yes bool
 	limit            int
+	output           string                        // of a download: the file; "": standard output
 	former           map[string]*operate.Operation // by a flag that selects it
 }
 
@@ -87,9 +90,15 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 		if in := optional(o); in != nil {
 			cmd.Use += " [" + in.Argument + "]"
 		}
+		if o.Kind == operate.Upload {
+			cmd.Use += map[bool]string{false: " FILE", true: " [FILE]"}[o.MayBeStdin]
+		}
 	}
 	cmd.Args = c.check
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := c.refuseEmpty(); err != nil {
+			return err
+		}
 		if err := c.chosen().Check(c.values(args)); err != nil { // this needs no database
 			return c.typed(c.chosen(), err)
 		}
@@ -111,6 +120,9 @@ func optional(o *operate.Operation) *operate.Input {
 func (c *command) check(cmd *cobra.Command, args []string) error {
 	o := c.chosen()
 	names := c.arguments(o)
+	if o.Kind == operate.Upload && (!o.MayBeStdin || len(args) > len(names)) {
+		names = append(names, "FILE")
+	}
 	if optional(o) != nil && len(args) > len(names) {
 		args = slices.Delete(slices.Clone(args), len(names), len(names)+1)
 	}
@@ -131,6 +143,17 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 	}
 	last := len(missing) - 1
 	return service.Usagef("%s and %s are required", strings.Join(missing[:last], ", "), missing[last])
+}
+
+// refuseEmpty refuses a flag with an empty text, which may be a variable without a value: a list must not show all tenants
+// instead of one.
+func (c *command) refuseEmpty() error {
+	for _, in := range c.chosen().Inputs {
+		if f := c.cmd.Flags().Lookup(in.Name); f != nil && f.Changed && in.Kind == reflect.String && f.Value.String() == "" {
+			return service.Usagef("--%s: must not be empty", in.Name)
+		}
+	}
+	return nil
 }
 
 // required returns the flags of an operation that are required, as its help shows them.
@@ -178,7 +201,11 @@ func (c *command) addFlags() {
 	if c.Danger || c.NeedsYes {
 		flags.BoolVar(&c.yes, "yes", false, "do not ask")
 	}
-	flags.BoolVar(&c.asJSON, "json", false, c.jsonDoc())
+	if c.Kind == operate.Download {
+		flags.StringVarP(&c.output, "output", "o", "", "write to `FILE` (default: standard output)")
+	} else {
+		flags.BoolVar(&c.asJSON, "json", false, c.jsonDoc())
+	}
 }
 
 func (c *command) jsonDoc() string {
@@ -261,7 +288,7 @@ func (c *command) values(args []string) map[string]string {
 	values := map[string]string{}
 	for _, in := range o.Inputs {
 		f := c.cmd.Flags().Lookup(in.Name)
-		if f == nil || !f.Changed && (in.Subject || in.Name == "limit" && c.Limit == 0) {
+		if f == nil || !f.Changed && !(in.Name == "limit" && c.Limit > 0) {
 			continue
 		}
 		values[in.Name] = text(f.Value)
@@ -278,13 +305,16 @@ func (c *command) values(args []string) map[string]string {
 
 func (c *command) run(ctx context.Context, args []string) error {
 	o, values := c.chosen(), c.values(args)
-	if o.Kind == operate.List {
+	switch o.Kind {
+	case operate.List:
 		return c.list(ctx, values)
+	case operate.Download:
+		return c.download(ctx, o, values)
 	}
-	if err := c.confirm(o, values); err != nil {
+	if err := c.confirm(ctx, o, values); err != nil {
 		return err
 	}
-	r, err := c.runWatched(ctx, o, values)
+	r, err := c.runWatched(ctx, o, values, args)
 	if r != nil {
 		if err = errors.Join(c.show(o, r), err); err == nil && r.IsPartial() {
 			err = &service.ExitError{Status: 1}
@@ -293,10 +323,20 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(o, err)
 }
 
-// confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it.
-func (c *command) confirm(o *operate.Operation, values map[string]string) error {
-	if c.yes || !o.NeedsYes && !(o.Danger && c.sh.CanAsk()) {
+// confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it. On a terminal it shows first
+// what a dry run says.
+func (c *command) confirm(ctx context.Context, o *operate.Operation, values map[string]string) error {
+	if c.yes || values[operate.DryRun] == "true" || !o.NeedsYes && !(o.Danger && c.sh.CanAsk()) {
 		return nil
+	}
+	if o.Input(operate.DryRun) != nil && c.sh.CanAsk() {
+		trial := maps.Clone(values)
+		trial[operate.DryRun] = "true"
+		if r, err := o.Run(ctx, trial, nil); err != nil {
+			return c.typed(o, err)
+		} else if err := c.show(o, r); err != nil {
+			return err
+		}
 	}
 	question := strings.TrimSpace(o.Ask+" "+o.Label()) + " "
 	var named []string

@@ -195,6 +195,7 @@ func TestCommands(t *testing.T) {
 		"house bricks list --after 1":       "unknown flag: --after",
 		"house walls raze a":                "nothing was changed; confirm with --yes",
 		"house walls raze":                  "WALL is required",
+		"house walls paint a --color=":      "--color: must not be empty",
 	} {
 		if _, _, err := run(t, typed, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", typed, err, want)
@@ -259,7 +260,8 @@ func TestRename(t *testing.T) {
 		{Name: "house", Operations: []operate.Operation{
 			list("side", "holdfast home wall", "holdfast home wall list --all"), change("walls/paint", "paint --wall"), change("walls/clean", "holdfast home wall paint --undo"),
 		}},
-		{Name: "garden", Operations: []operate.Operation{change("sheds/paint", "holdfast home wall paint --shed SHED"), change("sheds/burn", "holdfast fire", "holdfast smoke --json")}},
+		{Name: "garden", Operations: []operate.Operation{change("sheds/paint", "holdfast home wall paint --shed SHED"), change("sheds/burn", "holdfast fire", "holdfast smoke --json"),
+			change("tools/count", "holdfast garden tools --count"), change("sheds/show-tools", "holdfast garden tools --shed=")}},
 	}
 	for typed, want := range map[string]string{
 		"home wall":                          "house walls",
@@ -277,6 +279,10 @@ func TestRename(t *testing.T) {
 		"home wall paint 5 --shed":           "garden sheds paint  5",
 		"fire 7":                             "garden sheds burn 7",
 		"smoke 7":                            "garden sheds burn --json 7",
+		"garden tools --shed 7":              "garden sheds show-tools --shed 7",
+		"garden tools --shed 7 --count":      "garden tools count --shed 7",
+		"garden tools count --shed 7":        "garden tools count --shed 7",
+		"garden tools":                       "garden tools",
 		"home":                               "home",
 		"home walls":                         "home walls",
 		"side":                               "side",

@@ -80,13 +80,29 @@ func newRename(service string, o *operate.Operation, former string) (r rename) {
 	return r
 }
 
-// isCloserThan reports whether a spelling matches more of the command line than another.
+// isCloserThan reports whether a spelling matches more of the command line than another. A flag that only chose the operation
+// counts more than one that the operation still has.
 func (r *rename) isCloserThan(other *rename) bool {
-	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(len(r.flag), len(other.flag))) > 0
+	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(r.flagRank(), other.flagRank()), cmp.Compare(len(r.flag), len(other.flag))) > 0
 }
 
+func (r *rename) flagRank() int {
+	switch {
+	case r.flag == "":
+		return 0
+	case r.isKept:
+		return 1
+	}
+	return 2
+}
+
+// matches reports whether a command line begins with the spelling. A noun with a flag is one, but not with a verb between them.
 func (r *rename) matches(args []string) bool {
-	if len(r.from) == 0 || len(args) < len(r.from) || !slices.Equal(args[:len(r.from)], r.from) {
+	n := len(r.from)
+	if n == 0 || len(args) < n || !slices.Equal(args[:n], r.from) {
+		return false
+	}
+	if n == 2 && r.flag != "" && len(args) > n && !strings.HasPrefix(args[n], "-") {
 		return false
 	}
 	return r.flag == "" || r.flagIn(args) >= 0

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,9 @@ import (
 
 // pageRows is how many rows a command reads at once, unless the list says otherwise.
 const pageRows = 500
+
+// errStopped means that an interrupted command has not printed all rows.
+var errStopped = errors.New("stopped before the end")
 
 // list prints the rows of a list.
 func (c *command) list(ctx context.Context, values map[string]string) error {
@@ -45,6 +49,9 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 		}
 		if n += len(r.Rows); r.Next == nil || n == most {
 			return c.end(p, r)
+		}
+		if ctx.Err() != nil {
+			return errStopped
 		}
 		values["after"] = fmt.Sprint(r.Next)
 	}

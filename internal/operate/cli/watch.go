@@ -3,24 +3,37 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate"
 )
 
-// runWatched runs an operation. It draws the progress of a job on a terminal, and prints its rows as JSON.
-func (c *command) runWatched(ctx context.Context, o *operate.Operation, values map[string]string) (*operate.Result, error) {
-	if o.Kind != operate.Job {
+// runWatched runs an operation. It draws the progress of a job on a terminal, and prints its rows as JSON. If they cannot be
+// printed, it stops the job.
+func (c *command) runWatched(ctx context.Context, o *operate.Operation, values map[string]string, args []string) (*operate.Result, error) {
+	switch o.Kind {
+	case operate.Upload:
+		name := "-"
+		if n := len(c.typedSubjects(o)); len(args) > n {
+			name = args[n]
+		}
+		return c.upload(ctx, o, values, name)
+	case operate.Job:
+	default:
 		return o.Run(ctx, values, nil)
 	}
-	w := &watch{command: c, of: o}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	w := &watch{command: c, of: o, stop: stop}
 	r, err := o.Run(ctx, values, w.see)
 	if w.bar != nil {
 		w.bar.End()
 	}
-	return r, errors.Join(w.err, err)
+	if w.err != nil {
+		return nil, w.err
+	}
+	return r, err
 }
 
 // watch shows the updates of a job.
@@ -31,13 +44,16 @@ type watch struct {
 	step string
 	said string // the latest reason to wait
 	err  error  // of the output
+	stop func() // the job
 }
 
 func (w *watch) see(u operate.Update) {
 	switch {
 	case u.Found != nil:
 		if w.asJSON && w.err == nil {
-			w.err = w.sh.PrintLine(w.of.Found.Row(u.Found).Value)
+			if w.err = w.sh.PrintLine(w.of.Found.Row(u.Found).Value); w.err != nil {
+				w.stop()
+			}
 		}
 	case u.Waits != "":
 		if u.Waits != w.said {

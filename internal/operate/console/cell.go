@@ -19,7 +19,7 @@ func cell(v any) service.Cell {
 	case time.Time:
 		return service.TimeCell(v)
 	case operate.Share:
-		return service.Cell{Text: v.String(), Share: float64(v.Part), Most: float64(v.Whole)}
+		return service.Cell{Text: cell(v.Value).Text, Share: float64(v.Part), Most: float64(v.Whole)}
 	}
 	return service.TextCell(fmt.Sprint(v))
 }

@@ -14,19 +14,29 @@ import (
 )
 
 // Pages returns a service's own pages, and a page for each noun of its operations. A page of the service itself
-// with the noun gets the forms.
+// with the noun gets the forms; one with the path of a list or a read is shown below what that shows.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
+	find := func(path string) int {
+		return slices.IndexFunc(pages, func(p service.Page) bool { return p.Path == path })
+	}
+	add := func(p service.Page) {
+		if at := find(p.Path); at >= 0 {
+			pages[at] = above(p, pages[at])
+		} else {
+			pages = append(pages, p)
+		}
+	}
 	for i := range all {
 		o := &all[i]
-		if o.Kind == operate.Read {
-			pages = append(pages, newRead(o, all))
-			continue
-		}
-		at := slices.IndexFunc(pages, func(p service.Page) bool { return p.Path == o.Noun() })
-		if at < 0 {
-			pages = append(pages, newPage(o, all))
-		} else if at < len(own) && o.Kind.Changes() {
+		switch at := find(o.Noun()); {
+		case o.Kind == operate.Download:
+			add(download(o))
+		case o.Kind == operate.Read:
+			add(newRead(o, all))
+		case o.Kind == operate.List || at < 0:
+			add(newPage(o, all))
+		case at < len(own) && o.Kind.Changes() && first(operate.List, o.Noun(), all) == nil:
 			extend(&pages[at], o)
 		}
 	}
@@ -76,6 +86,29 @@ func first(kind operate.Kind, noun string, all []operate.Operation) *operate.Ope
 	return &all[i]
 }
 
+// above returns a page with the blocks and actions of another page below, which may have a better title and trail.
+func above(p, own service.Page) service.Page {
+	show := p.Show
+	p.Actions = append(p.Actions, own.Actions...)
+	p.Show = func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+		view, err := show(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		more, err := own.Show(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		view.Title = cmp.Or(more.Title, view.Title)
+		if more.Parents != nil {
+			view.Parents = more.Parents
+		}
+		view.Blocks = append(view.Blocks, more.Blocks...)
+		return view, nil
+	}
+	return p
+}
+
 // extend adds a change's form to a page.
 func extend(p *service.Page, o *operate.Operation) {
 	show := p.Show
@@ -111,6 +144,9 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 			view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
 		}
 		view.Blocks, rows = append(view.Blocks, t), len(t.Rows)
+		if links := downloads(p.list.Noun(), p.all, at); links != nil {
+			view.Blocks = append(view.Blocks, &service.Links{All: links})
+		}
 	}
 	view.Blocks = append(view.Blocks, p.runs()...)
 	for _, o := range others {
@@ -228,22 +264,20 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		}
 		row := &found.Rows[0]
 		at := namesOf(o, r).with(row.Subjects)
-		view := &service.View{Title: o.Title + " " + at[o.Subject().Name], Blocks: []service.Block{facts(found, o.Subject().Name)}}
+		view := &service.View{Title: o.Title + " " + at[o.Subject().Name]}
 		if list != nil {
 			view.Parents = append(trail(list, all, at), service.Link{Text: list.Title, To: at.link(list)})
 		}
+		if row.Note != "" {
+			view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: row.Note})
+		}
+		view.Blocks = append(view.Blocks, facts(found, o.Subject().Name))
 		for _, text := range row.Texts {
 			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 		}
-		view.Blocks = append(view.Blocks, tables(row)...)
-		if list != nil {
-			links := &service.Links{}
-			for _, below := range listsBelow(list, all) {
-				links.All = append(links.All, service.Link{Text: below.Title, To: at.link(below)})
-			}
-			if links.All != nil {
-				view.Blocks = append(view.Blocks, links)
-			}
+		view.Blocks = append(view.Blocks, tables(o, row, at)...)
+		if links := below(o, all, at); links != nil {
+			view.Blocks = append(view.Blocks, &service.Links{All: links})
 		}
 		for _, change := range forms {
 			if row.Offers(change.Verb()) {
@@ -301,6 +335,9 @@ func form(o *operate.Operation, at names) *service.Form {
 			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret,
 		})
 	}
+	if o.Kind == operate.Upload {
+		f.Fields = append(f.Fields, service.Field{Name: "file", Label: "File", File: true, One: true})
+	}
 	if len(f.Fields) > 0 || f.Confirm != "" { // only a button alone asks
 		f.Text, f.Ask = strings.TrimSpace(f.Text+" "+f.Ask), ""
 	}
@@ -309,7 +346,7 @@ func form(o *operate.Operation, at names) *service.Form {
 
 // action runs a change on the page that shows a list, or, with nil, on another page. The log of changes names the changed thing.
 func action(o, list *operate.Operation) service.Action {
-	a := service.Action{Name: o.Verb()}
+	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory}
 	for _, in := range o.Inputs {
 		if !in.Local && !in.Secret && (in.Subject || in.Logged || o.Background) {
 			a.Logged = append(a.Logged, in.Name)
@@ -325,7 +362,7 @@ func action(o, list *operate.Operation) service.Action {
 			_, err := o.Start(values(o, r))
 			return service.Outcome{Notice: cmp.Or(o.Begun, "the job has begun")}, err
 		}
-		done, err := o.Run(ctx, values(o, r), nil)
+		done, err := run(ctx, o, r)
 		if err != nil {
 			return service.Outcome{}, err
 		}

@@ -100,8 +100,8 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
-// above returns the list whose rows another list belongs to, or nil.
-func above(list *operate.Operation, all []operate.Operation) *operate.Operation {
+// parentOf returns the list whose rows another list belongs to, or nil.
+func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
 	for _, s := range list.Subjects() {
 		subjects = append(subjects, s.Name)
@@ -118,16 +118,33 @@ func above(list *operate.Operation, all []operate.Operation) *operate.Operation 
 // listsBelow returns the lists that belong to a list's rows.
 func listsBelow(list *operate.Operation, all []operate.Operation) (below []*operate.Operation) {
 	for i := range all {
-		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && above(o, all) == list {
+		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) > 0 && parentOf(o, all) == list {
 			below = append(below, o)
 		}
 	}
 	return below
 }
 
+// below returns links from the page of a read to lists: of what belongs to the thing, and of rows that an input of the same name
+// finds.
+func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
+	subject := read.Subject().Name
+	if list := first(operate.List, read.Noun(), all); list != nil {
+		for _, o := range listsBelow(list, all) {
+			links = append(links, service.Link{Text: o.Title, To: at.link(o)})
+		}
+	}
+	for i := range all {
+		if o := &all[i]; o.Kind == operate.List && len(o.Subjects()) == 0 && o.Input(subject) != nil {
+			links = append(links, service.Link{Text: o.Title, To: at.linkTo(o.Path, []string{subject})})
+		}
+	}
+	return append(links, downloads(read.Noun(), all, at)...)
+}
+
 // trail returns links to the pages above.
 func trail(list *operate.Operation, all []operate.Operation, at names) []service.Link {
-	parent := above(list, all)
+	parent := parentOf(list, all)
 	if parent == nil {
 		return nil
 	}

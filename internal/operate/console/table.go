@@ -27,7 +27,9 @@ func filter(t *service.Table, o *operate.Operation, columns []operate.Column, r 
 }
 
 // isForm reports whether a change needs more than a click.
-func isForm(o *operate.Operation) bool { return len(o.Others()) > 0 || o.Retypes }
+func isForm(o *operate.Operation) bool {
+	return len(o.Others()) > 0 || o.Retypes || o.Kind == operate.Upload
+}
 
 // offered returns the changes of other nouns that the page of a list or a read offers.
 func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.Operation) {
@@ -67,8 +69,8 @@ func findAction(read *operate.Operation) service.Action {
 	}}
 }
 
-// tables returns the tables of the result of a read.
-func tables(row *operate.Row) (all []service.Block) {
+// tables returns the tables of the result of a read. A subject links to the page that Opens names.
+func tables(read *operate.Operation, row *operate.Row, at names) (all []service.Block) {
 	for _, t := range row.Tables {
 		shown := &service.Table{Title: t.Title, Empty: t.Empty}
 		for _, c := range t.Columns {
@@ -76,8 +78,12 @@ func tables(row *operate.Row) (all []service.Block) {
 		}
 		for _, row := range t.Rows {
 			var cells []service.Cell
-			for _, v := range row.Cells {
-				cells = append(cells, cell(v))
+			for i, v := range row.Cells {
+				c := cell(v)
+				if t.Columns[i].Subject != "" && read.Opens != "" {
+					c.To = at.with(row.Subjects).linkTo(read.Opens, append(rowNames(read), t.Columns[i].Subject))
+				}
+				cells = append(cells, c)
 			}
 			shown.Rows = append(shown.Rows, cells)
 		}

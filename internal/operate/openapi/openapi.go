@@ -16,6 +16,9 @@ import (
 	"holdfast/internal/operate/adminapi"
 )
 
+// inJSON is the content type of inputs and results.
+const inJSON = "application/json"
+
 //go:embed admin.json
 var admin string
 
@@ -93,12 +96,12 @@ func entry(o *operate.Operation) object {
 	others := slices.DeleteFunc(slices.Clone(o.Others()), func(in operate.Input) bool { return in.Local })
 	switch {
 	case len(others) == 0:
-	case o.Kind.Changes():
+	case adminapi.HasBody(o):
 		body := object{}
 		for _, in := range others {
 			body = append(body, member{in.Member(), inputSchema(&in, true)})
 		}
-		e = append(e, member{"requestBody", content(object{{"type", "object"}, {"additionalProperties", false}, {"properties", body}})})
+		e = append(e, member{"requestBody", content(inJSON, object{{"type", "object"}, {"additionalProperties", false}, {"properties", body}})})
 	default:
 		var query []any
 		for _, in := range others {
@@ -106,11 +109,25 @@ func entry(o *operate.Operation) object {
 		}
 		e = append(e, member{"parameters", query})
 	}
-	return append(e, member{"responses", responses(o, o.Kind.Changes() && len(others) > 0)})
+	if o.Kind == operate.Upload {
+		e = append(e, member{"requestBody", append(object{{"required", true}}, file(o.Media)...)})
+	}
+	return append(e, member{"responses", responses(o, o.Kind == operate.Upload || o.Kind.Changes() && len(others) > 0)})
 }
 
-func content(schema object) object {
-	return object{{"content", object{{"application/json", object{{"schema", schema}}}}}}
+func content(media string, schema object) object {
+	return object{{"content", object{{media, object{{"schema", schema}}}}}}
+}
+
+// file describes the contents of a file. Those of JSON may be of any kind.
+func file(media string) object {
+	switch {
+	case media == "application/x-ndjson":
+		return object{{"content", object{{media, object{{"schema", object{{"type", "string"}}}, {"x-lines", object{}}}}}}}
+	case strings.HasSuffix(media, "json"):
+		return content(media, object{})
+	}
+	return content(media, object{{"type", "string"}})
 }
 
 // responses describes the answers. The document has the errors as its components.
@@ -120,8 +137,17 @@ func responses(o *operate.Operation, hasBody bool) object {
 		says = "The job has begun."
 		headers = append(headers, member{"Location", object{{"description", "What the job does, and its result when it has ended."}, {"schema", object{{"type", "string"}, {"format", "uri-reference"}}}}})
 	}
-	success := object{{"description", says}, {"headers", headers}}
-	all := object{{strconv.Itoa(adminapi.Status(o)), append(success, content(resultSchema(o))...)}}
+	result := content(inJSON, resultSchema(o))
+	if o.Kind == operate.Download {
+		says, result = "The file.", file(o.Media)
+		text := member{"schema", object{{"type", "string"}}}
+		headers = append(
+			headers, member{"Content-Disposition", object{{"description", "The name of the file."}, text}},
+			member{"Content-Security-Policy", object{{"description", "A browser runs nothing in the file."}, text}},
+			member{"X-Content-Type-Options", object{{"description", "A browser takes the content type as it is."}, text}},
+		)
+	}
+	all := object{{strconv.Itoa(adminapi.Status(o)), append(object{{"description", says}, {"headers", headers}}, result...)}}
 	refer := func(is bool, status int, name string) {
 		if is {
 			all = append(all, member{strconv.Itoa(status), object{{"$ref", "#/components/responses/" + name}}})

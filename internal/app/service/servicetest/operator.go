@@ -50,6 +50,20 @@ func (o *Operator) Send(status int, method, path, body string, parts ...string) 
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	return o.do(status, r, parts...)
+}
+
+// Upload sends a file, and expects a status.
+func (o *Operator) Upload(status int, path, contentType, file string) Answer {
+	o.t.Helper()
+	r := webtest.Request(o.t, o.Base, http.MethodPost, path, strings.NewReader(file))
+	r.Header.Set("Content-Type", contentType)
+	return o.do(status, r)
+}
+
+func (o *Operator) do(status int, r *http.Request, parts ...string) Answer {
+	o.t.Helper()
+	what := r.Method + " " + r.URL.String()
 	resp, err := o.client.Do(r)
 	if err != nil {
 		o.t.Fatal(err)
@@ -57,11 +71,11 @@ func (o *Operator) Send(status int, method, path, body string, parts ...string) 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != status {
-		o.t.Fatalf("%s %s %s: %d %s %v, want %d", method, path, body, resp.StatusCode, text, err, status)
+		o.t.Fatalf("%s: %d %s %v, want %d", what, resp.StatusCode, text, err, status)
 	}
 	for _, part := range parts {
 		if !strings.Contains(string(text), part) {
-			o.t.Fatalf("%s %s %s: no %s in %s", method, path, body, part, text)
+			o.t.Fatalf("%s: no %s in %s", what, part, text)
 		}
 	}
 	return Answer{strings.TrimSuffix(string(text), "\n"), resp.Header.Get("Location")}

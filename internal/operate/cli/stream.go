@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"context"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// download writes a file, or to standard output. The file gets its name when it is complete.
+func (c *command) download(ctx context.Context, o *operate.Operation, values map[string]string) error {
+	w := &watch{command: c, of: o}
+	r, err := o.Run(ctx, values, w.see)
+	switch {
+	case err != nil:
+	case c.output == "":
+		err = r.File.Send(c.sh.Stdout)
+	default:
+		err = service.WriteWhole(c.output, r.File.Send)
+	}
+	if w.bar != nil {
+		w.bar.End()
+	}
+	return c.typed(o, err)
+}
+
+// upload runs an upload with a file, or with - for standard input.
+func (c *command) upload(ctx context.Context, o *operate.Operation, values map[string]string, name string) (*operate.Result, error) {
+	from, size, err := c.sh.OpenInput(name)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	bar := c.sh.Bar("bytes", size)
+	defer bar.End()
+	return o.Upload(ctx, values, operate.Body{Reader: bar.Reader(from), Size: size}, nil)
+}

@@ -1,0 +1,83 @@
+package console_test
+
+import (
+	"context"
+	"net/url"
+	"reflect"
+	"testing"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+	"holdfast/internal/operate/console"
+)
+
+type tree struct {
+	Tree   string `json:"tree" title:"Tree" subject:"tree"`
+	Height int64  `json:"height" title:"Height" of:"Most"`
+	Most   int64  `json:"most"`
+	Nests  []nest `json:"nests" table:"Nests"`
+}
+
+func (t tree) Note() string {
+	if t.Tree == "oak" {
+		return "It is old."
+	}
+	return ""
+}
+
+type nest struct {
+	Nest string `json:"nest" title:"Nest" subject:"nest"`
+	Eggs int    `json:"eggs" title:"Eggs"`
+}
+
+type treeInput struct {
+	Tree string `subject:"tree" doc:"name of the tree"`
+}
+
+type birdsInput struct {
+	Tree string `flag:"tree" doc:"only birds in this tree"`
+}
+
+// garden has trees with nests. What is in a nest is on a page of the garden itself.
+func garden() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{Path: "trees", Doc: "List", Title: "Trees"}, func(context.Context, operate.None) ([]tree, error) { return nil, nil }),
+		operate.NewRead(operate.About{Path: "trees/show", Doc: "Show", Title: "Tree", Opens: "nest"}, func(_ context.Context, in treeInput) (tree, error) {
+			return tree{in.Tree, 2, 9, []nest{{"n", 3}}}, nil
+		}),
+		operate.NewList(operate.About{Path: "birds", Doc: "List", Title: "Birds"}, func(context.Context, birdsInput) ([]nest, error) { return nil, nil }),
+	}
+}
+
+// TestPageBelow: a page of the service with the path of a list or a read is below it, with its title, its trail and its actions.
+func TestPageBelow(t *testing.T) {
+	t.Parallel()
+	own := func(path string, view service.View) service.Page {
+		return service.Page{Path: path, Actions: []service.Action{{Name: "water"}}, Show: func(context.Context, *service.PageRequest) (*service.View, error) { return &view, nil }}
+	}
+	mine := &service.Text{Body: "Mine."}
+	pages := console.Pages([]service.Page{
+		own("trees", service.View{Blocks: []service.Block{mine}}),
+		own("trees/show", service.View{Title: "My tree", Parents: []service.Link{{Text: "Wood"}}, Blocks: []service.Block{mine}}),
+	}, garden())
+	if len(pages) != 3 || pages[0].Title != "Trees" || !pages[0].Listed || len(pages[0].Actions) != 1 || len(pages[1].Actions) != 1 {
+		t.Fatalf("%+v", pages)
+	}
+	if view := show(t, &pages[0], nil); len(view.Blocks) != 2 || view.Blocks[1] != service.Block(mine) || view.Title != "" {
+		t.Errorf("%s", dump(view))
+	}
+	view := show(t, &pages[1], url.Values{"tree": {"oak"}})
+	want := &service.View{Title: "My tree", Parents: []service.Link{{Text: "Wood"}}, Blocks: []service.Block{
+		&service.Notice{State: service.Warning, Text: "It is old."},
+		&service.Facts{Rows: []service.Fact{{Name: "Height", Cell: service.Cell{Text: "2", Share: 2, Most: 9}}}},
+		&service.Table{Title: "Nests", Columns: []service.Column{{Title: "Nest"}, {Title: "Eggs", Number: true}}, Rows: [][]service.Cell{{{Text: "n", To: "nest?nest=n&tree=oak"}, {Text: "3"}}}},
+		&service.Links{All: []service.Link{{Text: "Birds", To: "birds?tree=oak"}}},
+		mine,
+	}}
+	if !reflect.DeepEqual(view, want) {
+		t.Errorf("%s, want %s", dump(view), dump(want))
+	}
+	if view = show(t, &pages[1], url.Values{"tree": {"elm"}}); len(view.Blocks) != 4 {
+		t.Errorf("a note without a reason: %s", dump(view))
+	}
+}

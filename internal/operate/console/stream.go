@@ -1,0 +1,59 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+// download returns the page that sends the file of a download.
+func download(o *operate.Operation) service.Page {
+	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Private: o.Secret, Memory: o.Memory}
+	for _, in := range o.Inputs {
+		if in.Subject || in.Logged {
+			p.Logged = append(p.Logged, in.Name)
+		}
+	}
+	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
+		found, err := o.Run(ctx, values(o, r), nil)
+		if err != nil {
+			return nil, err
+		}
+		return &service.File{Name: found.File.Name, Size: found.File.Size, Write: found.File.Send}, nil
+	}
+	return p
+}
+
+// downloads returns links to the downloads of a noun whose subjects are known.
+func downloads(noun string, all []operate.Operation, at names) (links []service.Link) {
+	for i := range all {
+		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun && at.name(o) {
+			links = append(links, service.Link{Text: o.Label(), To: at.link(o)})
+		}
+	}
+	return links
+}
+
+// run runs a change with the values of a form, and with its file.
+func run(ctx context.Context, o *operate.Operation, r *service.PageRequest) (*operate.Result, error) {
+	if o.Kind != operate.Upload {
+		return o.Run(ctx, values(o, r), nil)
+	}
+	if r.NextFile == nil {
+		return nil, errNoFile
+	}
+	file, err := r.NextFile()
+	if errors.Is(err, io.EOF) {
+		return nil, errNoFile
+	} else if err != nil {
+		return nil, err
+	}
+	return o.Upload(ctx, values(o, r), operate.Body{Reader: file.Body}, nil)
+}
+
+var errNoFile = fault.New(fault.Invalid, "choose a file")

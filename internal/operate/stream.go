@@ -1,0 +1,114 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"holdfast/internal/fault"
+)
+
+// File is what a download sends.
+type File struct {
+	Name  string // the name under which a browser stores it
+	Size  int64  // bytes; 0: unknown
+	Write func(io.Writer) error
+}
+
+// Send writes the file. It fails if the file has another size.
+func (f *File) Send(to io.Writer) error {
+	w := &counter{to: to}
+	if err := f.Write(w); err != nil {
+		return err
+	}
+	if f.Size > 0 && w.n != f.Size {
+		return fmt.Errorf("%s has %d bytes, but %d were sent", f.Name, f.Size, w.n)
+	}
+	return nil
+}
+
+// counter counts the bytes that are written.
+type counter struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// NewDownload declares a download: fn finds and checks the file, which is written afterwards. In is as for NewRead. Media is required.
+func NewDownload[In any](about About, fn func(context.Context, In, Progress) (File, error)) Operation {
+	o, _ := declare[In, struct{}](Download, about)
+	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, c call) (File, error) { return fn(ctx, in, c.progress) }, func(_ In, f File) *Result {
+		return &Result{File: &f}
+	})
+	return o
+}
+
+// Body is an uploaded file.
+type Body struct {
+	io.Reader
+	Size int64 // bytes; 0: unknown
+}
+
+// NewUpload declares an upload. It is as NewJob, with the file as a further input. An error of the body is one of the upload, also
+// if fn does not return it. Media and Largest are required.
+func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
+	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {
+		if c.body == nil {
+			return out, fault.New(fault.Invalid, "a file is required")
+		}
+		if c.body.Size > about.Largest {
+			return out, errLarge(about.Largest)
+		}
+		r := &bodyReader{Body: *c.body, largest: about.Largest}
+		out, err = fn(ctx, in, Body{r, c.body.Size}, c.progress)
+		if err == nil {
+			err = r.err
+		}
+		return out, err
+	})
+	if about.Largest <= 0 {
+		panic(fmt.Sprintf("operation %q: expected the size of the largest file", o.Path))
+	}
+	return o
+}
+
+func errLarge(most int64) error {
+	return fault.Newf(fault.TooLarge, "the file is larger than %d bytes", most)
+}
+
+// bodyReader reads a body that must not be too large, or end before its size. It keeps the first error.
+type bodyReader struct {
+	Body
+	largest, n int64
+	err        error
+}
+
+func (r *bodyReader) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.Body.Read(p)
+	r.n += int64(n)
+	switch isEnd := errors.Is(err, io.EOF); {
+	case r.n > r.largest:
+		r.err = errLarge(r.largest)
+	case isEnd && r.n < r.Size:
+		r.err = fault.Newf(fault.Invalid, "the file ended after %d of %d bytes", r.n, r.Size)
+	case err != nil && !isEnd:
+		r.err = err
+	default:
+		return n, err
+	}
+	return 0, r.err
+}
+
+// Upload runs an upload with the values of its inputs, by name, as Run does.
+func (o *Operation) Upload(ctx context.Context, values map[string]string, body Body, progress Progress) (*Result, error) {
+	return o.call(ctx, values, call{progress, &body})
+}
