@@ -2,7 +2,6 @@ package guest
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -25,7 +24,7 @@ type command struct {
 func (s *Guest) commands(sh *service.Shell) []*cobra.Command {
 	c := &command{sh, s}
 	cmd := &cobra.Command{Use: "guest", Short: "Manage guests: handoff keys, service tokens, tenants, events, old data, sessions"}
-	cmd.AddCommand(c.keys(), c.token())
+	cmd.AddCommand(c.token())
 	return []*cobra.Command{cmd}
 }
 
@@ -56,38 +55,6 @@ func (c *command) run(fn func(ctx context.Context, h *handoffParts, args []strin
 		}
 		return fn(ctx, h, args)
 	})
-}
-
-// keys adds to the operations on keys.
-func (c *command) keys() *cobra.Command {
-	cmd := &cobra.Command{Use: "keys"}
-	cmd.AddCommand(c.exportKeys())
-	return cmd
-}
-
-func (c *command) exportKeys() *cobra.Command {
-	return &cobra.Command{
-		Use: "export", Short: "Print the keys with their secrets, for sites that verify tokens offline", Args: service.Args(),
-		Long: "Print the keys that are not retired with their secrets, a line of JSON each. Whoever has them can make tokens,\n" +
-			"so treat them like a password. A token that was verified offline may have been used before: consume it.",
-		RunE: c.run(func(ctx context.Context, h *handoffParts, _ []string) error {
-			all, err := h.Keys.Export(ctx)
-			if err != nil {
-				return err
-			}
-			for _, k := range all {
-				line := struct {
-					ID        string    `json:"id"`
-					Secret    string    `json:"secret"` // base64
-					NotBefore time.Time `json:"notBefore"`
-				}{k.ID, base64.StdEncoding.EncodeToString(k.Secret), k.NotBefore}
-				if err := c.PrintLine(line); err != nil {
-					return err
-				}
-			}
-			return nil
-		}),
-	}
 }
 
 func (c *command) token() *cobra.Command {

@@ -2,7 +2,10 @@ package guest
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -43,7 +46,37 @@ func (s *Guest) keyOperations() []operate.Operation {
 			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
 			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
 		}, s.onKeys((*handoffs.Keys).RevokeAll)),
+		operate.NewDownload(operate.About{
+			Path: "keys/export", Doc: "Print the keys with their secrets, for sites that verify tokens offline", Button: "Export the keys with their secrets",
+			Media: "application/x-ndjson", Secret: true,
+			More: "The keys that are not retired are a line of JSON each. Whoever has them can make tokens, so treat them like a\n" +
+				"password. A token that was verified offline may have been used before: consume it.",
+		}, s.exportKeys),
 	}
+}
+
+// exportedKey is a key with its secret.
+type exportedKey struct {
+	ID        string    `json:"id"`
+	Secret    string    `json:"secret"` // base64
+	NotBefore time.Time `json:"notBefore"`
+}
+
+func (s *Guest) exportKeys(ctx context.Context, _ operate.None, _ operate.Progress) (f operate.File, err error) {
+	h, err := s.ready()
+	if err != nil {
+		return f, err
+	}
+	all, err := h.Keys.Export(ctx)
+	return operate.File{Name: "handoff-keys.ndjson", Write: func(to io.Writer) error {
+		lines := json.NewEncoder(to)
+		for _, k := range all {
+			if err := lines.Encode(exportedKey{k.ID, base64.StdEncoding.EncodeToString(k.Secret), k.NotBefore}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, err
 }
 
 type keyInput struct {

@@ -123,7 +123,7 @@ func wish(send func(method, path, body string), n int) {
 	send(http.MethodPost, "/wishlist", fmt.Sprintf(`{"tenantId":%q,"propertyId":"%d%s","source":"list"}`, tenant, n, property[1:]))
 }
 
-// TestHandoffKeys: an operator changes keys, and never sees their secrets.
+// TestHandoffKeys: an operator changes keys, and sees their secrets only in an export.
 func TestHandoffKeys(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -143,6 +143,14 @@ func TestHandoffKeys(t *testing.T) {
 	}
 	if k := post(200, "/"+first.ID+"/retire"); k.State != "retired" {
 		t.Errorf("%v", k)
+	}
+	exported := strings.Split(o.Send(200, http.MethodGet, "/guest/keys/export", "").Text, "\n")
+	var key struct{ ID, Secret string }
+	if err := json.Unmarshal([]byte(exported[0]), &key); err != nil || len(exported) != 1 || key.ID != second.ID || len(key.Secret) < 40 {
+		t.Errorf("exported are %q, %v", exported, err)
+	}
+	if list := o.send(200, http.MethodGet, "keys", ""); strings.Contains(list, key.Secret) || strings.Contains(list, "ecret") {
+		t.Errorf("a secret is in %s", list)
 	}
 	post(404, "/missing/revoke")
 	post(404, "/"+first.ID+"/other")

@@ -8,5 +8,5 @@ import (
 
 // operations returns the operations of the service.
 func (s *Accounts) operations() []operate.Operation {
-	return slices.Concat(s.accountOperations(), s.accessOperations(), s.userOperations(), s.nodeOperations())
+	return slices.Concat(s.accountOperations(), s.accountTransfers(), s.accessOperations(), s.userOperations(), s.userTransfers(), s.nodeOperations())
 }

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/spf13/cobra"
+	"strconv"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/fault"
@@ -14,186 +13,151 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// target names the storage of a command: by account, or by storage user (--uid) if the
-// accounts are on another server.
-type target struct{ userInput }
-
-// The ends of the usage and help of commands with a target.
 const (
-	targetUse  = "(ACCOUNT | --uid N)"
-	targetLong = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
-		"the storage user with --uid instead; on Spanner also with --fxa-uid and --fxa-kid, which\n" +
-		"tokenserver accounts show prints on the server with the accounts."
+	linesType    = "application/x-ndjson"
+	largestFile  = 64 << 30
+	transferSize = 8 << 20 // bytes of a step of an import, with their copies
 )
 
-func (t *target) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.Int64Var(&t.UID, "uid", 0, "`UID` of a storage user of this server, instead of an account")
-	f.StringVar(&t.FxAUID, "fxa-uid", "", "with --uid: account `ID` at the accounts server")
-	f.StringVar(&t.FxAKID, "fxa-kid", "", "with --uid: `ID` of the account's keys")
-}
+// The ends of the help of exports and imports.
+const (
+	byAccount = "ACCOUNT is the account's ID, as in tokenserver accounts list. On a server with storage but without accounts, name\n" +
+		"the storage user instead: tokenserver users "
+	byUser = "UID is a storage user of this server. On Spanner it needs --fxa-uid and --fxa-kid, which tokenserver accounts show\n" +
+		"prints on the server with the accounts."
+)
 
-// args checks that there are at most so many arguments after the account.
-func (t *target) args(cmd *cobra.Command, args []string, most int) error {
-	if !cmd.Flags().Changed("uid") {
-		most++
-	}
-	if len(args) > most {
-		return service.Usagef("unexpected argument %q", args[most])
-	}
-	return nil
-}
-
-// check checks how a command names its target.
-func (t *target) check(byUID bool, args []string) error {
-	switch {
-	case byUID && t.UID < 1:
-		return service.Usagef("--uid: must be at least 1")
-	case !byUID && (t.FxAUID != "" || t.FxAKID != ""):
-		return service.Usagef("--fxa-uid and --fxa-kid require --uid")
-	case !byUID && len(args) == 0:
-		return service.Usagef("ACCOUNT or --uid is required")
-	}
-	return nil
-}
-
-// withStorage runs fn while the storage is open, after the target is checked. byUID means
-// that --uid names the target, and not the first argument.
-func (c *command) withStorage(t *target, fn func(ctx context.Context, byUID bool, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		byUID := cmd.Flags().Changed("uid")
-		if err := t.check(byUID, args); err != nil {
-			return err
-		}
-		return c.Run(func(ctx context.Context, args []string) error {
-			if !c.state.storage.IsOpen() {
-				return errNoStorage
+func (s *Accounts) accountTransfers() []operate.Operation {
+	export, imports := exportAbout("accounts/export", "an account", byAccount+"export."), importAbout("accounts/import", "an account", byAccount+"import.")
+	export.Example, imports.Example = "0123456789abcdef0123456789abcdef -o user.ndjson\n", "0123456789abcdef0123456789abcdef user.ndjson --preserve\n"
+	return []operate.Operation{
+		operate.NewDownload(export, func(ctx context.Context, in accountInput, progress operate.Progress) (f operate.File, err error) {
+			if !s.storage.IsOpen() {
+				return f, errNoStorage
 			}
-			return typed(fn(ctx, byUID, args))
-		})(cmd, args)
-	}
-}
-
-// withTarget runs fn on the local storage users of the target, the current one first.
-// rest are the arguments after the account.
-func (c *command) withTarget(t *target, fn func(ctx context.Context, users []tokenserver.User, rest []string) error) func(*cobra.Command, []string) error {
-	return c.withStorage(t, func(ctx context.Context, byUID bool, args []string) error {
-		if byUID {
-			u, err := c.state.named(t.userInput)
+			users, err := s.usersOf(ctx, in.Account)
 			if err != nil {
-				return err
+				return f, err
 			}
-			return fn(ctx, []tokenserver.User{u}, args)
-		}
-		users, err := c.state.usersOf(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		return fn(ctx, users, args[1:])
-	})
+			return s.export(ctx, in.Account, &users[0], progress), nil
+		}),
+		operate.NewUpload(imports, func(ctx context.Context, in importAccountInput, file operate.Body, _ operate.Progress) (importOutput, error) {
+			t := &target{Accounts: s}
+			return s.imports(ctx, file, in.ImportOptions(), t, func(from ExportedUser) (*tokenserver.User, error) { return t.find(ctx, in.Account, from) })
+		}),
+	}
 }
 
-// typed returns an error that names an input as it is typed.
-func typed(err error) error {
-	if wrong, ok := errors.AsType[*operate.InputError](err); ok {
-		name := "--" + wrong.Input
-		if wrong.Input == "account" {
-			name = "ACCOUNT"
-		}
-		return service.Usagef("%s: %s", name, wrong.Reason)
+func (s *Accounts) userTransfers() []operate.Operation {
+	export, imports := exportAbout("users/export", "a storage user", byUser), importAbout("users/import", "a storage user", byUser)
+	export.Example, imports.Example = "17 -o user.ndjson\n", "17 user.ndjson --preserve\n"
+	export.Former = []string{"holdfast sync user export --uid UID", "holdfast tokenserver accounts export --uid UID"}
+	imports.Former = []string{"holdfast sync user import --uid UID", "holdfast tokenserver accounts import --uid UID"}
+	return []operate.Operation{
+		operate.NewDownload(export, func(ctx context.Context, in userInput, progress operate.Progress) (f operate.File, err error) {
+			if !s.storage.IsOpen() {
+				return f, errNoStorage
+			}
+			u, err := s.named(in)
+			if err != nil {
+				return f, err
+			}
+			return s.export(ctx, strconv.FormatInt(in.UID, 10), &u, progress), nil
+		}),
+		operate.NewUpload(imports, func(ctx context.Context, in importUserInput, file operate.Body, _ operate.Progress) (importOutput, error) {
+			return s.imports(ctx, file, in.ImportOptions(), &target{}, func(ExportedUser) (*tokenserver.User, error) {
+				u, err := s.named(in.userInput)
+				return &u, err
+			})
+		}),
 	}
-	return err
 }
 
-func (c *command) userExport() *cobra.Command {
-	var (
-		t    target
-		file string
-	)
-	cmd := &cobra.Command{
-		Use:   "export " + targetUse,
-		Short: "Write everything that one account stores, a line of JSON for each record",
-		Long: "Export the records of an account as they are stored, encrypted by its browsers: a header, a line of\n" +
-			"JSON for each collection and record, and a last line that says that the export is complete. It is a\n" +
-			"consistent snapshot, even while browsers write. Open batches and the account's quota are not\n" +
-			"exported. The file gets its name when it is complete.\n\n" + targetLong,
-		Example: "  holdfast tokenserver accounts export 0123456789abcdef0123456789abcdef -o user.ndjson",
+// exportAbout describes an export of what is stored for an account or a storage user.
+func exportAbout(path, of, naming string) operate.About {
+	return operate.About{
+		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: linesType, Memory: transferSize, Counts: "records",
+		More: "The records are exported as they are stored, encrypted by browsers: a header, a line of JSON for each collection\n" +
+			"and record, and a last line that says that the export is complete. It is a consistent snapshot, even while browsers\n" +
+			"write. Open batches and the quota are not exported. The file gets its name when it is complete.\n\n" + naming,
 	}
-	t.flags(cmd)
-	cmd.Args = func(cmd *cobra.Command, args []string) error { return t.args(cmd, args, 0) }
-	cmd.RunE = c.withTarget(&t, func(ctx context.Context, users []tokenserver.User, _ []string) error {
-		bar := c.Bar("records", 0)
-		defer bar.End()
-		export := func(w io.Writer) error {
-			_, err := c.state.storage.Export(ctx, &users[0], w, bar.Show)
-			return err
-		}
-		if file == "" {
-			return export(c.Stdout)
-		}
-		return service.WriteWhole(file, export)
-	})
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` (default: standard output)")
-	return cmd
 }
 
-func (c *command) userImport() *cobra.Command {
-	var (
-		t target
-		o ImportOptions
-	)
-	cmd := &cobra.Command{
-		Use:   "import " + targetUse + " FILE",
-		Short: "Put the records of an export into the storage of an account",
-		Long: "Import the records of accounts export into an account's storage, on any engine. FILE may be -, for\n" +
-			"standard input. An unknown account is created with the keys of the export, so that its\n" +
-			"browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
-			"With --preserve, records keep their times: browsers that synced with the other server find nothing new\n" +
-			"and transfer nothing. No browser of the account may sync meanwhile: deny the account first.\n" +
-			"Without --preserve, records get the current time, and browsers download them all.\n\n" +
-			"Records are written 100 at a time. After a failure, those before it are written: import the same\n" +
-			"file again with --merge, which also adds records to existing ones. Of two records with the same ID the\n" +
-			"later one is kept with --preserve, otherwise the one from the file.\n\n" + targetLong,
-		Example: "  holdfast tokenserver accounts import 0123456789abcdef0123456789abcdef user.ndjson --preserve",
+func importAbout(path, into, naming string) operate.About {
+	return operate.About{
+		Path: path, Doc: "Put the records of an export into the storage of " + into, Button: "Import", Media: linesType, Memory: transferSize, Largest: largestFile, Stays: true,
+		Title: "Import an export", Text: "Limits and quotas apply as for a browser. If a line is wrong, the records before it stay.",
+		More: "The export may be of any engine. FILE may be -, for standard input. An unknown account is created with the keys of\n" +
+			"the export, so that its browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
+			"With --preserve, records keep their times: browsers that synced with the other server find nothing new and transfer\n" +
+			"nothing. No browser of the account may sync meanwhile: deny the account first. Without --preserve, records get the\n" +
+			"current time, and browsers download them all.\n\n" +
+			"Records are written 100 at a time. After a failure, those before it are written: import the same file again with\n" +
+			"--merge, which also adds records to existing ones. Of two records with the same ID the later one is kept with\n" +
+			"--preserve, otherwise the one from the file.\n\n" + naming,
 	}
-	t.flags(cmd)
-	cmd.Flags().BoolVar(&o.Preserve, "preserve", false, "keep the times of records and collections")
-	cmd.Flags().BoolVar(&o.Merge, "merge", false, "add to existing records, or continue after a failure")
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || len(args) == 1 && !cmd.Flags().Changed("uid") {
-			return service.Usagef("FILE is required")
-		}
-		return t.args(cmd, args, 1)
-	}
-	cmd.RunE = c.withStorage(&t, func(ctx context.Context, byUID bool, args []string) error {
-		find := func(ExportedUser) (*tokenserver.User, error) {
-			u, err := c.state.named(t.userInput)
-			return &u, err
-		}
-		if !byUID {
-			find = func(from ExportedUser) (*tokenserver.User, error) { return c.importTarget(ctx, args[0], from) }
-		}
-		return c.importFile(ctx, args[len(args)-1], o, find)
-	})
-	return cmd
 }
 
-func (c *command) importFile(ctx context.Context, name string, o ImportOptions, find func(ExportedUser) (*tokenserver.User, error)) error {
-	lines, size, err := c.OpenInput(name)
-	if err != nil {
+// export returns the export of a storage user.
+func (s *Accounts) export(ctx context.Context, name string, u *tokenserver.User, progress operate.Progress) operate.File {
+	return operate.File{Name: name + ".ndjson", Write: func(to io.Writer) error {
+		_, err := s.storage.Export(ctx, u, to, func(records int64) { progress.Report(records, 0) })
 		return err
+	}}
+}
+
+type importFlags struct {
+	Preserve bool `flag:"preserve" doc:"keep the times of records and collections" logged:""`
+	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure" logged:""`
+}
+
+// ImportOptions returns the options of the storage.
+func (in importFlags) ImportOptions() ImportOptions { return ImportOptions(in) }
+
+type importAccountInput struct {
+	accountInput
+	importFlags
+}
+
+type importUserInput struct {
+	userInput
+	importFlags
+}
+
+// importOutput counts what was imported.
+type importOutput struct {
+	Records     int64 `json:"records" least:"0"`
+	Total       int64 `json:"total" least:"0" doc:"records that the export announces"`
+	Written     int64 `json:"written" least:"0"`
+	Expired     int64 `json:"expired" least:"0"`
+	Newer       int64 `json:"newer" least:"0" doc:"records that are later here"`
+	Collections int64 `json:"collections" least:"0"`
+
+	text, note string
+}
+
+// Notice implements operate.Changed.
+func (o importOutput) Notice() string { return o.text }
+
+// Note says that a storage user was created.
+func (o importOutput) Note() string { return o.note }
+
+func (s *Accounts) imports(
+	ctx context.Context, file operate.Body, options ImportOptions, t *target, find func(ExportedUser) (*tokenserver.User, error),
+) (out importOutput, err error) {
+	if !s.storage.IsOpen() {
+		return out, errNoStorage
 	}
-	defer lines.Close()
-	bar := c.Bar("bytes", size)
-	done, err := c.state.storage.Import(ctx, bar.Reader(lines), o, find)
-	bar.End()
+	done, err := s.storage.Import(ctx, file, options, find)
+	out = importOutput{
+		Records: done.Records, Total: done.Total, Written: done.Written, Expired: done.Expired, Newer: done.Newer, Collections: done.Collections, note: t.created,
+	}
 	if done.Records > 0 || err == nil {
 		newer := ""
-		if o.Preserve {
+		if options.Preserve {
 			newer = fmt.Sprintf(", later here: %d", done.Newer)
 		}
-		c.Printf("records: %d of %d, written: %d, expired: %d%s; collections: %d\n",
-			done.Records, done.Total, done.Written, done.Expired, newer, done.Collections)
+		out.text = fmt.Sprintf("records: %d of %d, written: %d, expired: %d%s; collections: %d", done.Records, done.Total, done.Written, done.Expired, newer, done.Collections)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = errors.New("stopped before the end")
@@ -201,22 +165,27 @@ func (c *command) importFile(ctx context.Context, name string, o ImportOptions, 
 	if err != nil && done.Written > 0 {
 		err = fmt.Errorf("%w\nthe import is not complete: import the same file again with --merge, before browsers sync", err)
 	}
-	return err
+	return out, err
 }
 
-// importTarget returns the storage user to import into: that of the account, or a new one
-// if the account has none.
-func (c *command) importTarget(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
-	users, err := c.state.usersOf(ctx, name)
+// target is the account of an import.
+type target struct {
+	*Accounts
+	created string // says that its storage user was created
+}
+
+// find returns the storage user to import into: that of the account, or a new one if the account has none.
+func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
+	users, err := t.usersOf(ctx, name)
 	if fault.Is(err, fault.NotFound) && from.Account != "" {
-		return c.adopt(ctx, name, from)
+		return t.adopt(ctx, name, from)
 	}
 	if err != nil {
 		return nil, err
 	}
 	u := &users[0]
 	if from.Account != "" && from.Account != u.Account().FxAUID {
-		return nil, fmt.Errorf("the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
+		return nil, fault.Newf(fault.Conflict, "the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
 	}
 	if from.Keys != "" {
 		keys, err := tokenserver.ParseKeyID(from.Keys)
@@ -224,23 +193,23 @@ func (c *command) importTarget(ctx context.Context, name string, from ExportedUs
 			return nil, errBadKeys
 		}
 		if keys.ClientState != u.ClientState {
-			return nil, errors.New("the account has other keys here than in the export, so its browsers could not decrypt the records")
+			return nil, fault.New(fault.Conflict, "the account has other keys here than in the export, so its browsers could not decrypt the records")
 		}
 	}
 	return u, nil
 }
 
-var errBadKeys = errors.New("line 1: keys: expected the id of an account's keys")
+var errBadKeys = fault.New(fault.Invalid, "line 1: keys: expected the id of an account's keys")
 
 // adopt creates the storage user of an account that this server does not know.
-func (c *command) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
-	s := c.state.opened
+func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
+	s := t.opened
 	a, err := s.ParseAccount(name)
 	if err != nil {
 		return nil, err
 	}
 	if from.Account != a.FxAUID {
-		return nil, fmt.Errorf("the export is of account %s, not of %s", from.Account, a.FxAUID)
+		return nil, fault.Newf(fault.Conflict, "the export is of account %s, not of %s", from.Account, a.FxAUID)
 	}
 	keys, err := tokenserver.ParseKeyID(from.Keys)
 	if err != nil || from.Generation < 0 {
@@ -253,6 +222,6 @@ func (c *command) adopt(ctx context.Context, name string, from ExportedUser) (*t
 	if !s.IsLocal(&u) {
 		return nil, elsewhere(a, &u)
 	}
-	fmt.Fprintf(c.Stderr, "created storage user %d of account %s\n", u.UID, a.FxAUID)
+	t.created = fmt.Sprintf("created storage user %d of account %s", u.UID, service.Printable(a.FxAUID))
 	return &u, nil
 }
