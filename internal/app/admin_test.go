@@ -61,12 +61,12 @@ func TestAdmin(t *testing.T) {
 		{"profiles", "/debug/pprof/cmdline", "localhost", token, 200, ""},
 		{"unknown paths tell nothing", "/nothing", "localhost", "", 401, "UNAUTHENTICATED"},
 		{"an unknown path", "/nothing", "localhost", token, 404, "no such path: expected /livez, /readyz, /metrics, /version, /read-only, /__error__, /debug/pprof/, /"},
-		{"paths of services", "/nothing", "localhost", token, 404, "/ext/installs/INSTALL, /ext/tenants/TENANT/data, /ext/tokens, /ext/service-tokens, /ext/dead-letters, "},
+		{"paths of services", "/nothing", "localhost", token, 404, "/ext/installs, /ext/tenants, /ext/schemas, /ext/usage, /ext/tokens, /ext/service-tokens, /ext/dead-letters, /ext/runs, "},
 		{"paths of operations", "/nothing", "localhost", token, 404, "/buckets/accounts, /buckets/keys, "},
-		{"an unknown path below one of a service", "/ext/installs/x/y", "localhost", token, 404, "NOT_FOUND"},
+		{"an unknown path below one of a service", "/ext/installs/x/y/z", "localhost", token, 404, "not-found"},
 		{"an unknown profile", "/debug/pprof/nothing", "localhost", token, 404, `"message":"Unknown profile"`},
 		{"a method", "POST /livez", "localhost", token, 404, "NOT_FOUND"},
-		{"a method of a service", "POST /ext/installs/x", "localhost", token, 405, "METHOD_NOT_ALLOWED"},
+		{"a method of a service", "POST /ext/installs", "localhost", token, 405, "method-not-allowed"},
 	} {
 		method, path, given := strings.Cut(tc.path, " ")
 		if !given {
@@ -92,13 +92,17 @@ func TestAdmin(t *testing.T) {
 func wantJSONError(t *testing.T, name string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	var body struct {
-		Error struct{ Code, Message string }
+		Error        struct{ Code, Message string }
+		Code, Detail string // of an operation
 	}
-	err := json.Unmarshal(w.Body.Bytes(), &body)
+	err, kind := json.Unmarshal(w.Body.Bytes(), &body), "application/json"
+	if body.Code != "" {
+		body.Error.Code, body.Error.Message, kind = body.Code, body.Detail, "application/problem+json"
+	}
 	if length := w.Header().Get("Content-Length"); length != strconv.Itoa(w.Body.Len()) {
 		t.Errorf("%s: Content-Length %s of %d bytes", name, length, w.Body.Len())
 	}
-	if err != nil || !strings.HasSuffix(w.Body.String(), "}\n") || body.Error.Code == "" || body.Error.Message == "" || w.Header().Get("Content-Type") != "application/json" {
+	if err != nil || !strings.HasSuffix(w.Body.String(), "}\n") || body.Error.Code == "" || body.Error.Message == "" || w.Header().Get("Content-Type") != kind {
 		t.Errorf("%s: %d %q as %q", name, w.Code, w.Body, w.Header().Get("Content-Type"))
 	}
 }

@@ -52,13 +52,13 @@ func TestConsoleCountsAudit(t *testing.T) {
 		}
 	}
 	backlog("0 events")
-	for _, action := range []string{"delete", "restore", "delete"} {
+	for _, action := range []string{"revoke", "delete", "restore", "delete"} {
 		form := o.form("/console/", "return-to", place)
 		for pair := range strings.SplitSeq(place, "&") {
 			name, value, _ := strings.Cut(pair, "=")
 			form.Set(name, value)
 		}
-		o.want(action, http.StatusSeeOther, "", http.MethodPost, "/console/extstorage/install?do="+action, form)
+		o.want(action, http.StatusSeeOther, "", http.MethodPost, "/console/extstorage/installs?do="+action, form)
 	}
 	backlog("[1-9] events?")
 }

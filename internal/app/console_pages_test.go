@@ -140,8 +140,13 @@ const (
 func consoleExtensions(b *browser) {
 	b.open("extstorage/installs")
 	b.shows("There are no installs.")
-	install := "extstorage/install?install=" + someInstall + "&tenant=" + someTenant
+	b.try(http.StatusBadRequest, "Tenant: must be a UUID", "Register", "tenant", hostile, "install", someInstall)
+	b.try(http.StatusBadRequest, "Bytes: must be at least 1", "Register", "tenant", someTenant, "install", someInstall, "bytes", "0")
+	b.submit("Register", "tenant", someTenant, "install", someInstall, "bytes", "")
+	b.shows("registered", "268435456 bytes")
+	install := "extstorage/installs/show?install=" + someInstall + "&tenant=" + someTenant
 	b.open(install)
+	b.shows("There are no records.")
 	b.try(http.StatusBadRequest, "Namespace: must be 1 to 64", "Open", "namespace", "UPPER")
 	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
 
@@ -249,31 +254,35 @@ func (b *browser) consoleSchemas(install string) {
 	b.follow("Schemas of settings")
 	b.try(http.StatusOK, "harmless", "Try draft", "document", `{"type":["integer","string"]}`)
 	b.shows("string is now allowed", "version 1")
-	b.open("extstorage/schema?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
+	b.open("extstorage/schemas/show?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
 	b.try(http.StatusOK, "breaking", "Compare and try")
-	b.viewer.open("extstorage/schema?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
+	b.viewer.open("extstorage/schemas/show?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
 	b.viewer.try(http.StatusOK, "breaking", "Compare and try") // changes nothing
 	b.viewer.open("")
 	b.follow("Version 2")
 	b.submit("Activate")
 	b.submit("Deprecate")
 	b.shows("Version 2 is deprecated.")
-	b.follow("Schemas of settings")
-	b.follow("Version 1")
+	version := func(n string) {
+		b.open("extstorage/schemas/show?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=" + n)
+	}
+	version("1")
 	b.submit("Delete version")
-	b.shows("Deleted version 1.")
-	b.hides("Version 1 ")
-	b.follow("Version 2")
+	b.shows("Deleted version 1 of the schema of settings.")
+	if rows := b.page.all("tbody")[0].all("tr"); len(rows) != 1 || rows[0].all("td")[0].String() != "2" {
+		b.t.Errorf("the versions are\n%s", b.page)
+	}
+	version("2")
 	b.try(http.StatusConflict, "or delete all", "Delete version")
 	b.follow("Schemas of settings")
 	b.try(http.StatusBadRequest, "Nothing was changed: type settings", "Delete all versions", "confirm", "no")
 	b.submit("Delete all versions", "confirm", "settings")
-	b.shows("Deleted 1 version.", "There are no schemas")
+	b.shows("Deleted 1 version of the schema of settings.", "There are no schemas")
 }
 
 func (b *browser) consoleTokens(install string) {
 	b.open(install)
-	b.follow("Tokens of the install")
+	b.follow("Tokens")
 	b.shows("Tokens of install "+someInstall, "No token is revoked.")
 	tokens := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "at least one", "Create token", "namespace", " ")
@@ -304,7 +313,9 @@ func (b *browser) consoleTokens(install string) {
 
 	b.open("extstorage/tenants")
 	b.follow(someTenant)
+	b.follow("Installs")
 	b.shows(someInstall)
+	b.follow(someTenant)
 	b.follow("Tokens of services")
 	services := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "expected 1 to 64", "Create token", "service", hostile)
@@ -320,14 +331,15 @@ func (b *browser) consoleTokens(install string) {
 
 	b.try(http.StatusBadRequest, "Nothing was changed: type "+someInstall, "Delete install", "confirm", "no")
 	b.submit("Delete install", "confirm", someInstall)
-	b.shows("Deleted the install with 102 records.", "The install was deleted at")
+	b.shows("with 102 records, ", "The install was deleted at")
 	b.submit("Restore")
 	b.open("changes")
 	b.shows("id="+hostile, "namespace=settings=rw log=r, id=")
 	b.open("extstorage/installs")
-	b.try(http.StatusOK, "Tenant: must be a UUID", "Search", "tenant", hostile)
+	b.try(http.StatusBadRequest, "Tenant: must be a UUID", "Search", "tenant", hostile)
+	b.open("extstorage/installs")
 	b.try(http.StatusOK, someInstall, "Search", "tenant", someTenant)
-	b.open("extstorage/tenant?tenant=" + someTenant)
+	b.open("extstorage/tenants/show?tenant=" + someTenant)
 	b.submit("Delete tenant", "confirm", someTenant)
 	b.shows("The tenant was deleted at")
 	b.submit("Restore")

@@ -393,23 +393,21 @@ func (w *chargedWalk) sync() (all []route) {
 	return all
 }
 
-// operators returns the routes of the admin listener that no description has: its own, those of
-// extension storage, and the pages of the console with their forms.
+// operators returns the routes of the admin listener that no description has: its own, and the pages of the
+// console with their forms.
 func (w *chargedWalk) operators() (all []route) {
 	add := func(method, path, body, media string) {
 		all = append(all, route{service.Admin, method, path, body, media, 0})
 	}
 	for _, path := range []string{
 		"/livez", "/readyz", "/metrics", "/version", "/read-only", "/__error__", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine", "/debug/pprof/cmdline", "/debug/pprof/symbol",
-		"/ext/installs/" + someInstall + "?tenant=" + someTenant, "/unknown",
+		"/unknown",
 	} {
 		add(http.MethodGet, path, "", "")
 		if path != "/readyz" {
 			add(http.MethodPost, path, strings.Repeat("x", 100_000), jsonMedia)
 		}
 	}
-	add(http.MethodPut, "/ext/installs/"+someInstall+"?tenant="+someTenant, strings.Repeat("x", 100_000), jsonMedia)
-	add(http.MethodDelete, "/ext/tenants/"+someTenant+"/data", "", "")
 	all = append(all, route{service.Internal, http.MethodPost, "/internal/ext-storage/install/" + someInstall, items(100), jsonMedia, 0})
 	return append(all, w.pages()...)
 }

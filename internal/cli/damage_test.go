@@ -216,7 +216,7 @@ func TestCommandsOfOneService(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, typed := range []string{"buckets keys list photos", "buckets accounts list", "ext install list", "guest keys list"} {
+	for _, typed := range []string{"buckets keys list photos", "buckets accounts list", "ext installs list", "guest keys list"} {
 		if status, out, errs := run(t, env, strings.Fields(typed)...); status != 0 {
 			t.Errorf("%s: exit status %d\n%s%s", typed, status, out, errs)
 		}

@@ -31,7 +31,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync user lst --limit 1", `holdfast tokenserver accounts: unknown command "lst"; did you mean "list"?`, "holdfast tokenserver accounts"},
 		{"sync node remove", `unknown command "remove"`, "holdfast tokenserver nodes"},
 		{"config foo", `unknown command "foo"`, "holdfast config"},
-		{"ext install foo", `unknown command "foo"`, "holdfast ext install"},
+		{"ext install foo", `unknown command "foo"`, "holdfast ext installs"},
 		{"ext tokens foo", "holdfast ext tokens: unknown command \"foo\"\nCommands: create list revoke revoke-id\n", "holdfast ext tokens"},
 		{"access list", `holdfast: unknown command "access"; did you mean "holdfast tokenserver access"?`, "holdfast"},
 		{"nodes", `unknown command "nodes"; did you mean "holdfast`, "holdfast"},
@@ -52,7 +52,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"sync user deny alice@example.org", "ACCOUNT: expected 32 hexadecimal digits", "holdfast tokenserver access deny"},
 		{"tokenserver nodes add", "NODE is required", "holdfast tokenserver nodes add"},
 		{"sync node drain a b", `unexpected argument "b"`, "holdfast tokenserver nodes drain"},
-		{"ext import --tenant " + tenant + " --install " + install, "FILE is required", "holdfast ext import"},
+		{"ext import --tenant " + tenant + " --install " + install, "FILE is required", "holdfast ext installs import"},
 		{"ext token revoke a b", `unexpected argument "b"`, "holdfast ext tokens revoke"},
 		// Flags.
 		{"-x", "holdfast: unknown flag -x", "holdfast"},
@@ -79,11 +79,13 @@ func TestWrongCommandLines(t *testing.T) {
 		{"ext token", "--tenant and --install are required", "holdfast ext tokens create"},
 		{"ext token --tenant t", "--install is required", "holdfast ext tokens create"},
 		{"ext token --tenant t --install i --service s", "unknown flag --install", "holdfast ext service-tokens create"},
-		{"ext install set", "--install and --tenant are required", "holdfast ext install set"},
-		{"ext install show --tenant t --install " + install, "--tenant: must be a UUID", "holdfast ext install show"},
-		{"ext install revoke --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext install revoke"},
-		{"ext export --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext export"},
-		{"ext usage --install " + install, "--install requires --tenant", "holdfast ext usage"},
+		{"ext installs set", "--tenant and --install are required", "holdfast ext installs set"},
+		{"ext install show --tenant t --install " + install, "--tenant: must be a UUID", "holdfast ext installs show"},
+		{"ext install revoke --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext installs revoke"},
+		{"ext export --tenant " + tenant + " --install i", "--install: must be a UUID", "holdfast ext installs export"},
+		{"ext usage --install " + install, "--tenant is required", "holdfast ext installs show"},
+		{"ext usage --audit --install " + install, "--install: requires a tenant", "holdfast ext usage audit"},
+		{"ext usage list --tenant=", "--tenant: must not be empty", "holdfast ext usage list"},
 		{"ext audit retry", "--tenant, --install and --seq are required", "holdfast ext dead-letters retry"},
 		{"ext audit retry --seq 1", "--tenant and --install are required", "holdfast ext dead-letters retry"},
 		{"ext audit drop --tenant t --seq 1", "--install is required", "holdfast ext dead-letters drop"},
@@ -112,7 +114,7 @@ func TestVersion(t *testing.T) {
 // A command that only has subcommands prints its help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, of := range []string{"", "sync", "tokenserver", "tokenserver accounts", "tokenserver nodes", "ext", "ext install", "ext dead-letters", "config"} {
+	for _, of := range []string{"", "sync", "tokenserver", "tokenserver accounts", "tokenserver nodes", "ext", "ext installs", "ext dead-letters", "config"} {
 		words := strings.Fields(of)
 		_, want, _ := run(t, nil, append(words, "--help")...)
 		for _, args := range [][]string{words, append([]string{"help"}, words...), append(words, "-h")} {

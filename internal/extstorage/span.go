@@ -46,41 +46,18 @@ func (s Span) Bounds() (after, last Owner) {
 	return cmp.Or(s.After, Owner{cmp.Or(s.Tenant, ident.NilUUID), ident.NilUUID}), cmp.Or(s.Last, Owner{cmp.Or(s.Tenant, end), end})
 }
 
-// EachUsage calls fn with the counters of the span's installs in order, page by
-// page. Each page is a snapshot.
-func (s *Service) EachUsage(ctx context.Context, span Span, fn func([]InstallUsage) error) error {
-	for {
-		page, err := s.opts.Inspector.ListUsage(ctx, span, MaxPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		if err := fn(page); err != nil {
-			return err
-		}
-		span.After = page[len(page)-1].Owner
-	}
-}
-
-// EachInstall calls fn with each install of the span that is registered, revoked
-// or deleted, in order; with revoked set, with revoked installs only.
-func (s *Service) EachInstall(ctx context.Context, span Span, revoked bool, fn func(*InstallUsage) error) error {
-	for {
-		page, err := s.opts.Installs.ListInstalls(ctx, span, revoked, MaxPage)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		for i := range page {
-			if err := fn(&page[i]); err != nil {
-				return err
-			}
-		}
-		span.After = page[len(page)-1].Owner
-	}
+// PageUsage returns at most limit installs of the span that have or had a record, in order, with their counters.
+func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
+	return s.opts.Inspector.ListUsage(ctx, span, limit)
 }
 
 // PageInstalls returns at most limit installs of the span, in order: those that have or
-// had a record, and those that are registered, revoked or deleted.
-func (s *Service) PageInstalls(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
+// had a record, and those that are registered, revoked or deleted. With revoked set, it
+// returns revoked installs only.
+func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error) {
+	if revoked {
+		return s.opts.Installs.ListInstalls(ctx, span, true, limit)
+	}
 	stored, err := s.opts.Inspector.ListUsage(ctx, span, limit)
 	if err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ func changesOf(folder string) []step {
 	const (
 		tokens        = "extstorage/tokens?tenant=" + consoleTenant + "&install=" + consoleInstall
 		serviceTokens = "extstorage/service-tokens?tenant=" + consoleTenant
-		tenantPage    = "extstorage/tenant?tenant=" + consoleTenant
-		install       = "extstorage/install?tenant=" + consoleTenant + "&install=" + consoleInstall
+		tenantPage    = "extstorage/tenants/show?tenant=" + consoleTenant
+		install       = "extstorage/installs/show?tenant=" + consoleTenant + "&install=" + consoleInstall
 		records       = "extstorage/records" + consolePlace
 		schemas       = "extstorage/schemas" + consolePlace
 		object        = "buckets/object?account=main&bucket=pictures&object=page.html"
@@ -45,6 +45,7 @@ func changesOf(folder string) []step {
 		{"tokenserver/nodes", "Drain", nil, "gets no new accounts"},
 		{"", "Undo", nil, "gets new accounts again"},
 
+		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "268435456 bytes"},
 		{install, "Open", []string{"namespace", "settings"}, "Records of settings"},
 		{records, "Create", []string{"key", "mine", "value", `{"n":1}`}, "Saved revision 1."},
 		{"", "Save", []string{"value", `{"n":2}`}, "Saved revision 2."},
@@ -55,18 +56,21 @@ func changesOf(folder string) []step {
 		{"", "Activate", nil, "Version 1 is active."},
 		{"", "Deprecate", nil, "Version 1 is deprecated."},
 		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest one cannot be deleted alone
-		{"extstorage/schema" + consolePlace + "&version=1", "Delete version", nil, "Deleted version 1."},
-		{"", "Delete all versions", []string{"confirm", "settings"}, "Deleted 1 version."},
+		{"extstorage/schemas/show" + consolePlace + "&version=1", "Delete version", nil, "Deleted version 1 of the schema of settings."},
+		{"", "Register file", []string{"file", `{"type":"number"}`}, "Registered version 3 of the schema of settings: draft."},
+		{"", "Delete all versions", []string{"confirm", "settings"}, "Deleted 2 versions of the schema of settings."},
+		{install, "Import", []string{"file", `{"namespace":"settings","key":"imported","value":1}` + "\n" + `{"complete":true,"records":1}`}, "Records: 1, written: 1, "},
 		{tokens, "Create token", []string{"namespace", "settings=r"}, "The token is shown only once."},
 		{tokens, "Revoke token", []string{"token", "a.b.c"}, "The token is not valid"},
 		{tokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
 		{install, "Revoke access", nil, "Access was revoked"},
 		{"", "Restore", nil, "The install can be used again."},
-		{"", "Delete install", []string{"confirm", consoleInstall}, "Deleted the install with"},
+		{"", "Delete install", []string{"confirm", consoleInstall}, "Deleted install " + consoleInstall},
 		{serviceTokens, "Create token", []string{"service", "runner"}, "The token is shown only once."},
 		{serviceTokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
-		{tenantPage, "Delete tenant", []string{"confirm", consoleTenant}, "Deleted the tenant with"},
-		{"", "Restore", nil, "The tenant can be used again, with new tokens."},
+		{tenantPage, "Delete tenant", []string{"confirm", consoleTenant}, "Deleted tenant " + consoleTenant},
+		{"extstorage/usage", "Start the audit", nil, "The audit has begun."},
+		{tenantPage, "Restore", nil, "The tenant can be used again, with new tokens."},
 
 		{object, "Create link", nil, "X-Amz-Signature="},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
@@ -158,6 +162,12 @@ func (c *consolePages) submit(s step) string {
 			if (!button.checkVisibility()) throw new Error('the button ' + name + ' is hidden');
 			for (let i = 0; i < fields.length; i += 2) {
 				const field = button.form.elements[fields[i]];
+				if (field.type === 'file') {
+					const chosen = new DataTransfer();
+					chosen.items.add(new File([fields[i + 1]], 'chosen.ndjson'));
+					field.files = chosen.files;
+					continue;
+				}
 				field.checked = field.type === 'checkbox';
 				field.value = fields[i + 1];
 			}

@@ -106,7 +106,7 @@ func (c *consolePages) put(key, body string) {
 // inner are the pages below those of the navigation.
 func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
-		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenant" + consolePlace, "extstorage/install" + consolePlace,
+		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenants/show" + consolePlace, "extstorage/installs/show" + consolePlace,
 		"extstorage/records" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
 		"tokenserver/accounts/show?account=" + consoleUser, "buckets/accounts/show?account=main", "buckets/keys?account=main", "buckets/buckets?account=main", "buckets/objects?account=main&bucket=pictures",
 		"buckets/object?account=main&bucket=pictures&object=pixel.png", "buckets/object?account=main&bucket=pictures&object=page.html",

@@ -391,7 +391,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if x.session.role != admin && !action.Reads {
 		return errRole
 	}
-	r := &service.PageRequest{Who: x.session.name()}
+	r := &service.PageRequest{}
 	var err error
 	if action.Uploads {
 		err = x.readUpload(r, action.Memory)

@@ -21,7 +21,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	if err != nil {
 		return nil, err
 	}
-	changes, last, err := s.latestChanges(ctx, p.request(r))
+	changes, last, err := s.latestChanges(ctx, p.request(ctx))
 	if err != nil {
 		return nil, explained("", err)
 	}

@@ -19,7 +19,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	records, next, err := s.opened.ListRecords(ctx, p.request(r), ext.Listing{
+	records, next, err := s.opened.ListRecords(ctx, p.request(ctx), ext.Listing{
 		Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Limit: ext.MaxPage,
 	})
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 	if err != nil {
 		return nil, err
 	}
-	rec, err := s.opened.GetRecord(ctx, p.request(r), p.Namespace, key, ext.Precondition{})
+	rec, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, ext.Precondition{})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 		return o, err
 	}
 	to := service.PageLink("record", p.values("key", string(key))...)
-	done, err := s.opened.Do(ctx, p.request(r), t)
+	done, err := s.opened.Do(ctx, p.request(ctx), t)
 	if _, changed := errors.AsType[*ext.MismatchError](err); changed {
 		o.View = &service.View{Title: "Record " + string(key), Parents: p.trail(), Blocks: []service.Block{
 			&service.Notice{State: service.Wrong, Text: "Nothing was saved, because the record was changed, created or deleted since the form was shown."},
@@ -174,7 +174,7 @@ func (s *Extensions) deleteRecord(ctx context.Context, r *service.PageRequest) (
 	if t.Precondition, err = expected(r); err != nil {
 		return o, err
 	}
-	_, err = s.opened.Do(ctx, p.request(r), t)
+	_, err = s.opened.Do(ctx, p.request(ctx), t)
 	o.Notice, o.Next = "deleted record "+string(key), service.PageLink("records", p.values()...)
 	return o, explained("", err)
 }

@@ -11,37 +11,16 @@ import (
 	"holdfast/internal/fault"
 )
 
-func (s *Extensions) showSchemas(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+// showDraft shows below the versions of a namespace a form that writes another one.
+func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
-	schemas, next, err := s.opened.Schemas(ctx, p.request(r), p.Namespace, r.Value("after"), ext.MaxPage)
-	if err != nil {
-		return nil, explained("", err)
-	}
-	t := &service.Table{
-		Columns: []service.Column{{Title: "Version"}, {Title: "Status"}, {Title: "Created"}, {Title: "Updated"}, {Title: "Bytes", Number: true}},
-		Empty:   "There are no schemas: every JSON value is valid.", Keep: parseNamespace, Next: next,
-	}
-	for i := range schemas {
-		sc := &schemas[i]
-		t.Rows = append(t.Rows, []service.Cell{
-			{Text: "Version " + decimal(int64(sc.Version)), To: service.PageLink("schema", p.values("version", decimal(int64(sc.Version)))...)},
-			service.TextCell(string(sc.Status)), momentCell(sc.CreatedAt), momentCell(sc.UpdatedAt), service.TextCell(decimal(int64(len(sc.Document)))),
-		})
-	}
-	view := &service.View{Title: "Schemas of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
+	return &service.View{Title: "Schemas of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
 		&service.Links{All: []service.Link{{Text: "Records of " + string(p.Namespace), To: service.PageLink("records", p.values()...)}}},
-		t, draftForm(p, "{}"),
-	}}
-	if len(schemas) > 0 {
-		view.Blocks = append(view.Blocks, &service.Form{
-			Title: "Delete all versions", Text: "After that, every JSON value is valid. This cannot be undone.", Action: "delete-all", Submit: "Delete all versions",
-			Danger: true, Confirm: string(p.Namespace), Keep: p.keep(),
-		})
-	}
-	return view, nil
+		draftForm(p, "{}"),
+	}}, nil
 }
 
 // draftForm tries a document, and registers it as the next version.
@@ -58,8 +37,8 @@ func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) 
 	if err != nil {
 		return o, err
 	}
-	sc, err := s.opened.RegisterSchema(ctx, p.request(r), p.Namespace, []byte(r.Value("document")))
-	o.Notice, o.Next = fmt.Sprintf("registered version %d as a draft", sc.Version), service.PageLink("schema", p.values("version", decimal(int64(sc.Version)))...)
+	sc, err := s.opened.RegisterSchema(ctx, p.request(ctx), p.Namespace, []byte(r.Value("document")))
+	o.Notice, o.Next = fmt.Sprintf("registered version %d as a draft", sc.Version), service.PageLink("schemas/show", p.values("version", decimal(int64(sc.Version)))...)
 	return o, explained("", err)
 }
 
@@ -71,13 +50,13 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 		return o, err
 	}
 	document := r.Value("document")
-	report, err := s.opened.CheckSchema(ctx, p.request(r), p.Namespace, []byte(document), r.Value("cursor"))
+	report, err := s.opened.CheckSchema(ctx, p.request(ctx), p.Namespace, []byte(document), r.Value("cursor"))
 	if err != nil {
 		return o, explained("", err)
 	}
 	o.View = &service.View{
 		Title:   "Trial of a draft for " + string(p.Namespace),
-		Parents: append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)}),
+		Parents: p.schemaTrail(),
 		Blocks:  reportBlocks(p, &report),
 	}
 	if next := report.DryRun.Next; next != "" {
@@ -102,42 +81,35 @@ func parseVersion(r *service.PageRequest) (p place, v ext.SchemaVersion, err err
 	return p, ext.SchemaVersion(n), nil
 }
 
-func (s *Extensions) showSchema(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+// showTrial shows below a version forms that try it, and write another one from it.
+func (s *Extensions) showTrial(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, v, err := parseVersion(r)
 	if err != nil {
 		return nil, err
 	}
-	sc, err := s.opened.Schema(ctx, p.request(r), p.Namespace, v)
+	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, v)
 	if err != nil {
 		return nil, err
 	}
-	document, keep := indented(string(sc.Document)), p.keep("version", decimal(int64(v)))
-	view := &service.View{
-		Title:   fmt.Sprintf("Schema version %d of %s", v, p.Namespace),
-		Parents: append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)}),
-		Blocks: []service.Block{
-			&service.Facts{Rows: []service.Fact{
-				{Name: "Status", Cell: service.TextCell(string(sc.Status))}, {Name: "Created", Cell: momentCell(sc.CreatedAt)}, {Name: "Updated", Cell: momentCell(sc.UpdatedAt)},
-			}},
-			&service.Text{Title: "Document", Body: document, Copy: true},
-			checkForm(keep, "Compare and try", ""),
-		},
-	}
-	if sc.Status == ext.Active {
-		view.Blocks = append(view.Blocks, &service.Form{Title: "Deprecate", Text: "After that, every JSON value is valid.", Action: "deprecate", Submit: "Deprecate", Danger: true, Keep: keep})
-	} else {
-		view.Blocks = append(view.Blocks, activateForm(keep))
-	}
-	view.Blocks = append(view.Blocks, draftForm(p, document), &service.Form{Title: "Delete", Action: "delete", Submit: "Delete version", Danger: true, Keep: keep, Ask: "This cannot be undone."})
-	return view, nil
+	return &service.View{
+		Title: fmt.Sprintf("Schema version %d of %s", v, p.Namespace), Parents: p.schemaTrail(),
+		Blocks: []service.Block{checkForm(p.keep("version", decimal(int64(v))), "Compare and try", ""), draftForm(p, indented(string(sc.Document)))},
+	}, nil
+}
+
+// schemaTrail returns the links to the pages above a version.
+func (p place) schemaTrail() []service.Link {
+	return append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
 }
 
 func activateForm(keep map[string]string) *service.Form {
-	return &service.Form{Title: "Activate", Text: "New values are validated by this version. Stored records are not validated again.", Action: "activate", Submit: "Activate", Keep: keep}
+	return &service.Form{
+		Title: "Activate", Text: "New values are validated by this version. Stored records are not validated again.", Page: "schemas", Action: "activate", Submit: "Activate", Keep: keep,
+	}
 }
 
 func checkForm(keep map[string]string, submit, cursor string) *service.Form {
-	f := &service.Form{Action: "check", Submit: submit, Keep: keep}
+	f := &service.Form{Action: "check", Page: "schemas/show", Submit: submit, Keep: keep}
 	if cursor == "" {
 		f.Title, f.Text = "Compare with the active version and try on the stored records", "This changes nothing."
 		return f
@@ -153,20 +125,19 @@ func (s *Extensions) checkSchema(ctx context.Context, r *service.PageRequest) (o
 	if err != nil {
 		return o, err
 	}
-	sc, err := s.opened.Schema(ctx, p.request(r), p.Namespace, v)
+	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, v)
 	if err != nil {
 		return o, err
 	}
-	report, err := s.opened.CheckVersion(ctx, p.request(r), p.Namespace, v, r.Value("cursor"))
+	report, err := s.opened.CheckVersion(ctx, p.request(ctx), p.Namespace, v, r.Value("cursor"))
 	if err != nil {
 		return o, explained("", err)
 	}
 	version := decimal(int64(v))
 	o.View = &service.View{
-		Title: fmt.Sprintf("Check of schema version %d of %s", v, p.Namespace),
-		Parents: append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
-			service.Link{Text: "Version " + version, To: service.PageLink("schema", p.values("version", version)...)}),
-		Blocks: reportBlocks(p, &report),
+		Title:   fmt.Sprintf("Check of schema version %d of %s", v, p.Namespace),
+		Parents: append(p.schemaTrail(), service.Link{Text: "Version " + version, To: service.PageLink("schemas/show", p.values("version", version)...)}),
+		Blocks:  reportBlocks(p, &report),
 	}
 	if next := report.DryRun.Next; next != "" {
 		o.View.Blocks = append(o.View.Blocks, checkForm(p.keep("version", version), continues, next))
@@ -201,37 +172,4 @@ func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
 		}},
 		changes, failures,
 	}
-}
-
-// statusAction returns an action that activates or deprecates a version.
-func (s *Extensions) statusAction(name string, status ext.SchemaStatus, logged []string) service.Action {
-	return service.Action{Name: name, Logged: logged, Run: func(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-		p, v, err := parseVersion(r)
-		if err != nil {
-			return o, err
-		}
-		_, err = s.opened.SetSchema(ctx, p.request(r), p.Namespace, v, status)
-		o.Notice = fmt.Sprintf("version %d is %s", v, status)
-		return o, explained("", err)
-	}}
-}
-
-func (s *Extensions) dropSchema(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, v, err := parseVersion(r)
-	if err != nil {
-		return o, err
-	}
-	_, err = s.opened.DropSchemas(ctx, p.request(r), p.Namespace, v)
-	o.Notice, o.Next = fmt.Sprintf("deleted version %d", v), service.PageLink("schemas", p.values()...)
-	return o, explained("", err)
-}
-
-func (s *Extensions) dropAllSchemas(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, err := parsePlace(r, parseNamespace...)
-	if err != nil {
-		return o, err
-	}
-	n, err := s.opened.DropSchemas(ctx, p.request(r), p.Namespace, 0)
-	o.Notice = "deleted " + service.Count(int64(n), "version")
-	return o, explained("", err)
 }

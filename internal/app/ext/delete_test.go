@@ -11,7 +11,7 @@ import (
 )
 
 // TestDeleteCommands tests --dry-run, confirmation, deletion and restoration of installs
-// and tenants, and unknown IDs.
+// and tenants, and unknown IDs, by the present words of the commands and by former ones.
 func TestDeleteCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -26,7 +26,7 @@ func TestDeleteCommands(t *testing.T) {
 		}
 		prints := func(says string, args ...string) {
 			t.Helper()
-			if out := strings.Join(p.prints(args...), "\n"); !strings.Contains(out, says) {
+			if out := strings.Join(strings.Fields(strings.Join(p.prints(args...), "\n")), " "); !strings.Contains(out, says) {
 				t.Errorf("%v prints %q, want %q", args, out, says)
 			}
 		}
@@ -40,51 +40,64 @@ func TestDeleteCommands(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, of := range [][]string{command(o, "install"), command(tenant, "tenant")} {
+		for _, of := range [][]string{command(o, "installs"), command(tenant, "tenants"), command(o, "install"), command(tenant, "tenant")} {
 			of = append(slices.Insert(of, 2, "delete"), "--dry-run")
 			fails(" is unknown: it has no data and no registration", of...)
 			fails(" is unknown: it has no data and no registration", append(of[:len(of)-1], "--yes")...)
 		}
+		fails("the tenant has no installs", command(tenant, "tenants", "show")...)
 		put()
-		prints("settings", command(o, "usage")...)
-		p.prints(command(o, "install", "revoke")...)
-		prints("revoked             1               5", "ext", "install", "list", "--revoked")
-		prints("holdfast ext install delete --tenant TENANT", "ext", "install", "list", "--revoked")
-		prints(`"state":"revoked"`, "ext", "install", "list", "--json", "--tenant", string(at.Tenant))
+		prints("STATE not registered", command(o, "installs", "show")...)
+		prints("settings 1", command(o, "usage")...)
+		prints("access of the install is revoked", command(o, "install", "revoke")...)
+		if status, out, errs := p.types("ext", "install", "list", "--revoked"); status != 0 || !strings.Contains(out, "  revoked  ") || strings.Count(out, "\n") != 2 ||
+			!strings.HasSuffix(errs, "holdfast ext installs delete --tenant TENANT --install INSTALL\n") {
+			t.Errorf("revoked installs: %d\n%s%s", status, out, errs)
+		}
+		prints(`"state":"revoked"`, "ext", "installs", "list", "--json", "--tenant", string(at.Tenant))
+		prints(`"schemas":0,"changes":1,"answers":0,"tokens":0}`, "ext", "installs", "list", "--json", "--holdings")
+		prints("SCHEMAS CHANGES", "ext", "installs", "list", "--holdings")
+		prints("the install can be used again", command(o, "installs", "restore")...)
+		prints("STATE registered", command(o, "installs", "show")...)
 
 		unknown := append(slices.Clone(tenant), "--install", string(owned(3, 2).Install))
-		fails("install "+string(owned(3, 2).Install)+" of tenant "+string(at.Tenant)+" is unknown", command(unknown, "install", "delete", "--yes")...)
-		fails("install is not registered", command(unknown, "install", "show")...) // it was not closed
-		prints("deleted install", command(unknown, "install", "delete", "--yes", "--allow-missing")...)
-		prints("deleted install", command(unknown, "install", "delete", "--yes")...) // its tombstone is known
-		p.prints(command(unknown, "install", "set", "--restore")...)
-		prints("deleted install", command(unknown, "install", "delete", "--yes")...) // registered, without data
+		fails("install "+string(owned(3, 2).Install)+" of tenant "+string(at.Tenant)+" is unknown", command(unknown, "installs", "delete", "--yes")...)
+		fails("install is not registered", command(unknown, "installs", "show")...) // it was not closed
+		fails("install is not registered", command(unknown, "installs", "restore")...)
+		prints("deleted install", command(unknown, "installs", "delete", "--yes", "--allow-missing")...)
+		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // its tombstone is known
+		p.prints(command(unknown, "installs", "set", "--restore")...)
+		prints("deleted install", command(unknown, "installs", "delete", "--yes")...) // registered, without data
 
-		fails("--yes is required", command(o, "install", "delete")...)
-		fails("--yes is required", command(tenant, "tenant", "delete")...)
-		prints("would be deleted", command(o, "install", "delete", "--dry-run")...)
-		prints(`{"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "install", "delete", "--dry-run", "--json")...)
-		prints("deleted install", command(o, "install", "delete", "--yes")...)
-		prints("deleted     ", command(o, "install", "show")...)
-		prints(`{"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "install", "delete", "--yes", "--json")...)
+		fails("nothing was changed; confirm with --yes", command(o, "installs", "delete")...)
+		fails("nothing was changed; confirm with --yes", command(tenant, "tenants", "delete")...)
+		prints("would be deleted", command(o, "installs", "delete", "--dry-run")...)
+		prints(`"state":"active","records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "installs", "delete", "--dry-run", "--json")...)
+		prints("1 record, 5 bytes, 0 schemas, 1 change, 0 kept answers, 0 revoked tokens", command(o, "install", "delete", "--yes")...)
+		prints("STATE deleted", command(o, "install", "show")...)
+		prints(`"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "installs", "delete", "--yes", "--json")...)
 		fails("--restore allows its ID again", command(o, "install", "set")...)
 		// As in the guide: the tenant after its only install, by the same command with or without --yes.
-		prints("would be deleted from tenant", command(tenant, "tenant", "delete", "--dry-run")...)
-		p.prints(command(o, "install", "set", "--restore")...)
-		prints("bytes       0 of", command(o, "usage")...)
+		prints("would be deleted from tenant", command(tenant, "tenants", "delete", "--dry-run")...)
+		p.prints(command(o, "installs", "restore")...)
+		prints("BYTES 0", command(o, "usage")...)
+		prints("STATE active", command(tenant, "tenants", "show")...)
+		prints(string(at.Tenant), "ext", "tenants", "list")
 
-		prints(`"installs":1,`, command(tenant, "tenant", "delete", "--yes", "--json")...)
-		fails("restore a tenant with ext tenant restore", command(o, "install", "set", "--restore")...)
+		prints(`"installs":1,`, command(tenant, "tenants", "delete", "--yes", "--json")...)
+		prints("STATE deleted", command(tenant, "tenants", "show")...)
+		fails("restore a tenant with ext tenants restore", command(o, "installs", "set", "--restore")...)
+		fails("restore a tenant with ext tenants restore", command(o, "installs", "restore")...)
 		prints("can be used again", command(tenant, "tenant", "restore")...)
-		fails("was not deleted", command(tenant, "tenant", "restore")...)
-		p.prints(command(o, "install", "set", "--restore")...)
+		fails("was not deleted", command(tenant, "tenants", "restore")...)
+		p.prints(command(o, "installs", "set", "--restore")...)
 
 		only := owned(4, 1)
 		alone := []string{"--tenant", string(only.Tenant)}
 		r.Grant.Owner = only
 		put()
-		prints("deleted install", command(append(slices.Clone(alone), "--install", string(only.Install)), "install", "delete", "--yes")...)
-		prints("deleted tenant", command(alone, "tenant", "delete", "--yes")...)
+		prints("deleted install", command(append(slices.Clone(alone), "--install", string(only.Install)), "installs", "delete", "--yes")...)
+		prints("deleted tenant", command(alone, "tenants", "delete", "--yes")...)
 	})
 }
 
@@ -130,7 +143,7 @@ func TestSchemaCommands(t *testing.T) {
 		if status, out, errs := put(`{"type":"string"}`); status != 0 || out != "registered version 2 of the schema of settings: draft\n" {
 			t.Errorf("put: %d %q %q", status, out, errs)
 		}
-		for text, says := range map[string]string{`{"type":"nothing"}`: "/type", `{`: "JSON", ``: "the schema is empty", strings.Repeat(" ", 1<<19): "more than"} {
+		for text, says := range map[string]string{`{"type":"nothing"}`: "/type", `{`: "JSON", ``: "the schema is empty", strings.Repeat(" ", 1<<19): "larger than"} {
 			if status, _, errs := put(text); status != 1 || !strings.Contains(errs, says) {
 				t.Errorf("put %.10q: %d %q", text, status, errs)
 			}
@@ -138,6 +151,14 @@ func TestSchemaCommands(t *testing.T) {
 		r := ext.Request{Grant: ext.Grant{Owner: at, Every: ext.Read | ext.Modify}}
 		if _, err := p.records.Do(t.Context(), r, ext.Task{Namespace: "settings", Key: "a", Value: `1`}); err == nil {
 			t.Error("the schema does not hold")
+		}
+		if shown := strings.Join(p.prints(append([]string{"ext", "schemas", "show", "--version", "1"}, o...)...), "\n"); !strings.Contains(shown, `"type": "object"`) {
+			t.Errorf("version 1 is %s", shown)
+		}
+		for _, words := range [][]string{{"ext", "schema", "list", "--documents"}, {"ext", "schemas", "export"}} {
+			if documents := p.prints(append(words, o...)...); !slices.Equal(documents, []string{`{"type":"string"}`, `{"type":"object"}`}) {
+				t.Errorf("%v: %q", words, documents)
+			}
 		}
 		list := p.prints(append([]string{"ext", "schema", "list"}, o...)...)
 		if len(list) < 3 || !strings.HasPrefix(list[1], "2        draft") || !strings.HasPrefix(list[2], "1        active") {
@@ -151,12 +172,19 @@ func TestSchemaCommands(t *testing.T) {
 			{[]string{"--version", "1"}, 1, "cannot be deleted alone"},
 			{[]string{"--version", "2"}, 1, "cannot be deleted alone"},
 			{[]string{"--version", "7"}, 1, "has no version 7"},
-			{[]string{"--version", "0"}, 2, "--version 0: must be 1 or more"},
+			{[]string{"--version", "0"}, 2, "--version: must be at least 1"},
+			{[]string{"--version", "4294967297"}, 1, "has no version 4294967297"},
+			{[]string{}, 2, "--version is required"},
 			{[]string{"--all"}, 0, ""},
 		} {
 			args := append(append([]string{"ext", "schema", "delete"}, o...), tc.args...)
 			if status, out, errs := p.types(args...); status != tc.status || !strings.Contains(errs, tc.says) {
 				t.Errorf("%v: %d %q %q", args, status, out, errs)
+			}
+		}
+		for _, verb := range []string{"activate", "deprecate"} {
+			if status, _, errs := p.types(append([]string{"ext", "schemas", verb, "--version", "2"}, o...)...); status != 1 || !strings.Contains(errs, "schema") {
+				t.Errorf("%s what is deleted: %d %q", verb, status, errs)
 			}
 		}
 		if _, out, errs := put(`{}`); out != "registered version 3 of the schema of settings: draft\n" {

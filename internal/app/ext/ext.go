@@ -182,8 +182,7 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	return st, nil
 }
 
-// mounts returns the APIs for clients on the main listener, for services on the internal
-// listener, and for operators on the admin listener.
+// mounts returns the APIs for clients on the main listener, and for services on the internal listener.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
 	var rates *httpapi.Rates
@@ -195,16 +194,12 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	}
 	client := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
 	runner := &httpapi.Runner{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
-	admin := &httpapi.Admin{Service: s.opened, Clock: clock}
 	return []service.Mount{
 		{Listener: service.Main, Mount: web.Mount{Owns: httpapi.Owns, Service: web.Service{
 			Serve: m.count(client.Serve, clientOperation), Error: m.countErrors(httpapi.WriteError), Route: httpapi.Label,
 		}}},
 		{Listener: service.Internal, Paths: []string{"/internal/ext-storage/install/INSTALL"}, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
 			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner,
-		}}},
-		{Listener: service.Admin, Paths: []string{"/ext/installs/INSTALL", "/ext/tenants/TENANT/data"}, Mount: web.Mount{Owns: httpapi.OwnsAdmin, Service: web.Service{
-			Serve: admin.Serve, Error: httpapi.WriteInnerError, Route: httpapi.LabelAdmin,
 		}}},
 	}, nil
 }

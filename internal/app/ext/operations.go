@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"context"
 	"errors"
 	"path"
 	"slices"
@@ -8,15 +9,34 @@ import (
 	"time"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
 // operations returns the operations of the service.
 func (s *Extensions) operations() []operate.Operation {
-	return slices.Concat(s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations())
+	return operate.InBackground(slices.Concat(
+		s.installOperations(), s.tenantOperations(), s.schemaOperations(), s.usageOperations(), s.tokenOperations(), s.serviceTokenOperations(), s.deadLetterOperations(),
+	))
 }
 
-var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
+var (
+	errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
+	errStopped  = fault.New(fault.Unavailable, "stopped before the end") // of an interrupted command
+)
+
+// on returns an operation on the open service.
+func on[In, Out any](s *Extensions, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (out Out, err error) {
+		if _, err := s.ready(); err != nil {
+			return out, err
+		}
+		if out, err = fn(ctx, in); err != nil && ctx.Err() != nil {
+			err = errStopped
+		}
+		return out, aboutInput(err)
+	}
+}
 
 // ready returns the open service.
 func (s *Extensions) ready() (*ext.Service, error) {
@@ -25,6 +45,9 @@ func (s *Extensions) ready() (*ext.Service, error) {
 	}
 	return s.opened, nil
 }
+
+// now returns the current time of the open service's clock.
+func (s *Extensions) now() ext.Moment { return ext.At(s.deps.Clock()) }
 
 // tenantInput names a tenant.
 type tenantInput struct {
@@ -83,9 +106,25 @@ func parseTime(name, text string) (ext.Moment, error) {
 // aboutInput converts an error about a field of a request to one about the input with its name.
 func aboutInput(err error) error {
 	if e, ok := errors.AsType[*ext.ValidationError](err); ok {
-		return &operate.InputError{Input: path.Base(e.Pointer), Reason: e.Reason}
+		name := path.Base(e.Pointer)
+		if name == "overrides" { // an end alone
+			name = "until"
+		}
+		return &operate.InputError{Input: name, Reason: e.Reason}
 	}
 	return err
+}
+
+// plain returns an error of the API for clients as one whose message is for operators, too.
+func plain(err error) error {
+	switch code := fault.CodeOf(err); {
+	case err == nil || code == fault.Internal || fault.Message(err) != "" && code != fault.Denied:
+		return err
+	case code == fault.Denied: // operators may do everything: the install is revoked or deleted
+		return fault.New(fault.Conflict, err.Error())
+	default:
+		return fault.New(code, err.Error())
+	}
 }
 
 // parseWords parses words such as settings=rw. With mayBeNone it accepts settings=, which means no access.

@@ -5,6 +5,7 @@ package ext
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
 	"holdfast/internal/web/webtest"
@@ -24,14 +26,19 @@ import (
 type adminAPI struct {
 	*server
 	*servicetest.Operator
-	t *testing.T
+	t   *testing.T
+	all []operate.Operation
 }
 
 func newAdminAPI(t *testing.T) *adminAPI {
 	t.Helper()
 	testdb.SQLite(t) // it counts the test
 	s := open(t, nil)
-	return &adminAPI{s, servicetest.NewOperator(t, s.Service(), "../../extstorage/httpapi/openapi-admin.json"), t}
+	sv := s.Service()
+	runs := operate.RunsOf(sv.Operations)
+	runs.Begin(t.Context(), time.Now, slog.New(slog.DiscardHandler))
+	t.Cleanup(runs.End)
+	return &adminAPI{s, servicetest.NewOperator(t, sv, "../../extstorage/httpapi/openapi-admin.json"), t, sv.Operations}
 }
 
 func (a *adminAPI) send(status int, method, path, body string) string {

@@ -2,193 +2,262 @@ package ext
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/spf13/cobra"
+	"time"
 
 	"holdfast/internal/app/service"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
 )
 
-func (c *command) schema() *cobra.Command {
-	cmd := &cobra.Command{Use: "schema", Short: "Manage the JSON Schemas of an install's namespaces"}
-	cmd.AddCommand(c.schemaPut(), c.schemaList(), c.schemaDelete())
-	return cmd
-}
-
-// namespaceFlags has the flags of a namespace of an install.
-type namespaceFlags struct {
-	owner
-
-	namespace string
-}
-
-func (n *namespaceFlags) add(cmd *cobra.Command) {
-	n.flags(cmd)
-	cmd.Flags().StringVar(&n.namespace, "namespace", "", "`NAME` of the namespace")
-	_ = cmd.MarkFlagRequired("install")
-	_ = cmd.MarkFlagRequired("namespace")
-}
-
-// withNamespace runs fn on the namespace that the flags name, with the rights of an
-// operator and the arguments of the command.
-func (c *command) withNamespace(n *namespaceFlags, fn func(context.Context, *ext.Service, ext.Request, ext.Namespace, []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		install, err := n.parse(true)
-		if err != nil {
-			return err
-		}
-		ns, err := ext.ParseNamespace(n.namespace)
-		if err != nil {
-			return service.Usagef("--namespace: %v", err)
-		}
-		r := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
-		return c.withArgs(func(ctx context.Context, s *ext.Service, args []string) error { return fn(ctx, s, r, ns, args) })(cmd, args)
+func (s *Extensions) schemaOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "schemas", Doc: "List the schemas of a namespace, the newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
+			Group: "Manage the JSON Schemas of an install's namespaces", Former: []string{"schema"},
+		}, on(s, s.listSchemas)),
+		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a version of a schema", Title: "Schema version"}, on(s, s.showSchema)),
+		operate.NewDownload(operate.About{
+			Path: "schemas/export", Doc: "Print the documents of all versions, one per line, the newest first", Former: []string{"holdfast ext schema list --documents"},
+			Media: linesType, Memory: transferSize,
+		}, s.exportSchemas),
+		operate.NewUpload(operate.About{
+			Path: "schemas/put", Doc: "Register a schema as a draft; with --activate, validate new values by it",
+			Media: "application/schema+json", Memory: transferSize, Largest: 4 * ext.MaxSchemaBytes, // as in the API
+			Title: "Register a file", Button: "Register file", MayBeStdin: true,
+			More: "The file, or standard input, is a JSON Schema (draft 2020-12). It is checked as in the API and becomes the next\n" +
+				"version of the namespace's schema: a draft. With --activate it replaces the active version. Stored records are\n" +
+				"not validated again.",
+			Example: "--tenant $TENANT --install $INSTALL --namespace settings schema.json --activate\n" +
+				"--tenant $TENANT --install $INSTALL --namespace settings <schema.json\n",
+		}, s.putSchema),
+		operate.NewChange(operate.About{
+			Path: "schemas/activate", Doc: "Validate new values by a version", Stays: true,
+			Ask: "New values are validated by this version. Stored records are not validated again.",
+		}, on(s, s.setSchema(ext.Active))),
+		operate.NewChange(operate.About{
+			Path: "schemas/deprecate", Doc: "Do not validate new values by the active version any more", Stays: true, Danger: true, Ask: "After that, every JSON value is valid.",
+		}, on(s, s.setSchema(ext.Deprecated))),
+		operate.NewChange(operate.About{
+			Path: "schemas/delete", Doc: "Delete a version, which must be neither the active nor the newest one", Button: "Delete version", Danger: true, Ask: "This cannot be undone.",
+			More: "Version numbers are not used again.",
+		}, on(s, s.deleteSchema)),
+		operate.NewChange(operate.About{
+			Path: "schemas/delete-all", Doc: "Delete all versions of a namespace's schemas", Former: []string{"holdfast ext schema delete --all"},
+			Title: "Delete all versions", Text: "After that, every JSON value is valid.", Button: "Delete all versions", Ask: "This cannot be undone.", Danger: true, Retypes: true,
+			More: "After that the namespace accepts any JSON, and it no longer counts toward the quota of namespaces unless it has a\n" +
+				"key. Version numbers are not used again.",
+		}, on(s, s.deleteSchemas)),
 	}
 }
 
-func (c *command) schemaPut() *cobra.Command {
-	var n namespaceFlags
-	var activate bool
-	cmd := &cobra.Command{
-		Use:   "put --tenant T --install I --namespace NS [FILE]",
-		Short: "Register a schema as a draft; with --activate, validate new values by it",
-		Long: "Register a JSON Schema (draft 2020-12) for a namespace, from a file or from standard input. It is\n" +
-			"checked as in the API and becomes the next version of the namespace's schema: a draft. With --activate\n" +
-			"it replaces the active version. Stored records are not validated again.",
-		Example: "  holdfast ext schema put --tenant $TENANT --install $INSTALL --namespace settings schema.json --activate\n" +
-			"  echo '{\"type\":\"object\"}' | holdfast ext schema put --tenant $TENANT --install $INSTALL --namespace settings",
-		Args: optionalFile,
-	}
-	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, args []string) error {
-		document, err := c.readSchema(args)
-		if err != nil {
-			return err
-		}
-		sc, err := s.RegisterSchema(ctx, r, ns, document)
-		if err != nil {
-			return placed(err)
-		}
-		if activate {
-			version := sc.Version
-			if sc, err = s.SetSchema(ctx, r, ns, version, ext.Active); err != nil {
-				return fmt.Errorf("version %d was registered but could not be activated: %w", version, placed(err))
-			}
-		}
-		_, err = c.Printf("registered version %d of the schema of %s: %s\n", sc.Version, ns, sc.Status)
-		return err
-	})
-	n.add(cmd)
-	cmd.Flags().BoolVar(&activate, "activate", false, "make it the active version")
-	return cmd
+// namespaceInput names a namespace of an install.
+type namespaceInput struct {
+	installInput
+	Namespace string `subject:"namespace,flag" value:"NAME" doc:"NAME of the namespace" example:"settings"`
 }
 
-// optionalFile checks that a command has at most one argument.
-func optionalFile(_ *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return service.Usagef("unexpected argument %q", args[1])
-	}
-	return nil
-}
-
-// readSchema reads a file, or standard input.
-func (c *command) readSchema(args []string) ([]byte, error) {
-	from, _, err := c.OpenInput(append(args, "-")[0])
-	if err != nil {
-		return nil, err
-	}
-	defer from.Close()
-	const most = 4 * ext.MaxSchemaBytes // as in the API
-	document, err := io.ReadAll(io.LimitReader(from, most+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(document) > most:
-		return nil, fmt.Errorf("the schema has more than %d bytes", most)
-	case len(strings.TrimSpace(string(document))) == 0:
-		return nil, errors.New("the schema is empty: name a file, or write the schema to standard input")
-	}
-	return document, nil
-}
-
-// placed adds the place in the document to an error.
-func placed(err error) error {
-	if pointer, ok := ext.PointerOf(err); ok && pointer != "" {
-		return fmt.Errorf("%s %w", pointer, err)
-	}
+// Check refuses invalid names.
+func (in namespaceInput) Check() error {
+	_, err := in.place()
 	return err
 }
 
-func (c *command) schemaList() *cobra.Command {
-	var n namespaceFlags
-	var documents bool
-	cmd := &cobra.Command{
-		Use: "list --tenant T --install I --namespace NS", Short: "List the schemas of a namespace, the newest first", Args: service.Args(),
+// place returns the namespace.
+func (in namespaceInput) place() (p place, err error) {
+	if p.Owner, err = in.owner(); err != nil {
+		return p, err
 	}
-	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, _ []string) error {
-		w := c.Table()
-		if !documents {
-			w.Printf("VERSION\tSTATUS\tCREATED\tUPDATED\tBYTES\n")
-		}
-		for cursor := ""; ; {
-			page, next, err := s.Schemas(ctx, r, ns, cursor, ext.MaxPage)
-			if err != nil {
-				return err
-			}
-			for i := range page {
-				sc := &page[i]
-				if documents {
-					if _, err := fmt.Fprintln(c.Stdout, service.PrintableLines(string(sc.Document))); err != nil {
-						return err
-					}
-					continue
-				}
-				w.Printf("%d\t%s\t%s\t%s\t%d\n", sc.Version, sc.Status,
-					service.FormatMillis(int64(sc.CreatedAt)), service.FormatMillis(int64(sc.UpdatedAt)), len(sc.Document))
-			}
-			if cursor = next; cursor == "" {
-				return w.Flush()
-			}
-		}
-	})
-	n.add(cmd)
-	cmd.Flags().BoolVar(&documents, "documents", false, "print only the documents, one per line")
-	return cmd
+	if p.Namespace, err = ext.ParseNamespace(in.Namespace); err != nil {
+		err = &operate.InputError{Input: "namespace", Reason: err.Error()}
+	}
+	return p, err
 }
 
-func (c *command) schemaDelete() *cobra.Command {
-	var n namespaceFlags
-	var version int32
-	var all bool
-	cmd := &cobra.Command{
-		Use:   "delete --tenant T --install I --namespace NS (--version N | --all)",
-		Short: "Delete one version of a namespace's schemas, or all",
-		Long: "Delete one version of a namespace's schema, which must be neither the active nor the newest one, or\n" +
-			"all versions. After --all the namespace accepts any JSON, and it no longer counts toward the quota of\n" +
-			"namespaces unless it has a key. Version numbers are not used again.",
-		Args: service.Args(),
+// versionInput names a version of a schema.
+type versionInput struct {
+	namespaceInput
+	Version int64 `subject:"version,flag" value:"N" doc:"version N" least:"1" example:"1"`
+}
+
+// Check refuses what cannot be a version.
+func (in versionInput) Check() error {
+	if in.Version != int64(ext.SchemaVersion(in.Version)) {
+		return errNoVersion(in)
 	}
-	cmd.RunE = c.withNamespace(&n, func(ctx context.Context, s *ext.Service, r ext.Request, ns ext.Namespace, _ []string) error {
-		if !all && version < 1 {
-			return service.Usagef("--version %d: must be 1 or more", version)
-		}
-		deleted, err := s.DropSchemas(ctx, r, ns, ext.SchemaVersion(version))
-		switch {
-		case err != nil:
-			return err
-		case deleted == 0 && !all:
-			return fmt.Errorf("namespace %s has no version %d of a schema", ns, version)
-		}
-		_, err = c.Printf("deleted %s of the schema of %s\n", service.Count(int64(deleted), "version"), ns)
+	return in.namespaceInput.Check()
+}
+
+func errNoVersion(in versionInput) error {
+	return fault.Newf(fault.NotFound, "namespace %s has no version %d of a schema", in.Namespace, in.Version)
+}
+
+// schemaOutput is a version of a schema.
+type schemaOutput struct {
+	Version int64     `json:"version" title:"Version" subject:"version" least:"1"`
+	Status  string    `json:"status" title:"Status" enum:"draft,active,deprecated"`
+	Created time.Time `json:"createdAt" title:"Created"`
+	Updated time.Time `json:"updatedAt" title:"Updated"`
+	Bytes   int       `json:"bytes" title:"Bytes"`
+}
+
+func outputOfSchema(sc *ext.Schema) schemaOutput {
+	return schemaOutput{int64(sc.Version), string(sc.Status), service.TimeOf(sc.CreatedAt), service.TimeOf(sc.UpdatedAt), len(sc.Document)}
+}
+
+// Offers says which changes make sense.
+func (o schemaOutput) Offers(verb string) bool {
+	isActive := o.Status == string(ext.Active)
+	return verb != "activate" && verb != "deprecate" || isActive == (verb == "deprecate")
+}
+
+// eachSchema calls fn with the versions of a namespace, the newest first.
+func (s *Extensions) eachSchema(ctx context.Context, in namespaceInput, fn func(*ext.Schema) error) error {
+	p, err := in.place()
+	if err != nil {
 		return err
+	}
+	for cursor := ""; ; {
+		page, next, err := s.opened.Schemas(ctx, p.request(ctx), p.Namespace, cursor, ext.MaxPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := fn(&page[i]); err != nil {
+				return err
+			}
+		}
+		if cursor = next; cursor == "" {
+			return nil
+		}
+	}
+}
+
+func (s *Extensions) listSchemas(ctx context.Context, in namespaceInput) (all []schemaOutput, err error) {
+	err = s.eachSchema(ctx, in, func(sc *ext.Schema) error {
+		all = append(all, outputOfSchema(sc))
+		return nil
 	})
-	n.add(cmd)
-	cmd.Flags().Int32Var(&version, "version", 0, "version `N`")
-	cmd.Flags().BoolVar(&all, "all", false, "all versions")
-	cmd.MarkFlagsOneRequired("version", "all")
-	cmd.MarkFlagsMutuallyExclusive("version", "all")
-	return cmd
+	return all, err
+}
+
+func (s *Extensions) exportSchemas(ctx context.Context, in namespaceInput, _ operate.Progress) (f operate.File, err error) {
+	if _, err := s.ready(); err != nil {
+		return f, err
+	}
+	return operate.File{Name: in.Namespace + ".ndjson", Write: func(to io.Writer) error {
+		return s.eachSchema(ctx, in, func(sc *ext.Schema) error {
+			_, err := fmt.Fprintln(to, service.PrintableLines(string(sc.Document)))
+			return err
+		})
+	}}, nil
+}
+
+// schemaDetail is a version with its document.
+type schemaDetail struct {
+	schemaOutput
+	Schema json.RawMessage `json:"schema" text:"Document"`
+}
+
+func (s *Extensions) showSchema(ctx context.Context, in versionInput) (d schemaDetail, err error) {
+	p, err := in.place()
+	if err != nil {
+		return d, err
+	}
+	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, ext.SchemaVersion(in.Version))
+	return schemaDetail{outputOfSchema(&sc), sc.Document}, err
+}
+
+// schemaChange is a change of a version.
+type schemaChange struct {
+	Namespace string `json:"namespace"`
+	Version   int64  `json:"version" least:"1"`
+	Status    string `json:"status" enum:"draft,active,deprecated,deleted"`
+	did       string
+}
+
+// Notice implements operate.Changed.
+func (c schemaChange) Notice() string { return c.did }
+
+func (s *Extensions) setSchema(status ext.SchemaStatus) func(context.Context, versionInput) (schemaChange, error) {
+	return func(ctx context.Context, in versionInput) (c schemaChange, err error) {
+		p, err := in.place()
+		if err != nil {
+			return c, err
+		}
+		_, err = s.opened.SetSchema(ctx, p.request(ctx), p.Namespace, ext.SchemaVersion(in.Version), status)
+		return schemaChange{in.Namespace, in.Version, string(status), fmt.Sprintf("version %d is %s", in.Version, status)}, explained("", err)
+	}
+}
+
+func (s *Extensions) deleteSchema(ctx context.Context, in versionInput) (c schemaChange, err error) {
+	p, err := in.place()
+	if err != nil {
+		return c, err
+	}
+	n, err := s.opened.DropSchemas(ctx, p.request(ctx), p.Namespace, ext.SchemaVersion(in.Version))
+	if err == nil && n == 0 {
+		err = errNoVersion(in)
+	}
+	return schemaChange{in.Namespace, in.Version, stateDeleted, fmt.Sprintf("deleted version %d of the schema of %s", in.Version, in.Namespace)}, err
+}
+
+// schemasChange is a deletion of all versions.
+type schemasChange struct {
+	Namespace string `json:"namespace"`
+	Deleted   int    `json:"deleted" least:"0"`
+}
+
+// Notice implements operate.Changed.
+func (c schemasChange) Notice() string {
+	return "deleted " + service.Count(int64(c.Deleted), "version") + " of the schema of " + c.Namespace
+}
+
+func (s *Extensions) deleteSchemas(ctx context.Context, in namespaceInput) (c schemasChange, err error) {
+	p, err := in.place()
+	if err != nil {
+		return c, err
+	}
+	n, err := s.opened.DropSchemas(ctx, p.request(ctx), p.Namespace, 0)
+	return schemasChange{in.Namespace, n}, err
+}
+
+type putInput struct {
+	namespaceInput
+	Activate bool `flag:"activate" doc:"make it the active version" logged:""`
+}
+
+func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Body, _ operate.Progress) (c schemaChange, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return c, err
+	}
+	p, err := in.place()
+	if err != nil {
+		return c, err
+	}
+	document, err := io.ReadAll(file)
+	if err != nil {
+		return c, err
+	}
+	if strings.TrimSpace(string(document)) == "" {
+		return c, fault.New(fault.Invalid, "the schema is empty: name a file, or write the schema to standard input")
+	}
+	r := p.request(ctx)
+	sc, err := open.RegisterSchema(ctx, r, p.Namespace, document)
+	if err != nil {
+		return c, explained("", err)
+	}
+	if in.Activate {
+		version := sc.Version
+		if sc, err = open.SetSchema(ctx, r, p.Namespace, version, ext.Active); err != nil {
+			return c, fmt.Errorf("version %d was registered but could not be activated: %w", version, explained("", err))
+		}
+	}
+	did := fmt.Sprintf("registered version %d of the schema of %s: %s", sc.Version, p.Namespace, sc.Status)
+	return schemaChange{in.Namespace, int64(sc.Version), string(sc.Status), did}, nil
 }

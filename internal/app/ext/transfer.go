@@ -7,48 +7,66 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/spf13/cobra"
-
 	"holdfast/internal/app/service"
 	ext "holdfast/internal/extstorage"
 	exthttp "holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
 )
 
-func (c *command) export() *cobra.Command {
-	var (
-		o    owner
-		file string
-	)
-	cmd := &cobra.Command{
-		Use:   "export --tenant T --install I",
-		Short: "Export the records and schemas of an install as lines of JSON",
-		Long: "Export the schemas and records of an install in the format of the API: a line of JSON for each, and\n" +
-			"a last line that says that the export is complete. They are read from the database page by page\n" +
-			"while servers run. Revoked installs can be exported, too: revoke an install first if nothing may\n" +
-			"change meanwhile. The file gets its name when it is complete.",
-		Example: "  holdfast ext export --tenant $TENANT --install $INSTALL -o install.ndjson",
-		Args:    service.Args(),
-		RunE: c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
-			if file == "" {
-				return c.exportTo(ctx, s, install, c.Stdout)
-			}
-			return service.WriteWhole(file, func(w io.Writer) error { return c.exportTo(ctx, s, install, w) })
-		}),
+const (
+	linesType    = "application/x-ndjson"
+	largestFile  = 64 << 30
+	transferSize = 8 << 20 // bytes of a page of an export, or of a step of an import, with their copies
+)
+
+func (s *Extensions) transferOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewDownload(operate.About{
+			Path: "installs/export", Doc: "Export the records and schemas of an install as lines of JSON", Former: []string{"holdfast ext export"},
+			Media: linesType, Memory: transferSize, Counts: "records",
+			More: "They are in the format of the API: a line of JSON for each, and a last line that says that the export is complete.\n" +
+				"They are read from the database page by page while servers run. Revoked installs can be exported, too: revoke an\n" +
+				"install first if nothing may change meanwhile. The file gets its name when it is complete.",
+			Example: "--tenant $TENANT --install $INSTALL -o install.ndjson\n",
+		}, s.exportInstall),
+		operate.NewUpload(operate.About{
+			Path: "installs/import", Doc: "Import an export into an install", Former: []string{"holdfast ext import"},
+			Media: linesType, Memory: transferSize, Largest: largestFile, Stays: true,
+			Title: "Import an export", Text: "Limits and quotas apply. If a line is wrong, the records before it stay.", Button: "Import",
+			More: "Records and schemas are imported while servers run. FILE may be -, for standard input. Limits and quotas apply, and\n" +
+				"schemas where the file does not contain the active one; rate limits do not. Records are written 20 at a time: after\n" +
+				"a failure those before it are written, and the same file can be imported again. A file without the last line of an\n" +
+				"export is imported as far as it goes, and is an error.\n\n" +
+				"With --preserve, records keep their revisions and times. A record that has a greater revision here is not changed;\n" +
+				"one with the same revision and other contents is an error.",
+			Example: "--tenant $TENANT --install $INSTALL install.ndjson\n--tenant $TENANT --install $INSTALL --preserve install.ndjson\n",
+		}, s.importInstall),
 	}
-	o.flags(cmd)
-	_ = cmd.MarkFlagRequired("install")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write to `FILE` (default: standard output)")
-	return cmd
 }
 
-// exportTo writes an export. Each page is read when it is written.
-func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owner, to io.Writer) error {
-	page, err := s.ExportInstall(ctx, install, "")
+func (s *Extensions) exportInstall(ctx context.Context, in installInput, progress operate.Progress) (f operate.File, err error) {
+	open, err := s.ready()
 	if err != nil {
-		return err
+		return f, err
 	}
-	bar := c.Bar("records", page.Header.Records)
-	defer bar.End()
+	o, err := in.owner()
+	if err != nil {
+		return f, err
+	}
+	page, err := open.ExportInstall(ctx, o, "")
+	if err != nil {
+		return f, err
+	}
+	return operate.File{Name: in.Install + ".ndjson", Write: func(to io.Writer) error {
+		next := func(cursor string) (ext.ExportPage, error) { return open.ExportInstall(ctx, o, cursor) }
+		return writeExport(to, page, next, progress)
+	}}, nil
+}
+
+// writeExport writes an export from its first page. Each further page is read when the one before it is written.
+func writeExport(to io.Writer, page ext.ExportPage, next func(cursor string) (ext.ExportPage, error), progress operate.Progress) (err error) {
+	records := page.Header.Records
 	w := bufio.NewWriterSize(to, 64<<10)
 	if _, err := w.Write(exthttp.AppendHeader(nil, page.Header)); err != nil {
 		return err
@@ -57,12 +75,12 @@ func (c *command) exportTo(ctx context.Context, s *ext.Service, install ext.Owne
 		if err := writePage(w, &page); err != nil {
 			return err
 		}
-		bar.Show(page.Total)
+		progress.Report(page.Total, records)
 		if page.Next == "" {
 			_, err := w.Write(exthttp.AppendComplete(nil, &page))
 			return errors.Join(err, w.Flush())
 		}
-		if page, err = s.ExportInstall(ctx, install, page.Next); err != nil {
+		if page, err = next(page.Next); err != nil {
 			return err
 		}
 	}
@@ -82,60 +100,59 @@ func writePage(w io.Writer, page *ext.ExportPage) error {
 	return nil
 }
 
-func (c *command) importInto() *cobra.Command {
-	var (
-		o        owner
-		preserve bool
-	)
-	cmd := &cobra.Command{
-		Use:   "import --tenant T --install I FILE",
-		Short: "Import an export into an install",
-		Long: "Import the records and schemas of an export into an install while servers run. FILE may be -, for\n" +
-			"standard input. Limits and quotas apply, and schemas where the file does not contain the active\n" +
-			"one; rate limits do not. Records are written 20 at a time: after a failure those before it are\n" +
-			"written, and the same file can be imported again. A file without the last line of an export is\n" +
-			"imported as far as it goes, and is an error.\n\n" +
-			"With --preserve, records keep their revisions and times. A record that has a greater revision here\n" +
-			"is not changed; one with the same revision and other contents is an error.",
-		Example: "  holdfast ext import --tenant $TENANT --install $INSTALL install.ndjson\n" +
-			"  holdfast ext import --tenant $TENANT --install $INSTALL --preserve install.ndjson",
-		Args: service.Args("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withInstall(&o, func(ctx context.Context, s *ext.Service, install ext.Owner) error {
-				return c.importFile(ctx, s, install, preserve, args[0])
-			})(cmd, args)
-		},
-	}
-	o.flags(cmd)
-	_ = cmd.MarkFlagRequired("install")
-	cmd.Flags().BoolVar(&preserve, "preserve", false, "keep the revisions and times of records and schemas")
-	return cmd
+type importInput struct {
+	installInput
+	Preserve bool `flag:"preserve" doc:"keep the revisions and times of records and schemas" logged:""`
 }
 
-func (c *command) importFile(ctx context.Context, s *ext.Service, install ext.Owner, preserve bool, name string) error {
-	lines, size, err := c.OpenInput(name)
+// importOutput counts what was imported.
+type importOutput struct {
+	Lines     int `json:"lines"`
+	Records   int `json:"records"`
+	Written   int `json:"written"`
+	Unchanged int `json:"unchanged"`
+	Expired   int `json:"expired"`
+	Newer     int `json:"newer" doc:"records that have a greater revision here"`
+	Schemas   int `json:"schemas"`
+
+	text string
+}
+
+// Notice implements operate.Changed.
+func (o importOutput) Notice() string { return o.text }
+
+func (s *Extensions) importInstall(ctx context.Context, in importInput, lines operate.Body, _ operate.Progress) (out importOutput, err error) {
+	open, err := s.ready()
 	if err != nil {
-		return err
+		return out, err
 	}
-	defer lines.Close()
-	bar := c.Bar("bytes", size)
-	request := ext.Request{Grant: ext.Grant{Owner: install, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
-	done, err := exthttp.Import(ctx, s, request, preserve, bar.Reader(lines))
-	bar.End()
+	o, err := in.owner()
+	if err != nil {
+		return out, err
+	}
+	r := ext.Request{Grant: ext.Grant{Owner: o, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin", ID: service.Operator(ctx)}}
+	done, err := exthttp.Import(ctx, open, r, in.Preserve, lines)
+	out = importOutput{Lines: done.Lines, Records: done.Records, Written: done.Written, Unchanged: done.Unchanged, Expired: done.Expired, Newer: done.Newer, Schemas: done.Schemas}
 	newer := ""
-	if preserve {
+	if in.Preserve {
 		newer = fmt.Sprintf(", newer here: %d", done.Newer)
 	}
-	c.Printf("records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d\n",
-		done.Records, done.Written, done.Unchanged, done.Expired, newer, done.Schemas)
-	if item, ok := errors.AsType[*ext.ItemError](err); ok {
-		switch pointer, ok := ext.PointerOf(item.Err); {
-		case ok && pointer == "":
-			return fmt.Errorf("line %d %w", item.Index+1, item.Err)
-		case ok:
-			return fmt.Errorf("line %d: %s %w", item.Index+1, pointer, item.Err)
-		}
-		return fmt.Errorf("line %d: %w", item.Index+1, item.Err)
+	out.text = fmt.Sprintf("records: %d, written: %d, unchanged: %d, expired: %d%s; schemas: %d", done.Records, done.Written, done.Unchanged, done.Expired, newer, done.Schemas)
+	return out, inLine(err)
+}
+
+// inLine adds the line of a wrong record, and the place in it, to the message of an error.
+func inLine(err error) error {
+	item, ok := errors.AsType[*ext.ItemError](err)
+	if !ok {
+		return plain(err)
 	}
-	return err
+	where := fmt.Sprintf("line %d", item.Index+1)
+	switch pointer, ok := ext.PointerOf(item.Err); {
+	case ok && pointer == "":
+		return fault.Newf(fault.CodeOf(item.Err), "%s %v", where, item.Err)
+	case ok:
+		return fault.Newf(fault.CodeOf(item.Err), "%s: %s %v", where, pointer, item.Err)
+	}
+	return fault.Newf(fault.CodeOf(item.Err), "%s: %v", where, item.Err)
 }

@@ -93,7 +93,7 @@ var othersOff = []string{"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENS
 // types runs a command and returns its exit status and what it printed.
 func (p *operator) types(args ...string) (status int, out, errs string) {
 	var stdout, stderr bytes.Buffer
-	status = cli.Run(p.t.Context(), cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdout: &stdout, Stderr: &stderr})
+	status = cli.Run(p.t.Context(), cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr})
 	return status, stdout.String(), stderr.String()
 }
 
@@ -150,36 +150,42 @@ func TestUsageOfAll(t *testing.T) {
 		big, revoked := owned(2, 1), owned(2, 2)
 		p.put(big, "a", "b")
 		p.put(revoked, "a")
-		p.prints("ext", "install", "set", "--tenant", string(big.Tenant), "--install", string(big.Install), "--bytes", "1000", "--tier", "gold")
-		p.prints("ext", "install", "revoke", "--tenant", string(revoked.Tenant), "--install", string(revoked.Install))
+		p.prints("ext", "installs", "set", "--tenant", string(big.Tenant), "--install", string(big.Install), "--bytes", "1000", "--tier", "gold")
+		p.prints("ext", "installs", "revoke", "--tenant", string(revoked.Tenant), "--install", string(revoked.Install))
 		nobody := owned(2, 3)
-		p.prints("ext", "install", "set", "--tenant", string(nobody.Tenant), "--install", string(nobody.Install))
+		p.prints("ext", "installs", "set", "--tenant", string(nobody.Tenant), "--install", string(nobody.Install))
 
+		if installs := p.prints("ext", "installs", "list"); len(installs) != 1+many+3 || !slices.IsSorted(installs[1:]) {
+			t.Errorf("%d installs\n%s", len(installs), strings.Join(installs, "\n"))
+		}
 		lines := p.prints("ext", "usage")
+		if now := p.prints("ext", "usage", "list"); !slices.Equal(lines, now) {
+			t.Errorf("ext usage prints\n%s\nand ext usage list\n%s", strings.Join(lines, "\n"), strings.Join(now, "\n"))
+		}
 		if len(lines) != 1+many+2 || !slices.IsSorted(lines[1:]) {
 			t.Errorf("%d lines\n%s", len(lines), strings.Join(lines, "\n"))
 		}
-		if got := strings.Fields(lines[many+1]); !slices.Equal(got, []string{string(big.Tenant), string(big.Install), "6", "0.6%", "2", "2"}) {
+		if got := strings.Fields(lines[many+1]); !slices.Equal(got, []string{string(big.Tenant), string(big.Install), "registered", "gold", "6", "0.6%", "2", "2"}) {
 			t.Errorf("the line of an install is %q", got)
 		}
 		lines = p.prints("ext", "usage", "--tenant", string(big.Tenant), "--json")
 		want := []string{
-			`{"tenant":"00000002-0000-4000-8000-000000000000","install":"00000001-1111-4000-8000-000000000000","tier":"gold","revokedAt":null,` +
+			`{"tenant":"00000002-0000-4000-8000-000000000000","install":"00000001-1111-4000-8000-000000000000","state":"registered","tier":"gold","revokedAt":null,` +
 				`"bytes":{"limit":1000,"used":6},"keys":{"limitPerNamespace":7,"used":2},"namespaces":{"limit":32,"used":2}}`,
-			`{"tenant":"00000002-0000-4000-8000-000000000000","install":"00000002-1111-4000-8000-000000000000","tier":"","revokedAt":"…",` +
+			`{"tenant":"00000002-0000-4000-8000-000000000000","install":"00000002-1111-4000-8000-000000000000","state":"revoked","tier":"","revokedAt":"…",` +
 				`"bytes":{"limit":268435456,"used":3},"keys":{"limitPerNamespace":5120,"used":1},"namespaces":{"limit":32,"used":1}}`,
 		}
 		if len(lines) != 2 || lines[0] != want[0] || !alike(lines[1], want[1]) {
 			t.Errorf("as JSON\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 		}
 		one := p.prints("ext", "usage", "--tenant", string(big.Tenant), "--install", string(big.Install), "--json")
-		if with := strings.TrimSuffix(want[0], "}") + `,"byNamespace":[{"namespace":"a","keys":1,"bytes":3},{"namespace":"b","keys":1,"bytes":3}]}`; one[0] != with {
+		if with := strings.TrimSuffix(want[0], "}") + `,"byNamespace":[{"namespace":"a","keys":1,"bytes":3},{"namespace":"b","keys":1,"bytes":3}],"overrides":{"bytes":1000,"until":"`; !strings.HasPrefix(one[0], with) {
 			t.Errorf("of one as JSON: %s\nwant %s", one[0], with)
 		}
 		if out := p.prints("ext", "usage", "--audit"); !slices.Equal(out, []string{fmt.Sprintf("installs audited: %d, with differences: 0", many+2)}) {
 			t.Errorf("audit: %q", out)
 		}
-		if out := p.prints("ext", "usage", "--audit", "--tenant", string(nobody.Tenant)); !slices.Equal(out, []string{"installs audited: 2, with differences: 0"}) {
+		if out := p.prints("ext", "usage", "audit", "--tenant", string(nobody.Tenant)); !slices.Equal(out, []string{"installs audited: 2, with differences: 0"}) {
 			t.Errorf("audit of a tenant: %q", out)
 		}
 	})
@@ -240,7 +246,11 @@ func TestAuditFindsDamage(t *testing.T) {
 // auditAsJSON checks that every install has a line and damaged ones are not right.
 func (p *operator) auditAsJSON(wrong ...ext.Owner) {
 	p.t.Helper()
-	status, out, errs := p.types("ext", "usage", "--audit", "--json")
+	status, out, errs := p.types("ext", "usage", "--audit", "--json", "--all")
+	out, summary, _ := strings.Cut(strings.TrimSuffix(out, "\n"), `{"audited":`)
+	if summary != fmt.Sprintf(`9,"different":%d}`, len(wrong)) {
+		p.t.Errorf("the result is %q", summary)
+	}
 	if status != 1 || strings.Count(errs, "  install ") != len(wrong) {
 		p.t.Errorf("status %d\n%s", status, errs)
 	}
@@ -288,14 +298,14 @@ type hook func() error
 func (h hook) Write(b []byte) (int, error) { return len(b), h() }
 
 // TestUsageIsStopped checks that a command ends at once with an error if it is interrupted
-// or its output fails.
+// before the last page, or its output fails.
 func TestUsageIsStopped(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
-		for install := range 3 {
+		for install := range ext.MaxPage + 1 {
 			p.put(owned(1, install), "a")
 		}
-		for _, args := range [][]string{{"ext", "usage"}, {"ext", "usage", "--json"}, {"ext", "usage", "--audit", "--json"}} {
+		for _, args := range [][]string{{"ext", "usage"}, {"ext", "usage", "--json"}, {"ext", "usage", "--audit", "--json", "--all"}} {
 			ctx, stop := context.WithCancel(t.Context())
 			var stderr bytes.Buffer
 			status := cli.Run(ctx, cli.Env{Args: args, Environ: append(p.environ, othersOff...), Stdout: hook(func() error { stop(); return nil }), Stderr: &stderr})
@@ -322,14 +332,14 @@ func TestUsageOfNobody(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"--install", some}, 2, "--install requires --tenant"},
-		{[]string{"--tenant", ""}, 2, "--tenant: must be a UUID"},
-		{[]string{"--tenant", some, "--install", ""}, 2, "--install: must be a UUID"},
+		{[]string{"--install", some}, 2, "tenant"},
+		{[]string{"--tenant", ""}, 2, "--tenant: must not be empty"},
+		{[]string{"--tenant", some, "--install", ""}, 2, "--install: must not be empty"},
 		{[]string{"--tenant", some, "--install", "x"}, 2, "--install: must be a UUID"},
-		{[]string{some}, 2, "unexpected argument"},
+		{[]string{some}, 2, `"` + some + `"`},
 	} {
-		for _, audit := range []string{"--audit=false", "--audit"} {
-			status, out, errs := p.types(append([]string{"ext", "usage", audit}, tc.args...)...)
+		for _, command := range [][]string{{"ext", "usage"}, {"ext", "usage", "--audit"}, {"ext", "usage", "audit"}} {
+			status, out, errs := p.types(append(command, tc.args...)...)
 			if status != tc.status || !strings.Contains(errs, tc.says) || out != "" {
 				t.Errorf("%q: status %d\n%s%s", tc.args, status, out, errs)
 			}

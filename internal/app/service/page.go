@@ -64,7 +64,6 @@ type Outcome struct {
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
 	Values url.Values // of the address or the form
-	Who    string     // the session of the operator, for audits; "" for a page
 
 	// NextFile returns the next file of a form, and io.EOF after the last one. The body of
 	// a file ends with the call for the next one. nil: the action does not upload.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/bearer"
+	ext "holdfast/internal/extstorage"
 )
 
 func TestTokens(t *testing.T) {
@@ -147,13 +148,13 @@ func TestRegisteredAndRevoked(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
 	c.put("k", `{"value":1}`).is(http.StatusCreated)
-	c.adminPut(`{"namespaces":{"a":"r","b":"rw"}}`).is(http.StatusOK)
+	c.register(ext.Registration{Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read, "b": ext.Read | ext.Modify}})
 	c.get(records + "/k").is(http.StatusOK)
 	c.put("k", `{"value":2}`).fails(403, "UNAUTHORIZED")
 	c.do("PUT", "/namespaces/d/records/k", `{"value":1}`).fails(403, "NAMESPACE_DENIED")
 	c.granted(`{"b":"r"}`).do("PUT", "/namespaces/b/records/k", `{"value":1}`).fails(403, "UNAUTHORIZED")
 
-	c.adminDo(http.MethodDelete, "").is(http.StatusNoContent)
+	c.revoke()
 	for _, route := range description(t).Routes() {
 		if !strings.Contains(route.Path, "{install}") || route.Method == http.MethodHead {
 			continue
@@ -172,9 +173,9 @@ func TestRegisteredAndRevoked(t *testing.T) {
 		}
 		c.do(route.Method, target, body, headers...).fails(403, "UNAUTHORIZED")
 	}
-	c.adminPut(`{}`).is(http.StatusOK)
+	c.register(ext.Registration{})
 	c.get(records+"/k").fails(403, "UNAUTHORIZED")
-	c.adminPut(`{"revoked":false}`).is(http.StatusOK)
+	c.restore()
 	c.get(records + "/k").is(http.StatusOK).says(`{"value":1}`)
 }
 

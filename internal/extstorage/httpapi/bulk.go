@@ -12,12 +12,12 @@ import (
 // itemNames are the members of an item of a bulk put.
 var itemNames = append([]string{"key", "ifMatch"}, putNames...)
 
-func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "", "items")) }
+func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "items")) }
 
 // bulk puts items into one namespace, all or nothing.
 func (x *exchange) bulk(f *fields) error {
 	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
-		item := parseFields(raw, "", itemNames...)
+		item := parseFields(raw, itemNames...)
 		t := ext.Task{Namespace: x.route.namespace, Key: ext.Key(item.text("key"))}
 		readPrecondition(item, &t.Precondition)
 		x.readPut(item, &t)
@@ -101,7 +101,7 @@ var opNames = map[string][]string{
 // anyOp are the members of all operations.
 var anyOp = slices.Concat(opNames["put"], opNames["increment"])
 
-func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "", "ops")) }
+func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "ops")) }
 
 // batch executes operations on records of any namespaces, all or nothing.
 func (x *exchange) batch(f *fields) error {
@@ -133,7 +133,7 @@ func (x *exchange) batch(f *fields) error {
 }
 
 func (x *exchange) readOp(raw []byte) (word string, t ext.Task, err error) {
-	f := parseFields(raw, "", anyOp...)
+	f := parseFields(raw, anyOp...)
 	word = f.text("op")
 	switch f.only(opNames[word]); {
 	case !f.has("op"):

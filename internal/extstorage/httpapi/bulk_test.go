@@ -58,7 +58,7 @@ func TestItemsFail(t *testing.T) {
 	} {
 		c.post(records, `{"items":[`+good+`,`+x.item+`]}`).fails(x.status, partial, append(x.more, "index 1")...)
 	}
-	c.adminPut(`{"overrides":{"keys":2}}`)
+	c.register(quotas(ext.Quota{Keys: 2}))
 	c.post(records, `{"items":[`+good+`,{"key":"new2","value":1}]}`).fails(429, partial, "index 1", "cause QUOTA_EXCEEDED").has("Retry-After", "")
 	if keys, _ := c.get(records).keys(); len(keys) != 1 {
 		t.Errorf("there are %q", keys)
@@ -71,7 +71,7 @@ func TestItemsFail(t *testing.T) {
 		}
 		return `{"items":[` + strings.Join(list, ",") + `]}`
 	}
-	c.adminPut(`{}`)
+	c.register(ext.Registration{})
 	c.post(records, items(21, "1")).fails(413, "LIMIT_EXCEEDED")
 	c.post(records, items(9, `"`+strings.Repeat("x", ext.MaxItemsBytes/9)+`"`)).fails(413, "LIMIT_EXCEEDED")
 	c.post(records, items(8, `"`+strings.Repeat("x", ext.MaxItemsBytes/8-2)+`"`)).is(http.StatusOK)

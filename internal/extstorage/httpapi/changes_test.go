@@ -84,7 +84,7 @@ func TestLongPoll(t *testing.T) {
 	// A revocation ends the wait.
 	fourth := poll(1)
 	tick = <-waits
-	c.adminDo(http.MethodDelete, "").is(http.StatusNoContent)
+	c.revoke()
 	s.clock.Advance(2 * time.Second)
 	tick <- t0
 	(<-fourth).fails(403, "UNAUTHORIZED")

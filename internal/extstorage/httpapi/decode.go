@@ -104,29 +104,27 @@ type member struct {
 // fields are the members of an object in a request. Their readers record the first
 // error.
 type fields struct {
-	at      string // pointer to the object
 	members []member
 	err     error
 }
 
-// parseFields splits an object into members; at is its location in the body. It
-// rejects unknown and duplicate members.
-func parseFields(text []byte, at string, known ...string) *fields {
-	f := &fields{at: at}
+// parseFields splits an object into members. It rejects unknown and duplicate members.
+func parseFields(text []byte, known ...string) *fields {
+	f := &fields{}
 	s := scanner{text: text}
 	if !s.skip('{') {
-		f.err = invalid(at, notObject(&s))
+		f.err = invalid("", notObject(&s))
 		return f
 	}
 	for more := !s.skip('}'); more && f.err == nil; more = !s.skip('}') {
 		if len(f.members) > 0 && !s.skip(',') {
-			f.err = invalid(at, notJSON)
+			f.err = invalid("", notJSON)
 			return f
 		}
 		f.member(&s, known)
 	}
 	if f.err == nil && !s.atEnd() {
-		f.err = invalid(at, "is followed by extra data after the JSON object")
+		f.err = invalid("", "is followed by extra data after the JSON object")
 	}
 	return f
 }
@@ -149,11 +147,11 @@ func (f *fields) member(s *scanner, known []string) {
 	quoted := s.str()
 	name, err := unquote(quoted)
 	if quoted == nil || err == nil && !s.skip(':') {
-		f.err = invalid(f.at, notJSON)
+		f.err = invalid("", notJSON)
 		return
 	}
 	if err != nil {
-		f.err = invalid(f.at, "has a member whose name "+reasonOf(err))
+		f.err = invalid("", "has a member whose name "+reasonOf(err))
 		return
 	}
 	raw := s.element()
@@ -175,7 +173,7 @@ func (f *fields) unknown(name string, known []string) {
 		reason += ": expected " + strings.Join(known, ", ")
 	}
 	if len(name) > maxEcho {
-		f.note(invalid(f.at, "has an unknown member"+strings.TrimPrefix(reason, notMember)))
+		f.note(invalid("", "has an unknown member"+strings.TrimPrefix(reason, notMember)))
 		return
 	}
 	f.fail(name, reason)
@@ -233,7 +231,7 @@ func (f *fields) note(err error) {
 	}
 }
 
-func (f *fields) fail(name, reason string) { f.note(invalid(f.at+pointerTo(name), reason)) }
+func (f *fields) fail(name, reason string) { f.note(invalid(pointerTo(name), reason)) }
 
 func (f *fields) find(name string) ([]byte, bool) {
 	for i := range f.members {
@@ -276,7 +274,7 @@ func (f *fields) number(name string) canonjson.Number {
 		err = invalid("", "must be a number of at most 400 digits")
 	}
 	if err != nil {
-		f.note(under(f.at+pointerTo(name), err))
+		f.note(under(pointerTo(name), err))
 	}
 	return n
 }
@@ -315,7 +313,7 @@ func (f *fields) value(name string, limit int) canonjson.Value {
 	}
 	v, err := canonjson.Parse(raw, limit)
 	if err != nil {
-		f.note(under(f.at+pointerTo(name), err))
+		f.note(under(pointerTo(name), err))
 	}
 	return v
 }
@@ -348,16 +346,7 @@ func (f *fields) list(name string, most int) (elements [][]byte) {
 	case !s.atEnd():
 		f.fail(name, notJSON)
 	case n > most:
-		f.note(&ext.LimitError{Pointer: f.at + pointerTo(name), Limit: int64(most), Size: int64(n), Unit: "items"})
+		f.note(&ext.LimitError{Pointer: pointerTo(name), Limit: int64(most), Size: int64(n), Unit: "items"})
 	}
 	return elements
-}
-
-// object parses a member that is an object; nil if it is absent.
-func (f *fields) object(name string, known ...string) *fields {
-	raw, ok := f.find(name)
-	if !ok {
-		return nil
-	}
-	return parseFields(raw, f.at+pointerTo(name), known...)
 }

@@ -7,9 +7,9 @@
 // bulk.go, changes.go, usage.go, schemas.go). One function writes all errors
 // (errors.go). Export and import are streams (export.go, import.go).
 //
-// The same use cases serve three listeners: Handler the public one, Runner the
-// internal one, to which services send an envelope (runner.go), and Admin that of
-// operators, who register and revoke installs (admin.go).
+// The same use cases serve two listeners: Handler the public one, and Runner the
+// internal one, to which services send an envelope (runner.go). What operators do is
+// declared in internal/app/ext.
 //
 // The envelope of a body is split by handwritten code (decode.go). Finding the end
 // of a put's value is on the hot path: encoding/json takes six times as long for 1

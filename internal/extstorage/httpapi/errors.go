@@ -291,7 +291,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteInnerError(w, r, err)
 }
 
-// WriteInnerError is WriteError for Runner and Admin, whose answers are not for
+// WriteInnerError is WriteError for Runner, whose answers are not for
 // web pages.
 func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)

@@ -25,7 +25,7 @@ func FuzzFields(f *testing.F) {
 		if len(text) > limit {
 			return
 		}
-		fields := parseFields(text, "", "a", "b")
+		fields := parseFields(text, "a", "b")
 		a, b := fields.value("a", limit), fields.value("b", limit)
 		whole, err := canonjson.Parse(text, limit)
 		var members map[string]json.RawMessage

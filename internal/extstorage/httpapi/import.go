@@ -205,7 +205,7 @@ func (im *importer) add(line []byte) error {
 	if im.complete {
 		return &ext.ItemError{Index: im.done.Lines, Err: invalid("", "follows the line with complete, which must be the last")}
 	}
-	f := parseFields(line, "", anyLine...)
+	f := parseFields(line, anyLine...)
 	switch {
 	case f.has("export"):
 		im.begin(f)

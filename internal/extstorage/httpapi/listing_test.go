@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	ext "holdfast/internal/extstorage"
 )
 
 // fill writes records with these keys.
@@ -134,7 +136,7 @@ func TestUsage(t *testing.T) {
 	c.get("/usage").says(`{"bytes":{"used":14,"limit":268435456},"keys":{"used":2,"limitPerNamespace":5120},"namespaces":{"used":2,"limit":32}}`)
 	c.get("/namespaces").says(`{"namespaces":[{"namespace":"a","keys":1,"bytes":11},{"namespace":"b","keys":1,"bytes":3}]}`)
 	c.granted(`{"b":"w"}`).get("/namespaces").says(`{"namespaces":[{"namespace":"b","keys":1,"bytes":3}]}`)
-	c.adminPut(`{"overrides":{"bytes":14,"namespaces":2,"keys":1}}`)
+	c.register(quotas(ext.Quota{Bytes: 14, Namespaces: 2, Keys: 1}))
 	c.get("/usage").says(`{"warnings":[{"what":"namespaces","used":2,"limit":2,"percent":100},{"what":"keys","namespace":"a","used":1,"limit":1,"percent":100},
 		{"what":"keys","namespace":"b","used":1,"limit":1,"percent":100},{"what":"bytes","used":14,"limit":14,"percent":100}]}`)
 }

@@ -108,15 +108,6 @@ func notInteger(least, most int64) string {
 	return "must be a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)
 }
 
-// tenant parses the tenant in an operator's request.
-func (q *query) tenant() (ext.TenantID, error) {
-	if !q.has("tenant") {
-		return "", invalid("/tenant", "is required in the query: the UUID of the tenant")
-	}
-	tenant, err := ext.ParseTenantID(q.text("tenant"))
-	return tenant, under("/tenant", err)
-}
-
 func (q *query) flag(name string) bool {
 	text := q.text(name)
 	if q.has(name) && text != "true" && text != "false" {

@@ -71,7 +71,7 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 // maxVersion is greater than any schema version.
 const maxVersion = 1<<31 - 1
 
-func (x *exchange) putRecord() error { return x.put(parseFields(x.body, "", putNames...)) }
+func (x *exchange) putRecord() error { return x.put(parseFields(x.body, putNames...)) }
 
 func (x *exchange) put(f *fields) error {
 	t, err := x.place(ext.PutTask, f.integer("ifRevision", 0, math.MaxInt64))
@@ -129,13 +129,13 @@ func readIncrement(f *fields, t *ext.Task) {
 	}
 	pointer, err := canonjson.ParsePointer(f.text("pointer"))
 	if err != nil {
-		f.note(under(f.at+"/pointer", err))
+		f.note(under("/pointer", err))
 	}
 	t.Increment = canonjson.Increment{Pointer: pointer, By: f.number("by"), Min: f.number("min"), Max: f.number("max"), Create: f.flag("create")}
 }
 
 func (x *exchange) postIncrement() error {
-	return x.increment(parseFields(x.body, "", incrementNames...))
+	return x.increment(parseFields(x.body, incrementNames...))
 }
 
 func (x *exchange) increment(f *fields) error {

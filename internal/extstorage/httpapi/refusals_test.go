@@ -354,8 +354,7 @@ func TestRefusalsByEngine(t *testing.T) {
 			for i := range storedRefusals {
 				storedRefusals[i].check(c)
 			}
-			c.adminDo(http.MethodGet, "").fails(404, "NOT_FOUND")
-			c.adminDo(http.MethodDelete, "").is(http.StatusNoContent)
+			c.revoke()
 			(&refusal{"GET", "/usage", "", nil, 403, "UNAUTHORIZED", "access to this install has been revoked"}).check(c)
 		})
 	}
@@ -385,39 +384,5 @@ func TestRefusalsOfServices(t *testing.T) {
 		{"POST", "/internal/ext-storage/install/x", `{}`, nil, 403, "UNAUTHORIZED", "the install ID in the path is not valid"},
 	} {
 		x.checkAnswer(r.at(x.method, x.target, x.body, x.headers...))
-	}
-}
-
-// TestRefusalsOfOperators sends invalid requests to the admin listener.
-func TestRefusalsOfOperators(t *testing.T) {
-	t.Parallel()
-	c := newClient(t)
-	own, tenant := "/ext/installs/"+c.install, "?tenant="+c.tenant
-	put := func(body, message string) refusal {
-		return refusal{"PUT", own + tenant, body, nil, 400, "VALIDATION_FAILED", message}
-	}
-	for _, x := range []refusal{
-		{"GET", own, "", nil, 400, "VALIDATION_FAILED", "/tenant is required in the query: the UUID of the tenant"},
-		{"GET", own + "?tenant=x", "", nil, 400, "VALIDATION_FAILED", "/tenant must be a UUID of 36 characters with hyphens"},
-		{"GET", "/ext/installs/x" + tenant, "", nil, 400, "VALIDATION_FAILED", "/install must be a UUID of 36 characters with hyphens"},
-		{"GET", own + tenant, "", nil, 404, "NOT_FOUND", "install is not registered"},
-		{"GET", own + tenant + "&x=1", "", nil, 400, "VALIDATION_FAILED", "/x is not a query parameter of this request: expected tenant"},
-		{"POST", own + tenant, `{}`, nil, 405, "METHOD_NOT_ALLOWED", "this path supports DELETE, GET, PUT"},
-		{"GET", "/ext/installs/a/b", "", nil, 404, "NOT_FOUND", "no such path: expected /ext/installs/INSTALL, /ext/installs/INSTALL/data or /ext/tenants/TENANT/data"},
-		{"PUT", own + tenant, `{}`, []string{`If-Match: "1"`}, 400, "VALIDATION_FAILED", "/if-match is not supported here: writes of installs take no preconditions"},
-		put(`{"nope":1}`, "/nope is not a member of this object: expected tier, overrides, namespaces, revoked"),
-		put(`{"tier":1}`, "/tier must be a string"),
-		put(`{"tier":"gold"}`, "/tier must be a tier of the setting extstorage.tiers, or empty"),
-		put(`{"overrides":{"bytes":0}}`, "/overrides/bytes must be a whole number of at least 1"),
-		put(`{"overrides":{"bytes":5,"until":"x"}}`, "/overrides/until must be an RFC 3339 time such as"),
-		put(`{"overrides":{"bytes":5,"until":"2020-01-01T00:00:00Z"}}`, "/overrides/until must be in the future"),
-		put(`{"overrides":{"bytes":5,"until":"2099-01-01T00:00:00Z"}}`, "/overrides/until must be at most 14 days in the future"),
-		put(`{"overrides":{"until":"2026-09-30T00:00:00Z"}}`, "/overrides must contain bytes, namespaces or keys in addition to until"),
-		put(`{"namespaces":[]}`, "/namespaces must be a JSON object"),
-		put(`{"namespaces":{"A":"r"}}`, "/namespaces/A must be 1 to 64 characters of a-z, 0-9 and -"),
-		put(`{"namespaces":{"a":"x"}}`, `/namespaces/a must be "", r, w or rw`),
-		put(`{"revoked":true}`, "/revoked must be false: send DELETE to revoke access"),
-	} {
-		x.checkAnswer(c.adminAt(x.method, x.target, x.body, x.headers...))
 	}
 }

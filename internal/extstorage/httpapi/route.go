@@ -75,7 +75,6 @@ var (
 	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}
 	importPreconditions = preconditions{nil, "an import takes no preconditions"}
 	schemaPreconditions = preconditions{nil, "writes of schemas take no preconditions"}
-	adminPreconditions  = preconditions{nil, "writes of installs take no preconditions"}
 )
 
 // actions maps each resource to its methods.

@@ -176,7 +176,7 @@ func (x *exchange) envelope() error {
 	if x.body, err = x.readBody(itemsBody); err != nil {
 		return err
 	}
-	f := parseFields(x.body, "", anyOperation...)
+	f := parseFields(x.body, anyOperation...)
 	word := f.text("operation")
 	op, ok := operations[word]
 	if !ok {

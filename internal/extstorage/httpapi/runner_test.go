@@ -134,11 +134,11 @@ func TestRunnersToken(t *testing.T) {
 	stranger.ask(get).fails(404, "NOT_FOUND")
 
 	// A registration restricts services too.
-	c.adminPut(`{"namespaces":{"a":"r"}}`)
+	c.register(ext.Registration{Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}})
 	r.ask(get).is(http.StatusOK)
 	r.ask(`{"operation":"put","namespace":"a","key":"k","value":1}`).fails(403, "UNAUTHORIZED")
 	r.ask(`{"operation":"put","namespace":"b","key":"k","value":1}`).fails(403, "NAMESPACE_DENIED")
-	c.adminDo(http.MethodDelete, "")
+	c.revoke()
 	r.ask(get).fails(403, "UNAUTHORIZED")
 }
 

@@ -72,7 +72,7 @@ func (x *exchange) getSchema() error {
 	return x.answer(http.StatusOK, b)
 }
 
-func (x *exchange) postSchema() error { return x.registerSchema(parseFields(x.body, "", "schema")) }
+func (x *exchange) postSchema() error { return x.registerSchema(parseFields(x.body, "schema")) }
 
 func (x *exchange) registerSchema(f *fields) error {
 	raw, ok := f.find("schema")
@@ -97,7 +97,7 @@ func (x *exchange) setSchema() error {
 	if err != nil {
 		return err
 	}
-	f := parseFields(x.body, "", "status")
+	f := parseFields(x.body, "status")
 	return x.setStatus(version, f.text("status"), f.err)
 }
 
@@ -139,7 +139,7 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 
 // checkSchema reports the effect of activating a document or a registered version.
 func (x *exchange) checkSchema() (err error) {
-	f := parseFields(x.body, "", "schema", "version", "cursor")
+	f := parseFields(x.body, "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")
 	version := f.integer("version", 1, math.MaxInt64)
 	cursor := ""

@@ -62,13 +62,13 @@ type setup struct {
 type server struct {
 	*httptest.Server // the public listener
 
-	internal, admin *httptest.Server
-	service         *ext.Service
-	store           *faulty
-	clock           *clock.Manual
-	tokens          *bearer.Keyring
-	client          *http.Client // client of the public listener
-	made            atomic.Int64
+	internal *httptest.Server
+	service  *ext.Service
+	store    *faulty
+	clock    *clock.Manual
+	tokens   *bearer.Keyring
+	client   *http.Client // client of the public listener
+	made     atomic.Int64
 }
 
 // backend is a store on an engine.
@@ -163,9 +163,8 @@ func start(t testing.TB, with setup) *server {
 	}
 	h := &httpapi.Handler{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
 	r := &httpapi.Runner{Service: s.service, Tokens: s.tokens, Clock: s.clock.Now, Rates: rates, Timeout: with.timeout}
-	a := &httpapi.Admin{Service: s.service, Clock: s.clock.Now}
 	s.Server = listen(t, h.Serve, httpapi.WriteError, httpapi.Label, with)
-	s.internal, s.admin = listen(t, r.Serve, httpapi.WriteInnerError, httpapi.LabelRunner, with), listen(t, a.Serve, httpapi.WriteInnerError, httpapi.Label, with)
+	s.internal = listen(t, r.Serve, httpapi.WriteInnerError, httpapi.LabelRunner, with)
 	s.client = s.Client()
 	if !with.alone {
 		s.client = &http.Client{Transport: &openapitest.Transport{

@@ -231,12 +231,12 @@ func TestImportThatFails(t *testing.T) {
 			t.Errorf("%s: %d records stay", clip(x.line), len(keys))
 		}
 	}
-	c.adminPut(`{"overrides":{"keys":22}}`)
+	c.register(quotas(ext.Quota{Keys: 22}))
 	a := c.post("/import", good.String()+end(25), lines).fails(429, partial, "index 22", "cause QUOTA_EXCEEDED").has("Retry-After", "")
 	if !strings.Contains(a.body, `"imported":{"lines":27,"records":25,"written":20,"unchanged":0,"expired":0,"schemas":0}`) {
 		t.Errorf("what was imported before: %s", a.body)
 	}
-	c.adminPut(`{}`)
+	c.register(ext.Registration{})
 	if a := c.post("/import", good.String()+end(25), lines).is(http.StatusOK); a.body != `{"lines":27,"records":25,"written":5,"unchanged":20,"expired":0,"schemas":0}` {
 		t.Errorf("it goes on: %s", a.body)
 	}

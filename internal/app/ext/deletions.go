@@ -1,0 +1,202 @@
+package ext
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/app/service"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+const deleteHelp = "Data is deleted in small steps while servers run and other installs write. From the first step on, tokens get\n" +
+	"403 INSTALL_DELETED. If it is interrupted, run it again to continue; a server stops after 20 seconds, and the state\n" +
+	"is deleting. An audit event reports the counts. This cannot be undone: export the data that you want to keep first.\n\n" +
+	"An ID without data and registration is an error unless --allow-missing is set, because it may be mistyped. After a\n" +
+	"deletion its ID is known until the tokens of today have expired.\n\n"
+
+func (s *Extensions) installDeletion() []operate.Operation {
+	return []operate.Operation{operate.NewJob(operate.About{
+		Path: "installs/delete", Doc: "Delete an install: records, schemas, changes, revoked tokens and its registration", Counts: "records",
+		More: "The install may be registered or not.\n\n" + deleteHelp +
+			"The install stays closed until the tokens of today have expired. To use its ID again before that, without its old\n" +
+			"data, run ext installs restore.",
+		Example: "--tenant $TENANT --install $INSTALL --dry-run\n--tenant $TENANT --install $INSTALL --yes\n",
+		Title:   "Delete the install", Text: "Records, schemas, changes and revoked tokens are deleted.", Button: "Delete install",
+		Ask: "This cannot be undone.", Retypes: true, Stays: true, Danger: true, NeedsYes: true,
+	}, func(ctx context.Context, in deleteInstallInput, progress operate.Progress) (deletionOutput, error) {
+		o, err := in.owner()
+		if err != nil {
+			return deletionOutput{}, err
+		}
+		return s.delete(ctx, o, in.deleteInput, progress)
+	})}
+}
+
+func (s *Extensions) tenantDeletion() []operate.Operation {
+	return []operate.Operation{operate.NewJob(operate.About{
+		Path: "tenants/delete", Doc: "Delete a tenant with all its installs", Counts: "records",
+		More: "The installs, registered or not, are deleted with everything that belongs to them.\n\n" + deleteHelp +
+			"The tenant stays closed, also for new installs, until the tokens of today have expired. To use its ID again before\n" +
+			"that, run ext tenants restore.",
+		Example: "--tenant $TENANT --dry-run\n--tenant $TENANT --yes\n",
+		Title:   "Delete the tenant", Text: "All installs of the tenant are deleted with their data.", Button: "Delete tenant",
+		Ask: "This cannot be undone.", Retypes: true, Stays: true, Danger: true, NeedsYes: true,
+	}, func(ctx context.Context, in deleteTenantInput, progress operate.Progress) (deletionOutput, error) {
+		o, err := in.owner()
+		if err != nil {
+			return deletionOutput{}, err
+		}
+		return s.delete(ctx, ext.Services(o.Tenant), in.deleteInput, progress)
+	})}
+}
+
+type deleteInput struct {
+	DryRun       bool `flag:"dry-run" doc:"say what would be deleted, and change nothing"`
+	AllowMissing bool `flag:"allow-missing" doc:"succeed for an ID that is unknown, and refuse its tokens"`
+}
+
+type deleteInstallInput struct {
+	installInput
+	deleteInput
+}
+
+type deleteTenantInput struct {
+	tenantInput
+	deleteInput
+}
+
+// deletionOutput is the progress of a deletion. The counts are those of the rows that were deleted, or of those that a dry run
+// would delete.
+type deletionOutput struct {
+	Tenant     string    `json:"tenant" subject:"tenant"`
+	Install    string    `json:"install,omitempty"`
+	State      string    `json:"state" enum:"active,deleting,deleted" doc:"deleting: run it again to continue"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	ext.Holdings
+
+	dry bool
+	of  string // the install or the tenant, for people
+}
+
+// IsPartial implements operate.Partial.
+func (d deletionOutput) IsPartial() bool { return d.State == stateDeleting && !d.dry }
+
+// Notice implements operate.Changed.
+func (d deletionOutput) Notice() string {
+	switch {
+	case d.of == "":
+		return ""
+	case d.IsPartial():
+		return "deleted " + service.Count(d.Records, "record") + " of " + d.of + " so far: delete it again to continue"
+	}
+	text := "deleted " + d.of + " at " + service.FormatMillis(d.FinishedAt.UnixMilli()) + " with"
+	if d.dry {
+		text = "would be deleted from " + d.of + ":"
+	}
+	if d.Install == "" {
+		text += " " + service.Count(d.Installs, "install") + ","
+	}
+	return fmt.Sprintf("%s %s, %s, %s, %s, %s, %s", text, service.Count(d.Records, "record"), service.Count(d.Bytes, "byte"), service.Count(d.Schemas, "schema"),
+		service.Count(d.Changes, "change"), service.Count(d.Answers, "kept answer"), service.Count(d.Tokens, "revoked token"))
+}
+
+func outputOfDeletion(o ext.Owner, d *ext.Deletion, holds ext.Holdings) deletionOutput {
+	out := deletionOutput{
+		Tenant: string(o.Tenant), State: deletionState(d), StartedAt: service.TimeOf(d.StartedAt), FinishedAt: service.TimeOf(d.FinishedAt),
+		Holdings: holds, of: nameOf(o),
+	}
+	if o != ext.Services(o.Tenant) {
+		out.Install = string(o.Install)
+	}
+	return out
+}
+
+// deletionState returns the state of an install or a tenant.
+func deletionState(d *ext.Deletion) string {
+	switch {
+	case d.FinishedAt != 0:
+		return stateDeleted
+	case d.StartedAt != 0:
+		return stateDeleting
+	}
+	return "active"
+}
+
+// deletionNote says on a page that an install or a tenant is deleted.
+func deletionNote(what string, began, ended time.Time) string {
+	switch {
+	case !ended.IsZero():
+		return "The " + what + " was deleted at " + service.TimeCell(ended).Text + "."
+	case !began.IsZero():
+		return "The deletion of the " + what + " has begun and is not finished: delete it again to continue."
+	}
+	return ""
+}
+
+// nameOf names an install or a tenant for people.
+func nameOf(o ext.Owner) string {
+	if o == ext.Services(o.Tenant) {
+		return "tenant " + string(o.Tenant)
+	}
+	return fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant)
+}
+
+// deletionTime is how long a request deletes. What remains is deleted by the next one.
+const deletionTime = 20 * time.Second
+
+// delete deletes an install or a tenant. A command, which has a progress, deletes all of it.
+func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, progress operate.Progress) (out deletionOutput, err error) {
+	if _, err := s.ready(); err != nil {
+		return out, err
+	}
+	what := nameOf(o)
+	holds, err := s.opened.Holdings(ctx, o)
+	if err != nil {
+		return out, err
+	}
+	if !in.AllowMissing {
+		if known, err := s.opened.IsKnown(ctx, o, holds); err != nil {
+			return out, err
+		} else if !known {
+			return out, fault.Newf(fault.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
+		}
+	}
+	if in.DryRun {
+		d, err := s.opened.DeletionOf(ctx, o)
+		if err != nil {
+			return out, err
+		}
+		out = outputOfDeletion(o, &d, holds)
+		out.dry = true
+		return out, nil
+	}
+	d, err := s.deleteSteps(ctx, o, holds.Records, progress)
+	switch {
+	case err == nil && (d.FinishedAt != 0 || ctx.Err() == nil):
+		return outputOfDeletion(o, &d, d.Deleted), nil
+	case ctx.Err() != nil:
+		return out, fmt.Errorf("%w: run the command again to continue; until then all access to %s is refused", errStopped, what)
+	}
+	return out, fmt.Errorf("%w; run the command again to continue", err)
+}
+
+// deleteSteps deletes until nothing is left, or for deletionTime.
+func (s *Extensions) deleteSteps(ctx context.Context, o ext.Owner, records int64, progress operate.Progress) (ext.Deletion, error) {
+	end, before := s.deps.Clock().Add(deletionTime), int64(-1)
+	step := func(d ext.Deletion) bool {
+		if before < 0 { // what an interrupted deletion has deleted
+			before = max(d.Deleted.Records-records, 0)
+		}
+		progress.Report(d.Deleted.Records-before, records)
+		return ctx.Err() == nil && (progress != nil || s.deps.Clock().Before(end))
+	}
+	by := ext.Caller{Kind: "admin", ID: service.Operator(ctx)}
+	if o == ext.Services(o.Tenant) {
+		return s.opened.DeleteTenant(ctx, o.Tenant, by, step)
+	}
+	return s.opened.DeleteInstall(ctx, o, by, step)
+}

@@ -1,0 +1,405 @@
+package ext
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+func (s *Extensions) installOperations() []operate.Operation {
+	return slices.Concat([]operate.Operation{
+		operate.NewList(operate.About{
+			Path: "installs", Doc: "List installs with the data that they hold", Title: "Installs", Empty: "There are no installs.",
+			Group: "Manage installs: tier, quotas and access", Former: []string{"install"}, PageRows: ext.MaxPage,
+			More: "They are the installs that are registered, revoked or recently deleted, and those that have or had a record.\n" +
+				"With --revoked list only installs without access, and how to delete them.",
+			Example: "\n--revoked\n",
+		}, on(s, s.listInstalls)),
+		operate.NewRead(operate.About{
+			Path: "installs/show", Doc: "Show the registration and the usage of an install", Title: "Install", Opens: "records",
+			Former: []string{"holdfast ext usage --install="},
+		}, on(s, s.showInstall)),
+		operate.NewChange(operate.About{
+			Path: "installs/set", Doc: "Register an install, or replace its registration", NewRow: true, Title: "Register an install", Button: "Register",
+			Text: "This replaces the registration: values that are not given are removed.",
+			More: "Values that are not given are removed. Quotas override those of the tier, for at most 14 days. With --namespace,\n" +
+				"tokens can use the named namespaces only, with at most that access.",
+			Example: "--tenant $TENANT --install $INSTALL --tier large\n" +
+				"--tenant $TENANT --install $INSTALL --bytes 1000000000 --namespace settings=rw --namespace log=r\n" +
+				"--tenant $TENANT --install $INSTALL --restore\n",
+		}, on(s, s.setInstall)),
+		operate.NewChange(operate.About{
+			Path: "installs/revoke", Doc: "Revoke all access of an install; its data is kept", Button: "Revoke access", Stays: true, Danger: true,
+			Ask: "All tokens of the install are refused. The data is kept.",
+			More: "The install, registered or not, is refused on every running server within a second. Its data is kept. To restore\n" +
+				"access: ext installs restore. To delete the data: ext installs delete.",
+		}, on(s, s.revokeInstall)),
+		operate.NewChange(operate.About{
+			Path: "installs/restore", Doc: "Restore the access of an install after it was revoked or deleted", Button: "Restore", Stays: true,
+			More: "Its registration stays. After a deletion, only tokens that are created from now on are accepted.",
+		}, on(s, s.restoreInstall)),
+	}, s.transferOperations(), s.installDeletion())
+}
+
+// amount is how much of a quota is used.
+type amount struct {
+	Limit int64 `json:"limit"`
+	Used  int64 `json:"used"`
+}
+
+// keyAmount is the number of keys, whose quota is for each namespace.
+type keyAmount struct {
+	PerNamespace int64 `json:"limitPerNamespace"`
+	Used         int64 `json:"used"`
+}
+
+// installOutput is an install with its usage.
+type installOutput struct {
+	Tenant     string     `json:"tenant" title:"Tenant" subject:"tenant"`
+	Install    string     `json:"install" title:"Install" subject:"install"`
+	State      string     `json:"state" title:"State" enum:"registered,not registered,revoked,deleting,deleted"`
+	Tier       string     `json:"tier" title:"Tier" zero:"-"`
+	RevokedAt  *time.Time `json:"revokedAt"`
+	Bytes      amount     `json:"bytes"`
+	Keys       keyAmount  `json:"keys"`
+	Namespaces amount     `json:"namespaces"`
+
+	Stored        service.Bytes `json:"-" title:"Bytes" of:"MaxBytes"`
+	MaxBytes      int64         `json:"-"`
+	Share         string        `json:"-" title:"Share"`
+	Records       int64         `json:"-" title:"Keys"`
+	Used          int64         `json:"-" title:"Namespaces" of:"MaxNamespaces"`
+	MaxNamespaces int64         `json:"-"`
+}
+
+// Offers says which changes make sense.
+func (o installOutput) Offers(verb string) bool {
+	isClosed := o.State == stateRevoked || o.State == stateDeleted
+	return verb != "restore" && verb != "revoke" || isClosed == (verb == "restore")
+}
+
+// The states of an install.
+const (
+	stateUnknown    = "not registered"
+	stateRegistered = "registered"
+	stateRevoked    = "revoked"
+	stateDeleting   = "deleting"
+	stateDeleted    = "deleted"
+)
+
+// stateOf returns the state of an install.
+func stateOf(in *ext.Install) string {
+	switch {
+	case in.Deletion.FinishedAt != 0:
+		return stateDeleted
+	case in.Deletion.StartedAt != 0:
+		return stateDeleting
+	case in.RevokedAt != 0:
+		return stateRevoked
+	case in.CreatedAt == 0:
+		return stateUnknown
+	}
+	return stateRegistered
+}
+
+// outputOf returns an install with its usage at a time.
+func (s *Extensions) outputOf(in *ext.InstallUsage, now ext.Moment) installOutput {
+	q := in.Registered.Quota(s.opened.QuotaOf(in.Registered.Tier), now)
+	o := installOutput{
+		Tenant: string(in.Tenant), Install: string(in.Install), State: stateOf(&in.Registered), Tier: in.Registered.Tier,
+		Bytes: amount{q.Bytes, in.Bytes}, Keys: keyAmount{q.Keys, in.Keys}, Namespaces: amount{q.Namespaces, in.Namespaces},
+		Stored: service.Bytes(in.Bytes), MaxBytes: q.Bytes, Share: fmt.Sprintf("%.1f%%", 100*float64(in.Bytes)/float64(q.Bytes)),
+		Records: in.Keys, Used: in.Namespaces, MaxNamespaces: q.Namespaces,
+	}
+	if at := in.Registered.RevokedAt; at != 0 {
+		revoked := at.Time()
+		o.RevokedAt = &revoked
+	}
+	return o
+}
+
+// installsInput chooses installs.
+type installsInput struct {
+	Tenant   string `flag:"tenant" value:"UUID" doc:"UUID of the tenant (default: all)"`
+	Holdings bool   `flag:"holdings" doc:"count schemas, changes, kept answers and revoked tokens" local:""`
+	operate.Page[string]
+}
+
+// span returns the installs that are chosen.
+func (in installsInput) span() (span ext.Span, err error) {
+	if span, err = spanOf(in.Tenant); err != nil || in.After == "" {
+		return span, err
+	}
+	tenant, install, _ := strings.Cut(in.After, " ")
+	if span.After, err = (installInput{tenant, install}).owner(); err != nil {
+		err = &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+	}
+	return span, err
+}
+
+// spanOf returns the installs of a tenant, or of all with "".
+func spanOf(tenant string) (ext.Span, error) {
+	if tenant == "" {
+		return ext.Span{All: true}, nil
+	}
+	o, err := tenantInput{tenant}.owner()
+	return ext.Span{Tenant: o.Tenant}, err
+}
+
+// Check refuses invalid IDs.
+func (in installsInput) Check() error {
+	_, err := in.span()
+	return err
+}
+
+type installsFilter struct {
+	installsInput
+	Revoked bool `flag:"revoked" doc:"only installs whose access was revoked" title:"Only revoked installs"`
+}
+
+// installRow is an install in a list.
+type installRow struct {
+	installOutput
+	Schemas *int64 `json:"schemas,omitempty" title:"Schemas" with:"holdings" local:""`
+	Changes *int64 `json:"changes,omitempty" title:"Changes" with:"holdings" local:""`
+	Answers *int64 `json:"answers,omitempty" local:""`
+	Tokens  *int64 `json:"tokens,omitempty" local:""`
+	Cursor  string `json:"-" cursor:""`
+
+	note string
+}
+
+// Note says how to delete the data of an install without access.
+func (r installRow) Note() string { return r.note }
+
+func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]installRow, error) {
+	all, err := s.rows(ctx, in.installsInput, func(span ext.Span) ([]ext.InstallUsage, error) {
+		return s.opened.PageInstalls(ctx, span, in.Revoked, in.Limit)
+	})
+	for i := range all {
+		if in.Revoked && all[i].Stored > 0 {
+			all[i].note = "\nRevoked installs keep their data. Delete one with:\n\n  holdfast ext installs delete --tenant TENANT --install INSTALL"
+		}
+	}
+	return all, err
+}
+
+// rows returns the rows of a page of installs.
+func (s *Extensions) rows(ctx context.Context, in installsInput, page func(ext.Span) ([]ext.InstallUsage, error)) (all []installRow, err error) {
+	span, err := in.span()
+	if err != nil {
+		return nil, err
+	}
+	found, err := page(span)
+	now := s.now()
+	for i := range found {
+		one := &found[i]
+		row := installRow{installOutput: s.outputOf(one, now), Cursor: string(one.Tenant) + " " + string(one.Install)}
+		if in.Holdings {
+			holds, err := s.opened.Holdings(ctx, one.Owner)
+			if err != nil {
+				return nil, err
+			}
+			row.Schemas, row.Changes, row.Answers, row.Tokens = &holds.Schemas, &holds.Changes, &holds.Answers, &holds.Tokens
+		}
+		all = append(all, row)
+	}
+	return all, err
+}
+
+// words are texts that people read in one line.
+type words []string
+
+// String returns the words with spaces between them.
+func (w words) String() string { return strings.Join(w, " ") }
+
+// overrides are the quotas of an install instead of those of its tier.
+type overrides struct {
+	Bytes      int64     `json:"bytes,omitempty"`
+	Namespaces int64     `json:"namespaces,omitempty"`
+	Keys       int64     `json:"keys,omitempty"`
+	Until      time.Time `json:"until"`
+}
+
+// namespaceOutput is the usage of a namespace.
+type namespaceOutput struct {
+	Namespace string        `json:"namespace" title:"Namespace" subject:"namespace"`
+	Keys      int64         `json:"keys" title:"Keys" of:"max"`
+	Bytes     service.Bytes `json:"bytes" title:"Bytes"`
+	max       int64
+}
+
+// installDetail is an install with its registration.
+type installDetail struct {
+	installOutput
+	Quota       string            `json:"-" title:"Quota"`
+	ByNamespace []namespaceOutput `json:"byNamespace" table:"Namespaces" empty:"There are no records."`
+	Overrides   *overrides        `json:"overrides,omitempty" doc:"quotas instead of those of the tier"`
+	Until       time.Time         `json:"-" title:"Own quota ends"`
+	Access      words             `json:"access,omitzero" title:"Access" zero:"-" doc:"the greatest access of tokens, as in settings=rw; missing: the tokens decide"`
+	Created     time.Time         `json:"createdAt,omitzero" title:"Registered"`
+	Updated     time.Time         `json:"updatedAt,omitzero" title:"Updated"`
+	Revoked     time.Time         `json:"-" title:"Revoked"`
+	Deleting    time.Time         `json:"deletingAt,omitzero" title:"Deletion began"`
+	Deleted     time.Time         `json:"deletedAt,omitzero" title:"Deleted"`
+}
+
+// Notice implements operate.Changed: the install is shown.
+func (installDetail) Notice() string { return "" }
+
+// Note says why the install cannot be used.
+func (d installDetail) Note() string {
+	if d.State == stateRevoked {
+		return "Access was revoked at " + service.TimeCell(d.Revoked).Text + ". The data is kept."
+	}
+	return deletionNote("install", d.Deleting, d.Deleted)
+}
+
+func (s *Extensions) showInstall(ctx context.Context, in installInput) (d installDetail, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return d, err
+	}
+	registered, err := s.opened.ShowInstall(ctx, o)
+	if errors.Is(err, ext.ErrNoInstall) { // it may have data
+		holds, failed := s.opened.Holdings(ctx, o)
+		if failed != nil || holds == (ext.Holdings{}) {
+			return d, cmp.Or(failed, err)
+		}
+		err = nil
+	}
+	if err != nil {
+		return d, err
+	}
+	return s.detail(ctx, o, &registered)
+}
+
+// detail returns an install with its registration.
+func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (d installDetail, err error) {
+	now := s.now()
+	u, err := s.opened.InstallUsage(ctx, o, now)
+	if err != nil {
+		return d, err
+	}
+	q := in.Quota(s.opened.QuotaOf(in.Tier), now)
+	d = installDetail{
+		installOutput: s.outputOf(&ext.InstallUsage{Owner: o, Counters: u.Counters, Registered: *in}, now),
+		Quota:         fmt.Sprintf("%s, %s, %s in each", service.Count(q.Bytes, "byte"), service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key")),
+		ByNamespace:   []namespaceOutput{}, Until: service.TimeOf(in.Overrides.Until),
+		Created: service.TimeOf(in.CreatedAt), Updated: service.TimeOf(in.UpdatedAt), Revoked: service.TimeOf(in.RevokedAt),
+		Deleting: service.TimeOf(in.Deletion.StartedAt), Deleted: service.TimeOf(in.Deletion.FinishedAt),
+	}
+	for _, n := range u.Namespaces {
+		d.ByNamespace = append(d.ByNamespace, namespaceOutput{string(n.Namespace), n.Keys, service.Bytes(n.Bytes), q.Keys})
+	}
+	if own := &in.Overrides; own.Until != 0 {
+		d.Overrides = &overrides{own.Bytes, own.Namespaces, own.Keys, own.Until.Time()}
+	}
+	if in.Namespaces != nil {
+		d.Access = words{}
+	}
+	for _, ns := range slices.Sorted(maps.Keys(in.Namespaces)) {
+		access, _ := in.Namespaces[ns].MarshalText() // has no error
+		d.Access = append(d.Access, fmt.Sprintf("%s=%s", ns, access))
+	}
+	return d, nil
+}
+
+type setInput struct {
+	installInput
+	Tier       string   `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers" logged:""`
+	Bytes      int64    `flag:"bytes" value:"N" doc:"quota: N bytes (default: the quota of the tier)" least:"1" logged:""`
+	Namespaces int64    `flag:"namespaces" value:"N" doc:"quota: N namespaces (default: the quota of the tier)" least:"1" logged:""`
+	Keys       int64    `flag:"keys" value:"N" doc:"quota: N keys in each namespace (default: the quota of the tier)" least:"1" logged:""`
+	Until      string   `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: in 14 days)" logged:""`
+	Access     []string `flag:"namespace" value:"NS=ACCESS" doc:"maximum access of tokens to a namespace, as NS=ACCESS, such as log=r; repeatable" logged:""`
+	Restore    bool     `flag:"restore" doc:"restore access after the install was revoked or deleted" logged:""`
+}
+
+// registration returns the registration to set.
+func (in setInput) registration() (r ext.Registration, err error) {
+	r.Tier, r.Overrides.Quota = in.Tier, ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}
+	if r.Overrides.Until, err = parseTime("until", in.Until); err != nil || len(in.Access) == 0 {
+		return r, err
+	}
+	r.Namespaces, err = parseWords(in.Access, true)
+	return r, err
+}
+
+// Check refuses a wrong registration.
+func (in setInput) Check() error {
+	if err := in.installInput.Check(); err != nil {
+		return err
+	}
+	_, err := in.registration()
+	return err
+}
+
+func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDetail, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return d, err
+	}
+	r, err := in.registration()
+	if err != nil {
+		return d, err
+	}
+	registered, _, err := s.opened.RegisterInstall(ctx, o, r, in.Restore)
+	switch {
+	case errors.Is(err, ext.ErrInstallDeleted) && in.Restore:
+		return d, errUnfinished
+	case errors.Is(err, ext.ErrInstallDeleted):
+		return d, fault.New(fault.Conflict, "the install was deleted: --restore allows its ID again, without its old data")
+	case err != nil:
+		return d, err
+	}
+	return s.detail(ctx, o, &registered)
+}
+
+var errUnfinished = fault.New(fault.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
+
+// installChange is a change of an install's access.
+type installChange struct {
+	Tenant  string `json:"tenant" subject:"tenant"`
+	Install string `json:"install" subject:"install"`
+	did     string
+}
+
+// Notice implements operate.Changed.
+func (c installChange) Notice() string { return c.did }
+
+func (s *Extensions) revokeInstall(ctx context.Context, in installInput) (c installChange, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return c, err
+	}
+	return installChange{in.Tenant, in.Install, "access of the install is revoked"}, s.opened.RevokeInstall(ctx, o)
+}
+
+func (s *Extensions) restoreInstall(ctx context.Context, in installInput) (c installChange, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return c, err
+	}
+	registered, err := s.opened.ShowInstall(ctx, o)
+	if err != nil {
+		return c, err
+	}
+	if registered.Overrides.Until.Reached(s.now()) {
+		registered.Overrides = ext.Overrides{}
+	}
+	if _, _, err = s.opened.RegisterInstall(ctx, o, registered.Registration, true); errors.Is(err, ext.ErrInstallDeleted) {
+		err = errUnfinished
+	}
+	return installChange{in.Tenant, in.Install, "the install can be used again"}, err
+}

@@ -1,0 +1,122 @@
+package ext
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"holdfast/internal/app/service"
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/fault"
+	"holdfast/internal/operate"
+)
+
+func (s *Extensions) tenantOperations() []operate.Operation {
+	return slices.Concat([]operate.Operation{
+		operate.NewList(operate.About{
+			Path: "tenants", Doc: "List the tenants that have installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
+			Group: "Show, delete and restore tenants with all their installs", Former: []string{"tenant"},
+		}, on(s, s.listTenants)),
+		operate.NewRead(operate.About{Path: "tenants/show", Doc: "Show whether a tenant is deleted", Title: "Tenant"}, on(s, s.showTenant)),
+		operate.NewChange(operate.About{
+			Path: "tenants/restore", Doc: "Allow a deleted tenant to be used again", Button: "Restore", Stays: true,
+			More: "It can be used with tokens created from now on. Deleted data does not come back, and its old installs stay\n" +
+				"closed: restore them with ext installs restore.",
+		}, on(s, s.restoreTenant)),
+	}, s.tenantDeletion())
+}
+
+// tenantOutput is a tenant.
+type tenantOutput struct {
+	Tenant string `json:"tenant" title:"Tenant" subject:"tenant" cursor:""`
+}
+
+// tenantRows is the number of installs that are read at once to find tenants.
+const tenantRows = 25
+
+// listTenants finds tenants by their installs. After a page of those it continues behind the last
+// tenant, so it reads few installs of a tenant that has many, and tenants with few at once.
+func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
+	const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	span := ext.Span{All: true}
+	if in.After != "" {
+		o, err := tenantInput{in.After}.owner()
+		if err != nil {
+			return nil, &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+		}
+		span.After = ext.Owner{Tenant: o.Tenant, Install: lastInstall}
+	}
+	for {
+		page, err := s.opened.PageInstalls(ctx, span, false, tenantRows)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if tenant := page[i].Tenant; tenant != span.After.Tenant {
+				span.After = ext.Owner{Tenant: tenant, Install: lastInstall}
+				if all = append(all, tenantOutput{string(tenant)}); len(all) == in.Limit {
+					return all, nil
+				}
+			}
+		}
+		if len(page) < tenantRows {
+			return all, nil
+		}
+	}
+}
+
+// tenantDetail is a tenant with its state.
+type tenantDetail struct {
+	Tenant   string    `json:"tenant" title:"Tenant" subject:"tenant"`
+	State    string    `json:"state" title:"State" enum:"active,deleting,deleted"`
+	Deleting time.Time `json:"deletingAt,omitzero" title:"Deletion began"`
+	Deleted  time.Time `json:"deletedAt,omitzero" title:"Deleted"`
+}
+
+// Note says that the tenant cannot be used.
+func (d tenantDetail) Note() string { return deletionNote("tenant", d.Deleting, d.Deleted) }
+
+// Offers says which changes make sense.
+func (d tenantDetail) Offers(verb string) bool {
+	return (verb == "restore") == (d.State == stateDeleted)
+}
+
+func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDetail, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return d, err
+	}
+	deletion, err := s.opened.DeletionOf(ctx, ext.Services(o.Tenant))
+	if err != nil {
+		return d, err
+	}
+	some, err := s.opened.PageInstalls(ctx, ext.Span{Tenant: o.Tenant}, false, 1)
+	if err == nil && len(some) == 0 && deletion.StartedAt == 0 {
+		err = fault.New(fault.NotFound, "the tenant has no installs")
+	}
+	return tenantDetail{in.Tenant, deletionState(&deletion), service.TimeOf(deletion.StartedAt), service.TimeOf(deletion.FinishedAt)}, err
+}
+
+// tenantChange is a change of a tenant's access.
+type tenantChange struct {
+	Tenant string `json:"tenant" subject:"tenant"`
+}
+
+// Notice implements operate.Changed.
+func (tenantChange) Notice() string { return "the tenant can be used again, with new tokens" }
+
+func (s *Extensions) restoreTenant(ctx context.Context, in tenantInput) (c tenantChange, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return c, err
+	}
+	restored, err := s.opened.RestoreTenant(ctx, o.Tenant)
+	switch {
+	case errors.Is(err, ext.ErrInstallDeleted):
+		err = fault.New(fault.Conflict, "the deletion of the tenant has not finished: run ext tenants delete again first")
+	case err == nil && !restored:
+		err = fault.New(fault.Conflict, "the tenant was not deleted, or its deletion has expired: it can be used")
+	}
+	return tenantChange{in.Tenant}, err
+}
