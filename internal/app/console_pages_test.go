@@ -3,6 +3,7 @@ package app_test
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,6 +201,16 @@ func consoleExtensions(b *browser) {
 	b.consoleTokens(install)
 }
 
+// leadsTo follows a link of the page, whose text the navigation may have, too.
+func (b *browser) leadsTo(path string) {
+	b.t.Helper()
+	isLink := func(a *element) bool { return a.attrs["href"] == "/console/"+path }
+	if !slices.ContainsFunc(b.page.all("a"), isLink) {
+		b.t.Errorf("no link to %s in\n%s", path, b.page)
+	}
+	b.open(path)
+}
+
 // consolePagesOfRecords goes from one page of a table to the next.
 func (b *browser) consolePagesOfRecords(install string) {
 	b.open(install)
@@ -282,7 +293,7 @@ func (b *browser) consoleSchemas(install string) {
 
 func (b *browser) consoleTokens(install string) {
 	b.open(install)
-	b.follow("Tokens")
+	b.leadsTo("extstorage/tokens?install=" + someInstall + "&tenant=" + someTenant)
 	b.shows("Tokens of install "+someInstall, "No token is revoked.")
 	tokens := strings.TrimPrefix(b.at, b.base+"/console/")
 	b.try(http.StatusBadRequest, "at least one", "Create token", "namespace", " ")
@@ -313,7 +324,7 @@ func (b *browser) consoleTokens(install string) {
 
 	b.open("extstorage/tenants")
 	b.follow(someTenant)
-	b.follow("Installs")
+	b.leadsTo("extstorage/installs?tenant=" + someTenant)
 	b.shows(someInstall)
 	b.follow(someTenant)
 	b.follow("Tokens of services")

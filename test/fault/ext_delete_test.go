@@ -49,7 +49,7 @@ func killedDeletion(t *testing.T, e engine, data string, vars ...string) {
 	written := 0
 	writers.Go(func() { written = writeUntil(writing, t, s, other) })
 
-	args := []string{"ext", "tenant", "delete", "--tenant", victim}
+	args := []string{"ext", "tenants", "delete", "--tenant", victim}
 	whole := left(t, s, args)
 	partial, seed := 0, number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
@@ -117,7 +117,7 @@ func fillForDeletion(t *testing.T, s *binary.Server, in *ext.Install) {
 	}
 	want(http.StatusCreated, ext.Call{Method: http.MethodPost, Path: "/namespaces/b/schemas", Body: `{"schema":{"type":"object"}}`})
 	s.Verb("ext", "token", "revoke", "--tenant", victim, "--install", in.ID, "--id", "one")
-	s.Verb("ext", "install", "set", "--tenant", victim, "--install", in.ID, "--namespace", "a=rw", "--namespace", "b=rw")
+	s.Verb("ext", "installs", "set", "--tenant", victim, "--install", in.ID, "--namespace", "a=rw", "--namespace", "b=rw")
 }
 
 // writeUntil writes until ctx ends, and returns how often. Every write must succeed.
