@@ -276,6 +276,10 @@ func aside() []rule {
 			reason: "it is the frame of the console with pages of a test, which must not be in the binary",
 		},
 		{
+			who: []string{"test/fault/harness"}, ours: []string{"internal/testdb", "internal/testdb/spannertest", "internal/workload/**", "test/binary"}, libs: []string{"*"},
+			reason: "it runs the workload of any service, so it imports none of their folders",
+		},
+		{
 			who: []string{"test/describe"}, ours: []string{"internal/app", "internal/app/service", "internal/operate/openapi"},
 			reason: "it writes the operations of all services into their API descriptions, which are part of the binary",
 		},

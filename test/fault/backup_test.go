@@ -14,12 +14,13 @@ import (
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // A backup that is made during writes contains the state of one moment of the backup.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
-	onEach(t, map[engine]func(*testing.T){onSQLite: backupOfSQLite, onPostgres: dumpOfPostgres})
+	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnSQLite: backupOfSQLite, harness.OnPostgres: dumpOfPostgres})
 }
 
 // backupOfSQLite makes backups, also while the server is killed. A killed backup leaves nothing or
@@ -27,28 +28,28 @@ func TestBackupUnderLoad(t *testing.T) {
 func backupOfSQLite(t *testing.T) {
 	t.Helper()
 	h := newHarness(t, testdb.SQLite(t))
-	h.server = h.serve()
+	h.Server = h.Serve()
 	folder := t.TempDir()
 	length := time.Second // of a backup
-	h.rounds(4, func(round int) fault {
-		choose := h.choice(round)
-		b := &backup{harness: h, dir: filepath.Join(folder, fmt.Sprint(round))}
+	h.Rounds(4, func(round int) harness.Fault {
+		choose := h.Choice(round)
+		b := &backup{Harness: h, dir: filepath.Join(folder, fmt.Sprint(round))}
 		b.moment = time.Duration(choose.Int64N(int64(length)))
 		switch round % 4 {
 		case 1:
-			return fault{inject: b.makeAndKill, recover: b.restore}
+			return harness.Fault{Inject: b.makeAndKill, Recover: b.restore}
 		case 3:
-			return fault{inject: b.makeWhileServerDies, recover: func() {
+			return harness.Fault{Inject: b.makeWhileServerDies, Recover: func() {
 				b.restore()
-				h.server = h.serve()
-			}, deadly: true}
+				h.Server = h.Serve()
+			}, Deadly: true}
 		}
-		return fault{inject: func() {
+		return harness.Fault{Inject: func() {
 			start := time.Now()
 			b.make()
 			length = min(length, time.Since(start))
-		}, recover: func() {
-			b.wantNoFailures()
+		}, Recover: func() {
+			wantNoFailures(b.Harness)
 			b.restore()
 		}}
 	})
@@ -61,38 +62,30 @@ func dumpOfPostgres(t *testing.T) {
 	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)
-	h.server = h.serve()
-	for round := range min(int(number(t, "FAULT_ROUNDS", 1)), 20) {
-		b := &backup{harness: h, dir: filepath.Join(t.TempDir(), "dump")}
-		h.withoutFailures(round, func() {
-			b.begun = h.clock.Add(1)
-			run(t, dump, "--format=custom", "--file="+b.dir, url)
-			b.ended = h.clock.Add(1)
+	h.Server = h.Serve()
+	for round := range min(int(harness.Number(t, "FAULT_ROUNDS", 1)), 20) {
+		b := &backup{Harness: h, dir: filepath.Join(t.TempDir(), "dump")}
+		withoutFailures(h, round, func() {
+			b.begun = h.Clock.Add(1)
+			harness.Run(t, dump, "--format=custom", "--file="+b.dir, url)
+			b.ended = h.Clock.Add(1)
 		})
 		other := testdb.PostgresDatabase(t)
-		run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
+		harness.Run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
 		for _, s := range services() {
-			if s.afterRestore != nil {
-				s.afterRestore(t, other)
+			if s.AfterRestore != nil {
+				s.AfterRestore(t, other)
 			}
 		}
 		data := filepath.Join(t.TempDir(), "data") // bodies are copied as files
-		run(t, "cp", "-a", h.data, data)
-		h.serveAs(binary.Start(t, data, append(slices.Clone(h.vars), servicesOn(other)...)...), b.begun, b.ended, true)
-	}
-}
-
-// run runs another program to its end.
-func run(t *testing.T, path string, args ...string) {
-	t.Helper()
-	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
-		t.Errorf("%s: %v\n%s", path, err, out)
+		harness.Run(t, "cp", "-a", h.Data, data)
+		serveAs(h, binary.Start(t, data, append(slices.Clone(h.Vars), servicesOn(other)...)...), b.begun, b.ended, true)
 	}
 }
 
 // backup is a backup of the harness's server.
 type backup struct {
-	*harness
+	*harness.Harness
 	dir          string
 	moment       time.Duration // of the kill, after the beginning
 	begun, ended int64         // by the harness's clock
@@ -100,12 +93,12 @@ type backup struct {
 
 // make runs the command.
 func (b *backup) make() {
-	b.t.Helper()
-	b.begun = b.clock.Add(1)
-	r := binary.Run(b.t, b.server.Env, "backup", b.dir)
-	b.ended = b.clock.Add(1)
+	b.T.Helper()
+	b.begun = b.Clock.Add(1)
+	r := binary.Run(b.T, b.Server.Env, "backup", b.dir)
+	b.ended = b.Clock.Add(1)
 	if r.Status != 0 || r.Stderr != "" {
-		b.t.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		b.T.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 }
 
@@ -113,27 +106,27 @@ func (b *backup) make() {
 func (b *backup) makeWhileServerDies() {
 	var making sync.WaitGroup
 	making.Go(b.make)
-	pause(nil, b.moment)
-	b.server.Kill()
+	harness.Pause(nil, b.moment)
+	b.Server.Kill()
 	making.Wait()
 }
 
 // makeAndKill kills the backup, and makes another unless the first is complete.
 func (b *backup) makeAndKill() {
-	b.t.Helper()
-	b.begun = b.clock.Add(1)
+	b.T.Helper()
+	b.begun = b.Clock.Add(1)
 	cmd := exec.Command(binary.Path(), "backup", b.dir)
-	cmd.Env = b.server.Env
-	must(b.t, cmd.Start())
-	pause(nil, b.moment)
+	cmd.Env = b.Server.Env
+	harness.Must(b.T, cmd.Start())
+	harness.Pause(nil, b.moment)
 	_ = cmd.Process.Kill() // it may have ended
 	_ = cmd.Wait()
-	b.ended = b.clock.Add(1)
+	b.ended = b.Clock.Add(1)
 	found, err := filepath.Glob(b.dir + "*")
-	must(b.t, err)
+	harness.Must(b.T, err)
 	for _, path := range found {
 		if path != b.dir && !strings.HasPrefix(path, b.dir+".partial-") {
-			b.t.Errorf("a backup that died left %s", path)
+			b.T.Errorf("a backup that died left %s", path)
 		}
 	}
 	if !slices.Contains(found, b.dir) {
@@ -142,11 +135,11 @@ func (b *backup) makeAndKill() {
 }
 
 // wantNoFailures fails if a request had no answer.
-func (h *harness) wantNoFailures() {
-	h.t.Helper()
-	for _, w := range h.workloads {
-		for _, lost := range w.unanswered() {
-			h.t.Errorf("not answered: %s", lost)
+func wantNoFailures(h *harness.Harness) {
+	h.T.Helper()
+	for _, w := range h.Workloads {
+		for _, lost := range w.Unanswered() {
+			h.T.Errorf("not answered: %s", lost)
 		}
 	}
 }
@@ -154,23 +147,23 @@ func (h *harness) wantNoFailures() {
 // restore restores the backup as an operator does, serves it, and compares its data with what the
 // writers know.
 func (b *backup) restore() {
-	b.t.Helper()
-	data := filepath.Join(b.t.TempDir(), "restored")
-	run(b.t, "cp", "-a", b.dir, data)
-	b.serveAs(binary.Start(b.t, data, b.vars...), b.begun, b.ended, true)
-	must(b.t, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
+	b.T.Helper()
+	data := filepath.Join(b.T.TempDir(), "restored")
+	harness.Run(b.T, "cp", "-a", b.dir, data)
+	serveAs(b.Harness, binary.Start(b.T, data, b.Vars...), b.begun, b.ended, true)
+	harness.Must(b.T, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
 }
 
 // serveAs checks that the data of another server is that of one moment of the span of the clock,
 // and stops that server. A server that leaps skips the change numbers that the original may have
 // assigned since.
-func (h *harness) serveAs(other *binary.Server, begun, ended int64, leaps bool) {
-	h.t.Helper()
-	live := h.server
-	h.server = other
-	for _, w := range h.workloads {
-		w.checkCopy(h, begun, ended, leaps)
+func serveAs(h *harness.Harness, other *binary.Server, begun, ended int64, leaps bool) {
+	h.T.Helper()
+	live := h.Server
+	h.Server = other
+	for _, w := range h.Workloads {
+		w.CheckCopy(h, begun, ended, leaps)
 	}
 	other.Kill()
-	h.server = live
+	h.Server = live
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/testdb"
+	"holdfast/test/fault/harness"
 )
 
 // The database is stopped and started by its operator: in fast mode, which closes the connections
@@ -19,22 +20,22 @@ func TestDatabaseStops(t *testing.T) {
 	t.Parallel()
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{})
 	o := newOutage(t, db.URL(), db.URL())
-	o.rounds(2, func(round int) fault {
-		choose := o.choice(round)
-		return fault{inject: func() {
+	o.Rounds(2, func(round int) harness.Fault {
+		choose := o.Choice(round)
+		return harness.Fault{Inject: func() {
 			if round%2 == 1 {
-				must(t, syscall.Kill(db.PID(), syscall.SIGTERM))
-				o.await(o.load.after(10)) // on the existing connections
+				harness.Must(t, syscall.Kill(db.PID(), syscall.SIGTERM))
+				o.Await(o.Load.After(10)) // on the existing connections
 			}
-			must(t, db.Stop())
-			o.hold(round, 2, choose)
-			must(t, db.Start())
-		}, recover: func() {
+			harness.Must(t, db.Stop())
+			o.Hold(round, 2, choose)
+			harness.Must(t, db.Start())
+		}, Recover: func() {
 			o.connect()
 			o.recovered()
 		}}
 	})
-	o.end()
+	o.End()
 }
 
 // Others use up the connections that the server needs: all of the database, or all that the
@@ -44,41 +45,41 @@ func TestNoConnectionLeft(t *testing.T) {
 	testdb.SoakOnly(t, "it waits for a minute")
 	db := testdb.OwnPostgres(t, testdb.PostgresOptions{Settings: []string{"max_connections=40"}})
 	admin, err := pgx.Connect(t.Context(), db.URL())
-	must(t, err)
+	harness.Must(t, err)
 	_, err = admin.Exec(t.Context(), `
 		CREATE EXTENSION hstore;
 		CREATE ROLE holdfast LOGIN; GRANT CREATE ON SCHEMA public TO holdfast; GRANT CREATE ON DATABASE postgres TO holdfast;
 		CREATE ROLE others LOGIN`)
-	must(t, err)
-	must(t, admin.Close(t.Context()))
+	harness.Must(t, err)
+	harness.Must(t, admin.Close(t.Context()))
 	o := newOutage(t, db.URL(), as("holdfast", db.URL()))
-	o.rounds(2, func(round int) fault {
-		choose := o.choice(round)
+	o.Rounds(2, func(round int) harness.Fault {
+		choose := o.Choice(round)
 		terminate := func() { // at least one, and all if a write must be refused
 			n := 1 + choose.IntN(10)
-			if lasts(round, 2) {
+			if harness.Lasts(round, 2) {
 				n = 1000
 			}
 			o.execute(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'holdfast' ORDER BY random() LIMIT $1`, n)
 		}
-		return fault{inject: func() {
+		return harness.Fault{Inject: func() {
 			if round%2 == 1 {
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT 0`)
 				terminate()
-				o.hold(round, 2, choose)
+				o.Hold(round, 2, choose)
 				o.execute(`ALTER ROLE holdfast CONNECTION LIMIT -1`)
 				return
 			}
 			taken := takeAll(t, as("others", db.URL()))
 			terminate()
 			taken = append(taken, takeAll(t, as("others", db.URL()))...)
-			o.hold(round, 2, choose)
+			o.Hold(round, 2, choose)
 			for _, conn := range taken {
-				must(t, conn.Close(t.Context()))
+				harness.Must(t, conn.Close(t.Context()))
 			}
-		}, recover: o.recovered}
+		}, Recover: o.recovered}
 	})
-	o.end()
+	o.End()
 }
 
 // as returns the URL for another role.
@@ -94,14 +95,14 @@ func as(role, base string) string {
 // takeAll connects until the database refuses.
 func takeAll(t *testing.T, url string) (taken []*pgx.Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)
 	defer cancel()
 	for {
 		conn, err := pgx.Connect(ctx, url)
 		if full := (*pgconn.PgError)(nil); errors.As(err, &full) && full.Code == "53300" {
 			return taken
 		}
-		must(t, err)
+		harness.Must(t, err)
 		taken = append(taken, conn)
 	}
 }
@@ -111,21 +112,21 @@ func TestPoolOfTwo(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "it waits for a minute")
 	db := testdb.PostgresDatabase(t)
-	o := newOutage(t, db, db, settings(services(), "DATABASE_POOL_MAX_SIZE", "2")...)
+	o := newOutage(t, db, db, harness.Settings(services(), "DATABASE_POOL_MAX_SIZE", "2")...)
 	var rows []string
 	for i, s := range services() {
-		o.workloads[i].grow(t, 12)
-		rows = append(rows, s.someRows)
+		o.Workloads[i].Grow(t, 12)
+		rows = append(rows, s.SomeRows)
 	}
 	// A quarter of them by default, other ones in each run.
-	o.choice(0xffff).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	o.rounds(uint64(len(rows)+1)/2, func(round int) fault {
-		choose := o.choice(round)
-		return fault{inject: func() {
-			o.locked(rows[round%len(rows)], func() { o.hold(round, len(rows), choose) })
-		}, recover: o.recovered}
+	o.Choice(0xffff).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	o.Rounds(uint64(len(rows)+1)/2, func(round int) harness.Fault {
+		choose := o.Choice(round)
+		return harness.Fault{Inject: func() {
+			o.locked(rows[round%len(rows)], func() { o.Hold(round, len(rows), choose) })
+		}, Recover: o.recovered}
 	})
-	o.end()
+	o.End()
 }
 
 // Others lock rows, or a whole table, that requests need.
@@ -135,22 +136,22 @@ func TestLocks(t *testing.T) {
 	o := newOutage(t, db, db)
 	var locks []string
 	for _, s := range services() {
-		locks = append(locks, s.locks...)
+		locks = append(locks, s.Locks...)
 	}
 	// A quarter of them by default, other ones in each run.
-	o.choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
-	o.rounds(uint64(len(locks)+3)/4, func(round int) fault {
-		choose := o.choice(round)
-		return fault{inject: func() {
-			o.locked(locks[round%len(locks)], func() { o.hold(round, len(locks), choose) })
-		}, recover: o.recovered}
+	o.Choice(0xffff).Shuffle(len(locks), func(i, j int) { locks[i], locks[j] = locks[j], locks[i] })
+	o.Rounds(uint64(len(locks)+3)/4, func(round int) harness.Fault {
+		choose := o.Choice(round)
+		return harness.Fault{Inject: func() {
+			o.locked(locks[round%len(locks)], func() { o.Hold(round, len(locks), choose) })
+		}, Recover: o.recovered}
 	})
-	o.end()
+	o.End()
 }
 
 // locked calls a function while a transaction of the operator holds a lock.
 func (o *outage) locked(sql string, during func()) {
-	o.t.Helper()
+	o.T.Helper()
 	o.execute(`BEGIN`)
 	o.execute(sql)
 	during()

@@ -10,12 +10,13 @@ import (
 
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
+	"holdfast/test/fault/harness"
 )
 
 // The database hangs: it answers nothing, and its connections stay open.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	onEach(t, map[engine]func(*testing.T){onPostgres: frozenPostgres, onCitus: frozenCitus, onSpanner: frozenSpanner})
+	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: frozenPostgres, harness.OnCitus: frozenCitus, harness.OnSpanner: frozenSpanner})
 }
 
 // frozenPostgres stops the backend processes of the server, or all processes.
@@ -32,22 +33,22 @@ func frozenPostgres(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { signal(syscall.SIGCONT) }) // a stopped server cannot end
-	o.rounds(2, func(round int) fault {
-		choose := o.choice(round)
-		return fault{inject: func() {
+	o.Rounds(2, func(round int) harness.Fault {
+		choose := o.Choice(round)
+		return harness.Fault{Inject: func() {
 			rows, err := o.admin.Query(t.Context(), `SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'holdfast%' OR $1 AND pid <> pg_backend_pid()`, round%2 == 1)
-			must(t, err)
+			harness.Must(t, err)
 			pids, err = pgx.CollectRows(rows, pgx.RowTo[int])
-			must(t, err)
+			harness.Must(t, err)
 			if round%2 == 1 {
 				pids = append(pids, db.PID())
 			}
 			signal(syscall.SIGSTOP)
-			o.hold(round, 2, choose)
+			o.Hold(round, 2, choose)
 			signal(syscall.SIGCONT)
-		}, recover: o.recovered}
+		}, Recover: o.recovered}
 	})
-	o.end()
+	o.End()
 }
 
 // frozenCitus stops the coordinator and the workers in turn.
@@ -57,15 +58,15 @@ func frozenCitus(t *testing.T) {
 	cluster := testdb.OwnCitus(t)
 	url := cluster.Database(t)
 	o := newOutage(t, url, url)
-	o.rounds(3, func(round int) fault {
-		choose := o.choice(round)
-		return fault{inject: func() {
+	o.Rounds(3, func(round int) harness.Fault {
+		choose := o.Choice(round)
+		return harness.Fault{Inject: func() {
 			thaw := cluster[round%len(cluster)].Freeze(t)
-			o.hold(round, len(cluster), choose)
+			o.Hold(round, len(cluster), choose)
 			thaw()
-		}, recover: o.recovered}
+		}, Recover: o.recovered}
 	})
-	o.end()
+	o.End()
 }
 
 func frozenSpanner(t *testing.T) {
@@ -79,16 +80,16 @@ func frozenSpanner(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { signal(syscall.SIGCONT) }) // it cannot end otherwise
-	h.rounds(2, func(round int) fault {
-		choose := h.choice(round)
-		return fault{inject: func() {
+	h.Rounds(2, func(round int) harness.Fault {
+		choose := h.Choice(round)
+		return harness.Fault{Inject: func() {
 			signal(syscall.SIGSTOP)
-			h.hold(round, 1, choose)
+			h.Hold(round, 1, choose)
 			signal(syscall.SIGCONT)
-		}, recover: func() {
-			h.server.Await("/readyz", http.StatusOK)
-			h.unblocked(h.server)
+		}, Recover: func() {
+			h.Server.Await("/readyz", http.StatusOK)
+			unblocked(h, h.Server)
 		}}
 	})
-	h.end()
+	h.End()
 }

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // migrationLock is the key of the advisory lock of migrations.
@@ -30,11 +31,11 @@ func TestMigrateKilledBetween(t *testing.T) {
 	for n := range all {
 		// The lock is granted in the order of the requests: to first, to the run for one
 		// migration, to second.
-		first, second := dial(t, url), dial(t, url)
+		first, second := harness.Dial(t, url), harness.Dial(t, url)
 		query(t, first, `SELECT pg_advisory_lock($1)`, int64(migrationLock))
 		cmd := exec.Command(binary.Path(), "migrate")
 		cmd.Env = env
-		must(t, cmd.Start())
+		harness.Must(t, cmd.Start())
 		waiting(t, first, 1)
 		var queued sync.WaitGroup
 		queued.Go(func() { query(t, second, `SELECT pg_advisory_lock($1)`, int64(migrationLock)) })
@@ -42,13 +43,13 @@ func TestMigrateKilledBetween(t *testing.T) {
 		query(t, first, `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
 		queued.Wait()
 		waiting(t, first, 1)
-		must(t, cmd.Process.Kill())
+		harness.Must(t, cmd.Process.Kill())
 		_ = cmd.Wait() // it was killed
-		must(t, second.Close(t.Context()))
+		harness.Must(t, second.Close(t.Context()))
 		if got := ledger(t, first); !slices.Equal(got, all[:n+1]) {
 			t.Fatalf("after %d runs of one migration each the ledger has %v, want %v", n+1, got, all[:n+1])
 		}
-		must(t, first.Close(t.Context()))
+		harness.Must(t, first.Close(t.Context()))
 	}
 	if r := binary.Run(t, env, "migrate"); r.Status != 0 || r.Stdout != "all tables are up to date\n" {
 		t.Errorf("at the end: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
@@ -69,18 +70,18 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 		cmd := exec.Command(binary.Path(), [][]string{{"migrate"}, {"serve", "--migrate"}}[i%2]...)
 		cmd.Env = env
 		start := time.Now()
-		must(t, cmd.Start())
+		harness.Must(t, cmd.Start())
 		if i > 0 {
-			pause(nil, length*time.Duration(i)/time.Duration(n-1))
-			must(t, cmd.Process.Kill()) // it may have ended, but was not waited for
+			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
+			harness.Must(t, cmd.Process.Kill()) // it may have ended, but was not waited for
 		}
 		if err := cmd.Wait(); i == 0 {
-			must(t, err)
+			harness.Must(t, err)
 			length = min(length, time.Since(start))
 		}
-		conn := dial(t, url)
+		conn := harness.Dial(t, url)
 		done := len(ledger(t, conn))
-		must(t, conn.Close(t.Context()))
+		harness.Must(t, conn.Close(t.Context()))
 		r := binary.Run(t, env, "migrate")
 		if left := strings.Count(r.Stdout, "applied"); r.Status != 0 || left > len(all)-done {
 			t.Errorf("killed after %d of %d migrations, then: status %d\n%s%s", done, len(all), r.Status, r.Stdout, r.Stderr)
@@ -93,7 +94,7 @@ func TestMigrateKilledAnywhere(t *testing.T) {
 // run, which is not killed.
 func killsOf(t *testing.T) int {
 	t.Helper()
-	return min(1+int(number(t, "FAULT_ROUNDS", 4)), 40)
+	return min(1+int(harness.Number(t, "FAULT_ROUNDS", 4)), 40)
 }
 
 // Of many concurrent runs one applies each migration.
@@ -144,13 +145,13 @@ func uninterrupted(t *testing.T, vars ...string) (schema string, lines []string)
 	if r := binary.Run(t, inPostgres(t, url, vars...), "migrate"); r.Status != 0 {
 		t.Fatalf("migrate: %s%s", r.Stdout, r.Stderr)
 	}
-	conn := dial(t, url)
+	conn := harness.Dial(t, url)
 	lines = ledger(t, conn)
 	if len(lines) < 6 {
 		t.Fatalf("the ledger has %v", lines)
 	}
 	schema = query(t, conn, sqlSchema)
-	must(t, conn.Close(t.Context()))
+	harness.Must(t, conn.Close(t.Context()))
 	return schema, lines
 }
 
@@ -175,11 +176,11 @@ const sqlSchema = `
 
 func sameSchema(t *testing.T, url, want string) {
 	t.Helper()
-	conn := dial(t, url)
+	conn := harness.Dial(t, url)
 	if got := query(t, conn, sqlSchema); got != want {
 		t.Errorf("the schema is\n%s\nand not\n%s", got, want)
 	}
-	must(t, conn.Close(t.Context()))
+	harness.Must(t, conn.Close(t.Context()))
 }
 
 // ledger returns the applied migrations in order.
@@ -196,28 +197,20 @@ func waiting(t *testing.T, conn *pgx.Conn, n int) {
 	t.Helper()
 	const sql = `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
-	for start := time.Now(); query(t, conn, sql) != fmt.Sprint(n); pause(nil, 5*time.Millisecond) {
-		if time.Since(start) > bound {
+	for start := time.Now(); query(t, conn, sql) != fmt.Sprint(n); harness.Pause(nil, 5*time.Millisecond) {
+		if time.Since(start) > harness.Bound {
 			t.Fatalf("want %d processes that wait for the lock", n)
 		}
 	}
 }
 
-func dial(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // it may be closed
-	return conn
-}
-
 // query returns the single value of a statement, as text.
 func query(t *testing.T, conn *pgx.Conn, sql string, args ...any) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	ctx, cancel := context.WithTimeout(t.Context(), harness.Bound)
 	defer cancel()
 	r := conn.PgConn().ExecParams(ctx, sql, encode(args), nil, nil, nil).Read()
-	must(t, r.Err)
+	harness.Must(t, r.Err)
 	return string(r.Rows[0][0])
 }
 

@@ -14,6 +14,7 @@ import (
 	"holdfast/internal/workload/buckets"
 	"holdfast/internal/workload/guest"
 	program "holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // One account lists long keys, and one guest searches, on many connections without a pause. Another
@@ -44,7 +45,7 @@ func floodedNeighbours(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	vars = append(vars, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false",
 		"HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_BUCKETS__LISTEN="+program.FreePort(t))
-	f := &flooded{t: t, server: program.Launch(t, data, vars...), client: &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	f := &flooded{t: t, server: program.Launch(t, data, vars...), client: &http.Client{Timeout: harness.Bound, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(f.client.CloseIdleConnections)
 	f.server.Verb("migrate")
 	f.server.Await("/readyz", http.StatusOK)
@@ -118,7 +119,7 @@ func (f *flooded) flood(name string, attack func(context.Context) (int, error)) 
 
 func (f *flooded) s3Request(ctx context.Context, of int, method, target, body string) *http.Request {
 	r, err := f.keys[of].Request(ctx, method, target, body, buckets.Unsigned)
-	must(f.t, err)
+	harness.Must(f.t, err)
 	return r
 }
 
@@ -132,7 +133,7 @@ func (f *flooded) s3(of int, method, target, body string) {
 
 func (f *flooded) guestRequest(ctx context.Context, v *guest.Visitor, method, path, body string) *http.Request {
 	r, err := v.Request(ctx, f.server.URL, guest.Call{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%x", time.Now().UnixNano())})
-	must(f.t, err)
+	harness.Must(f.t, err)
 	return r
 }
 
@@ -140,7 +141,7 @@ func (f *flooded) guestRequest(ctx context.Context, v *guest.Visitor, method, pa
 func (f *flooded) guest(from string) *guest.Visitor {
 	f.t.Helper()
 	v := &guest.Visitor{HTTP: f.client, Header: http.Header{"X-Forwarded-For": {from}}}
-	must(f.t, v.Begin(f.t.Context(), f.server.URL))
+	harness.Must(f.t, v.Begin(f.t.Context(), f.server.URL))
 	return v
 }
 

@@ -20,6 +20,10 @@ import (
 	"holdfast/internal/workload/ext"
 	syncload "holdfast/internal/workload/sync"
 	program "holdfast/test/binary"
+	extfault "holdfast/test/fault/ext"
+	"holdfast/test/fault/harness"
+	syncfault "holdfast/test/fault/sync"
+	accountsfault "holdfast/test/fault/tokenserver"
 )
 
 // One client uses as much of the server as it can. Other clients are served, never with 503.
@@ -39,41 +43,41 @@ func TestNeighbours(t *testing.T) {
 func neighbours(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	const neighbouring, large = 4, 4 << 20
-	h := startInstance(t, neighbouring+2, data, vars...)
-	attacker, reader := h.users[0], h.users[1]
+	h := harness.Start(t, neighbouring+2, data, vars...)
+	attacker, reader := h.Users[0], h.Users[1]
 	for _, u := range []*syncload.User{attacker, reader} {
-		fillCollection(h, u, "history", large)
+		syncfault.FillCollection(h, u, "history", large)
 	}
 	body := `[{"id":"slow","payload":"` + strings.Repeat("x", 1000) + `"}]`
-	upload := string(h.text(attacker, http.MethodPost, "/storage/tabs", body))
-	put := string(wireExt(h, newInstall(t, 1), ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/slow", Body: `{"value":"` + strings.Repeat("x", 1000) + `"}`}))
+	upload := string(h.Text(attacker, http.MethodPost, "/storage/tabs", body))
+	put := string(extfault.WireExt(h, extfault.NewInstall(t, 1), ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/slow", Body: `{"value":"` + strings.Repeat("x", 1000) + `"}`}))
 	for name, attack := range map[string]struct {
 		connections int
 		request     string
 	}{
 		"slow bodies":   {400, upload[:len(upload)-10]},
 		"slow values":   {400, put[:len(put)-10]},
-		"slow listings": {280, string(h.text(attacker, http.MethodGet, "/storage/history?full=1", ""))},
+		"slow listings": {280, string(h.Text(attacker, http.MethodGet, "/storage/history?full=1", ""))},
 	} {
 		conns := make([]net.Conn, attack.connections)
 		for i := range conns {
-			conn := h.dial(4 << 10)
+			conn := h.Dial(4 << 10)
 			_, err := io.WriteString(conn, attack.request)
-			must(t, err)
+			harness.Must(t, err)
 			conns[i] = conn
 		}
-		beside := h.startOthers(neighbouring)
-		in := newInstall(t, 2)
+		beside := h.StartOthers(neighbouring)
+		in := extfault.NewInstall(t, 2)
 		for i := range 20 {
-			if _, err := download(h, reader, "history"); err != nil {
+			if _, err := syncfault.Download(h, reader, "history"); err != nil {
 				t.Errorf("%s: a large listing of a neighbour: %v", name, err)
 			}
-			wantExt(h, in, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0], ext.Call{
+			extfault.WantExt(h, in, map[bool]int{true: http.StatusCreated, false: http.StatusOK}[i == 0], ext.Call{
 				Method: http.MethodPut, Path: "/namespaces/settings/records/" + strings.ReplaceAll(name, " ", "-"), Body: `{"value":1}`,
 			})
 		}
 		t.Log(name)
-		beside.stop()
+		beside.Stop()
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
@@ -93,10 +97,10 @@ func TestSlowAccountsServer(t *testing.T) {
 	}))
 	defer accounts.Close()
 	defer close(hang)
-	vars := append(append(accountsVars(), extVars()...), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1",
+	vars := append(append(accountsfault.Vars(), harness.ExtVars()...), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1",
 		"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+accounts.URL, "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=true")
 	s := program.Start(t, testdb.SQLite(t), vars...)
-	client := &http.Client{Timeout: bound, Transport: &http.Transport{MaxIdleConnsPerHost: attacks}}
+	client := &http.Client{Timeout: harness.Bound, Transport: &http.Transport{MaxIdleConnsPerHost: attacks}}
 	t.Cleanup(client.CloseIdleConnections)
 	signIn := func(from, token string) (int, error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/1.0/sync/1.5", nil)
@@ -138,12 +142,12 @@ func TestSlowAccountsServer(t *testing.T) {
 // accessToken returns a token signed with the key of accountsVars.
 func accessToken(t *testing.T, account string) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsKey(), KeyID: "fault"}},
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: accountsfault.Key(), KeyID: "fault"}},
 		(&jose.SignerOptions{}).WithType("at+jwt"))
-	must(t, err)
+	harness.Must(t, err)
 	token, err := jwt.Signed(signer).Claims(map[string]any{
 		"sub": account, "scope": "https://identity.mozilla.com/apps/oldsync", "exp": time.Now().Add(time.Hour).Unix(), "fxa-generation": 1,
 	}).Serialize()
-	must(t, err)
+	harness.Must(t, err)
 	return token
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"holdfast/internal/durable"
+	"holdfast/test/fault/harness"
 	"holdfast/test/powercut"
 )
 
@@ -20,7 +21,7 @@ func TestPowerCutLoses(t *testing.T) {
 	if !needsPower(t) {
 		return
 	}
-	seed := number(t, "FAULT_SEED", rand.Uint64()>>1)
+	seed := harness.Number(t, "FAULT_SEED", rand.Uint64()>>1)
 	choose := rand.New(rand.NewPCG(seed, 0))
 	m := powercut.New(t, 64<<20)
 	text := strings.Repeat("acknowledged\n", 2000) // several blocks
@@ -48,9 +49,9 @@ func TestPowerCutLoses(t *testing.T) {
 		lost := 0
 		for round := range rounds {
 			folder := filepath.Join(m.Disk(0).Dir, tc.name, fmt.Sprint(round))
-			must(t, durable.MakeFolder(folder))
+			harness.Must(t, durable.MakeFolder(folder))
 			before := m.Flushes(0)
-			must(t, tc.write(filepath.Join(folder, "file")))
+			harness.Must(t, tc.write(filepath.Join(folder, "file")))
 			if !tc.loses && m.Flushes(0) == before {
 				t.Error("a sync does not reach the disk")
 			}

@@ -17,12 +17,18 @@ import (
 	"holdfast/internal/testdb"
 	"holdfast/internal/workload/buckets"
 	"holdfast/test/binary"
+	bucketsfault "holdfast/test/fault/buckets"
+	extfault "holdfast/test/fault/ext"
+	guestfault "holdfast/test/fault/guest"
+	"holdfast/test/fault/harness"
+	syncfault "holdfast/test/fault/sync"
+	accountsfault "holdfast/test/fault/tokenserver"
 	"holdfast/test/powercut"
 )
 
 // powered is a harness on disks that lose power.
 type powered struct {
-	*harness
+	*harness.Harness
 	machine *powercut.Machine
 }
 
@@ -33,18 +39,18 @@ const diskSize = 2 << 30
 // cut cuts the power of the machine: of its disks, its server and other processes.
 func (p *powered) cut(choose *rand.Rand, others ...*os.Process) {
 	p.machine.Cut(choose)
-	p.server.Signal(syscall.SIGKILL)
+	p.Server.Signal(syscall.SIGKILL)
 	for _, o := range others {
 		_ = o.Kill() // it may have ended
 	}
 	p.machine.Release()
-	<-p.server.Ended
+	<-p.Server.Ended
 }
 
 // begin starts the server. In TestPowerCutIsNoticed, what its first start has written is durable.
 func (p *powered) begin() {
-	p.t.Helper()
-	p.server = p.serve()
+	p.T.Helper()
+	p.Server = p.Serve()
 	if os.Getenv(settled) != "" {
 		p.machine.Sync()
 	}
@@ -56,20 +62,20 @@ const settled = "FAULT_SETTLED"
 // restart starts the machine and its server. Sometimes the file systems are checked, and bodies of
 // deleted objects are removed.
 func (p *powered) restart(round int) {
-	p.t.Helper()
+	p.T.Helper()
 	p.machine.Restart(round%10 == 0)
-	p.server = p.serve()
+	p.Server = p.Serve()
 	if round%5 != 4 {
 		return
 	}
-	if r := binary.Run(p.t, p.server.Env, "sweep"); r.Status != 0 {
-		p.t.Errorf("sweep: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	if r := binary.Run(p.T, p.Server.Env, "sweep"); r.Status != 0 {
+		p.T.Errorf("sweep: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 }
 
 // fault cuts the power under load.
-func (p *powered) fault(round int) fault {
-	return fault{deadly: true, busy: true, inject: func() { p.cut(p.choice(round)) }, recover: func() { p.restart(round) }}
+func (p *powered) fault(round int) harness.Fault {
+	return harness.Fault{Deadly: true, Busy: true, Inject: func() { p.cut(p.Choice(round)) }, Recover: func() { p.restart(round) }}
 }
 
 // newPowered returns a harness of services on SQLite, which are on disk 0. Storage nodes are on disks 1 and 2, and
@@ -77,31 +83,31 @@ func (p *powered) fault(round int) fault {
 func newPowered(t *testing.T, copies int, vars []string, names ...string) *powered {
 	t.Helper()
 	p := &powered{machine: powercut.New(t, diskSize, diskSize, diskSize, 2*diskSize)}
-	var of []service
-	for _, s := range []service{syncService(), accountsService(), extService(), bucketsService(), guestService()} {
-		if !slices.Contains(names, s.name) {
+	var of []harness.Service
+	for _, s := range []harness.Service{syncfault.Service(), accountsfault.Service(), extfault.Service(), bucketsfault.Service(), guestfault.Service()} {
+		if !slices.Contains(names, s.Name) {
 			continue
 		}
-		if s.name == "buckets" {
+		if s.Name == "buckets" {
 			b := p.onNodes(copies)
-			s.workload = func(*testing.T, bool) workload { return b }
-			vars = append(vars, "HOLDFAST_CONFIG="+b.configuration(t))
+			s.Workload = func(*testing.T, bool) harness.Workload { return b }
+			vars = append(vars, "HOLDFAST_CONFIG="+b.Configuration(t))
 		}
 		of = append(of, s)
 	}
 	testdb.SQLite(t) // it counts the test
-	p.harness = harnessOf(t, of, false, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), append(vars, "HOLDFAST_LOG__ACCESS=false")...)
-	p.enough = 400
+	p.Harness = harness.New(t, of, false, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), append(vars, "HOLDFAST_LOG__ACCESS=false")...)
+	p.Enough = 400
 	return p
 }
 
 // onNodes returns a workload with bodies of all sizes, also in parts, on two nodes. Each is on a
 // disk of its own: on the disk of the database, a sync of one file may make others durable.
-func (p *powered) onNodes(copies int) *bucketsWorkload {
-	b := newBucketsWorkload(6)
-	b.sizes, b.copies = buckets.Sizes{Large: true, Parts: true}, copies
+func (p *powered) onNodes(copies int) *bucketsfault.Workload {
+	b := bucketsfault.NewWorkload(6)
+	b.Sizes, b.Copies = buckets.Sizes{Large: true, Parts: true}, copies
 	for n := 1; n <= 2; n++ {
-		b.nodes = append(b.nodes, &storageNode{fmt.Sprintf("here:%d", n), filepath.Join(p.machine.Disk(n).Dir, "node")})
+		b.Nodes = append(b.Nodes, &bucketsfault.Node{ID: fmt.Sprintf("here:%d", n), Dir: filepath.Join(p.machine.Disk(n).Dir, "node")})
 	}
 	return b
 }
@@ -113,8 +119,8 @@ func TestPowerCut(t *testing.T) {
 		return
 	}
 	p := newPowered(t, 1, nil, "sync", "tokenserver", "ext", "buckets", "guest")
-	p.server = p.serve()
-	p.rounds(100, p.fault)
+	p.Server = p.Serve()
+	p.Rounds(100, p.fault)
 }
 
 // Each service has a machine of its own, on which no sync of another one makes its files durable.
@@ -128,7 +134,7 @@ func TestPowerCutOfOne(t *testing.T) {
 			}
 			p := newPowered(t, 2, nil, name)
 			p.begin()
-			p.rounds(100, p.fault)
+			p.Rounds(100, p.fault)
 		})
 	}
 }
@@ -141,17 +147,17 @@ func TestPowerCutAtFirstStart(t *testing.T) {
 		return
 	}
 	var checked int64
-	rounds := min(int(number(t, "FAULT_ROUNDS", 20)), 20)
+	rounds := min(int(harness.Number(t, "FAULT_ROUNDS", 20)), 20)
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			p := &powered{machine: powercut.New(t, 64<<20)}
-			of := []service{accountsService(), extService()} // accounts need the secrets that the start generates
-			vars := append(settings(of, "DATABASE_URL", testdb.PostgresDatabase(t)), "HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__ACCESS=false")
-			p.harness = harnessOf(t, of, true, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), vars...)
-			p.enough = 20
-			p.server = p.serve()
-			p.round(round, p.fault(round))
-			checked += p.tally.acknowledged
+			of := []harness.Service{accountsfault.Service(), extfault.Service()} // accounts need the secrets that the start generates
+			vars := append(harness.Settings(of, "DATABASE_URL", testdb.PostgresDatabase(t)), "HOLDFAST_EXTSTORAGE__AUDIT=log", "HOLDFAST_LOG__ACCESS=false")
+			p.Harness = harness.New(t, of, true, filepath.Join(p.machine.Disk(0).Dir, "new", "data"), vars...)
+			p.Enough = 20
+			p.Server = p.Serve()
+			p.Round(round, p.fault(round))
+			checked += p.Tally.Acknowledged
 		})
 		if t.Failed() {
 			return
@@ -169,23 +175,23 @@ func TestPowerCutOfCopy(t *testing.T) {
 		return
 	}
 	machine := powercut.New(t, diskSize)
-	c := newCopyingIn(t, machine.Disk(0).Dir, nil, onPostgres, onSQLite)
+	c := newCopyingIn(t, machine.Disk(0).Dir, nil, harness.OnPostgres, harness.OnSQLite)
 	c.length = time.Second
-	c.run(60, func(round int) fault {
-		choose := c.choice(round)
+	c.run(60, func(round int) harness.Fault {
+		choose := c.Choice(round)
 		c.target()
 		if round%3 == 2 {
 			return c.copyAll(choose)
 		}
-		p := &powered{c.harness, machine}
+		p := &powered{c.Harness, machine}
 		var all []*copyProcess
-		return fault{deadly: true, inject: func() {
+		return harness.Fault{Deadly: true, Inject: func() {
 			var processes []*os.Process
 			for _, m := range c.services {
 				all = append(all, c.start(m))
 				processes = append(processes, all[len(all)-1].cmd.Process)
 			}
-			pause(nil, c.moment(choose))
+			harness.Pause(nil, c.moment(choose))
 			for _, one := range all {
 				one.killed = true
 			}
@@ -193,10 +199,10 @@ func TestPowerCutOfCopy(t *testing.T) {
 			for _, one := range all {
 				one.wait()
 			}
-		}, recover: func() {
+		}, Recover: func() {
 			for _, m := range c.services {
 				if strings.HasPrefix(m.source, "postgres") {
-					abandoned(t, m.source)
+					harness.Abandoned(t, m.source)
 				}
 			}
 			p.restart(round)
@@ -213,30 +219,30 @@ func TestPowerCutOfBackup(t *testing.T) {
 		return
 	}
 	p := newPowered(t, 1, nil, "sync", "tokenserver", "ext", "buckets", "guest")
-	p.server = p.serve()
-	p.most = 20 // no garbage is removed while the hold of a backup that was killed lasts, so the disks of the nodes fill up
+	p.Server = p.Serve()
+	p.Most = 20 // no garbage is removed while the hold of a backup that was killed lasts, so the disks of the nodes fill up
 	length := time.Second
 	complete, whole := 0, 0 // backups that were restored, and those that had ended before the cut
-	p.rounds(50, func(round int) fault {
-		choose := p.choice(round)
-		b := &backup{harness: p.harness, dir: filepath.Join(p.machine.Disk(3).Dir, fmt.Sprint(round))}
+	p.Rounds(50, func(round int) harness.Fault {
+		choose := p.Choice(round)
+		b := &backup{Harness: p.Harness, dir: filepath.Join(p.machine.Disk(3).Dir, fmt.Sprint(round))}
 		ended := false
-		return fault{deadly: true, busy: true, inject: func() {
-			b.begun = b.clock.Add(1)
+		return harness.Fault{Deadly: true, Busy: true, Inject: func() {
+			b.begun = b.Clock.Add(1)
 			start := time.Now()
 			cmd := exec.Command(binary.Path(), "backup", b.dir)
-			cmd.Env = b.server.Env
+			cmd.Env = b.Server.Env
 			var said bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &said, &said
-			must(t, cmd.Start())
+			harness.Must(t, cmd.Start())
 			done := make(chan struct{})
 			go func() { _ = cmd.Wait(); close(done) }() // the exit status is in ProcessState
 			wait := time.Duration(choose.Int64N(int64(length)))
 			if choose.IntN(2) == 0 {
-				wait = bound
+				wait = harness.Bound
 			}
-			pause(done, wait)
-			if ended = closed(done); ended {
+			harness.Pause(done, wait)
+			if ended = harness.Closed(done); ended {
 				whole++
 				length = min(length, time.Since(start))
 				if !cmd.ProcessState.Success() {
@@ -245,8 +251,8 @@ func TestPowerCutOfBackup(t *testing.T) {
 			}
 			p.cut(choose, cmd.Process)
 			<-done
-			b.ended = b.clock.Add(1)
-		}, recover: func() {
+			b.ended = b.Clock.Add(1)
+		}, Recover: func() {
 			p.restart(round)
 			if _, err := os.Stat(b.dir); err == nil {
 				complete++
@@ -256,9 +262,9 @@ func TestPowerCutOfBackup(t *testing.T) {
 			}
 			// A folder that was removed before comes back if the power was cut before that was durable.
 			left, err := filepath.Glob(filepath.Join(filepath.Dir(b.dir), "[0-9]*"))
-			must(t, err)
+			harness.Must(t, err)
 			for _, folder := range left {
-				must(t, os.RemoveAll(folder))
+				harness.Must(t, os.RemoveAll(folder))
 			}
 		}}
 	})
@@ -276,13 +282,13 @@ func TestPowerCutOfNodes(t *testing.T) {
 		return
 	}
 	url := testdb.PostgresDatabase(t)
-	p := newPowered(t, 1, settings([]service{bucketsService()}, "DATABASE_URL", url), "buckets")
+	p := newPowered(t, 1, harness.Settings([]harness.Service{bucketsfault.Service()}, "DATABASE_URL", url), "buckets")
 	p.begin()
-	p.rounds(100, func(round int) fault {
+	p.Rounds(100, func(round int) harness.Fault {
 		f := p.fault(round)
-		restart := f.recover
-		f.recover = func() {
-			abandoned(t, url)
+		restart := f.Recover
+		f.Recover = func() {
+			harness.Abandoned(t, url)
 			restart()
 		}
 		return f
@@ -298,7 +304,7 @@ func TestPowerCutIsNoticed(t *testing.T) {
 	}
 	program := filepath.Join(t.TempDir(), "holdfast")
 	script := fmt.Sprintf("#!/bin/sh\n%s='%s' exec '%s' \"$@\"\n", withoutSyncs, binary.Path(), os.Args[0])
-	must(t, os.WriteFile(program, []byte(script), 0o700))
+	harness.Must(t, os.WriteFile(program, []byte(script), 0o700))
 	for _, test := range []string{"TestPowerCutOfOne/sync", "TestPowerCutOfOne/ext", "TestPowerCutOfNodes"} {
 		t.Run(test, func(t *testing.T) {
 			t.Parallel()
@@ -327,5 +333,5 @@ func needsPower(t *testing.T) bool {
 	if missing := powercut.Missing(); missing != "" {
 		t.Fatalf("this system cannot simulate a power cut: it lacks %s", missing)
 	}
-	return private(t)
+	return harness.Private(t)
 }

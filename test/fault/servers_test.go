@@ -7,36 +7,37 @@ import (
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
 	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // Two servers share a database, and each owner has clients at both. One of them is killed or
 // stopped, and restarted while the other continues.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
-	onEach(t, map[engine]func(*testing.T){onPostgres: twoServersOnPostgres, onSpanner: twoServersOnSpanner})
+	harness.OnEach(t, map[harness.Engine]func(*testing.T){harness.OnPostgres: twoServersOnPostgres, harness.OnSpanner: twoServersOnSpanner})
 }
 
 func twoServersOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.PostgresDatabase(t)
 	o := newOutage(t, db, db)
-	o.second = o.serve()
-	o.rounds(2, func(round int) fault {
-		victim := []**binary.Server{&o.server, &o.second}[round%2]
+	o.Second = o.Serve()
+	o.Rounds(2, func(round int) harness.Fault {
+		victim := []**binary.Server{&o.Server, &o.Second}[round%2]
 		end := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[(round+round/2)%2]
 		var fresh *binary.Server
-		return fault{inject: func() {
+		return harness.Fault{Inject: func() {
 			(*victim).Signal(end)
-			o.await(o.load.after(10)) // of the other
+			o.Await(o.Load.After(10)) // of the other
 			<-(*victim).Ended
-			fresh = o.serve()
-			o.await(o.load.after(10))
-		}, recover: func() {
+			fresh = o.Serve()
+			o.Await(o.Load.After(10))
+		}, Recover: func() {
 			*victim = fresh
 			o.recovered()
-		}, deadly: true}
+		}, Deadly: true}
 	})
-	o.end()
+	o.End()
 }
 
 func twoServersOnSpanner(t *testing.T) {
@@ -44,16 +45,16 @@ func twoServersOnSpanner(t *testing.T) {
 	testdb.SoakOnly(t, "the emulator is slow")
 	emulator, database := spannertest.Name(t)
 	h := newSpanner(t, emulator, database)
-	h.server, h.second = h.serve(), h.serve()
-	h.rounds(2, func(round int) fault {
-		victim := []**binary.Server{&h.server, &h.second}[round%2]
-		other := []*binary.Server{h.second, h.server}[round%2]
-		return fault{inject: func() {
+	h.Server, h.Second = h.Serve(), h.Serve()
+	h.Rounds(2, func(round int) harness.Fault {
+		victim := []**binary.Server{&h.Server, &h.Second}[round%2]
+		other := []*binary.Server{h.Second, h.Server}[round%2]
+		return harness.Fault{Inject: func() {
 			(*victim).Kill()
-			h.await(h.load.after(10)) // of the other
-		}, recover: func() {
-			*victim = h.serve()
-			h.unblocked(other)
-		}, deadly: true}
+			h.Await(h.Load.After(10)) // of the other
+		}, Recover: func() {
+			*victim = h.Serve()
+			unblocked(h, other)
+		}, Deadly: true}
 	})
 }

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // newSpanner returns a harness on a database in an emulator. It has few writers, because the
 // emulator runs one transaction at a time and reads whole tables.
-func newSpanner(t *testing.T, emulator, database string, vars ...string) *harness {
+func newSpanner(t *testing.T, emulator, database string, vars ...string) *harness.Harness {
 	t.Helper()
-	h := harnessOf(t, withSpanner(), true, t.TempDir(), append(inSpanner(emulator, database), vars...)...)
-	h.enough = 20
+	h := harness.New(t, withSpanner(), true, t.TempDir(), append(harness.InSpanner(withSpanner(), emulator, database), vars...)...)
+	h.Enough = 20
 	return h
 }
 
@@ -23,27 +24,27 @@ const abandonment = 10 * time.Second
 
 // unblocked returns when a write is done, which comes after the transactions of the killed server:
 // the emulator runs one at a time.
-func (h *harness) unblocked(s *binary.Server) {
-	h.t.Helper()
-	for _, w := range h.workloads {
+func unblocked(h *harness.Harness, s *binary.Server) {
+	h.T.Helper()
+	for _, w := range h.Workloads {
 		start := time.Now()
-		a, err := w.probe(h, s)
+		a, err := w.Probe(h, s)
 		took := time.Since(start)
 		if err != nil || a.Status >= http.StatusBadRequest || took > abandonment {
-			h.t.Fatalf("a write after the end of a server: %d %s %v after %v", a.Status, a.Body, err, took)
+			h.T.Fatalf("a write after the end of a server: %d %s %v after %v", a.Status, a.Body, err, took)
 		}
 	}
 }
 
 // patientSpanner starts a server with a limited timeout for the emulator.
-func patientSpanner(t *testing.T, emulator, database string) *harness {
+func patientSpanner(t *testing.T, emulator, database string) *harness.Harness {
 	t.Helper()
 	const patience = 8 * time.Second // writes wait for each other, on a busy machine for seconds
 	h := newSpanner(t, emulator, database,
-		timeouts(withSpanner(), patience)...)
+		harness.Timeouts(withSpanner(), patience)...)
 	// Waits for one of the transactions, for the emulator's only one, and for its answer; and the
 	// delays of a busy machine.
-	h.bound = 3*patience + 5*time.Second
-	h.server = h.serve()
+	h.Bound = 3*patience + 5*time.Second
+	h.Server = h.Serve()
 	return h
 }

@@ -20,11 +20,12 @@ import (
 	"holdfast/internal/workload/buckets"
 	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // stall is a crowd of clients that hold what the server keeps for them.
 type stall struct {
-	*instance
+	*harness.Instance
 	s3 *buckets.Client
 }
 
@@ -49,17 +50,17 @@ func TestStalledClients(t *testing.T) {
 		"bodies of guests":          {0, 1270, func(*stall) []byte { return guestBody() }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) { // one after another: each takes much of the memory if it fails
-			s := &stall{instance: &instance{t: t}}
-			s.server = binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__CLIENT_GRACE=60s", "HOLDFAST_GUEST__ENABLED=true")
-			s.s3 = s.server.S3(t)
-			s.fill(c.keys)
+			s := &stall{Instance: &harness.Instance{T: t}}
+			s.Server = binary.Start(t, testdb.SQLite(t), "HOLDFAST_LOG__ACCESS=false", "HOLDFAST_LOG__LEVEL=error", "HOLDFAST_SERVER__CLIENT_GRACE=60s", "HOLDFAST_GUEST__ENABLED=true")
+			s.s3 = s.Server.S3(t)
+			s.Fill(c.keys)
 			address := s.s3.URL
 			if c.guest {
-				address = s.server.URL
+				address = s.Server.URL
 			}
-			before := s.resident("VmRSS")
+			before := s.Resident("VmRSS")
 			metrics := s.hold(c.clients, address, c.holds, func() []byte { return c.request(s) })
-			peak := s.resident("VmHWM")
+			peak := s.Resident("VmHWM")
 			t.Logf("%d clients: %d MB, from %d MB before; %s", c.clients, peak>>20, before>>20, chargedLine.FindString(metrics))
 			if peak > most {
 				t.Errorf("%d MB with %d clients, want at most %d MB", peak>>20, c.clients, most>>20)
@@ -73,21 +74,21 @@ var chargedLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes .*$`)
 // hold sends requests, and waits until the server has begun to answer each or holds it. It returns
 // the metrics of that moment.
 func (s *stall) hold(clients int, url string, holds bool, request func() []byte) (metrics string) {
-	s.t.Helper()
+	s.T.Helper()
 	address := strings.TrimPrefix(url, "http://")
 	var all, reading sync.WaitGroup
 	var answered atomic.Int64
 	for i := range clients {
 		// From many addresses, because guests are limited by address.
 		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%200))}}
-		conn, err := from.DialContext(s.t.Context(), "tcp", address)
-		must(s.t, err)
-		must(s.t, conn.(*net.TCPConn).SetReadBuffer(4<<10))
-		must(s.t, conn.SetDeadline(time.Now().Add(2*bound)))
+		conn, err := from.DialContext(s.T.Context(), "tcp", address)
+		harness.Must(s.T, err)
+		harness.Must(s.T, conn.(*net.TCPConn).SetReadBuffer(4<<10))
+		harness.Must(s.T, conn.SetDeadline(time.Now().Add(2*harness.Bound)))
 		text := request()
 		all.Go(func() {
 			if _, err := conn.Write(text); err != nil && !isClosed(err) {
-				s.t.Error(err)
+				s.T.Error(err)
 			}
 		})
 		reading.Go(func() { // and reads only the first line, if there is one
@@ -95,17 +96,17 @@ func (s *stall) hold(clients int, url string, holds bool, request func() []byte)
 			if _, err := io.ReadFull(conn, answer); err == nil {
 				answered.Add(1)
 				if status := string(answer[9:]); status != "200" && status != "503" {
-					s.t.Errorf("status %s", status)
+					s.T.Errorf("status %s", status)
 				}
 			}
 		})
-		s.t.Cleanup(func() { conn.Close() })
+		s.T.Cleanup(func() { conn.Close() })
 	}
 	all.Wait()
-	s.server.AwaitLong(2*bound, "/metrics", func(_ int, body string) bool {
+	s.Server.AwaitLong(2*harness.Bound, "/metrics", func(_ int, body string) bool {
 		metrics = body
 		if holds {
-			return loaded(body)+int(answered.Load()) >= clients // what is not held was refused
+			return harness.Loaded(body)+int(answered.Load()) >= clients // what is not held was refused
 		}
 		return int(answered.Load()) >= clients
 	})
@@ -118,13 +119,13 @@ func isClosed(err error) bool {
 	return network
 }
 
-func (s *stall) fill(n int) {
-	s.t.Helper()
+func (s *stall) Fill(n int) {
+	s.T.Helper()
 	put := func(target, body string, headers ...string) {
-		a, err := s.s3.Send(s.t.Context(), http.MethodPut, target, body, append(headers, buckets.Unsigned)...)
-		must(s.t, err)
+		a, err := s.s3.Send(s.T.Context(), http.MethodPut, target, body, append(headers, buckets.Unsigned)...)
+		harness.Must(s.T, err)
 		if a.Status != http.StatusOK {
-			s.t.Fatalf("PUT %.60s: %d %s", target, a.Status, a.Body)
+			s.T.Fatalf("PUT %.60s: %d %s", target, a.Status, a.Body)
 		}
 	}
 	longer := strings.Repeat("%22", 990)
@@ -141,14 +142,14 @@ func (s *stall) fill(n int) {
 }
 
 func (s *stall) signed(method, target, body string, headers ...string) []byte {
-	r, err := s.s3.Request(s.t.Context(), method, target, body, append(headers, buckets.Unsigned)...)
+	r, err := s.s3.Request(s.T.Context(), method, target, body, append(headers, buckets.Unsigned)...)
 	if err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 		return nil
 	}
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 	return b.Bytes()
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/testdb"
+	"holdfast/test/fault/harness"
 )
 
 // SIGTERM interrupts no request: an accepted one is answered completely, also an upload or a
@@ -20,55 +21,57 @@ import (
 // with status 0.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	onEngines(t, services(), inTurn(onPostgres, onSQLite), func(t *testing.T, _ engine, data string, vars ...string) { newHarness(t, data, vars...).stops() })
+	harness.OnEngines(t, services(), harness.InTurn(harness.OnPostgres, harness.OnSQLite), func(t *testing.T, _ harness.Engine, data string, vars ...string) {
+		stopRounds(newHarness(t, data, vars...))
+	})
 }
 
-// stops ends the server while requests are in progress, in rounds.
-func (h *harness) stops() {
-	h.server = h.serve()
-	h.client.Transport = &whole{h.client.Transport.(*http.Transport), h.t}
-	var largeOwners []largeOwner
+// stopRounds ends the server while requests are in progress, in rounds.
+func stopRounds(h *harness.Harness) {
+	h.Server = h.Serve()
+	h.Client.Transport = &whole{h.Client.Transport.(*http.Transport), h.T}
+	var largeOwners []harness.LargeOwner
 	for _, s := range services() {
-		if s.largeOwner != nil {
-			largeOwners = append(largeOwners, s.largeOwner(h.t))
+		if s.LargeOwner != nil {
+			largeOwners = append(largeOwners, s.LargeOwner(h.T))
 		}
 	}
 	const size = 16 << 20
 	for _, g := range largeOwners {
-		g.fill(h.instance(), size)
+		g.Fill(h.Instance(), size)
 	}
-	h.rounds(2, func(round int) fault {
+	h.Rounds(2, func(round int) harness.Fault {
 		id := fmt.Sprintf("upload-%d", round)
-		return fault{deadly: true, inject: func() {
-			s := h.instance()
+		return harness.Fault{Deadly: true, Inject: func() {
+			s := h.Instance()
 			var up, down []*exchange
 			for _, g := range largeOwners {
-				up, down = append(up, s.beginUpload(g.upload(s, id))), append(down, s.beginDownload(g.download(s)))
+				up, down = append(up, beginUpload(s, g.Upload(s, id))), append(down, beginDownload(s, g.Download(s)))
 			}
-			h.server.Signal(syscall.SIGTERM)
+			h.Server.Signal(syscall.SIGTERM)
 			if len(largeOwners) > 0 { // the server waits for them
-				h.server.Await("/readyz", http.StatusServiceUnavailable)
+				h.Server.Await("/readyz", http.StatusServiceUnavailable)
 			}
 			for i := range largeOwners {
-				up[i].finish(h.t, 0)
-				down[i].finish(h.t, size)
+				up[i].Finish(h.T, 0)
+				down[i].Finish(h.T, size)
 			}
-			ended(h)
-		}, recover: func() {
-			h.server = h.serve()
+			harness.Ended(h)
+		}, Recover: func() {
+			h.Server = h.Serve()
 			for _, g := range largeOwners {
-				s := h.instance()
-				resp, err := s.client.Do(g.uploaded(s, id))
-				must(h.t, err)
-				must(h.t, resp.Body.Close())
+				s := h.Instance()
+				resp, err := s.Client.Do(g.Uploaded(s, id))
+				harness.Must(h.T, err)
+				harness.Must(h.T, resp.Body.Close())
 				if resp.StatusCode != http.StatusOK {
-					h.t.Errorf("what was uploaded while the server ended: %s", resp.Status)
+					h.T.Errorf("what was uploaded while the server ended: %s", resp.Status)
 				}
 			}
 		}}
 	})
-	if h.tally.there > 0 {
-		h.t.Errorf("%d writes without an answer were done", h.tally.there)
+	if h.Tally.There > 0 {
+		h.T.Errorf("%d writes without an answer were done", h.Tally.There)
 	}
 }
 
@@ -100,21 +103,6 @@ func (b *wholeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ended waits until the server has ended with status 0.
-func ended(h *harness) {
-	h.t.Helper()
-	pause(h.server.Ended, bound)
-	if !closed(h.server.Ended) {
-		h.t.Errorf("the server has not ended after %v", bound)
-		h.server.Kill()
-	} else if code := h.server.Cmd.ProcessState.ExitCode(); code != 0 {
-		h.t.Errorf("exit status %d", code)
-	}
-}
-
-// instance returns the harness's server for requests outside of the workload.
-func (h *harness) instance() *instance { return &instance{t: h.t, server: h.server, client: h.client} }
-
 // exchange is a request in progress.
 type exchange struct {
 	conn   net.Conn
@@ -123,48 +111,48 @@ type exchange struct {
 }
 
 // open sends the beginning of a request.
-func (h *instance) open(address string, first []byte) *exchange {
-	h.t.Helper()
-	conn := h.dialTo(address, 256<<10)
-	must(h.t, conn.SetDeadline(time.Now().Add(bound)))
+func open(h *harness.Instance, address string, first []byte) *exchange {
+	h.T.Helper()
+	conn := h.DialTo(address, 256<<10)
+	harness.Must(h.T, conn.SetDeadline(time.Now().Add(harness.Bound)))
 	_, err := conn.Write(first)
-	must(h.t, err)
+	harness.Must(h.T, err)
 	return &exchange{conn: conn, answer: bufio.NewReader(conn)}
 }
 
 // beginUpload sends the header of a POST and returns when the server asks for the body.
-func (h *instance) beginUpload(req *http.Request) *exchange {
-	h.t.Helper()
-	text := h.wire(req)
+func beginUpload(h *harness.Instance, req *http.Request) *exchange {
+	h.T.Helper()
+	text := h.Wire(req)
 	text = bytes.Replace(text, []byte("\r\n"), []byte("\r\nExpect: 100-continue\r\n"), 1)
 	end := bytes.Index(text, []byte("\r\n\r\n")) + 4
-	x := h.open(req.URL.Host, text[:end])
+	x := open(h, req.URL.Host, text[:end])
 	line, err := x.answer.ReadString('\n')
 	if err != nil || !strings.Contains(line, " 100 ") {
-		h.t.Fatalf("the server does not ask for the body: %q %v", line, err)
+		h.T.Fatalf("the server does not ask for the body: %q %v", line, err)
 	}
 	_, err = x.answer.ReadString('\n')
-	must(h.t, err)
+	harness.Must(h.T, err)
 	x.rest = text[end:]
 	return x
 }
 
 // beginDownload returns when a large answer has begun.
-func (h *instance) beginDownload(req *http.Request) *exchange {
-	h.t.Helper()
-	x := h.open(req.URL.Host, h.wire(req))
+func beginDownload(h *harness.Instance, req *http.Request) *exchange {
+	h.T.Helper()
+	x := open(h, req.URL.Host, h.Wire(req))
 	_, err := x.answer.Peek(1)
-	must(h.t, err)
+	harness.Must(h.T, err)
 	return x
 }
 
 // finish sends the rest, and reads the whole answer, which has at least so many bytes.
-func (x *exchange) finish(t *testing.T, least int64) {
+func (x *exchange) Finish(t *testing.T, least int64) {
 	t.Helper()
 	_, err := x.conn.Write(x.rest)
-	must(t, err)
+	harness.Must(t, err)
 	resp, err := http.ReadResponse(x.answer, nil)
-	must(t, err)
+	harness.Must(t, err)
 	defer resp.Body.Close()
 	n, err := io.Copy(io.Discard, resp.Body)
 	if resp.StatusCode > http.StatusCreated || err != nil {
@@ -178,20 +166,20 @@ func (x *exchange) finish(t *testing.T, least int64) {
 // After a second SIGTERM the server ends without waiting.
 func TestSecondStop(t *testing.T) {
 	t.Parallel()
-	h := startInstance(t, 0, testdb.SQLite(t))
+	h := harness.Start(t, 0, testdb.SQLite(t))
 	for _, s := range services() {
-		if s.largeOwner != nil {
-			h.beginUpload(s.largeOwner(t).upload(h, "never"))
+		if s.LargeOwner != nil {
+			beginUpload(h, s.LargeOwner(t).Upload(h, "never"))
 		}
 	}
-	h.server.Signal(syscall.SIGTERM)
-	h.server.Await("/readyz", http.StatusServiceUnavailable)
-	h.server.Signal(syscall.SIGTERM)
-	pause(h.server.Ended, bound/2) // half of the wait for an upload
-	if !closed(h.server.Ended) {
+	h.Server.Signal(syscall.SIGTERM)
+	h.Server.Await("/readyz", http.StatusServiceUnavailable)
+	h.Server.Signal(syscall.SIGTERM)
+	harness.Pause(h.Server.Ended, harness.Bound/2) // half of the wait for an upload
+	if !harness.Closed(h.Server.Ended) {
 		t.Fatal("the server still waits")
 	}
-	if status := h.server.Cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
-		t.Errorf("it ended with %v", h.server.Cmd.ProcessState)
+	if status := h.Server.Cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended with %v", h.Server.Cmd.ProcessState)
 	}
 }

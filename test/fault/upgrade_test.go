@@ -16,6 +16,7 @@ import (
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
 )
 
 // One release replaces another and may be rolled back without losing an acknowledged write. The
@@ -33,111 +34,111 @@ func TestUpgrade(t *testing.T) {
 func rollingUpgrade(t *testing.T, newer string) {
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)
-	h.server = h.serve()
-	old := h.server
+	h.Server = h.Serve()
+	old := h.Server
 
-	upgraded := binary.LaunchOf(t, newer, h.data, h.vars...)
+	upgraded := binary.LaunchOf(t, newer, h.Data, h.Vars...)
 	if why := upgraded.Await("/readyz", http.StatusServiceUnavailable); !strings.Contains(why, "holdfast migrate") {
 		t.Errorf("before the migration the next release says %q", why)
 	}
-	h.withoutFailures(0, func() {
+	withoutFailures(h, 0, func() {
 		if r := binary.RunOf(t, newer, upgraded.Env, "migrate"); r.Status != 0 || strings.Count(r.Stdout, "_future") != len(services()) {
 			t.Errorf("migrate: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 		}
 		upgraded.Await("/readyz", http.StatusOK)
-		h.await(h.load.after(100))
+		h.Await(h.Load.After(100))
 		old.Await("/readyz", http.StatusOK)
 	})
 
 	// Writers of one user use servers of both releases.
-	h.second = upgraded
-	h.withoutFailures(1, func() { h.await(h.load.after(300)) })
+	h.Second = upgraded
+	withoutFailures(h, 1, func() { h.Await(h.Load.After(300)) })
 
-	h.server, h.second = upgraded, nil
-	h.withoutFailures(2, func() {
+	h.Server, h.Second = upgraded, nil
+	withoutFailures(h, 2, func() {
 		old.Signal(syscall.SIGTERM)
 		<-old.Ended
-		h.await(h.load.after(100))
+		h.Await(h.Load.After(100))
 	})
 	if code := old.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("the old server ended with %d", code)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
+	harness.Must(t, err)
 	for _, s := range services() {
-		if s.next.written == "" {
+		if s.Next.Written == "" {
 			continue
 		}
 		var written int
-		must(t, conn.QueryRow(t.Context(), s.next.written).Scan(&written))
+		harness.Must(t, conn.QueryRow(t.Context(), s.Next.Written).Scan(&written))
 		if written == 0 {
-			t.Errorf("%s: the next release has written no record", s.name)
+			t.Errorf("%s: the next release has written no record", s.Name)
 		}
 	}
-	must(t, conn.Close(t.Context()))
-	h.tally.rounds = 3
-	t.Log(&h.tally)
+	harness.Must(t, conn.Close(t.Context()))
+	h.Tally.Rounds = 3
+	t.Log(&h.Tally)
 }
 
 // withoutFailures lets all clients write during something that must not affect them.
-func (h *harness) withoutFailures(round int, what func()) {
-	h.t.Helper()
-	h.round(round, fault{inject: what, recover: h.wantNoFailures})
-	if n := h.tally.refused.Load(); n > 0 {
-		h.t.Errorf("%d requests were refused", n)
+func withoutFailures(h *harness.Harness, round int, what func()) {
+	h.T.Helper()
+	h.Round(round, harness.Fault{Inject: what, Recover: func() { wantNoFailures(h) }})
+	if n := h.Tally.Refused.Load(); n > 0 {
+		h.T.Errorf("%d requests were refused", n)
 	}
-	if h.t.Failed() {
-		h.t.FailNow()
+	if h.T.Failed() {
+		h.T.FailNow()
 	}
 }
 
 // upgradeInPlace upgrades, rolls back and upgrades the release on a file.
 func upgradeInPlace(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
-	h.server = h.serve()
+	h.Server = h.Serve()
 	for round, path := range []string{newer, binary.Path(), newer} {
-		h.round(round, fault{inject: func() {}, recover: func() {
-			h.server.Signal(syscall.SIGTERM)
-			<-h.server.Ended
-			h.server = binary.LaunchOf(t, path, h.data, h.vars...)
-			h.server.Await("/readyz", http.StatusOK)
+		h.Round(round, harness.Fault{Inject: func() {}, Recover: func() {
+			h.Server.Signal(syscall.SIGTERM)
+			<-h.Server.Ended
+			h.Server = binary.LaunchOf(t, path, h.Data, h.Vars...)
+			h.Server.Await("/readyz", http.StatusOK)
 		}})
 		if t.Failed() {
 			return
 		}
 	}
-	h.tally.rounds = 3
-	t.Log(&h.tally)
+	h.Tally.Rounds = 3
+	t.Log(&h.Tally)
 }
 
 // upgradeKilled kills upgrades at any moment. Both releases can serve the result, which has all
 // data.
 func upgradeKilled(t *testing.T, newer string) {
 	h := newHarness(t, testdb.SQLite(t))
-	h.server = h.serve()
+	h.Server = h.Serve()
 	length := time.Second // of a migration
-	h.withoutFailures(0, func() {})
-	h.server.Kill() // it leaves a log that is not in the file yet
+	withoutFailures(h, 0, func() {})
+	h.Server.Kill() // it leaves a log that is not in the file yet
 	n := killsOf(t)
 	for i := range n {
 		data := filepath.Join(t.TempDir(), "data")
-		run(t, "cp", "-a", h.data, data)
+		harness.Run(t, "cp", "-a", h.Data, data)
 		cmd := exec.Command(newer, "migrate")
-		cmd.Env = binary.Environ(append(h.vars, "HOLDFAST_DATA="+data)...)
+		cmd.Env = binary.Environ(append(h.Vars, "HOLDFAST_DATA="+data)...)
 		start := time.Now()
-		must(t, cmd.Start())
+		harness.Must(t, cmd.Start())
 		if i > 0 {
-			pause(nil, length*time.Duration(i)/time.Duration(n-1))
+			harness.Pause(nil, length*time.Duration(i)/time.Duration(n-1))
 			_ = cmd.Process.Kill() // it may have ended
 		}
 		if err := cmd.Wait(); i == 0 {
-			must(t, err)
+			harness.Must(t, err)
 			length = time.Since(start)
 		}
 		path := []string{newer, binary.Path()}[i%2]
-		other := binary.LaunchOf(t, path, data, h.vars...)
+		other := binary.LaunchOf(t, path, data, h.Vars...)
 		other.Await("/readyz", http.StatusOK)
-		h.serveAs(other, h.clock.Add(1), h.clock.Add(1), false)
+		serveAs(h, other, h.Clock.Add(1), h.Clock.Add(1), false)
 	}
 }
 
@@ -146,23 +147,23 @@ func upgradeKilled(t *testing.T, newer string) {
 func next(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
-	must(t, err)
+	harness.Must(t, err)
 	dir := t.TempDir()
 	replace := map[string]string{}
 	lay := func(path, text string) {
 		file := filepath.Join(dir, fmt.Sprint(len(replace)))
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		harness.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		replace[filepath.Join(root, path)] = file
 	}
 	for _, s := range services() {
-		for backend, sql := range s.next.migrations {
+		for backend, sql := range s.Next.Migrations {
 			known, err := filepath.Glob(filepath.Join(root, backend, "migrations", "*.sql"))
-			must(t, err)
+			harness.Must(t, err)
 			lay(fmt.Sprintf("%s/migrations/%04d_future.sql", backend, len(known)+1), sql)
 		}
-		for path, change := range s.next.code {
+		for path, change := range s.Next.Code {
 			before, err := os.ReadFile(filepath.Join(root, path))
-			must(t, err)
+			harness.Must(t, err)
 			after := strings.Replace(string(before), change[0], change[1], 1)
 			if after == string(before) {
 				t.Fatalf("%s does not have %s", path, change[0])
@@ -171,8 +172,8 @@ func next(t *testing.T) string {
 		}
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	harness.Must(t, err)
+	harness.Must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	path := filepath.Join(dir, "holdfast")
 	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", path, "holdfast/cmd/holdfast")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"holdfast/internal/workload/buckets"
 	"io"
 	"net/http"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"holdfast/internal/workload/buckets"
 )
 
 // sdk is Amazon's SDK for Go.

@@ -148,4 +148,5 @@ func Seq(etag string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
+// InstallID returns the ID of the install with a number.
 func InstallID(n int) string { return fmt.Sprintf("15a11000-0000-4000-8000-%012d", n) }

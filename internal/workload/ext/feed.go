@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"holdfast/internal/workload"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+
+	"holdfast/internal/workload"
 )
 
 // Record is a record as it is listed and exported.
@@ -97,6 +98,7 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 	return all, nil
 }
 
+// Saw checks what was read of a record while an operation has no answer: its state before or after it.
 func (w *Writer) Saw(at Place, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {

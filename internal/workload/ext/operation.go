@@ -67,6 +67,7 @@ type Entries map[Place]Entry
 // places returns the keys in order, so that a choice among them follows from the seed.
 func (s Entries) places() []Place { return slices.SortedFunc(maps.Keys(s), Place.Compare) }
 
+// Compare orders places by namespace and key.
 func (s Place) Compare(other Place) int {
 	return cmp.Or(strings.Compare(s.Namespace, other.Namespace), strings.Compare(s.Key, other.Key))
 }

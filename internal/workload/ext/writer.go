@@ -25,6 +25,7 @@ type Writer struct {
 	Lost  *Operation // without an answer
 }
 
+// NewWriter returns a writer with a number, which has written nothing.
 func NewWriter(of *Install, n int) *Writer {
 	return &Writer{N: n, Name: fmt.Sprintf("a%d", n), Install: of, State: Entries{}}
 }
@@ -305,6 +306,7 @@ func (w *Writer) batch() *Operation {
 	return d
 }
 
+// JSON encodes what is made of strings and numbers.
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

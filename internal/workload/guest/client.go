@@ -5,6 +5,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -46,9 +47,7 @@ func (v *Visitor) Request(ctx context.Context, url string, c Call) (*http.Reques
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range v.Header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, v.Header)
 	set(r, "Cookie", v.Cookie)
 	set(r, "Idempotency-Key", c.Key)
 	if c.Body != "" {
@@ -98,7 +97,11 @@ func IsInFlight(a workload.Answer) bool {
 }
 
 // Handoff is a handoff as it was minted.
-type Handoff struct{ HandoffID, Token, RedirectURL string }
+type Handoff struct {
+	HandoffID   string `json:"handoffId"`
+	Token       string `json:"token"`
+	RedirectURL string `json:"redirectUrl"`
+}
 
 // Site is a booking site.
 type Site struct {

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"holdfast/internal/workload"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+
+	"holdfast/internal/workload"
 )
 
 // Shared are the collections that all writers of a user write to.
@@ -45,6 +46,7 @@ type Batch struct {
 	staged         State
 }
 
+// NewWriter returns a writer of a user with a number, which has written nothing.
 func NewWriter(u *User, n int) *Writer {
 	w := &Writer{N: n, Name: fmt.Sprintf("w%d", n), User: u, State: State{}}
 	u.Writers = append(u.Writers, w)
@@ -241,6 +243,7 @@ func Listed(a workload.Answer, known Moment) error {
 	return nil
 }
 
+// Saw checks what was read of a record while a write has no answer: its state before or after the write.
 func (w *Writer) Saw(k Key, a workload.Answer) error {
 	if a.Status == http.StatusNotFound && slices.Contains(w.Lost.deletes, k) {
 		return nil

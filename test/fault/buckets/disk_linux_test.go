@@ -1,0 +1,117 @@
+package buckets
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+)
+
+// One of three storage nodes with two copies of each body is full, read-only or gone: no request is
+// refused. If two of them are full or read-only, bodies are refused with 503 or 507, and everything
+// can be read. All are used again as soon as the fault ends.
+func TestBucketsDisks(t *testing.T) {
+	t.Parallel()
+	if !harness.Private(t) {
+		return
+	}
+	var disks []*harness.Disk
+	var folders []string
+	for range 3 {
+		d := harness.NewDisk(t, "64m")
+		disks, folders = append(disks, d), append(folders, d.Dir)
+	}
+	h, b := newBuckets(t, folders, testdb.SQLite(t))
+	b.Sizes.Parts = false // the disks are small
+	h.Server = h.Serve()
+	two := 0
+	h.Rounds(5, func(round int) harness.Fault {
+		choose := h.Choice(round)
+		at := choose.IntN(3)
+		d, n, other := disks[at], b.Nodes[at], disks[(at+1)%3]
+		f := harness.Fault{Readable: true}
+		refused := h.Tally.Refused.Load()
+		f.Recover = func() {
+			if now := h.Tally.Refused.Load(); round%5 < 3 && now > refused {
+				t.Errorf("%d requests were refused, although two nodes work", now-refused)
+			}
+			h.Server.Verb("sweep")
+		}
+		switch round % 5 {
+		case 0:
+			f.Inject = func() {
+				d.Fill(choose.IntN(40))
+				h.Await(h.Load.After(30))
+				d.Free()
+			}
+		case 1:
+			f.Inject = func() {
+				remount(d, syscall.MS_RDONLY)
+				h.Await(h.Load.After(20))
+				r := binary.Run(t, h.Server.Env, "check")
+				if r.Status != 1 || !regexp.MustCompile(`WRONG +buckets nodes +`+n.ID+`, .*: it is read-only`).MatchString(r.Stdout) {
+					t.Errorf("check: status %d, expected a read-only node\n%s%s", r.Status, r.Stdout, r.Stderr)
+				}
+				remount(d, 0)
+			}
+		case 2:
+			f.Inject = func() { b.away(h, n) }
+		default:
+			two++
+			f.Inject = func() {
+				undo := []func(){exhaust(d, choose), exhaust(other, choose)}
+				harness.Pause(h.Load.Refused, harness.Bound)
+				h.Tally.Held++
+				for _, u := range undo {
+					u()
+				}
+			}
+		}
+		return f
+	})
+	if two > 0 {
+		h.Injected()
+	}
+}
+
+// exhaust makes a disk full or read-only.
+func exhaust(d *harness.Disk, choose *rand.Rand) (undo func()) {
+	if choose.IntN(2) == 0 {
+		d.Fill(0)
+		return d.Free
+	}
+	remount(d, syscall.MS_RDONLY)
+	return func() { remount(d, 0) }
+}
+
+// remount mounts a disk again with flags, when no file is open for writing.
+func remount(d *harness.Disk, flags uintptr) {
+	d.T.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(harness.Bound); ; <-tick.C {
+		err := syscall.Mount("", d.Dir, "", syscall.MS_REMOUNT|flags, "")
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			harness.Must(d.T, err)
+			return
+		}
+	}
+}
+
+// away moves the folder of a node away until the server has noticed, and some time longer.
+func (b *Workload) away(h *harness.Harness, n *Node) {
+	h.T.Helper()
+	away := filepath.Join(filepath.Dir(n.Dir), "away")
+	harness.Must(h.T, os.Rename(n.Dir, away))
+	h.Server.AwaitMetric(`holdfast_buckets_node_up{node="` + n.ID + `"} 0`)
+	h.Await(h.Load.After(20))
+	harness.Must(h.T, os.Rename(away, n.Dir))
+}

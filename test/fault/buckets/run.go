@@ -1,0 +1,87 @@
+package buckets
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"holdfast/internal/workload/buckets"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+)
+
+// run writes until the fault is over. If an answer is lost, it reads what is there.
+func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
+	ask := func(method, target, body string, headers ...string) (binary.Answer, bool) {
+		return h.Judge(l, method, target, func() (binary.Answer, error) {
+			return b.send(h, h.ServerOf(w.N), method, target, body, headers...)
+		})
+	}
+	h.Drive(l, func() (harness.Result, error) {
+		if w.Lost != nil {
+			harness.Pause(l.Over, 20*time.Millisecond)
+			a, answered := ask(http.MethodGet, w.Lost.Path, "")
+			if !answered {
+				return harness.Nothing, nil
+			}
+			_, err := w.Found(buckets.MD5Of(a), h.Clock.Add(1))
+			return harness.Nothing, err
+		}
+		d := w.Next()
+		d.Sent = h.Clock.Add(1)
+		a, answered, err := d.Do(ask)
+		switch {
+		case err != nil:
+			return harness.Nothing, fmt.Errorf("%s: %w", d, err)
+		case !answered:
+			d.Refused = a.Status == http.StatusServiceUnavailable
+			w.Lost = d
+			return harness.Lost, nil
+		}
+		w.Done(d, h.Clock.Add(1))
+		if w.Random.IntN(3) > 0 {
+			return harness.Acknowledged, nil
+		}
+		if a, answered := ask(http.MethodGet, d.Path, ""); answered {
+			h.Tally.Reads.Add(1)
+			if sum := buckets.MD5Of(a); sum != d.After.MD5 {
+				err = fmt.Errorf("%s was acknowledged, and then read as %q", d, sum)
+			}
+		}
+		return harness.Acknowledged, err
+	})
+}
+
+// get returns the MD5 of an object outside of a round.
+func (b *Workload) get(h *harness.Harness, path string) string {
+	h.T.Helper()
+	a, err := b.send(h, h.Server, http.MethodGet, path, "")
+	if err != nil {
+		h.T.Errorf("GET %s: %v", path, err)
+	}
+	return buckets.MD5Of(a)
+}
+
+// settle finds out whether a write without an answer has happened.
+func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
+	h.T.Helper()
+	d := w.Lost
+	if d == nil {
+		return
+	}
+	done, err := w.Found(b.get(h, d.Path), h.Clock.Add(1))
+	if err != nil {
+		h.T.Error(err)
+	} else if d.Before.MD5 != d.After.MD5 {
+		h.Decided(d, d.Refused, done)
+	}
+}
+
+// wasAt expects a version that was current at one moment of a span of the clock.
+func (b *Workload) wasAt(h *harness.Harness, w *buckets.Writer, path string, begun, ended int64) {
+	h.T.Helper()
+	if got, possible := b.get(h, path), w.Possible(path, begun, ended); !slices.Contains(possible, got) {
+		h.T.Errorf("%s has in the copy the MD5 %q, expected one of %q", path, got, possible)
+	}
+}

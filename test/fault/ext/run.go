@@ -1,0 +1,74 @@
+package ext
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"time"
+
+	"holdfast/internal/workload/ext"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+)
+
+// runExtWriter writes until the fault is over. If the answer to an operation is lost, it retries an
+// idempotent one, and reads the records otherwise.
+func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
+	h.Drive(l, func() (harness.Result, error) {
+		d := w.Lost
+		switch {
+		case d == nil:
+			d = w.Next()
+			d.Known, d.Sent = w.Install.Knows(), h.Clock.Add(1)
+		case d.Once() == "":
+			err := lookExt(h, l, w)
+			harness.Pause(l.Over, 20*time.Millisecond) // clients that are refused wait before they retry
+			return harness.Nothing, err
+		default:
+			harness.Pause(l.Over, 20*time.Millisecond)
+		}
+		a, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
+		if !answered {
+			d.Refused = (d.Refused || w.Lost == nil) && a.Status == http.StatusServiceUnavailable
+			if l.Resumes && d.Refused && d.Once() == "" {
+				return harness.Nothing, nil
+			}
+			w.Lost = d
+			return harness.Lost, nil
+		}
+		w.Lost = nil
+		err := w.Took(d, a, h.Clock.Add(1))
+		if err == nil && d.Once() != "" && !h.Leaps && w.Random.IntN(4) == 0 {
+			err = repeatExt(h, l, w, d, a)
+		}
+		return harness.Acknowledged, err
+	})
+}
+
+// sum is the member that the answer to a repeated operation may lack.
+var sum = regexp.MustCompile(`"sum":[^,}]*`)
+
+// repeatExt sends an operation again, and another one with the same idempotency key.
+func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
+	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
+	switch {
+	case !answered:
+	case d.Rejected != nil:
+		return d.Read(again)
+	case again.Status != first.Status, again.Header.Get("Idempotency-Replayed") != "true",
+		sum.ReplaceAllString(again.Body, "") != sum.ReplaceAllString(first.Body, ""):
+		return fmt.Errorf("%s was answered with %d %s, and again with %d %s", d, first.Status, first.Body, again.Status, again.Body)
+	default:
+		other := d.Call
+		other.Body += " "
+		if a, answered := askExt(h, l, h.ServerOf(w.N), w.Install, other); answered {
+			return (&ext.Rejection{Status: http.StatusUnprocessableEntity, Code: "IDEMPOTENCY_KEY_REUSED"}).Check(a)
+		}
+	}
+	return nil
+}
+
+// askExt is ask for calls of extension storage.
+func askExt(h *harness.Harness, l *harness.Load, s *binary.Server, in *ext.Install, c ext.Call) (binary.Answer, bool) {
+	return h.Judge(l, c.Method, c.Path, func() (binary.Answer, error) { return in.Send(h.T.Context(), h.Client, s.URL, c) })
+}

@@ -1,0 +1,291 @@
+package guest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/internal/workload/guest"
+	"holdfast/test/fault/harness"
+)
+
+// guestUpstream is a catalogue whose calls a test holds and fails.
+type guestUpstream struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls map[string][]time.Time // by property
+	begun chan string            // has the property of each call
+
+	hold  atomic.Pointer[chan struct{}] // calls wait for it to be closed; nil: they do not
+	fails atomic.Bool
+}
+
+func newGuestUpstream(t *testing.T) *guestUpstream {
+	t.Helper()
+	u := &guestUpstream{calls: map[string][]time.Time{}, begun: make(chan string, 100_000)}
+	u.Server = httptest.NewServer(u)
+	t.Cleanup(func() {
+		u.release()
+		u.Close()
+	})
+	return u
+}
+
+// holdCalls makes calls wait until release.
+func (u *guestUpstream) holdCalls() {
+	c := make(chan struct{})
+	u.hold.Store(&c)
+}
+
+func (u *guestUpstream) release() {
+	if c := u.hold.Swap(nil); c != nil {
+		close(*c)
+	}
+}
+
+// ServeHTTP answers GET /PROPERTY.
+func (u *guestUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	property := strings.TrimPrefix(r.URL.Path, "/")
+	u.mu.Lock()
+	u.calls[property] = append(u.calls[property], time.Now())
+	u.mu.Unlock()
+	u.begun <- property
+	if c := u.hold.Load(); c != nil {
+		select {
+		case <-*c:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if u.fails.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintf(w, `{"propertyId":"%s","tenantId":"%s","name":"%s"}`, property, guest.Tenant, property)
+}
+
+func (u *guestUpstream) times(property string) []time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.calls[property]
+}
+
+// vars are the settings of a server whose hotels are those of the upstream.
+func (u *guestUpstream) vars(timeout string) []string {
+	return []string{
+		"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + u.URL, "HOLDFAST_GUEST__UPSTREAMS__TIMEOUT=" + timeout, "HOLDFAST_GUEST__HOT_TIMEOUT=250ms",
+		"HOLDFAST_SERVER__MAX_REQUESTS=20000",
+	}
+}
+
+// reading is the answer of a reader.
+type reading struct {
+	status int
+	cache  string
+	body   string
+}
+
+// read reads a property at a server.
+func (g *guests) read(server int, property string) reading {
+	v := g.browser("", "")
+	status, h, body := v.send(server, http.MethodGet, "/hotels/"+property, "", "")
+	return reading{status, h.Get("X-Cache"), body}
+}
+
+// readMany reads a property by n readers at once, at all servers.
+func (g *guests) readMany(n int, property string) []reading {
+	all := make([]reading, n)
+	var wait sync.WaitGroup
+	for i := range all {
+		wait.Go(func() { all[i] = g.read(i, property) })
+	}
+	wait.Wait()
+	return all
+}
+
+// expireView makes an answer old in Redis: it is not fresh any more, and is kept.
+func (g *guests) expireView(property string) {
+	g.t.Helper()
+	if out := g.redis.Must(g.t, "PEXPIRE", "prod:bff-consumer:{cache:detail:"+property+":en:EUR}", "500000"); !strings.Contains(out, "1") {
+		g.t.Fatalf("the answer is not in Redis: %s", out)
+	}
+}
+
+// Many readers of a key that is not cached, at two processes, make one call of the upstream.
+func TestGuestF16(t *testing.T) {
+	t.Parallel()
+	u := newGuestUpstream(t)
+	g := newGuests(t, 2, u.vars("4s")...)
+	readers := int(harness.Number(t, "FAULT_READERS", 200))
+	for round := range int(min(10, harness.Number(t, "FAULT_ROUNDS", 1))) {
+		property := guest.Property(round)
+		u.holdCalls()
+		done := make(chan []reading)
+		go func() { done <- g.readMany(readers, property) }()
+		<-u.begun
+		u.release()
+		answers := map[string]bool{}
+		for _, r := range <-done {
+			if answers[r.body] = true; r.status != http.StatusOK || !strings.Contains(r.body, property) {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+		}
+		if n := len(u.times(property)); n < 1 || n > 1+g.alone() || len(answers) != 1 {
+			t.Errorf("%d readers made %d calls and got %d different answers", readers, n, len(answers))
+		}
+	}
+}
+
+const degradedCache = `holdfast_guest_hot_degraded_total{operation="cache"}`
+
+// alone returns how often the processes cached by themselves: on a busy machine, Redis may
+// not answer in time, and then each of them makes a call.
+func (g *guests) alone() (n int) {
+	g.t.Helper()
+	for i := range g.servers {
+		n += int(g.metric(i, degradedCache))
+	}
+	return n
+}
+
+// A call of the upstream that takes longer than its deadline is given up: readers get 503,
+// and another call is made only later. An answer in Redis is served instead.
+func TestGuestF16Slow(t *testing.T) {
+	t.Parallel()
+	u := newGuestUpstream(t)
+	g := newGuests(t, 2, u.vars("300ms")...)
+	cold, known := guest.Property(1), guest.Property(2)
+	g.await("an answer", func() bool { return g.read(0, known).status == http.StatusOK })
+	u.holdCalls()
+	start := time.Now()
+	for _, r := range g.readMany(40, cold) {
+		if r.status != http.StatusServiceUnavailable {
+			t.Fatalf("%+v", r)
+		}
+	}
+	if n, most := len(u.times(cold)), 1+int(time.Since(start)/time.Second)+g.alone(); n > most {
+		t.Errorf("%d calls in %s", n, time.Since(start))
+	}
+	// The copies in the processes are used for 5 s at most.
+	g.expireView(known)
+	g.await("a stale answer", func() bool { return g.read(0, known).cache == "STALE" && g.read(1, known).cache == "STALE" })
+}
+
+// await waits until fn returns true.
+func (g *guests) await(what string, fn func() bool) {
+	g.t.Helper()
+	for start := time.Now(); !fn(); time.Sleep(100 * time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			g.t.Fatalf("there was never %s", what)
+		}
+	}
+}
+
+// An upstream that fails is called once a second at most, and readers get the last answer.
+func TestGuestF16Failing(t *testing.T) {
+	t.Parallel()
+	u := newGuestUpstream(t)
+	g := newGuests(t, 2, u.vars("4s")...)
+	known, cold := guest.Property(1), guest.Property(2)
+	first := g.read(0, known)
+	if first.status != http.StatusOK || first.cache != "MISS" {
+		t.Fatalf("%+v", first)
+	}
+	u.fails.Store(true)
+	g.expireView(known)
+	g.await("a stale answer", func() bool { return g.read(0, known).cache == "STALE" && g.read(1, known).cache == "STALE" })
+	calls := len(u.times(known))
+	for start := time.Now(); len(u.times(known)) < calls+2; time.Sleep(50 * time.Millisecond) { // until the upstream is called twice more
+		if time.Since(start) > time.Minute {
+			t.Fatal("the upstream is not called again")
+		}
+		for _, r := range g.readMany(10, known) {
+			if r.status != http.StatusOK || r.cache != "STALE" || r.body != first.body {
+				t.Fatalf("%+v, want %s", r, first.body)
+			}
+		}
+		for _, r := range g.readMany(4, cold) {
+			if r.status != http.StatusServiceUnavailable {
+				t.Fatalf("%+v", r)
+			}
+		}
+	}
+	for property, times := range map[string][]time.Time{known: u.times(known)[1:], cold: u.times(cold)} { // the first one succeeded
+		for i := 1; i < len(times) && g.alone() == 0; i++ {
+			// A second passes after a call was answered.
+			if d := times[i].Sub(times[i-1]); d < 990*time.Millisecond {
+				t.Errorf("%s: calls %d and %d are %s apart", property, i, i+1, d)
+			}
+		}
+	}
+	u.fails.Store(false)
+	g.await("a fresh answer", func() bool { return g.read(0, known).cache != "STALE" })
+}
+
+// The process that calls the upstream is killed: another one takes over when the lock ends.
+func TestGuestF16Leader(t *testing.T) {
+	t.Parallel()
+	u := newGuestUpstream(t)
+	g := newGuests(t, 2, u.vars("4s")...)
+	property := guest.Property(1)
+	u.holdCalls()
+	leader := make(chan struct{})
+	go func() {
+		defer close(leader)
+		if a, err := g.browser("", "").ask(0, guest.Call{Method: http.MethodGet, Path: "/hotels/" + property}); err == nil {
+			t.Errorf("the process that was killed has answered: %d", a.Status)
+		}
+	}()
+	<-u.begun
+	g.servers[0].Kill()
+	<-leader
+	u.release()
+	var last reading
+	g.await("a new leader", func() bool {
+		v := g.browser("", "")
+		status, h, body := v.send(1, http.MethodGet, "/hotels/"+property, "", "")
+		last = reading{status, h.Get("X-Cache"), body}
+		return status == http.StatusOK
+	})
+	var hotel struct{ PropertyID string }
+	if err := json.Unmarshal([]byte(last.body), &hotel); err != nil || hotel.PropertyID != property {
+		t.Errorf("%+v: %v", last, err)
+	}
+	if n := len(u.times(property)); n < 2 || n > 2+int(g.metric(1, degradedCache)) {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// A lock that another process has is released neither by the end of a call nor by a failed
+// one: what the call has found is not stored.
+func TestGuestF16Owner(t *testing.T) {
+	t.Parallel()
+	u := newGuestUpstream(t)
+	g := newGuests(t, 1, u.vars("4s")...)
+	for n, fails := range []bool{false, true} {
+		property := guest.Property(n)
+		key := "{cache:detail:" + property + ":en:EUR}"
+		u.holdCalls()
+		done := make(chan reading)
+		go func() { done <- g.read(0, property) }()
+		<-u.begun
+		g.redis.Must(t, "SET", "prod:bff-consumer:lock:"+key, "another", "PX", "600000")
+		u.fails.Store(fails)
+		u.release()
+		if r := <-done; !fails && (r.status != http.StatusOK || r.cache != "BYPASS") || fails && r.status != http.StatusServiceUnavailable {
+			t.Errorf("fails %v: %+v", fails, r)
+		}
+		if owner := g.redis.Must(t, "GET", "prod:bff-consumer:lock:"+key); !strings.Contains(owner, "another") {
+			t.Errorf("fails %v: the lock of another process is %q", fails, owner)
+		}
+		if value := g.redis.Must(t, "EXISTS", "prod:bff-consumer:"+key); !strings.Contains(value, "0") {
+			t.Errorf("fails %v: the answer was stored without the lock", fails)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
+	"holdfast/test/fault/harness"
+)
+
+const stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
+
+// stormAtOnce is the number of requests of a storm in progress.
+const stormAtOnce = 200
+
+// stormClient keeps the connections of a storm, which would use up the ports otherwise.
+var stormClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: stormAtOnce}}
+
+// try sends a change to a server, which may be away or restarted. done is false if there
+// was no final answer: the same request must be sent again.
+func (v *visitor) try(server int, path, body, key string) (status int, text string, done bool) {
+	a, err := v.ask(server, guest.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
+	return a.Status, a.Body, err == nil && a.Status != http.StatusServiceUnavailable && !guest.IsInFlight(a)
+}
+
+// mint mints with a key until it has an answer, at any server.
+func (v *visitor) mint(server int, key string) string {
+	for start := time.Now(); time.Since(start) < time.Minute; server++ {
+		status, text, done := v.try(server, guest.Mint, guest.Stay, key)
+		if done && status != http.StatusCreated {
+			v.t.Errorf("mint: %d %s", status, text)
+		}
+		if done {
+			return text
+		}
+		time.Sleep(5 * time.Millisecond) // instead of Retry-After
+	}
+	v.t.Error("no server has answered for a minute")
+	return ""
+}
+
+// handoffs returns how many handoffs the session has.
+func (v *visitor) handoffs() int {
+	status, _, text := v.send(0, http.MethodGet, "/handoff", "", "")
+	if status != http.StatusOK {
+		v.t.Errorf("GET /handoff: %d %s", status, text)
+	}
+	return strings.Count(text, `"handoffId"`)
+}
+
+// Many requests with one key, through two processes, have one effect and one answer, byte
+// for byte, although one process is killed and Redis is flushed in between. Another body
+// with the key is always refused. In the soak there are 200 keys with 1,000 requests each.
+func TestGuestF14(t *testing.T) {
+	t.Parallel()
+	for round := range int(harness.Number(t, "FAULT_ROUNDS", 1)) {
+		g := newGuests(t, 2, stormSite)
+		keys, racers := 4, 12
+		if _, soak := os.LookupEnv("FAULT_ROUNDS"); soak && round == 0 {
+			keys, racers = 200, 1000
+		}
+		free := make(chan struct{}, stormAtOnce)
+		var answered sync.WaitGroup // a third of the answers
+		answered.Add(keys * racers / 3)
+		var slots sync.WaitGroup
+		answers := make([][]string, keys)
+		var mu sync.Mutex
+		first := keys * racers / 3
+		visitors := make([]*visitor, keys)
+		slots.Go(func() {
+			answered.Wait()
+			g.servers[1].Kill()
+			if _, err := g.redis.Command("FLUSHALL"); err != nil {
+				t.Error(err)
+			}
+		})
+		for k := range keys {
+			visitors[k] = g.visitor(fmt.Sprintf("f14-%d-%d", round, k))
+			for n := range racers {
+				one := *visitors[k]
+				free <- struct{}{}
+				slots.Go(func() {
+					defer func() { <-free }()
+					a := one.mint(n, one.name)
+					mu.Lock()
+					defer mu.Unlock()
+					answers[k] = append(answers[k], a)
+					if first > 0 {
+						first--
+						answered.Done()
+					}
+				})
+			}
+		}
+		slots.Wait()
+		for k, v := range visitors {
+			v.hasStormed(answers[k])
+		}
+	}
+}
+
+// hasStormed checks the effect of the requests with one key, and their answers.
+func (v *visitor) hasStormed(answers []string) {
+	v.t.Helper()
+	for _, a := range answers {
+		if a != answers[0] {
+			v.t.Errorf("%s has the answers %s and %s", v.name, answers[0], a)
+		}
+	}
+	status, text, _ := v.try(0, guest.Mint, strings.Replace(guest.Stay, `"adults":2`, `"adults":3`, 1), v.name)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "idempotency-key-reused") {
+		v.t.Errorf("another body: %d %s", status, text)
+	}
+	if n := v.handoffs(); n != 1 {
+		v.t.Errorf("%s has %d effects", v.name, n)
+	}
+}
+
+// Transactions are aborted at any time, because connections end: the answer to a repeated
+// request tells whether the first one was committed, and there is one effect for each key.
+func TestGuestF15(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	g := newGuests(t, 2, stormSite, "HOLDFAST_GUEST__DATABASE_URL="+url)
+	admin, err := pgx.Connect(t.Context(), url)
+	harness.Must(t, err)
+	t.Cleanup(func() { _ = admin.Close(context.Background()) })
+	workers, each := 4, min(100, 10*int(harness.Number(t, "FAULT_ROUNDS", 1))) // a page of handoffs
+	cut := make(chan struct{}, 1)                                              // after some answers
+	var cutting, working sync.WaitGroup
+	var ended int64
+	cutting.Go(func() {
+		for range cut {
+			tag, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+				WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ended += tag.RowsAffected()
+		}
+	})
+	visitors := make([]*visitor, workers)
+	for w := range workers {
+		visitors[w] = g.visitor(fmt.Sprint("f15-", w))
+		v := visitors[w]
+		working.Go(func() {
+			answers := map[string]string{}
+			for n := range each {
+				select {
+				case cut <- struct{}{}:
+				default: // connections are being ended
+				}
+				key := fmt.Sprint(v.name, "-", n)
+				answers[key] = v.mint(n, key)
+			}
+			for key, a := range answers {
+				if again := v.mint(w, key); again != a {
+					t.Errorf("%s has the answers %s and %s", key, a, again)
+				}
+			}
+		})
+	}
+	working.Wait()
+	close(cut)
+	cutting.Wait()
+	if ended == 0 {
+		t.Error("no connection was ended")
+	}
+	for _, v := range visitors {
+		if n := v.handoffs(); n != each {
+			t.Errorf("%s has %d effects for %d keys", v.name, n, each)
+		}
+	}
+}

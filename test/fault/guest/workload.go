@@ -1,0 +1,331 @@
+// Package guest has guests under faults: their workload for the faults of all services, and its own tests.
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/internal/workload/guest"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+)
+
+// Service is guests under faults.
+func Service() harness.Service {
+	w := &guestWorkload{}
+	return harness.Service{
+		Name: "guest", Section: "GUEST", Vars: []string{
+			"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
+			"HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}", "HOLDFAST_GUEST__HANDOFF_LIFE=30m", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0",
+		},
+		Own: w.settings,
+		Workload: func(_ *testing.T, few bool) harness.Workload {
+			w.add(map[bool]int{true: 2, false: 6}[few])
+			return w
+		},
+		SomeRows: `SELECT 1 FROM bff_consumer.wishlist_anonymous WHERE property_id::text LIKE '0000000%' FOR UPDATE`,
+		Locks: []string{
+			`LOCK TABLE bff_consumer.wishlist_anonymous IN ACCESS EXCLUSIVE MODE`,
+			`LOCK TABLE bff_consumer.outbox IN ACCESS EXCLUSIVE MODE`,
+		},
+		Next: harness.NextRelease{Migrations: map[string]string{
+			"internal/guest/sqlite":   `ALTER TABLE bff_consumer_wishlist_anonymous ADD COLUMN future INTEGER NOT NULL DEFAULT 0;`,
+			"internal/guest/postgres": `ALTER TABLE bff_consumer.wishlist_anonymous ADD COLUMN future BIGINT NOT NULL DEFAULT 0;`,
+		}},
+	}
+}
+
+// guestWorkload has one browser for each session, and a booking site.
+type guestWorkload struct {
+	guests   []*guest.Guest
+	events   string              // file of the published events
+	redis    *testdb.RedisServer // of processes that share a database; nil: hot state is in memory
+	token    string              // of the booking site; "" before the first round
+	internal sync.Map            // address of the internal listener, by server
+}
+
+// settings returns settings for one test. Events are not on the disk that fills up.
+func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
+	t.Helper()
+	w.events = filepath.Join(t.TempDir(), "events")
+	vars := []string{"HOLDFAST_GUEST__EVENTS=file:" + w.events}
+	if postgres {
+		w.redis = testdb.OwnRedis(t)
+		vars = append(vars, "HOLDFAST_GUEST__HOT="+w.redis.URL())
+	}
+	return vars
+}
+
+func (w *guestWorkload) add(n int) {
+	for range n {
+		w.guests = append(w.guests, guest.NewGuest(len(w.guests)))
+	}
+}
+
+func (w *guestWorkload) Grow(_ *testing.T, n int) { w.add(max(0, n-len(w.guests))) }
+
+func (w *guestWorkload) Clients(h *harness.Harness, l *harness.Load) []harness.Client {
+	h.T.Helper()
+	if w.token == "" {
+		w.token = strings.TrimSpace(h.Server.Verb("guest", "token", "--service", "booking"))
+	}
+	for _, g := range w.guests {
+		if g.Cookie == "" {
+			g.HTTP = h.Client
+			harness.Must(h.T, g.Begin(h.T.Context(), h.Server.URL))
+		}
+		g.Forget()
+	}
+	return harness.Clients(w.guests, func(g *guest.Guest, choose *rand.Rand) {
+		g.Random = choose
+		w.run(h, l, g)
+	})
+}
+
+// send sends a change, which the booking site does if it consumes a handoff.
+func (w *guestWorkload) send(h *harness.Harness, s *binary.Server, g *guest.Guest, d *guest.Change) (binary.Answer, error) {
+	if d.Kind == "consume" {
+		return w.consume(h, s, *d.Handoff, d.Key)
+	}
+	return g.Send(h.T.Context(), s.URL, d.Call)
+}
+
+// consume consumes a handoff at the internal listener of a server.
+func (w *guestWorkload) consume(h *harness.Harness, s *binary.Server, of guest.Handoff, key string) (binary.Answer, error) {
+	url, ok := w.internal.Load(s)
+	if !ok {
+		url = s.Internal()
+		w.internal.Store(s, url)
+	}
+	return guest.Site{HTTP: h.Client, Token: w.token}.Send(h.T.Context(), url.(string), "consume", of, key)
+}
+
+// run changes a session until the fault is over. It sends a change without an answer again, with
+// the same key.
+func (w *guestWorkload) run(h *harness.Harness, l *harness.Load, g *guest.Guest) {
+	h.Drive(l, func() (harness.Result, error) {
+		d := g.Lost
+		if d == nil {
+			d = g.Next(!h.Leaps)
+			d.Sent = h.Clock.Add(1)
+		} else {
+			harness.Pause(l.Over, 20*time.Millisecond)
+		}
+		a, answered := w.ask(h, l, g, d)
+		if !answered || guest.IsInFlight(a) {
+			d.Refused = (d.Refused || !d.Tried) && !answered && harness.Unavailable(a)
+			d.Tried, g.Lost = true, d
+			if answered {
+				return harness.Nothing, nil
+			}
+			return harness.Lost, nil
+		}
+		err := g.Acknowledge(d, a, h.Clock.Add(1))
+		if err == nil {
+			err = w.reread(h, l, g)
+		}
+		return harness.Acknowledged, err
+	})
+}
+
+func (w *guestWorkload) ask(h *harness.Harness, l *harness.Load, g *guest.Guest, d *guest.Change) (binary.Answer, bool) {
+	s := h.ServerOf(g.N)
+	return h.Judge(l, d.Method, d.Path, func() (binary.Answer, error) { return w.send(h, s, g, d) })
+}
+
+// reread sometimes reads the wishlist, or repeats the last change, which has its first answer.
+func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Guest) error {
+	switch n := g.Random.IntN(6); {
+	case n < 2:
+		if a, answered := w.ask(h, l, g, &guest.Change{Call: guest.Call{Method: http.MethodGet, Path: "/wishlist"}}); answered {
+			h.Tally.Reads.Add(1)
+			if got, err := guest.Wishes(a); err != nil || got != g.State.Wishes {
+				return fmt.Errorf("%s was acknowledged, and then the wishlist is %s, want %s: %w", g.Last, got, g.State.Wishes, err)
+			}
+		}
+	case n < 3 && !h.Leaps: // answers are kept for a day
+		d := g.Last
+		if a, answered := w.ask(h, l, g, d); answered && fmt.Sprint(a.Status, a.Body) != d.Answer && !guest.IsInFlight(a) {
+			return fmt.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.Answer)
+		}
+	}
+	return nil
+}
+
+// read reads the state of a session outside of a round.
+func (w *guestWorkload) read(h *harness.Harness, g *guest.Guest) (s guest.State) {
+	h.T.Helper()
+	a, err := g.Send(h.T.Context(), h.Server.URL, guest.Call{Method: http.MethodGet, Path: "/wishlist"})
+	harness.Must(h.T, err)
+	s.Wishes, err = guest.Wishes(a)
+	harness.Must(h.T, err)
+	a, err = g.Send(h.T.Context(), h.Server.URL, guest.Call{Method: http.MethodGet, Path: "/handoff?limit=1"})
+	harness.Must(h.T, err)
+	s.Handoff, err = guest.LastHandoff(a)
+	harness.Must(h.T, err)
+	return s
+}
+
+func (w *guestWorkload) Unanswered() []string {
+	return harness.Unanswered(w.guests, func(g *guest.Guest) *guest.Change { return g.Lost })
+}
+
+// Check reads every session. A change without an answer has happened as a whole or not at all, and
+// an acknowledged one is not done again.
+func (w *guestWorkload) Check(h *harness.Harness) {
+	h.T.Helper()
+	for _, g := range w.guests {
+		if g.Cookie == "" {
+			continue // it joins in the next round
+		}
+		w.settle(h, g)
+		d := g.Last
+		if d == nil || h.Leaps {
+			continue
+		}
+		a, err := w.send(h, h.Server, g, d)
+		for start := time.Now(); err == nil && guest.IsInFlight(a) && time.Since(start) < harness.Bound; { // of a server that was killed
+			harness.Pause(nil, 20*time.Millisecond)
+			a, err = w.send(h, h.Server, g, d)
+		}
+		harness.Must(h.T, err)
+		if fmt.Sprint(a.Status, a.Body) != d.Answer {
+			h.T.Errorf("%s, repeated: %d %s, want %s", d, a.Status, a.Body, d.Answer)
+		}
+	}
+}
+
+// settle compares the state of a session with what is known of it.
+func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
+	h.T.Helper()
+	got, before, d := w.read(h, g), g.State, g.Lost
+	if d == nil {
+		if got != before {
+			h.T.Errorf("guest %d has %+v, and was acknowledged with %+v", g.N, got, before)
+		}
+		return
+	}
+	done, err := g.Found(got, h.Clock.Add(1))
+	if err != nil {
+		h.T.Error(err)
+	} else if done || d.Changes(before) {
+		h.Decided(d, d.Refused, done)
+	}
+}
+
+// forget loses the hot state, which another database shares: it has copies of rows.
+func (w *guestWorkload) forget(h *harness.Harness) {
+	h.T.Helper()
+	if w.redis != nil {
+		w.redis.Must(h.T, "FLUSHALL")
+	}
+}
+
+// CheckCopy compares the sessions with those at one moment of the copy. What was consumed at any
+// time cannot be consumed in it, and after a restore no earlier handoff.
+func (w *guestWorkload) CheckCopy(h *harness.Harness, begun, ended int64, restored bool) {
+	h.T.Helper()
+	w.forget(h)
+	defer w.forget(h)
+	for _, g := range w.guests {
+		if g.Cookie == "" {
+			continue
+		}
+		if got := w.read(h, g); !g.Was(got, begun, ended) {
+			h.T.Errorf("guest %d has in the copy %+v, which it never had from %d to %d; the last was %+v", g.N, got, begun, ended, g.State)
+		}
+		for _, m := range []*guest.Handoff{g.Burned, g.Open} {
+			if m == nil || m == g.Open && !restored {
+				continue
+			}
+			a, err := w.consume(h, h.Server, *m, "copy")
+			if err != nil || !slices.Contains([]int{http.StatusForbidden, http.StatusNotFound, http.StatusConflict}, a.Status) {
+				h.T.Errorf("a handoff of the original in the copy: %d %s %v", a.Status, a.Body, err)
+			}
+		}
+	}
+	if a, err := w.Probe(h, h.Server); err != nil || a.Status != http.StatusCreated {
+		h.T.Errorf("a change of the copy: %d %s %v", a.Status, a.Body, err)
+	}
+}
+
+func (w *guestWorkload) Probe(h *harness.Harness, s *binary.Server) (binary.Answer, error) {
+	h.T.Helper()
+	v := guest.Visitor{HTTP: h.Client}
+	harness.Must(h.T, v.Begin(h.T.Context(), s.URL))
+	return v.Send(h.T.Context(), s.URL, guest.Call{Method: http.MethodPost, Path: "/wishlist", Body: guest.Wish(1), Key: "probe"})
+}
+
+// Reads returns requests for handoffs, of which there are no copies.
+func (w *guestWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, error)) {
+	for n := range 4 * len(w.guests) {
+		v := w.guests[n%len(w.guests)].Visitor // its requests come at the same time
+		all = append(all, func() (binary.Answer, error) {
+			return v.Send(h.T.Context(), h.ServerOf(n).URL, guest.Call{Method: http.MethodGet, Path: "/handoff"})
+		})
+	}
+	return all
+}
+
+// Finish waits until the events of all changes are published, and expects no others, in the order
+// of the changes.
+func (w *guestWorkload) Finish(h *harness.Harness) {
+	h.T.Helper()
+	for start := time.Now(); ; harness.Pause(nil, 20*time.Millisecond) {
+		got := w.published(h)
+		missing := 0
+		for _, g := range w.guests {
+			missing += len(g.Events) - len(got[g.Session()])
+		}
+		if missing > 0 && time.Since(start) < harness.Bound {
+			continue
+		}
+		for _, g := range w.guests {
+			if !slices.Equal(got[g.Session()], g.Events) {
+				h.T.Errorf("guest %d has changed %v, and published is %v", g.N, g.Events, got[g.Session()])
+			}
+		}
+		return
+	}
+}
+
+// published returns the events of each session in their order. One that was published again counts
+// at its first place.
+func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
+	h.T.Helper()
+	text, err := os.ReadFile(w.events)
+	if err != nil && !os.IsNotExist(err) {
+		h.T.Fatal(err)
+	}
+	got, seen := map[string][]string{}, map[string]bool{}
+	for line := range bytes.Lines(text) {
+		var e struct {
+			ID, Owner, Topic string
+			Payload          struct{ PropertyID string }
+		}
+		if json.Unmarshal(line, &e) != nil || seen[e.ID] { // a line may be cut off when the server is killed
+			continue
+		}
+		seen[e.ID] = true
+		got[e.Owner] = append(got[e.Owner], strings.TrimPrefix(e.Topic, "melmastoon.bff.consumer.")+" "+e.Payload.PropertyID)
+	}
+	return got
+}
+
+// HaveRedis reports whether the machine has what processes need that share a database.
+func HaveRedis() bool {
+	_, err := exec.LookPath("redis-server")
+	return err == nil
+}

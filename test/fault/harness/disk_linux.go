@@ -1,0 +1,121 @@
+package harness
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"holdfast/test/binary"
+)
+
+// capSysAdmin is CAP_SYS_ADMIN of linux/capability.h.
+const capSysAdmin = 21
+
+// Private runs the calling test in a process with its own mount namespace, so that no mount is
+// left, and reports whether this is that process. In the other process the test has ended when it
+// returns.
+func Private(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv("FAULT_PRIVATE") != "" {
+		err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+		if errors.Is(err, os.ErrPermission) {
+			t.Skipf("needs permission to mount a tmpfs: %v", err)
+		}
+		Must(t, err)
+		go func() { // the parent may be killed
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(1)
+		}()
+		return true
+	}
+	own := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	// Users other than root may mount in a user namespace. It keeps the user ID, because
+	// PostgreSQL refuses to run as 0.
+	asUser := syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}},
+		AmbientCaps: []uintptr{capSysAdmin},
+	}
+	out, err := again(t, own)
+	if forbidden(err) {
+		out, err = again(t, asUser)
+	}
+	skipped := regexp.MustCompile(`(?m)^--- SKIP`).Match(out)
+	switch {
+	case forbidden(err):
+		t.Skipf("needs permission to create a mount namespace: %v", err)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case skipped:
+		t.Skipf("%s", out)
+	default:
+		t.Logf("in a process with mounts of its own:\n%s", strings.TrimSpace(string(out)))
+	}
+	return false
+}
+
+// again runs the test in a new process, which ends when this one does.
+func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
+	t.Helper()
+	alive, ours, err := os.Pipe()
+	Must(t, err)
+	defer alive.Close()
+	defer ours.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=0")
+	cmd.Env = append(os.Environ(), "FAULT_PRIVATE=1", "HOLDFAST_BIN="+binary.Path(), binary.ProgramsVar+"="+binary.Programs())
+	cmd.SysProcAttr, cmd.Stdin = &attr, alive
+	return cmd.CombinedOutput()
+}
+
+// forbidden reports whether the system does not allow a mount namespace, or another one.
+func forbidden(err error) bool {
+	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
+}
+
+// Disk is a small file system in memory.
+type Disk struct {
+	T   *testing.T
+	Dir string
+}
+
+// NewDisk mounts a disk of a size.
+func NewDisk(t *testing.T, size string) *Disk {
+	t.Helper()
+	dir := t.TempDir()
+	Must(t, os.Chmod(filepath.Dir(dir), 0o755)) // PostgreSQL runs as another user if this is root
+	Must(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+size))
+	t.Cleanup(func() { Must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return &Disk{t, dir}
+}
+
+const page = 4096 // minimum space of a file
+
+// Fill uses all space except some pages, while others use space as well.
+func (d *Disk) Fill(leave int) {
+	d.T.Helper()
+	f, err := os.OpenFile(d.Dir+"/ballast", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	Must(d.T, err)
+	defer f.Close()
+	for exportPart := make([]byte, 1<<20); len(exportPart) >= page; {
+		if _, err := f.Write(exportPart); err == nil {
+			continue
+		}
+		exportPart = exportPart[:len(exportPart)/16]
+	}
+	info, err := f.Stat()
+	Must(d.T, err)
+	Must(d.T, f.Truncate(max(0, info.Size()-int64(leave)*page)))
+}
+
+// Free releases the space.
+func (d *Disk) Free() {
+	d.T.Helper()
+	Must(d.T, os.Remove(d.Dir+"/ballast"))
+}

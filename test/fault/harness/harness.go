@@ -1,0 +1,263 @@
+// Package harness runs workloads against a server while something happens to it: it starts servers, injects faults in
+// rounds, judges every answer, and has what faults need, such as clocks, networks and disks.
+package harness
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// Fault is what happens to a server under load. The load continues until inject returns, which may
+// include the end of the fault. recover is called when all requests have ended.
+type Fault struct {
+	Inject, Recover func()
+	Deadly          bool // a server is killed: from then on requests may have no answer
+	Readable        bool // reads are not refused
+	Certain         bool // a refused write was not done
+	Resumes         bool // likewise, and its client goes on with others
+	Busy            bool // clients hardly wait between their requests
+}
+
+// Harness is a server, the workloads of its services, and the fault.
+type Harness struct {
+	T         *testing.T
+	Seed      uint64
+	Data      string
+	Vars      []string
+	Client    *http.Client
+	Server    *binary.Server
+	Second    *binary.Server                // on the same database, for every other client; may be nil
+	Moved     atomic.Pointer[binary.Server] // where all clients go from now on in a round; may be nil
+	Workloads []Workload
+	Load      *Load         // of the round
+	Leaps     bool          // the clock leaps, which may end open batches
+	Enough    int           // a round waits for at most 20 more acknowledgements than this
+	Most      int           // rounds, if FAULT_ROUNDS is more; 0: no limit
+	Bound     time.Duration // for the answer to a request, whatever the fault
+	Tally     tally
+	Clock     atomic.Int64 // ticks when a request is sent and when it is acknowledged
+}
+
+// New has the workloads of some services, with few or more clients.
+func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Harness {
+	t.Helper()
+	if len(of) == 0 {
+		t.Skipf("service %q, which FAULT_SERVICE selects, has no backend on this engine", os.Getenv("FAULT_SERVICE"))
+	}
+	h := &Harness{T: t, Seed: Number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed without a sign is easier to pass on
+	h.Data = data
+	h.Vars = slices.Clone(vars)
+	for _, section := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
+		if !slices.ContainsFunc(of, func(s Service) bool { return s.Section == section }) {
+			h.Vars = append(h.Vars, "HOLDFAST_"+section+"__ENABLED=false")
+		}
+	}
+	for _, s := range of {
+		h.Vars = append(h.Vars, s.Vars...)
+		if s.Own != nil {
+			postgres := slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_"+s.Section+"__DATABASE_URL=postgres") })
+			h.Vars = append(h.Vars, s.Own(t, postgres)...)
+		}
+		h.Workloads = append(h.Workloads, s.Workload(t, few))
+	}
+	binary.Migrate(t, data, h.Vars...)
+	h.Bound, h.Enough = Bound, 100
+	h.Client = &http.Client{Timeout: Bound, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	t.Cleanup(h.Client.CloseIdleConnections)
+	return h
+}
+
+// Serve starts a server on the harness's data.
+func (h *Harness) Serve() *binary.Server { return binary.Start(h.T, h.Data, h.Vars...) }
+
+// Number returns a variable of the environment as a number, or the default.
+func Number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// Rounds injects faults until the first error: the model does not hold after one.
+func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
+	n := int(Number(h.T, "FAULT_ROUNDS", otherwise))
+	if h.Most > 0 {
+		n = min(n, h.Most)
+	}
+	if n < 1 {
+		h.T.Fatal("FAULT_ROUNDS is less than one round, which would check nothing")
+	}
+	at := 0
+	h.T.Cleanup(func() {
+		if h.T.Failed() {
+			h.T.Logf("in round %d; to replay: FAULT_SEED=%d FAULT_ROUNDS=%d go test -run '^%s$' ./test/fault/...", at, h.Seed, at, h.T.Name())
+		}
+	})
+	for r := range n {
+		at = r + 1
+		if h.Round(r, what(r)); h.T.Failed() {
+			return
+		}
+	}
+	h.Tally.Rounds = n
+	h.Finish()
+	h.T.Logf("%s", &h.Tally)
+}
+
+// Injected fails if a fault should have lasted until a write was refused, and none was.
+func (h *Harness) Injected() {
+	h.T.Helper()
+	if h.Tally.Held > 0 && h.Tally.Refused.Load() == 0 && !h.T.Failed() {
+		h.T.Errorf("no request was refused in %d rounds", h.Tally.Rounds)
+	}
+}
+
+// Bound limits every wait. It is shorter than binary.Bound because the server has to answer in this time.
+const Bound = 30 * time.Second
+
+// Round runs the writers until some acknowledgements have come, and injects the fault a moment
+// later, so that the moment falls anywhere in a request.
+func (h *Harness) Round(r int, f Fault) {
+	choose := h.Random(r, 0xffff)
+	load := newLoad(f)
+	h.Load = load
+	enough := load.After(20 + choose.IntN(h.Enough))
+	wait := time.Duration(choose.IntN(5000)) * time.Microsecond
+	var all []Client
+	for _, w := range h.Workloads {
+		all = append(all, w.Clients(h, load)...)
+	}
+	load.pace = max(250*time.Millisecond, time.Duration(len(all))*12*time.Millisecond)
+	if f.Busy {
+		load.pace = 20 * time.Millisecond
+	}
+	var writing sync.WaitGroup
+	for i, client := range all {
+		writing.Go(func() { client(h.Random(r, uint64(i))) })
+	}
+	h.Await(enough)
+	Pause(nil, wait)
+	close(load.injected)
+	f.Inject()
+	close(load.Over)
+	writing.Wait() // requests are bounded
+	if h.T.Failed() {
+		return
+	}
+	f.Recover()
+	h.Tally.Acknowledged += load.count()
+	for _, w := range h.Workloads {
+		w.Check(h)
+	}
+}
+
+// Random returns the source of random choices of a client in a round.
+func (h *Harness) Random(round int, who uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(h.Seed, uint64(round)<<16|who))
+}
+
+// Finish checks what may happen after the rounds.
+func (h *Harness) Finish() {
+	h.T.Helper()
+	for _, w := range h.Workloads {
+		if !h.T.Failed() {
+			w.Finish(h)
+		}
+	}
+}
+
+// Await returns when a number of acknowledgements has come.
+func (h *Harness) Await(enough <-chan struct{}) {
+	h.T.Helper()
+	if Pause(enough, Bound); !Closed(enough) && !h.T.Failed() {
+		h.T.Errorf("only %d acknowledgements in %v", h.Load.count(), Bound)
+	}
+}
+
+// Pause returns when c is closed, or after some time.
+func Pause(c <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+	case <-timer.C:
+	}
+}
+
+// Must fails the test because of an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tally counts the events of a test.
+type tally struct {
+	Rounds, Held                int // held: those that lasted until a write was refused
+	Acknowledged, There, absent int64
+	Reads, Refused, slowest     atomic.Int64 // of reads in a round, answers 503, and the longest wait for any answer
+}
+
+func (c *tally) String() string {
+	return fmt.Sprintf("%d rounds: %d acknowledgements checked; of the writes without one %d were there and %d were not; %d reads; %d answers of 503; the slowest after %v",
+		c.Rounds, c.Acknowledged, c.There, c.absent, c.Reads.Load(), c.Refused.Load(), time.Duration(c.slowest.Load()).Round(time.Millisecond))
+}
+
+// DbPatience is the server's timeout for a connection, and for a statement.
+const DbPatience = 4 * time.Second
+
+// Choice returns the random choices of a round.
+func (h *Harness) Choice(round int) *rand.Rand {
+	return h.Random(round, 0xfffe)
+}
+
+// Hold lasts for a moment in most rounds, and in one of three until a write is refused, which must
+// happen in time. Faults of several kinds take turns.
+func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
+	if Lasts(round, kinds) {
+		Pause(h.Load.Refused, h.Bound+time.Second)
+		h.Tally.Held++
+	}
+	Pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
+}
+
+// Lasts reports whether the fault of a round lasts until a write is refused.
+func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
+
+// End fails if the outages have left something behind in the server.
+func (h *Harness) End() {
+	h.T.Helper()
+	if h.Second == nil { // with two servers one is always available
+		h.Injected()
+	}
+	h.Client.CloseIdleConnections()
+	http.DefaultClient.CloseIdleConnections()
+	goroutines := regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
+	h.Server.AwaitAnswer("/metrics", func(_ int, body string) bool {
+		found := goroutines.FindStringSubmatch(body)
+		if found == nil {
+			return false
+		}
+		n, err := strconv.Atoi(found[1])
+		return err == nil && n < 80 // an idle server has about 55; a hundred requests have failed
+	})
+}

@@ -1,0 +1,182 @@
+package harness
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"holdfast/test/binary"
+)
+
+// Load is the state that the writers of a round and the fault share.
+type Load struct {
+	Fault
+	injected chan struct{} // from now on requests may be refused, or lost if the fault is deadly
+	Refused  chan struct{} // a write was refused
+	Over     chan struct{} // the fault has happened: stop writing
+	once     sync.Once     // closes refused
+	pace     time.Duration // of each client while the fault lasts
+
+	mu           sync.Mutex
+	acknowledged int64
+	marks        map[int64]chan struct{} // closed when the count is reached
+	ended        bool                    // an error was found: stop waiting
+}
+
+func newLoad(f Fault) *Load {
+	return &Load{
+		Fault: f, injected: make(chan struct{}), Refused: make(chan struct{}), Over: make(chan struct{}),
+		marks: map[int64]chan struct{}{},
+	}
+}
+
+// After returns a channel that is closed after n more acknowledgements, or when an error has ended
+// the load.
+func (l *Load) After(n int) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.acknowledged + int64(n)
+	if l.marks[at] == nil {
+		l.marks[at] = make(chan struct{})
+		if l.ended {
+			close(l.marks[at])
+		}
+	}
+	return l.marks[at]
+}
+
+// Acknowledge counts an acknowledged write.
+func (l *Load) Acknowledge() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acknowledged++
+	if mark := l.marks[l.acknowledged]; mark != nil && !l.ended {
+		close(mark)
+	}
+}
+
+func (l *Load) count() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.acknowledged
+}
+
+// End stops the wait for acknowledgements, because an error was found.
+func (l *Load) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, mark := range l.marks {
+		if !l.ended && at > l.acknowledged {
+			close(mark)
+		}
+	}
+	l.ended = true
+}
+
+// Closed reports whether a channel is closed.
+func Closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// ServerOf returns the server of the n-th client of a workload.
+func (h *Harness) ServerOf(n int) *binary.Server {
+	if moved := h.Moved.Load(); moved != nil {
+		return moved
+	}
+	if h.Second != nil && n%2 == 1 {
+		return h.Second
+	}
+	return h.Server
+}
+
+// A Result is what became of a step of a client.
+type Result int
+
+// Results of steps.
+const (
+	Nothing      Result = iota // it wrote nothing
+	Acknowledged               // its write was done
+	Lost                       // its write had no answer
+)
+
+// Drive repeats a step of a client until the fault is over, it finds an error, or the server may be dead.
+func (h *Harness) Drive(l *Load, step func() (Result, error)) {
+	for !Closed(l.Over) {
+		result, err := step()
+		switch {
+		case err != nil:
+			h.T.Error(err)
+			l.End()
+			return
+		case result == Acknowledged:
+			l.Acknowledge()
+		case result == Lost && l.Deadly:
+			return
+		}
+	}
+}
+
+// Unavailable reports whether an answer is a 503 with Retry-After.
+func Unavailable(a binary.Answer) bool {
+	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
+}
+
+// Judge sends a request of a round and checks that it is answered in time, and after the fault at
+// worst with a 503 and Retry-After; answered is false then. Only a killed server may leave it
+// without an answer, and only a listing may be cut off.
+func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
+	if Closed(l.injected) { // a fault may last: few requests show its effects as well as many
+		Pause(l.Over, l.pace)
+	}
+	start := time.Now()
+	a, err := send()
+	took := time.Since(start)
+	for last := h.Tally.slowest.Load(); int64(took) > last && !h.Tally.slowest.CompareAndSwap(last, int64(took)); {
+		last = h.Tally.slowest.Load()
+	}
+	wrong := ""
+	switch {
+	case took > h.Bound:
+		wrong = "too slow"
+	case err == nil && a.Status < http.StatusInternalServerError:
+		return a, true
+	case !Closed(l.injected):
+		wrong = "before any fault"
+	case err != nil:
+		if !l.Deadly && !(method == http.MethodGet && a.Status == http.StatusOK) {
+			wrong = "without an answer"
+		}
+	case !Unavailable(a) && a.Status != http.StatusInsufficientStorage || l.Readable && method == http.MethodGet:
+		wrong = "a failure that is none of the fault's"
+	}
+	if wrong != "" {
+		h.T.Errorf("%s: %s %s: %d %s %v after %v", wrong, method, path, a.Status, a.Body, err, took)
+		l.End()
+	}
+	if err == nil {
+		h.Tally.Refused.Add(1)
+		if method != http.MethodGet {
+			l.once.Do(func() { close(l.Refused) })
+		}
+	}
+	return a, false
+}
+
+// Decided counts whether a write without an answer was done.
+func (h *Harness) Decided(write fmt.Stringer, refused, there bool) {
+	h.T.Helper()
+	if !there {
+		h.Tally.absent++
+		return
+	}
+	h.Tally.There++
+	if h.Load.Certain && refused {
+		h.T.Errorf("%s was refused, and done", write)
+	}
+}
