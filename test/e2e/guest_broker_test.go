@@ -109,7 +109,8 @@ func usePubSub(t *testing.T, topic string) (next func() (kind, key string), send
 	return next, send
 }
 
-func useNATS(t *testing.T, topic string) (next func() (kind, key string), send func(kind, id, body string)) {
+// openNATS creates a stream for a topic.
+func openNATS(t *testing.T, topic string) (jetstream.JetStream, jetstream.Stream) {
 	t.Helper()
 	conn, err := nats.Connect("nats://" + testdb.NATS(t))
 	if err != nil {
@@ -124,6 +125,12 @@ func useNATS(t *testing.T, topic string) (next func() (kind, key string), send f
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js, stream
+}
+
+func useNATS(t *testing.T, topic string) (next func() (kind, key string), send func(kind, id, body string)) {
+	t.Helper()
+	js, stream := openNATS(t, topic)
 	consumer, err := stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{AckPolicy: jetstream.AckExplicitPolicy})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"holdfast/internal/testdb"
@@ -364,19 +363,7 @@ func TestGuestPrivacy(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		t.Parallel()
 		url, topic := testdb.PostgresDatabase(t), "private"+rand.Text()
-		conn, err := nats.Connect("nats://" + testdb.NATS(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(conn.Close)
-		js, err := jetstream.New(conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topic, Subjects: []string{topic}, Storage: jetstream.MemoryStorage})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, stream := openNATS(t, topic)
 		data, vars := t.TempDir(), guestVars("HOLDFAST_GUEST__DATABASE_URL="+url, "HOLDFAST_GUEST__EVENTS=nats://"+testdb.NATS(t)+"/"+topic)
 		binary.Migrate(t, data, vars...)
 		private(t, data, vars, func() (all string) {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/testdb"
 	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
@@ -23,12 +22,7 @@ import (
 // requests; those that it did not take arrive when the server is started again.
 func TestGuestEvents(t *testing.T) {
 	t.Parallel()
-	for name, vars := range map[string]func(t *testing.T) []string{
-		"SQLite": func(*testing.T) []string { return nil },
-		"PostgreSQL": func(t *testing.T) []string {
-			return []string{"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t)}
-		},
-	} {
+	for name, vars := range guestEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const secret = "the secret of the webhook of this test"

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/testdb"
 	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 )
@@ -41,12 +40,7 @@ func (v *visitor) send(s *binary.Server, method, path, body, key string) (status
 // cookie is still valid, and a repeated request has its first answer.
 func TestGuest(t *testing.T) {
 	t.Parallel()
-	for name, vars := range map[string]func(t *testing.T) []string{
-		"SQLite": func(*testing.T) []string { return nil },
-		"PostgreSQL": func(t *testing.T) []string {
-			return []string{"HOLDFAST_GUEST__DATABASE_URL=" + testdb.PostgresDatabase(t)}
-		},
-	} {
+	for name, vars := range guestEngines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			data, vars := t.TempDir(), append(vars(t), "HOLDFAST_GUEST__ENABLED=true")
