@@ -127,7 +127,7 @@ func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Importe
 }
 
 // errCut means that the last line was cut off.
-var errCut = errors.New("the last line was cut off")
+var errCut error = fault.New(fault.Invalid, "the last line was cut off")
 
 func (im *Import) checkComplete() error {
 	switch {
