@@ -556,6 +556,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/guest/keys/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Print the keys with their secrets, for sites that verify tokens offline
+         * @description The keys that are not retired are a line of JSON each. Whoever has them can make tokens, so treat them like a password. A token that was verified offline may have been used before: consume it.
+         */
+        get: operations["exportKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/guest/tenants": {
         parameters: {
             query?: never;
@@ -3518,6 +3538,37 @@ export interface operations {
             };
             401: components["responses"]["AdminToken"];
             409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    exportKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The name of the file. */
+                    "Content-Disposition"?: string;
+                    /** @description A browser runs nothing in the file. */
+                    "Content-Security-Policy"?: string;
+                    /** @description A browser takes the content type as it is. */
+                    "X-Content-Type-Options"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            401: components["responses"]["AdminToken"];
             422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
