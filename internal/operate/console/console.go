@@ -150,8 +150,8 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	}
 	view.Blocks = append(view.Blocks, p.runs()...)
 	for _, o := range others {
-		if p.list != nil && o.Kind == operate.Job && o.Subject() == nil && rows == 0 {
-			continue // it concerns all rows
+		if p.list != nil && o.Kind == operate.Job && !o.Background && o.Subject() == nil && rows == 0 {
+			continue // it concerns all rows; a background job may find others
 		}
 		if run, ok := o.Latest(); ok && !run.HasEnded() {
 			continue // one at a time
