@@ -46,19 +46,19 @@ func rollingUpgrade(t *testing.T, newer string) {
 			t.Errorf("migrate: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 		}
 		upgraded.Await("/readyz", http.StatusOK)
-		h.Await(h.Load.After(100))
+		h.Await(h.Load.After(20 * len(services())))
 		old.Await("/readyz", http.StatusOK)
 	})
 
 	// Writers of one user use servers of both releases.
 	h.Second = upgraded
-	withoutFailures(h, 1, func() { h.Await(h.Load.After(300)) })
+	withoutFailures(h, 1, func() { h.Await(h.Load.After(60 * len(services()))) })
 
 	h.Server, h.Second = upgraded, nil
 	withoutFailures(h, 2, func() {
 		old.Signal(syscall.SIGTERM)
 		<-old.Ended
-		h.Await(h.Load.After(100))
+		h.Await(h.Load.After(20 * len(services())))
 	})
 	if code := old.Cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("the old server ended with %d", code)
