@@ -62,3 +62,30 @@ func TestConsoleCountsAudit(t *testing.T) {
 	}
 	backlog("[1-9] events?")
 }
+
+// TestConsoleDownloads: a file is sent to sessions only, and one with secrets only to operators who may make changes, which is logged.
+func TestConsoleDownloads(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")
+	o, viewer := browse(a.Config().Server.AdminToken.Reveal()), browse(viewerToken)
+	const keys, place = "/console/guest/keys/export", "tenant=11111111-2222-4333-8444-555555555555&install=aaaaaaaa-2222-4333-8444-555555555555"
+	const install = "/console/extstorage/installs/export?" + place
+	browse("").want("no session", http.StatusSeeOther, "/console/sign-in?next=guest", http.MethodGet, keys, nil)
+	for _, session := range []*operator{o, viewer} {
+		status, body, h := session.do(http.MethodGet, install, nil)
+		if status != http.StatusOK || !strings.HasSuffix(body, `{"complete":true,"records":0,"schemas":0}`+"\n") || h.Get("Content-Type") != "application/octet-stream" ||
+			h.Get("Content-Disposition") != "attachment; filename=aaaaaaaa-2222-4333-8444-555555555555.ndjson" || h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
+			t.Errorf("an export: %d %q %v", status, body, h)
+		}
+	}
+	o.want("a wrong name", http.StatusBadRequest, "Install: must be a UUID", http.MethodGet, "/console/extstorage/installs/export?tenant=11111111-2222-4333-8444-555555555555&install=x", nil)
+	viewer.want("secrets for a viewer", http.StatusForbidden, "Your role may not change anything", http.MethodGet, keys, nil)
+	if strings.Contains(o.want("changes", http.StatusOK, "", http.MethodGet, "/console/changes", nil), "keys/export") {
+		t.Error("a download that was refused, or one without secrets, is logged")
+	}
+	o.want("a key", http.StatusSeeOther, "", http.MethodPost, "/console/guest/keys?do=add", o.form("/console/guest/keys"))
+	if status, body, _ := o.do(http.MethodGet, keys, nil); status != http.StatusOK || strings.Count(body, `"secret":"`) != 1 {
+		t.Errorf("the keys: %d %q", status, body)
+	}
+	o.want("changes", http.StatusOK, "keys/export download", http.MethodGet, "/console/changes", nil)
+}
