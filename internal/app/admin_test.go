@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func openApp(t *testing.T, environ ...string) *App {
@@ -162,7 +162,7 @@ func TestReadyz(t *testing.T) {
 	if status, _ := ask(); status != 200 {
 		t.Errorf("ready: %d", status)
 	}
-	away := fault.New(fault.Unavailable, "the database is away")
+	away := errcode.New(errcode.Unavailable, "the database is away")
 	a.opened = append(a.opened, &opened{Running: &service.Running{Name: "guest", Opened: &service.Opened{Ready: func(context.Context) error { return away }}}})
 	if status, body := ask(); status != 503 || !strings.Contains(body, "guest: the database is away") {
 		t.Errorf("a service away: %d %q", status, body)

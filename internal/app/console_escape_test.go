@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -72,7 +72,7 @@ func TestConsoleEscapes(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
 	view := everyBlock(hostile)
 	action := service.Action{Name: hostile, Logged: []string{hostile}, Run: func(context.Context, *service.PageRequest) (service.Outcome, error) {
-		return service.Outcome{Notice: hostile}, fault.New(fault.Invalid, hostile)
+		return service.Outcome{Notice: hostile}, errcode.New(errcode.Invalid, hostile)
 	}}
 	show := func(context.Context, *service.PageRequest) (*service.View, error) { return &view, nil }
 	empty := func(context.Context, *service.PageRequest) (*service.View, error) { return &service.View{}, nil }
@@ -92,7 +92,7 @@ func TestConsoleEscapes(t *testing.T) {
 		{Name: "test", Console: service.Console{Title: hostile, Pages: []service.Page{
 			{Path: "page", Title: hostile, Show: show, Listed: true, Actions: []service.Action{action}},
 			{Path: "error", Show: func(context.Context, *service.PageRequest) (*service.View, error) {
-				return nil, fault.New(fault.Invalid, hostile)
+				return nil, errcode.New(errcode.Invalid, hostile)
 			}},
 		}}},
 	}
@@ -126,7 +126,7 @@ func TestConsoleShowsDisguisedNames(t *testing.T) {
 	const token = "admin-token-of-a-test-0123456789"
 	view := everyBlock(disguised)
 	action := service.Action{Name: "act", Logged: []string{"name"}, Run: func(context.Context, *service.PageRequest) (service.Outcome, error) {
-		return service.Outcome{Notice: disguised}, fault.New(fault.Invalid, disguised)
+		return service.Outcome{Notice: disguised}, errcode.New(errcode.Invalid, disguised)
 	}}
 	proxies, err := web.NewResolver("", nil)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestConsoleShowsDisguisedNames(t *testing.T) {
 				return &view, nil
 			}},
 			{Path: "error", Show: func(context.Context, *service.PageRequest) (*service.View, error) {
-				return nil, fault.New(fault.Invalid, disguised)
+				return nil, errcode.New(errcode.Invalid, disguised)
 			}},
 		}}},
 	}

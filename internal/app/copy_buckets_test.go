@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -216,15 +216,15 @@ func TestCopyBuckets(t *testing.T) {
 				t.Fatal(err)
 			}
 			copyWithCrashes(t, c, func() {
-				if err := u.work(5); err != nil && !fault.Is(err, fault.Unavailable) {
+				if err := u.work(5); err != nil && !errcode.Is(err, errcode.Unavailable) {
 					t.Error(err)
 				}
 			})
 			wantEqual(t, c)
-			if err := errors.Join(u.put("refused"), u.collect()); !fault.Is(err, fault.Unavailable) {
+			if err := errors.Join(u.put("refused"), u.collect()); !errcode.Is(err, errcode.Unavailable) {
 				t.Errorf("the source accepts writes: %v", err)
 			}
-			if _, err := u.h.Leases.Lease(t.Context(), buckets.Lease{Name: "maintenance", Holder: "a", Left: 30e9}); !fault.Is(err, fault.Unavailable) {
+			if _, err := u.h.Leases.Lease(t.Context(), buckets.Lease{Name: "maintenance", Holder: "a", Left: 30e9}); !errcode.Is(err, errcode.Unavailable) {
 				t.Errorf("an audit of the source: %v", err)
 			}
 			u.check()

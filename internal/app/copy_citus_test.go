@@ -12,8 +12,8 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/testdb"
 )
@@ -86,7 +86,7 @@ func TestCopyFromMovingShards(t *testing.T) {
 	copied := extHarness(t, target).Store
 	for _, w := range writers {
 		w.check(t, copied)
-		if err := w.write(t.Context(), store); !fault.Is(err, fault.Unavailable) {
+		if err := w.write(t.Context(), store); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("a write to the source: %v", err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestLeaseOfWorkers(t *testing.T) {
 		t.Helper()
 		for _, w := range writers {
 			err := w.write(t.Context(), store)
-			if fault.Is(err, fault.Unavailable) {
+			if errcode.Is(err, errcode.Unavailable) {
 				n++
 			} else if err != nil {
 				t.Error(err)

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	syncsqlite "holdfast/internal/syncstorage/sqlite"
 	"holdfast/internal/testdb"
@@ -43,7 +43,7 @@ func TestCopiesExclude(t *testing.T) {
 			go run()
 			<-reached
 			for what, other := range map[string]*copying.Copy{"the same target": second, "another target": third} {
-				if err := other.Run(t.Context()); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "another copy or import (process ") {
+				if err := other.Run(t.Context()); !errcode.Is(err, errcode.Conflict) || !strings.Contains(err.Error(), "another copy or import (process ") {
 					t.Errorf("a second copy to %s: %v", what, err)
 				}
 			}
@@ -57,17 +57,17 @@ func TestCopiesExclude(t *testing.T) {
 			<-reached
 			claimBy(t, first, "killed")
 			goOn <- nil
-			if err := <-ended; !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "was suspended") {
+			if err := <-ended; !errcode.Is(err, errcode.Conflict) || !strings.Contains(err.Error(), "was suspended") {
 				t.Errorf("a copy that was suspended: %v", err)
 			}
 			if err := second.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			wantEqual(t, second)
-			if err := third.Run(t.Context()); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "holdfast copy syncstorage --reopen") {
+			if err := third.Run(t.Context()); !errcode.Is(err, errcode.Conflict) || !strings.Contains(err.Error(), "holdfast copy syncstorage --reopen") {
 				t.Errorf("a copy from a source that is read-only: %v", err)
 			}
-			if _, err := third.DryRun(t.Context()); !fault.Is(err, fault.Conflict) {
+			if _, err := third.DryRun(t.Context()); !errcode.Is(err, errcode.Conflict) {
 				t.Errorf("a dry run of a copy from a source that is read-only: %v", err)
 			}
 			if err := second.Run(t.Context()); err != nil {

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/copying"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/handoffs"
@@ -225,7 +225,7 @@ func TestCopyGuest(t *testing.T) {
 			u := &guestUser{t: t, store: guestStore(t, source), session: guest.NewID(guest.SessionPrefix, clock.System()), wishes: map[string]string{}}
 			use := func() {
 				if err := u.work(5); err != nil {
-					if !fault.Is(err, fault.Unavailable) {
+					if !errcode.Is(err, errcode.Unavailable) {
 						t.Error(err)
 					}
 					u.n-- // it had no effect

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	syncpg "holdfast/internal/syncstorage/postgres"
 	syncspanner "holdfast/internal/syncstorage/spanner"
@@ -157,7 +157,7 @@ func addRecords(t *testing.T, store ss.Store, from, n int) (isRefused bool) {
 	for i := range n {
 		err := putRecord(t, store, fmt.Sprint(from+i))
 		switch {
-		case fault.Is(err, fault.Unavailable):
+		case errcode.Is(err, errcode.Unavailable):
 			isRefused = true
 		case err != nil:
 			t.Fatal(err)
@@ -243,12 +243,12 @@ func TestSlow(t *testing.T) {
 			}
 			for _, tc := range []struct {
 				refused time.Duration
-				want    fault.Code
-			}{{rows.SlowPeriod, fault.Unavailable}, {0, 0}} {
+				want    errcode.Code
+			}{{rows.SlowPeriod, errcode.Unavailable}, {0, 0}} {
 				if err := db.Slow(t.Context(), "buckets", tc.refused); err != nil {
 					t.Fatal(err)
 				}
-				if err := u.put("a"); err != nil && !fault.Is(err, tc.want) || err == nil && tc.want != 0 {
+				if err := u.put("a"); err != nil && !errcode.Is(err, tc.want) || err == nil && tc.want != 0 {
 					t.Errorf("a write while %v of each period are refused: %v", tc.refused, err)
 				}
 				if _, err := h.Leases.Lease(t.Context(), buckets.Lease{Name: "maintenance", Holder: "a", Left: 30e9}); err != nil {

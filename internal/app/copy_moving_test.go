@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	exttest "holdfast/internal/extstorage/storetest"
-	"holdfast/internal/fault"
 	ss "holdfast/internal/syncstorage"
 	syncpg "holdfast/internal/syncstorage/postgres"
 	syncspanner "holdfast/internal/syncstorage/spanner"
@@ -189,7 +189,7 @@ func TestSyncMoves(t *testing.T) {
 					if !m.step(rt, all) {
 						return nil
 					}
-					if err := syncHarness(t, rt, source).Store.SetQuota(rt.Context(), o, ss.Some[int64](1)); !fault.Is(err, fault.Unavailable) {
+					if err := syncHarness(t, rt, source).Store.SetQuota(rt.Context(), o, ss.Some[int64](1)); !errcode.Is(err, errcode.Unavailable) {
 						rt.Errorf("a write to the source: %v", err)
 					}
 					n, err := m.copy.Verify(rt.Context(), func(d copying.Difference) { rt.Error(d) })

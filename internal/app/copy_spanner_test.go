@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/app/tokenserver"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	syncsqlite "holdfast/internal/syncstorage/sqlite"
 	"holdfast/internal/testdb/opened"
@@ -51,7 +51,7 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 	if holder, until, err := target.ReadOnly(t.Context(), "syncstorage"); err != nil || holder != "a test" || !until.IsZero() {
 		t.Errorf("the target is read-only by %q until %v, %v", holder, until, err)
 	}
-	if err := target.Close(t.Context(), "syncstorage", "another", 0, nil); !fault.Is(err, fault.Conflict) {
+	if err := target.Close(t.Context(), "syncstorage", "another", 0, nil); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("read-only by another: %v", err)
 	}
 	if err := target.Reopen(t.Context(), "syncstorage", nil); err != nil {
@@ -67,7 +67,7 @@ func TestCopyOwnersOnSpanner(t *testing.T) {
 	copied := syncsqlite.New(opened.SQLite(t, sqlitedb.Options{Path: back.Target.Target.Path}, nil))
 	for uid, want := range map[int64]string{1: "", 2: "of 2", 3: "of 3", 4: "of 4"} {
 		b, err := copied.Get(t.Context(), ss.Owner{UID: uid}, ss.Request{Collection: "own", Now: 1_700_000_000_100}, "a")
-		if want == "" && fault.Is(err, fault.NotFound) {
+		if want == "" && errcode.Is(err, errcode.NotFound) {
 			continue
 		}
 		if err != nil || string(b.Payload) != want || b.Modified != 1_700_000_000_010 {

@@ -22,11 +22,11 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	extpg "holdfast/internal/extstorage/postgres"
 	extsqlite "holdfast/internal/extstorage/sqlite"
 	exttest "holdfast/internal/extstorage/storetest"
-	"holdfast/internal/fault"
 	syncpg "holdfast/internal/syncstorage/postgres"
 	syncsqlite "holdfast/internal/syncstorage/sqlite"
 	synctest "holdfast/internal/syncstorage/storetest"
@@ -454,7 +454,7 @@ func copyUnderWrites(t *testing.T, source, target string) {
 		t.Fatal(err)
 	}
 	for range writers {
-		if err := <-done; !fault.Is(err, fault.Unavailable) {
+		if err := <-done; !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("a writer ended with %v", err)
 		}
 	}
@@ -532,7 +532,7 @@ func (w *copyWriter) check(t *testing.T, s ext.Store) {
 	for i, n := range w.values {
 		rec, err := s.Get(t.Context(), w.owner, "a", ext.Key(fmt.Sprint("k", i)), ext.Moment(1_700_000_000_000+w.written))
 		switch {
-		case n == 0 && fault.Is(err, fault.NotFound):
+		case n == 0 && errcode.Is(err, errcode.NotFound):
 		case err != nil || string(rec.Value) != strconv.Itoa(n):
 			t.Errorf("k%d of %s is %s, %v; want %d", i, w.owner.Install, rec.Value, err, n)
 		}

@@ -17,7 +17,7 @@ import (
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
 )
@@ -81,7 +81,7 @@ func (a *App) mainHandler() http.Handler {
 // writeRootError answers for paths that no service owns. A person who has mistyped an address gets a page,
 // a sync client gets Mozilla's error format.
 func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
-	if fault.Is(err, fault.NotFound) && isBrowser(r) {
+	if errcode.Is(err, errcode.NotFound) && isBrowser(r) {
 		sendPage(w, http.StatusNotFound, "text/html; charset=utf-8", nothingHere("There is no such page", "/", "To the status of this server"))
 		return
 	}
@@ -114,8 +114,8 @@ func (a *App) notFound(listener string, paths ...string) web.Service {
 			return nil
 		},
 		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if fault.Is(err, fault.Invalid) {
-				sendError(w, http.StatusBadRequest, fault.Message(err))
+			if errcode.Is(err, errcode.Invalid) {
+				sendError(w, http.StatusBadRequest, errcode.Message(err))
 				return
 			}
 			sendError(w, http.StatusInternalServerError, "internal error")
@@ -239,10 +239,10 @@ func failing() web.Service {
 	return web.Service{
 		Name: "server", Route: func(string) string { return errorPath },
 		Serve: func(http.ResponseWriter, *http.Request, web.Address) error {
-			return fault.New(fault.Internal, "test error requested by "+errorPath)
+			return errcode.New(errcode.Internal, "test error requested by "+errorPath)
 		},
 		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
-			sendError(w, http.StatusInternalServerError, fault.Message(err))
+			sendError(w, http.StatusInternalServerError, errcode.Message(err))
 		},
 	}
 }
@@ -307,7 +307,7 @@ func (a *App) handleReadOnly(mux *http.ServeMux) {
 			}
 			holder, until, err := db.ReadOnly(r.Context(), s.Name)
 			if err != nil {
-				sendError(w, http.StatusServiceUnavailable, s.Name+": "+cmp.Or(fault.Message(err), "internal error"))
+				sendError(w, http.StatusServiceUnavailable, s.Name+": "+cmp.Or(errcode.Message(err), "internal error"))
 				return
 			}
 			state := readOnlyState{Service: s.Name, ReadOnly: holder != "", By: holder}
@@ -324,12 +324,12 @@ func (a *App) handleReadOnly(mux *http.ServeMux) {
 			name := r.PathValue("service")
 			err := a.readOnly.Set(r.Context(), name, to)
 			switch {
-			case fault.Is(err, fault.NotFound):
-				sendError(w, http.StatusNotFound, fault.Message(err))
-			case fault.Is(err, fault.Conflict):
-				sendError(w, http.StatusConflict, fault.Message(err))
+			case errcode.Is(err, errcode.NotFound):
+				sendError(w, http.StatusNotFound, errcode.Message(err))
+			case errcode.Is(err, errcode.Conflict):
+				sendError(w, http.StatusConflict, errcode.Message(err))
 			case err != nil:
-				sendError(w, http.StatusServiceUnavailable, cmp.Or(fault.Message(err), "internal error"))
+				sendError(w, http.StatusServiceUnavailable, cmp.Or(errcode.Message(err), "internal error"))
 			default:
 				a.log.Warn("read-only was changed", "service", name, "read_only", to)
 				w.WriteHeader(http.StatusNoContent)

@@ -11,7 +11,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/hawk"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -34,7 +34,7 @@ func TestReadinessIsAMetric(t *testing.T) {
 	t.Parallel()
 	a := openApp(t)
 	wantLine(t, metrics(a), `holdfast_ready{service="syncstorage"} 1`)
-	a.opened = append(a.opened, &opened{Running: &service.Running{Name: "toy", Opened: &service.Opened{Ready: func(context.Context) error { return fault.New(fault.Unavailable, "away") }}}})
+	a.opened = append(a.opened, &opened{Running: &service.Running{Name: "toy", Opened: &service.Opened{Ready: func(context.Context) error { return errcode.New(errcode.Unavailable, "away") }}}})
 	text := metrics(a)
 	wantLine(t, text, `holdfast_ready{service="toy"} 0`)
 	wantLine(t, text, `holdfast_ready{service="tokenserver"} 1`)
@@ -48,7 +48,7 @@ func TestRefusals(t *testing.T) {
 		return a.opened[slices.IndexFunc(a.opened, func(o *opened) bool { return o.Name == name })]
 	}
 	for service, refused := range map[string][]error{
-		"syncstorage": {hawk.ErrMAC, fault.New(fault.Quota, "full"), tokenserver.ErrNoNode},
+		"syncstorage": {hawk.ErrMAC, errcode.New(errcode.Quota, "full"), tokenserver.ErrNoNode},
 		"tokenserver": {tokenserver.ErrNoNode, hawk.ErrMAC},
 	} {
 		for _, err := range refused {

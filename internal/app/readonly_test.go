@@ -14,8 +14,8 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -90,7 +90,7 @@ func TestReadOnly(t *testing.T) {
 			store := extHarness(t, url).Store
 			refused := func(what string, want bool) {
 				t.Helper()
-				if err := w.write(t.Context(), store); fault.Is(err, fault.Unavailable) != want || err != nil && !want {
+				if err := w.write(t.Context(), store); errcode.Is(err, errcode.Unavailable) != want || err != nil && !want {
 					t.Errorf("%s: a write: %v", what, err)
 				}
 			}

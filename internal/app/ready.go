@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -69,7 +69,7 @@ func (r *readiness) note(began time.Time, services []string, unready map[string]
 }
 
 func (r *readiness) noteUnready(began time.Time, name string, err error) {
-	o, reason := r.unready[name], fault.Message(err)
+	o, reason := r.unready[name], errcode.Message(err)
 	if o == nil {
 		o = &outage{began: began}
 		r.unready[name] = o

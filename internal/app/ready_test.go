@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 var logTime = regexp.MustCompile(`time=\S+ `)
@@ -21,7 +21,7 @@ func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	r := newReadiness(slog.New(slog.NewTextHandler(&log, nil)))
-	away, locked := fault.Wrap(fault.Unavailable, "away", errors.New("dial")), fault.New(fault.Unavailable, "locked")
+	away, locked := errcode.Wrap(errcode.Unavailable, "away", errors.New("dial")), errcode.New(errcode.Unavailable, "locked")
 	begun := time.Now()
 	note := func(after time.Duration, a, b error, want ...string) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -48,7 +48,7 @@ func (b broken) Notice() string { return service.Count(int64(b.Toys), "toy") + "
 
 func (t *toy) breakToy(ctx context.Context, in toyInput) (b broken, err error) {
 	if b.Toys, err = t.remove(ctx, "DELETE FROM toys WHERE body = ?", in.Toy); err == nil && b.Toys == 0 {
-		err = fault.New(fault.NotFound, "there is no such toy")
+		err = errcode.New(errcode.NotFound, "there is no such toy")
 	}
 	return b, err
 }

@@ -26,7 +26,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -69,7 +69,7 @@ func (t *toy) open(ctx context.Context, d *service.Deps) (*service.Opened, error
 		return t.exec(r.Context(), "INSERT INTO toys (body) VALUES (?)", string(body))
 	}
 	fail := func(w http.ResponseWriter, _ *http.Request, err error) {
-		http.Error(w, fault.Message(err), http.StatusBadRequest)
+		http.Error(w, errcode.Message(err), http.StatusBadRequest)
 	}
 	return &service.Opened{
 		Databases: []*engine.Database{db},
@@ -93,7 +93,7 @@ func (t *toy) commands(sh *service.Shell) []*cobra.Command {
 }
 
 var (
-	errToy    = fault.New(fault.Invalid, "the body is too large")
+	errToy    = errcode.New(errcode.Invalid, "the body is too large")
 	toyTables = fstest.MapFS{"m/0001_toys.sql": {Data: []byte("CREATE TABLE toys (body TEXT NOT NULL) STRICT;")}}
 )
 

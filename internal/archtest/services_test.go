@@ -83,7 +83,7 @@ var engines = map[string]helper{
 }
 
 // leaves are the packages that all packages may import.
-var leaves = []string{"internal/fault", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/work"}
+var leaves = []string{"internal/errcode", "internal/ident", "internal/clock", "internal/optional", "internal/checksum", "internal/durable", "internal/work"}
 
 // shared are the shared packages, with the libraries that each wraps. Each may import the
 // ones before it.
@@ -221,7 +221,7 @@ func rules() []rule {
 func aside() []rule {
 	return []rule{
 		{
-			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/fault", "internal/ident", "internal/testdb"},
+			who: []string{"internal/testdb", "internal/testdb/cmd/testservers"}, ours: []string{"internal/errcode", "internal/ident", "internal/testdb"},
 			libs:   []string{"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5"},
 			reason: "testdb starts servers for the tests of all packages, and importing one of these would be a cycle",
 		},
@@ -231,7 +231,7 @@ func aside() []rule {
 			reason: "it is separate from testdb, so that the tests of other engines are not compiled with gRPC",
 		},
 		{
-			who: []string{"internal/testdb/opened"}, ours: []string{"internal/db/migrate", "internal/db/pgdb", "internal/db/sqlitedb", "internal/fault", "internal/testdb"},
+			who: []string{"internal/testdb/opened"}, ours: []string{"internal/db/migrate", "internal/db/pgdb", "internal/db/sqlitedb", "internal/errcode", "internal/testdb"},
 			libs:   []string{"zombiezen.com/go/sqlite"},
 			reason: "it opens any service's databases, so it knows none of the services",
 		},
@@ -272,7 +272,7 @@ func aside() []rule {
 			reason: "it is main with a clock that tests set, which must not be in the binary",
 		},
 		{
-			who: []string{"test/e2e/testpages"}, ours: []string{"internal/app/console", "internal/app/service", "internal/web", "internal/clock", "internal/fault"},
+			who: []string{"test/e2e/testpages"}, ours: []string{"internal/app/console", "internal/app/service", "internal/web", "internal/clock", "internal/errcode"},
 			reason: "it is the frame of the console with pages of a test, which must not be in the binary",
 		},
 		{

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/outbox"
 )
 
@@ -33,7 +33,7 @@ func (s *Sink) Publish(ctx context.Context, events []outbox.Event) error {
 	}
 	results := s.Broker.Publish(ctx, s.Topic, messages)
 	for _, err := range results {
-		if fault.Is(err, fault.NotFound) {
+		if errcode.Is(err, errcode.NotFound) {
 			s.ensured = false
 		}
 	}

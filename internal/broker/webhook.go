@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 	"holdfast/internal/outbox"
 )
@@ -51,11 +51,11 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	}
 	body, err := json.Marshal(all)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode events", err)
+		return errcode.Wrap(errcode.Internal, "encode events", err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(body))
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "the URL of the webhook is not valid", err)
+		return errcode.Wrap(errcode.Invalid, "the URL of the webhook is not valid", err)
 	}
 	r.Header.Set("Content-Type", batchType)
 	id, at := "msg_"+ident.New(), strconv.FormatInt(w.Clock().Unix(), 10)
@@ -70,12 +70,12 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the webhook does not answer", err)
+		return errcode.Wrap(errcode.Unavailable, "the webhook does not answer", err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is used again
 	if resp.StatusCode/100 != 2 {
-		return fault.New(fault.Unavailable, "the webhook answered with status "+strconv.Itoa(resp.StatusCode))
+		return errcode.New(errcode.Unavailable, "the webhook answered with status "+strconv.Itoa(resp.StatusCode))
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 package buckets
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Account owns buckets.
 type Account struct {
@@ -28,10 +28,10 @@ type ConfiguredKey struct {
 
 // Errors of accounts and keys.
 var (
-	ErrNoAccount        = fault.New(fault.NotFound, "the account does not exist")
-	ErrAccountExists    = fault.New(fault.Conflict, "an account with this name exists")
-	ErrAccountHasBucket = fault.New(fault.Conflict, "the account has buckets: delete them first")
-	ErrNoKey            = fault.New(fault.NotFound, "the access key does not exist")
-	ErrKeyConfigured    = fault.New(fault.Conflict, "the access key is in the configuration: remove it there, and restart the server")
-	ErrKeyExists        = fault.New(fault.Conflict, "an access key with this ID exists")
+	ErrNoAccount        = errcode.New(errcode.NotFound, "the account does not exist")
+	ErrAccountExists    = errcode.New(errcode.Conflict, "an account with this name exists")
+	ErrAccountHasBucket = errcode.New(errcode.Conflict, "the account has buckets: delete them first")
+	ErrNoKey            = errcode.New(errcode.NotFound, "the access key does not exist")
+	ErrKeyConfigured    = errcode.New(errcode.Conflict, "the access key is in the configuration: remove it there, and restart the server")
+	ErrKeyExists        = errcode.New(errcode.Conflict, "an access key with this ID exists")
 )

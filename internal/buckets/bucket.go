@@ -3,7 +3,7 @@ package buckets
 import (
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // BucketRef names a bucket and the incarnation that is meant. A write to a bucket that
@@ -65,9 +65,9 @@ type CORSRule struct {
 
 // Errors of operations on buckets.
 var (
-	ErrNoBucket       = fault.New(fault.NotFound, "the bucket does not exist")
-	ErrBucketExists   = fault.New(fault.Conflict, "the account already has a bucket with this name")
-	ErrBucketNotEmpty = fault.New(fault.Conflict, "the bucket is not empty")
+	ErrNoBucket       = errcode.New(errcode.NotFound, "the bucket does not exist")
+	ErrBucketExists   = errcode.New(errcode.Conflict, "the account already has a bucket with this name")
+	ErrBucketNotEmpty = errcode.New(errcode.Conflict, "the bucket is not empty")
 )
 
 // BucketQuery selects a page of an account's buckets, ordered by the bytes of the name.

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/secretbox"
 )
 
@@ -146,7 +146,7 @@ func (k *Keyring) Secret(key Key) (string, error) {
 	if text, ok := k.box.Open(key.Secret, key.ID); ok {
 		return string(text), nil
 	}
-	return "", fault.New(fault.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
+	return "", errcode.New(errcode.Internal, "the secret of an access key was encrypted with another buckets.key_secret: restore it, or add it to buckets.old_key_secrets")
 }
 
 // Revoke revokes a key, here at once and in other processes within KeyDelay.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -68,7 +68,7 @@ func ParseUUID(s string) (string, error) {
 	return id, nil
 }
 
-var errUUID = fault.New(fault.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
+var errUUID = errcode.New(errcode.Invalid, "must be a UUID of 36 characters with hyphens, and not all zeros")
 
 // Check rejects the zero value and everything else that is not a UUID in lower case.
 func (id AccountID) Check() error {
@@ -79,7 +79,7 @@ func (id AccountID) Check() error {
 }
 
 // ErrNoAccountID means that a caller did not say whose data it wants.
-var ErrNoAccountID = fault.New(fault.Denied, "the account is missing")
+var ErrNoAccountID = errcode.New(errcode.Denied, "the account is missing")
 
 // Lengths of names in bytes.
 const (
@@ -127,7 +127,7 @@ func looksLikeIPv4(s string) bool {
 }
 
 // ErrBucketName means that no bucket can have the name.
-var ErrBucketName = fault.New(fault.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
+var ErrBucketName = errcode.New(errcode.Invalid, `a bucket name has 3 to 63 of a-z, 0-9, "-" and ".", begins and ends each label with a letter or digit, and is not an IP address`)
 
 // CheckObjectName rejects names that are empty, too long, not UTF-8, or that contain
 // U+0000, which PostgreSQL cannot store. Everything else is a name: "..", "//", "%2e".
@@ -145,9 +145,9 @@ func CheckObjectName(s string) error {
 
 // Errors of CheckObjectName.
 var (
-	ErrObjectNameEmpty   = fault.New(fault.Invalid, "the object name is empty")
-	ErrObjectNameTooLong = fault.New(fault.TooLarge, "the object name is longer than 1,024 bytes")
-	ErrObjectName        = fault.New(fault.Invalid, "the object name is not UTF-8 or contains the character U+0000")
+	ErrObjectNameEmpty   = errcode.New(errcode.Invalid, "the object name is empty")
+	ErrObjectNameTooLong = errcode.New(errcode.TooLarge, "the object name is longer than 1,024 bytes")
+	ErrObjectName        = errcode.New(errcode.Invalid, "the object name is not UTF-8 or contains the character U+0000")
 )
 
 // CheckAccountName rejects account names that are not 1 to 63 of a-z, 0-9 and "-", or
@@ -167,4 +167,4 @@ func CheckAccountName(s string) error {
 }
 
 // ErrAccountName means that no account can have the name.
-var ErrAccountName = fault.New(fault.Invalid, `an account name has 1 to 63 of a-z, 0-9 and "-", and neither begins nor ends with "-"`)
+var ErrAccountName = errcode.New(errcode.Invalid, `an account name has 1 to 63 of a-z, 0-9 and "-", and neither begins nor ends with "-"`)

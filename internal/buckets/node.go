@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Node is a storage node.
@@ -86,13 +86,13 @@ func isNodeName(s string) bool {
 
 // Errors of storage nodes.
 var (
-	ErrNodeID      = fault.New(fault.Invalid, `a storage node is named DATACENTER:NAME, such as home:disk1, each of a-z, A-Z, 0-9, ".", "_" and "-"`)
-	ErrNodeRemoved = fault.New(fault.Unavailable, "a storage node of the body was removed meanwhile; retry")
-	ErrNodeInUse   = fault.New(fault.Conflict, "the storage node has bodies: drain it first")
+	ErrNodeID      = errcode.New(errcode.Invalid, `a storage node is named DATACENTER:NAME, such as home:disk1, each of a-z, A-Z, 0-9, ".", "_" and "-"`)
+	ErrNodeRemoved = errcode.New(errcode.Unavailable, "a storage node of the body was removed meanwhile; retry")
+	ErrNodeInUse   = errcode.New(errcode.Conflict, "the storage node has bodies: drain it first")
 )
 
 // ErrNotEnoughSpace means that no storage node has space for a body.
-var ErrNotEnoughSpace = fault.New(fault.Unavailable, "no storage node has enough free space")
+var ErrNotEnoughSpace = errcode.New(errcode.Unavailable, "no storage node has enough free space")
 
 // ErrNodeURL means that no driver has the URL.
-var ErrNodeURL = fault.New(fault.Invalid, "the URL of a storage node is file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")
+var ErrNodeURL = errcode.New(errcode.Invalid, "the URL of a storage node is file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER")

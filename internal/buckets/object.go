@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -79,7 +79,7 @@ const propertiesMember = "s3"
 func (p *Properties) Encode() ([]byte, error) {
 	ours, err := json.Marshal(p)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "encode the properties", err)
+		return nil, errcode.Wrap(errcode.Internal, "encode the properties", err)
 	}
 	all := map[string]json.RawMessage{}
 	if p.Extra != nil {
@@ -113,11 +113,11 @@ func DecodeProperties(text []byte) (p Properties, err error) {
 func decodeAny(text []byte) (p Properties, err error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(text, &all); err != nil {
-		return p, fault.Wrap(fault.Internal, "decode the properties of an object", err)
+		return p, errcode.Wrap(errcode.Internal, "decode the properties of an object", err)
 	}
 	if ours, ok := all[propertiesMember]; ok {
 		if err := json.Unmarshal(ours, &p); err != nil {
-			return p, fault.Wrap(fault.Internal, "decode the properties of an object", err)
+			return p, errcode.Wrap(errcode.Internal, "decode the properties of an object", err)
 		}
 		delete(all, propertiesMember)
 	}
@@ -149,7 +149,7 @@ func ParseExtra(text []byte) (json.RawMessage, error) {
 	v, err := canonjson.Parse(text, MaxExtra)
 	switch {
 	case err != nil:
-		return nil, fault.Newf(fault.Invalid, "properties are not valid: the text %v", err)
+		return nil, errcode.Newf(errcode.Invalid, "properties are not valid: the text %v", err)
 	case v == canonjson.EmptyObject:
 		return nil, nil
 	}
@@ -158,8 +158,8 @@ func ParseExtra(text []byte) (json.RawMessage, error) {
 
 // Errors of operations on objects.
 var (
-	ErrNoObject   = fault.New(fault.NotFound, "the object does not exist")
-	ErrProperties = fault.New(fault.Invalid, `properties must be a JSON object without the member "s3"`)
+	ErrNoObject   = errcode.New(errcode.NotFound, "the object does not exist")
+	ErrProperties = errcode.New(errcode.Invalid, `properties must be a JSON object without the member "s3"`)
 )
 
 // BodyPath returns the path of a body on its storage nodes. It has all inputs of the

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Condition is the expected state of an object. The zero value expects nothing.
@@ -105,7 +105,7 @@ func (c *Condition) CheckRead(o *Object) error {
 
 // Errors of conditions.
 var (
-	ErrPrecondition = fault.New(fault.Precondition, "a precondition of the request does not hold")
-	ErrTooManyTags  = fault.New(fault.Invalid, "too many entity tags: at most 100 are allowed")
-	ErrNotModified  = fault.New(fault.Precondition, "the object has not been modified")
+	ErrPrecondition = errcode.New(errcode.Precondition, "a precondition of the request does not hold")
+	ErrTooManyTags  = errcode.New(errcode.Invalid, "too many entity tags: at most 100 are allowed")
+	ErrNotModified  = errcode.New(errcode.Precondition, "the object has not been modified")
 )

@@ -5,11 +5,11 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // ErrRange means that no byte of an object is in a range.
-var ErrRange = fault.New(fault.Invalid, "the object has no byte in the range")
+var ErrRange = errcode.New(errcode.Invalid, "the object has no byte in the range")
 
 // ParseRange reads a Range header with one range of an object of size bytes. ok is false
 // for a header that is not understood, or has several ranges: such a header is ignored.

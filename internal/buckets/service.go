@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -65,7 +65,7 @@ type Sums struct {
 const CommitWithin = time.Hour
 
 // errLate means that the nodes or the database took longer than CommitWithin.
-var errLate = fault.New(fault.Unavailable, "the body was not stored in time; retry")
+var errLate = errcode.New(errcode.Unavailable, "the body was not stored in time; retry")
 
 // Bodies passes a body on in chunks of ChunkSize bytes.
 const (
@@ -190,7 +190,7 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 // knownResult reports whether a write with this error has had no effect. If that is not
 // known, the body stays: an audit finds it if no row has it.
 func knownResult(err error) bool {
-	return errors.Is(err, ErrNodeRemoved) || fault.CodeOf(err) != fault.Unavailable && fault.CodeOf(err) != fault.Internal
+	return errors.Is(err, ErrNodeRemoved) || errcode.Of(err) != errcode.Unavailable && errcode.Of(err) != errcode.Internal
 }
 
 // bodyWrite is a body to be stored.

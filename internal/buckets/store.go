@@ -15,7 +15,7 @@ import (
 //
 // A write to a bucket that no longer exists is ErrNoBucket, and so is one to a BucketRef
 // of an earlier incarnation. A write that would exceed a quota is a *QuotaError and
-// changes nothing. Any method may return fault.Unavailable when the engine is
+// changes nothing. Any method may return errcode.Unavailable when the engine is
 // unavailable. Then it had no effect, except that a lost connection may leave the result
 // of a write unknown.
 //
@@ -75,7 +75,7 @@ type Store interface {
 	List(ctx context.Context, owner AccountID, b BucketID, q Query) (Page, error)
 
 	// Ping checks that the engine is reachable and has the schema that this binary
-	// requires. Otherwise it returns fault.Unavailable with the reason.
+	// requires. Otherwise it returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Upload is a multipart upload that is neither complete nor aborted. The object that it
@@ -46,12 +46,12 @@ const (
 
 // Errors of multipart uploads.
 var (
-	ErrNoUpload     = fault.New(fault.NotFound, "the upload does not exist: it was completed or aborted, or never created")
-	ErrPartNumber   = fault.New(fault.Invalid, "a part number is 1 to 10,000")
-	ErrNoParts      = fault.New(fault.Invalid, "an upload needs at least one part to be completed")
-	ErrPartOrder    = fault.New(fault.Invalid, "the parts must be listed in ascending order of their numbers")
-	ErrPart         = fault.New(fault.Invalid, "a part of the list was not uploaded, or has another entity tag or checksum")
-	ErrPartTooSmall = fault.New(fault.Invalid, "every part but the last must have at least 5 MiB")
+	ErrNoUpload     = errcode.New(errcode.NotFound, "the upload does not exist: it was completed or aborted, or never created")
+	ErrPartNumber   = errcode.New(errcode.Invalid, "a part number is 1 to 10,000")
+	ErrNoParts      = errcode.New(errcode.Invalid, "an upload needs at least one part to be completed")
+	ErrPartOrder    = errcode.New(errcode.Invalid, "the parts must be listed in ascending order of their numbers")
+	ErrPart         = errcode.New(errcode.Invalid, "a part of the list was not uploaded, or has another entity tag or checksum")
+	ErrPartTooSmall = errcode.New(errcode.Invalid, "every part but the last must have at least 5 MiB")
 )
 
 // Assembly is what the parts of an upload make.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Usage counts the objects of a bucket or an account, and their bytes, those of
@@ -45,8 +45,8 @@ func (e *QuotaError) Error() string {
 	return "the quota of the bucket is used up"
 }
 
-// FaultCode implements fault.Coder.
-func (e *QuotaError) FaultCode() fault.Code { return fault.Quota }
+// ErrorCode implements errcode.Coder.
+func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
 // BucketUsage is the usage of a bucket with its quota.
 type BucketUsage struct {

@@ -3,7 +3,7 @@ package canonjson
 import (
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Error reports an invalid part of a JSON text, or of a request that contains one.
@@ -17,8 +17,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// FaultCode implements fault.Coder.
-func (*Error) FaultCode() fault.Code { return fault.Invalid }
+// ErrorCode implements errcode.Coder.
+func (*Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Under returns the error with its pointer relative to an enclosing text, such as
 // a request that has the value under "/value".
@@ -29,7 +29,7 @@ func (e *Error) Under(pointer string) *Error {
 func refuse(reason string) *Error { return &Error{Reason: reason} }
 
 // ErrTooLarge matches every LimitError with errors.Is.
-var ErrTooLarge error = fault.New(fault.TooLarge, "the JSON value is too large")
+var ErrTooLarge error = errcode.New(errcode.TooLarge, "the JSON value is too large")
 
 // LimitError reports something that exceeds its limit: a text, a value, or a list
 // in a request.
@@ -48,8 +48,8 @@ func (e *LimitError) Error() string {
 	return "has " + strconv.FormatInt(e.Size, 10) + " " + e.Unit + ": the limit is " + limit
 }
 
-// FaultCode implements fault.Coder.
-func (*LimitError) FaultCode() fault.Code { return fault.TooLarge }
+// ErrorCode implements errcode.Coder.
+func (*LimitError) ErrorCode() errcode.Code { return errcode.TooLarge }
 
 // Is reports true for ErrTooLarge.
 func (*LimitError) Is(target error) bool { return target == ErrTooLarge }

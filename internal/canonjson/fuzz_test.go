@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // decode decodes a JSON text to maps, slices, strings and json.Number.
@@ -358,7 +358,7 @@ func FuzzIncrement(f *testing.F) {
 			// new name, and digits.
 			other := len(pointer) > canonjson.MaxDepth || depth(before)+len(pointer) > canonjson.MaxDepth || strings.Contains(place, "\x00") ||
 				strings.HasPrefix(err.Error(), "would be a number")
-			if ok && !other || !fault.Is(err, fault.Invalid) {
+			if ok && !other || !errcode.Is(err, errcode.Invalid) {
 				t.Fatalf("%q at %q: %v", before, place, err)
 			}
 			return

@@ -3,7 +3,7 @@ package canonjson
 import (
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Increment adds to a number in a value.
@@ -65,8 +65,8 @@ type BoundError struct {
 
 func (e *BoundError) Error() string { return e.Reason }
 
-// FaultCode implements fault.Coder.
-func (*BoundError) FaultCode() fault.Code { return fault.Invalid }
+// ErrorCode implements errcode.Coder.
+func (*BoundError) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Under works like Error.Under.
 func (e *BoundError) Under(pointer string) *BoundError {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // incrementCase is a row of the table that defines Increment.
@@ -184,7 +184,7 @@ func TestParseNumber(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"", "null", `"1"`, "[1]", "{}", "true", "1 2", "NaN", "1e309"} {
-		if got, err := canonjson.ParseNumber([]byte(in)); !fault.Is(err, fault.Invalid) {
+		if got, err := canonjson.ParseNumber([]byte(in)); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%s is %s, %v", in, got, err)
 		}
 	}
@@ -209,7 +209,7 @@ func FuzzAdd(f *testing.F) {
 		if err != nil {
 			// It is also refused when written out; 400 digits fit before the point
 			// and 708 after it.
-			if _, again := canonjson.ParseNumber([]byte(want.FloatString(800))); !fault.Is(again, fault.Invalid) && !errors.Is(again, canonjson.ErrTooLarge) {
+			if _, again := canonjson.ParseNumber([]byte(want.FloatString(800))); !errcode.Is(again, errcode.Invalid) && !errors.Is(again, canonjson.ErrTooLarge) {
 				t.Fatalf("%s + %s is refused: %v", a, b, err)
 			}
 			return

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func value(t testing.TB, text string) canonjson.Value {
@@ -86,7 +86,7 @@ func TestMergeLimits(t *testing.T) {
 	bombs := "[" + strings.Repeat("1e308,", 12*canonjson.ZerosPerByte) + "1]"
 	refused := &canonjson.LimitError{}
 	_, err := value(t, `{"a":`+bombs+`}`).Merge(value(t, `{"b":{"c":`+bombs+`}}`), 4096)
-	if !errors.As(err, &refused) || refused.Pointer != "/b/c/"+strconv.Itoa(107-12*canonjson.ZerosPerByte) || !fault.Is(err, fault.TooLarge) {
+	if !errors.As(err, &refused) || refused.Pointer != "/b/c/"+strconv.Itoa(107-12*canonjson.ZerosPerByte) || !errcode.Is(err, errcode.TooLarge) {
 		t.Errorf("numbers that are long when written out: %v at %q", err, refused.Pointer)
 	}
 	deep := value(t, strings.Repeat(`{"a":`, canonjson.MaxDepth)+"1"+strings.Repeat("}", canonjson.MaxDepth))

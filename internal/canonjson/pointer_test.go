@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func TestPointers(t *testing.T) {
@@ -26,7 +26,7 @@ func TestPointers(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"a", "a/b", "#/a", "/~", "/~2", "/a~", "/~/b", "/\xff"} {
-		if p, err := canonjson.ParsePointer(in); !fault.Is(err, fault.Invalid) {
+		if p, err := canonjson.ParsePointer(in); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q is %q, %v", in, p, err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Value is a JSON value in canonical spelling. Its size is counted in this
@@ -64,7 +64,7 @@ func Parse(text []byte, limit int) (Value, error) {
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, "a stored value is not a valid value", err)
+		return "", errcode.Wrap(errcode.Internal, "a stored value is not a valid value", err)
 	}
 	return v, nil
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const anySize = 1 << 20
@@ -182,10 +182,10 @@ func TestRefusedValues(t *testing.T) {
 			t.Errorf("%.60q is %.60q, %#v; want %q at %q", tc.in, v, err, tc.reason, tc.pointer)
 			continue
 		}
-		if !fault.Is(err, fault.Invalid) || refused.Error() != tc.reason {
-			t.Errorf("%.60q: code %v, says %q", tc.in, fault.CodeOf(err), refused)
+		if !errcode.Is(err, errcode.Invalid) || refused.Error() != tc.reason {
+			t.Errorf("%.60q: code %v, says %q", tc.in, errcode.Of(err), refused)
 		}
-		if _, err := canonjson.Restore([]byte(tc.in)); !fault.Is(err, fault.Internal) {
+		if _, err := canonjson.Restore([]byte(tc.in)); !errcode.Is(err, errcode.Internal) {
 			t.Errorf("%.60q from an engine: %v", tc.in, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
-	if !fault.Is(canonjson.ErrTooLarge, fault.TooLarge) {
+	if !errcode.Is(canonjson.ErrTooLarge, errcode.TooLarge) {
 		t.Error("the code is not TooLarge")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 type limits struct {
@@ -62,8 +62,8 @@ func problems(t *testing.T, o Options) []string {
 		return nil
 	}
 	e, ok := errors.AsType[*Error](err)
-	if !ok || !fault.Is(err, fault.Invalid) {
-		t.Fatalf("%T %v is not an *Error with fault.Invalid", err, err)
+	if !ok || !errcode.Is(err, errcode.Invalid) {
+		t.Fatalf("%T %v is not an *Error with errcode.Invalid", err, err)
 	}
 	return lines(e.Problems, o.File)
 }

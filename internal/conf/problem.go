@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Problem is an error in the configuration, or a warning or note about it.
@@ -51,7 +51,7 @@ func (p Problem) String() string {
 	return s
 }
 
-// Error lists all problems of a configuration. Its code is fault.Invalid. A caller may
+// Error lists all problems of a configuration. Its code is errcode.Invalid. A caller may
 // add problems of its own checks.
 type Error struct{ Problems []Problem }
 
@@ -67,8 +67,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// FaultCode implements fault.Coder.
-func (e *Error) FaultCode() fault.Code { return fault.Invalid }
+// ErrorCode implements errcode.Coder.
+func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Report has the warnings, notes and origins of a loaded configuration.
 type Report struct {

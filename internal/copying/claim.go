@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -53,7 +53,7 @@ type claimed struct {
 
 // errClaimed means that another copy uses the database.
 func (d *claimed) errClaimed(by *Claim) error {
-	return fault.Newf(fault.Conflict, "%s: another copy or import (%s) is using %s: wait until it has ended, or end it", d.service, by.By, d.where)
+	return errcode.Newf(errcode.Conflict, "%s: another copy or import (%s) is using %s: wait until it has ended, or end it", d.service, by.By, d.where)
 }
 
 func (d *claimed) state(ctx context.Context) (state State, err error) {
@@ -61,7 +61,7 @@ func (d *claimed) state(ctx context.Context) (state State, err error) {
 	return state, err
 }
 
-// acquire claims the database. It returns a fault.Conflict if another copy is running.
+// acquire claims the database. It returns a errcode.Conflict if another copy is running.
 func (d *claimed) acquire(ctx context.Context) error {
 	first, err := d.state(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error 
 		case err != nil:
 			return err
 		case state.Claim == nil || state.Claim.ID != d.own.ID:
-			return fault.Newf(fault.Conflict, "%s: another copy or import has continued with %s, because this one was suspended", d.service, d.where)
+			return errcode.Newf(errcode.Conflict, "%s: another copy or import has continued with %s, because this one was suspended", d.service, d.where)
 		}
 		if later.text != "" {
 			state = State{}

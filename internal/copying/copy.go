@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 	"holdfast/internal/readonly"
 )
@@ -268,7 +268,7 @@ func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
-		err = fault.Newf(fault.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, holder, readonly.End(c.Service, holder))
+		err = errcode.Newf(errcode.Conflict, "%s: %s is read-only, by %s: %s", c.Service, c.Source.Where, holder, readonly.End(c.Service, holder))
 	}
 	return err
 }
@@ -295,7 +295,7 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 				return err
 			}
 			if n > 0 {
-				return fault.Newf(fault.Invalid, "%s: %d users of %s are not known to the %s: check %[4]s.database_url", c.Service, n, c.Source.Where, c.OwnersIn)
+				return errcode.Newf(errcode.Invalid, "%s: %d users of %s are not known to the %s: check %[4]s.database_url", c.Service, n, c.Source.Where, c.OwnersIn)
 			}
 		}
 		return nil
@@ -350,7 +350,7 @@ func (c *Copy) empty(ctx context.Context) error {
 					return err
 				}
 				if n > 0 && !t.Seeded && !t.Process && (n > 1 || !t.First) {
-					return fault.Newf(fault.Invalid, "%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
+					return errcode.Newf(errcode.Invalid, "%s: the table %s of %s is not empty: choose an empty database", c.Service, t.Name, c.Target.Where)
 				}
 			}
 		}
@@ -415,7 +415,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	}
 	start := time.Now()
 	err := c.source.Close(ctx, c.Service, c.holder(), c.Lease, c.Groups)
-	if fault.Is(err, fault.Conflict) {
+	if errcode.Is(err, errcode.Conflict) {
 		return err // somebody else did it
 	}
 	if err == nil {

@@ -58,7 +58,7 @@ func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 	return f.rows, err
 }
 
-// ClaimTargets claims the targets until release, as a copy does. It returns a fault.Conflict if a copy or another
+// ClaimTargets claims the targets until release, as a copy does. It returns a errcode.Conflict if a copy or another
 // fill uses one.
 func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err error) {
 	var targets []*claimed

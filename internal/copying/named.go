@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // namedDatabase names itself in errors of the database server.
@@ -40,7 +40,7 @@ func (e *unavailableError) Unwrap() error { return e.err }
 // Unavailable adds what to do to an error of a database that cannot be used. Errors of the source of
 // an import, which a comparison returns too, have no code.
 func Unavailable(where string, err error) error {
-	if _, named := errors.AsType[*unavailableError](err); named || !fault.Is(err, fault.Unavailable) || errors.Is(err, context.Canceled) {
+	if _, named := errors.AsType[*unavailableError](err); named || !errcode.Is(err, errcode.Unavailable) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &unavailableError{where, err}

@@ -1,6 +1,6 @@
 package extstorage
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // ChangeOp is the kind of a change.
 type ChangeOp string
@@ -32,8 +32,8 @@ type Feed struct {
 
 // ErrChangesGone means that the requested changes are no longer stored: read all
 // records again.
-var ErrChangesGone error = fault.New(fault.Invalid, "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0")
+var ErrChangesGone error = errcode.New(errcode.Invalid, "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0")
 
 // ErrKeyReused means that an idempotency key was used before with a different
 // request.
-var ErrKeyReused error = fault.New(fault.Conflict, "the idempotency key was already used for a different request: use a new key for each request")
+var ErrKeyReused error = errcode.New(errcode.Conflict, "the idempotency key was already used for a different request: use a new key for each request")

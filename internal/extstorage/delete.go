@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Deletion is the progress of deleting an install or a tenant.
@@ -67,10 +67,10 @@ func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 
 // ErrInstallDeleted means that the install or its tenant is being deleted or was
 // deleted. No method of a Store changes it any more.
-var ErrInstallDeleted error = fault.New(fault.Denied, "the install has been deleted")
+var ErrInstallDeleted error = errcode.New(errcode.Denied, "the install has been deleted")
 
 // ErrInstallDeleting is the error for clients while the deletion is in progress.
-var ErrInstallDeleting error = fault.New(fault.Denied, "the install is being deleted")
+var ErrInstallDeleting error = errcode.New(errcode.Denied, "the install is being deleted")
 
 // OwnedTables returns the names of the tables that have rows of an install. They
 // are the same on every engine.
@@ -116,7 +116,7 @@ type Deletions interface {
 
 // ErrNotClosed means that a step was requested for a deletion that was not
 // started.
-var ErrNotClosed error = fault.New(fault.Conflict, "the deletion was not begun, or was undone meanwhile")
+var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not begun, or was undone meanwhile")
 
 // Limits of a step of a deletion. On SQLite a step holds the only writer of the
 // file for some milliseconds.
@@ -196,7 +196,7 @@ func (s *Service) awaitGrace(ctx context.Context, d Deletion) error {
 	case <-s.opts.After(min(left, closedGrace)):
 		return nil
 	case <-ctx.Done():
-		return fault.Wrap(fault.Unavailable, "the deletion was stopped, run it again", context.Cause(ctx))
+		return errcode.Wrap(errcode.Unavailable, "the deletion was stopped, run it again", context.Cause(ctx))
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 // the zero Deletion if it was not started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
-	if fault.Is(err, fault.NotFound) {
+	if errcode.Is(err, errcode.NotFound) {
 		return Deletion{}, nil
 	}
 	return in.Deletion, err
@@ -241,12 +241,12 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 		return true, nil
 	}
 	_, err := s.opts.Installs.Install(ctx, o)
-	if fault.Is(err, fault.NotFound) && o == Services(o.Tenant) {
+	if errcode.Is(err, errcode.NotFound) && o == Services(o.Tenant) {
 		// A tenant is known by its installs, also after all of them were deleted.
 		install, err := s.opts.Deletions.NextInstall(ctx, o.Tenant, o.Install)
 		return install != "", err
 	}
-	if fault.Is(err, fault.NotFound) {
+	if errcode.Is(err, errcode.NotFound) {
 		return false, nil
 	}
 	return err == nil, err

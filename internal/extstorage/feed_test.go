@@ -12,8 +12,8 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // TestChangesWait: a waiting client gets a change of this process at once and one
@@ -289,7 +289,7 @@ func TestOldSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = m.Do(t.Context(), m.r, task(ext.PutTask, "k", `"y"`))
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(fmt.Sprint(err), "500000 ranges") || !strings.Contains(fmt.Sprint(err), "activate another version or deprecate it") {
+	if !errcode.Is(err, errcode.Invalid) || !strings.Contains(fmt.Sprint(err), "500000 ranges") || !strings.Contains(fmt.Sprint(err), "activate another version or deprecate it") {
 		t.Errorf("a put: %v", err)
 	}
 	m.wantValue(t, "k", `"x"`)
@@ -359,7 +359,7 @@ func TestSchemasTakeTurns(t *testing.T) {
 	go check(gone, waiting)
 	<-slot
 	leave()
-	if err := <-ended; !fault.Is(err, fault.Unavailable) {
+	if err := <-ended; !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a request that ended while it waited: %v", err)
 	}
 	for range 5 {
@@ -378,7 +378,7 @@ func TestSchemasTakeTurns(t *testing.T) {
 	cut := 0
 	for range 7 {
 		err := <-ended
-		if fault.Is(err, fault.Unavailable) {
+		if errcode.Is(err, errcode.Unavailable) {
 			cut++
 		} else if err != nil {
 			t.Error(err)

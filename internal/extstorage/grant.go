@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Grant is what a token allows: accesses by namespace.
@@ -74,19 +74,19 @@ var claimTypes = map[string]string{
 
 // refused converts an error of a parser to one that has a location.
 func refused(err error) error {
-	if fault.Is(err, fault.TooLarge) {
+	if errcode.Is(err, errcode.TooLarge) {
 		return refuse("is too large")
 	}
 	return err
 }
 
-// Errors for operations that a token does not allow, all fault.Denied.
+// Errors for operations that a token does not allow, all errcode.Denied.
 var (
 	// ErrRevoked means that an operator has revoked the install's access.
-	ErrRevoked error = fault.New(fault.Denied, "access to this install has been revoked")
+	ErrRevoked error = errcode.New(errcode.Denied, "access to this install has been revoked")
 	// ErrAccess means that the token allows some access to the namespace, but not
 	// this operation.
-	ErrAccess error = fault.New(fault.Denied, "the token does not allow this operation on the namespace: reads need r, writes need w, patches, increments and schema changes need rw")
+	ErrAccess error = errcode.New(errcode.Denied, "the token does not allow this operation on the namespace: reads need r, writes need w, patches, increments and schema changes need rw")
 )
 
 // NamespaceDeniedError means that the token, or an operator, allows no access to
@@ -95,8 +95,8 @@ type NamespaceDeniedError struct{ Namespace Namespace }
 
 func (*NamespaceDeniedError) Error() string { return "the token grants no access to this namespace" }
 
-// FaultCode implements fault.Coder.
-func (*NamespaceDeniedError) FaultCode() fault.Code { return fault.Denied }
+// ErrorCode implements errcode.Coder.
+func (*NamespaceDeniedError) ErrorCode() errcode.Code { return errcode.Denied }
 
 // Pass is a grant that was checked against the registration of its install.
 type Pass struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Import is the state shared by the steps of one import.
@@ -51,7 +51,7 @@ const (
 
 // ErrDiverged means that a record has the same revision on both servers but
 // different contents.
-var ErrDiverged error = fault.New(fault.Conflict, "the record exists with the same revision and different contents: delete one of the two")
+var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
 // Import puts exported records: at most as many as a batch may have, all or
 // nothing. Records keep their expiration time. Values are validated by the active

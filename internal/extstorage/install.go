@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Registration is what an operator configures for an install.
@@ -89,7 +89,7 @@ type Installs interface {
 }
 
 // ErrNoInstall means that an install is not registered.
-var ErrNoInstall error = fault.New(fault.NotFound, "install is not registered")
+var ErrNoInstall error = errcode.New(errcode.NotFound, "install is not registered")
 
 // Access is the access to a namespace that a token or an operator allows.
 type Access uint8

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -50,7 +50,7 @@ type Owner struct {
 // records.
 func (o Owner) Check() error {
 	if o.Tenant == "" || o.Install == "" {
-		return fault.New(fault.Denied, "no tenant or install is set")
+		return errcode.New(errcode.Denied, "no tenant or install is set")
 	}
 	return nil
 }

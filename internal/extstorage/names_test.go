@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 func TestUUIDs(t *testing.T) {
@@ -40,8 +40,8 @@ func TestUUIDs(t *testing.T) {
 		if string(install) != want || (err == nil) != (want != "") {
 			t.Errorf("install %q is %q, %v", in, install, err)
 		}
-		if want == "" && !fault.Is(err, fault.Invalid) {
-			t.Errorf("%q: code %v", in, fault.CodeOf(err))
+		if want == "" && !errcode.Is(err, errcode.Invalid) {
+			t.Errorf("%q: code %v", in, errcode.Of(err))
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestOwner(t *testing.T) {
 		{Install: "i"}:              false,
 		{Tenant: "t", Install: "i"}: true,
 	} {
-		if err := o.Check(); (err == nil) != want || err != nil && !fault.Is(err, fault.Denied) {
+		if err := o.Check(); (err == nil) != want || err != nil && !errcode.Is(err, errcode.Denied) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestNamespaces(t *testing.T) {
 		"é": false, "a\n": false, "a\x00": false, "ａ": false,
 	} {
 		ns, err := ext.ParseNamespace(in)
-		if (err == nil) != want || want && string(ns) != in || !want && (ns != "" || !fault.Is(err, fault.Invalid)) {
+		if (err == nil) != want || want && string(ns) != in || !want && (ns != "" || !errcode.Is(err, errcode.Invalid)) {
 			t.Errorf("%q is %q, %v", in, ns, err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestKeys(t *testing.T) {
 		"\xff": false, "a\xed\xa0\x80": false,
 	} {
 		key, err := ext.ParseKey(in)
-		if (err == nil) != want || want && string(key) != in || !want && (key != "" || !fault.Is(err, fault.Invalid)) {
+		if (err == nil) != want || want && string(key) != in || !want && (key != "" || !errcode.Is(err, errcode.Invalid)) {
 			t.Errorf("%q is %q, %v", in, key, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("nothing: %q, %v", v, err)
 	}
 	for _, in := range []string{"null", "[]", `"{}"`, "1", "true"} {
-		if _, err := ext.ParseMetadata([]byte(in), 100); !fault.Is(err, fault.Invalid) {
+		if _, err := ext.ParseMetadata([]byte(in), 100); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%s is metadata: %v", in, err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // OpKind is the kind of an operation.
 type OpKind uint8
@@ -72,10 +72,10 @@ func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached
 
 // ErrSchemaChanged means that a put was validated by a schema that is no longer
 // active: read the schema again and retry.
-var ErrSchemaChanged error = fault.New(fault.Conflict, "the active schema has changed: retry")
+var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord means that a record is absent or expired.
-var ErrNoRecord error = fault.New(fault.NotFound, "record not found")
+var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
 // Effect is the effect of an operation on a stored row; nil if there is none.
 type Effect struct {

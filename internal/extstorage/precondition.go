@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -66,12 +66,12 @@ func (e *MismatchError) Error() string {
 	return "revision mismatch: the current revision is " + strconv.FormatInt(int64(e.Current), 10)
 }
 
-// FaultCode implements fault.Coder.
-func (e *MismatchError) FaultCode() fault.Code {
+// ErrorCode implements errcode.Coder.
+func (e *MismatchError) ErrorCode() errcode.Code {
 	if e.Header {
-		return fault.Precondition
+		return errcode.Precondition
 	}
-	return fault.Conflict
+	return errcode.Conflict
 }
 
 // ETag returns the entity tag of the record that the change wrote, such as `"17"`. The

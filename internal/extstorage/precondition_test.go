@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // preconditionCase is a row of the table that defines Precondition.
@@ -84,15 +84,15 @@ func TestPrecondition(t *testing.T) {
 		}
 	}
 	for err, want := range map[*ext.MismatchError]struct {
-		code fault.Code
+		code errcode.Code
 		text string
 	}{
-		{Current: 3}:               {fault.Conflict, "revision mismatch: the current revision is 3"},
-		{Current: 3, Header: true}: {fault.Precondition, "revision mismatch: the current revision is 3"},
-		{}:                         {fault.Conflict, "revision mismatch: the record does not exist"},
+		{Current: 3}:               {errcode.Conflict, "revision mismatch: the current revision is 3"},
+		{Current: 3, Header: true}: {errcode.Precondition, "revision mismatch: the current revision is 3"},
+		{}:                         {errcode.Conflict, "revision mismatch: the record does not exist"},
 	} {
-		if fault.CodeOf(err) != want.code || err.Error() != want.text {
-			t.Errorf("%+v is %v, %q", *err, fault.CodeOf(err), err)
+		if errcode.Of(err) != want.code || err.Error() != want.text {
+			t.Errorf("%+v is %v, %q", *err, errcode.Of(err), err)
 		}
 	}
 }
@@ -121,10 +121,10 @@ func TestTags(t *testing.T) {
 		}
 	}
 	for _, header := range []string{"", " ", ",", "17", "'17'", `"17`, `17"`, `w/"17"`, `W/`, `"1" "2"`, `*, "1"`, `"1", *`, `"a b"`, `"1"x`, "\"\n\"", `"1",x`} {
-		if got, err := ext.ParseIfMatch(header); !fault.Is(err, fault.Invalid) {
+		if got, err := ext.ParseIfMatch(header); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("If-Match: %s is %+v, %v", header, got, err)
 		}
-		if got, err := ext.ParseIfNoneMatch(header); !fault.Is(err, fault.Invalid) {
+		if got, err := ext.ParseIfNoneMatch(header); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("If-None-Match: %s is %+v, %v", header, got, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -47,7 +47,7 @@ type Turn struct {
 }
 
 // Enter waits for a write's turn. With alone set, no other write of the install in
-// this process proceeds until it leaves. It returns fault.Unavailable if ctx ends
+// this process proceeds until it leaves. It returns errcode.Unavailable if ctx ends
 // first.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
@@ -80,7 +80,7 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	} else {
 		q.advance(l, places)
 	}
-	return Turn{}, fault.Wrap(fault.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
+	return Turn{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
 }
 
 // Leave ends the write and returns its place.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 func enter(t *testing.T, q *ext.WriteQueue, o ext.Owner, alone bool) ext.Turn {
@@ -92,7 +92,7 @@ func TestWriteQueueEnds(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if !behind || !fault.Is(ended, fault.Unavailable) {
+		if !behind || !errcode.Is(ended, errcode.Unavailable) {
 			t.Errorf("the one behind has entered: %t; the one that ended: %v", behind, ended)
 		}
 		here.Leave()

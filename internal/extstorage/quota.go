@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Counters count the live records of an install at a time. A backend stores them
@@ -39,8 +39,8 @@ func (e *QuotaError) Error() string {
 	return fmt.Sprintf("the quota of %d %s is used up: delete records, or ask the operator for a larger quota", e.Limit, quotaOf[e.What])
 }
 
-// FaultCode implements fault.Coder.
-func (e *QuotaError) FaultCode() fault.Code { return fault.Quota }
+// ErrorCode implements errcode.Coder.
+func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
 // Ledger tracks an install through the operations of a write and checks the result
 // against its quota. A count that did not grow is never an error, so an install

@@ -3,7 +3,7 @@ package extstorage
 import (
 	"context"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // SchemaStatus is the state of a schema in its lifecycle.
@@ -51,7 +51,7 @@ type Registry interface {
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version. It returns ErrNoSchema if the
-	// version does not exist, and fault.Invalid for Draft. A version that already
+	// version does not exist, and errcode.Invalid for Draft. A version that already
 	// has the status is not changed.
 	SetStatus(ctx context.Context, o Owner, id SchemaID, status SchemaStatus, now Moment) (Schema, error)
 
@@ -108,10 +108,10 @@ type SchemaPosition struct {
 
 // ErrSchemaConflict means that the version is registered with a different
 // document.
-var ErrSchemaConflict error = fault.New(fault.Conflict, "this schema version is already registered with a different document")
+var ErrSchemaConflict error = errcode.New(errcode.Conflict, "this schema version is already registered with a different document")
 
 // ErrSchemaNeeded means that the version cannot be deleted alone.
-var ErrSchemaNeeded error = fault.New(fault.Conflict, "the active and the newest version of a namespace cannot be deleted alone: deprecate the active one, register another, or delete all")
+var ErrSchemaNeeded error = errcode.New(errcode.Conflict, "the active and the newest version of a namespace cannot be deleted alone: deprecate the active one, register another, or delete all")
 
 // ErrNoSchema means that a version was never registered or has been deleted.
-var ErrNoSchema error = fault.New(fault.NotFound, "schema version not found")
+var ErrNoSchema error = errcode.New(errcode.NotFound, "schema version not found")

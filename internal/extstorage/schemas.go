@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 )
 
 // MaxSchemaBytes is the maximum size of a schema document in canonical JSON.
@@ -25,7 +25,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	known, cached := s.schemas.get(at)
 	var refused error
 	if cached {
-		if refused = s.hold(ctx, at.Tenant, known, v, want); refused == nil || !fault.Is(refused, fault.Invalid) {
+		if refused = s.hold(ctx, at.Tenant, known, v, want); refused == nil || !errcode.Is(refused, errcode.Invalid) {
 			return known.Version, refused
 		}
 	}
@@ -379,5 +379,5 @@ func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, e
 	case run.Checked > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return *run, last, nil
 	}
-	return *run, "", fault.Wrap(fault.Unavailable, "the dry run timed out", err)
+	return *run, "", errcode.Wrap(errcode.Unavailable, "the dry run timed out", err)
 }

@@ -10,8 +10,8 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 )
 
 // Validators validates values by schemas; it compiles a document once.
@@ -19,9 +19,9 @@ type Validators interface {
 	// Validate validates a value by a registered schema. The memory of the compiled
 	// schema is charged to the tenant. It returns a *SchemaError, whose pointers
 	// are locations in the value, if the schema rejects the value. It returns
-	// another fault.Invalid error if the schema, registered under other limits,
+	// another errcode.Invalid error if the schema, registered under other limits,
 	// cannot be used. While there is no memory for the schema it waits, and then
-	// returns fault.Unavailable.
+	// returns errcode.Unavailable.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error
 }
 
@@ -73,14 +73,14 @@ type Service struct {
 	dryRuns *fairshare.Pool // dry runs, with the comparison before each
 }
 
-// NewService returns the service. It returns fault.Invalid if a required option is
+// NewService returns the service. It returns errcode.Invalid if a required option is
 // missing that would fail only later, or if a cursor key is too short.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
-		return nil, fault.New(fault.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
+		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
 	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
-		return nil, fault.New(fault.Invalid, "CursorKeys: at least one key is required, each of at least 32 bytes")
+		return nil, errcode.New(errcode.Invalid, "CursorKeys: at least one key is required, each of at least 32 bytes")
 	}
 	if o.After == nil {
 		o.After = time.After
@@ -128,7 +128,7 @@ func (r *Request) do(ctx context.Context, p *fairshare.Pool, fn func() error) er
 			return err
 		}); err != nil {
 			if ctx.Err() != nil {
-				err = fault.Wrap(fault.Unavailable, "too many schema checks are running: retry later", err)
+				err = errcode.Wrap(errcode.Unavailable, "too many schema checks are running: retry later", err)
 			}
 			return err
 		}
@@ -233,7 +233,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 			return nil, err
 		}
 		if repeated == repeats {
-			return nil, fault.Wrap(fault.Unavailable, "the active schema changed during every attempt: retry", err)
+			return nil, errcode.Wrap(errcode.Unavailable, "the active schema changed during every attempt: retry", err)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (App
 // isClients reports whether a failure was caused by the request, not by the
 // server.
 func isClients(err error) bool {
-	return !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Internal)
+	return !errcode.Is(err, errcode.Unavailable) && !errcode.Is(err, errcode.Internal)
 }
 
 // prepareRetry prepares a failed write for a retry. It returns the error if the

@@ -14,10 +14,10 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/sqlite"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb/opened"
 )
 
@@ -302,7 +302,7 @@ func TestRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.clock.Advance(time.Second)
-	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Precondition{}); !errors.Is(err, ext.ErrRevoked) || !fault.Is(err, fault.Denied) {
+	if _, err := m.GetRecord(t.Context(), m.r, "a", "k", ext.Precondition{}); !errors.Is(err, ext.ErrRevoked) || !errcode.Is(err, errcode.Denied) {
 		t.Errorf("a second after it was revoked: %v", err)
 	}
 	if _, _, err := m.RegisterInstall(t.Context(), o, ext.Registration{}, false); err != nil {
@@ -475,7 +475,7 @@ func TestCursorsOutliveTheirKey(t *testing.T) {
 	for _, keys := range [][][]byte{nil, {old, fresh[:31]}} {
 		o := m.options
 		o.CursorKeys = keys
-		if _, err := ext.NewService(o); !fault.Is(err, fault.Invalid) {
+		if _, err := ext.NewService(o); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%d keys: %v", len(keys), err)
 		}
 	}
@@ -490,7 +490,7 @@ func TestSweepAfter(t *testing.T) {
 	put := task(ext.PutTask, "a", "1")
 	put.TTL = ext.Some[int64](60)
 	m.do(t, put)
-	if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "b", "1")); !fault.Is(err, fault.Quota) {
+	if _, err := m.Do(t.Context(), m.r, task(ext.PutTask, "b", "1")); !errcode.Is(err, errcode.Quota) {
 		t.Fatalf("while it lives: %v", err)
 	}
 	sweep := func(ahead time.Duration) int {
@@ -558,7 +558,7 @@ func TestBatch(t *testing.T) {
 	check := task(ext.CheckTask, "k", "")
 	check.Precondition.Revision = ext.Some[ext.Revision](9)
 	_, err = m.Batch(t.Context(), m.r, []ext.Task{task(ext.DeleteTask, "k", ""), increment("k", "/n", "1"), check})
-	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 2 || !fault.Is(err, fault.Conflict) {
+	if item, ok := errors.AsType[*ext.ItemError](err); !ok || item.Index != 2 || !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("a check that fails: %v", err)
 	}
 	m.wantValue(t, "k", `{"n":6,"x":1}`)
@@ -572,7 +572,7 @@ func TestBatch(t *testing.T) {
 	if _, err := m.Batch(t.Context(), m.r, make([]ext.Task, ext.MaxItems+1)); !errors.Is(err, canonjson.ErrTooLarge) {
 		t.Errorf("too many: %v", err)
 	}
-	if _, err := m.Batch(t.Context(), m.r, nil); !fault.Is(err, fault.Invalid) {
+	if _, err := m.Batch(t.Context(), m.r, nil); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("none: %v", err)
 	}
 }

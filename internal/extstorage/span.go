@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -22,7 +22,7 @@ type Span struct {
 // mean all tenants.
 func (s Span) Check() error {
 	if (s.Tenant == "") != s.All {
-		return fault.New(fault.Denied, "span: set Tenant or All")
+		return errcode.New(errcode.Denied, "span: set Tenant or All")
 	}
 	for _, o := range []Owner{s.After, s.Last} {
 		if o == (Owner{}) {
@@ -32,7 +32,7 @@ func (s Span) Check() error {
 			return err
 		}
 		if !s.All && o.Tenant != s.Tenant {
-			return fault.New(fault.Denied, "span: After and Last must be installs of Tenant")
+			return errcode.New(errcode.Denied, "span: After and Last must be installs of Tenant")
 		}
 	}
 	return nil

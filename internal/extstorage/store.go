@@ -8,14 +8,14 @@ import (
 )
 
 // Store stores the records of all installs. Every method is atomic, and every
-// method returns fault.Denied for the zero Owner.
+// method returns errcode.Denied for the zero Owner.
 //
 // Writes of one install are serialized by its row of ext_storage_usage, which each
 // write locks first: preconditions, schemas, quotas and the change sequence are
 // checked against the current state. Reads never write. A record is visible until
 // the time at which it expires, whether it has been removed or not.
 //
-// Any method may return fault.Unavailable when the engine is unavailable. Then it
+// Any method may return errcode.Unavailable when the engine is unavailable. Then it
 // had no effect, except that a lost connection may leave the result of a write
 // unknown.
 //
@@ -60,12 +60,12 @@ type Store interface {
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
 	// Ping checks that the engine is reachable and has the schema that this binary
-	// requires. Otherwise it returns fault.Unavailable with the reason.
+	// requires. Otherwise it returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
 // Inspector reads the counters of many installs, for operators and metrics. It
-// changes nothing. Every method returns fault.Denied for an invalid Span and for
+// changes nothing. Every method returns errcode.Denied for an invalid Span and for
 // the zero Owner.
 type Inspector interface {
 	// ListUsage reads at most limit counters of a span, in order, from one

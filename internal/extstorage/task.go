@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TaskKind is the kind of a task.
@@ -228,7 +228,7 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 		v, sum, err := a.service.compute(t, before)
 		if err == nil {
 			err = t.inRequest(a.service.hold(ctx, at.Tenant, schema, v, Optional[SchemaVersion]{}))
-			if cached && fault.Is(err, fault.Invalid) {
+			if cached && errcode.Is(err, errcode.Invalid) {
 				err = &outdatedError{err, at, schema}
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -39,10 +39,10 @@ const (
 )
 
 // ErrTokenRevoked means that an operator has revoked the token.
-var ErrTokenRevoked error = fault.New(fault.Denied, "the token has been revoked")
+var ErrTokenRevoked error = errcode.New(errcode.Denied, "the token has been revoked")
 
 // ErrTokenExpired means that the token expired while its request waited.
-var ErrTokenExpired error = fault.New(fault.Denied, "the token has expired")
+var ErrTokenExpired error = errcode.New(errcode.Denied, "the token has expired")
 
 // Tokens stores revoked tokens. The owner is an install, or Services.
 type Tokens interface {
@@ -77,7 +77,7 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 		return RevokedToken{}, err
 	}
 	if len(have) >= MaxRevokedTokens {
-		return RevokedToken{}, fault.Newf(fault.Quota, "%d revoked tokens have not expired yet, which is the limit: revoke the install, or rotate the signing key", len(have))
+		return RevokedToken{}, errcode.Newf(errcode.Quota, "%d revoked tokens have not expired yet, which is the limit: revoke the install, or rotate the signing key", len(have))
 	}
 	t := RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: now}
 	defer s.signals.notify(o)  // wake clients that wait for changes with this token

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // withToken returns the request with a token.
@@ -101,7 +101,7 @@ func TestRevokeTokenBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := m.RevokeToken(t.Context(), o, "last", 0); !fault.Is(err, fault.Quota) {
+	if _, err := m.RevokeToken(t.Context(), o, "last", 0); !errcode.Is(err, errcode.Quota) {
 		t.Errorf("one more: %v", err)
 	}
 	m.clock.Advance(time.Second) // most of them have expired
@@ -118,7 +118,7 @@ type awayStore struct {
 
 func (s awayStore) InstallState(ctx context.Context, o ext.Owner, now ext.Moment) (ext.Install, []string, error) {
 	if *s.away {
-		return ext.Install{}, nil, fault.New(fault.Unavailable, "the database is away")
+		return ext.Install{}, nil, errcode.New(errcode.Unavailable, "the database is away")
 	}
 	return s.Installs.InstallState(ctx, o, now)
 }
@@ -140,7 +140,7 @@ func TestRevokedWhileDatabaseIsAway(t *testing.T) {
 		t.Errorf("within a second: %v", err)
 	}
 	m.clock.Advance(time.Nanosecond)
-	if err := ask(); !fault.Is(err, fault.Unavailable) {
+	if err := ask(); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("after a second: %v", err)
 	}
 	if err := m.store.RevokeToken(t.Context(), m.r.Grant.Owner, ext.RevokedToken{ID: "one", ExpiresAt: 1 << 50}); err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // ValidationError means that a part of a request is not valid: a name, a number, a
@@ -33,8 +33,8 @@ type SchemaError struct{ Failures []SchemaFailure }
 
 func (e *SchemaError) Error() string { return e.Failures[0].Reason }
 
-// FaultCode implements fault.Coder.
-func (*SchemaError) FaultCode() fault.Code { return fault.Invalid }
+// ErrorCode implements errcode.Coder.
+func (*SchemaError) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // moved returns a copy of the error with other pointers.
 func (e *SchemaError) moved(to func(*SchemaFailure) string) *SchemaError {

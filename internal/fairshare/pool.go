@@ -16,11 +16,11 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
-// ErrFull means that the units did not become free in time. It is fault.Unavailable.
-var ErrFull = fault.New(fault.Unavailable, "the server is overloaded: retry later")
+// ErrFull means that the units did not become free in time. It is errcode.Unavailable.
+var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry later")
 
 // Options configure a pool.
 type Options struct {

@@ -3,7 +3,7 @@ package guest
 import (
 	"encoding/json"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Once is the result of a step that is done once: a repeated request gets the result of the first.
@@ -41,7 +41,7 @@ const (
 func (m *Mutation) Encode(result any) (StoredAnswer, error) {
 	body, err := json.Marshal(result)
 	if err != nil {
-		return StoredAnswer{}, fault.Wrap(fault.Internal, "encode the result of a mutation", err)
+		return StoredAnswer{}, errcode.Wrap(errcode.Internal, "encode the result of a mutation", err)
 	}
 	return StoredAnswer{Version: answerVersion, Body: m.seal(body)}, nil
 }
@@ -69,10 +69,10 @@ func decodeAnswer[R any](m *Mutation, a StoredAnswer) (o Once[R], err error) {
 	case a.Version >= firstStatus:
 		o.Former = &FormerAnswer{a.Version, a.ContentType, a.Location, body}
 	case a.Version != answerVersion:
-		return o, fault.Newf(fault.Unavailable, "a later release has done this request: its answer has the unknown version %d", a.Version)
+		return o, errcode.Newf(errcode.Unavailable, "a later release has done this request: its answer has the unknown version %d", a.Version)
 	default:
 		if err := json.Unmarshal(body, &o.Result); err != nil {
-			return o, fault.Wrap(fault.Internal, "decode the stored result of a mutation", err)
+			return o, errcode.Wrap(errcode.Internal, "decode the stored result of a mutation", err)
 		}
 	}
 	o.Replayed = true

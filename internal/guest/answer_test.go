@@ -3,7 +3,7 @@ package guest_test
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/telemetry"
@@ -34,13 +34,13 @@ func TestStoredAnswers(t *testing.T) {
 	var m guest.Mutation
 	for name, c := range map[string]struct {
 		a    guest.StoredAnswer
-		want fault.Code
+		want errcode.Code
 	}{
-		"another version": {guest.StoredAnswer{Version: 2, Body: []byte(`{}`)}, fault.Unavailable},
-		"malformed":       {guest.StoredAnswer{Version: 1, Body: []byte(`{`)}, fault.Internal},
+		"another version": {guest.StoredAnswer{Version: 2, Body: []byte(`{}`)}, errcode.Unavailable},
+		"malformed":       {guest.StoredAnswer{Version: 1, Body: []byte(`{`)}, errcode.Internal},
 	} {
 		o, done, err := guest.Begin[guest.Cleared](&m, c.a, true, true)
-		suite.WantFault(t, name, err, c.want)
+		suite.WantCode(t, name, err, c.want)
 		suite.Equal(t, name+": done", done, true)
 		suite.Equal(t, name+": replayed", o.Replayed, false)
 	}

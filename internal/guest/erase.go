@@ -7,7 +7,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Erased is what was erased of a session, in rows, and what stays. An event has the ID of
@@ -90,7 +90,7 @@ func (s *Service) backupsSince(began time.Time) ([]Backup, error) {
 	}
 	all, err := s.Backups()
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
+		return nil, errcode.Wrap(errcode.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
 	}
 	return append([]Backup{}, slices.DeleteFunc(all, func(b Backup) bool { return b.At.Before(began.Add(-clockError)) })...), nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/hotstatetest"
@@ -39,7 +39,7 @@ func (p *process) fault(point string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fails != nil && p.fails(point) {
-		return fault.New(fault.Unavailable, "the hot state fails here")
+		return errcode.New(errcode.Unavailable, "the hot state fails here")
 	}
 	return nil
 }
@@ -449,7 +449,7 @@ func TestWithoutHot(t *testing.T) {
 		"SetPreferences": func() error { _, err := p.SetPreferences(ctx, v.id, guest.Change{Locale: &locale}); return err }(),
 		"AddViewed":      func() error { _, err := p.AddViewed(ctx, v.id, tenantID, propertyID(1)); return err }(),
 	} {
-		suite.WantFault(t, name, err, fault.Unavailable)
+		suite.WantCode(t, name, err, errcode.Unavailable)
 	}
 	if _, err := v.add(p, v.mutation(), 1); err != nil {
 		t.Errorf("AddWish: %v", err)

@@ -3,7 +3,7 @@ package guest
 import (
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // FieldError says what is wrong with one part of a request: a member of the body, a parameter
@@ -57,5 +57,5 @@ func bad(detail string, names []string, field func(name string) FieldError) erro
 	for i, name := range names {
 		wrong[i] = field(name)
 	}
-	return fault.Wrap(fault.Invalid, strings.Join(names, ", ")+": "+detail, wrong)
+	return errcode.Wrap(errcode.Invalid, strings.Join(names, ", ")+": "+detail, wrong)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -115,7 +115,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	case m.Wishes != nil:
 		var all []Wish
 		if err := json.Unmarshal(m.Wishes, &all); err != nil {
-			return nil, fault.Wrap(fault.Internal, "decode the mirror of a wishlist", err)
+			return nil, errcode.Wrap(errcode.Internal, "decode the mirror of a wishlist", err)
 		}
 		return all, nil
 	}
@@ -125,7 +125,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "encode the mirror of a wishlist", err)
+		return nil, errcode.Wrap(errcode.Internal, "encode the mirror of a wishlist", err)
 	}
 	if err := s.Hot.FillMirror(ctx, id, m.Lease, text); !s.Degraded.Without("mirror", err) && err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Mutation identifies a request that changes something, so that it happens once. It is a part of
@@ -73,5 +73,5 @@ func CheckKey(key string) error {
 var (
 	ErrKey       = BadHeader("expected 1 to 255 printable ASCII characters", "Idempotency-Key")
 	ErrKeyReused = BadHeader("the key was used for another request", "Idempotency-Key")
-	ErrInFlight  = fault.New(fault.Conflict, "another request of this session is in progress: retry later")
+	ErrInFlight  = errcode.New(errcode.Conflict, "another request of this session is in progress: retry later")
 )

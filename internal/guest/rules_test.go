@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/tenants"
@@ -144,7 +144,7 @@ func TestMintCheck(t *testing.T) {
 		}
 	}
 	past := handoffs.Mint{Handoff: handoffs.Handoff{Stay: handoffs.Stay{CheckIn: yesterday}}, TimeZone: "UTC"}
-	if err := past.Check(false, now); !fault.Is(err, fault.Invalid) {
+	if err := past.Check(false, now); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("past: %v", err)
 	}
 }

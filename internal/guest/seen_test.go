@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/retention"
@@ -28,7 +28,7 @@ func (d *days) MarkSeen(_ context.Context, sessions []guest.ID, at time.Time) er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.away {
-		return fault.New(fault.Unavailable, "away")
+		return errcode.New(errcode.Unavailable, "away")
 	}
 	day := at.Format(time.DateOnly)
 	d.seen[day] = append(d.seen[day], sessions...)
@@ -54,7 +54,7 @@ func TestSeenOnceADay(t *testing.T) {
 	visit(a)
 	d.away = true
 	s.Saw(b, false)
-	if err := s.FlushSeen(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if err := s.FlushSeen(t.Context()); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("FlushSeen: %v", err)
 	}
 	d.away = false

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -32,7 +32,7 @@ type Degraded func(what string)
 
 // Without reports whether an operation continues without hot state after an error, and counts it.
 func (d Degraded) Without(what string, err error) bool {
-	if !fault.Is(err, fault.Unavailable) {
+	if !errcode.Is(err, errcode.Unavailable) {
 		return false
 	}
 	if d != nil {
@@ -62,7 +62,7 @@ var (
 	ErrTenant   = BadMember(ExpectedUUID, "tenantId")
 	ErrProperty = BadMember(ExpectedUUID, "propertyId")
 
-	ErrSearchExpired = fault.New(fault.NotFound, "the search session has expired: search again")
+	ErrSearchExpired = errcode.New(errcode.NotFound, "the search session has expired: search again")
 )
 
 // Details of errors of members and parameters.
@@ -123,7 +123,7 @@ func (s *Service) AddViewed(ctx context.Context, id ID, tenant, property string)
 func (s *Service) push(ctx context.Context, id ID, list List, key string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode an item", err)
+		return errcode.Wrap(errcode.Internal, "encode an item", err)
 	}
 	return s.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
 }
@@ -142,7 +142,7 @@ func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error
 	all := make([]T, len(stored))
 	for i, item := range stored {
 		if err := json.Unmarshal(item.Value, &all[i]); err != nil {
-			return nil, fault.Wrap(fault.Internal, "decode an item", err)
+			return nil, errcode.Wrap(errcode.Internal, "decode an item", err)
 		}
 	}
 	return all, err
@@ -220,7 +220,7 @@ func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
 	for i, item := range history {
 		var h Searched
 		if err := json.Unmarshal(item.Value, &h); err != nil {
-			return fault.Wrap(fault.Internal, "decode an item", err)
+			return errcode.Wrap(errcode.Internal, "decode an item", err)
 		}
 		searches[i] = h.SearchID
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Wish is an entry of a session's wishlist. A session has at most one for a property.
@@ -31,9 +31,9 @@ const (
 
 // Errors of wishlists.
 var (
-	ErrWishlistFull = fault.Newf(fault.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
-	ErrNoWish       = fault.New(fault.NotFound, "the wishlist does not have this property")
-	ErrOtherTenant  = fault.New(fault.Conflict, "the wishlist has this property under another tenant")
+	ErrWishlistFull = errcode.Newf(errcode.Conflict, "the wishlist is full: it has %d entries", MaxWishes)
+	ErrNoWish       = errcode.New(errcode.NotFound, "the wishlist does not have this property")
+	ErrOtherTenant  = errcode.New(errcode.Conflict, "the wishlist has this property under another tenant")
 	ErrSource       = BadMember("expected detail, list, map or recently-viewed", "source")
 	ErrNote         = BadMember(fmt.Sprintf("expected at most %d characters of UTF-8 without NUL", MaxNote), "note")
 )
@@ -167,7 +167,7 @@ func wishEvent(kind string, id, session ID, w Wish, now time.Time) (Event, error
 		Source     string `json:"source"`
 	}{session, w.ID, w.Tenant, w.Property, w.Source})
 	if err != nil {
-		return Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+		return Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	return Event{ID: id, Type: TypePrefix + kind, Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Metrics are the metrics of the server. Labels have small fixed sets of values,
@@ -206,10 +206,10 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{Registry: m.Registry})
 }
 
-// outcome returns the label of an error: "ok" or its fault code.
+// outcome returns the label of an error: "ok" or its code.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	return fault.CodeOf(err).String()
+	return errcode.Of(err).String()
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
 )
 
@@ -30,7 +30,7 @@ func TestNewLog(t *testing.T) {
 		t.Errorf("log %q", got)
 	}
 	for _, wrong := range [][2]string{{"loud", "text"}, {"info", "xml"}} {
-		if _, err := obs.NewLog(&b, wrong[0], wrong[1]); !fault.Is(err, fault.Invalid) {
+		if _, err := obs.NewLog(&b, wrong[0], wrong[1]); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%v: %v", wrong, err)
 		}
 	}
@@ -40,7 +40,7 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	m := obs.NewMetrics("1.2.3", "abc")
 	m.Request("syncstorage", "bso", "PUT", 200, time.Millisecond)
-	m.Database("syncstorage", "sqlite")("sync.put", time.Millisecond, fault.New(fault.Quota, "full"))
+	m.Database("syncstorage", "sqlite")("sync.put", time.Millisecond, errcode.New(errcode.Quota, "full"))
 	m.Database("tokenserver", "sqlite")("users.sign_in", time.Millisecond, errors.New("boom"))
 	m.Groups("syncstorage")(3, time.Millisecond, 2*time.Millisecond)
 	m.Groups("syncstorage")(1, time.Millisecond, 0) // failed before its commit

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Input is a value that an operation takes. A command has it as an argument or a flag, a form as a field, and a
@@ -87,8 +87,8 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Input + ": " + e.Reason }
 
-// Unwrap returns the error as one of package fault.
-func (e *InputError) Unwrap() error { return fault.New(fault.Invalid, e.Error()) }
+// Unwrap returns the error as one of package errcode.
+func (e *InputError) Unwrap() error { return errcode.New(errcode.Invalid, e.Error()) }
 
 // MaxLimit is how many rows a request may read at once.
 const MaxLimit = 1000

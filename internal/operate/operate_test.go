@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -67,7 +67,7 @@ func TestChange(t *testing.T) {
 		if checked := o.Check(values); fmt.Sprint(checked) != fmt.Sprint(err) {
 			t.Errorf("%v: checked %v, run %v", values, checked, err)
 		}
-		if wrong, ok := errors.AsType[*operate.InputError](err); !ok || wrong.Error() != reason || !fault.Is(err, fault.Invalid) || fault.Message(err) != reason {
+		if wrong, ok := errors.AsType[*operate.InputError](err); !ok || wrong.Error() != reason || !errcode.Is(err, errcode.Invalid) || errcode.Message(err) != reason {
 			t.Errorf("%v: %v, want %s", values, err, reason)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // RunState is the state of a run.
@@ -120,10 +120,10 @@ func (o *Operation) Start(values map[string]string) (Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.life == nil || r.life.Err() != nil {
-		return Run{}, fault.New(fault.Unavailable, "the server is starting or shutting down")
+		return Run{}, errcode.New(errcode.Unavailable, "the server is starting or shutting down")
 	}
 	if latest := r.latest(o); latest != nil && !latest.HasEnded() {
-		return Run{}, fault.New(fault.Conflict, "such a job runs already: stop it, or wait until it has ended")
+		return Run{}, errcode.New(errcode.Conflict, "such a job runs already: stop it, or wait until it has ended")
 	}
 	ctx, stop := context.WithCancel(r.life)
 	one := &Run{ID: strings.ToLower(rand.Text()), Operation: o, Inputs: values, State: Running, Began: r.clock(), stop: stop}
@@ -171,7 +171,7 @@ func (r *Runs) run(ctx context.Context, one *Run) {
 func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.Wrap(fault.Internal, "internal error: see the log of the server", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			err = errcode.Wrap(errcode.Internal, "internal error: see the log of the server", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	return r.Operation.Run(ctx, r.Inputs, progress)
@@ -207,7 +207,7 @@ func (o *Operation) Latest() (run Run, ok bool) {
 	return run, false
 }
 
-var errNoRun = fault.New(fault.NotFound, "there is no such run: the server has been restarted since, or it was long ago")
+var errNoRun = errcode.New(errcode.NotFound, "there is no such run: the server has been restarted since, or it was long ago")
 
 // find returns a run.
 func (r *Runs) find(id string) (Run, error) {
@@ -236,7 +236,7 @@ func (r *Run) Reason() string {
 	if r.Err == nil {
 		return ""
 	}
-	if text := fault.Message(r.Err); text != "" {
+	if text := errcode.Message(r.Err); text != "" {
 		return text
 	}
 	if errors.Is(r.Err, context.Canceled) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -100,7 +100,7 @@ func TestRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite()
 	job := &s.all[0]
-	if _, err := job.Start(nil); !fault.Is(err, fault.Unavailable) {
+	if _, err := job.Start(nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("before the server has started: %v", err)
 	}
 	runs := s.begin(t)
@@ -115,7 +115,7 @@ func TestRuns(t *testing.T) {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	p := <-s.progress
-	if _, err := job.Start(nil); !fault.Is(err, fault.Conflict) {
+	if _, err := job.Start(nil); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("a second one: %v", err)
 	}
 	p.Step("walls", 3, 10)
@@ -146,14 +146,14 @@ func TestRuns(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &shown); err != nil || shown.ID != run.ID || shown.Operation != "houses/build" || shown.State != "done" || len(shown.Found) != operate.MaxFound || shown.Result.Bricks != 7 || len(shown.Inputs) != 1 || shown.Inputs["left"] != "0" {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err := s.call(t, "runs/stop", run.ID); !fault.Is(err, fault.Conflict) {
+	if _, err := s.call(t, "runs/stop", run.ID); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("a job that has ended is stopped: %v", err)
 	}
-	if _, err := s.call(t, "runs/show", "other"); !fault.Is(err, fault.NotFound) {
+	if _, err := s.call(t, "runs/show", "other"); !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("an unknown run: %v", err)
 	}
 	runs.End()
-	if _, err := job.Start(nil); !fault.Is(err, fault.Unavailable) {
+	if _, err := job.Start(nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // operations returns the operations on runs. They have no command, because only the process of the server knows its runs.
@@ -35,7 +35,7 @@ func (r *Runs) operations() []Operation {
 			case err != nil:
 				return runStop{}, err
 			case one.HasEnded():
-				return runStop{}, fault.New(fault.Conflict, "the job has ended already")
+				return runStop{}, errcode.New(errcode.Conflict, "the job has ended already")
 			}
 			one.stop()
 			return runStop{one.ID}, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // File is what a download sends.
@@ -60,7 +60,7 @@ type Body struct {
 func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
 	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {
 		if c.body == nil {
-			return out, fault.New(fault.Invalid, "a file is required")
+			return out, errcode.New(errcode.Invalid, "a file is required")
 		}
 		if c.body.Size > about.Largest {
 			return out, errLarge(about.Largest)
@@ -79,7 +79,7 @@ func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Bo
 }
 
 func errLarge(most int64) error {
-	return fault.Newf(fault.TooLarge, "the file is larger than %d bytes", most)
+	return errcode.Newf(errcode.TooLarge, "the file is larger than %d bytes", most)
 }
 
 // bodyReader reads a body that must not be too large, or end before its size. It keeps the first error.
@@ -99,7 +99,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	case r.n > r.largest:
 		r.err = errLarge(r.largest)
 	case isEnd && r.n < r.Size:
-		r.err = fault.Newf(fault.Invalid, "the file ended after %d of %d bytes", r.n, r.Size)
+		r.err = errcode.Newf(errcode.Invalid, "the file ended after %d of %d bytes", r.n, r.Size)
 	case err != nil && !isEnd:
 		r.err = err
 	default:

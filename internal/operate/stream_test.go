@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -35,7 +35,7 @@ func TestDownload(t *testing.T) {
 		}}
 		switch in.Wall {
 		case "none":
-			return f, fault.New(fault.NotFound, "there is no such wall")
+			return f, errcode.New(errcode.NotFound, "there is no such wall")
 		case "cut":
 			f.Write = func(io.Writer) error { return errCut }
 		case "any size":

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Log is a sink that writes a line of the server's log for every event.
@@ -95,7 +95,7 @@ func (l *Lines) Publish(_ context.Context, events []Event) error {
 	if err := l.append(text.Bytes()); err != nil {
 		// After a failed sync the system may consider data as written that is not, so the
 		// file handle is not used again.
-		return errors.Join(fault.Wrap(fault.Unavailable, "the file of events cannot be written", err), l.close())
+		return errors.Join(errcode.Wrap(errcode.Unavailable, "the file of events cannot be written", err), l.close())
 	}
 	return nil
 }
@@ -142,10 +142,10 @@ func (l *Lines) current() bool {
 func (l *Lines) open() error {
 	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the file of events cannot be opened", err)
+		return errcode.Wrap(errcode.Unavailable, "the file of events cannot be opened", err)
 	}
 	if err := durable.SyncFolder(filepath.Dir(l.path)); err != nil {
-		return errors.Join(fault.Wrap(fault.Unavailable, "the folder of events cannot be written", err), f.Close())
+		return errors.Join(errcode.Wrap(errcode.Unavailable, "the folder of events cannot be written", err), f.Close())
 	}
 	l.file = f
 	return nil

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/outbox"
 )
 
@@ -127,7 +127,7 @@ func TestLinesTorn(t *testing.T) {
 // TestLinesFail: a failed write is reported, and a later one may succeed.
 func TestLinesFail(t *testing.T) {
 	t.Parallel()
-	if _, err := outbox.OpenLines(filepath.Join(t.TempDir(), "no", "folder")); !fault.Is(err, fault.Unavailable) {
+	if _, err := outbox.OpenLines(filepath.Join(t.TempDir(), "no", "folder")); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("without a folder: %v", err)
 	}
 	folder := filepath.Join(t.TempDir(), "folder")
@@ -143,7 +143,7 @@ func TestLinesFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !fault.Is(err, fault.Unavailable) {
+		if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("the folder was removed: %v", err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestLinesDiskFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !fault.Is(err, fault.Unavailable) {
+	if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a full disk: %v", err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -201,7 +201,7 @@ func TestLinesSynced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !fault.Is(err, fault.Unavailable) {
+	if err := l.Publish(t.Context(), []outbox.Event{event(1)}); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("published without a sync: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Holders of read-only that may end it.
@@ -101,12 +101,12 @@ func (w *Switch) of(name string) *settled {
 	return w.settled[name]
 }
 
-// Set makes a service read-only for an operator, or ends that. It returns fault.NotFound for a service that cannot be
-// read-only, and fault.Conflict if another holder has made it so.
+// Set makes a service read-only for an operator, or ends that. It returns errcode.NotFound for a service that cannot be
+// read-only, and errcode.Conflict if another holder has made it so.
 func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	i := slices.IndexFunc(w.Services, func(s *service.Running) bool { return s.Name == name && s.Rows() != nil })
 	if i < 0 {
-		return fault.New(fault.NotFound, "no such service, or it cannot be read-only: see GET /read-only")
+		return errcode.New(errcode.NotFound, "no such service, or it cannot be read-only: see GET /read-only")
 	}
 	s, db := w.Services[i], w.Services[i].Rows()
 	holder, _, err := db.ReadOnly(ctx, name)
@@ -117,7 +117,7 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	case err != nil:
 		return err
 	case holder != "" && holder != ByAdmin:
-		return fault.Newf(fault.Conflict, "%s is read-only by %s: only that can change it (holdfast copy %s --reopen ends read-only by a copy)", name, holder, name)
+		return errcode.Newf(errcode.Conflict, "%s is read-only by %s: only that can change it (holdfast copy %s --reopen ends read-only by a copy)", name, holder, name)
 	case to:
 		return db.Close(ctx, name, ByAdmin, 0, s.Tables)
 	}

@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/secrethash"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Bound is a secret without which the data of a service is of no use.
@@ -152,7 +152,7 @@ type Comparison struct {
 }
 
 // ErrNoTable means that the database has no table for hashes yet.
-var ErrNoTable = fault.New(fault.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
+var ErrNoTable = errcode.New(errcode.Unavailable, "the table of the secrets' hashes is missing: run holdfast migrate")
 
 // Compare compares the secrets of a service with the hashes in its databases.
 func (g *Guard) Compare(ctx context.Context, name string) (all []Comparison, err error) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"reflect"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TB is the part of testing.TB that cases use. rapid.T implements it.
@@ -36,11 +36,11 @@ func Must(t TB, what string, err error) {
 	}
 }
 
-// WantFault checks that an error has one of the codes.
-func WantFault(t TB, what string, err error, codes ...fault.Code) {
+// WantCode checks that an error has one of the codes.
+func WantCode(t TB, what string, err error, codes ...errcode.Code) {
 	t.Helper()
 	for _, code := range codes {
-		if fault.Is(err, code) {
+		if errcode.Is(err, code) {
 			return
 		}
 	}

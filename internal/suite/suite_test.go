@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TestRun: every case runs once in its own environment, and an exempt one does not run.
@@ -103,7 +103,7 @@ func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...
 // TestComparisons: each comparison accepts what is right and reports what is not.
 func TestComparisons(t *testing.T) {
 	t.Parallel()
-	refused := fault.New(fault.Conflict, "refused")
+	refused := errcode.New(errcode.Conflict, "refused")
 	lost := func(err error) bool { return errors.Is(err, refused) }
 	for name, c := range map[string]struct {
 		run  func(t TB)
@@ -115,9 +115,9 @@ func TestComparisons(t *testing.T) {
 		"equal, nil and some": {func(t TB) { Equal(t, "x", nil, []int{2}) }, "x: [], want [2]"},
 		"must":                {func(t TB) { Must(t, "x", nil) }, ""},
 		"must, not":           {func(t TB) { Must(t, "x", refused) }, "x: "},
-		"fault":               {func(t TB) { WantFault(t, "x", refused, fault.Denied, fault.Conflict) }, ""},
-		"fault, another":      {func(t TB) { WantFault(t, "x", refused, fault.Denied) }, "x: "},
-		"fault, none":         {func(t TB) { WantFault(t, "x", nil, fault.Denied) }, "x: "},
+		"fault":               {func(t TB) { WantCode(t, "x", refused, errcode.Denied, errcode.Conflict) }, ""},
+		"fault, another":      {func(t TB) { WantCode(t, "x", refused, errcode.Denied) }, "x: "},
+		"fault, none":         {func(t TB) { WantCode(t, "x", nil, errcode.Denied) }, "x: "},
 		"winners":             {func(t TB) { Equal(t, "n", Winners(t, []error{nil, refused, nil}, lost), 2) }, ""},
 		"winners, not":        {func(t TB) { Winners(t, []error{nil, errors.New("broken")}, lost) }, "broken"},
 	} {

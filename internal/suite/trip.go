@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Trip is an engine that fails once, at the n-th point.
@@ -20,7 +20,7 @@ func (p *Trip) Fault(point string) error {
 		return nil
 	}
 	p.point.Store(point)
-	return fault.New(fault.Unavailable, "the engine fails here")
+	return errcode.New(errcode.Unavailable, "the engine fails here")
 }
 
 // Arm makes the n-th point fail.
@@ -63,7 +63,7 @@ func (p *Trip) FailEach(t testing.TB, name string, prepare func() (operation fun
 			return
 		}
 		what := fmt.Sprintf("%s that fails at %q", name, point)
-		WantFault(t, what, err, fault.Unavailable)
+		WantCode(t, what, err, errcode.Unavailable)
 		check(what)
 	}
 }

@@ -3,7 +3,7 @@ package syncstorage
 import (
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // BatchLifetime is how long a batch may stay open after its creation. Appending
@@ -12,11 +12,11 @@ const BatchLifetime = 2 * time.Hour
 
 // ErrNoBatch means that a batch ID is unknown, expired, committed, or belongs to
 // another user or collection. It is one error for all, to reveal nothing.
-var ErrNoBatch error = fault.New(fault.Invalid, "batch not found, expired or already committed")
+var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
 // ErrBatchTooLarge means that records would exceed the limits of a batch, by
 // counted totals and not by what the client declared.
-var ErrBatchTooLarge error = fault.New(fault.TooLarge, "the batch is too large")
+var ErrBatchTooLarge error = errcode.New(errcode.TooLarge, "the batch is too large")
 
 // BatchID identifies an open batch of one user and collection: 32 hex digits.
 type BatchID string

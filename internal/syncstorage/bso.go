@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"holdfast/internal/optional"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Limits of the fields of a BSO, from the protocol.
@@ -61,11 +61,11 @@ func ValidID(s string) bool {
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
-		return fault.New(fault.Invalid, "invalid bso: invalid id")
+		return errcode.New(errcode.Invalid, "invalid bso: invalid id")
 	case u.SortIndex.Set && (u.SortIndex.Value > MaxSortIndex || u.SortIndex.Value < -MaxSortIndex):
-		return fault.New(fault.Invalid, "invalid bso: invalid sortindex")
+		return errcode.New(errcode.Invalid, "invalid bso: invalid sortindex")
 	case u.TTL.Set && (u.TTL.Value < 0 || u.TTL.Value > MaxTTL):
-		return fault.New(fault.Invalid, "invalid bso: invalid ttl")
+		return errcode.New(errcode.Invalid, "invalid bso: invalid ttl")
 	}
 	return nil
 }

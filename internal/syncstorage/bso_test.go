@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/storetest"
 )
@@ -66,7 +66,7 @@ func TestUpdateCheck(t *testing.T) {
 		{ss.Update{ID: "a", SortIndex: ss.Optional[int64]{Value: 1 << 40}, TTL: ss.Optional[int64]{Value: -1}}, ""},
 	} {
 		err := tc.u.Check()
-		if fault.Message(err) != tc.want || err != nil && !fault.Is(err, fault.Invalid) {
+		if errcode.Message(err) != tc.want || err != nil && !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%+v: %v, want %q", tc.u, err, tc.want)
 		}
 	}

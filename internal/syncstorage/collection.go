@@ -1,6 +1,6 @@
 package syncstorage
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // IDs of collections. The standard collections have fixed IDs that operators'
 // scripts know; client-chosen names get IDs from FirstCustomID on.
@@ -96,4 +96,4 @@ func (u Usage) Bytes() int64 {
 
 // ErrTooManyNames means that a user has added the maximum number of new collection
 // names to the server.
-var ErrTooManyNames error = fault.New(fault.Denied, "too many collection names")
+var ErrTooManyNames error = errcode.New(errcode.Denied, "too many collection names")

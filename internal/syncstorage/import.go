@@ -10,7 +10,7 @@ import (
 	"io"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // ImportOptions are the options of an import.
@@ -36,9 +36,9 @@ type Imported struct {
 // Errors of an import as a whole.
 var (
 	// ErrNotEmpty means that the user has records already.
-	ErrNotEmpty error = fault.New(fault.Conflict, "the user has records here: delete them, or import with --merge")
+	ErrNotEmpty error = errcode.New(errcode.Conflict, "the user has records here: delete them, or import with --merge")
 	// ErrImportRace means that another client wrote during the import.
-	ErrImportRace error = fault.New(fault.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")
+	ErrImportRace error = errcode.New(errcode.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")
 )
 
 // Limits of a step of an import, which is one transaction; a single record may
@@ -78,7 +78,7 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
 	if errors.Is(err, io.EOF) {
-		return nil, fault.New(fault.Invalid, "the file is empty: expected an export")
+		return nil, errcode.New(errcode.Invalid, "the file is empty: expected an export")
 	}
 	if err != nil {
 		return nil, err
@@ -127,14 +127,14 @@ func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Importe
 }
 
 // errCut means that the last line was cut off.
-var errCut error = fault.New(fault.Invalid, "the last line was cut off")
+var errCut error = errcode.New(errcode.Invalid, "the last line was cut off")
 
 func (im *Import) checkComplete() error {
 	switch {
 	case !im.complete:
-		return fault.Newf(fault.Invalid, "the export ends early: %d of %d records came, and the line with complete is missing", im.done.Records, im.Header.Records)
+		return errcode.Newf(errcode.Invalid, "the export ends early: %d of %d records came, and the line with complete is missing", im.done.Records, im.Header.Records)
 	case im.counted != [2]int64{im.done.Collections, im.done.Records}:
-		return fault.Newf(fault.Invalid, "the export is damaged: %d collections and %d records came, and its last line counts %d and %d",
+		return errcode.Newf(errcode.Invalid, "the export is damaged: %d collections and %d records came, and its last line counts %d and %d",
 			im.done.Collections, im.done.Records, im.counted[0], im.counted[1])
 	}
 	return nil
@@ -142,7 +142,7 @@ func (im *Import) checkComplete() error {
 
 // wrong returns an error about the current line.
 func (im *Import) wrong(format string, args ...any) error {
-	return fault.Newf(fault.Invalid, "line %d: "+format, append([]any{im.at}, args...)...)
+	return errcode.Newf(errcode.Invalid, "line %d: "+format, append([]any{im.at}, args...)...)
 }
 
 // line returns the next line without its newline, or io.EOF.
@@ -222,7 +222,7 @@ func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) er
 		return err
 	}
 	if err := checkStamp(l.Modified, At(im.clock())); err != nil {
-		return im.wrong("%s", fault.Message(err))
+		return im.wrong("%s", errcode.Message(err))
 	}
 	seen[l.Collection] = true
 	im.collection, im.open, im.id = CollectionStamp{l.Collection, l.Modified}, true, ""
@@ -245,7 +245,7 @@ func (im *Import) record(ctx context.Context, l *exportLine) error {
 	case l.Collection != im.collection.Name:
 		return im.wrong("a record of %s must follow the line of that collection", l.Collection)
 	case err != nil:
-		return im.wrong("%s", fault.Message(err))
+		return im.wrong("%s", errcode.Message(err))
 	case b.ID <= im.id:
 		return im.wrong("records must be in the order of their ids, each once")
 	case b.Modified > im.collection.Modified:
@@ -336,7 +336,7 @@ func (im *Import) post(ctx context.Context) error {
 	im.stamps[name] = posted.Modified
 	im.done.Written += int64(len(posted.Success))
 	if len(posted.Failed) > 0 {
-		return fault.Newf(fault.Invalid, "record %s was refused: %s", posted.Failed[0].ID, posted.Failed[0].Reason)
+		return errcode.Newf(errcode.Invalid, "record %s was refused: %s", posted.Failed[0].ID, posted.Failed[0].Reason)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -64,8 +64,8 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		done, err := im.Run(t.Context(), ss.Owner{UID: 1}, ss.ImportOptions{Preserve: true})
-		if err != nil && fault.CodeOf(err) != fault.Invalid {
-			t.Errorf("%v is %v, want %v", err, fault.CodeOf(err), fault.Invalid)
+		if err != nil && errcode.Of(err) != errcode.Invalid {
+			t.Errorf("%v is %v, want %v", err, errcode.Of(err), errcode.Invalid)
 		}
 		if done.Written != store.records || err == nil && done.Written+done.Expired != done.Records {
 			t.Errorf("%+v, and %d came: %v", done, store.records, err)

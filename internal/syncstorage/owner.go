@@ -1,6 +1,6 @@
 package syncstorage
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Owner identifies the user of a request. It comes from the verified token, never
 // from the path. SQLite and PostgreSQL use UID as the key. Spanner uses (FxAUID,
@@ -15,7 +15,7 @@ type Owner struct {
 // With the zero owner, strangers would share data.
 func (o Owner) CheckUID() error {
 	if o.UID <= 0 {
-		return fault.New(fault.Denied, "the token has no uid")
+		return errcode.New(errcode.Denied, "the token has no uid")
 	}
 	return nil
 }

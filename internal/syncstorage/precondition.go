@@ -1,6 +1,6 @@
 package syncstorage
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Precondition is X-If-Modified-Since or X-If-Unmodified-Since; at most one of
 // them is set. It is checked against the record for requests on a record, against
@@ -37,5 +37,5 @@ func (e *PreconditionError) Error() string {
 	return "modified at " + e.Modified.String()
 }
 
-// FaultCode implements fault.Coder.
-func (e *PreconditionError) FaultCode() fault.Code { return fault.Precondition }
+// ErrorCode implements errcode.Coder.
+func (e *PreconditionError) ErrorCode() errcode.Code { return errcode.Precondition }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Sort is the order of a listing. Ties are broken by ID, so every order is total
@@ -51,14 +51,14 @@ type Query struct {
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
-			return fault.New(fault.Invalid, "ids is empty: expected record IDs separated by commas")
+			return errcode.New(errcode.Invalid, "ids is empty: expected record IDs separated by commas")
 		}
 		if len(q.IDs) > MaxIDsInQuery {
-			return fault.Newf(fault.Invalid, "ids has more than %d record IDs", MaxIDsInQuery)
+			return errcode.Newf(errcode.Invalid, "ids has more than %d record IDs", MaxIDsInQuery)
 		}
 		for _, id := range q.IDs {
 			if !ValidID(id) {
-				return fault.New(fault.Invalid, "ids contains an invalid record ID")
+				return errcode.New(errcode.Invalid, "ids contains an invalid record ID")
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (o Offset) Token() string {
 
 // ParseOffset parses a Token.
 func ParseOffset(s string) (Offset, error) {
-	bad := fault.New(fault.Invalid, "offset is not valid: expected X-Weave-Next-Offset of an earlier response")
+	bad := errcode.New(errcode.Invalid, "offset is not valid: expected X-Weave-Next-Offset of an earlier response")
 	if s == "" || len(s) > 128 {
 		return Offset{}, bad
 	}
@@ -222,13 +222,13 @@ func (o Offset) check(q *Query) error {
 		return nil
 	}
 	if o.sort != q.Sort {
-		return fault.New(fault.Invalid, "offset is for another sort order")
+		return errcode.New(errcode.Invalid, "offset is for another sort order")
 	}
 	if q.Sort == ByIndex {
 		return nil
 	}
 	if q.Newer.Set && o.Modified < q.Newer.Value || q.Older.Set && o.Modified > q.Older.Value {
-		return fault.New(fault.Invalid, "offset is outside the range of newer and older")
+		return errcode.New(errcode.Invalid, "offset is outside the range of newer and older")
 	}
 	return nil
 }

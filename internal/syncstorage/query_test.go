@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -52,7 +52,7 @@ func TestQueryCheckIDs(t *testing.T) {
 		{"a long id", []string{strings.Repeat("a", 65)}, false},
 	} {
 		q := ss.Query{Collection: "bookmarks", IDs: tc.ids}
-		if err := q.Check(); (err == nil) != tc.ok || err != nil && !fault.Is(err, fault.Invalid) {
+		if err := q.Check(); (err == nil) != tc.ok || err != nil && !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
@@ -128,7 +128,7 @@ func hostileOffsets() []string {
 func TestHostileOffsets(t *testing.T) {
 	t.Parallel()
 	for _, s := range hostileOffsets() {
-		if o, err := ss.ParseOffset(s); !fault.Is(err, fault.Invalid) {
+		if o, err := ss.ParseOffset(s); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%.80q is read as %+v, %v", s, o, err)
 		}
 	}
@@ -180,7 +180,7 @@ func FuzzParseOffset(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		o, err := ss.ParseOffset(s)
 		if err != nil {
-			if !fault.Is(err, fault.Invalid) || o != (ss.Offset{}) {
+			if !errcode.Is(err, errcode.Invalid) || o != (ss.Offset{}) {
 				t.Fatalf("%q: %+v, %v", s, o, err)
 			}
 			return

@@ -1,6 +1,6 @@
 package syncstorage
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Quota limits a user's live payload bytes per collection and in total. Either
 // limit may be off.
@@ -21,10 +21,10 @@ func (q Quota) For(own Optional[int64]) Quota {
 	return q
 }
 
-// CheckOwnQuota returns fault.Invalid if a user's own quota is negative.
+// CheckOwnQuota returns errcode.Invalid if a user's own quota is negative.
 func CheckOwnQuota(bytes Optional[int64]) error {
 	if bytes.Set && bytes.Value < 0 {
-		return fault.New(fault.Invalid, "a quota cannot be negative")
+		return errcode.New(errcode.Invalid, "a quota cannot be negative")
 	}
 	return nil
 }
@@ -36,7 +36,7 @@ type Used struct{ Collection, User int64 }
 func (u Used) Add(bytes int64) Used { return Used{u.Collection + bytes, u.User + bytes} }
 
 // ErrQuota means that a write would exceed an enforced quota.
-var ErrQuota error = fault.New(fault.Quota, "the quota is used up")
+var ErrQuota error = errcode.New(errcode.Quota, "the quota is used up")
 
 // Limited reports whether there can be any limit. The result is the same before
 // and after For.

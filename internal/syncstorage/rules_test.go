@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/storetest"
 )
@@ -20,8 +20,8 @@ func TestPrecondition(t *testing.T) {
 		if !reflect.DeepEqual(err, tc.Want) {
 			t.Errorf("%s: %v, want %v", tc.Name, err, tc.Want)
 		}
-		if err != nil && !fault.Is(err, fault.Precondition) {
-			t.Errorf("%s: the code of %v is %v", tc.Name, err, fault.CodeOf(err))
+		if err != nil && !errcode.Is(err, errcode.Precondition) {
+			t.Errorf("%s: the code of %v is %v", tc.Name, err, errcode.Of(err))
 		}
 	}
 	for err, want := range map[*ss.PreconditionError]string{
@@ -156,7 +156,7 @@ func TestUsageBytes(t *testing.T) {
 func TestCheckUID(t *testing.T) {
 	t.Parallel()
 	for uid, denied := range map[int64]bool{-1 << 63: true, -1: true, 0: true, 1: false, 1<<63 - 1: false} {
-		if err := (ss.Owner{UID: uid, FxAUID: "a", FxAKID: "b"}).CheckUID(); fault.Is(err, fault.Denied) != denied || (err != nil) != denied {
+		if err := (ss.Owner{UID: uid, FxAUID: "a", FxAKID: "b"}).CheckUID(); errcode.Is(err, errcode.Denied) != denied || (err != nil) != denied {
 			t.Errorf("uid %d: %v", uid, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -36,11 +36,11 @@ type Service struct {
 	streams   streams
 }
 
-// NewService returns the service, or fault.Invalid if a required option is missing
+// NewService returns the service, or errcode.Invalid if a required option is missing
 // that would fail only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Clock == nil {
-		return nil, fault.New(fault.Invalid, "syncstorage: Options requires Store and Clock")
+		return nil, errcode.New(errcode.Invalid, "syncstorage: Options requires Store and Clock")
 	}
 	if o.OverQuota == nil {
 		o.OverQuota = func(Owner, string, Used) {}
@@ -60,11 +60,11 @@ func (s *Service) Quota() Quota { return s.conf.Quota() }
 // Errors of a request as a whole.
 var (
 	// ErrBody means that the body contains no valid record.
-	ErrBody error = fault.New(fault.Invalid, "the body is not a valid BSO or list of BSOs")
+	ErrBody error = errcode.New(errcode.Invalid, "the body is not a valid BSO or list of BSOs")
 	// ErrDeclared means that an X-Weave header declares more than is allowed.
-	ErrDeclared error = fault.New(fault.TooLarge, "the size in the X-Weave headers exceeds the limit")
+	ErrDeclared error = errcode.New(errcode.TooLarge, "the size in the X-Weave headers exceeds the limit")
 	// ErrBatchQuery means that the query has commit without batch.
-	ErrBatchQuery error = fault.New(fault.Invalid, "commit requires batch in the query")
+	ErrBatchQuery error = errcode.New(errcode.Invalid, "commit requires batch in the query")
 )
 
 // Item is one element of a POST's body: an update, or the reason why it is
@@ -211,7 +211,7 @@ func (s *Service) partition(collection string, items []Item) (Posted, []Update, 
 		size := int64(len(it.Payload.Value))
 		reason := it.Reason
 		if err := it.Check(); reason == "" && err != nil {
-			reason = fault.Message(err)
+			reason = errcode.Message(err)
 		}
 		switch {
 		case reason != "":
@@ -238,7 +238,7 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List reads a page of a collection, or returns fault.Unavailable if too many
+// List reads a page of a collection, or returns errcode.Unavailable if too many
 // large listings are in progress. If it has to wait for them, it wraps the wait in
 // idle and holds nothing meanwhile.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
@@ -321,8 +321,8 @@ func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[
 	return s.store.Export(ctx, o, now)
 }
 
-// Restore writes exported records with their stamps. Errors: fault.Invalid for
-// records that no export contains, fault.TooLarge for a record over the limit,
+// Restore writes exported records with their stamps. Errors: errcode.Invalid for
+// records that no export contains, errcode.TooLarge for a record over the limit,
 // ErrQuota.
 func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
 	if err := of.Check(r.Now); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -84,7 +84,7 @@ func TestNewService(t *testing.T) {
 		"no store": {Clock: clock.System},
 		"no clock": {Store: &sweeper{}},
 	} {
-		if _, err := ss.NewService(o); !fault.Is(err, fault.Invalid) {
+		if _, err := ss.NewService(o); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

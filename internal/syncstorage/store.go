@@ -6,7 +6,7 @@ import (
 )
 
 // Store stores the records of all users. Every method is one atomic operation of
-// the protocol, and every method returns fault.Denied for the zero Owner.
+// the protocol, and every method returns errcode.Denied for the zero Owner.
 //
 // Writes of one user are serialized by the row of user_collections with
 // TombstoneID, so preconditions, quota and stamps are checked against the current
@@ -17,7 +17,7 @@ import (
 // fail, it returns the first of: too many names, the precondition, the batch, its
 // limits, the quota.
 //
-// Any method may return fault.Unavailable if the engine is unavailable, its
+// Any method may return errcode.Unavailable if the engine is unavailable, its
 // connections are used up, or its disk is full. Then it had no effect, except that
 // a lost connection may leave the result of a write unknown.
 //
@@ -32,7 +32,7 @@ type Store interface {
 	// Usage counts the live records and payload bytes of every collection.
 	Usage(ctx context.Context, o Owner, now Timestamp) (Usage, error)
 
-	// Get reads one record and checks r.If against it. It returns fault.NotFound for
+	// Get reads one record and checks r.If against it. It returns errcode.NotFound for
 	// an absent or expired record, regardless of r.If, and a *PreconditionError if it
 	// does not hold.
 	Get(ctx context.Context, o Owner, r Request, id string) (BSO, error)
@@ -62,7 +62,7 @@ type Store interface {
 	Commit(ctx context.Context, o Owner, w Write, p BatchPart) (Written, error)
 
 	// DeleteBSO deletes one record and updates the collection's stamp. If is
-	// checked against the record. It returns fault.NotFound for an absent or
+	// checked against the record. It returns errcode.NotFound for an absent or
 	// expired record.
 	DeleteBSO(ctx context.Context, o Owner, w Write, id string) (Written, error)
 
@@ -86,7 +86,7 @@ type Store interface {
 	Sweep(ctx context.Context, now Timestamp, limit int) (int, error)
 
 	// Ping checks that the engine is reachable and has the schema that this binary
-	// requires. Otherwise it returns fault.Unavailable with the reason.
+	// requires. Otherwise it returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
@@ -98,7 +98,7 @@ type AdminStore interface {
 
 	// SetQuota sets the user's own quota, or removes it if bytes is not set; 0
 	// means no limit. It applies from the next write on, even the user's first, and
-	// DeleteAll does not remove it. A negative number is fault.Invalid.
+	// DeleteAll does not remove it. A negative number is errcode.Invalid.
 	SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error
 
 	// Export yields the user's visible data at now, from one snapshot: each

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 )
 
 // streams limits the listings that are read from the engine while their clients
@@ -26,8 +26,8 @@ type streams struct {
 const streamTime = 10 * time.Minute
 
 var (
-	errListings   = fault.New(fault.Unavailable, "too many large lists are being read: retry later")
-	errStreamTime = fault.New(fault.Unavailable, "the client read the list too slowly")
+	errListings   = errcode.New(errcode.Unavailable, "too many large lists are being read: retry later")
+	errStreamTime = errcode.New(errcode.Unavailable, "the client read the list too slowly")
 )
 
 func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
@@ -38,14 +38,14 @@ func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 // try acquires a slot if one is free for the user.
 func (s streams) try(o Owner) bool { return s.slots.TryAcquire(o.key(), 1) }
 
-// enter waits for a slot. It returns fault.Unavailable if none becomes free in
+// enter waits for a slot. It returns errcode.Unavailable if none becomes free in
 // time.
 func (s streams) enter(ctx context.Context, o Owner) error {
 	switch err := s.slots.Acquire(ctx, o.key(), 1); {
 	case errors.Is(err, fairshare.ErrFull):
 		return errListings
 	case err != nil:
-		return fault.Wrap(fault.Unavailable, "the request timed out waiting for its turn", err)
+		return errcode.Wrap(errcode.Unavailable, "the request timed out waiting for its turn", err)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TestStreams: a streamed listing holds a slot until it is closed, and ends after
@@ -26,12 +26,12 @@ func TestStreams(t *testing.T) {
 		}
 		l := NewListing(0, 1, endless, nil)
 		s.hold(Owner{UID: 1}, l)
-		if err := s.enter(t.Context(), Owner{UID: 2}); !fault.Is(err, fault.Unavailable) {
+		if err := s.enter(t.Context(), Owner{UID: 2}); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("a second of one: %v", err)
 		}
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if err := s.enter(gone, Owner{UID: 3}); !fault.Is(err, fault.Unavailable) {
+		if err := s.enter(gone, Owner{UID: 3}); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("who has left: %v", err)
 		}
 		var last error

@@ -3,7 +3,7 @@ package syncstorage
 import (
 	"iter"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Exported is a collection of an export, or one of its records.
@@ -39,7 +39,7 @@ type Restored struct {
 // milliseconds: the next write of the user has a later stamp.
 const MaxStampAhead = 24 * 3600 * 1000
 
-// Check returns fault.Invalid for records that no export contains.
+// Check returns errcode.Invalid for records that no export contains.
 func (r *Restore) Check(now Timestamp) error {
 	if err := checkStamp(r.Modified, now); err != nil {
 		return err
@@ -49,21 +49,21 @@ func (r *Restore) Check(now Timestamp) error {
 			return err
 		}
 		if r.Records[i].Modified > r.Modified {
-			return fault.New(fault.Invalid, "modified is later than that of the collection")
+			return errcode.New(errcode.Invalid, "modified is later than that of the collection")
 		}
 	}
 	return nil
 }
 
-// CheckExported returns fault.Invalid for a record that no export contains.
+// CheckExported returns errcode.Invalid for a record that no export contains.
 func (b *BSO) CheckExported(now Timestamp) error {
 	switch {
 	case !ValidID(b.ID):
-		return fault.Newf(fault.Invalid, "id must be 1 to %d printable ASCII characters", MaxIDLength)
+		return errcode.Newf(errcode.Invalid, "id must be 1 to %d printable ASCII characters", MaxIDLength)
 	case b.SortIndex.Set && (b.SortIndex.Value > MaxSortIndex || b.SortIndex.Value < -MaxSortIndex):
-		return fault.Newf(fault.Invalid, "sortindex must be from -%d to %d", MaxSortIndex, MaxSortIndex)
+		return errcode.Newf(errcode.Invalid, "sortindex must be from -%d to %d", MaxSortIndex, MaxSortIndex)
 	case b.Expiry < 0 || b.Expiry > MaxTimestamp:
-		return fault.New(fault.Invalid, "expiry is not a time that this server can store")
+		return errcode.New(errcode.Invalid, "expiry is not a time that this server can store")
 	}
 	return checkStamp(b.Modified, now)
 }
@@ -71,9 +71,9 @@ func (b *BSO) CheckExported(now Timestamp) error {
 func checkStamp(ts, now Timestamp) error {
 	switch {
 	case ts <= 0 || ts%Tick != 0:
-		return fault.Newf(fault.Invalid, "modified must be milliseconds since 1970 that end with 0, as in an export")
+		return errcode.Newf(errcode.Invalid, "modified must be milliseconds since 1970 that end with 0, as in an export")
 	case ts > now+MaxStampAhead:
-		return fault.New(fault.Invalid, "modified is more than a day ahead of this server's clock")
+		return errcode.New(errcode.Invalid, "modified is more than a day ahead of this server's clock")
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package tokenserver
 import (
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // maxEmail is the maximum length of the column users.email in bytes.
@@ -23,14 +23,14 @@ type Account struct {
 // the server knows none.
 func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
-// Check returns fault.Denied for an account without an ID, such as the zero Account, and
+// Check returns errcode.Denied for an account without an ID, such as the zero Account, and
 // for one that the tables cannot store.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
-		return fault.New(fault.Denied, "the account ID is empty")
+		return errcode.New(errcode.Denied, "the account ID is empty")
 	}
 	if !printable(a.FxAUID) || !printable(a.Domain) || len(a.Email()) > maxEmail {
-		return fault.New(fault.Denied, "the account ID is malformed")
+		return errcode.New(errcode.Denied, "the account ID is malformed")
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func (a Account) Check() error {
 // bounds hold in every collation.
 func PrefixRange(prefix string) (first, end string, err error) {
 	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
-		return "", "", fault.Newf(fault.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)
+		return "", "", errcode.Newf(errcode.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)
 	}
 	return prefix, prefix + "g", nil
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func TestAccountCheck(t *testing.T) {
@@ -26,7 +26,7 @@ func TestAccountCheck(t *testing.T) {
 		{Account{"älice", "example"}, false},
 		{Account{"alice\xff", "example"}, false},
 	} {
-		if err := c.a.Check(); (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Denied) {
+		if err := c.a.Check(); (err == nil) != c.ok || err != nil && !errcode.Is(err, errcode.Denied) {
 			t.Errorf("%q: %v", c.a, err)
 		}
 	}

@@ -3,7 +3,7 @@ package tokenserver
 import (
 	"context"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // The methods in this file are for operators, to view and change accounts and
@@ -13,7 +13,7 @@ import (
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 
 // ParseAccount returns the account with an ID, or with an e-mail address as in the
-// table users. Errors: fault.Invalid.
+// table users. Errors: errcode.Invalid.
 func (s *Service) ParseAccount(id string) (Account, error) {
 	return ParseAccount(id, s.conf.FxAEmailDomain)
 }
@@ -68,8 +68,8 @@ func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 	return s.store.ListNodes(ctx)
 }
 
-// AddNode adds an empty node with a capacity in accounts. Errors: fault.Invalid
-// for an invalid URL or capacity, fault.Conflict.
+// AddNode adds an empty node with a capacity in accounts. Errors: errcode.Invalid
+// for an invalid URL or capacity, errcode.Conflict.
 func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
 	n, err := NewNode(url, capacity)
 	if err != nil {
@@ -78,20 +78,20 @@ func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node
 	return s.store.AddNode(ctx, n)
 }
 
-// NewNode returns an empty node. Errors: fault.Invalid for an invalid URL or capacity.
+// NewNode returns an empty node. Errors: errcode.Invalid for an invalid URL or capacity.
 func NewNode(url string, capacity int64) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
 		return Node{}, err
 	}
 	if capacity < 1 || capacity > maxCount {
-		return Node{}, fault.Newf(fault.Invalid, "the capacity of a node must be from 1 to %d accounts", maxCount)
+		return Node{}, errcode.Newf(errcode.Invalid, "the capacity of a node must be from 1 to %d accounts", maxCount)
 	}
 	return Node{URL: url, Capacity: capacity, Available: capacity}, nil
 }
 
-// SetNode changes a node. Errors: fault.Invalid for its URL and for numbers that
-// the table cannot store, fault.NotFound.
+// SetNode changes a node. Errors: errcode.Invalid for its URL and for numbers that
+// the table cannot store, errcode.NotFound.
 func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, 
 	}
 	for _, n := range []*int64{c.Available, c.Capacity} {
 		if n != nil && (*n < 0 || *n > maxCount) {
-			return Node{}, fault.Newf(fault.Invalid, "the counters of a node must be from 0 to %d accounts", maxCount)
+			return Node{}, errcode.Newf(errcode.Invalid, "the counters of a node must be from 0 to %d accounts", maxCount)
 		}
 	}
 	return s.store.SetNode(ctx, url, c)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // SignIn is a request of a browser for a token.
@@ -112,7 +112,7 @@ func decideRetired(current *User, s SignIn) (Plan, error) {
 		return Plan{}, &Refusal{Reason: BadGeneration}
 	}
 	if current.Node == "" {
-		return Plan{}, fault.New(fault.Internal, "a retired account has no node")
+		return Plan{}, errcode.New(errcode.Internal, "a retired account has no node")
 	}
 	if err := checkSignIn(current, false, s); err != nil {
 		return Plan{}, err

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/storetest"
 )
@@ -25,7 +25,7 @@ func TestDecide(t *testing.T) {
 			plan, err := tokenserver.Decide(c.State, c.SignIn)
 			if c.Refusal != nil {
 				var got *tokenserver.Refusal
-				if !errors.As(err, &got) || !reflect.DeepEqual(got, c.Refusal) || !fault.Is(err, fault.Denied) {
+				if !errors.As(err, &got) || !reflect.DeepEqual(got, c.Refusal) || !errcode.Is(err, errcode.Denied) {
 					t.Fatalf("got %v, want %v", err, c.Refusal)
 				}
 				return
@@ -70,7 +70,7 @@ func TestDecideRetiredWithoutNode(t *testing.T) {
 	gone := tokenserver.User{Generation: tokenserver.Retired, Replaced: true, ReplacedAt: 1}
 	_, err := tokenserver.Decide(tokenserver.AccountState{Users: []tokenserver.User{gone}},
 		tokenserver.SignIn{Generation: tokenserver.At(tokenserver.Retired), Now: time.Unix(1, 0)})
-	if !fault.Is(err, fault.Internal) {
+	if !errcode.Is(err, errcode.Internal) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Scope is the scope that an access token must have.
@@ -19,7 +19,7 @@ type Identity struct {
 // ErrAccountsUnavailable means that the accounts server returned neither keys nor a
 // verification result. It is not a refusal, because a refusal would make the browser ask
 // for the password.
-var ErrAccountsUnavailable error = fault.New(fault.Unavailable, "the accounts server is unavailable")
+var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the accounts server is unavailable")
 
 // Verifier verifies tokens of the accounts server. Its errors are *Refusal with
 // BadCredentials, and ErrAccountsUnavailable.

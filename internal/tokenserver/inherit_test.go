@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -51,7 +51,7 @@ func TestInherit(t *testing.T) {
 	must(t, err)
 	must(t, signIn("a", 1))
 	want("a first sign-in")
-	away = fault.New(fault.Unavailable, "the storage is unavailable")
+	away = errcode.New(errcode.Unavailable, "the storage is unavailable")
 	if err := signIn("a", 2); !errors.Is(err, away) {
 		t.Errorf("while the storage is unavailable: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Self is the node of a server without a public URL. Its clients use the address of their
@@ -31,9 +31,9 @@ type Node struct {
 }
 
 // ErrNoNode means that every node is full, down or in backoff.
-var ErrNoNode error = fault.New(fault.Unavailable, "no storage node has free capacity")
+var ErrNoNode error = errcode.New(errcode.Unavailable, "no storage node has free capacity")
 
-// CheckNodeURL returns the URL of a node in the form of the table, or fault.Invalid.
+// CheckNodeURL returns the URL of a node in the form of the table, or errcode.Invalid.
 func CheckNodeURL(s string) (string, error) {
 	if s == Self {
 		return s, nil
@@ -42,15 +42,15 @@ func CheckNodeURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !printable(s):
-		return "", fault.Newf(fault.Invalid, "invalid node %q: expected an http or https URL such as https://sync.example.org, or %s", s, Self)
+		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected an http or https URL such as https://sync.example.org, or %s", s, Self)
 	case u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()):
-		return "", fault.Newf(fault.Invalid, "invalid node %q: expected a host name and a port from 1 to 65535", s)
+		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected a host name and a port from 1 to 65535", s)
 	case strings.HasSuffix(u.Path, "/1.0/sync/1.5") || strings.HasSuffix(u.Path, "/1.5"):
-		return "", fault.Newf(fault.Invalid, "invalid node %q: expected the server.public_url of the node, without the path of a protocol", s)
+		return "", errcode.Newf(errcode.Invalid, "invalid node %q: expected the server.public_url of the node, without the path of a protocol", s)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, "?#"):
-		return "", fault.New(fault.Invalid, "a node URL must not have a user, query or fragment")
+		return "", errcode.New(errcode.Invalid, "a node URL must not have a user, query or fragment")
 	case len(s) > maxNodeURL:
-		return "", fault.Newf(fault.Invalid, "a node URL must have at most %d characters", maxNodeURL)
+		return "", errcode.Newf(errcode.Invalid, "a node URL must have at most %d characters", maxNodeURL)
 	}
 	return s, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TestAllocateFillsUp: random nodes get accounts until their capacity is used up, never
@@ -73,7 +73,7 @@ func TestCheckNodeURL(t *testing.T) {
 		"https://" + strings.Repeat("a", 56): "https://" + strings.Repeat("a", 56),
 	} {
 		got, err := CheckNodeURL(in)
-		if got != want || (err == nil) != (want != "") || err != nil && !fault.Is(err, fault.Invalid) {
+		if got != want || (err == nil) != (want != "") || err != nil && !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
 		}
 	}

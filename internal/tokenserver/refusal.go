@@ -1,6 +1,6 @@
 package tokenserver
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Reason is why a sign-in is refused, as the protocol distinguishes it. Browsers
 // react to it: they ask for the password again, fetch a new access token, or wait
@@ -25,7 +25,7 @@ var reasons = [...]string{
 // String returns the reason as the protocol spells it.
 func (r Reason) String() string { return reasons[r] }
 
-// Refusal is the error of a refused sign-in. Its code is fault.Denied.
+// Refusal is the error of a refused sign-in. Its code is errcode.Denied.
 type Refusal struct {
 	Reason Reason
 	Detail string // the protocol's message, if it is more specific than the reason
@@ -45,5 +45,5 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// FaultCode implements fault.Coder.
-func (r *Refusal) FaultCode() fault.Code { return fault.Denied }
+// ErrorCode implements errcode.Coder.
+func (r *Refusal) ErrorCode() errcode.Code { return errcode.Denied }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Claims are the claims of a storage token.
@@ -30,7 +30,7 @@ type Minter interface {
 
 // ErrElapsed means that the database took longer than the setting
 // database_request_timeout.
-var ErrElapsed error = fault.New(fault.Unavailable, "the database took too long")
+var ErrElapsed error = errcode.New(errcode.Unavailable, "the database took too long")
 
 // Options are the dependencies of a Service. Local, Inherit and CountEvent may be nil.
 type Options struct {
@@ -69,10 +69,10 @@ type Service struct {
 	countEvent    func(EventKind)
 }
 
-// NewService returns a service. It returns fault.Invalid if the hash secret is missing.
+// NewService returns a service. It returns errcode.Invalid if the hash secret is missing.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
-		return nil, fault.New(fault.Invalid, "fxa_metrics_hash_secret must not be empty")
+		return nil, errcode.New(errcode.Invalid, "fxa_metrics_hash_secret must not be empty")
 	}
 	if o.CountEvent == nil {
 		o.CountEvent = func(EventKind) {}

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb/opened"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/sqlite"
@@ -30,7 +30,7 @@ type purger struct {
 func (p purger) Purge(_ context.Context, u tokenserver.DueUser) error {
 	*p.log = append(*p.log, p.name+" "+u.Node+" "+u.Account().FxAUID)
 	if p.away[u.Node] {
-		return fault.New(fault.Unavailable, "the node does not respond")
+		return errcode.New(errcode.Unavailable, "the node does not respond")
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (r *service) signIn(t *testing.T, name string, generation int64, node strin
 	}
 	if node != "" {
 		n, err := r.store.AddNode(t.Context(), tokenserver.Node{URL: node, Available: 9, Capacity: 9})
-		if fault.Is(err, fault.Conflict) {
+		if errcode.Is(err, errcode.Conflict) {
 			nodes, err := r.store.ListNodes(t.Context())
 			must(t, err)
 			n = nodes[slices.IndexFunc(nodes, func(n tokenserver.Node) bool { return n.URL == node })]
@@ -132,14 +132,14 @@ func TestEnsureNode(t *testing.T) {
 	long := newService(t, func(o *tokenserver.Options) {
 		o.Config.InitNodeURL = "https://there.example/" + strings.Repeat("s", 44)
 	})
-	if _, err := long.EnsureNode(t.Context()); !fault.Is(err, fault.Invalid) {
+	if _, err := long.EnsureNode(t.Context()); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("a node that the table cannot store: %v", err)
 	}
 }
 
 func TestNewServiceRequiresTheHashSecret(t *testing.T) {
 	t.Parallel()
-	if _, err := tokenserver.NewService(tokenserver.Options{Config: tokenserver.DefaultConfig()}); !fault.Is(err, fault.Invalid) {
+	if _, err := tokenserver.NewService(tokenserver.Options{Config: tokenserver.DefaultConfig()}); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestCleanupSkipsUnavailableNodes(t *testing.T) {
 	r.hands.Advance(8 * day)
 	n, err := r.Cleanup(ctx, r.hands.Now(), 2)
 	want := []string{"remote https://away.example a", "remote https://there.example e", "remote https://there.example f"}
-	if got := r.took(); n != 2 || !fault.Is(err, fault.Unavailable) || !slices.Equal(got, want) {
+	if got := r.took(); n != 2 || !errcode.Is(err, errcode.Unavailable) || !slices.Equal(got, want) {
 		t.Errorf("cleaned %d by %q, %v", n, got, err)
 	}
 	delete(r.away, "https://away.example")
@@ -268,7 +268,7 @@ func TestDeleteAccount(t *testing.T) {
 	}
 
 	r.away["https://there.example"] = true
-	if n, err := r.DeleteAccount(ctx, alice); n != 0 || !fault.Is(err, fault.Unavailable) {
+	if n, err := r.DeleteAccount(ctx, alice); n != 0 || !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("deleted %d, %v", n, err)
 	}
 	if st, err := r.store.AccountState(ctx, alice); err != nil || !st.Users[0].Replaced {
@@ -283,7 +283,7 @@ func TestDeleteAccount(t *testing.T) {
 	if back := r.signIn(t, "alice", 1, ""); back.UID <= last.UID {
 		t.Errorf("signed in again as %+v", back)
 	}
-	if _, err := r.DeleteAccount(ctx, tokenserver.Account{}); !fault.Is(err, fault.Denied) {
+	if _, err := r.DeleteAccount(ctx, tokenserver.Account{}); !errcode.Is(err, errcode.Denied) {
 		t.Errorf("an account without an ID: %v", err)
 	}
 }
@@ -348,13 +348,13 @@ func TestNodeNumbers(t *testing.T) {
 	ctx := t.Context()
 	const url = "https://a.example"
 	for capacity, ok := range map[int64]bool{-1: false, 0: false, 1 << 31: false, 1<<31 - 1: true} {
-		if _, err := r.AddNode(ctx, url, capacity); ok != (err == nil) || !ok && !fault.Is(err, fault.Invalid) {
+		if _, err := r.AddNode(ctx, url, capacity); ok != (err == nil) || !ok && !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("a capacity of %d: %v", capacity, err)
 		}
 	}
 	for n, ok := range map[int64]bool{-1: false, 0: true, 1 << 31: false, 5: true} {
 		for _, change := range []tokenserver.NodeChange{{Capacity: &n}, {Available: &n}} {
-			if _, err := r.SetNode(ctx, url, change); ok != (err == nil) || !ok && !fault.Is(err, fault.Invalid) {
+			if _, err := r.SetNode(ctx, url, change); ok != (err == nil) || !ok && !errcode.Is(err, errcode.Invalid) {
 				t.Errorf("a change to %d: %v", n, err)
 			}
 		}

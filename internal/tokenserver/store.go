@@ -6,17 +6,17 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Store stores the accounts, their storage users and the nodes. Every method is one atomic
-// operation. Every method with an Account returns fault.Denied if Account.Check does.
+// operation. Every method with an Account returns errcode.Denied if Account.Check does.
 //
 // Other processes may write the tables services, nodes and users at any time, so a store
 // must not cache them. Operations of this service on one account are serialized across all
 // processes.
 //
-// Any method may return fault.Unavailable if the engine is unavailable, its connections
+// Any method may return errcode.Unavailable if the engine is unavailable, its connections
 // are used up, or its disk is full.
 //
 // The suite in storetest tests this contract.
@@ -26,7 +26,7 @@ type Store interface {
 	Admission
 
 	// Ping checks that the engine is available and has the schema that this binary needs.
-	// The error is fault.Unavailable.
+	// The error is errcode.Unavailable.
 	Ping(ctx context.Context) error
 }
 
@@ -49,7 +49,7 @@ type Users interface {
 	// FindUsers returns at most limit rows that are not replaced of accounts whose ID begins
 	// with prefix, ordered by User.Email: those with a greater one than after, or the first
 	// ones if that is "". The prefix has 1 to 31 lower-case hexadecimal digits, otherwise the
-	// error is fault.Invalid.
+	// error is errcode.Invalid.
 	FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error)
 
 	// Replace marks all rows of an account as replaced at now and returns the number of
@@ -101,7 +101,7 @@ type Nodes interface {
 	// ListNodes returns all nodes, ordered by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
-	// AddNode adds a node and returns it with its ID. It returns fault.Conflict if the URL
+	// AddNode adds a node and returns it with its ID. It returns errcode.Conflict if the URL
 	// exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
@@ -112,7 +112,7 @@ type Nodes interface {
 	// So an operator can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode changes the node with this URL and returns it. The error is fault.NotFound
+	// SetNode changes the node with this URL and returns it. The error is errcode.NotFound
 	// if it does not exist.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
@@ -127,7 +127,7 @@ type NodeChange struct {
 type Admission interface {
 	// SetAccess sets the rule of an account, Allowed or Denied with a note, or removes it
 	// with Unlisted. It also removes the account from the refused ones. It returns
-	// fault.Invalid if Rule.Check does.
+	// errcode.Invalid if Rule.Check does.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
 	// ListAccess returns at most limit rules of accounts with an ID greater than after,
@@ -162,10 +162,10 @@ type Refused struct {
 // accounts of the accounts server could fill the table.
 const MaxRefused = 1000
 
-// Check returns fault.Invalid for a note that the table cannot store.
+// Check returns errcode.Invalid for a note that the table cannot store.
 func (r Rule) Check() error {
 	if len(r.Note) > MaxNote || !utf8.ValidString(r.Note) || strings.ContainsRune(r.Note, 0) {
-		return fault.Newf(fault.Invalid, "a note must be text of at most %d bytes", MaxNote)
+		return errcode.Newf(errcode.Invalid, "a note must be text of at most %d bytes", MaxNote)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // SendJSON writes a complete response. It ignores write errors: the request has been
@@ -97,9 +97,9 @@ type BodyErrors struct {
 }
 
 // Of returns the error for a failed read of a body. It returns err itself if err has a
-// fault code, such as that of a body that does not match its signed hash.
+// code, such as the one of a body that does not match its signed hash.
 func (e *BodyErrors) Of(err error) error {
-	if _, coded := errors.AsType[fault.Coder](err); coded {
+	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
 	}
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {

@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 )
 
 const (
@@ -101,7 +101,7 @@ func (s *Blocks) flush(b []byte) ([]byte, error) {
 
 func (s *Blocks) write(b []byte) error {
 	if _, err := s.w.Write(b); err != nil {
-		return fault.Wrap(fault.Unavailable, "the client stopped reading the answer", err)
+		return errcode.Wrap(errcode.Unavailable, "the client stopped reading the answer", err)
 	}
 	return nil
 }

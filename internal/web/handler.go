@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/work"
 )
@@ -210,7 +210,7 @@ func (service *Service) serve(w *response, r *http.Request, at Address) (err err
 	defer ReleaseSlot(w)
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.Wrap(fault.Internal, "internal error", &panicked{p, debug.Stack()})
+			err = errcode.Wrap(errcode.Internal, "internal error", &panicked{p, debug.Stack()})
 		}
 	}()
 	return service.Serve(w, r, at)
@@ -260,9 +260,9 @@ func (service *Service) log(ctx context.Context, o *Options, x exchange, err err
 	level := slog.LevelInfo
 	switch {
 	case err == nil, x.left:
-	case fault.Is(err, fault.Internal):
+	case errcode.Is(err, errcode.Internal):
 		level = slog.LevelError
-	case fault.Is(err, fault.Unavailable):
+	case errcode.Is(err, errcode.Unavailable):
 		level = slog.LevelWarn
 	}
 	quiet := o.Quiet && level == slog.LevelInfo && (x.reason == "" || !o.ClientAddress)
@@ -280,7 +280,7 @@ func (service *Service) log(ctx context.Context, o *Options, x exchange, err err
 		attrs = append(attrs, slog.String("reason", x.reason))
 	}
 	if err != nil {
-		attrs = append(attrs, slog.String("fault", fault.CodeOf(err).String()), slog.String("error", err.Error()))
+		attrs = append(attrs, slog.String("code", errcode.Of(err).String()), slog.String("error", err.Error()))
 		if p, ok := errors.AsType[*panicked](err); ok {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}

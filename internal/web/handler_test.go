@@ -15,15 +15,15 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
 // plainError is the ErrorWriter of a protocol that answers with the name of the code.
 func plainError(w http.ResponseWriter, _ *http.Request, err error) {
-	status := map[fault.Code]int{fault.Internal: 500, fault.Unavailable: 503, fault.Invalid: 400, fault.Denied: 401}[fault.CodeOf(err)]
+	status := map[errcode.Code]int{errcode.Internal: 500, errcode.Unavailable: 503, errcode.Invalid: 400, errcode.Denied: 401}[errcode.Of(err)]
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, fault.CodeOf(err).String())
+	_, _ = io.WriteString(w, errcode.Of(err).String())
 }
 
 func service(serve web.Handler) web.Service {
@@ -93,12 +93,12 @@ func TestObserveAndLog(t *testing.T) {
 		}, 200, []string{"level=INFO", "service=test", "method=GET", "route=thing", "status=200", "bytes=5"}},
 		{"nothing written", "DELETE", func(http.ResponseWriter, *http.Request, web.Address) error { return nil }, 200, []string{"status=200"}},
 		{"a refusal", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
-			return fault.New(fault.Denied, "no such key")
-		}, 401, []string{"level=INFO", "status=401", "fault=denied", `error="no such key"`}},
+			return errcode.New(errcode.Denied, "no such key")
+		}, 401, []string{"level=INFO", "status=401", "code=denied", `error="no such key"`}},
 		{"a database that is unavailable", "POST", func(http.ResponseWriter, *http.Request, web.Address) error {
-			return fault.Wrap(fault.Unavailable, "try later", cause)
-		}, 503, []string{"level=WARN", "status=503", "fault=unavailable", "disk on fire"}},
-		{"a bug", "POST", func(http.ResponseWriter, *http.Request, web.Address) error { return cause }, 500, []string{"level=ERROR", "fault=internal", "disk on fire"}},
+			return errcode.Wrap(errcode.Unavailable, "try later", cause)
+		}, 503, []string{"level=WARN", "status=503", "code=unavailable", "disk on fire"}},
+		{"a bug", "POST", func(http.ResponseWriter, *http.Request, web.Address) error { return cause }, 500, []string{"level=ERROR", "code=internal", "disk on fire"}},
 		{"a made-up method", "BREW", func(http.ResponseWriter, *http.Request, web.Address) error { return nil }, 200, []string{"method=other"}},
 		{"a panic", "POST", func(http.ResponseWriter, *http.Request, web.Address) error { panic("boom") }, 500, []string{"level=ERROR", "panic: boom", "handler_test.go"}},
 	} {
@@ -207,7 +207,7 @@ func TestAnsweredError(t *testing.T) {
 	var log journal
 	h := service(func(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 		_, _ = io.WriteString(w, "it failed")
-		return fmt.Errorf("while copying: %w", &web.Answered{Err: fault.New(fault.Unavailable, "a node is slow")})
+		return fmt.Errorf("while copying: %w", &web.Answered{Err: errcode.New(errcode.Unavailable, "a node is slow")})
 	}).Handler(web.Options{Log: log.logger(slog.LevelInfo)})
 	if w := ask(h, "GET", "/", nil); w.Code != 200 || w.Body.String() != "it failed" {
 		t.Errorf("%d %s", w.Code, w.Body)
@@ -224,7 +224,7 @@ func TestClientLeaves(t *testing.T) {
 	h := service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		close(entered)
 		<-r.Context().Done()
-		return fault.Wrap(fault.Unavailable, "interrupted", r.Context().Err())
+		return errcode.Wrap(errcode.Unavailable, "interrupted", r.Context().Err())
 	}).Handler(web.Options{
 		Log:     log.logger(slog.LevelWarn),
 		Observe: func(_, _, _ string, status int, _ time.Duration) { observed <- status },
@@ -269,7 +269,7 @@ func BenchmarkHandler(b *testing.B) {
 // its client if it is known, and a refused request has a line in a quiet log too.
 func TestLogClientAddress(t *testing.T) {
 	t.Parallel()
-	refused, ok := fault.New(fault.Denied, "no"), error(nil)
+	refused, ok := errcode.New(errcode.Denied, "no"), error(nil)
 	for _, tc := range []struct {
 		name           string
 		quiet, address bool
@@ -277,8 +277,8 @@ func TestLogClientAddress(t *testing.T) {
 		err            error
 		want           string // "" for no line
 	}{
-		{"off", false, false, "192.0.2.9:1", "", refused, ` request_id=\S+ reason=why fault=denied error=no\n$`},
-		{"refused", false, true, "192.0.2.9:1", "", refused, ` request_id=\S+ client_address=192.0.2.9 reason=why fault=`},
+		{"off", false, false, "192.0.2.9:1", "", refused, ` request_id=\S+ reason=why code=denied error=no\n$`},
+		{"refused", false, true, "192.0.2.9:1", "", refused, ` request_id=\S+ client_address=192.0.2.9 reason=why code=`},
 		{"served", false, true, "192.0.2.9:1", "", ok, ` request_id=\S+ client_address=192.0.2.9\n$`},
 		{"a proxy", false, true, "10.0.0.1:1", "203.0.113.9, 2001:db8::7", ok, ` client_address=2001:db8::7\n$`},
 		{"a proxy without a client address", false, true, "10.0.0.1:1", "unknown", refused, ` request_id=\S+ reason=why `},
@@ -286,13 +286,13 @@ func TestLogClientAddress(t *testing.T) {
 		{"quiet", true, false, "192.0.2.9:1", "", refused, ""},
 		{"quiet, refused", true, true, "192.0.2.9:1", "", refused, ` client_address=192.0.2.9 reason=why `},
 		{"quiet, served", true, true, "192.0.2.9:1", "", ok, ""},
-		{"quiet, without a reason", true, true, "192.0.2.9:1", "", fault.New(fault.Invalid, "no"), ""},
-		{"quiet, failed", true, false, "192.0.2.9:1", "", fault.New(fault.Internal, "no"), `level=ERROR .* fault=internal`},
+		{"quiet, without a reason", true, true, "192.0.2.9:1", "", errcode.New(errcode.Invalid, "no"), ""},
+		{"quiet, failed", true, false, "192.0.2.9:1", "", errcode.New(errcode.Internal, "no"), `level=ERROR .* code=internal`},
 	} {
 		var log journal
 		s := service(func(http.ResponseWriter, *http.Request, web.Address) error { return tc.err })
 		s.Reason = func(err error) string {
-			if fault.Is(err, fault.Denied) {
+			if errcode.Is(err, errcode.Denied) {
 				return "why"
 			}
 			return ""

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // A malformed HTTP request, such as one for /storage/%zz, never reaches a handler:
@@ -23,11 +23,11 @@ import (
 
 // Errors of requests that net/http refuses.
 var (
-	ErrHeaderTooLarge   = fault.New(fault.Invalid, "the request line and the header are too large")
-	ErrTransferEncoding = fault.New(fault.Invalid, "unsupported Transfer-Encoding: use chunked")
-	errMalformed        = fault.New(fault.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
-	errExpectation      = fault.New(fault.Invalid, "unsupported Expect: use 100-continue")
-	errVersion          = fault.New(fault.Invalid, "unsupported version of HTTP: use HTTP/1.1")
+	ErrHeaderTooLarge   = errcode.New(errcode.Invalid, "the request line and the header are too large")
+	ErrTransferEncoding = errcode.New(errcode.Invalid, "unsupported Transfer-Encoding: use chunked")
+	errMalformed        = errcode.New(errcode.Invalid, "malformed HTTP request: check the request line, Host and the header fields")
+	errExpectation      = errcode.New(errcode.Invalid, "unsupported Expect: use 100-continue")
+	errVersion          = errcode.New(errcode.Invalid, "unsupported version of HTTP: use HTTP/1.1")
 )
 
 // refusals are these errors by the status of net/http.

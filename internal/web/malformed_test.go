@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -41,7 +41,7 @@ func named(name string) web.Service {
 		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
 			w.Header().Set("Content-Type", "application/"+name)
 			w.WriteHeader(http.StatusBadRequest)
-			fmt.Fprint(w, name, ": ", fault.Message(err))
+			fmt.Fprint(w, name, ": ", errcode.Message(err))
 		},
 	}
 }

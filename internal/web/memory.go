@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 )
 
 // Memory limits the memory of requests in bytes: bodies, decoded data, and responses.
@@ -132,7 +132,7 @@ func Charge(m *Memory, need int64, h http.Handler) http.Handler {
 		r := &response{ResponseWriter: w, request: req, memory: m, client: "listener"}
 		defer r.releaseMemory()
 		if err := ChargeMemory(r, req, need); err != nil {
-			http.Error(w, fault.Message(err), http.StatusServiceUnavailable)
+			http.Error(w, errcode.Message(err), http.StatusServiceUnavailable)
 			return
 		}
 		h.ServeHTTP(r, r.chargeBody(req))

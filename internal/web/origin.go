@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Origin is the public address of the server. Clients sign it, and it is the base of the
@@ -19,26 +19,26 @@ type Origin struct {
 }
 
 // ParseOrigin reads a public URL, such as https://example.org:8443/sync. The path is the
-// prefix of all paths of the server. It returns fault.Invalid for a scheme other than http
+// prefix of all paths of the server. It returns errcode.Invalid for a scheme other than http
 // and https, for a user, query or fragment, and for a path with more than one spelling.
 func ParseOrigin(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return Origin{}, fault.New(fault.Invalid, "the public URL is malformed")
+		return Origin{}, errcode.New(errcode.Invalid, "the public URL is malformed")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return Origin{}, fault.New(fault.Invalid, "the public URL must begin with http:// or https://")
+		return Origin{}, errcode.New(errcode.Invalid, "the public URL must begin with http:// or https://")
 	}
 	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
-		return Origin{}, fault.New(fault.Invalid, "the public URL must have only a scheme, a host, a port and a path")
+		return Origin{}, errcode.New(errcode.Invalid, "the public URL must have only a scheme, a host, a port and a path")
 	}
 	host, port, ok := splitHost(u.Host)
 	if !ok {
-		return Origin{}, fault.New(fault.Invalid, "the public URL has no valid host")
+		return Origin{}, errcode.New(errcode.Invalid, "the public URL has no valid host")
 	}
 	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	if !plainPath(prefix) {
-		return Origin{}, fault.New(fault.Invalid, "the path of the public URL must consist of non-empty segments of letters, digits and . _ ~ -")
+		return Origin{}, errcode.New(errcode.Invalid, "the path of the public URL must consist of non-empty segments of letters, digits and . _ ~ -")
 	}
 	if port == 0 {
 		port = defaultPort(u.Scheme)

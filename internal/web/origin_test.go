@@ -3,7 +3,7 @@ package web_test
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -35,7 +35,7 @@ func TestParseOrigin(t *testing.T) {
 		"https://example.org:08", "https://example.org:", "https://exa mple.org", "https://[::1", "https://[fe80::1%25eth0]", "https://[1.2.3.4]",
 		"https://example.org/a//b", "https://example.org/a/../b", "https://example.org/a%2fb", "https://example.org/ü", "https://ex\x00ample.org",
 	} {
-		if got, err := web.ParseOrigin(text); !fault.Is(err, fault.Invalid) {
+		if got, err := web.ParseOrigin(text); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}

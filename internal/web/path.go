@@ -4,15 +4,15 @@ import (
 	"net/url"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // errPath is the error of Segments.
-var errPath = fault.New(fault.Invalid, "malformed path: check the percent-encoding")
+var errPath = errcode.New(errcode.Invalid, "malformed path: check the percent-encoding")
 
 // Segments splits a raw path at its slashes and decodes the segments: "/a%2Fb//.." has the
 // segments "a/b", "" and "..". The path is not cleaned, and after a trailing slash the
-// last segment is empty. It returns fault.Invalid for a path that does not begin with a
+// last segment is empty. It returns errcode.Invalid for a path that does not begin with a
 // slash or has an invalid escape.
 func Segments(path string) ([]string, error) {
 	if path == "" || path[0] != '/' {

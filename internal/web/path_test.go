@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -26,7 +26,7 @@ func TestSegments(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "a/b", "*", "/a%", "/a%2", "/%zz", "/a/%e", "?x"} {
-		if got, err := web.Segments(path); !fault.Is(err, fault.Invalid) {
+		if got, err := web.Segments(path); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %q, %v", path, got, err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Refusal is an error with its HTTP status, and its code and message in the protocol. The
@@ -42,23 +42,23 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
-// FaultCode implements fault.Coder.
-func (r *Refusal) FaultCode() fault.Code {
+// ErrorCode implements errcode.Coder.
+func (r *Refusal) ErrorCode() errcode.Code {
 	switch r.Status {
 	case http.StatusNotFound:
-		return fault.NotFound
+		return errcode.NotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fault.Denied
+		return errcode.Denied
 	case http.StatusConflict:
-		return fault.Conflict
+		return errcode.Conflict
 	case http.StatusPreconditionFailed, http.StatusNotModified:
-		return fault.Precondition
+		return errcode.Precondition
 	case http.StatusRequestEntityTooLarge:
-		return fault.TooLarge
+		return errcode.TooLarge
 	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:
-		return fault.Unavailable
+		return errcode.Unavailable
 	case http.StatusInternalServerError:
-		return fault.Internal
+		return errcode.Internal
 	}
-	return fault.Invalid
+	return errcode.Invalid
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Address is the address of a request as its client sees it.
@@ -17,7 +17,7 @@ type Address struct {
 	Target string // path and query as the client sent them, with the public prefix
 	Path   string // raw path without query and without prefix
 
-	// Err is set if the address is not known. It is fault.Invalid if the request target
+	// Err is set if the address is not known. It is errcode.Invalid if the request target
 	// is not a path, the Host header is missing or malformed, or a forwarding header of a
 	// trusted proxy is malformed. Of the other fields only Path may then be set.
 	Err error
@@ -33,7 +33,7 @@ type Resolver struct {
 // NewResolver returns a resolver. If publicURL is not "", it is the origin of every
 // request. Otherwise the origin comes from the Host header or, for peers in
 // trustedProxies (addresses or CIDRs), from their Forwarded or X-Forwarded-… headers. It
-// returns fault.Invalid for a malformed argument.
+// returns errcode.Invalid for a malformed argument.
 func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	r := &Resolver{}
 	if publicURL != "" {
@@ -46,7 +46,7 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	for _, text := range trustedProxies {
 		p, err := parsePrefix(text)
 		if err != nil {
-			return nil, fault.Newf(fault.Invalid, "%q must be an IP address or a network in CIDR notation", text)
+			return nil, errcode.Newf(errcode.Invalid, "%q must be an IP address or a network in CIDR notation", text)
 		}
 		r.trusted = append(r.trusted, p)
 	}
@@ -114,7 +114,7 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	}
 	if peer, err := netip.ParseAddrPort(req.RemoteAddr); err == nil && r.Trusts(peer.Addr()) {
 		if err := r.follow(&seen, req.Header); err != nil {
-			return Origin{}, fault.Wrap(fault.Invalid, "a forwarding header of a proxy is malformed", err)
+			return Origin{}, errcode.Wrap(errcode.Invalid, "a forwarding header of a proxy is malformed", err)
 		}
 	}
 	return seen.origin()
@@ -147,15 +147,15 @@ type forwarded struct {
 func (f forwarded) origin() (Origin, error) {
 	host, port, ok := splitHost(f.host)
 	if !ok {
-		return Origin{}, fault.New(fault.Invalid, "the Host header is missing or not valid")
+		return Origin{}, errcode.New(errcode.Invalid, "the Host header is missing or not valid")
 	}
 	scheme := strings.ToLower(f.proto)
 	if scheme != "http" && scheme != "https" {
-		return Origin{}, fault.New(fault.Invalid, "the protocol forwarded by a proxy must be http or https")
+		return Origin{}, errcode.New(errcode.Invalid, "the protocol forwarded by a proxy must be http or https")
 	}
 	if port == 0 && f.port != "" {
 		if port, ok = parsePort(f.port); !ok {
-			return Origin{}, fault.New(fault.Invalid, "the port forwarded by a proxy is not valid")
+			return Origin{}, errcode.New(errcode.Invalid, "the port forwarded by a proxy is not valid")
 		}
 	}
 	if port == 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -97,7 +97,7 @@ func TestResolveOrigin(t *testing.T) {
 		a := behind.Resolve(tc.arrival.request())
 		err := a.Err
 		switch {
-		case tc.want == "" && !fault.Is(err, fault.Invalid):
+		case tc.want == "" && !errcode.Is(err, errcode.Invalid):
 			t.Errorf("%s: %s, %v; want a refusal", tc.name, a, err)
 		case tc.want != "" && (err != nil || a.String() != tc.want):
 			t.Errorf("%s: %s, %v; want %s", tc.name, a, err, tc.want)
@@ -171,7 +171,7 @@ func TestResolvePublicURL(t *testing.T) {
 		}
 	}
 	for _, target := range []string{"*", "example.org:443"} {
-		if at := r.Resolve(arrival{target: target}.request()); !fault.Is(at.Err, fault.Invalid) {
+		if at := r.Resolve(arrival{target: target}.request()); !errcode.Is(at.Err, errcode.Invalid) {
 			t.Errorf("%s: %v", target, at.Err)
 		}
 	}
@@ -200,17 +200,17 @@ func TestPath(t *testing.T) {
 
 func TestNewResolverRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := web.NewResolver("example.org", nil); !fault.Is(err, fault.Invalid) {
+	if _, err := web.NewResolver("example.org", nil); !errcode.Is(err, errcode.Invalid) {
 		t.Error(err)
 	}
 	for _, proxy := range []string{"", "proxy.example", "10.0.0.0/33", "10.0.0.1:80", "::1/x", "::ffff:10.0.0.0/104"} {
-		if _, err := web.NewResolver("", []string{proxy}); !fault.Is(err, fault.Invalid) {
+		if _, err := web.NewResolver("", []string{proxy}); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %v", proxy, err)
 		}
 	}
 }
 
-// FuzzResolve: any forwarding headers result in a valid origin or fault.Invalid.
+// FuzzResolve: any forwarding headers result in a valid origin or errcode.Invalid.
 func FuzzResolve(f *testing.F) {
 	f.Add("host", "/x", "for=10.0.0.1;host=a;proto=https, host=b", "a, b", "https", "81")
 	f.Add("[::1]:80", "http://h?q", "", "", "", "")
@@ -224,7 +224,7 @@ func FuzzResolve(f *testing.F) {
 		}
 		a := r.Resolve(in.request())
 		if a.Err != nil {
-			if !fault.Is(a.Err, fault.Invalid) {
+			if !errcode.Is(a.Err, errcode.Invalid) {
 				t.Fatalf("refused with %v", a.Err)
 			}
 			return

@@ -19,7 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -69,7 +69,7 @@ func reader(_ *testing.T, l web.Limits) http.Handler {
 	return service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 		n, err := io.Copy(io.Discard, r.Body)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fault.New(fault.Invalid, "too slow")
+			return errcode.New(errcode.Invalid, "too slow")
 		}
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	l := impatient()
 	deaf := service(func(http.ResponseWriter, *http.Request, web.Address) error {
-		return fault.New(fault.Denied, "no credentials")
+		return errcode.New(errcode.Denied, "no credentials")
 	}).
 		Handler(web.Options{Log: quiet, Pace: l.Pace})
 	for name, tc := range map[string]struct {
@@ -219,7 +219,7 @@ func TestTruncatedBody(t *testing.T) {
 	l := web.DefaultLimits()
 	base := start(t, service(func(_ http.ResponseWriter, r *http.Request, _ web.Address) error {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return fault.New(fault.Invalid, "the body is truncated")
+			return errcode.New(errcode.Invalid, "the body is truncated")
 		}
 		return nil
 	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
@@ -238,7 +238,7 @@ func TestTruncatedBody(t *testing.T) {
 func TestRefusedBody(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
-	refuses := service(func(http.ResponseWriter, *http.Request, web.Address) error { return fault.New(fault.Denied, "no") })
+	refuses := service(func(http.ResponseWriter, *http.Request, web.Address) error { return errcode.New(errcode.Denied, "no") })
 	refuses.Error = func(w http.ResponseWriter, _ *http.Request, _ error) {
 		w.Header().Set("Content-Length", "2")
 		w.WriteHeader(http.StatusUnauthorized)
@@ -277,7 +277,7 @@ func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	l := web.DefaultLimits()
 	base := start(t, service(func(http.ResponseWriter, *http.Request, web.Address) error {
-		return fault.New(fault.Denied, "no")
+		return errcode.New(errcode.Denied, "no")
 	}).Handler(web.Options{Log: quiet, Pace: l.Pace}), l)
 	for name, request := range map[string]string{
 		"expects":       "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",

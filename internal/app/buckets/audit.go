@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -136,7 +136,7 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 		o.Bodies, o.Copies, o.Young, o.Left = r.Bodies, r.Copies, r.Young, r.Left
 		o.text, err = p.print(r, grace)
 	case ctx.Err() != nil:
-		err = fault.New(fault.Unavailable, "interrupted: run the audit again with the same options to continue")
+		err = errcode.New(errcode.Unavailable, "interrupted: run the audit again with the same options to continue")
 	case errors.Is(err, rows.ErrReadOnly):
 	default:
 		err = fmt.Errorf("%w; run the audit again to continue", err)

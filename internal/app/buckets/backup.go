@@ -21,7 +21,7 @@ import (
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/clock"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -300,9 +300,9 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	case !blobs.IsSourceError(err) || errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, blobs.ErrCorrupt):
-		c.corrupt = append(c.corrupt, b.Path+": "+fault.Message(err))
+		c.corrupt = append(c.corrupt, b.Path+": "+errcode.Message(err))
 	default:
-		c.lost[b.Path] = fault.Message(err)
+		c.lost[b.Path] = errcode.Message(err)
 		return nil
 	}
 	c.done++

@@ -29,7 +29,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -204,7 +204,7 @@ const firstAccount = "main"
 // command before the first start of a server.
 func (s *Buckets) needKeySecret() error {
 	if s.deps.Unsaved[keySecret] {
-		return fault.New(fault.Invalid, "the secrets file has no key secret of buckets: start the server once to add it")
+		return errcode.New(errcode.Invalid, "the secrets file has no key secret of buckets: start the server once to add it")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // consoleRows is how many rows a page of the console has.
@@ -36,7 +36,7 @@ func (s *Buckets) console() *service.Console {
 func (s *Buckets) backlogs(context.Context) ([]service.Fact, error) {
 	b, known := s.metrics.garbage()
 	if !known {
-		return nil, fault.New(fault.Unavailable, "the garbage could not be counted")
+		return nil, errcode.New(errcode.Unavailable, "the garbage could not be counted")
 	}
 	return []service.Fact{{Name: "Deleted objects to remove", Cell: service.TextCell(service.Count(b.rows, "object") + ", " + service.FormatBytes(b.bytes))}}, nil
 }
@@ -238,7 +238,7 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account) (newKey, er
 			return newKey{k.ID, secret}, err
 		}
 	}
-	return newKey{}, fault.New(fault.Conflict, "the account has no access key to sign the link with: create one")
+	return newKey{}, errcode.New(errcode.Conflict, "the account has no access key to sign the link with: create one")
 }
 
 func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {

@@ -16,7 +16,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -80,7 +80,7 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	}
 	kind := imageType(head)
 	if kind == "" || o.Length > previewImage {
-		return nil, fault.New(fault.Invalid, "the object is not an image that the console shows")
+		return nil, errcode.New(errcode.Invalid, "the object is not an image that the console shows")
 	}
 	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, buckets.Span{Length: o.Length}), Image: kind}, nil
 }
@@ -134,17 +134,17 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 
 // uploadError says which file could not be stored, and how many were.
 func uploadError(name string, stored []string, err error) error {
-	code, text := fault.CodeOf(err), fault.Message(err)
-	if code == fault.Internal || text == "" {
+	code, text := errcode.Of(err), errcode.Message(err)
+	if code == errcode.Internal || text == "" {
 		return err
 	}
-	if code == fault.Precondition {
+	if code == errcode.Precondition {
 		text = "an object with this name exists"
 	}
 	if len(stored) > 0 {
 		text += "; stored before it: " + service.Count(int64(len(stored)), "object")
 	}
-	return fault.Newf(code, "%s: %s", name, text)
+	return errcode.Newf(code, "%s: %s", name, text)
 }
 
 func (s *Buckets) storeFile(ctx context.Context, a buckets.Account, b buckets.Bucket, put buckets.PutRequest, file *service.Upload) error {

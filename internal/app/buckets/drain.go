@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/maintenance"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -86,11 +86,11 @@ func (s *Buckets) drain(ctx context.Context, in drainInput, progress operate.Pro
 	case err != nil:
 		return o, err
 	case !ok:
-		return o, fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", in.Node)
+		return o, errcode.Newf(errcode.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", in.Node)
 	}
 	others := slices.DeleteFunc(s.cluster.Nodes(), func(s blobs.Status) bool { return s.ID == in.Node || s.State != buckets.NodeActive })
 	if len(others) == 0 {
-		return o, fault.New(fault.Conflict, "there is no other active storage node: add one first")
+		return o, errcode.New(errcode.Conflict, "there is no other active storage node: add one first")
 	}
 	var d maintenance.Drained
 	err = s.maintain(ctx, progress, func(ctx context.Context, options maintenance.Options) (err error) {

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // The lease of audits and drains. A process that dies leaves it to the next command in its
@@ -24,7 +24,7 @@ const (
 	leasePoll = leaseTime / 6 // how often it is extended
 )
 
-var errLeaseLost = fault.New(fault.Unavailable,
+var errLeaseLost = errcode.New(errcode.Unavailable,
 	"the lease of maintenance could not be extended, so another audit or drain may have begun: run the command again to continue")
 
 // leased runs fn while this process has the lease of maintenance. The data folder is
@@ -88,7 +88,7 @@ func (s *Buckets) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 		before := has
 		has, err = s.store.Lease(ctx, l)
 		if err == nil && has.Holder != l.Holder && has.Left > before.Left && !isBackground(has) {
-			return fault.Newf(fault.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
+			return errcode.Newf(errcode.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
 		}
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -23,7 +23,7 @@ func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run f
 	}
 	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(folder, "one"))
 	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
-		return fault.Newf(fault.Conflict, "another audit or drain runs (%s): wait until it has ended", cmp.Or(inUse.Holder, "unknown process"))
+		return errcode.Newf(errcode.Conflict, "another audit or drain runs (%s): wait until it has ended", cmp.Or(inUse.Holder, "unknown process"))
 	} else if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -161,7 +161,7 @@ func resultOf(r *http.Request, err error) string {
 		return "ok"
 	case r.Context().Err() != nil:
 		return "left"
-	case fault.CodeOf(err) == fault.Internal || fault.Is(err, fault.Unavailable):
+	case errcode.Of(err) == errcode.Internal || errcode.Is(err, errcode.Unavailable):
 		return "failed"
 	}
 	return "refused"

@@ -11,7 +11,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -101,7 +101,7 @@ func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, e
 		return c, &operate.InputError{Input: "url", Reason: "must not be empty for a new node"}
 	}
 	if address, ok := s.nodes.configured()[n.ID]; ok && address != n.URL {
-		return c, fault.Newf(fault.Conflict, "storage node %s is %s in the configuration: change its URL there", n.ID, address)
+		return c, errcode.Newf(errcode.Conflict, "storage node %s is %s in the configuration: change its URL there", n.ID, address)
 	}
 	switch {
 	case !exists:
@@ -217,7 +217,7 @@ func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 			all[i].Problem = "it is read-only"
 		}
 		if now.Err != nil {
-			all[i].Problem = nodeProblem(fault.Message(now.Err))
+			all[i].Problem = nodeProblem(errcode.Message(now.Err))
 		}
 	}
 	return all, nil

@@ -18,7 +18,7 @@ import (
 	"holdfast/internal/buckets/blobs/clouddriver"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // loadEvery is how often the nodes are read from the database, and refreshEvery is how
@@ -79,7 +79,7 @@ func (n *nodes) reload(ctx context.Context) {
 		return
 	}
 	level := slog.LevelError
-	if fault.Is(err, fault.Unavailable) { // the database is away, or is being migrated
+	if errcode.Is(err, errcode.Unavailable) { // the database is away, or is being migrated
 		level = slog.LevelWarn
 	}
 	n.say(level, "", "could not read the storage nodes", err)
@@ -179,11 +179,11 @@ func (n *nodes) check(ctx context.Context, copies int) error {
 	switch {
 	case total < copies:
 		for _, id := range slices.Sorted(maps.Keys(failed)) {
-			return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body, because %s could not be initialized: %s", copiesOf(copies), id, fault.Message(failed[id]))
+			return errcode.Newf(errcode.Unavailable, "too few storage nodes for %s of each body, because %s could not be initialized: %s", copiesOf(copies), id, errcode.Message(failed[id]))
 		}
-		return fault.Newf(fault.Unavailable, "too few storage nodes for %s of each body: add one (holdfast buckets nodes add), or lower buckets.copies", copiesOf(copies))
+		return errcode.Newf(errcode.Unavailable, "too few storage nodes for %s of each body: add one (holdfast buckets nodes add), or lower buckets.copies", copiesOf(copies))
 	case active == 0:
-		return fault.Newf(fault.Unavailable, "no storage node works: %s", reason)
+		return errcode.Newf(errcode.Unavailable, "no storage node works: %s", reason)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (n *nodes) working() (total, works int, reason string) {
 		case s.Err == nil, errors.Is(s.Err, blobs.ErrNotEnoughSpace):
 			works++
 		default:
-			reason = fault.Message(s.Err)
+			reason = errcode.Message(s.Err)
 		}
 		total++
 	}
@@ -227,7 +227,7 @@ func (n *nodes) configured() map[string]string {
 // add initializes a node and adds it to the database.
 func (n *nodes) add(ctx context.Context, node buckets.Node) error {
 	if !n.create {
-		return fault.New(fault.Unavailable, "the storage node is new: it is initialized when the server starts")
+		return errcode.New(errcode.Unavailable, "the storage node is new: it is initialized when the server starts")
 	}
 	return n.initialize(ctx, node)
 }

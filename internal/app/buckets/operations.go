@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -23,8 +23,8 @@ func (s *Buckets) operations() []operate.Operation {
 
 var (
 	errDisabled          = errors.New("buckets are disabled, or no server has been started on this data yet")
-	errAccountConfigured = fault.New(fault.Conflict, "the account is in the configuration: remove it there, and restart the server")
-	errReadOnly          = fault.New(fault.Unavailable, "buckets are read-only: GET /read-only on the admin listener says why; if they were copied, use the target of the copy")
+	errAccountConfigured = errcode.New(errcode.Conflict, "the account is in the configuration: remove it there, and restart the server")
+	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: GET /read-only on the admin listener says why; if they were copied, use the target of the copy")
 )
 
 // on returns an operation on the open service.
@@ -59,8 +59,8 @@ func onNodes[In, Out any](s *Buckets, fn func(context.Context, In, operate.Progr
 
 // about adds the name to an error.
 func about(name string, err error) error {
-	switch fault.CodeOf(err) {
-	case fault.NotFound, fault.Conflict, fault.Invalid:
+	switch errcode.Of(err) {
+	case errcode.NotFound, errcode.Conflict, errcode.Invalid:
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return err

@@ -19,7 +19,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/rate"
 )
@@ -143,7 +143,7 @@ var (
 	errOrigin     = web.Refuse(http.StatusForbidden, "cross-origin", "the request comes from another site")
 	errCSRF       = web.Refuse(http.StatusForbidden, "csrf", "the form is not valid any more: go back, reload the page and try again")
 	errRole       = web.Refuse(http.StatusForbidden, "read-only", "your role may not change anything")
-	errPage       = fault.New(fault.NotFound, "there is no such page")
+	errPage       = errcode.New(errcode.NotFound, "there is no such page")
 )
 
 // checkConnection refuses requests that cross a network without TLS, and those for
@@ -407,7 +407,7 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		form = shown
 	}
 	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {
-		return x.failed(section, form, r, action, fault.Newf(fault.Invalid, "nothing was changed: type %s to confirm", confirm))
+		return x.failed(section, form, r, action, errcode.Newf(errcode.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}
 	outcome, err := action.Run(service.WithOperator(x.r.Context(), x.session.name()), r)
 	if !action.Reads {
@@ -448,7 +448,7 @@ type failure struct {
 
 // failed shows the page of an action that failed, with what the operator typed.
 func (x *exchange) failed(section *Section, page *service.Page, r *service.PageRequest, action *service.Action, err error) error {
-	if code := fault.CodeOf(err); code == fault.Internal && !isUsage(err) {
+	if code := errcode.Of(err); code == errcode.Internal && !isUsage(err) {
 		return err
 	}
 	back, parseErr := url.ParseQuery(r.Value("return-to"))
@@ -476,20 +476,20 @@ func status(err error) int {
 	if isUsage(err) {
 		return http.StatusBadRequest
 	}
-	switch fault.CodeOf(err) {
-	case fault.NotFound:
+	switch errcode.Of(err) {
+	case errcode.NotFound:
 		return http.StatusNotFound
-	case fault.Conflict, fault.Precondition:
+	case errcode.Conflict, errcode.Precondition:
 		return http.StatusConflict
-	case fault.Invalid:
+	case errcode.Invalid:
 		return http.StatusBadRequest
-	case fault.TooLarge:
+	case errcode.TooLarge:
 		return http.StatusRequestEntityTooLarge
-	case fault.Quota:
+	case errcode.Quota:
 		return http.StatusInsufficientStorage
-	case fault.Denied:
+	case errcode.Denied:
 		return http.StatusForbidden
-	case fault.Unavailable:
+	case errcode.Unavailable:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
@@ -503,13 +503,13 @@ func message(err error) string {
 	if isUsage(err) {
 		return err.Error()
 	}
-	if fault.CodeOf(err) == fault.Internal {
+	if errcode.Of(err) == errcode.Internal {
 		return "internal error: see the log of the server"
 	}
-	if text := fault.Message(err); text != "" {
+	if text := errcode.Message(err); text != "" {
 		return text
 	}
-	if coded, ok := errors.AsType[fault.Coder](err); ok {
+	if coded, ok := errors.AsType[errcode.Coder](err); ok {
 		return coded.Error() // such an error is for clients
 	}
 	return err.Error()

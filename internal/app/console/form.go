@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 // errForm means that the body is not that of a form of the console.
-var errForm = fault.New(fault.Invalid, "the form is malformed")
+var errForm = errcode.New(errcode.Invalid, "the form is malformed")
 
 // readForm reads the body of a form without a file, of at most limit bytes. Browsers send its
 // length; it is read into a copy, and decoded into another one.
@@ -31,7 +31,7 @@ func (x *exchange) readForm(limit int64) error {
 		return errForm
 	}
 	if x.r.ContentLength > limit {
-		return fault.Newf(fault.TooLarge, "the form has more than %d bytes", limit)
+		return errcode.Newf(errcode.TooLarge, "the form has more than %d bytes", limit)
 	}
 	if err := web.ChargeMemory(x.w, x.r, 4*max(x.r.ContentLength, 0)); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // htmxConfig lets htmx work under the policy: no inline style and no code in attributes. It keeps no
@@ -237,7 +237,7 @@ func (c *Console) showSessions(_ context.Context, _ *service.PageRequest) (*serv
 func (c *Console) endSession(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
 	n := c.sessions.end(func(s *session) bool { return strconv.Itoa(s.id) == r.Value("session") })
 	if n == 0 {
-		return service.Outcome{}, fault.New(fault.NotFound, "the session has ended already")
+		return service.Outcome{}, errcode.New(errcode.NotFound, "the session has ended already")
 	}
 	return service.Outcome{Notice: "the session has ended"}, nil
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // console returns the pages of the service.
@@ -49,7 +49,7 @@ func parsePlace(r *service.PageRequest, names ...string) (p place, err error) {
 			p.Namespace, err = ext.ParseNamespace(text)
 		}
 		if err != nil {
-			return p, fault.Newf(fault.Invalid, "%s: %v", name, err)
+			return p, errcode.Newf(errcode.Invalid, "%s: %v", name, err)
 		}
 	}
 	return p, nil
@@ -97,7 +97,7 @@ func (p place) request(ctx context.Context) ext.Request {
 func explained(field string, err error) error {
 	pointer, _ := ext.PointerOf(err)
 	if where := field + pointer; where != "" && err != nil {
-		return fault.Newf(fault.CodeOf(err), "%s: %v", where, err)
+		return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
 	}
 	return plain(err)
 }

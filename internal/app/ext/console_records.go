@@ -10,8 +10,8 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -76,7 +76,7 @@ func parseKey(r *service.PageRequest) (p place, key ext.Key, err error) {
 		return p, "", err
 	}
 	if key, err = ext.ParseKey(r.Value("key")); err != nil {
-		err = fault.Newf(fault.Invalid, "key: %v", err)
+		err = errcode.Newf(errcode.Invalid, "key: %v", err)
 	}
 	return p, key, err
 }

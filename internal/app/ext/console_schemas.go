@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // showDraft shows below the versions of a namespace a form that writes another one.
@@ -76,7 +76,7 @@ func parseVersion(r *service.PageRequest) (p place, v ext.SchemaVersion, err err
 	}
 	n, err := strconv.ParseInt(r.Value("version"), 10, 32)
 	if err != nil || n < 1 {
-		return p, 0, fault.New(fault.Invalid, "version: expected a whole number from 1")
+		return p, 0, errcode.New(errcode.Invalid, "version: expected a whole number from 1")
 	}
 	return p, ext.SchemaVersion(n), nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 )
@@ -113,7 +113,7 @@ func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all
 	return all, err
 }
 
-var errNoEvent = fault.New(fault.NotFound, "no such set-aside event; holdfast ext dead-letters list lists them")
+var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event; holdfast ext dead-letters list lists them")
 
 func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, err error) {
 	e, err := s.deadLetters().Event(ctx, in)

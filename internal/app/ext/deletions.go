@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -162,7 +162,7 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 		if known, err := s.opened.IsKnown(ctx, o, holds); err != nil {
 			return out, err
 		} else if !known {
-			return out, fault.Newf(fault.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
+			return out, errcode.Newf(errcode.NotFound, "%s is unknown: it has no data and no registration; check the ID, or delete it anyway with --allow-missing", what)
 		}
 	}
 	if in.DryRun {

@@ -26,9 +26,9 @@ import (
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/conf"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/jsonschema"
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/testdb"
 )
@@ -66,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		bearer.ErrSignature:                         "bearer-signature",
 		fmt.Errorf("detail: %w", bearer.ErrExpired): "bearer-expired",
 		ext.ErrRevoked:                              "install-revoked",
-		fault.New(fault.Quota, "full"):              "",
+		errcode.New(errcode.Quota, "full"):          "",
 	} {
 		if got := refusals.Reason(err); got != want || want != "" && !slices.Contains(refusals.Reasons(), want) {
 			t.Errorf("%v is %q, want %q", err, got, want)
@@ -219,7 +219,7 @@ func TestSchemas(t *testing.T) {
 	// On a busy machine a trial may time out.
 	try := func(document string, samples ...[]byte) (err error) {
 		for range 20 {
-			if err = j.Trial(t.Context(), []byte(document), samples); !fault.Is(err, fault.Unavailable) {
+			if err = j.Trial(t.Context(), []byte(document), samples); !errcode.Is(err, errcode.Unavailable) {
 				break
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -359,14 +359,14 @@ func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDeta
 	case errors.Is(err, ext.ErrInstallDeleted) && in.Restore:
 		return d, errUnfinished
 	case errors.Is(err, ext.ErrInstallDeleted):
-		return d, fault.New(fault.Conflict, "the install was deleted: --restore allows its ID again, without its old data")
+		return d, errcode.New(errcode.Conflict, "the install was deleted: --restore allows its ID again, without its old data")
 	case err != nil:
 		return d, err
 	}
 	return s.detail(ctx, o, &registered)
 }
 
-var errUnfinished = fault.New(fault.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
+var errUnfinished = errcode.New(errcode.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
 
 // installChange is a change of an install's access.
 type installChange struct {

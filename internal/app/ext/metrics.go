@@ -12,10 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/extstorage/jsonschema"
-	"holdfast/internal/fault"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -176,7 +176,7 @@ func resultOf(r *http.Request, err error) string {
 		return "ok"
 	case r.Context().Err() != nil:
 		return "left"
-	case fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable):
+	case errcode.Is(err, errcode.Internal) || errcode.Is(err, errcode.Unavailable):
 		return "failed"
 	}
 	return "refused"

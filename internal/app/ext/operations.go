@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -22,7 +22,7 @@ func (s *Extensions) operations() []operate.Operation {
 
 var (
 	errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
-	errStopped  = fault.New(fault.Unavailable, "stopped before the end") // of an interrupted command
+	errStopped  = errcode.New(errcode.Unavailable, "stopped before the end") // of an interrupted command
 )
 
 // on returns an operation on the open service.
@@ -117,13 +117,13 @@ func aboutInput(err error) error {
 
 // plain returns an error of the API for clients as one whose message is for operators, too.
 func plain(err error) error {
-	switch code := fault.CodeOf(err); {
-	case err == nil || code == fault.Internal || fault.Message(err) != "" && code != fault.Denied:
+	switch code := errcode.Of(err); {
+	case err == nil || code == errcode.Internal || errcode.Message(err) != "" && code != errcode.Denied:
 		return err
-	case code == fault.Denied: // operators may do everything: the install is revoked or deleted
-		return fault.New(fault.Conflict, err.Error())
+	case code == errcode.Denied: // operators may do everything: the install is revoked or deleted
+		return errcode.New(errcode.Conflict, err.Error())
 	default:
-		return fault.New(code, err.Error())
+		return errcode.New(code, err.Error())
 	}
 }
 

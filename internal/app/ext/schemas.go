@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -93,7 +93,7 @@ func (in versionInput) Check() error {
 }
 
 func errNoVersion(in versionInput) error {
-	return fault.Newf(fault.NotFound, "namespace %s has no version %d of a schema", in.Namespace, in.Version)
+	return errcode.Newf(errcode.NotFound, "namespace %s has no version %d of a schema", in.Namespace, in.Version)
 }
 
 // schemaOutput is a version of a schema.
@@ -245,7 +245,7 @@ func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Bo
 		return c, err
 	}
 	if strings.TrimSpace(string(document)) == "" {
-		return c, fault.New(fault.Invalid, "the schema is empty: name a file, or write the schema to standard input")
+		return c, errcode.New(errcode.Invalid, "the schema is empty: name a file, or write the schema to standard input")
 	}
 	r := p.request(ctx)
 	sc, err := open.RegisterSchema(ctx, r, p.Namespace, document)

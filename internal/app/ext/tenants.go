@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -93,7 +93,7 @@ func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDe
 	}
 	some, err := s.opened.PageInstalls(ctx, ext.Span{Tenant: o.Tenant}, false, 1)
 	if err == nil && len(some) == 0 && deletion.StartedAt == 0 {
-		err = fault.New(fault.NotFound, "the tenant has no installs")
+		err = errcode.New(errcode.NotFound, "the tenant has no installs")
 	}
 	return tenantDetail{in.Tenant, deletionState(&deletion), service.TimeOf(deletion.StartedAt), service.TimeOf(deletion.FinishedAt)}, err
 }
@@ -114,9 +114,9 @@ func (s *Extensions) restoreTenant(ctx context.Context, in tenantInput) (c tenan
 	restored, err := s.opened.RestoreTenant(ctx, o.Tenant)
 	switch {
 	case errors.Is(err, ext.ErrInstallDeleted):
-		err = fault.New(fault.Conflict, "the deletion of the tenant has not finished: run ext tenants delete again first")
+		err = errcode.New(errcode.Conflict, "the deletion of the tenant has not finished: run ext tenants delete again first")
 	case err == nil && !restored:
-		err = fault.New(fault.Conflict, "the tenant was not deleted, or its deletion has expired: it can be used")
+		err = errcode.New(errcode.Conflict, "the tenant was not deleted, or its deletion has expired: it can be used")
 	}
 	return tenantChange{in.Tenant}, err
 }

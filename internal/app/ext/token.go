@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"holdfast/internal/conf"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/operate"
 )
@@ -31,10 +31,10 @@ type revocation struct {
 func (r *revocation) read(s *Extensions, token string) error {
 	c, err := s.tokens.Verify(token, s.deps.Clock())
 	if err != nil {
-		return fault.Newf(fault.Invalid, "the token is not valid, so it need not be revoked: %v", err)
+		return errcode.Newf(errcode.Invalid, "the token is not valid, so it need not be revoked: %v", err)
 	}
 	if c.ID == "" {
-		return fault.New(fault.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the key that signs tokens")
+		return errcode.New(errcode.Invalid, "the token has no ID (jti) and cannot be revoked: revoke the install, or replace the key that signs tokens")
 	}
 	r.id, r.expires = c.ID, ext.At(c.Ends)+1
 	if grant, err := s.opened.ParseGrant(c.Raw); err == nil {
@@ -59,7 +59,7 @@ func (s *Extensions) makeToken(r tokenRequest) (t tokenOutput, err error) {
 		return t, &operate.InputError{Input: "ttl", Reason: "must be at most " + conf.FormatDuration(most) + ", the setting extstorage.token_max_lifetime"}
 	}
 	if d.Unsaved[tokenSecret] {
-		return t, fault.New(fault.Invalid, "the secrets file has no key for tokens: start the server once to add it")
+		return t, errcode.New(errcode.Invalid, "the secrets file has no key for tokens: start the server once to add it")
 	}
 	t.ID = ident.New()
 	claims := map[string]any{"tenant_id": r.Owner.Tenant, "jti": t.ID}

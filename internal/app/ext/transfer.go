@@ -8,9 +8,9 @@ import (
 	"io"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	exthttp "holdfast/internal/extstorage/httpapi"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -150,9 +150,9 @@ func inLine(err error) error {
 	where := fmt.Sprintf("line %d", item.Index+1)
 	switch pointer, ok := ext.PointerOf(item.Err); {
 	case ok && pointer == "":
-		return fault.Newf(fault.CodeOf(item.Err), "%s %v", where, item.Err)
+		return errcode.Newf(errcode.Of(item.Err), "%s %v", where, item.Err)
 	case ok:
-		return fault.Newf(fault.CodeOf(item.Err), "%s: %s %v", where, pointer, item.Err)
+		return errcode.Newf(errcode.Of(item.Err), "%s: %s %v", where, pointer, item.Err)
 	}
-	return fault.Newf(fault.CodeOf(item.Err), "%s: %v", where, item.Err)
+	return errcode.Newf(errcode.Of(item.Err), "%s: %v", where, item.Err)
 }

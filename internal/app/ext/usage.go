@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/operate"
 )
 
@@ -163,11 +163,11 @@ func (r *auditor) err() error {
 	case r.different == 0:
 		return nil
 	case r.Install != "":
-		return fault.New(fault.Conflict, "the counters of the install differ from the rows")
+		return errcode.New(errcode.Conflict, "the counters of the install differ from the rows")
 	case r.different > namedMost:
 		fmt.Fprintf(&r.named, "\n  and %d more", r.different-namedMost)
 	}
-	return fault.Newf(fault.Conflict, "the counters of %d of %s differ from the rows:%s", r.different, service.Count(r.audited, "install"), &r.named)
+	return errcode.Newf(errcode.Conflict, "the counters of %d of %s differ from the rows:%s", r.different, service.Count(r.audited, "install"), &r.named)
 }
 
 func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress operate.Progress) (auditResult, error) {

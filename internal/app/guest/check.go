@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/db/redisdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 
 	"holdfast/internal/guest/redis"
 )
@@ -54,7 +54,7 @@ func (s *Guest) probeHot(ctx context.Context) []service.Finding {
 	}
 	db, err := redisdb.Open(ctx, redisdb.Options{URL: s.cfg.Hot, Timeout: maxHotTimeout, Probe: redis.Probe(s.cfg.HotPrefix)})
 	if err != nil {
-		return []service.Finding{{State: service.Wrong, What: whatHot, Says: fault.Message(err), Fix: "correct guest.hot"}}
+		return []service.Finding{{State: service.Wrong, What: whatHot, Says: errcode.Message(err), Fix: "correct guest.hot"}}
 	}
 	defer db.Close()
 	servers, err := db.Servers(ctx)

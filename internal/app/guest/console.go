@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
@@ -21,7 +21,7 @@ func (s *Guest) console() *service.Console {
 }
 
 // errCookie refuses a look-up: without the cookie of a session nobody can read it.
-var errCookie = fault.New(fault.Invalid, "the cookie is not valid: expected the value of the cookie that the browser of the guest sends, signed with a current or old guest.cookie_secret")
+var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected the value of the cookie that the browser of the guest sends, signed with a current or old guest.cookie_secret")
 
 func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Form{

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 )
@@ -84,7 +84,7 @@ func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
 }
 
 // errNoEvent says where the IDs are.
-var errNoEvent = fault.New(fault.NotFound, "no such set-aside event: holdfast guest dead-letters list lists them")
+var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast guest dead-letters list lists them")
 
 // outboxOfDead returns the outbox of the open service.
 func (s *Guest) outboxOfDead() (outbox.Dead, error) {

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
@@ -90,7 +90,7 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 // a command before the first start of a server: no server could decrypt a key.
 func (h *handoffParts) isSaved() error {
 	if h.deps.Unsaved[handoffSecret] {
-		return fault.New(fault.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
+		return errcode.New(errcode.Invalid, "the secrets file has no handoff secret of guest: start the server once to add it")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/httpapi"
 )
@@ -79,7 +79,7 @@ func (c *command) token() *cobra.Command {
 				claims, err = httpapi.EventClaims(named)
 			}
 			if err != nil {
-				return service.Usagef("%s", fault.Message(err))
+				return service.Usagef("%s", errcode.Message(err))
 			}
 			token, err := h.tokens.Sign(claims, h.deps.Clock(), ttl)
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 )
@@ -81,7 +81,7 @@ func (s *Guest) backlog(ctx context.Context) (b backlogOutput, err error) {
 }
 
 // errPublished means that an event does not wait any more.
-var errPublished = fault.New(fault.NotFound, "the event does not wait any more: it was published or set aside")
+var errPublished = errcode.New(errcode.NotFound, "the event does not wait any more: it was published or set aside")
 
 // waitingDetail is a waiting event with what lists leave out.
 type waitingDetail struct {

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/inbox"
 	"holdfast/internal/obs"
@@ -20,7 +20,7 @@ import (
 )
 
 // receiver applies a received event. An event with an error is delivered again, unless the
-// error is fault.Invalid.
+// error is errcode.Invalid.
 type receiver func(context.Context, inbox.Event) (inbox.Result, error)
 
 // startReceiving receives events about tenants from a broker, if one is configured.
@@ -69,7 +69,7 @@ func deliver(ctx context.Context, m *broker.Delivery, log *slog.Logger, receive 
 	switch {
 	case err == nil:
 		m.Ack()
-	case fault.Is(err, fault.Invalid): // it would be so the next time
+	case errcode.Is(err, errcode.Invalid): // it would be so the next time
 		log.Error("event rejected", "error", err)
 		m.Ack()
 	default:

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -27,7 +27,7 @@ func TestHistoryMeasuresServersRarely(t *testing.T) {
 		server := &engine.Database{Where: "server", Size: func(context.Context) (int64, error) {
 			measured = append(measured, time.Since(start))
 			if time.Since(start) < 2*time.Minute {
-				return 0, fault.New(fault.Unavailable, "it starts")
+				return 0, errcode.New(errcode.Unavailable, "it starts")
 			}
 			return int64(time.Since(start)), nil
 		}}

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
 	"holdfast/internal/readonly"
 	"holdfast/internal/web"
@@ -282,7 +282,7 @@ func (o *Overview) backlogs(ctx context.Context) *service.Table {
 		}
 		facts, err := s.Console.Backlogs(ctx)
 		if err != nil {
-			facts = []service.Fact{{Name: "unknown", Cell: service.Cell{State: service.Wrong, Text: fault.Message(err)}}}
+			facts = []service.Fact{{Name: "unknown", Cell: service.Cell{State: service.Wrong, Text: errcode.Message(err)}}}
 		}
 		for _, f := range facts {
 			if f.To != "" {

@@ -8,7 +8,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/readonly"
 )
 
@@ -58,7 +58,7 @@ func readyCell(ctx context.Context, s *service.Running) service.Cell {
 
 // failureText returns the message of an error for operators.
 func failureText(err error) string {
-	if text := fault.Message(err); text != "" {
+	if text := errcode.Message(err); text != "" {
 		return text
 	}
 	return err.Error()

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // fetchTimeout is the timeout of a request by a check.
@@ -29,5 +29,5 @@ func Fetch(ctx context.Context, address string) (status int, err error) {
 
 // NoAnswer returns an error of one line that says why an HTTP client got no response.
 func NoAnswer(address string, err error) error {
-	return fmt.Errorf("no answer from %s: %s", address, fault.NetworkReason(err))
+	return fmt.Errorf("no answer from %s: %s", address, errcode.NetworkReason(err))
 }

@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/conf"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/budget"
 )
@@ -221,7 +221,7 @@ func TestRefusals(t *testing.T) {
 		hawk.ErrMAC: "hawk-mac",
 		fmt.Errorf("detail: %w", hawk.ErrMalformed): "hawk-malformed",
 		tokenlib.ErrSignature:                       "token-signature",
-		fault.New(fault.Quota, "full"):              "",
+		errcode.New(errcode.Quota, "full"):          "",
 	} {
 		if got := refusals.Reason(err); got != want || want != "" && !slices.Contains(refusals.Reasons(), want) {
 			t.Errorf("%v is %q, want %q", err, got, want)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/tokenlib"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -61,7 +61,7 @@ func (Token) Notice() string { return "" }
 // createToken creates a token for any user, as the tokenserver does.
 func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err error) {
 	if s.opened == nil {
-		return t, fault.New(fault.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
+		return t, errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
 	}
 	ttl, err := time.ParseDuration(in.TTL)
 	if err != nil {

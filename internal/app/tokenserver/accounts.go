@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/tokenserver"
 )
@@ -184,7 +184,7 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 			return acc, st, err
 		}
 		if len(users) == 0 || users[0].UID != uid {
-			return acc, st, fault.Newf(fault.NotFound, "no account has the UID %d", uid)
+			return acc, st, errcode.Newf(errcode.NotFound, "no account has the UID %d", uid)
 		}
 		id = users[0].Account().FxAUID
 	}
@@ -197,7 +197,7 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 	if !tokenserver.IsAccountID(acc.FxAUID) {
 		return acc, st, errAccountID
 	}
-	return acc, st, fault.Newf(fault.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
+	return acc, st, errcode.Newf(errcode.NotFound, "account %s is unknown: it has never signed in here, or was deleted, and is not on the allow or deny list; tokenserver accounts list and tokenserver refused list print known IDs", acc.FxAUID)
 }
 
 // deleted counts the deleted data of an account.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/tokenserver"
 )
@@ -140,8 +140,8 @@ func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOut
 // foundAccounts returns a page of the accounts whose ID begins with a text, in the order of IDs.
 func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
 	users, err := s.opened.FindUsers(ctx, strings.ToLower(strings.TrimSpace(in.Prefix)), in.After, in.Limit)
-	if fault.Is(err, fault.Invalid) {
-		err = &operate.InputError{Input: "prefix", Reason: fault.Message(err)}
+	if errcode.Is(err, errcode.Invalid) {
+		err = &operate.InputError{Input: "prefix", Reason: errcode.Message(err)}
 	}
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/tokenserver"
 )
@@ -136,7 +136,7 @@ func answers(ctx context.Context, url string) error {
 		err = fmt.Errorf("%s answers %d, not 200", address, status)
 	}
 	if err != nil {
-		return fault.Newf(fault.Conflict, "%v: correct the URL, start the node, or add it with --no-check; nothing was added", err)
+		return errcode.Newf(errcode.Conflict, "%v: correct the URL, start the node, or add it with --no-check; nothing was added", err)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/optional"
 	"holdfast/internal/tokenserver"
@@ -114,7 +114,7 @@ func (q quotaOf) String() string {
 // Notice implements operate.Changed: without a change, the numbers are shown.
 func (q quotaOutput) Notice() string { return q.notice }
 
-var errNoStorage = fault.New(fault.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
+var errNoStorage = errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
 
 func (s *Accounts) changeQuota(ctx context.Context, in quotaInput) (quotaOutput, error) {
 	if !s.storage.IsOpen() {

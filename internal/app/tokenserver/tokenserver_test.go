@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/db/engine"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 	"holdfast/internal/tokenserver"
 )
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 		tokenserver.ErrNoNode: "no-node",
 		fmt.Errorf("%w: %w", tokenserver.ErrAccountsUnavailable, errors.New("timeout")):       "accounts-server-unavailable",
 		&tokenserver.Refusal{Reason: tokenserver.BadGeneration, Cause: tokenserver.ErrNoNode}: "invalid-generation",
-		fault.New(fault.Quota, "full"): "",
+		errcode.New(errcode.Quota, "full"):                                                    "",
 	} {
 		if got := refusal(err); got != want || want != "" && !slices.Contains(reasons(), want) {
 			t.Errorf("%v is %q, want %q", err, got, want)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/tokenserver"
 )
@@ -177,7 +177,7 @@ type target struct {
 // find returns the storage user to import into: that of the account, or a new one if the account has none.
 func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	users, err := t.usersOf(ctx, name)
-	if fault.Is(err, fault.NotFound) && from.Account != "" {
+	if errcode.Is(err, errcode.NotFound) && from.Account != "" {
 		return t.adopt(ctx, name, from)
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tok
 	}
 	u := &users[0]
 	if from.Account != "" && from.Account != u.Account().FxAUID {
-		return nil, fault.Newf(fault.Conflict, "the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
+		return nil, errcode.Newf(errcode.Conflict, "the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
 	}
 	if from.Keys != "" {
 		keys, err := tokenserver.ParseKeyID(from.Keys)
@@ -193,13 +193,13 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tok
 			return nil, errBadKeys
 		}
 		if keys.ClientState != u.ClientState {
-			return nil, fault.New(fault.Conflict, "the account has other keys here than in the export, so its browsers could not decrypt the records")
+			return nil, errcode.New(errcode.Conflict, "the account has other keys here than in the export, so its browsers could not decrypt the records")
 		}
 	}
 	return u, nil
 }
 
-var errBadKeys = fault.New(fault.Invalid, "line 1: keys: expected the id of an account's keys")
+var errBadKeys = errcode.New(errcode.Invalid, "line 1: keys: expected the id of an account's keys")
 
 // adopt creates the storage user of an account that this server does not know.
 func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
@@ -209,7 +209,7 @@ func (t *target) adopt(ctx context.Context, name string, from ExportedUser) (*to
 		return nil, err
 	}
 	if from.Account != a.FxAUID {
-		return nil, fault.Newf(fault.Conflict, "the export is of account %s, not of %s", from.Account, a.FxAUID)
+		return nil, errcode.Newf(errcode.Conflict, "the export is of account %s, not of %s", from.Account, a.FxAUID)
 	}
 	keys, err := tokenserver.ParseKeyID(from.Keys)
 	if err != nil || from.Generation < 0 {

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -31,7 +31,7 @@ func (s *exportingStorage) Import(_ context.Context, from io.Reader, o ImportOpt
 	line, err := lines.ReadBytes('\n')
 	var header ExportedUser
 	if err != nil || json.Unmarshal(line, &header) != nil {
-		return done, fault.New(fault.Invalid, "line 1: expected a header")
+		return done, errcode.New(errcode.Invalid, "line 1: expected a header")
 	}
 	u, err := target(header)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"holdfast/internal/db/engine"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/tokenserver"
 )
@@ -82,7 +82,7 @@ func (s *Accounts) changeUserQuota(ctx context.Context, in userQuotaInput) (out 
 // usersOf returns the storage users of an account on this server, the current one first.
 func (s *Accounts) usersOf(ctx context.Context, name string) (users []tokenserver.User, err error) {
 	if s.opened == nil {
-		return nil, fault.Newf(fault.Conflict, "%v, or name a storage user by its UID", errDisabled)
+		return nil, errcode.Newf(errcode.Conflict, "%v, or name a storage user by its UID", errDisabled)
 	}
 	a, err := s.opened.ParseAccount(name)
 	if err != nil {
@@ -118,11 +118,11 @@ func withoutStorage(a tokenserver.Account) error {
 	if !tokenserver.IsAccountID(a.FxAUID) {
 		return errAccountID
 	}
-	return fault.Newf(fault.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
+	return errcode.Newf(errcode.NotFound, "account %s has no storage here: it has never signed in, or was deleted", a.FxAUID)
 }
 
 // elsewhere returns the error for an account whose storage is on another node.
 func elsewhere(a tokenserver.Account, u *tokenserver.User) error {
-	return fault.Newf(fault.Conflict, "the storage of account %s is on node %s: name its storage user there, UID %d with --fxa-uid %s --fxa-kid %s",
+	return errcode.Newf(errcode.Conflict, "the storage of account %s is on node %s: name its storage user there, UID %d with --fxa-uid %s --fxa-kid %s",
 		a.FxAUID, u.Node, u.UID, a.FxAUID, u.KeyID())
 }

@@ -7,24 +7,24 @@
 // and must be unique. Claims.Raw has all claims, including those of a service.
 package bearer
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Errors of Parse and Verify. All are answered with 401. A returned error may add
 // detail, so compare with errors.Is.
 var (
 	// ErrMissing means that the header has no bearer token.
-	ErrMissing error = fault.New(fault.Denied, "bearer token required: send the header Authorization: Bearer TOKEN")
+	ErrMissing error = errcode.New(errcode.Denied, "bearer token required: send the header Authorization: Bearer TOKEN")
 	// ErrMalformed means that the text is not a token, or that its header or claims
 	// are not valid.
-	ErrMalformed error = fault.New(fault.Denied, "malformed token")
+	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")
 	// ErrSignature means that no key of the Keyring signed this token.
-	ErrSignature error = fault.New(fault.Denied, "the token is not signed by a key of this server")
+	ErrSignature error = errcode.New(errcode.Denied, "the token is not signed by a key of this server")
 	// ErrExpired means that the token has expired.
-	ErrExpired error = fault.New(fault.Denied, "the token has expired")
+	ErrExpired error = errcode.New(errcode.Denied, "the token has expired")
 	// ErrNotYet means that nbf or iat is in the future. A clock may be wrong.
-	ErrNotYet error = fault.New(fault.Denied, "the token is not valid yet: nbf or iat is in the future")
+	ErrNotYet error = errcode.New(errcode.Denied, "the token is not valid yet: nbf or iat is in the future")
 	// ErrTooLong means that the lifetime of the token exceeds Options.MaxLifetime.
-	ErrTooLong error = fault.New(fault.Denied, "the lifetime of the token is longer than this server accepts")
+	ErrTooLong error = errcode.New(errcode.Denied, "the lifetime of the token is longer than this server accepts")
 	// ErrForeign means that the token has another issuer or audience.
-	ErrForeign error = fault.New(fault.Denied, "the issuer (iss) or the audience (aud) of the token does not match the settings of this server")
+	ErrForeign error = errcode.New(errcode.Denied, "the issuer (iss) or the audience (aud) of the token does not match the settings of this server")
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Supported algorithms, as tokens and settings spell them.
@@ -51,10 +51,10 @@ type key struct {
 	signer jose.Signer // nil for a public key
 }
 
-// read parses a Key. Its errors are fault.Invalid and do not quote Text.
+// read parses a Key. Its errors are errcode.Invalid and do not quote Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
-		return key{}, fault.Newf(fault.Invalid, "bearer key %q: %s", k.ID, why)
+		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: %s", k.ID, why)
 	}
 	block, _ := pem.Decode([]byte(k.Text))
 	switch {
@@ -102,7 +102,7 @@ func (k key) withSigner(private any) (key, error) {
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: private}, header)
 	if err != nil {
-		return key{}, fault.Newf(fault.Invalid, "bearer key %q: cannot sign with this key", k.id)
+		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: cannot sign with this key", k.id)
 	}
 	k.signer = signer
 	return k, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // maxToken is the maximum length of a token in bytes.
@@ -75,7 +75,7 @@ type Claims struct {
 	Raw      json.RawMessage // the whole object, strict JSON; read-only
 }
 
-// NewKeyring parses the keys. It returns fault.Invalid for a key that cannot be parsed,
+// NewKeyring parses the keys. It returns errcode.Invalid for a key that cannot be parsed,
 // for an empty list, and, with several keys, for an empty or repeated ID.
 func NewKeyring(o Options) (*Keyring, error) {
 	cache, err := lru.New[string, verified](maxVerified)
@@ -90,12 +90,12 @@ func NewKeyring(o Options) (*Keyring, error) {
 			return nil, err
 		}
 		if _, taken := k.find(read.id); taken || read.id == "" && len(o.Keys) > 1 {
-			return nil, fault.Newf(fault.Invalid, "bearer key %q: with several keys, each needs a unique ID", read.id)
+			return nil, errcode.Newf(errcode.Invalid, "bearer key %q: with several keys, each needs a unique ID", read.id)
 		}
 		k.keys = append(k.keys, read)
 	}
 	if len(k.keys) == 0 {
-		return nil, fault.New(fault.Invalid, "at least one bearer key is required")
+		return nil, errcode.New(errcode.Invalid, "at least one bearer key is required")
 	}
 	return k, nil
 }
@@ -271,26 +271,26 @@ func (v *verified) start(now time.Time) time.Time {
 
 // Sign returns a token that is valid from now for ttl, at least one second. claims must
 // encode to a JSON object. Sign adds iat, exp, and the Issuer and Audience of the
-// Keyring. It returns fault.Invalid if claims is not an object or has one of these
+// Keyring. It returns errcode.Invalid if claims is not an object or has one of these
 // claims, if the token would be too long, or if the first key is public.
 func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, error) {
 	by := k.keys[0]
 	if by.signer == nil {
-		return "", fault.Newf(fault.Invalid, "bearer key %q is a public key and cannot sign: use the private key", by.id)
+		return "", errcode.Newf(errcode.Invalid, "bearer key %q is a public key and cannot sign: use the private key", by.id)
 	}
 	if ttl < time.Second {
-		return "", fault.New(fault.Invalid, "the lifetime of a token must be at least 1s")
+		return "", errcode.New(errcode.Invalid, "the lifetime of a token must be at least 1s")
 	}
 	if k.opts.MaxLifetime > 0 && ttl > k.opts.MaxLifetime {
-		return "", fault.Newf(fault.Invalid, "the lifetime of a token must be at most %v", k.opts.MaxLifetime)
+		return "", errcode.Newf(errcode.Invalid, "the lifetime of a token must be at most %v", k.opts.MaxLifetime)
 	}
 	raw, err := json.Marshal(claims)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, "the claims cannot be encoded as JSON", err)
+		return "", errcode.Wrap(errcode.Invalid, "the claims cannot be encoded as JSON", err)
 	}
 	members, err := parseClaims(raw)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, "the claims must be a JSON object", err)
+		return "", errcode.Wrap(errcode.Invalid, "the claims must be a JSON object", err)
 	}
 	all := map[string]any{"iat": now.Unix(), "exp": now.Add(ttl).Unix()}
 	if k.opts.Issuer != "" {
@@ -301,13 +301,13 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	}
 	for name, value := range members {
 		if _, ours := all[name]; ours {
-			return "", fault.Newf(fault.Invalid, "the claim %q is reserved: the server sets it", name)
+			return "", errcode.Newf(errcode.Invalid, "the claim %q is reserved: the server sets it", name)
 		}
 		all[name] = value
 	}
 	payload, err := json.Marshal(all)
 	if err != nil {
-		return "", fault.Wrap(fault.Invalid, "the claims cannot be encoded as JSON", err)
+		return "", errcode.Wrap(errcode.Invalid, "the claims cannot be encoded as JSON", err)
 	}
 	object, err := by.signer.Sign(payload)
 	if err != nil {
@@ -319,7 +319,7 @@ func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, er
 	}
 	// Never return a token that Verify would reject.
 	if _, err := k.verify(signed); err != nil {
-		return "", fault.Wrap(fault.Invalid, "the token would be rejected", err)
+		return "", errcode.Wrap(errcode.Invalid, "the token would be rejected", err)
 	}
 	return signed, nil
 }

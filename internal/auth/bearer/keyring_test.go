@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 var now = time.Unix(1_790_000_000, 0)
@@ -206,7 +206,7 @@ func TestSignVerify(t *testing.T) {
 			continue
 		}
 		reader := keyring(t, Options{Keys: []Key{{"k1", c.alg, c.public}}})
-		if token, err := reader.Sign(struct{}{}, now, time.Minute); !fault.Is(err, fault.Invalid) || token != "" {
+		if token, err := reader.Sign(struct{}{}, now, time.Minute); !errcode.Is(err, errcode.Invalid) || token != "" {
 			t.Errorf("%s: signed with a public key: %q, %v", c.name, token, err)
 		}
 	}
@@ -348,7 +348,7 @@ func TestHostile(t *testing.T) {
 		"ES256, short":                       {ecGood[0] + "." + ecGood[1] + "." + ecGood[2][:80], ErrSignature},
 	} {
 		got, err := k.Verify(c.token, now)
-		if !errors.Is(err, c.want) || !fault.Is(err, fault.Denied) || got.Raw != nil {
+		if !errors.Is(err, c.want) || !errcode.Is(err, errcode.Denied) || got.Raw != nil {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, c.want)
 		}
 	}
@@ -383,7 +383,7 @@ func TestHostileClaims(t *testing.T) {
 		"claims are truncated":       `{"exp":1790000060`,
 	} {
 		got, err := k.Verify(signed(t, `{"alg":"HS256"}`, payload), now)
-		if !errors.Is(err, ErrMalformed) || !fault.Is(err, fault.Denied) || got.Raw != nil {
+		if !errors.Is(err, ErrMalformed) || !errcode.Is(err, errcode.Denied) || got.Raw != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -519,7 +519,7 @@ func TestNewKeyringRefuses(t *testing.T) {
 		"two without id":        {{"", HS256, secret}, {"", EdDSA, edPublic}},
 	} {
 		k, err := NewKeyring(Options{Keys: keys})
-		if !fault.Is(err, fault.Invalid) || k != nil {
+		if !errcode.Is(err, errcode.Invalid) || k != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && (strings.Contains(err.Error(), "AAAA") || strings.Contains(err.Error(), secret[1:])) {
@@ -542,11 +542,11 @@ func TestSignRefuses(t *testing.T) {
 		"a name twice": json.RawMessage(`{"a":1,"a":2}`),
 		"too long":     map[string]string{"a": strings.Repeat("a", maxToken)},
 	} {
-		if token, err := k.Sign(claims, now, time.Minute); !fault.Is(err, fault.Invalid) || token != "" {
+		if token, err := k.Sign(claims, now, time.Minute); !errcode.Is(err, errcode.Invalid) || token != "" {
 			t.Errorf("%s: %q, %v", name, token, err)
 		}
 	}
-	if _, err := k.Sign(struct{}{}, now, time.Second-1); !fault.Is(err, fault.Invalid) {
+	if _, err := k.Sign(struct{}{}, now, time.Second-1); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("less than a second: %v", err)
 	}
 	if _, err := k.Sign(map[string]string{"aud": "x"}, now, time.Second); err != nil {
@@ -591,7 +591,7 @@ func TestMaxLifetime(t *testing.T) {
 			}
 		}
 	}
-	if _, err := k.Sign(map[string]any{}, now, most+time.Second); !fault.Is(err, fault.Invalid) {
+	if _, err := k.Sign(map[string]any{}, now, most+time.Second); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("signed for too long: %v", err)
 	}
 	token, err := k.Sign(map[string]any{}, now, most)
@@ -622,14 +622,14 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, head, payload string) {
 		if c, err := k.Parse(header, now); err == nil && !strings.Contains(header, good) {
 			t.Fatalf("an unsigned token is accepted: %q %+v", header, c)
-		} else if err != nil && !fault.Is(err, fault.Denied) {
+		} else if err != nil && !errcode.Is(err, errcode.Denied) {
 			t.Fatalf("%q: %v", header, err)
 		}
 		c, err := k.Verify(signed(t, head, payload), now)
 		switch {
 		case err == nil:
 			accepted(t, k, c, payload)
-		case !fault.Is(err, fault.Denied) || c.Raw != nil:
+		case !errcode.Is(err, errcode.Denied) || c.Raw != nil:
 			t.Fatalf("%s %s: %v", head, payload, err)
 		}
 	})

@@ -12,18 +12,18 @@
 // limits replay instead.
 package hawk
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Errors of credentials. All are answered with 401; they are separate so that the log
 // shows which one it was. A returned error may add detail, so compare with errors.Is.
 var (
 	// ErrMalformed means that the header, or an address to be signed, has a syntax error.
-	ErrMalformed error = fault.New(fault.Denied, "malformed Hawk credentials")
+	ErrMalformed error = errcode.New(errcode.Denied, "malformed Hawk credentials")
 	// ErrMAC means that the MAC does not match the request: the client signed with
 	// another key, or another target, host or port.
-	ErrMAC error = fault.New(fault.Denied, "the Hawk MAC does not match the request")
+	ErrMAC error = errcode.New(errcode.Denied, "the Hawk MAC does not match the request")
 	// ErrSkew means that the MAC is right but the clock of the client differs too much.
-	ErrSkew error = fault.New(fault.Denied, "the Hawk timestamp differs too much from the clock of this server")
+	ErrSkew error = errcode.New(errcode.Denied, "the Hawk timestamp differs too much from the clock of this server")
 	// ErrPayload means that the body does not match the signed hash.
-	ErrPayload error = fault.New(fault.Denied, "the Hawk payload hash does not match the body")
+	ErrPayload error = errcode.New(errcode.Denied, "the Hawk payload hash does not match the body")
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // specKey is the example key of the Hawk specification.
@@ -89,7 +89,7 @@ func TestVerify(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
-			if err != nil && !fault.Is(err, fault.Denied) {
+			if err != nil && !errcode.Is(err, errcode.Denied) {
 				t.Errorf("%v is not coded as denied", err)
 			}
 		})

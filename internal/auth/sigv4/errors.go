@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Kind says what is wrong with a request.
@@ -49,43 +49,43 @@ const (
 
 type kindOf struct {
 	name, code string
-	fault      fault.Code
+	kind       errcode.Code
 }
 
 var kinds = [numKinds]kindOf{
-	0:                      {"unknown", "InternalError", fault.Internal},
-	NoCredentials:          {"no credentials", "AccessDenied", fault.Denied},
-	Unsupported:            {"unsupported", "InvalidRequest", fault.Invalid},
-	SeveralCredentials:     {"several credentials", "InvalidArgument", fault.Invalid},
-	SessionToken:           {"session token", "InvalidToken", fault.Invalid},
-	MalformedHeader:        {"malformed header", "AuthorizationHeaderMalformed", fault.Invalid},
-	MalformedQuery:         {"malformed query", "AuthorizationQueryParametersError", fault.Invalid},
-	MalformedURI:           {"malformed URI", "InvalidURI", fault.Invalid},
-	MissingDate:            {"missing date", "AccessDenied", fault.Denied},
-	MissingPayloadHash:     {"missing payload hash", "InvalidRequest", fault.Invalid},
-	InvalidPayloadHash:     {"invalid payload hash", "InvalidArgument", fault.Invalid},
-	UnsignedHeader:         {"unsigned header", "AccessDenied", fault.Denied},
-	TimeTooSkewed:          {"time too skewed", "RequestTimeTooSkewed", fault.Denied},
-	NotYetValid:            {"not yet valid", "AccessDenied", fault.Denied},
-	Expired:                {"expired", "AccessDenied", fault.Denied},
-	UnknownKey:             {"unknown key", "InvalidAccessKeyId", fault.Denied},
-	Mismatch:               {"signature mismatch", "SignatureDoesNotMatch", fault.Denied},
-	MissingLength:          {"missing length", "MissingContentLength", fault.Invalid},
-	InvalidLength:          {"invalid length", "InvalidArgument", fault.Invalid},
-	TooLarge:               {"too large", "EntityTooLarge", fault.TooLarge},
-	TooSmall:               {"too small", "EntityTooSmall", fault.Invalid},
-	Incomplete:             {"incomplete body", "IncompleteBody", fault.Invalid},
-	MalformedChunk:         {"malformed chunk", "IncompleteBody", fault.Invalid},
-	SizeMismatch:           {"size mismatch", "IncompleteBody", fault.Invalid},
-	MalformedTrailer:       {"malformed trailer", "MalformedTrailerError", fault.Invalid},
-	PayloadHashMismatch:    {"payload hash mismatch", "XAmzContentSHA256Mismatch", fault.Invalid},
-	InvalidMD5:             {"invalid Content-MD5", "InvalidDigest", fault.Invalid},
-	InvalidChecksum:        {"invalid checksum", "InvalidRequest", fault.Invalid},
-	DigestMismatch:         {"digest mismatch", "BadDigest", fault.Invalid},
-	InvalidPolicy:          {"invalid policy", "InvalidPolicyDocument", fault.Invalid},
-	PolicyExpired:          {"policy expired", "AccessDenied", fault.Denied},
-	PolicyConditionFailed:  {"policy condition failed", "AccessDenied", fault.Denied},
-	PolicyConditionMissing: {"policy condition missing", "AccessDenied", fault.Denied},
+	0:                      {"unknown", "InternalError", errcode.Internal},
+	NoCredentials:          {"no credentials", "AccessDenied", errcode.Denied},
+	Unsupported:            {"unsupported", "InvalidRequest", errcode.Invalid},
+	SeveralCredentials:     {"several credentials", "InvalidArgument", errcode.Invalid},
+	SessionToken:           {"session token", "InvalidToken", errcode.Invalid},
+	MalformedHeader:        {"malformed header", "AuthorizationHeaderMalformed", errcode.Invalid},
+	MalformedQuery:         {"malformed query", "AuthorizationQueryParametersError", errcode.Invalid},
+	MalformedURI:           {"malformed URI", "InvalidURI", errcode.Invalid},
+	MissingDate:            {"missing date", "AccessDenied", errcode.Denied},
+	MissingPayloadHash:     {"missing payload hash", "InvalidRequest", errcode.Invalid},
+	InvalidPayloadHash:     {"invalid payload hash", "InvalidArgument", errcode.Invalid},
+	UnsignedHeader:         {"unsigned header", "AccessDenied", errcode.Denied},
+	TimeTooSkewed:          {"time too skewed", "RequestTimeTooSkewed", errcode.Denied},
+	NotYetValid:            {"not yet valid", "AccessDenied", errcode.Denied},
+	Expired:                {"expired", "AccessDenied", errcode.Denied},
+	UnknownKey:             {"unknown key", "InvalidAccessKeyId", errcode.Denied},
+	Mismatch:               {"signature mismatch", "SignatureDoesNotMatch", errcode.Denied},
+	MissingLength:          {"missing length", "MissingContentLength", errcode.Invalid},
+	InvalidLength:          {"invalid length", "InvalidArgument", errcode.Invalid},
+	TooLarge:               {"too large", "EntityTooLarge", errcode.TooLarge},
+	TooSmall:               {"too small", "EntityTooSmall", errcode.Invalid},
+	Incomplete:             {"incomplete body", "IncompleteBody", errcode.Invalid},
+	MalformedChunk:         {"malformed chunk", "IncompleteBody", errcode.Invalid},
+	SizeMismatch:           {"size mismatch", "IncompleteBody", errcode.Invalid},
+	MalformedTrailer:       {"malformed trailer", "MalformedTrailerError", errcode.Invalid},
+	PayloadHashMismatch:    {"payload hash mismatch", "XAmzContentSHA256Mismatch", errcode.Invalid},
+	InvalidMD5:             {"invalid Content-MD5", "InvalidDigest", errcode.Invalid},
+	InvalidChecksum:        {"invalid checksum", "InvalidRequest", errcode.Invalid},
+	DigestMismatch:         {"digest mismatch", "BadDigest", errcode.Invalid},
+	InvalidPolicy:          {"invalid policy", "InvalidPolicyDocument", errcode.Invalid},
+	PolicyExpired:          {"policy expired", "AccessDenied", errcode.Denied},
+	PolicyConditionFailed:  {"policy condition failed", "AccessDenied", errcode.Denied},
+	PolicyConditionMissing: {"policy condition missing", "AccessDenied", errcode.Denied},
 }
 
 // String is the name of the kind in logs and metric labels.
@@ -130,8 +130,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// FaultCode implements fault.Coder.
-func (e *Error) FaultCode() fault.Code { return kinds[e.Kind.index()].fault }
+// ErrorCode implements errcode.Coder.
+func (e *Error) ErrorCode() errcode.Code { return kinds[e.Kind.index()].kind }
 
 func refuse(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}

@@ -14,7 +14,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/auth/sigv4/sigv4test"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 var exampleSigner = sigv4test.Signer{AccessKeyID: exampleKey, Secret: exampleSecret, Region: "us-east-1"}
@@ -312,7 +312,7 @@ func TestDetailsOfErrors(t *testing.T) {
 	if e.StringToSign != wantText || e.CanonicalRequest != wantRequest || e.AccessKeyID != exampleKey || len(e.Signature) != 64 {
 		t.Errorf("mismatch: %+v", e)
 	}
-	if strings.Contains(e.Error(), "<2>") || e.FaultCode() != fault.Denied || e.Kind.Code() != "SignatureDoesNotMatch" {
+	if strings.Contains(e.Error(), "<2>") || e.ErrorCode() != errcode.Denied || e.Kind.Code() != "SignatureDoesNotMatch" {
 		t.Errorf("mismatch: %v, %v", e, e.Kind.Code())
 	}
 	if e = verify(replaceAuth("us-east-1", "US")); e.Region != "us-east-1" || e.Kind.Code() != "AuthorizationHeaderMalformed" {
@@ -342,7 +342,7 @@ func TestLookup(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "here")
-	broken := fault.New(fault.Unavailable, "the database is unavailable")
+	broken := errcode.New(errcode.Unavailable, "the database is unavailable")
 	r := signedRequest("GET", "/", nil)
 	_, err := verifierAt(exampleTime).Verify(ctx, r, func(ctx context.Context, id string) (string, bool, error) {
 		if ctx.Value(key{}) != "here" || id != exampleKey {
@@ -389,13 +389,13 @@ func TestKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for k := sigv4.NoCredentials; k <= sigv4.PolicyConditionMissing; k++ {
 		e := &sigv4.Error{Kind: k}
-		if seen[k.String()] || k.String() == "" || k.Code() == "" || e.FaultCode() == fault.Internal {
-			t.Errorf("kind %d is %q, %q, %v", k, k, k.Code(), e.FaultCode())
+		if seen[k.String()] || k.String() == "" || k.Code() == "" || e.ErrorCode() == errcode.Internal {
+			t.Errorf("kind %d is %q, %q, %v", k, k, k.Code(), e.ErrorCode())
 		}
 		seen[k.String()] = true
 	}
 	for _, k := range []sigv4.Kind{0, 255} {
-		if e := (&sigv4.Error{Kind: k}); k.String() != "unknown" || e.FaultCode() != fault.Internal {
+		if e := (&sigv4.Error{Kind: k}); k.String() != "unknown" || e.ErrorCode() != errcode.Internal {
 			t.Errorf("kind %d is %q", k, k)
 		}
 	}

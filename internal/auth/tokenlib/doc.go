@@ -8,15 +8,15 @@
 // the same claims with different field order, spacing and number format.
 package tokenlib
 
-import "holdfast/internal/fault"
+import "holdfast/internal/errcode"
 
 // Errors of Open. All are answered with 401, and then a Sync client fetches a new token.
 // A returned error may add detail, so compare with errors.Is.
 var (
 	// ErrMalformed means that the text is not a token, or that its claims are not valid.
-	ErrMalformed error = fault.New(fault.Denied, "malformed token")
+	ErrMalformed error = errcode.New(errcode.Denied, "malformed token")
 	// ErrSignature means that the token was not made with one of the master secrets.
-	ErrSignature error = fault.New(fault.Denied, "the token is not signed with a master secret of this server")
+	ErrSignature error = errcode.New(errcode.Denied, "the token is not signed with a master secret of this server")
 	// ErrExpired means that the token has expired.
-	ErrExpired error = fault.New(fault.Denied, "the token has expired")
+	ErrExpired error = errcode.New(errcode.Denied, "the token has expired")
 )

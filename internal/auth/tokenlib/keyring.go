@@ -13,7 +13,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -53,11 +53,11 @@ type secret struct {
 
 // NewKeyring returns a Keyring. The first master secret makes tokens and all of them
 // verify tokens. To rotate a secret without 401s, add the new one last on every server,
-// then move it first on every server, then remove the old one. It returns fault.Invalid
+// then move it first on every server, then remove the old one. It returns errcode.Invalid
 // if there is no secret or an empty one.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
-		return nil, fault.New(fault.Invalid, "at least one master secret is required")
+		return nil, errcode.New(errcode.Invalid, "at least one master secret is required")
 	}
 	cache, err := lru.New[string, opened](maxOpened)
 	if err != nil {
@@ -66,7 +66,7 @@ func NewKeyring(masters ...string) (*Keyring, error) {
 	k := &Keyring{cache: cache}
 	for _, m := range masters {
 		if m == "" {
-			return nil, fault.New(fault.Invalid, "a master secret must not be empty")
+			return nil, errcode.New(errcode.Invalid, "a master secret must not be empty")
 		}
 		signing, err := hkdf.Key(sha256.New, []byte(m), nil, infoSigning, sha256.Size)
 		if err != nil {

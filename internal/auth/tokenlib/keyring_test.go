@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/auth/hawk"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const master = "0123456789abcdef-master"
@@ -183,7 +183,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got, key, err := k.Open(c.token, now)
-			if !errors.Is(err, c.want) || !fault.Is(err, fault.Denied) || got != (Claims{}) || key != "" {
+			if !errors.Is(err, c.want) || !errcode.Is(err, errcode.Denied) || got != (Claims{}) || key != "" {
 				t.Errorf("got %+v, %q, %v; want %v alone", got, key, err, c.want)
 			}
 		})
@@ -241,7 +241,7 @@ func TestMint(t *testing.T) {
 func TestKeyringRefusesEmptySecrets(t *testing.T) {
 	t.Parallel()
 	for _, masters := range [][]string{nil, {""}, {"a", ""}} {
-		if _, err := NewKeyring(masters...); !fault.Is(err, fault.Invalid) {
+		if _, err := NewKeyring(masters...); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %v", masters, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/broker"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Broker implements broker.Broker.
@@ -61,11 +61,11 @@ func (m *Broker) Publish(_ context.Context, topic string, messages []broker.Mess
 	defer m.mu.Unlock()
 	t, ok := m.topics[topic]
 	if !ok {
-		return broker.Failed(len(messages), fault.New(fault.NotFound, "the topic does not exist"))
+		return broker.Failed(len(messages), errcode.New(errcode.NotFound, "the topic does not exist"))
 	}
 	for _, q := range t {
 		if len(q.items)+len(messages) > maxQueue {
-			return broker.Failed(len(messages), fault.New(fault.Unavailable, "a subscription of the topic is full"))
+			return broker.Failed(len(messages), errcode.New(errcode.Unavailable, "a subscription of the topic is full"))
 		}
 	}
 	for _, q := range t {
@@ -114,7 +114,7 @@ func (m *Broker) Subscribe(ctx context.Context, topic, subscription string, hand
 	q := m.topics[topic][subscription]
 	m.mu.Unlock()
 	if q == nil {
-		return fault.New(fault.NotFound, "the subscription does not exist")
+		return errcode.New(errcode.NotFound, "the subscription does not exist")
 	}
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"holdfast/internal/broker"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Options select a server.
@@ -46,15 +46,15 @@ func Open(o Options) (*Broker, error) {
 	}
 	conn, err := nats.Connect(o.URL, opts...)
 	if err != nil && o.Once {
-		return nil, fault.Wrap(fault.Unavailable, "NATS is unavailable", err)
+		return nil, errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "no client of NATS", err)
+		return nil, errcode.Wrap(errcode.Invalid, "no client of NATS", err)
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		conn.Close()
-		return nil, fault.Wrap(fault.Internal, "no client of JetStream", err)
+		return nil, errcode.Wrap(errcode.Internal, "no client of JetStream", err)
 	}
 	return &Broker{conn: conn, js: js, replicas: max(o.Replicas, 1)}, nil
 }
@@ -86,7 +86,7 @@ func (b *Broker) Ensure(ctx context.Context, topic, subscription string) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	stream, err := b.stream(ctx, topic)
-	if fault.Is(err, fault.NotFound) {
+	if errcode.Is(err, errcode.NotFound) {
 		stream = streamName(topic)
 		_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{
 			Name: stream, Subjects: []string{topic}, MaxAge: retention, Duplicates: window, Storage: jetstream.FileStorage, Replicas: b.replicas,
@@ -116,7 +116,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 		_, err = b.js.Consumer(ctx, stream, subscription)
 		err = classify(err)
 	}
-	if fault.Is(err, fault.NotFound) {
+	if errcode.Is(err, errcode.NotFound) {
 		return false, b.jetStream(ctx)
 	}
 	return err == nil, err
@@ -125,7 +125,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 // jetStream returns an error unless the server has JetStream.
 func (b *Broker) jetStream(ctx context.Context) error {
 	if _, err := b.js.AccountInfo(ctx); err != nil {
-		return fault.Wrap(fault.Unavailable, "NATS is unavailable", err)
+		return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
 	}
 	return nil
 }
@@ -136,13 +136,13 @@ func classify(err error) error {
 		return nil
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, nats.ErrNoResponders):
-		return fault.Wrap(fault.NotFound, "the topic or subscription does not exist", err)
+		return errcode.Wrap(errcode.NotFound, "the topic or subscription does not exist", err)
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &broker.PermanentError{Err: fault.Wrap(fault.TooLarge, "the message is too large", err)}
+		return &broker.PermanentError{Err: errcode.Wrap(errcode.TooLarge, "the message is too large", err)}
 	case errors.Is(err, nats.ErrBadSubject):
-		return &broker.PermanentError{Err: fault.Wrap(fault.Invalid, "NATS rejects the message", err)}
+		return &broker.PermanentError{Err: errcode.Wrap(errcode.Invalid, "NATS rejects the message", err)}
 	}
-	return fault.Wrap(fault.Unavailable, "NATS is unavailable", err)
+	return errcode.Wrap(errcode.Unavailable, "NATS is unavailable", err)
 }
 
 // keysAtOnce is the number of keys whose messages are published at once.

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"holdfast/internal/broker"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Options select a project.
@@ -52,7 +52,7 @@ func Open(ctx context.Context, o Options) (*Broker, error) {
 	}
 	client, err := pubsub.NewClient(ctx, o.Project, opts...)
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "no client of Pub/Sub", err)
+		return nil, errcode.Wrap(errcode.Unavailable, "no client of Pub/Sub", err)
 	}
 	return &Broker{project: o.Project, client: client, publishers: map[string]*pubsub.Publisher{}}, nil
 }
@@ -102,7 +102,7 @@ func (b *Broker) Exists(ctx context.Context, topic, subscription string) (bool, 
 	case codes.DeadlineExceeded:
 		return false, context.DeadlineExceeded
 	}
-	return false, fault.Wrap(fault.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
+	return false, errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", errors.New(status.Convert(err).Message()))
 }
 
 // created accepts that something exists. An account that may only publish must not create,
@@ -124,14 +124,14 @@ func classify(err error) error {
 	}
 	switch status.Code(err) {
 	case codes.NotFound:
-		return fault.Wrap(fault.NotFound, "the topic or subscription does not exist", err)
+		return errcode.Wrap(errcode.NotFound, "the topic or subscription does not exist", err)
 	case codes.InvalidArgument:
-		return &broker.PermanentError{Err: fault.Wrap(fault.Invalid, "Pub/Sub rejects the message", err)}
+		return &broker.PermanentError{Err: errcode.Wrap(errcode.Invalid, "Pub/Sub rejects the message", err)}
 	}
 	if errors.Is(err, pubsub.ErrOversizedMessage) {
-		return &broker.PermanentError{Err: fault.Wrap(fault.TooLarge, "the message is too large", err)}
+		return &broker.PermanentError{Err: errcode.Wrap(errcode.TooLarge, "the message is too large", err)}
 	}
-	return fault.Wrap(fault.Unavailable, "Pub/Sub is unavailable", err)
+	return errcode.Wrap(errcode.Unavailable, "Pub/Sub is unavailable", err)
 }
 
 // publisher returns the publisher of a topic.

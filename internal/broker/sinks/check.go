@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/broker"
 	"holdfast/internal/broker/nats"
 	"holdfast/internal/broker/pubsub"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // checkTime is how long Check waits for an answer.
@@ -26,7 +26,7 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	defer cancel()
 	u, err := url.Parse(setting)
 	if err != nil {
-		return "", fault.New(fault.Invalid, "the URL is not valid")
+		return "", errcode.New(errcode.Invalid, "the URL is not valid")
 	}
 	where := u.Scheme + "://" + u.Host + u.Path
 	if u.Scheme == "http" || u.Scheme == "https" {
@@ -34,7 +34,7 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	}
 	b, names, err := open(ctx, u, true)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", where, fault.NetworkReason(err))
+		return "", fmt.Errorf("%s: %s", where, errcode.NetworkReason(err))
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	topic, subscription := names[0], ""
@@ -43,7 +43,7 @@ func Check(ctx context.Context, setting string) (says string, err error) {
 	}
 	found, err := b.(prober).Exists(ctx, topic, subscription)
 	if err != nil {
-		return "", fmt.Errorf("%s: %s", where, fault.NetworkReason(err))
+		return "", fmt.Errorf("%s: %s", where, errcode.NetworkReason(err))
 	}
 	if !found {
 		return where + ": the server will create it", nil
@@ -66,12 +66,12 @@ var (
 func checkWebhook(ctx context.Context, address, where string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, http.NoBody)
 	if err != nil {
-		return "", fault.New(fault.Invalid, "the URL is not valid")
+		return "", errcode.New(errcode.Invalid, "the URL is not valid")
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("no answer from %s: %s", where, fault.NetworkReason(err))
+		return "", fmt.Errorf("no answer from %s: %s", where, errcode.NetworkReason(err))
 	}
 	switch code := resp.StatusCode; {
 	case code >= http.StatusInternalServerError && code != http.StatusNotImplemented:
@@ -91,7 +91,7 @@ func open(ctx context.Context, u *url.URL, once bool) (b broker.Broker, names []
 		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}
 		b, err = nats.Open(nats.Options{URL: server.String(), Credentials: u.Query().Get("credentials"), Once: once})
 	default:
-		err = fault.New(fault.Invalid, "no such broker")
+		err = errcode.New(errcode.Invalid, "no such broker")
 	}
 	if err != nil {
 		return nil, nil, err

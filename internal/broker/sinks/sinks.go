@@ -9,7 +9,7 @@ import (
 
 	"holdfast/internal/broker"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/outbox"
 )
 
@@ -57,7 +57,7 @@ func Open(ctx context.Context, o Options) (sink outbox.Sink, end func() error, e
 func Broker(ctx context.Context, setting string) (b broker.Broker, names []string, err error) {
 	u, err := url.Parse(setting)
 	if err != nil {
-		return nil, nil, fault.New(fault.Invalid, "the URL of the broker is not valid")
+		return nil, nil, errcode.New(errcode.Invalid, "the URL of the broker is not valid")
 	}
 	return open(ctx, u, false)
 }

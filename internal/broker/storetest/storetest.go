@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/broker"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/ident"
 )
 
@@ -198,16 +198,16 @@ func subscriptions(t *testing.T, b broker.Broker) {
 	}
 }
 
-// unknown: a topic or subscription that does not exist is fault.NotFound.
+// unknown: a topic or subscription that does not exist is errcode.NotFound.
 func unknown(t *testing.T, b broker.Broker) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	results := b.Publish(ctx, Topic(), Messages(1, 2))
-	if len(results) != 2 || !fault.Is(results[0], fault.NotFound) || results[1] == nil {
+	if len(results) != 2 || !errcode.Is(results[0], errcode.NotFound) || results[1] == nil {
 		t.Errorf("published to an unknown topic: %v", results)
 	}
 	err := b.Subscribe(ctx, Topic(), Topic(), func(_ context.Context, d *broker.Delivery) { t.Errorf("got %v", d.Message) })
-	if !fault.Is(err, fault.NotFound) {
+	if !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("an unknown subscription: %v", err)
 	}
 	// And it works when it was created.

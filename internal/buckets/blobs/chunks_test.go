@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/checksum"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -156,7 +156,7 @@ func TestNoGoodChunk(t *testing.T) {
 	}
 	for range 3 {
 		got, err := c.read(body, 0, -1)
-		if !errors.Is(err, blobs.ErrCorrupt) || !fault.Is(err, fault.Internal) || !bytes.Equal(got, b[:2*chunkSize]) {
+		if !errors.Is(err, blobs.ErrCorrupt) || !errcode.Is(err, errcode.Internal) || !bytes.Equal(got, b[:2*chunkSize]) {
 			t.Errorf("read %d bytes, %v; want the first two chunks and ErrCorrupt", len(got), err)
 		}
 		if _, err := c.Open(t.Context(), path, body, 2*chunkSize+5, 10); !errors.Is(err, blobs.ErrCorrupt) {
@@ -172,7 +172,7 @@ func TestNoGoodChunk(t *testing.T) {
 	// A node that does not work now may have it.
 	c.nodes["a:1"].set(func(f *flaky) { f.err = errBroken })
 	_, err := c.Open(t.Context(), path, body, 2*chunkSize, 1)
-	wantCode(t, "open while a node is down", err, fault.Unavailable)
+	wantCode(t, "open while a node is down", err, errcode.Unavailable)
 	if p := c.problems(); slices.Contains(p, " lost") {
 		t.Errorf("found %q, but a node does not work", p)
 	}
@@ -214,7 +214,7 @@ func TestLegacyBodies(t *testing.T) {
 				}
 				body.CRC32C, body.MD5 = optional.Of[uint32]{}, nil
 				_, err = c.read(body, 0, 1)
-				wantCode(t, "a row without any checksum", err, fault.Internal)
+				wantCode(t, "a row without any checksum", err, errcode.Internal)
 			})
 		}
 	}
@@ -326,7 +326,7 @@ func TestNewerFormat(t *testing.T) {
 		}
 		body.Sharks = []string{"a:1"}
 		_, err := c.read(body, 0, 1)
-		wantCode(t, "read", err, fault.Internal)
+		wantCode(t, "read", err, errcode.Internal)
 		if errors.Is(err, blobs.ErrCorrupt) {
 			t.Errorf("%v: it is not damaged", err)
 		}

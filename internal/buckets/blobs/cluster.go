@@ -14,7 +14,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Defaults of Options.
@@ -318,5 +318,5 @@ func (c *Cluster) member(id string) (*member, error) {
 	if m := c.members[id]; m != nil {
 		return m, nil
 	}
-	return nil, fault.Newf(fault.Unavailable, "storage node %s is not configured", id)
+	return nil, errcode.Newf(errcode.Unavailable, "storage node %s is not configured", id)
 }

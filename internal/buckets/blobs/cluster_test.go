@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -355,7 +355,7 @@ func TestMissingNode(t *testing.T) {
 			late.Set(blobs.Node{ID: "b:1", Driver: c.nodes["b:1"], State: buckets.NodeActive})
 		}
 	}})
-	if _, err := late.Open(t.Context(), path, body, 0, -1); !fault.Is(err, fault.Unavailable) {
+	if _, err := late.Open(t.Context(), path, body, 0, -1); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("without nodes: %v", err)
 	}
 	r, err := late.Open(t.Context(), path, body, 0, -1)
@@ -405,9 +405,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func wantCode(t testing.TB, what string, err error, code fault.Code) {
+func wantCode(t testing.TB, what string, err error, code errcode.Code) {
 	t.Helper()
-	if err == nil || !fault.Is(err, code) {
+	if err == nil || !errcode.Is(err, code) {
 		t.Fatalf("%s: %v, want the code %v", what, err, code)
 	}
 }
@@ -417,22 +417,22 @@ func TestWrongArguments(t *testing.T) {
 	c := newCluster(t, time.Minute, "a:1")
 	for _, copies := range []int{-1, 0, 10} {
 		_, err := c.write(nil, copies)
-		wantCode(t, fmt.Sprintf("%d copies", copies), err, fault.Invalid)
+		wantCode(t, fmt.Sprintf("%d copies", copies), err, errcode.Invalid)
 	}
 	_, err := c.Write(t.Context(), "../x", 0, 1, strings.NewReader(""))
-	wantCode(t, "a path outside", err, fault.Invalid)
+	wantCode(t, "a path outside", err, errcode.Invalid)
 	for _, size := range bodySizes {
 		_, err = c.Write(t.Context(), path, int64(size)-1, 1, bytes.NewReader(content(size)))
-		wantCode(t, "a body that is too large", err, fault.Invalid)
+		wantCode(t, "a body that is too large", err, errcode.Invalid)
 	}
 	body := c.mustWrite(content(10), 1)
 	for _, r := range [][2]int64{{-1, 1}, {0, 11}, {11, 0}, {11, -1}} {
 		_, err := c.read(body, r[0], r[1])
-		wantCode(t, fmt.Sprintf("range %v", r), err, fault.Invalid)
+		wantCode(t, fmt.Sprintf("range %v", r), err, errcode.Invalid)
 	}
 	_, err = c.read(bodyOf(content(10), buckets.Stored{Sharks: []string{"x:9"}}), 0, -1)
-	wantCode(t, "read from an unknown node", err, fault.Unavailable)
-	wantCode(t, "remove from an unknown node", c.Remove(t.Context(), path, []string{"x:9", "a:1"}), fault.Unavailable)
+	wantCode(t, "read from an unknown node", err, errcode.Unavailable)
+	wantCode(t, "remove from an unknown node", c.Remove(t.Context(), path, []string{"x:9", "a:1"}), errcode.Unavailable)
 	c.wantOn(nil)
 }
 
@@ -467,7 +467,7 @@ func TestDatacenters(t *testing.T) {
 	c.mustWrite(content(10), 2) // rather in one datacenter than not at all
 }
 
-var errBroken = fault.New(fault.Unavailable, "broken")
+var errBroken = errcode.New(errcode.Unavailable, "broken")
 
 func TestFreeSpace(t *testing.T) {
 	t.Parallel()
@@ -488,7 +488,7 @@ func TestFreeSpace(t *testing.T) {
 	_, err := c.Write(t.Context(), path, 200<<20, 2, strings.NewReader("x"))
 	must(t, err) // of at most so many bytes, one was written
 	_, err = c.Write(t.Context(), path, 200<<20, 2, bytes.NewReader(content(1<<20)))
-	if !errors.Is(err, blobs.ErrNotEnoughSpace) || !fault.Is(err, fault.Unavailable) {
+	if !errors.Is(err, blobs.ErrNotEnoughSpace) || !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("write of 200 MiB: %v, want ErrNotEnoughSpace", err)
 	}
 	_, err = c.write(content(10), 4)
@@ -510,7 +510,7 @@ func TestPending(t *testing.T) {
 		t.Errorf("%d copies with one node and one that is pending, want 2", n)
 	}
 	_, err := c.write(content(1000), 2)
-	wantCode(t, "2 copies on one node", err, fault.Unavailable)
+	wantCode(t, "2 copies on one node", err, errcode.Unavailable)
 	if errors.Is(err, blobs.ErrNotEnoughSpace) {
 		t.Errorf("%v: space is not the problem", err)
 	}

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Driver stores bodies on one storage node. It is safe for concurrent use.
 //
 // Errors have these codes:
-//   - fault.NotFound: the node has no body at the path;
-//   - fault.Invalid: the arguments are wrong (path, size, range);
-//   - fault.Unavailable: the node does not work now. If it has no space for the body,
+//   - errcode.NotFound: the node has no body at the path;
+//   - errcode.Invalid: the arguments are wrong (path, size, range);
+//   - errcode.Unavailable: the node does not work now. If it has no space for the body,
 //     the error is ErrNotEnoughSpace too.
 //
 // An error of a reader that a caller passed in, or of its context, is in the chain of the
@@ -90,8 +90,8 @@ const (
 )
 
 var (
-	errPath  = fault.New(fault.Invalid, `path: expected segments of a-z, A-Z, 0-9, ".", ",", "_" and "-" that do not begin with ".", joined by "/"`)
-	errRange = fault.New(fault.Invalid, "range: offset is beyond the end of the body")
+	errPath  = errcode.New(errcode.Invalid, `path: expected segments of a-z, A-Z, 0-9, ".", ",", "_" and "-" that do not begin with ".", joined by "/"`)
+	errRange = errcode.New(errcode.Invalid, "range: offset is beyond the end of the body")
 )
 
 // ErrRange returns the error for an offset beyond the end of a body.

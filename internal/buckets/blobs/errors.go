@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // ErrNotEnoughSpace is in the chain of an error if a body did not fit: on one node, or,
@@ -29,17 +29,17 @@ func noSpace(cause error) error {
 
 // NotEnoughSpace returns the error of a driver whose node has no space for a body.
 func NotEnoughSpace(node string, cause error) error {
-	return fault.Wrap(fault.Unavailable, "storage node "+node+" has not enough space", noSpace(cause))
+	return errcode.Wrap(errcode.Unavailable, "storage node "+node+" has not enough space", noSpace(cause))
 }
 
 // Unavailable returns the error of a driver whose node does not work.
 func Unavailable(node, what string, cause error) error {
-	return fault.Wrap(fault.Unavailable, "storage node "+node+": "+what, cause)
+	return errcode.Wrap(errcode.Unavailable, "storage node "+node+": "+what, cause)
 }
 
 // NotFound returns the error of a driver whose node has no body at a path.
 func NotFound(node, path string) error {
-	return fault.New(fault.NotFound, "storage node "+node+" has no body "+path)
+	return errcode.New(errcode.NotFound, "storage node "+node+" has no body "+path)
 }
 
 // sourceError is an error of the reader that a caller passed to Put.
@@ -70,8 +70,8 @@ func CheckSize(got, size int64) error {
 	case size < 0 || got == size:
 		return nil
 	case got > size:
-		return SourceError(fault.Newf(fault.Invalid, "body is larger than the expected %d bytes", size))
+		return SourceError(errcode.Newf(errcode.Invalid, "body is larger than the expected %d bytes", size))
 	default:
-		return SourceError(fault.Newf(fault.Invalid, "body has %d bytes, expected %d", got, size))
+		return SourceError(errcode.Newf(errcode.Invalid, "body has %d bytes, expected %d", got, size))
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // stall passes only when nothing runs any more (synctest).
@@ -50,7 +50,7 @@ func TestNodeFails(t *testing.T) {
 			t.Errorf("the node was tried %d times", bad.puts)
 		}
 		_, err := c.write(b, 3)
-		wantCode(t, "3 copies on 2 nodes that work", err, fault.Unavailable)
+		wantCode(t, "3 copies on 2 nodes that work", err, errcode.Unavailable)
 		if errors.Is(err, blobs.ErrNotEnoughSpace) {
 			t.Errorf("%v: space is not the problem", err)
 		}
@@ -86,7 +86,7 @@ func TestAllFailInTheMiddle(t *testing.T) {
 		n.set(func(f *flaky) { f.err, f.putAfter = errBroken, 1<<20 })
 	}
 	_, err := c.write(content(3<<20), 2)
-	wantCode(t, "write", err, fault.Unavailable)
+	wantCode(t, "write", err, errcode.Unavailable)
 	c.settled()
 	c.wantOn(nil)
 }
@@ -98,7 +98,7 @@ func TestNoReplacement(t *testing.T) {
 		c := newCluster(t, time.Minute, "a:1", "b:1")
 		c.nodes["a:1"].set(func(f *flaky) { f.err, f.putAfter = errBroken, 1 })
 		_, err := c.write(b, 2)
-		wantCode(t, "write", err, fault.Unavailable)
+		wantCode(t, "write", err, errcode.Unavailable)
 		c.settled()
 		c.wantOn(nil)
 	})
@@ -111,7 +111,7 @@ func TestNodeFull(t *testing.T) {
 		c.nodes["a:1"].set(func(f *flaky) { f.err, f.putAfter = blobs.NotEnoughSpace("a:1", errors.New("disk full")), 1 })
 		for range 5 {
 			_, err := c.write(b, 2)
-			if !errors.Is(err, blobs.ErrNotEnoughSpace) || !fault.Is(err, fault.Unavailable) {
+			if !errors.Is(err, blobs.ErrNotEnoughSpace) || !errcode.Is(err, errcode.Unavailable) {
 				t.Fatalf("write: %v, want ErrNotEnoughSpace", err)
 			}
 			c.settled()
@@ -139,7 +139,7 @@ func TestSpaceAgain(t *testing.T) {
 				_, err := c.Write(t.Context(), fmt.Sprintf("%s%d", path, i), -1, 1, bytes.NewReader(content(5000)))
 				return err
 			}
-			if err := write(0); !fault.Is(err, fault.Unavailable) {
+			if err := write(0); !errcode.Is(err, errcode.Unavailable) {
 				t.Errorf("%+v: write: %v, want Unavailable", full, err)
 			}
 			asked := make(chan struct{})
@@ -167,9 +167,9 @@ func TestOnlyNodeFails(t *testing.T) {
 	body := c.mustWrite(b, 1)
 	n.set(func(f *flaky) { f.err = errBroken })
 	_, err := c.write(b, 1)
-	wantCode(t, "write", err, fault.Unavailable)
+	wantCode(t, "write", err, errcode.Unavailable)
 	_, err = c.read(body, 0, -1)
-	wantCode(t, "read", err, fault.Unavailable)
+	wantCode(t, "read", err, errcode.Unavailable)
 	if s := c.Nodes()[0]; !s.Avoided || s.Err == nil {
 		t.Errorf("status: %+v, want avoided", s)
 	}
@@ -224,7 +224,7 @@ func TestNodesHang(t *testing.T) {
 			refused := func() int {
 				t.Helper()
 				_, err := c.write(b, 2)
-				wantCode(t, "write", err, fault.Unavailable)
+				wantCode(t, "write", err, errcode.Unavailable)
 				if errors.Is(err, blobs.ErrNotEnoughSpace) {
 					t.Errorf("write: %v, but space is not the reason", err)
 				}
@@ -334,7 +334,7 @@ func TestFindings(t *testing.T) {
 			for _, id := range []string{"a:1", "b:1"} {
 				_, err := c.Verify(t.Context(), path, body, id, nil)
 				if problem == "missing" {
-					wantCode(t, "verify", err, fault.NotFound)
+					wantCode(t, "verify", err, errcode.NotFound)
 				} else if !errors.Is(err, blobs.ErrCorrupt) {
 					t.Errorf("verify a %s copy: %v", problem, err)
 				}
@@ -343,7 +343,7 @@ func TestFindings(t *testing.T) {
 			c.problems()
 			body.Sharks = []string{"a:1", "b:1"}
 			_, err := c.read(body, 0, -1)
-			wantCode(t, "read without a good copy", err, fault.Internal)
+			wantCode(t, "read without a good copy", err, errcode.Internal)
 			if got, want := c.problems(), []string{" lost", "a:1 " + problem, "b:1 " + problem}; !slices.Equal(got, want) {
 				t.Errorf("found %q, want %q", got, want)
 			}
@@ -356,7 +356,7 @@ func TestSourceFails(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 100, 128 << 10, 3 << 20} {
 		c := newCluster(t, time.Minute, "a:1", "b:1", "c:1")
-		for _, hungUp := range []error{errors.New("client hung up"), io.ErrUnexpectedEOF, fault.Wrap(fault.Unavailable, "peer", io.EOF)} {
+		for _, hungUp := range []error{errors.New("client hung up"), io.ErrUnexpectedEOF, errcode.Wrap(errcode.Unavailable, "peer", io.EOF)} {
 			_, err := c.Write(t.Context(), path, -1, 3, io.MultiReader(bytes.NewReader(content(size)), iotest.ErrReader(hungUp)))
 			if !errors.Is(err, hungUp) {
 				t.Errorf("write: %v, want the error of the source", err)
@@ -452,7 +452,7 @@ func TestCopy(t *testing.T) {
 		must(t, second(c.Verify(t.Context(), "v2/other", body, id, nil)))
 	}
 	must(t, c.nodes["a:1"].Driver.Delete(t.Context(), "v2/other"))
-	if err := c.Copy(t.Context(), "v2/other", "v2/third", []string{"b:1", "a:1"}); !fault.Is(err, fault.NotFound) {
+	if err := c.Copy(t.Context(), "v2/other", "v2/third", []string{"b:1", "a:1"}); !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("copy: %v, want not found", err)
 	}
 	c.settled()
@@ -493,7 +493,7 @@ func TestRandomFaults(t *testing.T) {
 				c.breakSome(worker, i)
 				stored, err := c.Write(t.Context(), name, -1, 2, struct{ io.Reader }{bytes.NewReader(b)})
 				if err != nil {
-					if !fault.Is(err, fault.Unavailable) {
+					if !errcode.Is(err, errcode.Unavailable) {
 						t.Errorf("write: %v", err)
 					}
 					continue

@@ -7,7 +7,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/checksum"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // A copy is a sequence of frames: a data chunk, followed by a trailer. All chunks but the
@@ -101,8 +101,8 @@ func (c *chunk) measure() {
 }
 
 var (
-	errChunk = fault.Wrap(fault.Internal, "a chunk does not match its checksum", ErrCorrupt)
-	errFrame = fault.Wrap(fault.Internal, "a chunk is another one than its place says", ErrCorrupt)
+	errChunk = errcode.Wrap(errcode.Internal, "a chunk does not match its checksum", ErrCorrupt)
+	errFrame = errcode.Wrap(errcode.Internal, "a chunk is another one than its place says", ErrCorrupt)
 )
 
 // errNewer means that a copy is intact, but written by a later release.
@@ -121,7 +121,7 @@ func (c *chunk) open(index int64) error {
 	case magic>>8 != frameMagic>>8:
 		return errFrame
 	case magic != frameMagic || flags != 0:
-		return fault.Wrap(fault.Internal, fmt.Sprintf("a chunk has the format %d with flags %#x, which this release cannot read", magic&0xff, flags), errNewer)
+		return errcode.Wrap(errcode.Internal, fmt.Sprintf("a chunk has the format %d with flags %#x, which this release cannot read", magic&0xff, flags), errNewer)
 	case binary.BigEndian.Uint32(t[8:]) != uint32(index) || binary.BigEndian.Uint32(t[12:]) != uint32(c.n):
 		return errFrame
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // errStalled means that a node made no progress for Options.Stall or ReadStall.
-var errStalled = fault.New(fault.Unavailable, "storage node does not respond")
+var errStalled = errcode.New(errcode.Unavailable, "storage node does not respond")
 
 // within runs an operation of a node and returns errStalled if it takes longer. The
 // operation then continues in the background, because a system call on a disk that hangs
@@ -41,7 +41,7 @@ func within[T any](ctx context.Context, c *Cluster, stall time.Duration, run fun
 // blame records the result of an operation of a node. A node is avoided for some time if
 // it failed, but not if the caller gave up, the body is missing, or the request is wrong.
 func (c *Cluster) blame(ctx context.Context, m *member, err error) {
-	if err != nil && (ctx.Err() != nil || IsSourceError(err) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid)) {
+	if err != nil && (ctx.Err() != nil || IsSourceError(err) || errcode.Is(err, errcode.NotFound) || errcode.Is(err, errcode.Invalid)) {
 		return
 	}
 	c.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Space that a node keeps free: some file systems become slow or fail when they are full.
@@ -182,10 +182,10 @@ func (p *placement) lack() error {
 		}
 	}
 	if possible < p.copies {
-		return &fault.Error{
-			Code: fault.Unavailable, Cause: noSpace(p.failure),
+		return &errcode.Error{
+			Code: errcode.Unavailable, Cause: noSpace(p.failure),
 			Message: "too few storage nodes have enough space for the copies of the body",
 		}
 	}
-	return &fault.Error{Code: fault.Unavailable, Cause: p.failure, Message: "too few storage nodes work now; retry later"}
+	return &errcode.Error{Code: errcode.Unavailable, Cause: p.failure, Message: "too few storage nodes work now; retry later"}
 }

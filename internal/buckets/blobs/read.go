@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Open implements buckets.Bodies. It returns after the first chunk was read and verified, so
@@ -195,15 +195,15 @@ func (r *reading) lost() error {
 	down := false
 	for _, p := range r.replicas {
 		all = append(all, p.err)
-		down = down || fault.Is(p.err, fault.Unavailable)
+		down = down || errcode.Is(p.err, errcode.Unavailable)
 	}
 	cause := errors.Join(all...)
 	switch {
 	case r.missing != nil:
-		return fault.Wrap(fault.Unavailable, "a storage node of the body is not configured", errors.Join(r.missing, cause))
+		return errcode.Wrap(errcode.Unavailable, "a storage node of the body is not configured", errors.Join(r.missing, cause))
 	case down:
-		return fault.Wrap(fault.Unavailable, "no storage node of the body works now; retry later", cause)
+		return errcode.Wrap(errcode.Unavailable, "no storage node of the body works now; retry later", cause)
 	}
 	r.c.tell(Finding{Path: r.path, Problem: Lost, Reference: r.body})
-	return fault.Wrap(fault.Internal, "no storage node has a good copy of the body", cause)
+	return errcode.Wrap(errcode.Internal, "no storage node has a good copy of the body", cause)
 }

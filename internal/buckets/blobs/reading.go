@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -236,7 +236,7 @@ func (r *reading) drop() {
 func (r *reading) fail(p *replica, err error) {
 	p.failedAt, p.err = r.at, err
 	switch {
-	case fault.Is(err, fault.NotFound):
+	case errcode.Is(err, errcode.NotFound):
 		p.rank = rankGone
 		r.report(p, Missing)
 	case errors.Is(err, errTruncated):

@@ -8,7 +8,7 @@ import (
 	"iter"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // ErrCorrupt is in the chain of the error of a body that does not match its checksum or
@@ -154,7 +154,7 @@ type Verified struct {
 }
 
 // Verify reads one copy of a body whole and verifies each chunk, and the whole. It returns an error
-// with ErrCorrupt if the copy is bad, and one with fault.NotFound if it is missing; neither is
+// with ErrCorrupt if the copy is bad, and one with errcode.NotFound if it is missing; neither is
 // reported as a finding. A good copy is as Unframed says if it or the row has no frames. pace is called before each chunk is read; it may be nil.
 func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Reference, node string, pace Pace) (Verified, error) {
 	m, err := c.member(node)
@@ -168,9 +168,9 @@ func (c *Cluster) Verify(ctx context.Context, path string, body buckets.Referenc
 		whole, err = c.readWhole(ctx, m, path, v, pace)
 	}
 	if right := v.layout.size(body.Length); err == nil && whole.size != right {
-		err = fault.Wrap(fault.Internal, fmt.Sprintf("storage node %s: the copy has %d bytes, expected %d", node, whole.size, right), errors.Join(ErrCorrupt, errTruncated))
+		err = errcode.Wrap(errcode.Internal, fmt.Sprintf("storage node %s: the copy has %d bytes, expected %d", node, whole.size, right), errors.Join(ErrCorrupt, errTruncated))
 	}
-	if errors.Is(err, ErrCorrupt) || fault.Is(err, fault.NotFound) {
+	if errors.Is(err, ErrCorrupt) || errcode.Is(err, errcode.NotFound) {
 		c.bad.Add(badCopy{m.id, path}, struct{}{})
 	}
 	return Verified{Framed: v.layout == framed, Frames: buckets.Frames{ID: whole.id, CRC64NVME: whole.crc64}}, err

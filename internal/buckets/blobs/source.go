@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // source reads and verifies chunks from one copy, in its own goroutine, which may be left
@@ -116,13 +116,13 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 	switch {
 	case err == nil:
 		size = r.Size()
-	case fault.Is(err, fault.Invalid): // the copy ends before
+	case errcode.Is(err, errcode.Invalid): // the copy ends before
 		info, statErr := m.driver.Stat(ctx, path)
 		if statErr != nil {
 			return nil, statErr
 		}
 		if size = info.Size; size == right {
-			return nil, fault.Wrap(fault.Unavailable, "storage node "+m.id+" cannot read a part of a copy", err)
+			return nil, errcode.Wrap(errcode.Unavailable, "storage node "+m.id+" cannot read a part of a copy", err)
 		}
 		err = errShort(size)
 	default:
@@ -140,7 +140,7 @@ func (v *verifier) get(ctx context.Context, m *member, path string, part span) (
 
 // errShort returns the error for a copy that ends too early.
 func errShort(size int64) error {
-	return fault.Wrap(fault.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
+	return errcode.Wrap(errcode.Internal, fmt.Sprintf("the copy ends after %d bytes", size), errors.Join(ErrCorrupt, errTruncated))
 }
 
 var errTruncated = errors.New("wrong size")
@@ -154,7 +154,7 @@ func (v *verifier) read(r io.Reader, c *chunk, size int64) error {
 	case !IsEnd(err) && err != io.ErrUnexpectedEOF: // of ReadFull; errors of drivers that wrap it are failures
 		return err
 	case size == v.layout.size(v.body.Length):
-		return fault.New(fault.Unavailable, "the storage node stopped in the middle of a copy")
+		return errcode.New(errcode.Unavailable, "the storage node stopped in the middle of a copy")
 	}
 	return errShort(size)
 }

@@ -8,7 +8,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/checksum"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // sum compares a body with the checksum of the whole that its row has: the CRC64NVME, or
@@ -58,6 +58,6 @@ func (s *sum) check() error {
 }
 
 var (
-	errBody  = fault.Wrap(fault.Internal, "the copy does not match the checksum of the body", ErrCorrupt)
-	errNoSum = fault.New(fault.Internal, "the row of the body has no checksum")
+	errBody  = errcode.Wrap(errcode.Internal, "the copy does not match the checksum of the body", ErrCorrupt)
+	errNoSum = errcode.New(errcode.Internal, "the row of the body has no checksum")
 )

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/checksum"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -20,7 +20,7 @@ const queued = buckets.WriteChunks - 2
 // removeTimeout limits the removal of what a failed write left.
 const removeTimeout = time.Minute
 
-var errTooLarge = fault.New(fault.Invalid, "body is larger than was announced")
+var errTooLarge = errcode.New(errcode.Invalid, "body is larger than was announced")
 
 // Write implements buckets.Bodies. The slowest node sets the pace. A node that fails or
 // stalls is replaced: by writing the body again if it is in memory, otherwise by copying
@@ -30,7 +30,7 @@ func (c *Cluster) Write(ctx context.Context, path string, size int64, copies int
 		return buckets.Stored{}, err
 	}
 	if copies < 1 || copies > MaxCopies {
-		return buckets.Stored{}, fault.Newf(fault.Invalid, "copies: expected 1 to %d", MaxCopies)
+		return buckets.Stored{}, errcode.Newf(errcode.Invalid, "copies: expected 1 to %d", MaxCopies)
 	}
 	w := &write{c: c, ctx: ctx, path: path, size: size, copies: copies, id: rand.Uint64(), sum: checksum.NewCRC64()}
 	w.src, _ = src.(buckets.Summed)
@@ -250,7 +250,7 @@ func (w *write) stream(first *chunk, src io.Reader) (err error) {
 // none is the error when every node has failed in the middle of a body. What was sent
 // cannot be sent again.
 func (w *write) none() error {
-	return &fault.Error{Code: fault.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
+	return &errcode.Error{Code: errcode.Unavailable, Cause: w.p.failure, Message: "all storage nodes failed while the body was written; retry"}
 }
 
 // send gives a chunk to all nodes and returns those that took it. Nodes that stall at the
@@ -311,7 +311,7 @@ func (w *write) feed(p *put, next *chunk, wait *patience) error {
 }
 
 // errEarly means that a driver returned before the end of the body.
-var errEarly = fault.New(fault.Unavailable, "storage node stopped in the middle of a body")
+var errEarly = errcode.New(errcode.Unavailable, "storage node stopped in the middle of a body")
 
 // finish ends the body, waits for the nodes and replaces those that failed.
 func (w *write) finish(live *[]*put, length int64) error {

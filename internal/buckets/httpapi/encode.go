@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -175,7 +175,7 @@ func (x *exchange) send(status int, body []byte) error {
 func (x *exchange) answer(status int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode the response", err)
+		return errcode.Wrap(errcode.Internal, "encode the response", err)
 	}
 	return x.send(status, body)
 }

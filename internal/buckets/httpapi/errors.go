@@ -10,8 +10,8 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -90,17 +90,17 @@ func asRefusal(err error) *web.Refusal {
 	if quota, ok := errors.AsType[*buckets.QuotaError](err); ok {
 		return web.RefuseFor(err, http.StatusForbidden, "QuotaExceeded", quota.Error())
 	}
-	message := fault.Message(err)
-	switch fault.CodeOf(err) {
-	case fault.Internal:
+	message := errcode.Message(err)
+	switch errcode.Of(err) {
+	case errcode.Internal:
 		return web.RefuseFor(err, http.StatusInternalServerError, "InternalError", "internal error: the server log has the details under this requestId")
-	case fault.NotFound:
+	case errcode.NotFound:
 		return web.RefuseFor(err, http.StatusNotFound, codeNotFound, message)
-	case fault.Denied:
+	case errcode.Denied:
 		return web.RefuseFor(err, http.StatusForbidden, codeForbidden, message)
-	case fault.TooLarge:
+	case errcode.TooLarge:
 		return web.RefuseFor(err, http.StatusRequestEntityTooLarge, codeTooLarge, message)
-	case fault.Invalid:
+	case errcode.Invalid:
 		return web.RefuseFor(err, http.StatusBadRequest, codeInvalid, message)
 	}
 	if errors.Is(err, fairshare.ErrFull) {

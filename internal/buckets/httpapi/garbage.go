@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -71,7 +71,7 @@ func (x *exchange) sendBatch(status int, b *batchJSON, all []buckets.Garbage, li
 	b.Garbage = []garbageJSON{}
 	frame, err := json.Marshal(b)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode the response", err)
+		return errcode.Wrap(errcode.Internal, "encode the response", err)
 	}
 	const end = "]}"
 	d := x.newList(status, strings.TrimSuffix(string(frame), end))

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -44,7 +44,7 @@ const noCache = "private, no-cache"
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) (err error) {
 	w.Header().Set("Cache-Control", noCache)
 	if at.Err != nil {
-		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
+		return errcode.Wrap(errcode.Invalid, "the Host or a Forwarded header is malformed", at.Err)
 	}
 	x := &exchange{Handler: h, in: r, out: w}
 	if x.route, err = parseRoute(at.Path); err != nil {

@@ -16,8 +16,8 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/httpapi"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -196,13 +196,13 @@ func TestErrors(t *testing.T) {
 		retryable bool
 	}{
 		{errors.New("a bug"), 500, "InternalError", false},
-		{fault.New(fault.Unavailable, "the database is away"), 503, "ServiceUnavailable", true},
+		{errcode.New(errcode.Unavailable, "the database is away"), 503, "ServiceUnavailable", true},
 		{fairshare.ErrFull, 503, "Throttled", true},
-		{fault.New(fault.Conflict, "others write"), 503, "ServiceUnavailable", true},
-		{fault.New(fault.Denied, "no"), 403, "AuthorizationFailed", false},
-		{fault.New(fault.NotFound, "no"), 404, "ResourceNotFound", false},
-		{fault.New(fault.Invalid, "no"), 400, "InvalidArgument", false},
-		{fault.New(fault.TooLarge, "no"), 413, "MaxContentLength", false},
+		{errcode.New(errcode.Conflict, "others write"), 503, "ServiceUnavailable", true},
+		{errcode.New(errcode.Denied, "no"), 403, "AuthorizationFailed", false},
+		{errcode.New(errcode.NotFound, "no"), 404, "ResourceNotFound", false},
+		{errcode.New(errcode.Invalid, "no"), 400, "InvalidArgument", false},
+		{errcode.New(errcode.TooLarge, "no"), 413, "MaxContentLength", false},
 	} {
 		w := httptest.NewRecorder()
 		w.Header().Set("X-Request-Id", "1")

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -29,7 +29,7 @@ func (x *exchange) newPage() *listStream { return x.newList(http.StatusOK, `{"it
 func (s *listStream) add(item any) error {
 	text, err := json.Marshal(item)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode the response", err)
+		return errcode.Wrap(errcode.Internal, "encode the response", err)
 	}
 	if s.count++; s.count > 1 {
 		if err := s.text(","); err != nil {
@@ -61,7 +61,7 @@ func (s *listStream) finishPage(more bool, marker string) error {
 	if more {
 		var err error
 		if end, err = json.Marshal(marker); err != nil {
-			return fault.Wrap(fault.Internal, "encode the response", err)
+			return errcode.Wrap(errcode.Internal, "encode the response", err)
 		}
 	}
 	return s.finish(`],"next_marker":` + string(end) + "}")

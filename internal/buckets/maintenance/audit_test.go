@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -445,7 +445,7 @@ func TestAuditOfOneNode(t *testing.T) {
 		gone := s.dirs[o.Sharks[0]]
 		s.must(os.Rename(gone, gone+"-unmounted"))
 		s.wantAudit("an unmounted disk", maintenance.AuditOptions{Verify: true, Repair: true}, "bad-node "+o.Sharks[0], "missing "+o.Sharks[1]+" a")
-		if _, err := maintenance.Audit(t.Context(), s.options(), maintenance.AuditOptions{Node: "no:1"}, nil); !fault.Is(err, fault.NotFound) {
+		if _, err := maintenance.Audit(t.Context(), s.options(), maintenance.AuditOptions{Node: "no:1"}, nil); !errcode.Is(err, errcode.NotFound) {
 			t.Errorf("unknown node: %v", err)
 		}
 	})

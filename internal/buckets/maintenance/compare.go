@@ -11,7 +11,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // batchSize is how many copies are compared before the position is noted, and readers is
@@ -275,7 +275,7 @@ func (a *audit) verify(ctx context.Context, node string, b *body, pace blobs.Pac
 	case err == nil:
 		v.Whole = true
 		return v, "", nil
-	case fault.Is(err, fault.NotFound):
+	case errcode.Is(err, errcode.NotFound):
 		return v, "", nil
 	case ctx.Err() != nil:
 		return v, "", ctx.Err()

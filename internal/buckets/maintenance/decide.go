@@ -9,7 +9,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // group is the findings of one path, with the body as the second reading has it.
@@ -131,7 +131,7 @@ func (a *audit) unmark(ctx context.Context, g *group, began buckets.Moment) erro
 		if !f.Repaired || !isDamage(*f) {
 			continue
 		}
-		if _, err := a.Cluster.Verify(ctx, g.path, g.body.ref, f.Node, nil); err == nil || fault.Is(err, fault.NotFound) {
+		if _, err := a.Cluster.Verify(ctx, g.path, g.body.ref, f.Node, nil); err == nil || errcode.Is(err, errcode.NotFound) {
 			good = append(good, buckets.Damage{Copy: buckets.Copy{Node: f.Node, Path: g.path}, LastSeen: began})
 		}
 	}
@@ -170,7 +170,7 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 			return false, nil
 		}
 		_, err := a.Cluster.Stat(ctx, f.Node, f.Path)
-		if a.background && err != nil && !fault.Is(err, fault.NotFound) {
+		if a.background && err != nil && !errcode.Is(err, errcode.NotFound) {
 			return false, errBadNode{err}
 		}
 		return err != nil, ctx.Err()
@@ -178,7 +178,7 @@ func (a *audit) holds(ctx context.Context, g *group, f *Finding) (bool, error) {
 		if !live || !slices.Contains(row.ref.Sharks, f.Node) {
 			return false, nil
 		}
-		if _, err := a.Cluster.Stat(ctx, f.Node, f.Path); fault.Is(err, fault.NotFound) {
+		if _, err := a.Cluster.Stat(ctx, f.Node, f.Path); errcode.Is(err, errcode.NotFound) {
 			f.Problem, f.Detail = Missing, ""
 			return true, nil
 		}
@@ -202,7 +202,7 @@ func (a *audit) isUnchanged(ctx context.Context, f *Finding) bool {
 	}
 	info, err := a.Cluster.Stat(ctx, f.Node, f.Path)
 	if err != nil {
-		return !fault.Is(err, fault.NotFound)
+		return !errcode.Is(err, errcode.NotFound)
 	}
 	return info.Size == f.Size && info.Modified.Equal(f.Modified)
 }
@@ -266,7 +266,7 @@ var (
 // isLost reports whether a copy could not be restored because no node has a good copy. A
 // node that does not work now may have one.
 func isLost(err error) bool {
-	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !fault.Is(err, fault.Unavailable)
+	return errors.Is(err, errNoCopy) || errors.Is(err, blobs.ErrCorrupt) && !errcode.Is(err, errcode.Unavailable)
 }
 
 // mayRemove returns an error if an unreferenced file is of an account that the database
@@ -346,7 +346,7 @@ func (a *audit) restore(ctx context.Context, b *body, broken, strays []string) (
 		return nil, errNoCopy
 	}
 	defer func() {
-		if good == 0 && err != nil && !fault.Is(err, fault.Unavailable) {
+		if good == 0 && err != nil && !errcode.Is(err, errcode.Unavailable) {
 			err = errNoCopy
 		}
 	}()

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // drainFile has the bodies that are to be moved.
@@ -101,7 +101,7 @@ func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (
 		d.result.Removed = err == nil
 		return d.result, errors.Join(err, d.clear())
 	}
-	return d.result, fault.Newf(fault.Unavailable, "bodies are still written to storage node %s: do all servers use this database?", node.ID)
+	return d.result, errcode.Newf(errcode.Unavailable, "bodies are still written to storage node %s: do all servers use this database?", node.ID)
 }
 
 func (d *drain) file() string { return filepath.Join(d.Folder, drainFile) }

@@ -7,7 +7,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Outcome is the result of an attempt to repair a marked copy.
@@ -121,7 +121,7 @@ func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report fu
 }
 
 func messageOf(err error) string {
-	if text := fault.Message(err); text != "" {
+	if text := errcode.Message(err); text != "" {
 		return text
 	}
 	return err.Error()

@@ -13,7 +13,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Files of an audit in its folder. Sorters add files with a number.
@@ -188,7 +188,7 @@ func (s *state) saveEvery() error {
 }
 
 func errNoNode(id string) error {
-	return fault.Newf(fault.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", id)
+	return errcode.Newf(errcode.NotFound, "there is no storage node %s: holdfast buckets nodes list shows all", id)
 }
 
 // usageFinding is a counter that differs.

@@ -8,7 +8,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // bucketRow is a row of bucketColumns.
@@ -27,7 +27,7 @@ func (r *bucketRow) bucket() (buckets.Bucket, error) {
 	}
 	if r.settings != nil {
 		if err := json.Unmarshal([]byte(*r.settings), &b.Settings); err != nil {
-			return b, fault.Wrap(fault.Internal, "decode the settings of a bucket", err)
+			return b, errcode.Wrap(errcode.Internal, "decode the settings of a bucket", err)
 		}
 	}
 	return b, nil
@@ -129,7 +129,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
+		return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)
 	}
 	_, err = s.run(ctx, sqlSetSettings, string(owner), b.Name, string(b.ID), string(text))
 	return err

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -135,7 +135,7 @@ func TestTwoWaiters(t *testing.T) {
 	type race struct {
 		hold func(*lockTest) string
 		step func(a *lockTest) func(i int) error
-		lost []fault.Code // of the one that fails
+		lost []errcode.Code // of the one that fails
 	}
 	name := func(a *lockTest) string { return a.holdName("new") }
 	quota := func(q buckets.Quota) func(a *lockTest) func(i int) error {
@@ -147,7 +147,7 @@ func TestTwoWaiters(t *testing.T) {
 	for what, c := range map[string]race{
 		"create": {name, func(a *lockTest) func(int) error {
 			return func(int) error { return a.put("new", buckets.Condition{NoneMatch: buckets.Tags{Any: true}}) }
-		}, []fault.Code{fault.Precondition}},
+		}, []errcode.Code{errcode.Precondition}},
 		"change": {name, func(a *lockTest) func(int) error {
 			a.must(a.put("new", buckets.Condition{}))
 			o, err := a.Get(t.Context(), a.owners[0], a.bucket.ID, "new")
@@ -155,14 +155,14 @@ func TestTwoWaiters(t *testing.T) {
 			return func(int) error {
 				return a.put("new", buckets.Condition{Match: buckets.Tags{Tags: []string{string(o.ID)}}})
 			}
-		}, []fault.Code{fault.Precondition}},
+		}, []errcode.Code{errcode.Precondition}},
 		"delete": {name, func(a *lockTest) func(int) error {
 			a.must(a.put("new", buckets.Condition{}))
 			return func(int) error { return a.delete("new") }
-		}, []fault.Code{fault.NotFound}},
+		}, []errcode.Code{errcode.NotFound}},
 		"delete a bucket": {(*lockTest).holdBucket, func(a *lockTest) func(int) error {
 			return func(int) error { return a.DeleteBucket(t.Context(), a.owners[0], a.bucket, now) }
-		}, []fault.Code{fault.NotFound}},
+		}, []errcode.Code{errcode.NotFound}},
 		"delete a bucket and put": {(*lockTest).holdBucket, func(a *lockTest) func(int) error {
 			return func(i int) error {
 				if i == 0 {
@@ -170,13 +170,13 @@ func TestTwoWaiters(t *testing.T) {
 				}
 				return a.DeleteBucket(t.Context(), a.owners[0], a.bucket, now)
 			}
-		}, []fault.Code{fault.NotFound, fault.Conflict}},
+		}, []errcode.Code{errcode.NotFound, errcode.Conflict}},
 		"create a bucket": {(*lockTest).holdAccount, func(a *lockTest) func(int) error {
 			return func(int) error {
 				_, err := a.CreateBucket(t.Context(), a.owners[0], buckets.BucketRef{Name: "new", ID: buckets.BucketID(buckets.NewUUID())}, now)
 				return err
 			}
-		}, []fault.Code{fault.Conflict}},
+		}, []errcode.Code{errcode.Conflict}},
 		"create a bucket and delete the account": {(*lockTest).holdAccount, func(a *lockTest) func(int) error {
 			a.must(a.DeleteBucket(t.Context(), a.owners[0], a.bucket, now))
 			return func(i int) error {
@@ -186,9 +186,9 @@ func TestTwoWaiters(t *testing.T) {
 				_, err := a.CreateBucket(t.Context(), a.owners[0], buckets.BucketRef{Name: "new", ID: buckets.BucketID(buckets.NewUUID())}, now)
 				return err
 			}
-		}, []fault.Code{fault.NotFound, fault.Conflict}},
-		"last object": {(*lockTest).holdUsage, quota(buckets.Quota{Objects: 1}), []fault.Code{fault.Quota}},
-		"last bytes":  {(*lockTest).holdUsage, quota(buckets.Quota{Bytes: 19}), []fault.Code{fault.Quota}},
+		}, []errcode.Code{errcode.NotFound, errcode.Conflict}},
+		"last object": {(*lockTest).holdUsage, quota(buckets.Quota{Objects: 1}), []errcode.Code{errcode.Quota}},
+		"last bytes":  {(*lockTest).holdUsage, quota(buckets.Quota{Bytes: 19}), []errcode.Code{errcode.Quota}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			a := newLockTest(t, 4)
@@ -196,7 +196,7 @@ func TestTwoWaiters(t *testing.T) {
 			lost := errors.Join(answers[0], answers[1])
 			known := false
 			for _, code := range c.lost {
-				known = known || fault.Is(lost, code)
+				known = known || errcode.Is(lost, code)
 			}
 			if (answers[0] == nil) == (answers[1] == nil) || !known {
 				t.Errorf("the results are %v and %v; one must be %v", answers[0], answers[1], c.lost)
@@ -265,7 +265,7 @@ func TestWaiterIsEnded(t *testing.T) {
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`, func(int) error { return a.put("new", buckets.Condition{}) })
 	a.Exec(t, `COMMIT`)
 	for _, err := range answers {
-		if !fault.Is(err, fault.Unavailable) {
+		if !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("answered %v", err)
 		}
 	}
@@ -337,7 +337,7 @@ func TestOthersDoNotWait(t *testing.T) {
 }
 
 // TestNoDeadlock runs 16 writers on two accounts, with the same few names in any order,
-// quotas that are reached, and the sweep. A deadlock would show as fault.Unavailable or in
+// quotas that are reached, and the sweep. A deadlock would show as errcode.Unavailable or in
 // the server's count.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
@@ -393,7 +393,7 @@ func (a *lockTest) mixed(refs [2]buckets.BucketRef, random *rand.Rand) {
 		default:
 			err = a.putAs(ctx, i, b, name, buckets.Condition{})
 		}
-		if err != nil && !fault.Is(err, fault.Quota) && !fault.Is(err, fault.NotFound) {
+		if err != nil && !errcode.Is(err, errcode.Quota) && !errcode.Is(err, errcode.NotFound) {
 			a.t.Error(err)
 		}
 	}

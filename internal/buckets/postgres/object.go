@@ -13,7 +13,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // scanObject decodes a row of objectColumns.
@@ -140,7 +140,7 @@ func (p *put) arguments() (*pgdb.Args, error) {
 // replaced returns whether there was an object, or the error of the call.
 func replaced(result []int64) (bool, error) {
 	if len(result) != 1 {
-		return false, fault.Newf(fault.Internal, "the database of buckets returned %v for an object that was stored", result)
+		return false, errcode.Newf(errcode.Internal, "the database of buckets returned %v for an object that was stored", result)
 	}
 	return result[0] == 1, failed(result[0])
 }
@@ -317,7 +317,7 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 			errs[i] = buckets.ErrNoBucket
 		}
 	case len(results) != len(all):
-		return nil, fault.Newf(fault.Internal, "the database of buckets returned %d results for %d deletions", len(results), len(all))
+		return nil, errcode.Newf(errcode.Internal, "the database of buckets returned %d results for %d deletions", len(results), len(all))
 	default:
 		for n, i := range order {
 			errs[i] = failed(results[n])

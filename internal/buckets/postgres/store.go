@@ -24,7 +24,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -80,7 +80,7 @@ const (
 )
 
 // errAll means that the function must be called again with p_all.
-var errAll = fault.New(fault.Internal, "all slots must be locked")
+var errAll = errcode.New(errcode.Internal, "all slots must be locked")
 
 // failed returns the error of a result.
 func failed(result int64) error {
@@ -105,7 +105,7 @@ func failed(result int64) error {
 		return buckets.ErrNodeRemoved
 	}
 	if result < 0 {
-		return fault.Newf(fault.Internal, "unknown result %d of a function of the database of buckets", result)
+		return errcode.Newf(errcode.Internal, "unknown result %d of a function of the database of buckets", result)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ type row struct {
 
 func (r *row) fail(err error) {
 	if r.err == nil && err != nil {
-		r.err = fault.Wrap(fault.Internal, "decode a row of the database of buckets", err)
+		r.err = errcode.Wrap(errcode.Internal, "decode a row of the database of buckets", err)
 	}
 }
 

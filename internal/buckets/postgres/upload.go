@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // scanUpload decodes a row of uploadColumns.
@@ -87,7 +87,7 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 	if p.Checksum.Algorithm != "" {
 		text, err := json.Marshal(p.Checksum)
 		if err != nil {
-			return fault.Wrap(fault.Internal, "encode a checksum", err)
+			return errcode.Wrap(errcode.Internal, "encode a checksum", err)
 		}
 		sum = textOrNull(text)
 	}

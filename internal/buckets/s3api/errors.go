@@ -10,8 +10,8 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 	"holdfast/internal/ident"
 	"holdfast/internal/web"
 )
@@ -37,23 +37,23 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// FaultCode implements fault.Coder.
-func (e *Error) FaultCode() fault.Code {
+// ErrorCode implements errcode.Coder.
+func (e *Error) ErrorCode() errcode.Code {
 	switch e.Status {
 	case http.StatusNotFound:
-		return fault.NotFound
+		return errcode.NotFound
 	case http.StatusForbidden:
-		return fault.Denied
+		return errcode.Denied
 	case http.StatusConflict:
-		return fault.Conflict
+		return errcode.Conflict
 	case http.StatusPreconditionFailed, http.StatusNotModified:
-		return fault.Precondition
+		return errcode.Precondition
 	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:
-		return fault.Unavailable
+		return errcode.Unavailable
 	case http.StatusInternalServerError:
-		return fault.Internal
+		return errcode.Internal
 	}
-	return fault.Invalid
+	return errcode.Invalid
 }
 
 func refuse(status int, code, message string) *Error {
@@ -144,11 +144,11 @@ func asError(err error) *Error {
 	switch {
 	case errors.Is(err, fairshare.ErrFull):
 		return &Error{Status: http.StatusServiceUnavailable, Code: "SlowDown", Message: "Please reduce your request rate.", Cause: err}
-	case fault.Is(err, fault.Unavailable):
+	case errcode.Is(err, errcode.Unavailable):
 		return &Error{Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable", Message: "Service is unable to handle request.", Cause: err}
 	}
 	for _, e := range byFault {
-		if fault.Is(err, e.code) {
+		if errcode.Is(err, e.code) {
 			return &Error{Status: e.status, Code: e.name, Message: e.message, Cause: err}
 		}
 	}
@@ -158,16 +158,16 @@ func asError(err error) *Error {
 // byFault are errors of the client that have no S3 error of their own, such as those of
 // package web.
 var byFault = []struct {
-	code          fault.Code
+	code          errcode.Code
 	status        int
 	name, message string
 }{
-	{fault.Invalid, http.StatusBadRequest, "InvalidRequest", "The request is not valid."},
-	{fault.TooLarge, http.StatusBadRequest, "EntityTooLarge", errTooLarge.Message},
-	{fault.Denied, http.StatusForbidden, "AccessDenied", errAccessDenied.Message},
-	{fault.NotFound, http.StatusNotFound, "NoSuchKey", errNoSuchKey.Message},
-	{fault.Conflict, http.StatusConflict, "OperationAborted", errInProgress.Message},
-	{fault.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
+	{errcode.Invalid, http.StatusBadRequest, "InvalidRequest", "The request is not valid."},
+	{errcode.TooLarge, http.StatusBadRequest, "EntityTooLarge", errTooLarge.Message},
+	{errcode.Denied, http.StatusForbidden, "AccessDenied", errAccessDenied.Message},
+	{errcode.NotFound, http.StatusNotFound, "NoSuchKey", errNoSuchKey.Message},
+	{errcode.Conflict, http.StatusConflict, "OperationAborted", errInProgress.Message},
+	{errcode.Precondition, errPrecondition.Status, errPrecondition.Code, errPrecondition.Message},
 }
 
 // ofSignature adds what S3 says about a signature that it refuses.

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // slowNode is a node that stores a body when the test lets it.
@@ -181,7 +181,7 @@ func TestErrorOfCopyOnSlowNode(t *testing.T) {
 	t.Run("Node", func(t *testing.T) {
 		for _, target := range []string{"/photos/failed", part} {
 			r, body := s.begin("PUT", target, "", fromSource)
-			failed := fault.New(fault.Unavailable, "the disk is broken")
+			failed := errcode.New(errcode.Unavailable, "the disk is broken")
 			done := make(chan struct{})
 			go func() { // the cluster may try a node again
 				for {

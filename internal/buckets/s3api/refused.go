@@ -7,8 +7,8 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -26,7 +26,7 @@ func (x *request) allowRefused(cause error) {
 // any request: with a slot, which the client gets after others. If it gets none, or the database
 // fails, it returns the rules that this process has last seen.
 func (x *request) rulesOfRefused(cause error) []buckets.CORSRule {
-	if !errors.Is(cause, fairshare.ErrFull) && !fault.Is(cause, fault.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
+	if !errors.Is(cause, fairshare.ErrFull) && !errcode.Is(cause, errcode.Unavailable) && web.AcquireSlot(x.out, x.in) == nil {
 		b, err := x.bucketOfRefused()
 		if err == nil {
 			return b.Settings.CORS

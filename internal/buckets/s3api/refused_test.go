@@ -11,7 +11,7 @@ import (
 
 	"holdfast/internal/auth/sigv4/sigv4test"
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/webtest"
 )
@@ -252,7 +252,7 @@ func TestCORSOfRefusals(t *testing.T) {
 	t.Parallel()
 	s, f := withFailing(t)
 	all := []string{"GET", "HEAD", "PUT", "POST", "DELETE"}
-	internal, unavailable := fault.New(fault.Internal, "damaged"), fault.New(fault.Unavailable, "stopped")
+	internal, unavailable := errcode.New(errcode.Internal, "damaged"), errcode.New(errcode.Unavailable, "stopped")
 	for _, c := range []struct {
 		name    string
 		rule    func()

@@ -10,7 +10,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -211,7 +211,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 			return err
 		}
 		if text, err = json.Marshal(change.Apply(found[0].Settings)); err != nil {
-			return fault.Wrap(fault.Internal, "encode the settings of a bucket", err)
+			return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)
 		}
 		return nil
 	}, func(c *sqlite.Conn) error {

@@ -9,7 +9,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -256,7 +256,7 @@ func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []s
 	was, err1 := json.Marshal(ref.Sharks)
 	is, err2 := jsonOrNull(sharks, len(sharks))
 	if err := errors.Join(err1, err2); err != nil {
-		return false, fault.Wrap(fault.Internal, "encode the nodes of a body", err)
+		return false, errcode.Wrap(errcode.Internal, "encode the nodes of a body", err)
 	}
 	err = s.db.Write(ctx, "set_sharks", func(c *sqlite.Conn) error {
 		if err := notRemoved(c, sharks, ref.Sharks); err != nil {

@@ -19,7 +19,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 )
 
@@ -61,7 +61,7 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // errStop ends a statement early.
-var errStop = fault.New(fault.Internal, "the reader stopped")
+var errStop = errcode.New(errcode.Internal, "the reader stopped")
 
 // orNull is an argument that is NULL when it is 0 or empty.
 func orNull[T comparable](v T) any {
@@ -96,7 +96,7 @@ func column(r *sqlite.Stmt, i int, v any) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(r.ColumnText(i)), v); err != nil {
-		return fault.Wrap(fault.Internal, "decode a column of the database of buckets", err)
+		return errcode.Wrap(errcode.Internal, "decode a column of the database of buckets", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
 	"holdfast/internal/testdb"
 )
@@ -440,7 +440,7 @@ func bucketByName(t *testing.T, u *user) {
 	_, err := u.h.Store.Put(t.Context(), u.owner, name, buckets.Put{Object: buckets.Object{Name: "a", Body: inline("")}, Condition: buckets.Condition{NoneMatch: anyTag}, Now: u.now})
 	wantError(t, "a condition", err, buckets.ErrPrecondition)
 	u.setQuota(u.ref(), buckets.Quota{Bytes: 4})
-	if _, err = u.h.Store.Put(t.Context(), u.owner, name, buckets.Put{Object: buckets.Object{Name: "b", Body: inline("12345")}, Now: u.now}); !fault.Is(err, fault.Quota) {
+	if _, err = u.h.Store.Put(t.Context(), u.owner, name, buckets.Put{Object: buckets.Object{Name: "b", Body: inline("12345")}, Now: u.now}); !errcode.Is(err, errcode.Quota) {
 		t.Errorf("above the quota: %v", err)
 	}
 	put("another name", buckets.BucketRef{Name: "none"}, buckets.ErrNoBucket)

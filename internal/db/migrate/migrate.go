@@ -22,7 +22,7 @@ import (
 	"slices"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Migration is one migration.
@@ -46,7 +46,7 @@ type Applied struct {
 
 // ErrDevelopment means that the ledger was written by an unreleased version in another
 // form.
-var ErrDevelopment = fault.New(fault.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
+var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
 
 // Set is the list of all migrations of one service for one engine, in order.
 type Set struct {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Ready checks that a database is available and has no pending migrations. Otherwise it
-// returns fault.Unavailable. says is the message for clients, with %d for the number of
+// returns errcode.Unavailable. says is the message for clients, with %d for the number of
 // pending migrations.
 func Ready(ctx context.Context, set func() (Set, error), pending func(context.Context, Set) ([]Migration, error), says string) error {
 	wanted, err := set()
@@ -23,7 +23,7 @@ func Ready(ctx context.Context, set func() (Set, error), pending func(context.Co
 		if len(missing) == 1 {
 			says = strings.Replace(says, "migrations", "migration", 1)
 		}
-		return fault.Newf(fault.Unavailable, says, len(missing))
+		return errcode.Newf(errcode.Unavailable, says, len(missing))
 	}
 	return nil
 }

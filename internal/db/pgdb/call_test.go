@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -52,7 +52,7 @@ func TestCall(t *testing.T) {
 				}
 			}
 			_, err := db.Call(t.Context(), echo, empty)
-			wantCode(t, err, fault.Internal) // no element has no length: a NULL
+			wantCode(t, err, errcode.Internal) // no element has no length: a NULL
 
 			one := pgdb.NewArgs(1)
 			one.Byteas(1, func(int) ([]byte, bool) { return nil, true })
@@ -73,14 +73,14 @@ func TestCall(t *testing.T) {
 func TestCallErrors(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t), MaxConns: 1})
-	for sql, code := range map[string]fault.Code{
-		`SELECT ARRAY[1 / 0]::bigint[]`:               fault.Internal,
-		`SELECT no_such_function()`:                   fault.Unavailable,
-		`SELECT ARRAY['x']::text[]`:                   fault.Internal,
-		`SELECT ARRAY[[1], [2]]::bigint[]`:            fault.Internal,
-		`SELECT NULL::bigint[]`:                       fault.Internal,
-		`SELECT ARRAY[1, 2] FROM pg_sleep(0) x`:       fault.Internal, // of integer
-		`SELECT ARRAY[1, NULL]::bigint[] WHERE 1 = 1`: fault.Internal,
+	for sql, code := range map[string]errcode.Code{
+		`SELECT ARRAY[1 / 0]::bigint[]`:               errcode.Internal,
+		`SELECT no_such_function()`:                   errcode.Unavailable,
+		`SELECT ARRAY['x']::text[]`:                   errcode.Internal,
+		`SELECT ARRAY[[1], [2]]::bigint[]`:            errcode.Internal,
+		`SELECT NULL::bigint[]`:                       errcode.Internal,
+		`SELECT ARRAY[1, 2] FROM pg_sleep(0) x`:       errcode.Internal, // of integer
+		`SELECT ARRAY[1, NULL]::bigint[] WHERE 1 = 1`: errcode.Internal,
 	} {
 		_, err := db.Call(t.Context(), pgdb.Statement{Name: "test", SQL: sql}, pgdb.NewArgs(0))
 		wantCode(t, err, code)
@@ -129,7 +129,7 @@ func TestCallEach(t *testing.T) {
 			if err := db.CallEach(t.Context(), rows, a, func() {}, func(*pgdb.Row) error { return stop }); !errors.Is(err, stop) {
 				t.Errorf("the error of the function is %v", err)
 			}
-			wantCode(t, db.CallEach(t.Context(), rows, a, func() {}, func(r *pgdb.Row) error { r.UUID(0); return nil }), fault.Internal)
+			wantCode(t, db.CallEach(t.Context(), rows, a, func() {}, func(r *pgdb.Row) error { r.UUID(0); return nil }), errcode.Internal)
 			a = pgdb.NewArgs(1)
 			a.Bigint(4)
 			if err := db.CallEach(t.Context(), rows, a, func() {}, func(*pgdb.Row) error { return stop }); err != nil {

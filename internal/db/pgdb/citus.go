@@ -15,7 +15,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // On Citus a trigger runs on each node that has rows of its table, in the transaction of the
@@ -59,7 +59,7 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	var ok bool
 	return results, each(ctx, tx, Statement{SQL: runOnWorkers}, []any{sql, texts}, func() error {
 		if !ok {
-			return fault.Wrap(fault.Unavailable, "a worker of Citus is unavailable", fmt.Errorf("%s: %s", node, result))
+			return errcode.Wrap(errcode.Unavailable, "a worker of Citus is unavailable", fmt.Errorf("%s: %s", node, result))
 		}
 		results = append(results, result)
 		return nil
@@ -158,7 +158,7 @@ func (d tables) Settle(ctx context.Context) error {
 		case len(first) == 0:
 			return nil
 		case tries > int(settlePatience/settlePause):
-			return fault.New(fault.Unavailable, "a worker of Citus has prepared a transaction and not ended it: call recover_prepared_transactions() on the coordinator as a superuser, and run the command again")
+			return errcode.New(errcode.Unavailable, "a worker of Citus has prepared a transaction and not ended it: call recover_prepared_transactions() on the coordinator as a superuser, and run the command again")
 		case !clock.Sleep(ctx, settlePause):
 			return ctx.Err()
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // SQLSTATEs that callers act on (PostgreSQL manual, appendix A).
@@ -32,36 +32,36 @@ func IsState(err error, states ...string) bool {
 // ones, so that it can be retried.
 func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
-// classify adds a fault code to an error of the driver. It returns an error with a code,
+// classify adds a code to an error of the driver. It returns an error with a code,
 // such as one of a service, unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, coded := errors.AsType[fault.Coder](err); coded {
+	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
 	}
 	var pg *pgconn.PgError
 	switch {
 	// The context first: the driver wraps its error in others.
 	case errors.Is(err, context.DeadlineExceeded): // patience cancels too
-		return fault.Wrap(fault.Unavailable, "the database took too long", err)
+		return errcode.Wrap(errcode.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
-		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", err)
+		return errcode.Wrap(errcode.Unavailable, "the request ended before the database answered", err)
 	case errors.As(err, &pg):
 		// From refuse_write_v1. Citus does not keep the code of an error of a COPY to its workers.
 		if pg.Code == "HF503" || pg.Code == "XX000" && pg.Message == "the service is read-only" {
 			return rows.ErrReadOnly
 		}
 		if nodeFailed(pg) {
-			return fault.Wrap(fault.Unavailable, "a node of the database failed", err)
+			return errcode.Wrap(errcode.Unavailable, "a node of the database failed", err)
 		}
 		code, message := classifyState(pg.Code)
-		return fault.Wrap(code, message, err)
+		return errcode.Wrap(code, message, err)
 	case lost(err):
-		return fault.Wrap(fault.Unavailable, "the database cannot be reached", err)
+		return errcode.Wrap(errcode.Unavailable, "the database cannot be reached", err)
 	}
-	return fault.Wrap(fault.Internal, "internal error", err)
+	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
 // lost reports whether an error is of the connection and not of the server.
@@ -132,30 +132,30 @@ func Remedy(err error, setting string) string {
 
 // classifyState returns the code and message for an SQLSTATE (PostgreSQL manual,
 // appendix A).
-func classifyState(state string) (fault.Code, string) {
+func classifyState(state string) (errcode.Code, string) {
 	switch state {
 	case "42P01", "42883", "42703", "3F000": // a table, function, column or schema is missing
-		return fault.Unavailable, "the schema of the database is outdated: run holdfast migrate"
+		return errcode.Unavailable, "the schema of the database is outdated: run holdfast migrate"
 	case "26000", "42P05": // a prepared statement is on another connection
-		return fault.Unavailable, "a connection pooler does not support prepared statements: add default_query_exec_mode=exec to database_url"
+		return errcode.Unavailable, "a connection pooler does not support prepared statements: add default_query_exec_mode=exec to database_url"
 	case "53100":
-		return fault.Unavailable, "the database's disk is full"
+		return errcode.Unavailable, "the database's disk is full"
 	case "53300":
-		return fault.Unavailable, "the database server has no free connection"
+		return errcode.Unavailable, "the database server has no free connection"
 	case "25006":
-		return fault.Unavailable, "the database is read-only"
+		return errcode.Unavailable, "the database is read-only"
 	case "57014", "25P03": // 25P03: idle in a transaction for too long
-		return fault.Unavailable, "the database took too long"
+		return errcode.Unavailable, "the database took too long"
 	case "42501", "3D000":
-		return fault.Unavailable, "the database does not exist, or access is denied"
+		return errcode.Unavailable, "the database does not exist, or access is denied"
 	case "40001", "40P01", "55P03":
-		return fault.Unavailable, "lock conflict, retry"
+		return errcode.Unavailable, "lock conflict, retry"
 	}
 	switch class(state) {
 	case "08", "28", "53", "57", "58": // connection, authorization, resources, operator, system
-		return fault.Unavailable, "the database is unavailable"
+		return errcode.Unavailable, "the database is unavailable"
 	}
-	return fault.Internal, "internal error"
+	return errcode.Internal, "internal error"
 }
 
 func class(state string) string {

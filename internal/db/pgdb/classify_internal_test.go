@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TestNodeOfCitusFails: a client retries when a server of Citus has lost another one, whatever
@@ -15,17 +15,17 @@ func TestNodeOfCitusFails(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		pgconn.PgError
-		code fault.Code
+		code errcode.Code
 	}{
-		{pgconn.PgError{Code: "08006", Message: "connection to the remote node postgres@worker:5432 failed"}, fault.Unavailable},
-		{pgconn.PgError{Code: "XX000", Message: "SSL SYSCALL error: EOF detected", Where: "while executing command on worker:5432"}, fault.Unavailable},
-		{pgconn.PgError{Code: "XX000", Message: "server closed the connection unexpectedly", Where: "SQL statement\nwhile executing command on worker:5432"}, fault.Unavailable},
-		{pgconn.PgError{Code: "XX000", Message: "could not commit transaction for shard 102008 on at least one active node"}, fault.Unavailable},
-		{pgconn.PgError{Code: "XX000", Message: "postmaster was shut down, exiting"}, fault.Unavailable},
-		{pgconn.PgError{Code: "XX000", Message: "cache lookup failed for type 0"}, fault.Internal},
-		{pgconn.PgError{Code: "23505", Message: "duplicate key", Where: "while executing command on worker:5432"}, fault.Internal},
+		{pgconn.PgError{Code: "08006", Message: "connection to the remote node postgres@worker:5432 failed"}, errcode.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "SSL SYSCALL error: EOF detected", Where: "while executing command on worker:5432"}, errcode.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "server closed the connection unexpectedly", Where: "SQL statement\nwhile executing command on worker:5432"}, errcode.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "could not commit transaction for shard 102008 on at least one active node"}, errcode.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "postmaster was shut down, exiting"}, errcode.Unavailable},
+		{pgconn.PgError{Code: "XX000", Message: "cache lookup failed for type 0"}, errcode.Internal},
+		{pgconn.PgError{Code: "23505", Message: "duplicate key", Where: "while executing command on worker:5432"}, errcode.Internal},
 	} {
-		if got := fault.CodeOf(classify(&tc.PgError)); got != tc.code {
+		if got := errcode.Of(classify(&tc.PgError)); got != tc.code {
 			t.Errorf("%s %s: %v, want %v", tc.Code, tc.Message, got, tc.code)
 		}
 	}
@@ -48,7 +48,7 @@ func TestRemedy(t *testing.T) {
 		{&pgconn.PgError{Code: "42P05"}, "add default_query_exec_mode=exec to guest.database_url"},
 		{&pgconn.PgError{Code: "26000"}, "add default_query_exec_mode=exec to guest.database_url"},
 	} {
-		if got := Remedy(fault.Wrap(fault.Unavailable, "no database connection", tc.err), "guest.database_url"); got != tc.want {
+		if got := Remedy(errcode.Wrap(errcode.Unavailable, "no database connection", tc.err), "guest.database_url"); got != tc.want {
 			t.Errorf("%v: %q, want %q", tc.err, got, tc.want)
 		}
 	}

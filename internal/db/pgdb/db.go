@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -70,7 +70,7 @@ type DB struct {
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the PostgreSQL URL is not valid", err)
+		return nil, errcode.Wrap(errcode.Invalid, "the PostgreSQL URL is not valid", err)
 	}
 	orElse := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -106,7 +106,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, conf)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "cannot create the PostgreSQL connection pool", err)
+		return nil, errcode.Wrap(errcode.Invalid, "cannot create the PostgreSQL connection pool", err)
 	}
 	db := &DB{
 		pool: pool, opts: opts, where: describe(conf.ConnConfig),
@@ -257,7 +257,7 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 		if err = p.explain(err); errors.Is(err, errSilent) {
 			return nil, err
 		}
-		return nil, fault.Wrap(fault.Unavailable, "no database connection", &connectError{err})
+		return nil, errcode.Wrap(errcode.Unavailable, "no database connection", &connectError{err})
 	}
 	return conn, nil
 }

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -32,10 +32,10 @@ var (
 	series    = pgdb.Statement{Name: "series", SQL: `SELECT n, repeat('x', 1000) FROM generate_series(1, $1::int) n`}
 )
 
-func wantCode(t *testing.T, err error, code fault.Code) {
+func wantCode(t *testing.T, err error, code errcode.Code) {
 	t.Helper()
-	if err == nil || fault.CodeOf(err) != code {
-		t.Errorf("got %v (%s), want %s", err, fault.CodeOf(err), code)
+	if err == nil || errcode.Of(err) != code {
+		t.Errorf("got %v (%s), want %s", err, errcode.Of(err), code)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestObserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := db.Exec(t.Context(), pgdb.Statement{Name: "broken", SQL: `SELECT 1/0`})
-	wantCode(t, err, fault.Internal)
+	wantCode(t, err, errcode.Internal)
 	mu.Lock()
 	defer mu.Unlock()
 	if err, ok := seen["one"]; !ok || err != nil {
@@ -107,25 +107,25 @@ func TestClassification(t *testing.T) {
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t)})
 	for _, c := range []struct {
 		name, sql string
-		code      fault.Code
+		code      errcode.Code
 		message   string
 	}{
-		{"missing table", `SELECT 1 FROM no_such_table`, fault.Unavailable, "holdfast migrate"},
-		{"missing function", `SELECT no_such_function()`, fault.Unavailable, "holdfast migrate"},
-		{"disk full", `DO $$ BEGIN RAISE SQLSTATE '53100'; END $$`, fault.Unavailable, "disk is full"},
-		{"read only", `DO $$ BEGIN RAISE SQLSTATE '25006'; END $$`, fault.Unavailable, "read-only"},
-		{"shutdown", `DO $$ BEGIN RAISE SQLSTATE '57P01'; END $$`, fault.Unavailable, "the database is unavailable"},
-		{"connection", `DO $$ BEGIN RAISE SQLSTATE '08006'; END $$`, fault.Unavailable, "the database is unavailable"},
-		{"deadlock, again and again", `DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$`, fault.Unavailable, "lock conflict"},
-		{"our mistake", `SELECT 1/0`, fault.Internal, "internal"},
-		{"terminated", `SELECT pg_terminate_backend(pg_backend_pid())`, fault.Unavailable, ""},
+		{"missing table", `SELECT 1 FROM no_such_table`, errcode.Unavailable, "holdfast migrate"},
+		{"missing function", `SELECT no_such_function()`, errcode.Unavailable, "holdfast migrate"},
+		{"disk full", `DO $$ BEGIN RAISE SQLSTATE '53100'; END $$`, errcode.Unavailable, "disk is full"},
+		{"read only", `DO $$ BEGIN RAISE SQLSTATE '25006'; END $$`, errcode.Unavailable, "read-only"},
+		{"shutdown", `DO $$ BEGIN RAISE SQLSTATE '57P01'; END $$`, errcode.Unavailable, "the database is unavailable"},
+		{"connection", `DO $$ BEGIN RAISE SQLSTATE '08006'; END $$`, errcode.Unavailable, "the database is unavailable"},
+		{"deadlock, again and again", `DO $$ BEGIN RAISE SQLSTATE '40P01'; END $$`, errcode.Unavailable, "lock conflict"},
+		{"our mistake", `SELECT 1/0`, errcode.Internal, "internal"},
+		{"terminated", `SELECT pg_terminate_backend(pg_backend_pid())`, errcode.Unavailable, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: c.sql})
 			wantCode(t, err, c.code)
-			if !strings.Contains(fault.Message(err), c.message) {
-				t.Errorf("the message is %q", fault.Message(err))
+			if !strings.Contains(errcode.Message(err), c.message) {
+				t.Errorf("the message is %q", errcode.Message(err))
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestClassification(t *testing.T) {
 func TestOpenRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	_, err := pgdb.Open(t.Context(), pgdb.Options{URL: "postgres://host:port/x"})
-	wantCode(t, err, fault.Invalid)
+	wantCode(t, err, errcode.Invalid)
 }
 
 // TestConnectErrors: a connection error is one line, without the prefixes of the driver.
@@ -147,7 +147,7 @@ func TestConnectErrors(t *testing.T) {
 	} {
 		db := open(t, pgdb.Options{URL: url, ConnectTimeout: 10 * time.Second, StatementTimeout: time.Minute})
 		_, err := db.Exec(t.Context(), selectOne)
-		if !fault.Is(err, fault.Unavailable) || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if !errcode.Is(err, errcode.Unavailable) || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -168,7 +168,7 @@ func TestStatementTimeout(t *testing.T) {
 // wantTooLong expects the error of a statement timeout.
 func wantTooLong(t *testing.T, err error) {
 	t.Helper()
-	wantCode(t, err, fault.Unavailable)
+	wantCode(t, err, errcode.Unavailable)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v; want a deadline error", err)
 	}
@@ -180,7 +180,7 @@ func TestCallerGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := db.Exec(ctx, sleep, 60.0)
-	wantCode(t, err, fault.Unavailable)
+	wantCode(t, err, errcode.Unavailable)
 	if _, err := db.Exec(t.Context(), selectOne); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
@@ -198,7 +198,7 @@ func TestPoolWaitIsBounded(t *testing.T) {
 	}
 	before, _ := db.Waits()
 	_, err = db.Exec(t.Context(), selectOne)
-	wantCode(t, err, fault.Unavailable)
+	wantCode(t, err, errcode.Unavailable)
 	if n, _ := db.Waits(); n != before+1 {
 		t.Errorf("%d waits after one more than %d", n, before)
 	}
@@ -383,11 +383,11 @@ func TestFaultUndoes(t *testing.T) {
 	}
 	for _, failing = range []string{"insert", "commit"} {
 		_, err := db.Exec(t.Context(), insert)
-		wantCode(t, err, fault.Unavailable)
+		wantCode(t, err, errcode.Unavailable)
 		wantCode(t, db.Tx(t.Context(), "tx", func(tx *pgdb.Tx) error {
 			_, err := tx.Exec(insert)
 			return err
-		}), fault.Unavailable)
+		}), errcode.Unavailable)
 	}
 	failing = ""
 	var n int
@@ -451,7 +451,7 @@ func TestQueue(t *testing.T) {
 func TestTxPassesCodedErrors(t *testing.T) {
 	t.Parallel()
 	db := open(t, pgdb.Options{URL: testdb.Postgres(t)})
-	refusal := fault.New(fault.Quota, "full")
+	refusal := errcode.New(errcode.Quota, "full")
 	err := db.Tx(t.Context(), "tx", func(*pgdb.Tx) error { return refusal })
 	if !errors.Is(err, refusal) {
 		t.Errorf("got %v", err)
@@ -470,7 +470,7 @@ func TestServerGoesAndComes(t *testing.T) {
 	db := open(t, pgdb.Options{URL: server.URL(), MaxConns: conns, ConnectTimeout: 5 * time.Second})
 	for _, end := range []func() error{server.Stop, server.Kill, server.Stop} {
 		_, err := db.Exec(t.Context(), selectOne)
-		wantCode(t, err, fault.Unavailable)
+		wantCode(t, err, errcode.Unavailable)
 		if err := server.Start(); err != nil {
 			t.Fatal(err)
 		}

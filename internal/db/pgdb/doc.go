@@ -1,7 +1,7 @@
 // Package pgdb opens PostgreSQL databases, version 15 or newer, for the services.
 //
 // Every statement has a name for its metrics. Every returned error has a code of package
-// fault, determined by SQLSTATE. A frequent operation of a service is one statement, a
+// errcode, determined by SQLSTATE. A frequent operation of a service is one statement, a
 // call of one of its functions, so it is one transaction and one round trip. Tx is for all
 // others.
 //

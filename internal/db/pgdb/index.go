@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // indexLock is the key of the advisory lock for creating indexes. Unlike migrationLock, no
@@ -33,7 +33,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 			return made, err
 		}
 		if !clock.Sleep(ctx, lockPause) {
-			return false, fault.Wrap(fault.Unavailable, "canceled while another process creates the index", context.Cause(ctx))
+			return false, errcode.Wrap(errcode.Unavailable, "canceled while another process creates the index", context.Cause(ctx))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // migrationLock is the key of the advisory lock for migrations: the bytes "holdfast".
@@ -82,11 +82,11 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 		case blocked && tries < lockTries && clock.Sleep(ctx, lockPause):
 			tries++
 		case blocked:
-			return applied, fault.Wrap(fault.Unavailable, "a long transaction, maybe a dump, locks the table: run holdfast migrate again when it has ended", err)
+			return applied, errcode.Wrap(errcode.Unavailable, "a long transaction, maybe a dump, locks the table: run holdfast migrate again when it has ended", err)
 		case pg != nil && pg.Code == explained:
-			return applied, fault.New(fault.Unavailable, pg.Message)
+			return applied, errcode.New(errcode.Unavailable, pg.Message)
 		case pg != nil && pg.Code == "42501":
-			return applied, fault.Wrap(fault.Unavailable, "the role may not change the tables: run holdfast migrate as their owner, or GRANT it CREATE on the schema", err)
+			return applied, errcode.Wrap(errcode.Unavailable, "the role may not change the tables: run holdfast migrate as their owner, or GRANT it CREATE on the schema", err)
 		case err != nil || next == nil:
 			return applied, err
 		default:
@@ -141,7 +141,7 @@ func checkVersion(tx *Tx) error {
 		return err
 	}
 	if number < oldest*10000 {
-		return fault.Newf(fault.Unavailable, "PostgreSQL %d or newer is required, but the server has version %d", oldest, number/10000)
+		return errcode.Newf(errcode.Unavailable, "PostgreSQL %d or newer is required, but the server has version %d", oldest, number/10000)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -53,7 +53,7 @@ func TestMigrate(t *testing.T) {
 	first["0003_d.sql"] = "CREATE TABLE d (); SELECT 1/0;"
 	set = load(t, first)
 	applied, err := db.Migrate(ctx, set)
-	wantCode(t, err, fault.Internal)
+	wantCode(t, err, errcode.Internal)
 	if len(applied) != 1 || applied[0].Version != 2 {
 		t.Errorf("applied %v", versions(applied))
 	}
@@ -68,7 +68,7 @@ func TestMigrate(t *testing.T) {
 
 	first["0001_a.sql"] += " "
 	_, err = db.Pending(ctx, load(t, first))
-	wantCode(t, err, fault.Internal)
+	wantCode(t, err, errcode.Internal)
 }
 
 // TestMigrationExplains: the message of a migration for the operator is the whole error.
@@ -79,7 +79,7 @@ func TestMigrationExplains(t *testing.T) {
 		RAISE EXCEPTION USING ERRCODE = 'HF001', MESSAGE = 'run CREATE EXTENSION x';
 	END $$`})
 	_, err := db.Migrate(t.Context(), set)
-	wantCode(t, err, fault.Unavailable)
+	wantCode(t, err, errcode.Unavailable)
 	if err == nil || err.Error() != "run CREATE EXTENSION x" {
 		t.Errorf("the error is %v", err)
 	}
@@ -125,7 +125,7 @@ func TestMigrateTakesItsTime(t *testing.T) {
 		t.Errorf("applied %v, %v", versions(applied), err)
 	}
 	_, err := db.Exec(t.Context(), pgdb.Statement{Name: "slow", SQL: `SELECT pg_sleep(0.3)`})
-	wantCode(t, err, fault.Unavailable)
+	wantCode(t, err, errcode.Unavailable)
 }
 
 func TestIsCitus(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	errBusy   = fault.New(fault.Unavailable, "a node of the database is busy")
-	errSilent = fault.New(fault.Unavailable, "a node of the database does not answer")
+	errBusy   = errcode.New(errcode.Unavailable, "a node of the database is busy")
+	errSilent = errcode.New(errcode.Unavailable, "a node of the database does not answer")
 )
 
 // Silent reports whether a statement was refused or ended because its node does not answer.

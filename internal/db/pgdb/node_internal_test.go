@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -104,7 +104,7 @@ func TestSilentNode(t *testing.T) {
 		for _, n := range []*node{hung, c.wide} {
 			_, err = enter(t, n)
 			wantErr(t, err, errSilent)
-			if fault.CodeOf(err) != fault.Unavailable {
+			if errcode.Of(err) != errcode.Unavailable {
 				t.Errorf("%v has another code", err)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // eachTable runs statements for each table, in a transaction of its own. A trigger waits for
@@ -239,7 +239,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		n, err := tx.Exec(Statement{Name: "read_only.set", SQL: set + ` WHERE r.holder = EXCLUDED.holder OR r.until <= clock_timestamp()`},
 			service, holder, lease.Milliseconds())
 		if err == nil && n == 0 {
-			return fault.Newf(fault.Conflict, "%s is read-only already", service)
+			return errcode.Newf(errcode.Conflict, "%s is read-only already", service)
 		}
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -73,11 +73,11 @@ const (
 	buffer = 64 << 10
 )
 
-// Parse returns fault.Invalid unless the text is a URL of a Redis server.
+// Parse returns errcode.Invalid unless the text is a URL of a Redis server.
 func Parse(url string) (rueidis.ClientOption, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
-		return o, fault.Wrap(fault.Invalid, "the URL of Redis is not valid: expected redis://user:password@host:port/0", err)
+		return o, errcode.Wrap(errcode.Invalid, "the URL of Redis is not valid: expected redis://user:password@host:port/0", err)
 	}
 	return o, nil
 }
@@ -179,8 +179,8 @@ func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	return c, nil
 }
 
-// Run runs an operation on the connection. Its error is fault.Unavailable if the server
-// is away, not ready or full, and fault.Internal for other errors of Redis. Then it is
+// Run runs an operation on the connection. Its error is errcode.Unavailable if the server
+// is away, not ready or full, and errcode.Internal for other errors of Redis. Then it is
 // not known whether the operation had an effect.
 func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, db.opts.Timeout, fn)
@@ -200,7 +200,7 @@ func (db *DB) run(ctx context.Context, name string, timeout time.Duration, fn fu
 	c, last := db.current, db.last
 	db.mu.Unlock()
 	if c == nil {
-		err := fault.Wrap(fault.Unavailable, "Redis is unavailable", last)
+		err := errcode.Wrap(errcode.Unavailable, "Redis is unavailable", last)
 		db.observe(name, start, err)
 		return err
 	}
@@ -222,7 +222,7 @@ func (db *DB) observe(name string, start time.Time, err error) {
 
 // judge counts failures of a connection, and gives it up after too many.
 func (db *DB) judge(c rueidis.Client, err error) {
-	away := fault.Is(err, fault.Unavailable) && !outOfMemory(err)
+	away := errcode.Is(err, errcode.Unavailable) && !outOfMemory(err)
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.current != c {
@@ -253,21 +253,21 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[fault.Coder](err); ok {
+	if _, ok := errors.AsType[errcode.Coder](err); ok {
 		return err
 	}
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		for _, prefix := range refusals {
 			if strings.HasPrefix(reply.Error(), prefix) || strings.HasPrefix(reply.Error(), "-"+prefix) {
-				return fault.Wrap(fault.Unavailable, "Redis is unavailable", err)
+				return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
 			}
 		}
-		return fault.Wrap(fault.Internal, "unexpected error of Redis", err)
+		return errcode.Wrap(errcode.Internal, "unexpected error of Redis", err)
 	}
 	if rueidis.IsParseErr(err) {
-		return fault.Wrap(fault.Internal, "unexpected reply of Redis", err)
+		return errcode.Wrap(errcode.Internal, "unexpected reply of Redis", err)
 	}
-	return fault.Wrap(fault.Unavailable, "Redis is unavailable", err)
+	return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
 }
 
 // outOfMemory reports whether the server refused a write because it is full. It still

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"holdfast/internal/db/redisdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"http://host", "redis://host/x", "redis://host/1/2", "redis://%"} {
-		if _, err := redisdb.Parse(url); !fault.Is(err, fault.Invalid) || strings.Contains(fault.Message(err), url) {
+		if _, err := redisdb.Parse(url); !errcode.Is(err, errcode.Invalid) || strings.Contains(errcode.Message(err), url) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestSilent(t *testing.T) {
 	}
 	start := time.Now()
 	for range 500 {
-		if err := set(db, "2"); !fault.Is(err, fault.Unavailable) {
+		if err := set(db, "2"); !errcode.Is(err, errcode.Unavailable) {
 			t.Fatalf("while it is silent: %v", err)
 		}
 	}
@@ -102,10 +102,10 @@ func TestGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := open(t, server.URL())
-	if err := set(db, "1"); !fault.Is(err, fault.Unavailable) {
+	if err := set(db, "1"); !errcode.Is(err, errcode.Unavailable) {
 		t.Fatalf("without a server: %v", err)
 	}
-	if _, err := db.Servers(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Servers(t.Context()); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("Servers without a server: %v", err)
 	}
 	for range 2 {
@@ -149,7 +149,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
 	for range 20 {
-		if err := set(db, "2"); !fault.Is(err, fault.Unavailable) {
+		if err := set(db, "2"); !errcode.Is(err, errcode.Unavailable) {
 			t.Fatalf("while it is full: %v", err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 		err := db.Run(t.Context(), "wrong", func(ctx context.Context, c rueidis.Client) error {
 			return c.Do(ctx, c.B().Arbitrary("NOSUCHCOMMAND").Build()).Error()
 		})
-		if !fault.Is(err, fault.Internal) {
+		if !errcode.Is(err, errcode.Internal) {
 			t.Fatalf("an unknown command: %v", err)
 		}
 	}

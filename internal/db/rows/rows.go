@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Kind is the type of a column. A value in Go is nil, an int64, a string or a []byte.
@@ -273,7 +273,7 @@ type RawUpdate interface {
 func (t *Table) IsRaw() bool { return t.PostgresFrom == "" && t.PostgresInsert == "" }
 
 // ErrReadOnly means that the service is read-only: see Close.
-var ErrReadOnly = fault.New(fault.Unavailable, "the service is read-only: retry later")
+var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only: retry later")
 
 // ErrLapsed means that a lease has ended.
 var ErrLapsed = errors.New("the lease of the copy has ended")

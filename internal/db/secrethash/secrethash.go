@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/argon2"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // cost is about 10 ms and 4 MB on a server, more on a small board. A start computes one
@@ -83,7 +83,7 @@ type Hash struct {
 	salt, key []byte
 }
 
-var errFormat = fault.New(fault.Internal, "unknown format of a secret hash: run the release that made it")
+var errFormat = errcode.New(errcode.Internal, "unknown format of a secret hash: run the release that made it")
 
 // Parse parses a result of New, also with another cost.
 func Parse(text string) (h Hash, err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Error numbers of MySQL.
@@ -75,7 +75,7 @@ func (db *DB) reason(err error) error {
 		return errClosed
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
-		return fmt.Errorf("the database cannot be reached: %s: check that it is up, and the host and the port", fault.NetworkReason(err))
+		return fmt.Errorf("the database cannot be reached: %s: check that it is up, and the host and the port", errcode.NetworkReason(err))
 	}
 	return err
 }

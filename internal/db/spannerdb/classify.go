@@ -11,30 +11,30 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
-// classify adds a fault code to an error of the driver. It returns an error with a code,
+// classify adds a code to an error of the driver. It returns an error with a code,
 // such as one of a service, unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, coded := errors.AsType[fault.Coder](err); coded {
+	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
 	}
 	cause := &statusError{err}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fault.Wrap(fault.Unavailable, "the request ended before the database answered", cause)
+		return errcode.Wrap(errcode.Unavailable, "the request ended before the database answered", cause)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fault.Wrap(fault.Unavailable, "the database took too long", cause)
+		return errcode.Wrap(errcode.Unavailable, "the database took too long", cause)
 	}
 	if tooLarge(err) {
-		return fault.Wrap(fault.TooLarge, "the request exceeds the limits of a database transaction", cause)
+		return errcode.Wrap(errcode.TooLarge, "the request exceeds the limits of a database transaction", cause)
 	}
 	code, message := classifyStatus(spanner.ErrCode(err), spanner.ErrDesc(err))
-	return fault.Wrap(code, message, cause)
+	return errcode.Wrap(code, message, cause)
 }
 
 // statusError prints Spanner's message and status without the labels and quotes of
@@ -90,30 +90,30 @@ func isLinkToLimits(detail any) bool {
 }
 
 // classifyStatus returns the code and message for a gRPC status.
-func classifyStatus(status codes.Code, text string) (fault.Code, string) {
+func classifyStatus(status codes.Code, text string) (errcode.Code, string) {
 	switch status {
 	case codes.Canceled:
-		return fault.Unavailable, "the request ended before the database answered"
+		return errcode.Unavailable, "the request ended before the database answered"
 	case codes.DeadlineExceeded:
-		return fault.Unavailable, "the database took too long"
+		return errcode.Unavailable, "the database took too long"
 	case codes.Unavailable:
-		return fault.Unavailable, "the database cannot be reached"
+		return errcode.Unavailable, "the database cannot be reached"
 	case codes.Aborted:
-		return fault.Unavailable, "lock conflict, retry"
+		return errcode.Unavailable, "lock conflict, retry"
 	case codes.ResourceExhausted:
-		return fault.Unavailable, "the database has no capacity left"
+		return errcode.Unavailable, "the database has no capacity left"
 	case codes.Unauthenticated, codes.PermissionDenied:
-		return fault.Unavailable, "the database does not exist, or access is denied"
+		return errcode.Unavailable, "the database does not exist, or access is denied"
 	case codes.NotFound:
 		if strings.Contains(text, lostSession) {
-			return fault.Unavailable, "the database was replaced by another"
+			return errcode.Unavailable, "the database was replaced by another"
 		}
-		return fault.Unavailable, "the database, or a table that this release needs, is missing: run holdfast migrate"
+		return errcode.Unavailable, "the database, or a table that this release needs, is missing: run holdfast migrate"
 	case codes.InvalidArgument:
 		// A table or column does not exist. Other causes are bugs.
 		if strings.Contains(text, "not found") {
-			return fault.Unavailable, "the schema of the database is outdated: run holdfast migrate"
+			return errcode.Unavailable, "the schema of the database is outdated: run holdfast migrate"
 		}
 	}
-	return fault.Internal, "internal error"
+	return errcode.Internal, "internal error"
 }

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Options configure Open. Only Database is required.
@@ -90,7 +90,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	client, err := opts.connect(ctx)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "cannot create the Spanner client", err)
+		return nil, errcode.Wrap(errcode.Invalid, "cannot create the Spanner client", err)
 	}
 	db.client.Store(client)
 	return db, nil
@@ -151,7 +151,7 @@ func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }
 
-var errBusy = fault.New(fault.Unavailable, "too many open transactions")
+var errBusy = errcode.New(errcode.Unavailable, "too many open transactions")
 
 // enter waits for a slot, or for the emulator.
 func (db *DB) enter(ctx context.Context, slots chan struct{}) error {

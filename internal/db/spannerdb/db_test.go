@@ -17,7 +17,7 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
 )
@@ -140,7 +140,7 @@ func TestWriteUndone(t *testing.T) {
 		}
 	}
 	db := open(t, opts)
-	refused := fault.New(fault.Quota, "no")
+	refused := errcode.New(errcode.Quota, "no")
 	err := db.Write(t.Context(), "test.refused", func(tx *spannerdb.Tx) error {
 		if err := tx.Exec(spannerdb.Change{Statement: add, Params: spannerdb.Params{"id": "a", "by": 5}, Rows: 1}); err != nil {
 			return err
@@ -156,7 +156,7 @@ func TestWriteUndone(t *testing.T) {
 			spannerdb.Change{Statement: add, Params: spannerdb.Params{"id": "nobody", "by": 5}, Rows: 1},
 		)
 	})
-	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "changed 0 rows, not 1") {
+	if !errcode.Is(err, errcode.Internal) || !strings.Contains(err.Error(), "changed 0 rows, not 1") {
 		t.Errorf("too few rows: %v", err)
 	}
 	if got := amounts(t, db); got["a"] != 0 || got["b"] != 0 {
@@ -171,7 +171,7 @@ func TestWriteUndone(t *testing.T) {
 func TestFault(t *testing.T) {
 	t.Parallel()
 	opts := options(t)
-	down := fault.New(fault.Unavailable, "down")
+	down := errcode.New(errcode.Unavailable, "down")
 	var at string
 	opts.Fault = func(point string) error {
 		if point == at {
@@ -227,12 +227,12 @@ func TestSlots(t *testing.T) {
 	if active, _, most := db.Connections(); active != 2 || most != 2 {
 		t.Errorf("%d of %d are open", active, most)
 	}
-	if err := change(t.Context(), db, "a", 1); !fault.Is(err, fault.Unavailable) {
+	if err := change(t.Context(), db, "a", 1); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("one too many: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := change(ended, db, "a", 1); !fault.Is(err, fault.Unavailable) {
+	if err := change(ended, db, "a", 1); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a canceled caller: %v", err)
 	}
 	if n, total := db.Waits(); n != 2 || total < opts.Wait {
@@ -314,16 +314,16 @@ func TestUnavailable(t *testing.T) {
 	db := open(t, spannerdb.Options{
 		Database: "projects/p/instances/ii/databases/dd", EmulatorHost: "127.0.0.1:1", Timeout: 100 * time.Millisecond,
 	})
-	if err := db.ForEach(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !fault.Is(err, fault.Unavailable) {
+	if err := db.ForEach(t.Context(), readAll, nil, func(*spanner.Row) error { return nil }); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("read: %v", err)
 	}
-	if _, err := db.Stream(t.Context(), readAll, nil); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Stream(t.Context(), readAll, nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("stream: %v", err)
 	}
-	if err := change(t.Context(), db, "a", 1); !fault.Is(err, fault.Unavailable) {
+	if err := change(t.Context(), db, "a", 1); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("write: %v", err)
 	}
-	if _, err := db.Pending(t.Context(), set(t, accounts)); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Pending(t.Context(), set(t, accounts)); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("pending: %v", err)
 	}
 }
@@ -367,7 +367,7 @@ func TestLostSession(t *testing.T) {
 		var asking sync.WaitGroup
 		for range 5 {
 			asking.Go(func() {
-				if err := ask(); err != nil && !fault.Is(err, fault.Unavailable) {
+				if err := ask(); err != nil && !errcode.Is(err, errcode.Unavailable) {
 					t.Errorf("%s, of several: %v", name, err)
 				}
 			})
@@ -386,7 +386,7 @@ func TestMigrate(t *testing.T) {
 	emulator, database := spannertest.Name(t)
 	opts := spannerdb.Options{EmulatorHost: emulator, Database: database}
 	db, both := open(t, opts), set(t, accounts, more)
-	if _, err := db.Pending(t.Context(), both); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Pending(t.Context(), both); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("pending without a database: %v", err)
 	}
 	if applied, err := db.Migrate(t.Context(), set(t, accounts)); err != nil || len(applied) != 1 {
@@ -466,11 +466,11 @@ func TestMigrateInterrupted(t *testing.T) {
 	broken := opts
 	broken.Fault = func(point string) error {
 		if point == "commit" {
-			return fault.New(fault.Unavailable, "killed")
+			return errcode.New(errcode.Unavailable, "killed")
 		}
 		return nil
 	}
-	if _, err := open(t, broken).Migrate(t.Context(), set(t, accounts)); !fault.Is(err, fault.Unavailable) {
+	if _, err := open(t, broken).Migrate(t.Context(), set(t, accounts)); !errcode.Is(err, errcode.Unavailable) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	db := open(t, opts)

@@ -1,7 +1,7 @@
 // Package spannerdb opens Cloud Spanner databases for the services.
 //
 // Every operation has a name for its metrics. Every returned error has a code of package
-// fault, determined by the gRPC status. A read is a single-use transaction: one round trip
+// errcode, determined by the gRPC status. A read is a single-use transaction: one round trip
 // and one snapshot without locks. A write is a read-write transaction that begins with its
 // first statement. It reads everything that it needs in one message, and writes by
 // mutations in the commit or by one message of DML before it. Transactions that Spanner

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func TestClassifyStatus(t *testing.T) {
@@ -19,23 +19,23 @@ func TestClassifyStatus(t *testing.T) {
 	for _, tc := range []struct {
 		status codes.Code
 		text   string
-		want   fault.Code
+		want   errcode.Code
 	}{
-		{codes.Unavailable, "connection refused", fault.Unavailable},
-		{codes.DeadlineExceeded, "", fault.Unavailable},
-		{codes.Canceled, "", fault.Unavailable},
-		{codes.Aborted, "", fault.Unavailable},
-		{codes.ResourceExhausted, "", fault.Unavailable},
-		{codes.PermissionDenied, "", fault.Unavailable},
-		{codes.Unauthenticated, "", fault.Unavailable},
-		{codes.NotFound, "Database not found", fault.Unavailable},
-		{codes.NotFound, "Session not found: projects/p", fault.Unavailable},
-		{codes.InvalidArgument, "Table not found: bsos", fault.Unavailable},
-		{codes.InvalidArgument, "Syntax error", fault.Internal},
-		{codes.FailedPrecondition, "too many mutations", fault.Internal},
-		{codes.AlreadyExists, "", fault.Internal},
-		{codes.Internal, "", fault.Internal},
-		{codes.Unknown, "", fault.Internal},
+		{codes.Unavailable, "connection refused", errcode.Unavailable},
+		{codes.DeadlineExceeded, "", errcode.Unavailable},
+		{codes.Canceled, "", errcode.Unavailable},
+		{codes.Aborted, "", errcode.Unavailable},
+		{codes.ResourceExhausted, "", errcode.Unavailable},
+		{codes.PermissionDenied, "", errcode.Unavailable},
+		{codes.Unauthenticated, "", errcode.Unavailable},
+		{codes.NotFound, "Database not found", errcode.Unavailable},
+		{codes.NotFound, "Session not found: projects/p", errcode.Unavailable},
+		{codes.InvalidArgument, "Table not found: bsos", errcode.Unavailable},
+		{codes.InvalidArgument, "Syntax error", errcode.Internal},
+		{codes.FailedPrecondition, "too many mutations", errcode.Internal},
+		{codes.AlreadyExists, "", errcode.Internal},
+		{codes.Internal, "", errcode.Internal},
+		{codes.Unknown, "", errcode.Internal},
 	} {
 		if got, message := classifyStatus(tc.status, tc.text); got != tc.want || message == "" {
 			t.Errorf("%v %q: %v %q, want %v", tc.status, tc.text, got, message, tc.want)
@@ -109,21 +109,21 @@ func TestTooLarge(t *testing.T) {
 		code codes.Code
 		text string
 		link string
-		want fault.Code
+		want errcode.Code
 	}{
-		{"mutations", codes.InvalidArgument, mutations, limits, fault.TooLarge},
-		{"mutations, as the result of a statement", codes.InvalidArgument, mutations, "", fault.TooLarge},
-		{"bytes", codes.InvalidArgument, bytes, "", fault.TooLarge},
-		{"resources", codes.InvalidArgument, "Transaction resource limits exceeded", "", fault.TooLarge},
-		{"another text", codes.InvalidArgument, "This is rather much.", limits, fault.TooLarge},
-		{"another text, newer page", codes.InvalidArgument, "This is rather much.", "https://docs.cloud.google.com/spanner/quotas#limits-for", fault.TooLarge},
-		{"a message, by the server", codes.ResourceExhausted, "SERVER: Received message larger than max (1000422248 vs. 104857600)", "", fault.TooLarge},
-		{"a message, by the client", codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)", "", fault.TooLarge},
+		{"mutations", codes.InvalidArgument, mutations, limits, errcode.TooLarge},
+		{"mutations, as the result of a statement", codes.InvalidArgument, mutations, "", errcode.TooLarge},
+		{"bytes", codes.InvalidArgument, bytes, "", errcode.TooLarge},
+		{"resources", codes.InvalidArgument, "Transaction resource limits exceeded", "", errcode.TooLarge},
+		{"another text", codes.InvalidArgument, "This is rather much.", limits, errcode.TooLarge},
+		{"another text, newer page", codes.InvalidArgument, "This is rather much.", "https://docs.cloud.google.com/spanner/quotas#limits-for", errcode.TooLarge},
+		{"a message, by the server", codes.ResourceExhausted, "SERVER: Received message larger than max (1000422248 vs. 104857600)", "", errcode.TooLarge},
+		{"a message, by the client", codes.ResourceExhausted, "trying to send message larger than max (5 vs. 4)", "", errcode.TooLarge},
 
-		{"an answer", codes.ResourceExhausted, "grpc: received message larger than max (5 vs. 4)", "", fault.Unavailable},
-		{"capacity", codes.ResourceExhausted, "Quota exceeded", limits, fault.Unavailable},
-		{"another link", codes.InvalidArgument, "Syntax error", "https://cloud.google.com/spanner/docs/lexical", fault.Internal},
-		{"another code", codes.FailedPrecondition, mutations, limits, fault.Internal},
+		{"an answer", codes.ResourceExhausted, "grpc: received message larger than max (5 vs. 4)", "", errcode.Unavailable},
+		{"capacity", codes.ResourceExhausted, "Quota exceeded", limits, errcode.Unavailable},
+		{"another link", codes.InvalidArgument, "Syntax error", "https://cloud.google.com/spanner/docs/lexical", errcode.Internal},
+		{"another code", codes.FailedPrecondition, mutations, limits, errcode.Internal},
 	} {
 		st := status.New(tc.code, tc.text)
 		if tc.link != "" {
@@ -133,8 +133,8 @@ func TestTooLarge(t *testing.T) {
 			}
 		}
 		for _, err := range []error{st.Err(), spanner.ToSpannerError(st.Err()), fmt.Errorf("wrapped: %w", spanner.ToSpannerError(st.Err()))} {
-			if got := classify(err); !fault.Is(got, tc.want) || !errors.Is(got, err) {
-				t.Errorf("%s: %v of %T, want %v", tc.name, fault.CodeOf(got), err, tc.want)
+			if got := classify(err); !errcode.Is(got, tc.want) || !errors.Is(got, err) {
+				t.Errorf("%s: %v of %T, want %v", tc.name, errcode.Of(got), err, tc.want)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // longestMigration limits a migration, and the wait for other schema changes.
@@ -48,7 +48,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		ledger = append(ledger, a)
 		return err
 	})
-	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
+	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
 		err = nil // no ledger: no migration was applied
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	defer cancel()
 	admin, err := database.NewDatabaseAdminClient(ctx, db.opts.client()...)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "cannot create the Spanner admin client", err)
+		return nil, errcode.Wrap(errcode.Invalid, "cannot create the Spanner admin client", err)
 	}
 	defer func() { err = errors.Join(err, admin.Close()) }()
 	if db.opts.EmulatorHost != "" {
@@ -159,11 +159,11 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 			return nil
 		case code == codes.FailedPrecondition && strings.Contains(err.Error(), "concurrent") && tries < schemaTries && clock.Sleep(ctx, schemaPause):
 		case code == codes.FailedPrecondition:
-			return fault.Wrap(fault.Internal, "Spanner rejected the schema change: "+spanner.ErrDesc(err), err)
+			return errcode.Wrap(errcode.Internal, "Spanner rejected the schema change: "+spanner.ErrDesc(err), err)
 		case code == codes.NotFound:
-			return fault.Wrap(fault.Unavailable, "the database does not exist: create it with gcloud spanner databases create", err)
+			return errcode.Wrap(errcode.Unavailable, "the database does not exist: create it with gcloud spanner databases create", err)
 		case code == codes.PermissionDenied:
-			return fault.Wrap(fault.Unavailable, "permission to change the tables denied: run holdfast migrate with the role roles/spanner.databaseUser", err)
+			return errcode.Wrap(errcode.Unavailable, "permission to change the tables denied: run holdfast migrate with the role roles/spanner.databaseUser", err)
 		default:
 			return classify(err)
 		}
@@ -174,11 +174,11 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
 	parts := strings.Split(db.opts.Database, "/") // projects P instances I databases D
 	if len(parts) != 6 {
-		return fault.New(fault.Invalid, "invalid Spanner database name: expected projects/P/instances/I/databases/D")
+		return errcode.New(errcode.Invalid, "invalid Spanner database name: expected projects/P/instances/I/databases/D")
 	}
 	instances, err := instance.NewInstanceAdminClient(ctx, db.opts.client()...)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "the Spanner admin client cannot be made", err)
+		return errcode.Wrap(errcode.Invalid, "the Spanner admin client cannot be made", err)
 	}
 	defer func() { err = errors.Join(err, instances.Close()) }()
 	project := "projects/" + parts[1]

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // writeShards is the number of rows of a service in the table write_control, which is in
@@ -32,7 +32,7 @@ func Shard(owner ...string) int64 {
 }
 
 // ErrReadOnly means that the service is read-only.
-var ErrReadOnly = fault.New(fault.Unavailable, "the service is read-only")
+var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
 
 // LogMutations is the number of mutations of LogChanges.
 const LogMutations = 3
@@ -169,7 +169,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 			return err
 		}
 		if c.holder != "" && c.holder != holder {
-			return fault.Newf(fault.Conflict, "%s is read-only already", service)
+			return errcode.Newf(errcode.Conflict, "%s is read-only already", service)
 		}
 		now, err := currentTime(tx) // without a row, c has none
 		if err != nil {
@@ -209,7 +209,7 @@ func (d tables) Reopen(ctx context.Context, service string, _ []rows.Group) erro
 
 func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
 	c, err := getControl(func(s Statement, p Params, fn func(*spanner.Row) error) error { return d.db.ForEach(ctx, s, p, fn) }, service)
-	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
+	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
 		return "", time.Time{}, nil // the table does not exist
 	}
 	if err != nil || c.holder == "" || c.until.Equal(rows.Forever) {

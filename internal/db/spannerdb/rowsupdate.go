@@ -13,7 +13,7 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // update collects mutations for the commit of its transaction.
@@ -98,7 +98,7 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	})
 }
 
-var errNotUTF8 = fault.New(fault.Invalid, "a value is not UTF-8: Spanner stores only UTF-8")
+var errNotUTF8 = errcode.New(errcode.Invalid, "a value is not UTF-8: Spanner stores only UTF-8")
 
 // value returns a value for the driver.
 func value(v any, kind rows.Kind) (any, error) {
@@ -143,7 +143,7 @@ func (u update) eachCurrent(t *rows.Table, all iter.Seq[rows.Row], mustExist boo
 		o, ok := byNumber[row[0].(int64)]
 		switch {
 		case !ok && mustExist:
-			return fault.Newf(fault.Invalid, "the tokenserver has no user %d: Spanner stores only users whom it has", row[0])
+			return errcode.Newf(errcode.Invalid, "the tokenserver has no user %d: Spanner stores only users whom it has", row[0])
 		case !ok, o.Current != o.Number:
 			continue
 		}

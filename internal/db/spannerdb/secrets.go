@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"holdfast/internal/db/migrate"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 //go:embed migrations/*.sql
@@ -36,7 +36,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 		hashes[setting] = hash
 		return err
 	})
-	if spanner.ErrCode(err) == codes.InvalidArgument && fault.Is(err, fault.Unavailable) {
+	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
 		return nil, nil // the table does not exist
 	}
 	return hashes, err

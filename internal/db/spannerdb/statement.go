@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/spanner"
 	"google.golang.org/grpc/codes"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -185,7 +185,7 @@ func (tx *Tx) Exec(changes ...Change) error {
 	}
 	for i, c := range changes {
 		if c.Rows >= 0 && rows[i] != int64(c.Rows) {
-			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s has changed %d rows, not %d", c.Name, rows[i], c.Rows))
+			return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s has changed %d rows, not %d", c.Name, rows[i], c.Rows))
 		}
 	}
 	return nil

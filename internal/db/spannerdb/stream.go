@@ -8,7 +8,7 @@ import (
 	"cloud.google.com/go/spanner"
 	"google.golang.org/api/iterator"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -62,7 +62,7 @@ func (db *DB) stream(ctx context.Context, s Statement, p Params) (*Rows, error) 
 	return r, nil
 }
 
-var errLate = fault.New(fault.Unavailable, "the database took too long")
+var errLate = errcode.New(errcode.Unavailable, "the database took too long")
 
 // next fetches the next row, or nil at the end.
 func (r *Rows) next() (*spanner.Row, error) {

@@ -8,7 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // openError is classify for a file that cannot be opened. Errors that an operator can fix
@@ -16,16 +16,16 @@ import (
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
-		return quiet{fault.New(fault.Unavailable, "the file is not a SQLite database, or is damaged: restore it from a backup"), err}
+		return quiet{errcode.New(errcode.Unavailable, "the file is not a SQLite database, or is damaged: restore it from a backup"), err}
 	case sqlite.ResultCorrupt:
-		return quiet{fault.New(fault.Unavailable, "the database is damaged: restore it from a backup"), err}
+		return quiet{errcode.New(errcode.Unavailable, "the database is damaged: restore it from a backup"), err}
 	}
 	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
 }
 
 // quiet is an error without the text of its cause.
 type quiet struct {
-	said  *fault.Error
+	said  *errcode.Error
 	cause error
 }
 
@@ -33,13 +33,13 @@ func (q quiet) Error() string { return q.said.Error() }
 
 func (q quiet) Unwrap() []error { return []error{q.said, q.cause} }
 
-// classify adds a fault code to an error of the engine by its result code. It returns an
+// classify adds a code to an error of the engine by its result code. It returns an
 // error with a code, such as one of a service, unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[fault.Coder](err); ok {
+	if _, ok := errors.AsType[errcode.Coder](err); ok {
 		return err
 	}
 	code := sqlite.ErrCode(err)
@@ -51,14 +51,14 @@ func classify(err error) error {
 	}
 	switch code.ToPrimary() {
 	case sqlite.ResultFull:
-		return fault.Wrap(fault.Unavailable, "the disk is full", err)
+		return errcode.Wrap(errcode.Unavailable, "the disk is full", err)
 	case sqlite.ResultBusy, sqlite.ResultLocked:
-		return fault.Wrap(fault.Unavailable, "another process has locked the database", err)
+		return errcode.Wrap(errcode.Unavailable, "another process has locked the database", err)
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
-		return fault.Wrap(fault.Internal, "the database file is damaged", err)
+		return errcode.Wrap(errcode.Internal, "the database file is damaged", err)
 	case sqlite.ResultIOErr, sqlite.ResultCantOpen, sqlite.ResultReadOnly, sqlite.ResultPerm,
 		sqlite.ResultNoMem, sqlite.ResultInterrupt, sqlite.ResultAuth:
-		return fault.Wrap(fault.Unavailable, "the database file cannot be used", err)
+		return errcode.Wrap(errcode.Unavailable, "the database file cannot be used", err)
 	}
-	return fault.Wrap(fault.Internal, "internal error", err)
+	return errcode.Wrap(errcode.Internal, "internal error", err)
 }

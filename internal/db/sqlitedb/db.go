@@ -15,7 +15,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Options configure Open.
@@ -61,7 +61,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 		opts.Readers = 64
 	}
 	if err := create(opts.Path); err != nil {
-		return nil, fault.Wrap(fault.Unavailable, "cannot open the database file", err)
+		return nil, errcode.Wrap(errcode.Unavailable, "cannot open the database file", err)
 	}
 	conn, err := openConn(opts.Path, sqlite.OpenReadWrite)
 	if err != nil {
@@ -183,7 +183,7 @@ func (db *DB) observe(name string, start time.Time, err error) {
 }
 
 // errClosed is the error of calls after Close.
-var errClosed = fault.New(fault.Unavailable, "the database is closed")
+var errClosed = errcode.New(errcode.Unavailable, "the database is closed")
 
 // Backup writes a consistent, compact copy to a path that does not exist yet, while
 // reads and writes continue.

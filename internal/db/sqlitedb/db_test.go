@@ -20,7 +20,7 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -130,7 +130,7 @@ func TestStepsOfAGroupAreIndependent(t *testing.T) {
 			t.Errorf("step %d: %v", i, err)
 		case i%3 == 1 && !errors.Is(err, boom):
 			t.Errorf("step %d: %v, want boom", i, err)
-		case i%3 == 2 && !fault.Is(err, fault.Internal):
+		case i%3 == 2 && !errcode.Is(err, errcode.Internal):
 			t.Errorf("step %d: %v, want internal", i, err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestWriteChecked(t *testing.T) {
 	for i, err := range errs {
 		switch {
 		case i == 43:
-			if !fault.Is(err, fault.Internal) {
+			if !errcode.Is(err, errcode.Internal) {
 				t.Errorf("step %d: %v, want internal", i, err)
 			}
 			continue
@@ -214,7 +214,7 @@ func TestGroupsAreObserved(t *testing.T) {
 		ObserveGroup: func(g sqlitedb.Group) { groups = append(groups, g) },
 		Fault: func(point string) error {
 			if point == "begin" && fail.Load() {
-				return fault.New(fault.Unavailable, "no group today")
+				return errcode.New(errcode.Unavailable, "no group today")
 			}
 			return nil
 		},
@@ -248,7 +248,7 @@ func TestGroupsAreObserved(t *testing.T) {
 		t.Errorf("%d steps in %+v", total, groups)
 	}
 	fail.Store(true)
-	if err := write(db, `INSERT INTO t VALUES (NULL)`); !fault.Is(err, fault.Unavailable) {
+	if err := write(db, `INSERT INTO t VALUES (NULL)`); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a group that cannot begin: %v", err)
 	}
 	if last := groups[len(groups)-1]; last.Steps != 1 || last.Commit != 0 {
@@ -353,13 +353,13 @@ func TestFailedCommitFailsTheWholeGroup(t *testing.T) {
 	var fail atomic.Bool
 	db := open(t, sqlitedb.Options{Fault: func(point string) error {
 		if point == "commit" && fail.Load() {
-			return fault.New(fault.Unavailable, "no commit today")
+			return errcode.New(errcode.Unavailable, "no commit today")
 		}
 		return nil
 	}})
 	must(t, write(db, `CREATE TABLE t (k INTEGER PRIMARY KEY)`))
 	fail.Store(true)
-	if err := write(db, `INSERT INTO t VALUES (1)`); !fault.Is(err, fault.Unavailable) {
+	if err := write(db, `INSERT INTO t VALUES (1)`); !errcode.Is(err, errcode.Unavailable) {
 		t.Fatalf("acknowledged without a commit: %v", err)
 	}
 	fail.Store(false)
@@ -376,7 +376,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, write(db, `INSERT INTO t (v) VALUES (zeroblob(10))`))
 	must(t, write(db, `PRAGMA max_page_count = 10`))
 	err := write(db, `INSERT INTO t (v) VALUES (zeroblob(1000000))`)
-	if !fault.Is(err, fault.Unavailable) {
+	if !errcode.Is(err, errcode.Unavailable) {
 		t.Fatalf("a full disk is %v", err)
 	}
 	if n := count(t, db); n != 1 {
@@ -400,7 +400,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 	}()
 	cancel()
 	release()
-	if err := <-done; !fault.Is(err, fault.Unavailable) || !errors.Is(err, context.Canceled) {
+	if err := <-done; !errcode.Is(err, errcode.Unavailable) || !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled step: %v", err)
 	}
 	if n := count(t, db); n != 0 {
@@ -482,7 +482,7 @@ func wantBusy(t *testing.T, db *sqlitedb.DB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := db.Snapshot(ctx); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Snapshot(ctx); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("one read above the limit: %v", err)
 	}
 }
@@ -550,7 +550,7 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 			switch err := write(db, `INSERT INTO t VALUES (?)`, i); {
 			case err == nil:
 				acknowledged.Add(1)
-			case !fault.Is(err, fault.Unavailable):
+			case !errcode.Is(err, errcode.Unavailable):
 				t.Errorf("while closing: %v", err)
 			}
 		})
@@ -560,7 +560,7 @@ func TestCloseServesWhatItAccepted(t *testing.T) {
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the WAL still exists: %v", err)
 	}
-	if _, err := db.Snapshot(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if _, err := db.Snapshot(t.Context()); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a read after Close: %v", err)
 	}
 	again := open(t, sqlitedb.Options{Path: path})
@@ -614,7 +614,7 @@ func TestOpenWhatIsNoDatabase(t *testing.T) {
 	if err == nil {
 		must(t, db.Close())
 	}
-	if !fault.Is(err, fault.Unavailable) || err.Error() != "the file is not a SQLite database, or is damaged: restore it from a backup" {
+	if !errcode.Is(err, errcode.Unavailable) || err.Error() != "the file is not a SQLite database, or is damaged: restore it from a backup" {
 		t.Errorf("opened: %v", err)
 	}
 }

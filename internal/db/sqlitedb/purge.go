@@ -7,7 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 // ErrPurge is returned if a reader needs an earlier state of the file for too long.
-var ErrPurge = fault.New(fault.Unavailable, "a reader, such as a backup or a copy, still needs the deleted content: repeat it when the reader has ended")
+var ErrPurge = errcode.New(errcode.Unavailable, "a reader, such as a backup or a copy, still needs the deleted content: repeat it when the reader has ended")
 
 // Purge rewrites the file, and empties the WAL, which has earlier versions of pages. What was
 // deleted before is in neither of them when it returns. Secure_delete would not be enough: when
@@ -69,7 +69,7 @@ func untilIdle(ctx context.Context, fn func() (isBusy bool, err error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fault.Wrap(fault.Unavailable, ErrPurge.Message, ErrPurge)
+			return errcode.Wrap(errcode.Unavailable, ErrPurge.Message, ErrPurge)
 		case <-time.After(purgePause):
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -174,7 +174,7 @@ func (r *readers) wait(ctx context.Context, tokens chan struct{}) error {
 	case tokens <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fault.Wrap(fault.Unavailable, "no database connection became free in time", ctx.Err())
+		return errcode.Wrap(errcode.Unavailable, "no database connection became free in time", ctx.Err())
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/rows"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // now is the time in SQL, in milliseconds since 1970.
@@ -157,7 +157,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 			return err
 		}
 		if c.Changes() == 0 {
-			return fault.Newf(fault.Conflict, "%s is read-only already", service)
+			return errcode.Newf(errcode.Conflict, "%s is read-only already", service)
 		}
 		return eachTable(groups, func(t *rows.Table) error {
 			for _, operation := range operations {

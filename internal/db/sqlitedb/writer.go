@@ -10,7 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/work"
 )
 
@@ -93,7 +93,7 @@ func (db *DB) enqueue(s *step) error {
 	select {
 	case db.queue <- s:
 	case <-s.ctx.Done():
-		return fault.Wrap(fault.Unavailable, "the request ended before its turn", s.ctx.Err())
+		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", s.ctx.Err())
 	case <-db.closing:
 		return errClosed
 	}
@@ -339,7 +339,7 @@ func (w *writer) runStep(s *step) (err error) {
 // givenUp returns the error of a write after which SQLite rolled back the transaction.
 func givenUp(err error) error {
 	if err == nil {
-		err = fault.New(fault.Unavailable, "SQLite rolled back the transaction")
+		err = errcode.New(errcode.Unavailable, "SQLite rolled back the transaction")
 	}
 	return err
 }
@@ -355,7 +355,7 @@ func (w *writer) whole(s *step) error {
 // check returns an error if the caller has given up, and calls the check of the write.
 func (w *writer) check(s *step) error {
 	if err := s.ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, "the request ended before its turn", err)
+		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", err)
 	}
 	if s.check == nil {
 		return nil
@@ -368,7 +368,7 @@ func (w *writer) check(s *step) error {
 func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.Wrap(fault.Internal, "internal error",
+			err = errcode.Wrap(errcode.Internal, "internal error",
 				fmt.Errorf("panic in step %s: %v\n%s", s.name, p, debug.Stack()))
 		}
 	}()

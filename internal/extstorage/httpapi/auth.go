@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"holdfast/internal/auth/bearer"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
 // unauthenticated returns a 401 for a request without valid authentication.
 func unauthenticated(cause error) error {
-	return &authError{refusal{http.StatusUnauthorized, codeUnauthenticated, "", cause.Error(), fault.Denied}, cause}
+	return &authError{refusal{http.StatusUnauthorized, codeUnauthenticated, "", cause.Error(), errcode.Denied}, cause}
 }
 
 // authError is an authentication error with a cause for the metrics.
@@ -75,7 +75,7 @@ func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 func client(t ext.TenantID) string { return "ext " + string(t) }
 
 // errClaims means that the claims of a token are not valid here.
-var errClaims = fault.New(fault.Denied, "the token's claims are not valid")
+var errClaims = errcode.New(errcode.Denied, "the token's claims are not valid")
 
 // claimError describes which claim of a token is wrong. It quotes no claim,
 // because it is logged.

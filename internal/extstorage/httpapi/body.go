@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -35,7 +35,7 @@ func (x *exchange) hasMedia(want string) error {
 	default:
 		return nil
 	}
-	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, fault.Invalid}
+	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
 // readBody reads a body of at most limit bytes, and charges the request for the

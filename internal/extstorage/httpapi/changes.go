@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -96,7 +96,7 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 }
 
 // errEnding ends a wait at shutdown.
-var errEnding = fault.New(fault.Unavailable, "the server is shutting down: retry")
+var errEnding = errcode.New(errcode.Unavailable, "the server is shutting down: retry")
 
 // untilEnding runs fn, which may block, until it returns or the server shuts down;
 // ended reports the latter. Waiting clients get an answer and go to another

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // scanner finds where each element of a JSON text ends, without parsing it. The
@@ -206,7 +206,7 @@ var errNotString = &ext.ValidationError{Reason: "must be a string"}
 
 // reasonOf returns the reason of an error of unquote.
 func reasonOf(err error) string {
-	if fault.Is(err, fault.TooLarge) {
+	if errcode.Is(err, errcode.TooLarge) {
 		return "must be at most " + strconv.Itoa(maxText) + " bytes long"
 	}
 	return err.Error()
@@ -270,7 +270,7 @@ func (f *fields) number(name string) canonjson.Number {
 		return ""
 	}
 	n, err := canonjson.ParseNumber(raw)
-	if fault.Is(err, fault.TooLarge) {
+	if errcode.Is(err, errcode.TooLarge) {
 		err = invalid("", "must be a number of at most 400 digits")
 	}
 	if err != nil {

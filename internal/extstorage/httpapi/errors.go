@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -20,7 +20,7 @@ type refusal struct {
 	code    string
 	pointer string
 	reason  string
-	kind    fault.Code
+	kind    errcode.Code
 }
 
 // tooLong rejects a body of more than limit bytes; said is its Content-Length if
@@ -34,21 +34,21 @@ func (e *tooLong) Error() string {
 	return fmt.Sprintf("the body is too large: the limit is %d bytes", e.limit)
 }
 
-// FaultCode implements fault.Coder.
-func (*tooLong) FaultCode() fault.Code { return fault.TooLarge }
+// ErrorCode implements errcode.Coder.
+func (*tooLong) ErrorCode() errcode.Code { return errcode.TooLarge }
 
 func (r *refusal) Error() string { return r.reason }
 
-// FaultCode implements fault.Coder.
-func (r *refusal) FaultCode() fault.Code { return r.kind }
+// ErrorCode implements errcode.Coder.
+func (r *refusal) ErrorCode() errcode.Code { return r.kind }
 
 var (
-	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: the routes are listed in /ext/openapi.json", fault.NotFound}
-	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is for another install, or the install ID in the path is not valid", fault.Denied}
-	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is too large", fault.TooLarge} // see readBody
-	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body was sent too slowly", fault.Invalid}
-	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body ended early or its encoding is malformed", fault.Invalid}
-	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", fault.Quota}
+	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: the routes are listed in /ext/openapi.json", errcode.NotFound}
+	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is for another install, or the install ID in the path is not valid", errcode.Denied}
+	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is too large", errcode.TooLarge} // see readBody
+	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body was sent too slowly", errcode.Invalid}
+	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body ended early or its encoding is malformed", errcode.Invalid}
+	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", errcode.Quota}
 )
 
 // methodNotAllowed rejects a method, and sets the header Allow.
@@ -56,7 +56,7 @@ func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	slices.Sort(methods)
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
-	return &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "method not allowed: this path supports " + allowed, fault.Invalid}
+	return &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "method not allowed: this path supports " + allowed, errcode.Invalid}
 }
 
 // Codes used by several errors.
@@ -103,7 +103,7 @@ func inList(list string, err error) error {
 
 // isOurs reports whether an error was caused by the server, not by the request.
 func isOurs(err error) bool {
-	return fault.Is(err, fault.Internal) || fault.Is(err, fault.Unavailable)
+	return errcode.Is(err, errcode.Internal) || errcode.Is(err, errcode.Unavailable)
 }
 
 // problem is the answer to an error.
@@ -139,11 +139,11 @@ func problemOf(err error) problem {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return problem{status: own.status, code: own.code, message: own.reason, pointer: own.place()}
 	}
-	code := fault.CodeOf(err)
+	code := errcode.Of(err)
 	switch code {
-	case fault.Internal:
+	case errcode.Internal:
 		return problem{status: http.StatusInternalServerError, code: "INTERNAL_ERROR", message: "internal error: the server log has the details under this requestId"}
-	case fault.Unavailable:
+	case errcode.Unavailable:
 		return problem{status: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: messageOf(err)}
 	}
 	if item, ok := errors.AsType[*ext.ItemError](err); ok {
@@ -233,7 +233,7 @@ func (r *refusal) place() *string {
 }
 
 // statusOf returns the status and code for an error of the service.
-func statusOf(err error, code fault.Code) (int, string) {
+func statusOf(err error, code errcode.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)
 	_, bound := errors.AsType[*canonjson.BoundError](err)
@@ -242,7 +242,7 @@ func statusOf(err error, code fault.Code) (int, string) {
 		return http.StatusConflict, "BOUND_REACHED"
 	case denied:
 		return http.StatusForbidden, "NAMESPACE_DENIED"
-	case mismatch && code == fault.Precondition:
+	case mismatch && code == errcode.Precondition:
 		return http.StatusPreconditionFailed, codeMismatch
 	case mismatch:
 		return http.StatusConflict, codeMismatch
@@ -258,15 +258,15 @@ func statusOf(err error, code fault.Code) (int, string) {
 		return http.StatusGone, "CHANGES_EXPIRED"
 	}
 	switch code {
-	case fault.Denied:
+	case errcode.Denied:
 		return http.StatusForbidden, codeDenied
-	case fault.NotFound:
+	case errcode.NotFound:
 		return http.StatusNotFound, codeNotFound
-	case fault.Invalid:
+	case errcode.Invalid:
 		return http.StatusBadRequest, codeInvalid
-	case fault.TooLarge:
+	case errcode.TooLarge:
 		return http.StatusRequestEntityTooLarge, codeLimit
-	case fault.Quota:
+	case errcode.Quota:
 		return http.StatusTooManyRequests, "QUOTA_EXCEEDED"
 	}
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
@@ -275,10 +275,10 @@ func statusOf(err error, code fault.Code) (int, string) {
 // messageOf returns the message for the client. Errors of the service may be
 // shown; of other errors only the outermost message is, never a cause.
 func messageOf(err error) string {
-	if shown := fault.Message(err); shown != "" {
+	if shown := errcode.Message(err); shown != "" {
 		return shown
 	}
-	if c, ok := errors.AsType[fault.Coder](err); ok {
+	if c, ok := errors.AsType[errcode.Coder](err); ok {
 		return c.Error()
 	}
 	return ""

@@ -3,8 +3,8 @@ package httpapi
 import (
 	"net/http"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -22,7 +22,7 @@ func (x *exchange) export() error {
 		}
 		x.out.Header().Set("Content-Type", typeLines) // has an effect on the first page only
 		if err := x.sendPage(&page); err != nil {
-			return fault.Wrap(fault.Unavailable, "the client stopped reading the export", err)
+			return errcode.Wrap(errcode.Unavailable, "the client stopped reading the export", err)
 		}
 		if page.Next == "" {
 			return nil

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -33,11 +33,11 @@ func TestFailures(t *testing.T) {
 		code   string
 	}{
 		"no code":                        {errors.New(secret), 500, "INTERNAL_ERROR"},
-		"internal":                       {fault.Wrap(fault.Internal, "a stored answer is not valid", errors.New(secret)), 500, "INTERNAL_ERROR"},
-		"away":                           {fault.Wrap(fault.Unavailable, "the database is away", errors.New(secret)), 503, "UNAVAILABLE"},
-		"away because of what an item's": {fault.Wrap(fault.Unavailable, "the request was overtaken too often", item), 503, "UNAVAILABLE"},
-		"a conflict that is no client's": {fault.Wrap(fault.Conflict, "deadlock", errors.New(secret)), 503, "UNAVAILABLE"},
-		"out of time":                    {fault.Wrap(fault.Unavailable, "the database is away", context.DeadlineExceeded), 503, "UNAVAILABLE"},
+		"internal":                       {errcode.Wrap(errcode.Internal, "a stored answer is not valid", errors.New(secret)), 500, "INTERNAL_ERROR"},
+		"away":                           {errcode.Wrap(errcode.Unavailable, "the database is away", errors.New(secret)), 503, "UNAVAILABLE"},
+		"away because of what an item's": {errcode.Wrap(errcode.Unavailable, "the request was overtaken too often", item), 503, "UNAVAILABLE"},
+		"a conflict that is no client's": {errcode.Wrap(errcode.Conflict, "deadlock", errors.New(secret)), 503, "UNAVAILABLE"},
+		"out of time":                    {errcode.Wrap(errcode.Unavailable, "the database is away", context.DeadlineExceeded), 503, "UNAVAILABLE"},
 	} {
 		failure = x.err
 		for _, a := range []*answer{

@@ -9,8 +9,8 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -50,7 +50,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return nil
 	}
 	if at.Err != nil {
-		return fault.Wrap(fault.Invalid, "the Host or a Forwarded header is malformed", at.Err)
+		return errcode.Wrap(errcode.Invalid, "the Host or a Forwarded header is malformed", at.Err)
 	}
 	target, _, _ := strings.Cut(at.Target, "?")
 	x := &exchange{
@@ -145,8 +145,8 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 	x.in = whole.WithContext(ctx)
 	err := fn()
 	x.in = whole
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !fault.Is(err, fault.Unavailable) && isOurs(err) {
-		err = fault.Wrap(fault.Unavailable, "the request timed out on the server: retry", err)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errcode.Is(err, errcode.Unavailable) && isOurs(err) {
+		err = errcode.Wrap(errcode.Unavailable, "the request timed out on the server: retry", err)
 	}
 	return err
 }

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -34,7 +34,7 @@ var (
 )
 
 // errImports rejects an import while too many requests wait for their clients.
-var errImports = fault.New(fault.Unavailable, "too many imports and long polls are running: retry later")
+var errImports = errcode.New(errcode.Unavailable, "too many imports and long polls are running: retry later")
 
 // Imported counts the results of an import by line.
 type Imported struct {
@@ -165,7 +165,7 @@ func count(n int64, one, many string) string {
 }
 
 func incomplete(reason string) error {
-	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, fault.Invalid}
+	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, errcode.Invalid}
 }
 
 // readLine returns the next line without its newline, io.EOF at the end, or

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // arguments are the named arguments of a use case, from a query or a body. The
@@ -50,7 +50,7 @@ func parseQuery(raw string, known []string) (*query, error) {
 }
 
 // errQuery is a query string that cannot be parsed.
-var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", fault.Invalid}
+var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", errcode.Invalid}
 
 // errParameter rejects an unknown parameter.
 func errParameter(name string, known []string) error {
@@ -59,7 +59,7 @@ func errParameter(name string, known []string) error {
 		expected = ": expected " + strings.Join(known, ", ")
 	}
 	if len(name) > maxEcho {
-		return &refusal{http.StatusBadRequest, codeInvalid, "", "unknown query parameter" + expected, fault.Invalid}
+		return &refusal{http.StatusBadRequest, codeInvalid, "", "unknown query parameter" + expected, errcode.Invalid}
 	}
 	return invalid(pointerTo(name), "is not a query parameter of this request"+expected)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 	"holdfast/internal/web/rate"
 )
@@ -31,7 +31,7 @@ type Rates struct {
 // ratedClients is the maximum number of tracked installs, and of tracked tenants.
 const ratedClients = 10_000
 
-// NewRates returns rate limits, or fault.Invalid for a rate that is not positive.
+// NewRates returns rate limits, or errcode.Invalid for a rate that is not positive.
 func NewRates(r ext.Rates, now clock.Clock) (*Rates, error) {
 	reads, err := rate.New(rate.Limit{Events: r.Reads, Per: time.Minute, Burst: r.ReadBurst}, ratedClients, now)
 	if err != nil {
@@ -101,7 +101,7 @@ func (x *exchange) wait(c cost) error {
 			select {
 			case <-x.service.After(state.Retry):
 			case <-x.ctx().Done():
-				return fault.Wrap(fault.Unavailable, "the request ended while it waited for its rate limit", context.Cause(x.ctx()))
+				return errcode.Wrap(errcode.Unavailable, "the request ended while it waited for its rate limit", context.Cause(x.ctx()))
 			case <-web.ShuttingDown(x.ctx()).Done():
 				return errEnding
 			}

@@ -8,8 +8,8 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/web"
 )
 
@@ -27,7 +27,7 @@ type Runner struct {
 const runnerBase = "/internal/ext-storage/"
 
 // errRunnerRoute means that a path of the internal listener does not exist.
-var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", fault.NotFound}
+var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", errcode.NotFound}
 
 // OwnsRunner reports whether a raw path on the internal listener belongs to the
 // service.
@@ -80,7 +80,7 @@ var operations = map[string]operation{
 }
 
 // errSchemas rejects schema writes by a token without the claim.
-var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext service-tokens create --schemas makes it", fault.Denied}
+var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext service-tokens create --schemas makes it", errcode.Denied}
 
 // anyOperation are the members of all envelopes.
 var anyOperation = func() []string {

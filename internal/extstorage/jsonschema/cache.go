@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fairshare"
-	"holdfast/internal/fault"
 )
 
 // Cache caches compiled schemas within a budget of measured bytes. Tenants share
@@ -90,7 +90,7 @@ func (c *Cache) Stats() CacheStats {
 // release it. A document is compiled once, even for concurrent callers, and stays
 // in the cache while it is used. Errors of Compile are not cached. While there is
 // no memory for the schema, Acquire waits for a few seconds, and then returns
-// fault.Unavailable.
+// errcode.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {
@@ -102,7 +102,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 			case <-e.done:
 			case <-ctx.Done():
 				c.Release(e)
-				return nil, fault.Wrap(fault.Unavailable, "compiling the schema timed out: retry later", context.Cause(ctx))
+				return nil, errcode.Wrap(errcode.Unavailable, "compiling the schema timed out: retry later", context.Cause(ctx))
 			}
 		}
 		if e.err == nil {
@@ -118,7 +118,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 // fill compiles the document of an entry. It notifies waiting requests even if
 // that panics.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
-	e.err = fault.New(fault.Internal, "compiling the schema failed")
+	e.err = errcode.New(errcode.Internal, "compiling the schema failed")
 	defer func() {
 		if e.err != nil {
 			c.forget(e)
@@ -189,7 +189,7 @@ func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, 
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fault.Wrap(fault.Unavailable, "compiling the schema timed out: retry later", errors.Join(errLeft, err))
+			err = errcode.Wrap(errcode.Unavailable, "compiling the schema timed out: retry later", errors.Join(errLeft, err))
 		}
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/extstorage/jsonschema"
-	"holdfast/internal/fault"
 )
 
 // budget is the budget of the caches in these tests.
@@ -122,7 +122,7 @@ func TestCacheWaits(t *testing.T) {
 			}
 			used = append(used, e)
 		}
-		if !fault.Is(refused, fault.Unavailable) {
+		if !errcode.Is(refused, errcode.Unavailable) {
 			t.Fatalf("one more than there is memory for: %v", refused)
 		}
 		other := acquire(t, c, "other", heavy(1000))
@@ -134,7 +134,7 @@ func TestCacheWaits(t *testing.T) {
 		}()
 		synctest.Wait()
 		leave()
-		if err := <-ended; !fault.Is(err, fault.Unavailable) {
+		if err := <-ended; !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("a request that ended while it waited: %v", err)
 		}
 		go func() {

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/jsonschema"
-	"holdfast/internal/fault"
 )
 
 // refused checks for an *Error with a pointer and a reason that contains some
@@ -26,8 +26,8 @@ func refused(t *testing.T, err error, pointer, words string) {
 	if e.Pointer != pointer || !strings.Contains(e.Reason, words) {
 		t.Errorf("refused at %q: %s\nwant at %q: …%s…", e.Pointer, e.Reason, pointer, words)
 	}
-	if !fault.Is(err, fault.Invalid) {
-		t.Errorf("coded %v", fault.CodeOf(err))
+	if !errcode.Is(err, errcode.Invalid) {
+		t.Errorf("coded %v", errcode.Of(err))
 	}
 }
 

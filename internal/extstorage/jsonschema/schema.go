@@ -12,8 +12,8 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // maxExplain is the maximum number of steps for explaining why a value, or a part
@@ -57,7 +57,7 @@ func Compile(text []byte) (*Schema, error) {
 	longest := 0
 	for expression, p := range d.expressions {
 		if s.patterns[expression], err = p.compile(expression); err != nil {
-			return nil, fault.Wrap(fault.Invalid, "the schema cannot be compiled", err)
+			return nil, errcode.Wrap(errcode.Invalid, "the schema cannot be compiled", err)
 		}
 		longest = max(longest, p.instructions)
 	}
@@ -160,7 +160,7 @@ func (s *Schema) take(ctx context.Context) (*instance, error) {
 	case i := <-s.idle:
 		return i, nil
 	case <-ctx.Done():
-		return nil, fault.Wrap(fault.Unavailable, "too many values are being validated by the schema: retry later", context.Cause(ctx))
+		return nil, errcode.Wrap(errcode.Unavailable, "too many values are being validated by the schema: retry later", context.Cause(ctx))
 	}
 }
 
@@ -210,7 +210,7 @@ func (s *Schema) instance() (*instance, error) {
 		i.opposite, err = c.Compile(opposite)
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the schema cannot be compiled", err)
+		return nil, errcode.Wrap(errcode.Invalid, "the schema cannot be compiled", err)
 	}
 	return i, nil
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Limits of a trial. On Linux the process limits itself too, so that it ends even
@@ -52,13 +52,13 @@ type verdict struct {
 
 // Trial compiles a document that passed Check, and validates generated values and
 // the samples by it. It returns nil if that takes little time and memory, whether
-// or not the values match, and otherwise an *Error. It returns fault.Unavailable
-// if the machine was too busy or ctx ended, and fault.Internal if the process
+// or not the values match, and otherwise an *Error. It returns errcode.Unavailable
+// if the machine was too busy or ctx ended, and errcode.Internal if the process
 // cannot be started. The caller limits concurrent trials.
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
-		return fault.Wrap(fault.Internal, "the schema trial failed", err)
+		return errcode.Wrap(errcode.Internal, "the schema trial failed", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, TrialWait)
 	defer cancel()
@@ -74,10 +74,10 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	isolate(cmd)
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return fault.Wrap(fault.Unavailable, "the request ended before the schema trial", context.Cause(ctx))
+		return errcode.Wrap(errcode.Unavailable, "the request ended before the schema trial", context.Cause(ctx))
 	}
 	if used := cmd.ProcessState; limited.Err() != nil && used != nil && used.UserTime()+used.SystemTime() < TrialTime/2 {
-		return fault.Wrap(fault.Unavailable, "the schema trial timed out: retry later", err)
+		return errcode.Wrap(errcode.Unavailable, "the schema trial timed out: retry later", err)
 	}
 	return trialResult(err, output.Bytes(), complaint.String())
 }
@@ -94,9 +94,9 @@ func trialResult(ended error, output []byte, complaint string) error {
 	}
 	switch {
 	case ended != nil: // the command is wrong, not the schema
-		return fault.Wrap(fault.Internal, "the schema trial failed", errors.Join(ended, errors.New(complaint)))
+		return errcode.Wrap(errcode.Internal, "the schema trial failed", errors.Join(ended, errors.New(complaint)))
 	case v.Broken != "":
-		return fault.Wrap(fault.Internal, "the schema trial failed", errors.New(v.Broken))
+		return errcode.Wrap(errcode.Internal, "the schema trial failed", errors.New(v.Broken))
 	case v.Passed:
 		return nil
 	}

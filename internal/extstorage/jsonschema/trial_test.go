@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/errcode"
 	"holdfast/internal/extstorage/jsonschema"
-	"holdfast/internal/fault"
 )
 
 // childEnv makes this test binary the process of a trial.
@@ -82,7 +82,7 @@ func passes(t *testing.T, s *jsonschema.Sandbox, document string, samples ...[]b
 	t.Helper()
 	for {
 		err := s.Trial(t.Context(), []byte(document), samples)
-		if !fault.Is(err, fault.Unavailable) {
+		if !errcode.Is(err, errcode.Unavailable) {
 			return err
 		}
 		t.Log(err)
@@ -121,21 +121,21 @@ func TestTrialEnds(t *testing.T) {
 	for _, mode := range []string{"complain", "chat"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			if err := passes(t, sandbox(t, mode), document); !fault.Is(err, fault.Internal) {
-				t.Errorf("%v, %v", fault.CodeOf(err), err)
+			if err := passes(t, sandbox(t, mode), document); !errcode.Is(err, errcode.Internal) {
+				t.Errorf("%v, %v", errcode.Of(err), err)
 			}
 		})
 	}
 	t.Run("sleep", func(t *testing.T) {
 		t.Parallel()
-		if err := sandbox(t, "sleep").Trial(t.Context(), []byte(document), nil); !fault.Is(err, fault.Unavailable) {
-			t.Errorf("%v, %v", fault.CodeOf(err), err)
+		if err := sandbox(t, "sleep").Trial(t.Context(), []byte(document), nil); !errcode.Is(err, errcode.Unavailable) {
+			t.Errorf("%v, %v", errcode.Of(err), err)
 		}
 	})
 	t.Run("no program", func(t *testing.T) {
 		t.Parallel()
 		none := jsonschema.NewSandbox(func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "/nonexistent") })
-		if err := none.Trial(t.Context(), []byte(document), nil); !fault.Is(err, fault.Internal) {
+		if err := none.Trial(t.Context(), []byte(document), nil); !errcode.Is(err, errcode.Internal) {
 			t.Error(err)
 		}
 	})
@@ -143,7 +143,7 @@ func TestTrialEnds(t *testing.T) {
 		t.Parallel()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := sandbox(t, "main").Trial(ended, []byte(document), nil); !fault.Is(err, fault.Unavailable) {
+		if err := sandbox(t, "main").Trial(ended, []byte(document), nil); !errcode.Is(err, errcode.Unavailable) {
 			t.Error(err)
 		}
 	})
@@ -175,7 +175,7 @@ func TestTrialLeavesNobody(t *testing.T) {
 		defer cancel()
 		_, _ = started.Read(make([]byte, 1)) // or the test has ended
 	}()
-	if err := s.Trial(ctx, []byte(`{}`), nil); !fault.Is(err, fault.Unavailable) {
+	if err := s.Trial(ctx, []byte(`{}`), nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("%v", err)
 	}
 	if cmd.ProcessState == nil {

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // Validator implements ext.Validators and ext.Documents for extension storage.
@@ -36,7 +36,7 @@ func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document 
 	e, err := v.cache.Acquire(ctx, string(tenant), document)
 	if e, ok := errors.AsType[*Error](err); ok {
 		// It was registered under other limits.
-		return fault.New(fault.Invalid, "the active schema cannot be used because it "+e.Reason+": activate another version or deprecate it")
+		return errcode.New(errcode.Invalid, "the active schema cannot be used because it "+e.Reason+": activate another version or deprecate it")
 	}
 	if err != nil {
 		return err

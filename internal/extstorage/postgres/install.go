@@ -7,8 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // overrides are the stored quotas; those that are not overridden are absent.
@@ -71,7 +71,7 @@ func (r *installRow) install() (in ext.Install, err error) {
 }
 
 func broken(err error) error {
-	return fault.Wrap(fault.Internal, "internal error", err)
+	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
 // SetInstall implements extstorage.Installs.
@@ -99,7 +99,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	case err != nil:
 		return ext.Install{}, false, refusedClosed(err)
 	case len(answer) != 4:
-		return ext.Install{}, false, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", sqlSetInstall.Name, answer))
+		return ext.Install{}, false, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", sqlSetInstall.Name, answer))
 	}
 	return ext.Install{
 		Registration: r, RevokedAt: ext.Moment(answer[0]), CreatedAt: ext.Moment(answer[1]), TokensAfter: ext.Moment(answer[2]), UpdatedAt: at,

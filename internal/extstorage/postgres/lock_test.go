@@ -11,9 +11,9 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -74,42 +74,42 @@ func TestTwoWaiters(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		w    func(i int) ext.Write
-		code fault.Code // of the one that fails
+		code errcode.Code // of the one that fails
 	}{
 		{"create", func(int) ext.Write {
 			return guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)})
-		}, fault.Conflict},
+		}, errcode.Conflict},
 		{"create by header", func(int) ext.Write {
 			return guarded(putOf("new"), ext.Precondition{NoneMatch: ext.Tags{Set: true, Any: true}})
-		}, fault.Precondition},
+		}, errcode.Precondition},
 		{"change", func(int) ext.Write {
 			return guarded(putOf("there"), ext.Precondition{Revision: ext.Some[ext.Revision](1)})
-		}, fault.Conflict},
+		}, errcode.Conflict},
 		{"change by header", func(int) ext.Write {
 			return guarded(putOf("there"), ext.Precondition{Match: ext.Tags{Set: true, Seqs: []ext.Seq{1}}})
-		}, fault.Precondition},
+		}, errcode.Precondition},
 		{"delete", func(int) ext.Write {
 			return guarded(ext.Op{Kind: ext.Delete, Namespace: "toys", Key: "there"}, ext.Precondition{Match: ext.Tags{Set: true, Any: true}})
-		}, fault.Precondition},
+		}, errcode.Precondition},
 		{"batch", func(i int) ext.Write {
 			return write(putOf(ext.Key(fmt.Sprint(i))), guarded(putOf("new"), ext.Precondition{Revision: ext.Some[ext.Revision](0)}).Ops[0])
-		}, fault.Conflict},
+		}, errcode.Conflict},
 		{"last bytes", func(i int) ext.Write {
 			return under(ext.Quota{Bytes: 14, Keys: 9, Namespaces: 9}, putOf(ext.Key(fmt.Sprint(i))))
-		}, fault.Quota},
+		}, errcode.Quota},
 		{"last key", func(i int) ext.Write {
 			return under(ext.Quota{Bytes: 99, Keys: 2, Namespaces: 9}, putOf(ext.Key(fmt.Sprint(i))))
-		}, fault.Quota},
+		}, errcode.Quota},
 		{"last namespace", func(i int) ext.Write {
 			op := putOf("a")
 			op.Namespace = ext.Namespace(fmt.Sprint(i))
 			return under(ext.Quota{Bytes: 99, Keys: 9, Namespaces: 2}, op)
-		}, fault.Quota},
+		}, errcode.Quota},
 		{"same key once", func(i int) ext.Write {
 			w := write(putOf("new"))
 			w.IdempotencyKey = &ext.IdempotencyKey{Key: "k", Request: [32]byte{byte(i)}}
 			return w
-		}, fault.Conflict},
+		}, errcode.Conflict},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newLockTest(t)
@@ -118,7 +118,7 @@ func TestTwoWaiters(t *testing.T) {
 			}
 			answers := a.Race(t, holdInstall, `COMMIT`, func(i int) error { return apply(t, a.store, c.w(i)) })
 			lost := errors.Join(answers[0], answers[1])
-			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
+			if (answers[0] == nil) == (answers[1] == nil) || !errcode.Is(lost, c.code) {
 				t.Errorf("the results are %v and %v; one must be %v", answers[0], answers[1], c.code)
 			}
 			if audit, err := a.store.Audit(t.Context(), install); err != nil || !audit.Right() {
@@ -200,7 +200,7 @@ func TestWaiterIsEnded(t *testing.T) {
 	})
 	a.Exec(t, `COMMIT`)
 	for _, err := range answers {
-		if !fault.Is(err, fault.Unavailable) {
+		if !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("answered %v", err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestOthersDoNotWait(t *testing.T) {
 
 // TestNoDeadlock runs 16 writers of mixed batches on two installs, with the same
 // few keys in any order, records that expire, quotas that are too small, and
-// concurrent sweeps. A deadlock would show as fault.Unavailable or in the server's
+// concurrent sweeps. A deadlock would show as errcode.Unavailable or in the server's
 // count.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func mixed(t *testing.T, s *postgres.Store, random *rand.Rand) {
 			}
 			w.Ops = append(w.Ops, op)
 		}
-		if _, err := s.Apply(t.Context(), owner(byte(1+random.IntN(2))), w); err != nil && !fault.Is(err, fault.Quota) {
+		if _, err := s.Apply(t.Context(), owner(byte(1+random.IntN(2))), w); err != nil && !errcode.Is(err, errcode.Quota) {
 			t.Error(err)
 		}
 		if random.IntN(10) == 0 {

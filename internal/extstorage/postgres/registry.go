@@ -11,8 +11,8 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // Register implements extstorage.Registry.
@@ -59,7 +59,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 		return ext.Schema{}, err
 	}
 	if status != ext.Active && status != ext.Deprecated {
-		return ext.Schema{}, fault.New(fault.Invalid, "a schema can only be activated or deprecated")
+		return ext.Schema{}, errcode.New(errcode.Invalid, "a schema can only be activated or deprecated")
 	}
 	var fields []*string
 	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(id.Namespace), int32(id.Version), string(status), now(at)}, &fields)
@@ -77,7 +77,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 // schemaOf reads the result of ext_schema_v1.
 func schemaOf(fields []*string) (schema ext.Schema, err error) {
 	if len(fields) != 5 {
-		return schema, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %d fields", sqlSchemaStatus.Name, len(fields)))
+		return schema, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %d fields", sqlSchemaStatus.Name, len(fields)))
 	}
 	created, err := strconv.ParseInt(*fields[1], 10, 64)
 	if err != nil {

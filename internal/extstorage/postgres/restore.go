@@ -8,8 +8,8 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // restore runs a write that imports records with their revisions and times. It is
@@ -86,7 +86,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 	case result != "changed" && result != "same":
 		used, err := strconv.ParseInt(result, 10, 64)
 		if err != nil {
-			return false, fault.Wrap(fault.Internal, "internal error", err)
+			return false, errcode.Wrap(errcode.Internal, "internal error", err)
 		}
 		return false, ext.NamespaceQuota(quota, used)
 	}

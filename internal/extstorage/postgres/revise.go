@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // Writes whose values depend on stored ones. Those of one install that wait in this
@@ -88,7 +88,7 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 // turn runs all that wait.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
-		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request timed out waiting for other writes to the install", err)
+		return ext.Applied{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", err)
 	}
 	waiting, finish := context.WithCancel(ctx)
 	defer finish()
@@ -108,7 +108,7 @@ func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Appl
 	case <-r.done:
 		return r.outcome.applied, r.outcome.err
 	case <-ctx.Done():
-		return ext.Applied{}, fault.Wrap(fault.Unavailable, "the request timed out before the database answered", context.Cause(ctx))
+		return ext.Applied{}, errcode.Wrap(errcode.Unavailable, "the request timed out before the database answered", context.Cause(ctx))
 	}
 }
 
@@ -133,12 +133,12 @@ func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	ctx = context.WithoutCancel(ctx)
 	defer func() {
 		for _, r := range all { // after a panic, answer the others
-			r.end(outcome{err: fault.New(fault.Internal, "internal error")})
+			r.end(outcome{err: errcode.New(errcode.Internal, "internal error")})
 		}
 	}()
 	for len(all) > 0 {
 		outcomes, err := s.reviseTogether(ctx, o, all)
-		if err != nil && len(all) > 1 && !fault.Is(err, fault.Unavailable) { // one of them caused the error
+		if err != nil && len(all) > 1 && !errcode.Is(err, errcode.Unavailable) { // one of them caused the error
 			outcomes, err = s.reviseTogether(ctx, o, all[:1])
 		}
 		if err != nil {
@@ -170,7 +170,7 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 		}
 		outcomes, err = optimistic(tx.QueryRow, o, all)
 		if err == nil && len(outcomes) == 0 {
-			err = fault.Wrap(fault.Internal, "internal error", errors.New("a record changed while its install was locked"))
+			err = errcode.Wrap(errcode.Internal, "internal error", errors.New("a record changed while its install was locked"))
 		}
 		return err
 	})

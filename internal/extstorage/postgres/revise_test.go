@@ -9,9 +9,9 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -126,7 +126,7 @@ func TestTogether(t *testing.T) {
 	sums := map[canonjson.Number]bool{}
 	for i, err := range errs {
 		switch {
-		case i == 10 && fault.Is(err, fault.Conflict), i == 11 && errors.Is(err, ext.ErrSchemaChanged), i == 12 && errors.Is(err, ext.ErrNoRecord):
+		case i == 10 && errcode.Is(err, errcode.Conflict), i == 11 && errors.Is(err, ext.ErrSchemaChanged), i == 12 && errors.Is(err, ext.ErrNoRecord):
 			continue
 		case err != nil || i >= 10 && i <= 12:
 			t.Errorf("write %d: %+v, %v", i, answers[i], err)
@@ -219,7 +219,7 @@ func TestStoppedProcess(t *testing.T) {
 		}
 		return add(before)
 	}
-	if err := apply(t, a.store, write(op)); !fault.Is(err, fault.Unavailable) || calls != 2 {
+	if err := apply(t, a.store, write(op)); !errcode.Is(err, errcode.Unavailable) || calls != 2 {
 		t.Errorf("after %d calls: %v", calls, err)
 	}
 	if r, err := a.store.Get(t.Context(), install, "toys", "there", start); err != nil || r.Revision != 3 {

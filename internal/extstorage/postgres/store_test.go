@@ -9,10 +9,10 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/storetest"
-	"holdfast/internal/fault"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -110,7 +110,7 @@ func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
 	s := postgres.New(db, postgres.Options{})
-	if _, err := s.Usage(t.Context(), owner(1), start); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Usage(t.Context(), owner(1), start); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)
@@ -173,7 +173,7 @@ func everyStep(t *testing.T, s *postgres.Store, o ext.Owner) {
 	apply(ext.Op{Kind: ext.Check, Namespace: "toys", Key: "b", Precondition: ext.Precondition{Match: ext.Tags{Set: true, Any: true}}}, put)
 	_, err = s.Apply(ctx, o, ext.Write{Ops: []ext.Op{{Kind: ext.Check, Namespace: "toys", Key: "b"}, put}, Now: start, Quota: w.Quota})
 	var item *ext.ItemError
-	if !errors.As(err, &item) || item.Index != 1 || !fault.Is(err, fault.Precondition) {
+	if !errors.As(err, &item) || item.Index != 1 || !errcode.Is(err, errcode.Precondition) {
 		t.Errorf("a precondition that does not hold: %v", err)
 	}
 

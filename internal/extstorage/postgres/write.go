@@ -10,8 +10,8 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // answer is the result of ext_apply_v1; its migration explains it.
@@ -104,7 +104,7 @@ func arguments(o ext.Owner, w *ext.Write) []any {
 }
 
 func unexpected(answer []byte) error {
-	return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
+	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
 }
 
 // err returns the error of a refused write.

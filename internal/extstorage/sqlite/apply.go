@@ -10,8 +10,8 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 )
 
@@ -293,7 +293,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		}
 		return err
 	})
-	if fault.Is(err, fault.Quota) && st.recounted {
+	if errcode.Is(err, errcode.Quota) && st.recounted {
 		// Store the counters of a recount even if the write is refused, so that the
 		// next one does not recount.
 		failed := s.db.Write(ctx, "ext.recount", func(c *sqlite.Conn) error {
@@ -534,7 +534,7 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 		return applied, ext.ErrKeyReused
 	}
 	if err := json.Unmarshal([]byte(answer), &applied.Items); err != nil {
-		return applied, fault.Wrap(fault.Internal, "internal error", err)
+		return applied, errcode.Wrap(errcode.Internal, "internal error", err)
 	}
 	applied.Replayed = true
 	return applied, nil
@@ -547,7 +547,7 @@ func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error
 	}
 	answer, err := json.Marshal(applied.Items)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "internal error", err)
+		return errcode.Wrap(errcode.Internal, "internal error", err)
 	}
 	return sqlitedb.Exec(c, sqlAddAnswer, o.Tenant, o.Install, w.IdempotencyKey.Key, w.IdempotencyKey.Request[:], string(answer), w.Now)
 }

@@ -8,8 +8,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 )
 
@@ -182,7 +182,7 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 func setDeleted(c *sqlite.Conn, o ext.Owner, h *ext.Holdings) error {
 	text, err := json.Marshal(h)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "internal error", err)
+		return errcode.Wrap(errcode.Internal, "internal error", err)
 	}
 	return sqlitedb.Exec(c, sqlSetDeleted, o.Tenant, o.Install, string(text))
 }

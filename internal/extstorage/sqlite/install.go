@@ -7,8 +7,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // Install implements extstorage.Installs.
@@ -46,12 +46,12 @@ func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 	in.Deletion = ext.Deletion{StartedAt: ext.Moment(r.ColumnInt64(9)), FinishedAt: ext.Moment(r.ColumnInt64(10))}
 	if deletion := r.ColumnText(11); deletion != "" {
 		if err := json.Unmarshal([]byte(deletion), &in.Deletion.Deleted); err != nil {
-			return ext.Install{}, fault.Wrap(fault.Internal, "the stored deletion is not valid JSON", err)
+			return ext.Install{}, errcode.Wrap(errcode.Internal, "the stored deletion is not valid JSON", err)
 		}
 	}
 	if namespaces := r.ColumnText(5); namespaces != "" {
 		if err := json.Unmarshal([]byte(namespaces), &in.Namespaces); err != nil {
-			return ext.Install{}, fault.Wrap(fault.Internal, "internal error", err)
+			return ext.Install{}, errcode.Wrap(errcode.Internal, "internal error", err)
 		}
 	}
 	return in, nil
@@ -66,7 +66,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	if r.Namespaces != nil {
 		text, err := json.Marshal(r.Namespaces)
 		if err != nil {
-			return ext.Install{}, false, fault.Wrap(fault.Internal, "internal error", err)
+			return ext.Install{}, false, errcode.Wrap(errcode.Internal, "internal error", err)
 		}
 		namespaces = string(text)
 	}

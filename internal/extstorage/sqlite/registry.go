@@ -10,8 +10,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // documentColumn is the column of the document in schemaColumns.
@@ -135,7 +135,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 		return sc, err
 	}
 	if status != ext.Active && status != ext.Deprecated {
-		return sc, fault.New(fault.Invalid, "a schema can only be activated or deprecated")
+		return sc, errcode.New(errcode.Invalid, "a schema can only be activated or deprecated")
 	}
 	err = s.db.Write(ctx, "ext.set_status", func(c *sqlite.Conn) error {
 		if err := refuseClosed(c, o); err != nil {

@@ -14,8 +14,8 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
 )
@@ -72,7 +72,7 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // errStopped ends a statement before its last row.
-var errStopped = fault.New(fault.Internal, "the reader stopped")
+var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
 // orNull returns NULL for a zero value.
 func orNull[T comparable](v T) any {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -279,7 +279,7 @@ func deleteUnderWriters(t *testing.T, u *user) {
 					if errors.Is(err, ext.ErrInstallDeleted) && n > 10 {
 						return nil
 					}
-					if err != nil && !errors.Is(err, ext.ErrInstallDeleted) && !fault.Is(err, fault.NotFound) && !isQuota(err) && !errors.Is(err, ext.ErrSchemaConflict) && !errors.Is(err, ext.ErrSchemaChanged) {
+					if err != nil && !errors.Is(err, ext.ErrInstallDeleted) && !errcode.Is(err, errcode.NotFound) && !isQuota(err) && !errors.Is(err, ext.ErrSchemaConflict) && !errors.Is(err, ext.ErrSchemaChanged) {
 						return fmt.Errorf("%s: %w", what, err)
 					}
 				}
@@ -434,21 +434,21 @@ func deleteNotBegun(t *testing.T, u *user) {
 	v.setInstall(ext.Registration{}, true)
 	for _, of := range []*user{u, v, u.other()} {
 		_, err := u.h.Deletions.DeleteSome(t.Context(), of.owner, u.deleteStep(10))
-		wantFault(t, "DeleteSome", err, fault.Conflict)
+		wantCode(t, "DeleteSome", err, errcode.Conflict)
 	}
 	equal(t, "left", u.holdings(), filled)
 	for _, o := range []ext.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
 		_, err := u.h.Deletions.Close(t.Context(), o, u.now)
-		wantFault(t, "Close", err, fault.Denied)
+		wantCode(t, "Close", err, errcode.Denied)
 		_, err = u.h.Deletions.DeleteSome(t.Context(), o, u.deleteStep(1))
-		wantFault(t, "DeleteSome", err, fault.Denied)
+		wantCode(t, "DeleteSome", err, errcode.Denied)
 		_, err = u.h.Deletions.Holdings(t.Context(), o)
-		wantFault(t, "Holdings", err, fault.Denied)
+		wantCode(t, "Holdings", err, errcode.Denied)
 		_, err = u.h.Deletions.Reopen(t.Context(), o, u.now)
-		wantFault(t, "Reopen", err, fault.Denied)
+		wantCode(t, "Reopen", err, errcode.Denied)
 	}
 	_, err := u.h.Deletions.NextInstall(t.Context(), "", u.owner.Install)
-	wantFault(t, "NextInstall", err, fault.Denied)
+	wantCode(t, "NextInstall", err, errcode.Denied)
 }
 
 // deleteWrongCounters: damaged data is deleted too: rows without counters, counters
@@ -553,5 +553,5 @@ func listInstalls(t *testing.T, u *user) {
 	}
 	equal(t, "of a tenant", list(ext.Span{Tenant: at(2).owner.Tenant}, false, 10), []int{2, 3})
 	_, err := u.h.Installs.ListInstalls(t.Context(), ext.Span{}, false, 10)
-	wantFault(t, "an empty span", err, fault.Denied)
+	wantCode(t, "an empty span", err, errcode.Denied)
 }

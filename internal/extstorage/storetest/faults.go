@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
@@ -80,7 +80,7 @@ func faultsUnderWriters(t *testing.T, u *user) {
 			switch {
 			case err == nil:
 				written[i] = a.Items[0].Revision
-			case !fault.Is(err, fault.Unavailable):
+			case !errcode.Is(err, errcode.Unavailable):
 				t.Errorf("a write on a failing engine: %v", err)
 			}
 			return err

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -61,7 +61,7 @@ func idempotencyOther(t *testing.T, u *user) {
 	before := u.state()
 	_, err = u.applyOnce("key", 2, put("s", "a", `2`))
 	wantError(t, "another request", err, ext.ErrKeyReused)
-	wantFault(t, "its code", err, fault.Conflict)
+	wantCode(t, "its code", err, errcode.Conflict)
 	u.wantState("another request", before)
 	_, err = u.applyOnce("Key", 2, put("s", "a", `2`))
 	must(t, "another key", err)

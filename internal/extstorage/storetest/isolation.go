@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 func isolationChecks() []check {
@@ -49,7 +49,7 @@ func apart(t *testing.T, a, b *user) {
 	equal(t, "deleted", b.do(del("s", "a")).Existed, false)
 	for _, g := range []ext.Precondition{ifRevision(1), ifMatch(1), ifAny} {
 		_, err := b.try(guarded(put("s", "a", `1`), g))
-		wantFault(t, "a precondition of another's record", err, fault.Conflict, fault.Precondition)
+		wantCode(t, "a precondition of another's record", err, errcode.Conflict, errcode.Precondition)
 	}
 	b.apply(put("u", "a", `1`)) // schemas of another install do not apply
 	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ext.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
@@ -179,7 +179,7 @@ func nobody(t *testing.T, u *user) {
 		for _, o := range []ext.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
 			v := u.other()
 			v.owner = o
-			wantFault(t, m.name, m.call(t.Context(), v), fault.Denied)
+			wantCode(t, m.name, m.call(t.Context(), v), errcode.Denied)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func callerGone(t *testing.T, u *user) {
 		if !m.writes {
 			continue
 		}
-		wantFault(t, m.name, m.call(ctx, u), fault.Unavailable)
+		wantCode(t, m.name, m.call(ctx, u), errcode.Unavailable)
 	}
 	u.wantState("writes with a cancelled context", before)
 }

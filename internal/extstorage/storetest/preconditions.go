@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
@@ -132,7 +132,7 @@ func refusedWrite(t *testing.T, u *user) {
 	u.now += minute
 	_, err := u.try(put("settings", "b", `1`), put("other", "c", `1`), guarded(del("settings", "a"), ifRevision(2)))
 	wantError(t, "a precondition at the end", err, item(2, &ext.MismatchError{Current: 1}))
-	wantFault(t, "its code", err, fault.Conflict)
+	wantCode(t, "its code", err, errcode.Conflict)
 	u.wantState("a refused write", before)
 	equal(t, "events", u.events(), events)
 	equal(t, "the next change", u.do(put("settings", "a", `2`)).Seq, before.last+1)

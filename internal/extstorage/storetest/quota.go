@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
@@ -37,7 +37,7 @@ func overQuota(i int, what string, limit, used int64) error {
 }
 
 // isQuota reports whether a quota is used up.
-func isQuota(err error) bool { return fault.Is(err, fault.Quota) }
+func isQuota(err error) bool { return errcode.Is(err, errcode.Quota) }
 
 func quotaKeys(t *testing.T, u *user) {
 	u.quota.Keys = 3

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -176,7 +176,7 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Deprecated, ext.Deprecated, ext.Deprecated})
 	equal(t, "the active schema of a namespace without one", u.active("s"), ext.Schema{})
 	_, err := u.h.Registry.SetStatus(t.Context(), u.owner, ext.SchemaID{Namespace: "s", Version: 2}, ext.Draft, u.now)
-	wantFault(t, "a draft again", err, fault.Invalid)
+	wantCode(t, "a draft again", err, errcode.Invalid)
 }
 
 // oneActive: activating a version in one namespace does not affect others.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 func restoreChecks() []check {
@@ -153,7 +153,7 @@ func restoreSchemas(t *testing.T, u *user) {
 	conflict := elsewhere("s", 3, ext.Active, `false`)
 	_, err := u.h.Registry.Restore(t.Context(), u.owner, conflict, u.quota, u.now)
 	wantError(t, "another document", err, ext.ErrSchemaConflict)
-	wantFault(t, "another document", err, fault.Conflict)
+	wantCode(t, "another document", err, errcode.Conflict)
 	equal(t, "schemas", u.schemas("s"), []ext.Schema{last, first})
 	equal(t, "the next version", u.register("s", `{}`).Version, ext.SchemaVersion(8))
 	_, err = u.try(put("s", "a", `1`))

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -29,7 +29,7 @@ func reviseChecks() []check {
 }
 
 // errNotNumber is the error of add for a value that is not a number.
-var errNotNumber error = fault.New(fault.Invalid, "not a number")
+var errNotNumber error = errcode.New(errcode.Invalid, "not a number")
 
 // add returns an increment of a number that is the whole value; an absent record
 // counts as 0.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -157,7 +157,7 @@ func spanWho(t *testing.T, u *user) {
 	registered.setInstall(ext.Registration{Tier: "gold"}, false)
 	revoked.revoke()
 	_, err := refused.try(guarded(put("a", "a", `1`), ifAny))
-	wantFault(t, "a precondition that does not hold", err, fault.Precondition)
+	wantCode(t, "a precondition that does not hold", err, errcode.Precondition)
 	refused.wantGone("a", "a")
 	s.want("all", s.all(), writer.owner, expired.owner, empty.owner)
 	equal(t, "expired records are counted until a write updates the counters", s.list(s.all(), 10)[1].Counters, ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
@@ -285,12 +285,12 @@ func spanRefused(t *testing.T, u *user) {
 		{Tenant: u.owner.Tenant, After: other}, {Tenant: u.owner.Tenant, Last: other},
 		{All: true, Last: ext.Owner{Tenant: u.owner.Tenant}}, {Last: u.owner},
 	} {
-		wantFault(t, fmt.Sprintf("%+v", span), span.Check(), fault.Denied)
+		wantCode(t, fmt.Sprintf("%+v", span), span.Check(), errcode.Denied)
 		page, err := u.h.Inspector.ListUsage(t.Context(), span, 10)
-		wantFault(t, fmt.Sprintf("ListUsage of %+v", span), err, fault.Denied)
+		wantCode(t, fmt.Sprintf("ListUsage of %+v", span), err, errcode.Denied)
 		equal(t, "installs", len(page), 0)
 		lost, err := u.h.Inspector.Uncounted(t.Context(), span, 10)
-		wantFault(t, fmt.Sprintf("Uncounted of %+v", span), err, fault.Denied)
+		wantCode(t, fmt.Sprintf("Uncounted of %+v", span), err, errcode.Denied)
 		equal(t, "uncounted", len(lost), 0)
 	}
 }

@@ -80,8 +80,8 @@ func Names() []string { return suite.Names(groups()) }
 type tb = suite.TB
 
 var (
-	must      = suite.Must
-	wantFault = suite.WantFault
+	must     = suite.Must
+	wantCode = suite.WantCode
 )
 
 func equal[T any](t tb, what string, got, want T) {

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 // TestMemory runs the suite on the model with a lock: the suite must accept the
@@ -70,7 +70,7 @@ func (s *memory) read(o ext.Owner, fn func(m *model) error) error {
 func (s *memory) write(ctx context.Context, o ext.Owner, fn func(m *model) error) error {
 	return s.read(o, func(m *model) error {
 		if err := ctx.Err(); err != nil {
-			return fault.Wrap(fault.Unavailable, "the caller disconnected", err)
+			return errcode.Wrap(errcode.Unavailable, "the caller disconnected", err)
 		}
 		if err := s.fault("begin"); err != nil {
 			return err
@@ -282,7 +282,7 @@ func (s *memory) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, st
 		at := slices.IndexFunc(all, func(sc ext.Schema) bool { return sc.Version == id.Version })
 		switch {
 		case status == ext.Draft:
-			return fault.New(fault.Invalid, "a schema can only be activated or deprecated")
+			return errcode.New(errcode.Invalid, "a schema can only be activated or deprecated")
 		case at < 0:
 			return ext.ErrNoSchema
 		}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -227,7 +227,7 @@ func sweepsChanges(t *testing.T, u *user) {
 	for since := range ext.Seq(2) {
 		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
 		wantError(t, fmt.Sprint("since ", since), err, ext.ErrChangesGone)
-		wantFault(t, "its code", err, fault.Invalid)
+		wantCode(t, "its code", err, errcode.Invalid)
 	}
 	equal(t, "since the last swept change", keysOfChanges(u.changes(2)), []string{"c"})
 	u.now += day

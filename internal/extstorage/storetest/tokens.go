@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 	"holdfast/internal/testdb"
 )
 
@@ -151,7 +151,7 @@ func tokenZeroOwner(t *testing.T, u *user) {
 		_, listed := u.h.Tokens.RevokedTokens(t.Context(), o, u.now)
 		revoked := u.h.Tokens.RevokeToken(t.Context(), o, ext.RevokedToken{ID: "a", ExpiresAt: u.now + hour, RevokedAt: u.now})
 		for what, err := range map[string]error{"InstallState": err, "RevokedTokens": listed, "RevokeToken": revoked} {
-			wantFault(t, what, err, fault.Denied)
+			wantCode(t, what, err, errcode.Denied)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/fault"
 )
 
 const (
@@ -273,7 +273,7 @@ func sameError(got, want error) bool {
 	if errors.As(want, &wq) {
 		return errors.As(got, &gq) && *gq == *wq
 	}
-	return fault.CodeOf(got) == fault.CodeOf(want)
+	return errcode.Of(got) == errcode.Of(want)
 }
 
 func describe(err error) string {

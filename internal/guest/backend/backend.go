@@ -15,7 +15,7 @@ import (
 )
 
 // Store stores what must not be lost. Every method is atomic. Any method may return
-// fault.Unavailable when the engine is unavailable. Then it had no effect, except that
+// errcode.Unavailable when the engine is unavailable. Then it had no effect, except that
 // a lost connection may leave the result of a mutation unknown; repeating it is safe.
 //
 // The test suite in storetest defines the contract.
@@ -31,7 +31,7 @@ type Store interface {
 	Outbox() outbox.Retaining
 
 	// Ping checks that the engine is reachable and has the schema that this binary
-	// requires. Otherwise it returns fault.Unavailable with the reason.
+	// requires. Otherwise it returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
 }
 
@@ -39,7 +39,7 @@ type Store interface {
 // has, caches, counters and locks. It may lose any of it at any time; the services then
 // continue as after a restart of an empty Redis.
 //
-// Every method is atomic. Any may return fault.Unavailable; then it is not known whether
+// Every method is atomic. Any may return errcode.Unavailable; then it is not known whether
 // it had an effect.
 //
 // The test suite in hotstatetest defines the contract.
@@ -49,7 +49,7 @@ type Hot interface {
 	bots.Hot
 	tenants.Hot
 
-	// Ping checks that the store is reachable. Otherwise it returns fault.Unavailable with
+	// Ping checks that the store is reachable. Otherwise it returns errcode.Unavailable with
 	// the reason.
 	Ping(ctx context.Context) error
 }

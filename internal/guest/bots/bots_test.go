@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/bots"
@@ -187,7 +187,7 @@ func TestBotsFailOpen(t *testing.T) {
 	if err := b.Evaluate(t.Context(), r); !errors.Is(err, bots.ErrHardBlock) {
 		t.Fatalf("a bot: %v", err)
 	}
-	down = fault.New(fault.Unavailable, "Redis is away")
+	down = errcode.New(errcode.Unavailable, "Redis is away")
 	b.Trap(t.Context(), v)
 	b.See(t.Context(), v, "")
 	if err := b.Evaluate(t.Context(), r); err != nil || degraded != 3 {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/conf"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
@@ -34,8 +34,8 @@ const (
 
 // Errors of requests that a bot has sent, by its score.
 var (
-	ErrChallenge = fault.New(fault.Denied, "the request looks like that of a bot: solve the challenge")
-	ErrHardBlock = fault.New(fault.Denied, "the request looks like that of a bot")
+	ErrChallenge = errcode.New(errcode.Denied, "the request looks like that of a bot: solve the challenge")
+	ErrHardBlock = errcode.New(errcode.Denied, "the request looks like that of a bot")
 )
 
 // Signal is a part of a score.
@@ -128,7 +128,7 @@ func Score(signals []Signal) (float64, error) {
 		sum += s.Value * s.Weight
 	}
 	if math.IsNaN(sum) || sum < 0 {
-		return 0, fault.New(fault.Internal, "the score of a bot is not a number from 0 to 1")
+		return 0, errcode.New(errcode.Internal, "the score of a bot is not a number from 0 to 1")
 	}
 	return min(sum, 1), nil
 }
@@ -208,7 +208,7 @@ type Store interface {
 func EncodeSignals(all []Signal) (string, error) {
 	text, err := json.Marshal(all)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, "encode signals", err)
+		return "", errcode.Wrap(errcode.Internal, "encode signals", err)
 	}
 	return string(text), nil
 }

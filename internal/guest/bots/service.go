@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
@@ -202,7 +202,7 @@ func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled
 		Route     string    `json:"route"`
 	}{session, "score", s.Score, s.Verdict, s.Action, s.Signals, r.Route})
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode an event", err)
+		return errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	e := guest.Event{ID: guest.NewID(guest.EventPrefix, b.Clock()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: string(s.ID), Retention: guest.Audit, Payload: payload}
 	return b.Store.LogBotScore(ctx, s, key, &e, r.Trace)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
 )
@@ -31,7 +31,7 @@ func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Co
 		}
 		text, err := json.Marshal(answer)
 		if err != nil {
-			return nil, fault.Wrap(fault.Internal, "encode an answer of the catalogue", err)
+			return nil, errcode.Wrap(errcode.Internal, "encode an answer of the catalogue", err)
 		}
 		return text, nil
 	})
@@ -47,13 +47,13 @@ func decoded[T any](ctx context.Context, s *Service, a asked, ask func(context.C
 		return answer, v, err
 	}
 	if err := json.Unmarshal(v.Body, &answer); err != nil {
-		return answer, v, fault.Wrap(fault.Internal, "decode an answer of the catalogue", err)
+		return answer, v, errcode.Wrap(errcode.Internal, "decode an answer of the catalogue", err)
 	}
 	return answer, v, nil
 }
 
 // ErrPrice is the error of an upstream that sends prices in another form.
-var ErrPrice = fault.New(fault.Unavailable, "the catalogue has sent a price that is not a whole number as text")
+var ErrPrice = errcode.New(errcode.Unavailable, "the catalogue has sent a price that is not a whole number as text")
 
 // Found is what a search has found.
 type Found struct {
@@ -61,7 +61,7 @@ type Found struct {
 	Results
 }
 
-// CheckArrival returns fault.Invalid if the guest would arrive on a date that is past
+// CheckArrival returns errcode.Invalid if the guest would arrive on a date that is past
 // everywhere.
 func (s *Service) CheckArrival(q *SearchQuery) error {
 	if q.CheckIn == "" {

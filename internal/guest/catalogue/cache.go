@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
 )
@@ -160,7 +160,7 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 		v.Collapsed = !asked && v.State == CacheMiss
 		return v, v.missing()
 	case <-ctx.Done():
-		return View{}, fault.Wrap(fault.Unavailable, "the request ended before the catalogue answered", ctx.Err())
+		return View{}, errcode.Wrap(errcode.Unavailable, "the request ended before the catalogue answered", ctx.Err())
 	}
 }
 
@@ -171,7 +171,7 @@ const (
 )
 
 // errMissing is the answer that there is nothing.
-var errMissing = fault.New(fault.NotFound, "the catalogue does not have it")
+var errMissing = errcode.New(errcode.NotFound, "the catalogue does not have it")
 
 // missing returns errMissing if the view says so.
 func (v *View) missing() error {
@@ -352,7 +352,7 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 	}
 	switch {
 	case err != nil:
-		return View{}, fault.Wrap(fault.Unavailable, ErrUpstream.Message, errors.Join(ErrUpstream, err))
+		return View{}, errcode.Wrap(errcode.Unavailable, ErrUpstream.Message, errors.Join(ErrUpstream, err))
 	case missing:
 		return View{State: state}, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/catalogue/builtin"
@@ -55,7 +55,7 @@ func newBrowsing(hot backend.Hot, c *counted, now clock.Clock, local bool) *brow
 	faulty := &hotstatetest.Faulty{Hot: hot, Fault: func(string) error {
 		b.asked.Add(1)
 		if b.away.Load() {
-			return fault.New(fault.Unavailable, "away")
+			return errcode.New(errcode.Unavailable, "away")
 		}
 		return nil
 	}}
@@ -195,7 +195,7 @@ func TestLeaver(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
-		if _, err := b.FacetsOf(ctx, "AT", "vienna"); !fault.Is(err, fault.Unavailable) {
+		if _, err := b.FacetsOf(ctx, "AT", "vienna"); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("the guest who left: %v", err)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	_ "time/tzdata" // time zones of properties, also in a container without them
 	"unicode/utf8"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
@@ -111,7 +111,7 @@ var (
 
 func isName(s string) bool { return len(s) <= 40 && nameForm.MatchString(s) }
 
-// Normalize gives a query its defaults and its one spelling, and returns fault.Invalid if
+// Normalize gives a query its defaults and its one spelling, and returns errcode.Invalid if
 // it is not valid. Queries that ask for the same are the same afterwards.
 func (q *SearchQuery) Normalize() error {
 	q.Country, q.Region = strings.ToUpper(strings.TrimSpace(q.Country)), strings.ToLower(strings.TrimSpace(q.Region))
@@ -170,7 +170,7 @@ func (q *SearchQuery) Normalize() error {
 	return checkOccupancy(guest.BadMember, q.Adults, q.Children, q.Rooms)
 }
 
-// checkDates returns fault.Invalid unless the dates are of a stay.
+// checkDates returns errcode.Invalid unless the dates are of a stay.
 func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	in, err := time.Parse(dateForm, from)
 	if err != nil {
@@ -186,7 +186,7 @@ func checkDates(bad guest.Bad, name1, from, name2, to string) error {
 	return nil
 }
 
-// CheckPage returns fault.Invalid for a page, a parameter of a URL, that no search has.
+// CheckPage returns errcode.Invalid for a page, a parameter of a URL, that no search has.
 func CheckPage(page int) error {
 	if page < 1 || page > maxPage {
 		return guest.BadParameter(fmt.Sprintf("expected 1 to %d", maxPage), "page")
@@ -197,7 +197,7 @@ func CheckPage(page int) error {
 // ExpectedDate is the detail of an error of a date.
 const ExpectedDate = "expected a date such as 2027-01-31"
 
-// CheckArrival returns fault.Invalid if a date is past in a time zone. In one that is not known
+// CheckArrival returns errcode.Invalid if a date is past in a time zone. In one that is not known
 // it is past when it is past everywhere.
 func CheckArrival(bad guest.Bad, name, date, zone string, now time.Time) error {
 	if date < today(now, zone) {
@@ -256,7 +256,7 @@ func (q *SearchQuery) normalizedHash() (string, error) {
 func (q *SearchQuery) Hash() (string, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, "encode a query", err)
+		return "", errcode.Wrap(errcode.Internal, "encode a query", err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil

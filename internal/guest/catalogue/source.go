@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
@@ -39,10 +39,10 @@ type Source interface {
 
 // Errors of catalogues.
 var (
-	ErrNoProperty = fault.New(fault.NotFound, "there is no such property")
-	ErrNoTenant   = fault.New(fault.NotFound, "there is no such tenant")
-	ErrNoRegion   = fault.New(fault.NotFound, "there is no such region")
-	ErrUpstream   = fault.New(fault.Unavailable, "the catalogue is unavailable: retry")
+	ErrNoProperty = errcode.New(errcode.NotFound, "there is no such property")
+	ErrNoTenant   = errcode.New(errcode.NotFound, "there is no such tenant")
+	ErrNoRegion   = errcode.New(errcode.NotFound, "there is no such region")
+	ErrUpstream   = errcode.New(errcode.Unavailable, "the catalogue is unavailable: retry")
 )
 
 // Hotel is a property as its page shows it. Prices are as in Listing.

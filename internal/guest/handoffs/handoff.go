@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/client/handoff"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/tenants"
 )
@@ -47,13 +47,13 @@ const Life = 24 * time.Hour
 
 // Errors of handoffs.
 var (
-	ErrNoHandoff = fault.New(fault.NotFound, "there is no such handoff")
-	ErrConsumed  = fault.New(fault.Conflict, "the handoff was consumed before")
-	ErrExpired   = fault.New(fault.NotFound, "the handoff has expired")
-	ErrToken     = fault.New(fault.Denied, "the token is not valid for this handoff")
-	ErrBinding   = fault.New(fault.Denied, "the token was minted for another browser")
-	ErrNoKey     = fault.New(fault.Unavailable, "no key is active, so no handoff can be signed")
-	ErrRestored  = fault.New(fault.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
+	ErrNoHandoff = errcode.New(errcode.NotFound, "there is no such handoff")
+	ErrConsumed  = errcode.New(errcode.Conflict, "the handoff was consumed before")
+	ErrExpired   = errcode.New(errcode.NotFound, "the handoff has expired")
+	ErrToken     = errcode.New(errcode.Denied, "the token is not valid for this handoff")
+	ErrBinding   = errcode.New(errcode.Denied, "the token was minted for another browser")
+	ErrNoKey     = errcode.New(errcode.Unavailable, "no key is active, so no handoff can be signed")
+	ErrRestored  = errcode.New(errcode.Unavailable, "the database was restored, and its keys of handoffs are not replaced yet")
 )
 
 // Consumption is an attempt to consume a handoff whose token was verified.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/client/handoff"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/secretbox"
 )
 
@@ -41,11 +41,11 @@ const verifierSkew = time.Minute
 
 // Errors of keys.
 var (
-	ErrNoSuchKey    = fault.New(fault.NotFound, "there is no such key: holdfast guest keys list shows all")
-	ErrKeyRetired   = fault.New(fault.Conflict, "the key is retired")
-	ErrKeyActive    = fault.New(fault.Conflict, "the key is active: activate another one first, or revoke it")
-	ErrKeyHasTokens = fault.New(fault.Conflict, "the key has signed tokens that are still valid: retire it when they have expired, after 31 minutes at most, or revoke it")
-	errKeySecret    = fault.New(fault.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
+	ErrNoSuchKey    = errcode.New(errcode.NotFound, "there is no such key: holdfast guest keys list shows all")
+	ErrKeyRetired   = errcode.New(errcode.Conflict, "the key is retired")
+	ErrKeyActive    = errcode.New(errcode.Conflict, "the key is active: activate another one first, or revoke it")
+	ErrKeyHasTokens = errcode.New(errcode.Conflict, "the key has signed tokens that are still valid: retire it when they have expired, after 31 minutes at most, or revoke it")
+	errKeySecret    = errcode.New(errcode.Internal, "a key of handoffs was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 )
 
 // Keys is the ring of keys, which all processes share through the database. Keys are
@@ -81,7 +81,7 @@ func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
 	}
 	token, _, err = ring.Sign(c)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, "sign a handoff", err)
+		return "", errcode.Wrap(errcode.Internal, "sign a handoff", err)
 	}
 	return token, nil
 }
@@ -100,7 +100,7 @@ func (k *Keys) ring(key Key) (*handoff.Ring, error) {
 	// The state in the database is what counts.
 	r, err := handoff.NewRing([]handoff.Key{{ID: key.ID, Secret: secret, State: handoff.Active}})
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, "use a key of handoffs", err)
+		return nil, errcode.Wrap(errcode.Internal, "use a key of handoffs", err)
 	}
 	k.rings[key.ID] = r
 	return r, nil

@@ -8,7 +8,7 @@ import (
 
 	"holdfast/client/handoff"
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/tenants"
@@ -120,7 +120,7 @@ func initiated(h Handoff) (guest.Event, error) {
 		ExpiresAt  time.Time       `json:"expiresAt"`
 	}{h.ID, h.Session, h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Campaign, h.Key, h.Expires})
 	if err != nil {
-		return guest.Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+		return guest.Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	return guest.Event{Type: guest.TypePrefix + "handoff.initiated.v1", Subject: string(h.ID), Retention: guest.Audit, Payload: payload}, nil
 }

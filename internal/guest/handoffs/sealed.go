@@ -3,7 +3,7 @@ package handoffs
 import (
 	"context"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // MintRoute is the route of mutations whose answers contain handoff tokens. These answers are
@@ -14,7 +14,7 @@ const MintRoute = "POST /handoff/{tenantId}/{propertyId}"
 // sealedMark is the first byte of an encrypted body. A body that is not begins with a brace.
 const sealedMark = 1
 
-var errSealed = fault.New(fault.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
+var errSealed = errcode.New(errcode.Internal, "a stored answer was encrypted with another guest.handoff_secret: restore it, or add it to guest.old_handoff_secrets")
 
 // Seal encrypts a body that is stored under a composite key.
 func (k *Keys) Seal(body []byte, key string) []byte {

@@ -16,7 +16,7 @@ import (
 	"holdfast/client/handoff"
 	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/catalogue"
@@ -75,7 +75,7 @@ func New(o Options) *Service { return &Service{Options: o} }
 // Errors of requests for handoffs.
 var (
 	ErrCampaign = guest.BadMember(fmt.Sprintf("expected an object of at most %d bytes", MaxCampaign), "campaign")
-	ErrNoSite   = fault.New(fault.NotFound, "no booking site is configured for this tenant")
+	ErrNoSite   = errcode.New(errcode.NotFound, "no booking site is configured for this tenant")
 )
 
 const (
@@ -320,12 +320,12 @@ func refusalOf(c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 		By         string `json:"by"`
 	}{c.Session, bots.SignalReplay, c.ID, c.Tenant, c.Property, r.By})
 	if err != nil {
-		return n, fault.Wrap(fault.Internal, "encode an event", err)
+		return n, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	sum := sha256.Sum256([]byte(c.ID + "|" + ReasonConsumed))
 	var u ulid.ULID
 	if err := errors.Join(u.SetTime(ulid.Timestamp(c.Minted)), u.SetEntropy(sum[:10])); err != nil {
-		return n, fault.Wrap(fault.Internal, "make the ID of an event", err)
+		return n, errcode.Wrap(errcode.Internal, "make the ID of an event", err)
 	}
 	return NewRefusal{
 		Refusal: Refusal{Handoff: guest.ID(c.ID), Reason: ReasonConsumed}, Session: guest.ID(c.Session), Trace: r.Trace,

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 )
 
@@ -21,7 +21,7 @@ type answer struct {
 func jsonAnswer(status int, body any) (answer, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return answer{}, fault.Wrap(fault.Internal, "encode the response", err)
+		return answer{}, errcode.Wrap(errcode.Internal, "encode the response", err)
 	}
 	return answer{Status: status, ContentType: "application/json", Body: append(text, '\n')}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/web"
@@ -26,12 +26,12 @@ const Audience = "holdfast guest"
 func ServiceClaims(service, tenant string) (map[string]any, error) {
 	c := map[string]any{"service": service}
 	if !serviceName.MatchString(service) {
-		return nil, fault.New(fault.Invalid, "--service: must be 1 to 64 characters of a-z, 0-9 and -")
+		return nil, errcode.New(errcode.Invalid, "--service: must be 1 to 64 characters of a-z, 0-9 and -")
 	}
 	if tenant != "" {
 		id, ok := guest.ParseTenant(tenant)
 		if !ok {
-			return nil, fault.New(fault.Invalid, "--tenant: must be a UUID, or tnt_ and a ULID")
+			return nil, errcode.New(errcode.Invalid, "--tenant: must be a UUID, or tnt_ and a ULID")
 		}
 		c["tenant_id"] = id
 	}
@@ -104,7 +104,7 @@ func resultOf(err error) string {
 	if code := asRefusal(err).Code; slices.Contains(ConsumeResults, code) {
 		return code
 	}
-	if fault.CodeOf(err) == fault.Unavailable || fault.CodeOf(err) == fault.Conflict {
+	if errcode.Of(err) == errcode.Unavailable || errcode.Of(err) == errcode.Conflict {
 		return "unavailable"
 	}
 	return "invalid"

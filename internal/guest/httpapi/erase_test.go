@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/suite"
 )
@@ -31,9 +31,9 @@ func TestEraseNamesBackups(t *testing.T) {
 		p.backups = func() ([]guest.Backup, error) { return nil, errors.New("broken") }
 	})
 	_, err = failing.guests.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
-	suite.WantFault(t, "backups that cannot be read", err, fault.Unavailable)
+	suite.WantCode(t, "backups that cannot be read", err, errcode.Unavailable)
 	_, err = s.guests.Erase(t.Context(), "gms_x")
-	suite.WantFault(t, "no session", err, fault.Invalid)
+	suite.WantCode(t, "no session", err, errcode.Invalid)
 }
 
 // TestErase: nothing is left of a session, neither in the database nor in hot state, and its

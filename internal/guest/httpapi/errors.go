@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/handoffs"
@@ -51,7 +51,7 @@ func asRefusal(err error) *web.Refusal {
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
-			return web.RefuseFor(err, k.status, k.code, cmp.Or(fault.Message(k.err), k.err.Error()))
+			return web.RefuseFor(err, k.status, k.code, cmp.Or(errcode.Message(k.err), k.err.Error()))
 		}
 	}
 	if wrong, ok := errors.AsType[*canonjson.Error](err); ok {

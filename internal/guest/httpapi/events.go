@@ -9,7 +9,7 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/inbox"
 	"holdfast/internal/web"
@@ -96,7 +96,7 @@ func (h *EventReceiver) Serve(w http.ResponseWriter, r *http.Request, _ web.Addr
 
 // refuseAttribute returns the refusal of an attribute, which is a header in the binary mode.
 func refuseAttribute(err error, name string, binary bool) error {
-	message := fault.Message(err)
+	message := errcode.Message(err)
 	field := guest.FieldError{Pointer: "/" + name, Code: "invalid", Detail: message}
 	if binary {
 		field.Pointer, field.Header = "", "ce-"+name
@@ -151,7 +151,7 @@ func ReceivedResult(result inbox.Result, err error) string {
 	switch {
 	case err == nil:
 		return string(result)
-	case fault.Is(err, fault.Invalid):
+	case errcode.Is(err, errcode.Invalid):
 		return "rejected"
 	}
 	return "failed"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/catalogue"
@@ -250,7 +250,7 @@ func idempotencyKey(h http.Header) (key string, err error) {
 				return "", web.Refuse(http.StatusBadRequest, "idempotency-key-invalid", "the request has two different idempotency keys")
 			}
 			if err := guest.CheckKey(value); err != nil {
-				return "", web.Refuse(http.StatusBadRequest, "idempotency-key-invalid", fault.Message(err))
+				return "", web.Refuse(http.StatusBadRequest, "idempotency-key-invalid", errcode.Message(err))
 			}
 			key = value
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
 )
@@ -121,7 +121,7 @@ func (s *Store) Consume(ctx context.Context, a handoffs.Consumption) (handoffs.H
 			return row.handoff(), false, nil
 		}
 	}
-	return handoffs.Handoff{}, false, fault.New(fault.Unavailable, "the state of the handoff changes all the time: retry")
+	return handoffs.Handoff{}, false, errcode.New(errcode.Unavailable, "the state of the handoff changes all the time: retry")
 }
 
 // takeTurn excludes mutations of a session until the end of the transaction, and returns

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/inbox"
@@ -66,7 +66,7 @@ var sqlByIndex = pgdb.Statement{Name: "guest.drop_by_index", SQL: `SET LOCAL ena
 // Drop implements backend.Store. Rows that a guest changes are skipped.
 func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
-		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
+		return 0, errcode.New(errcode.Invalid, "limit: expected at least 1")
 	}
 	err = s.db.Tx(ctx, "guest.drop", func(t *pgdb.Tx) error {
 		n = 0

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/tenants"
 )
@@ -108,7 +108,7 @@ func (h *Hot) SuspensionVersion(ctx context.Context) (version int64, known bool,
 			return err
 		}
 		if version, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return fault.Wrap(fault.Internal, "the version of the suspended tenants in Redis is malformed", err)
+			return errcode.Wrap(errcode.Internal, "the version of the suspended tenants in Redis is malformed", err)
 		}
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/redisdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 )
@@ -55,7 +55,7 @@ func (h *Hot) Ping(ctx context.Context) error {
 func (h *Hot) run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	left, spend := guest.HotTime(ctx)
 	if left <= 0 {
-		return fault.New(fault.Unavailable, "Redis did not respond to this request in time")
+		return errcode.New(errcode.Unavailable, "Redis did not respond to this request in time")
 	}
 	start := time.Now()
 	err := h.db.RunWithin(ctx, name, left, fn)
@@ -95,7 +95,7 @@ func millis(d time.Duration) string  { return number(max(1, d.Milliseconds())) }
 func moment(text string) (time.Time, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return time.Time{}, fault.Wrap(fault.Internal, "a time in Redis is malformed", err)
+		return time.Time{}, errcode.Wrap(errcode.Internal, "a time in Redis is malformed", err)
 	}
 	return time.UnixMilli(ms).UTC(), nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
 )
@@ -201,7 +201,7 @@ func (h *Hot) Mirror(ctx context.Context, id guest.ID) (m guest.Mirror, err erro
 		}
 		at, wishes, found := strings.Cut(text, " ")
 		if !found {
-			return fault.New(fault.Internal, "the mirror of a wishlist in Redis is malformed")
+			return errcode.New(errcode.Internal, "the mirror of a wishlist in Redis is malformed")
 		}
 		m.Wishes = json.RawMessage(wishes)
 		m.Filled, err = moment(at)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 )
@@ -25,7 +25,7 @@ type record struct {
 func (r record) text() (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "", fault.Wrap(fault.Internal, "encode an answer", err)
+		return "", errcode.Wrap(errcode.Internal, "encode an answer", err)
 	}
 	return string(text), nil
 }
@@ -49,7 +49,7 @@ func (h *Hot) ClaimAnswer(ctx context.Context, key, owner string) (a guest.Answe
 		}
 		var r record
 		if err := json.Unmarshal(text, &r); err != nil || r.Owner == "" && len(r.Digest) != len(a.Digest) {
-			return fault.Wrap(fault.Internal, "an answer in Redis is malformed", err)
+			return errcode.Wrap(errcode.Internal, "an answer in Redis is malformed", err)
 		}
 		if r.Owner == "" {
 			a = guest.AnswerClaim{Done: true, Digest: [32]byte(r.Digest), Answer: guest.StoredAnswer{Version: r.Version, ContentType: r.ContentType, Location: r.Location, Body: r.Body}}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/inbox"
 )
@@ -43,7 +43,7 @@ const (
 )
 
 // ErrNoJob is returned for the name of a job that does not exist.
-var ErrNoJob = fault.New(fault.NotFound, "no such retention job")
+var ErrNoJob = errcode.New(errcode.NotFound, "no such retention job")
 
 // ParseJob returns the job of a name, or ErrNoJob.
 func ParseJob(name string) (Job, error) {
@@ -56,7 +56,7 @@ func ParseJob(name string) (Job, error) {
 }
 
 // ErrJobRuns is returned for a job that another process runs.
-var ErrJobRuns = fault.New(fault.Conflict, "another process runs this job: run it again later")
+var ErrJobRuns = errcode.New(errcode.Conflict, "another process runs this job: run it again later")
 
 // Store deletes old rows.
 type Store interface {

@@ -9,7 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/inbox"
@@ -57,7 +57,7 @@ func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 // Drop implements backend.Store.
 func (s *Store) Drop(ctx context.Context, job retention.Job, before time.Time, limit int) (n int, err error) {
 	if limit < 1 {
-		return 0, fault.New(fault.Invalid, "limit: expected at least 1")
+		return 0, errcode.New(errcode.Invalid, "limit: expected at least 1")
 	}
 	o, simple := olds[job]
 	err = s.db.Write(ctx, "drop_"+string(job), func(c *sqlite.Conn) (err error) {

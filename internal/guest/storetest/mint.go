@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/catalogue"
@@ -26,7 +26,7 @@ import (
 // away is hot state that is unavailable: then the database decides alone.
 type away struct{ backend.Hot }
 
-var errAway = fault.New(fault.Unavailable, "the hot state is away")
+var errAway = errcode.New(errcode.Unavailable, "the hot state is away")
 
 func (away) ClaimAnswer(context.Context, string, string) (guest.AnswerClaim, error) {
 	return guest.AnswerClaim{}, errAway

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/suite"
@@ -95,7 +95,7 @@ func otherKeys(_ *testing.T, u *user) {
 	}
 }
 
-var errTest = fault.New(fault.Invalid, "refused by the test")
+var errTest = errcode.New(errcode.Invalid, "refused by the test")
 
 // denied: a denied request is not done, and its key may be used again. A repeated request has its
 // result, denied or not.
@@ -152,7 +152,7 @@ func laterAnswers(_ *testing.T, u *user) {
 		before, m := u.see(), u.mutation()
 		u.h.AddAnswer(u.t, m, guest.StoredAnswer{Version: 99, Body: []byte("?")})
 		_, err := s.do(u, m, newEvent())
-		suite.WantFault(u.t, s.name, err, fault.Unavailable)
+		suite.WantCode(u.t, s.name, err, errcode.Unavailable)
 		suite.Equal(u.t, s.name+": the session", u.see(), before)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/outbox"
@@ -188,14 +188,14 @@ func sameEventAgain(_ *testing.T, u *user) {
 
 func retentionLimits(_ *testing.T, u *user) {
 	for _, job := range retention.Jobs {
-		if _, err := u.h.Store.Drop(u.t.Context(), job, clock.System(), 0); !fault.Is(err, fault.Invalid) {
+		if _, err := u.h.Store.Drop(u.t.Context(), job, clock.System(), 0); !errcode.Is(err, errcode.Invalid) {
 			u.t.Errorf("%s with limit 0: %v", job, err)
 		}
 	}
 	_, err := u.h.Store.Drop(u.t.Context(), "other", clock.System(), 1)
-	suite.Equal(u.t, "another job", fault.Is(err, fault.NotFound), true)
+	suite.Equal(u.t, "another job", errcode.Is(err, errcode.NotFound), true)
 	_, err = u.h.Store.CountOld(u.t.Context(), "other", clock.System())
-	suite.Equal(u.t, "another job", fault.Is(err, fault.NotFound), true)
+	suite.Equal(u.t, "another job", errcode.Is(err, errcode.NotFound), true)
 }
 
 // erase: nothing is left of a session but events that are audited or wait, and others keep

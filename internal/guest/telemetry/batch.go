@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/conf"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
 )
@@ -50,8 +50,8 @@ const maxDuration = 24 * 60 * 60 * 1000
 
 // ErrBatchTooLarge and ErrBatchEmpty are errors of the size of a batch.
 var (
-	ErrBatchTooLarge = fault.Newf(fault.TooLarge, "items: expected at most %d", MaxBatch)
-	ErrBatchEmpty    = fault.Wrap(fault.Invalid, expectedItems, guest.FieldErrors{{Pointer: "/items", Code: guest.CodeInvalid, Detail: expectedItems}})
+	ErrBatchTooLarge = errcode.Newf(errcode.TooLarge, "items: expected at most %d", MaxBatch)
+	ErrBatchEmpty    = errcode.Wrap(errcode.Invalid, expectedItems, guest.FieldErrors{{Pointer: "/items", Code: guest.CodeInvalid, Detail: expectedItems}})
 )
 
 const expectedItems = "items: expected an array of 1 to 50 objects"
@@ -191,7 +191,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 		}
 	}
 	if len(wrong) > 0 {
-		return nil, nil, fault.Wrap(fault.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), guest.MaxFieldErrors)])
+		return nil, nil, errcode.Wrap(errcode.Invalid, "items: some are not valid, see errors", wrong[:min(len(wrong), guest.MaxFieldErrors)])
 	}
 	return ids, events, nil
 }
@@ -200,7 +200,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return guest.Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+		return guest.Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	payload := fmt.Appendf(nil, `{"id":%q,"sessionId":%q,`, id, session)
 	e := guest.Event{ID: guest.NewID(guest.EventPrefix, now), Type: guest.TypePrefix + b.topic, Subject: string(id), Retention: guest.Operational, Payload: append(payload, text[1:]...)}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 )
@@ -134,7 +134,7 @@ func (s *Service) observe(ctx context.Context, session guest.ID, o observation) 
 func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error) {
 	text, err := json.Marshal(o.payload)
 	if err != nil {
-		return guest.Event{}, fault.Wrap(fault.Internal, "encode an event", err)
+		return guest.Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	e := guest.Event{

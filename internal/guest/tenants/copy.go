@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Suspended returns those of the tenants that are suspended, by the copy in Hot, or by
@@ -56,7 +56,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "the suspended tenants change too often to copy them")
+	return errcode.New(errcode.Conflict, "the suspended tenants change too often to copy them")
 }
 
 // copySuspension changes the copy after an event was applied. A copy of a later event stays.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/inbox"
 )
@@ -14,7 +14,7 @@ const OperatorSource = "holdfast guest tenant"
 
 // Suspend suspends or reinstates a tenant for an operator, by an event of the present
 // as any other. The state of another event with a later time stays; then it returns
-// fault.Conflict.
+// errcode.Conflict.
 func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, reason string) error {
 	id, ok := guest.ParseTenant(tenant)
 	if !ok {
@@ -22,7 +22,7 @@ func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, re
 	}
 	body, err := json.Marshal(map[string]string{"tenantId": id, "reason": reason})
 	if err != nil {
-		return fault.Wrap(fault.Internal, "encode an event", err)
+		return errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	e := inbox.Event{Source: OperatorSource, ID: string(guest.NewID(guest.EventPrefix, s.Clock())), Type: s.Types.Reinstated[0], Time: s.Clock(), Body: body}
 	if suspended {
@@ -33,7 +33,7 @@ func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, re
 	}
 	is, err := s.Store.Suspended(ctx, id)
 	if err == nil && is != suspended {
-		err = fault.New(fault.Conflict, "an event with a later time says otherwise: check the clocks of the senders of events")
+		err = errcode.New(errcode.Conflict, "an event with a later time says otherwise: check the clocks of the senders of events")
 	}
 	return err
 }

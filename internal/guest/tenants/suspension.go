@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/conf"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/inbox"
 )
@@ -34,7 +34,7 @@ func (s *Suspension) NewerThan(o Suspension) bool {
 }
 
 // ErrSuspended refuses requests that involve a suspended tenant.
-var ErrSuspended = fault.New(fault.Denied, "the tenant is suspended")
+var ErrSuspended = errcode.New(errcode.Denied, "the tenant is suspended")
 
 // Store has the states of tenants, and the inbox of the events that change them.
 type Store interface {
@@ -126,18 +126,18 @@ func (t *Types) Parse(e *inbox.Event) (Suspension, error) {
 	case slices.Contains(t.Suspended, e.Type):
 		s.Suspended = true
 	case !slices.Contains(t.Reinstated, e.Type):
-		return s, fault.New(fault.Invalid, "type of the event: expected one of guest.suspended_types and guest.reinstated_types")
+		return s, errcode.New(errcode.Invalid, "type of the event: expected one of guest.suspended_types and guest.reinstated_types")
 	}
 	var body struct {
 		TenantID string `json:"tenantId"`
 		Reason   string `json:"reason"`
 	}
 	if err := json.Unmarshal(e.Body, &body); err != nil {
-		return s, fault.New(fault.Invalid, "data of the event: expected a JSON object with tenantId and reason")
+		return s, errcode.New(errcode.Invalid, "data of the event: expected a JSON object with tenantId and reason")
 	}
 	var ok bool
 	if s.Tenant, ok = guest.ParseTenant(body.TenantID); !ok {
-		return s, fault.New(fault.Invalid, "tenantId in the data of the event: expected a UUID or tnt_ and a ULID")
+		return s, errcode.New(errcode.Invalid, "tenantId in the data of the event: expected a UUID or tnt_ and a ULID")
 	}
 	s.Reason = plain(body.Reason, maxSuspensionReason)
 	return s, nil
@@ -158,7 +158,7 @@ func (s *Service) Receive(ctx context.Context, e inbox.Event) (inbox.Result, err
 	}
 	state, err := s.Types.Parse(&e)
 	if err != nil {
-		return inbox.Quarantined, s.Store.Quarantine(ctx, e, fault.Message(err))
+		return inbox.Quarantined, s.Store.Quarantine(ctx, e, errcode.Message(err))
 	}
 	result, err := s.Store.Receive(ctx, e, state)
 	if err == nil && result == inbox.Applied {

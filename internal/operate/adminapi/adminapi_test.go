@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/web"
@@ -69,7 +69,7 @@ func operations() []operate.Operation {
 		operate.NewJob(operate.About{Path: "walls/paint-all", Doc: "Paint"}, func(_ context.Context, in dryRun, progress operate.Progress) (wall, error) {
 			progress.Report(1, 1)
 			if in.DryRun {
-				return wall{"some"}, fault.New(fault.Conflict, "no paint is left")
+				return wall{"some"}, errcode.New(errcode.Conflict, "no paint is left")
 			}
 			return wall{"all"}, nil
 		}),
@@ -91,7 +91,7 @@ func operations() []operate.Operation {
 		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint"}, func(_ context.Context, in paint) (wall, error) {
 			switch in.Wall {
 			case "none":
-				return wall{}, fault.New(fault.NotFound, "there is no such wall")
+				return wall{}, errcode.New(errcode.NotFound, "there is no such wall")
 			case "broken":
 				return wall{}, fmt.Errorf("a secret reason")
 			}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/web"
@@ -39,9 +39,9 @@ func streams(t *testing.T) (base string, stored *atomic.Int64) {
 			f := operate.File{Name: `"plan" of ` + in.Wall, Size: 4}
 			switch in.Wall {
 			case "none":
-				return f, fault.New(fault.NotFound, "there is no such wall")
+				return f, errcode.New(errcode.NotFound, "there is no such wall")
 			case "gone":
-				f.Write = func(io.Writer) error { return fault.New(fault.Unavailable, "the wall is gone") }
+				f.Write = func(io.Writer) error { return errcode.New(errcode.Unavailable, "the wall is gone") }
 			case "cut":
 				f.Size = 0
 				f.Write = func(w io.Writer) error {

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/web"
 	"holdfast/internal/web/problem"
@@ -84,7 +84,7 @@ func addMembers(all map[string]string, body []byte, inputs []operate.Input) erro
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err := d.Decode(&object); err != nil || object == nil || d.More() {
-		return fault.New(fault.Invalid, "the body is malformed: expected a JSON object")
+		return errcode.New(errcode.Invalid, "the body is malformed: expected a JSON object")
 	}
 	for _, in := range inputs {
 		if in.Local {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/cli"
 )
@@ -32,7 +32,7 @@ func streams() []operate.Operation {
 	draw := func(_ context.Context, in drawing, body operate.Body, _ operate.Progress) (d drawn, err error) {
 		text, err := io.ReadAll(body)
 		if err == nil && string(text) == "bad" {
-			return drawn{"one line"}, fault.New(fault.Invalid, "line 2 is wrong")
+			return drawn{"one line"}, errcode.New(errcode.Invalid, "line 2 is wrong")
 		}
 		if err != nil {
 			return drawn{}, err
@@ -42,7 +42,7 @@ func streams() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain", Former: []string{"holdfast house plan"}}, func(_ context.Context, in one, p operate.Progress) (operate.File, error) {
 			if in.Wall == "none" {
-				return operate.File{}, fault.New(fault.NotFound, "there is no such wall")
+				return operate.File{}, errcode.New(errcode.NotFound, "there is no such wall")
 			}
 			return operate.File{Name: "plan", Write: func(w io.Writer) error {
 				p.Report(1, 1)

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -56,4 +56,4 @@ func run(ctx context.Context, o *operate.Operation, r *service.PageRequest) (*op
 	return o.Upload(ctx, values(o, r), operate.Body{Reader: file.Body}, nil)
 }
 
-var errNoFile = fault.New(fault.Invalid, "choose a file")
+var errNoFile = errcode.New(errcode.Invalid, "choose a file")

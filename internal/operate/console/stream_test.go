@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/console"
 )
@@ -26,7 +26,7 @@ func studio() []operate.Operation {
 	return append(house()[:2],
 		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Button: "Download plan", Media: "text/plain", Memory: 7}, func(_ context.Context, in oneWall, _ operate.Progress) (operate.File, error) {
 			if in.Wall == "none" {
-				return operate.File{}, fault.New(fault.NotFound, "there is no such wall")
+				return operate.File{}, errcode.New(errcode.NotFound, "there is no such wall")
 			}
 			return operate.File{Name: in.Wall, Size: 1, Write: func(w io.Writer) error {
 				_, err := io.WriteString(w, in.Wall)
@@ -70,7 +70,7 @@ func TestStreamPages(t *testing.T) {
 	if err != nil || text.String() != "a" || f.Name != "a" || f.Size != 1 || plan.Listed || plan.Private || plan.Memory != 7 || !plans.Private {
 		t.Errorf("%+v, %q, %v", plan, &text, err)
 	}
-	if _, err := plan.Send(t.Context(), &service.PageRequest{Values: url.Values{"wall": {"none"}}}); !fault.Is(err, fault.NotFound) {
+	if _, err := plan.Send(t.Context(), &service.PageRequest{Values: url.Values{"wall": {"none"}}}); !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("%v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/outbox"
 )
 
@@ -94,7 +94,7 @@ func (o *Outbox) DDL() string { return o.ddl }
 // rolls the transaction back. It fails if the payload is not JSON or the number exists.
 func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 	if !json.Valid(e.Payload) {
-		return fault.New(fault.Internal, "the payload of an event is not JSON")
+		return errcode.New(errcode.Internal, "the payload of an event is not JSON")
 	}
 	return sqlitedb.Exec(c, o.add, e.Owner, e.Stream, e.Seq, e.Topic, e.Key, string(e.Payload), e.At.UnixMicro(),
 		outbox.Partition(e.Owner, e.Stream))

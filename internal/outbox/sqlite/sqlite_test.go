@@ -14,7 +14,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/outbox"
 	"holdfast/internal/outbox/sqlite"
 	"holdfast/internal/outbox/storetest"
@@ -94,7 +94,7 @@ func TestAppendRefuses(t *testing.T) {
 		e := good
 		change(&e)
 		err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return o.Append(c, e) })
-		if !fault.Is(err, fault.Internal) {
+		if !errcode.Is(err, errcode.Internal) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // with returns the schema with another column and another index on a table.
@@ -177,7 +177,7 @@ func TestCheck(t *testing.T) {
 		switch {
 		case tc.want == "" && err != nil:
 			t.Errorf("%s: %v", tc.name, err)
-		case tc.want != "" && (!fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), tc.want)):
+		case tc.want != "" && (!errcode.Is(err, errcode.TooLarge) || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Plan is the number of mutations of each step of a commit with many records.
@@ -97,14 +97,14 @@ func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }
 
-// Check returns fault.TooLarge, with the calculation, for a commit that Spanner
+// Check returns errcode.TooLarge, with the calculation, for a commit that Spanner
 // would refuse.
 func (p Plan) Check(l Load) error {
 	if p.Mutations(l.Records) > Limit {
-		return fault.Newf(fault.TooLarge, "too many records for one commit: %d: %s", l.Records, p.Explain(l.Records, Limit))
+		return errcode.Newf(errcode.TooLarge, "too many records for one commit: %d: %s", l.Records, p.Explain(l.Records, Limit))
 	}
 	if weight := l.Bytes(); weight > CommitBytes {
-		return fault.Newf(fault.TooLarge, "the commit is too large: %d bytes of payloads and %d bytes of keys and fixed columns of %d records are %d bytes, the limit is %d",
+		return errcode.Newf(errcode.TooLarge, "the commit is too large: %d bytes of payloads and %d bytes of keys and fixed columns of %d records are %d bytes, the limit is %d",
 			l.Payload, weight-l.Payload, l.Records, weight, CommitBytes)
 	}
 	return nil

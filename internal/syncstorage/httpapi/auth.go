@@ -6,18 +6,18 @@ import (
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/web"
 )
 
 // authenticate verifies the credentials of a request and sets x.owner. It replaces
 // the body by one that fails if it is not the signed one. Every error is
-// fault.Denied: the client then fetches a new token.
+// errcode.Denied: the client then fetches a new token.
 func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
-		return fault.New(fault.Denied, "exactly one Authorization header is required")
+		return errcode.New(errcode.Denied, "exactly one Authorization header is required")
 	}
 	creds, err := hawk.ParseHeader(values[0])
 	if err != nil {
@@ -36,7 +36,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	// 401, although another token of the same client does not help: it is the only
 	// status that makes a client look for its node and user again.
 	if claims.UID != x.route.uid {
-		return fault.New(fault.Denied, "the token is for another user")
+		return errcode.New(errcode.Denied, "the token is for another user")
 	}
 	x.owner = ss.Owner{UID: claims.UID, FxAUID: claims.FxAUID, FxAKID: claims.FxAKID}
 	x.purge = claims.Origin == tokenlib.CleanupOrigin
@@ -49,7 +49,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 
 // ErrRevoked means that a token was revoked before it expired. The client then
 // asks the tokenserver, which returns the reason.
-var ErrRevoked error = fault.New(fault.Denied, "the token is revoked because its account was denied or deleted")
+var ErrRevoked error = errcode.New(errcode.Denied, "the token is revoked because its account was denied or deleted")
 
 // checkRevoked returns ErrRevoked if the token was revoked.
 func (h *Handler) checkRevoked(x *exchange) error {

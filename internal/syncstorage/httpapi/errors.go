@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/web"
 )
@@ -29,8 +29,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason }
 
-// FaultCode implements fault.Coder.
-func (r *refusal) FaultCode() fault.Code { return fault.Invalid }
+// ErrorCode implements errcode.Coder.
+func (r *refusal) ErrorCode() errcode.Code { return errcode.Invalid }
 
 var (
 	errRoute       = &refusal{http.StatusNotFound, codeUnknown, "no such path"}
@@ -56,18 +56,18 @@ func statusOf(err error) (status, code int) {
 	case errors.Is(err, ss.ErrTooManyNames):
 		return http.StatusBadRequest, codeCollection
 	}
-	switch fault.CodeOf(err) {
-	case fault.NotFound:
+	switch errcode.Of(err) {
+	case errcode.NotFound:
 		return http.StatusNotFound, codeUnknown
-	case fault.Invalid:
+	case errcode.Invalid:
 		return http.StatusBadRequest, codeUnknown
-	case fault.TooLarge:
+	case errcode.TooLarge:
 		return http.StatusBadRequest, codeSize
-	case fault.Quota:
+	case errcode.Quota:
 		return http.StatusForbidden, codeQuota
-	case fault.Denied:
+	case errcode.Denied:
 		return http.StatusUnauthorized, codeUnknown
-	case fault.Conflict, fault.Unavailable:
+	case errcode.Conflict, errcode.Unavailable:
 		// the protocol has 409, but old clients mishandle it
 		return http.StatusServiceUnavailable, codeUnknown
 	}

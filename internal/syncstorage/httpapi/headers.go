@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -19,7 +19,7 @@ func precondition(h http.Header) (p ss.Precondition, err error) {
 		return p, err
 	}
 	if p.ModifiedSince.Set && p.UnmodifiedSince.Set {
-		return p, fault.New(fault.Invalid, "X-If-Modified-Since and X-If-Unmodified-Since are mutually exclusive")
+		return p, errcode.New(errcode.Invalid, "X-If-Modified-Since and X-If-Unmodified-Since are mutually exclusive")
 	}
 	return p, nil
 }
@@ -31,7 +31,7 @@ func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error
 	}
 	v, ok := ss.ParseTimestamp(strings.TrimSpace(values[0]))
 	if !ok || len(values) > 1 {
-		return ts, fault.Newf(fault.Invalid, "%s must be one decimal number of seconds", name)
+		return ts, errcode.Newf(errcode.Invalid, "%s must be one decimal number of seconds", name)
 	}
 	return ss.Some(v), nil
 }
@@ -54,7 +54,7 @@ func declared(h http.Header) (d ss.Declared, err error) {
 		}
 		n, err := strconv.ParseUint(strings.TrimSpace(values[0]), 10, 32)
 		if err != nil || len(values) > 1 {
-			return d, fault.Newf(fault.Invalid, "%s must be one whole number", f.name)
+			return d, errcode.Newf(errcode.Invalid, "%s must be one whole number", f.name)
 		}
 		*f.into = ss.Some(int64(n))
 	}

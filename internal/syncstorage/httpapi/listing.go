@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/web"
 )
@@ -97,13 +97,13 @@ func (x *exchange) listing() (*ss.Query, error) {
 	if v.Has("sort") {
 		var ok bool
 		if q.Sort, ok = ss.ParseSort(v.Get("sort")); !ok {
-			return nil, fault.New(fault.Invalid, "sort must be newest, oldest or index")
+			return nil, errcode.New(errcode.Invalid, "sort must be newest, oldest or index")
 		}
 	}
 	if v.Has("limit") {
 		n, err := strconv.ParseUint(v.Get("limit"), 10, 32)
 		if err != nil {
-			return nil, fault.New(fault.Invalid, "limit must be a whole number")
+			return nil, errcode.New(errcode.Invalid, "limit must be a whole number")
 		}
 		q.Limit = ss.Some(int(min(n, math.MaxInt32))) // no effective limit, and every engine supports it
 	}
@@ -122,7 +122,7 @@ func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) 
 	}
 	t, ok := ss.ParseTimestamp(v.Get(name))
 	if !ok {
-		return ts, fault.Newf(fault.Invalid, "%s must be a decimal number of seconds", name)
+		return ts, errcode.Newf(errcode.Invalid, "%s must be a decimal number of seconds", name)
 	}
 	return ss.Some(t), nil
 }
@@ -165,7 +165,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 		}
 		e.literal(f.after)
 		if e.err != nil {
-			return fault.Wrap(fault.Unavailable, "the client stopped reading the list", e.err)
+			return errcode.Wrap(errcode.Unavailable, "the client stopped reading the list", e.err)
 		}
 	}
 	e.literal(f.end)

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/web"
 )
@@ -46,7 +46,7 @@ func (x *exchange) batch() (b ss.BatchQuery, err error) {
 		b.ID = v.Get("batch")
 	}
 	if b.Commit = v.Has("commit"); b.Commit && !strings.EqualFold(v.Get("commit"), "true") {
-		return b, fault.New(fault.Invalid, "commit must be true")
+		return b, errcode.New(errcode.Invalid, "commit must be true")
 	}
 	return b, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -136,7 +136,7 @@ func cutAfter(n int, err error, released *bool) func(*ss.Listing) (*ss.Listing, 
 // normal error.
 func TestListingFailsEarly(t *testing.T) {
 	t.Parallel()
-	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: fault.New(fault.Unavailable, "away")} {
+	for status, err := range map[int]error{500: errors.New("disk on fire"), 503: errcode.New(errcode.Unavailable, "away")} {
 		released := false
 		u := start(t, setup{log: quiet, store: func(s ss.Store) ss.Store {
 			return brokenStore{Store: s, list: cutAfter(2, err, &released)}
@@ -186,8 +186,8 @@ func TestFaults(t *testing.T) {
 	u := start(t, setup{log: quiet, store: func(s ss.Store) ss.Store {
 		return brokenStore{Store: s, put: func() error { return failure() }}
 	}}).user(t)
-	coded := func(code fault.Code) func() error {
-		return func() error { return fmt.Errorf("put: %w", fault.Wrap(code, "a sentence", errors.New("a secret"))) }
+	coded := func(code errcode.Code) func() error {
+		return func() error { return fmt.Errorf("put: %w", errcode.Wrap(code, "a sentence", errors.New("a secret"))) }
 	}
 	for _, row := range []struct {
 		failure func() error
@@ -195,9 +195,9 @@ func TestFaults(t *testing.T) {
 		body    string
 		retry   string
 	}{
-		{coded(fault.Conflict), 503, "0", "10"},
-		{coded(fault.Unavailable), 503, "0", "10"},
-		{coded(fault.Internal), 500, "0", ""},
+		{coded(errcode.Conflict), 503, "0", "10"},
+		{coded(errcode.Unavailable), 503, "0", "10"},
+		{coded(errcode.Internal), 500, "0", ""},
 		{func() error { return errors.New("disk on fire") }, 500, "0", ""},
 		{func() error { panic("a bug") }, 500, "0", ""},
 		{func() error { return ss.ErrQuota }, 403, "14", ""},

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
 	"holdfast/internal/testdb"
@@ -40,7 +40,7 @@ func TestCountersAreExact(t *testing.T) {
 			for n := range steps {
 				w := ss.Write{Collection: []string{"tabs", "forms"}[rnd.IntN(2)], Now: second + ss.Timestamp(n*1000), MaxNames: 10}
 				err := randomWrite(ctx, store, rnd, ss.Owner{UID: 1 + rnd.Int64N(2)}, w)
-				if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid) {
+				if err != nil && !errcode.Is(err, errcode.NotFound) && !errcode.Is(err, errcode.Invalid) {
 					t.Errorf("step %d of %d: %v", n, i, err)
 				}
 			}
@@ -114,7 +114,7 @@ func TestWrongCounterOfZero(t *testing.T) {
 	changed := old
 	changed.Payload = ss.Some([]byte("changed"))
 	_, err := store.Post(ctx, o, w, []ss.Update{fresh, changed})
-	if !fault.Is(err, fault.Internal) {
+	if !errcode.Is(err, errcode.Internal) {
 		t.Errorf("a POST of a record that exists: %v", err)
 	}
 	var records int

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -36,7 +36,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 
 // errLarge ends the gathering of a page that is larger than its share of the
 // collection.
-var errLarge = fault.New(fault.Internal, "the page is larger than expected")
+var errLarge = errcode.New(errcode.Internal, "the page is larger than expected")
 
 // list streams a page that is likely to be larger than large bytes, and gathers
 // others.
@@ -170,7 +170,7 @@ func (r *reader) next() (bool, error) {
 func (r *reader) must() error {
 	found, err := r.next()
 	if err == nil && !found {
-		err = fault.Wrap(fault.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
+		err = errcode.Wrap(errcode.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
 	"holdfast/internal/testdb"
@@ -56,44 +56,44 @@ func TestTwoWaiters(t *testing.T) {
 		name  string
 		setup func(s *postgres.Store) error
 		step  func(s *postgres.Store, i int) error
-		code  fault.Code // of the one that fails
+		code  errcode.Code // of the one that fails
 	}{
 		{"Put that creates", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.Put(t.Context(), o, iff(0), record)
 			return err
-		}, fault.Precondition},
+		}, errcode.Precondition},
 		{"Put under a quota", nil, func(s *postgres.Store, i int) error {
 			u := record
 			u.ID = fmt.Sprint(i)
 			_, err := s.Put(t.Context(), o, under(9), u)
 			return err
-		}, fault.Quota},
+		}, errcode.Quota},
 		{"Post", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.Post(t.Context(), o, iff(second), records)
 			return err
-		}, fault.Precondition},
+		}, errcode.Precondition},
 		{"Append up to the limit", func(s *postgres.Store) error {
 			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: batch, Opens: true, Limits: limits})
 			return err
 		}, func(s *postgres.Store, i int) error {
 			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: batch, Updates: []ss.Update{{ID: fmt.Sprint(i, "x")}, {ID: fmt.Sprint(i, "y")}}, Limits: limits})
 			return err
-		}, fault.TooLarge},
+		}, errcode.TooLarge},
 		{"Commit", func(s *postgres.Store) error {
 			_, err := s.Append(t.Context(), o, w, ss.BatchPart{ID: batch, Opens: true, Updates: records, Limits: limits})
 			return err
 		}, func(s *postgres.Store, _ int) error {
 			_, err := s.Commit(t.Context(), o, w, ss.BatchPart{ID: batch, Limits: limits})
 			return err
-		}, fault.Invalid},
+		}, errcode.Invalid},
 		{"DeleteBSO", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.DeleteBSO(t.Context(), o, w, "there")
 			return err
-		}, fault.NotFound},
+		}, errcode.NotFound},
 		{"DeleteBSOs", nil, func(s *postgres.Store, _ int) error {
 			_, err := s.DeleteBSOs(t.Context(), o, iff(second), []string{"there"})
 			return err
-		}, fault.Precondition},
+		}, errcode.Precondition},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newLockTest(t)
@@ -107,7 +107,7 @@ func TestTwoWaiters(t *testing.T) {
 			}
 			answers := a.Race(t, holdUser, `COMMIT`, func(i int) error { return c.step(a.store, i) })
 			lost := errors.Join(answers[0], answers[1])
-			if (answers[0] == nil) == (answers[1] == nil) || !fault.Is(lost, c.code) {
+			if (answers[0] == nil) == (answers[1] == nil) || !errcode.Is(lost, c.code) {
 				t.Errorf("the results are %v and %v; one must be %v", answers[0], answers[1], c.code)
 			}
 		})
@@ -159,12 +159,12 @@ func TestWaiterIsEnded(t *testing.T) {
 	})
 	a.Exec(t, `COMMIT`)
 	for _, err := range answers {
-		if !fault.Is(err, fault.Unavailable) {
+		if !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("answered %v", err)
 		}
 	}
 	_, err := a.store.Get(t.Context(), o, ss.Request{Collection: "bookmarks", Now: w.Now}, "b")
-	if !fault.Is(err, fault.NotFound) {
+	if !errcode.Is(err, errcode.NotFound) {
 		t.Errorf("the record: %v", err)
 	}
 	if _, err := a.store.Put(t.Context(), o, w, ss.Update{ID: "b"}); err != nil {

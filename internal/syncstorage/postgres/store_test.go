@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/postgres"
@@ -50,7 +50,7 @@ func TestPing(t *testing.T) {
 	t.Parallel()
 	db := opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, nil)
 	s := postgres.New(db)
-	if _, err := s.Collections(t.Context(), ss.Owner{UID: 1}); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Collections(t.Context(), ss.Owner{UID: 1}); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
 	opened.WantPing(t, db, postgres.Migrations, s.Ping)

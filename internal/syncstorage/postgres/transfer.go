@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -90,7 +90,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 		}
 	}
 	if len(result) < 6 || result[0] != done {
-		return ss.Restored{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", sqlRestore.Name, result))
+		return ss.Restored{}, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", sqlRestore.Name, result))
 	}
 	restored := ss.Restored{User: ss.Timestamp(result[4]), Newer: int(result[5])}
 	restored.Modified, restored.Previous = ss.Timestamp(result[1]), ss.Timestamp(result[2])

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -45,7 +45,7 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	case err != nil:
 		return ss.Written{}, err
 	case len(result) <= atPrevious:
-		return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
+		return ss.Written{}, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 	}
 	at := func(position int) int64 { // functions leave out what their last positions would say
 		if position < len(result) {
@@ -69,7 +69,7 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	case batchTooLarge:
 		return ss.Written{}, ss.ErrBatchTooLarge
 	}
-	return ss.Written{}, fault.Wrap(fault.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
+	return ss.Written{}, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
 // store is call for a function that stores records, which also returns the user's
@@ -85,7 +85,7 @@ func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *cal
 	return written, nil
 }
 
-var errNoRecord error = fault.New(fault.NotFound, "record not found")
+var errNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
 // Put implements syncstorage.Store.
 func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (ss.Written, error) {

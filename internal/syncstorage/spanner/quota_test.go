@@ -10,7 +10,7 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
 )
@@ -91,7 +91,7 @@ func TestReapedCounters(t *testing.T) {
 			}
 			checkCounted(t, s, o)
 			// The existing records decide, not the counters.
-			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !fault.Is(err, fault.Quota) {
+			if _, err := s.Put(t.Context(), o, to("tabs", 102, q), update("more", strings.Repeat("z", 61))); !errcode.Is(err, errcode.Quota) {
 				t.Errorf("a byte too many: %v", err)
 			}
 			if w, err := s.Put(t.Context(), o, to("tabs", 103, q), update("more", strings.Repeat("z", 60))); err != nil || w.Used.User != 100 {
@@ -183,7 +183,7 @@ func TestQuotaFlips(t *testing.T) {
 					w.Quota = ss.Quota{Collection: []int64{0, 60}[f.r.IntN(2)], User: []int64{80, 1 << 40}[f.r.IntN(2)], Enforce: f.r.IntN(2) == 0}
 				}
 				kind, err := f.step(w)
-				if err != nil && !fault.Is(err, fault.Quota) && !fault.Is(err, fault.NotFound) {
+				if err != nil && !errcode.Is(err, errcode.Quota) && !errcode.Is(err, errcode.NotFound) {
 					t.Fatalf("step %d, %s: %v", i, kind, err)
 				}
 				if err == nil {

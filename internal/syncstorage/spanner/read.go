@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -71,7 +71,7 @@ func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name s
 	for i, id := range ids {
 		name, known := s.names.Load(id)
 		if !known {
-			return fault.Wrap(fault.Internal, "internal error", fmt.Errorf("collection %d has no name", id))
+			return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("collection %d has no name", id))
 		}
 		set(i, name.(string))
 	}
@@ -114,9 +114,9 @@ func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.
 }
 
 var (
-	errNoRecord error = fault.New(fault.NotFound, "record not found")
-	errTwice          = fault.Wrap(fault.Internal, "internal error", errors.New("a record was returned twice"))
-	errShort          = fault.Wrap(fault.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
+	errNoRecord error = errcode.New(errcode.NotFound, "record not found")
+	errTwice          = errcode.Wrap(errcode.Internal, "internal error", errors.New("a record was returned twice"))
+	errShort          = errcode.Wrap(errcode.Internal, "internal error", errors.New("a list has fewer rows than were counted"))
 )
 
 // Get implements syncstorage.Store.

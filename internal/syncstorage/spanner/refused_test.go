@@ -7,12 +7,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
 // TestSpannerRefusesTheSize: if Spanner refuses a request as too large although the
-// prediction fitted, the client gets fault.TooLarge and nothing is written. The
+// prediction fitted, the client gets errcode.TooLarge and nothing is written. The
 // emulator has no such limits, so the test injects the errors.
 func TestSpannerRefusesTheSize(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestSpannerRefusesTheSize(t *testing.T) {
 			}
 			return tc.with.Err()
 		}
-		if err := tc.step(to("forms", 2+i, ss.Quota{})); !fault.Is(err, fault.TooLarge) {
-			t.Errorf("%s: %v, want %v", tc.name, err, fault.TooLarge)
+		if err := tc.step(to("forms", 2+i, ss.Quota{})); !errcode.Is(err, errcode.TooLarge) {
+			t.Errorf("%s: %v, want %v", tc.name, err, errcode.TooLarge)
 		}
 		s.wire.refuse = nil
 		if cs, err := s.Collections(t.Context(), o); err != nil || len(cs.Stamps) != 0 {

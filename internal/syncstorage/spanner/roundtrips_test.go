@@ -9,7 +9,7 @@ import (
 	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	backend "holdfast/internal/syncstorage/spanner"
 )
@@ -225,7 +225,7 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 			w := to("bookmarks", 12, q)
 			w.If.UnmodifiedSince = ss.Some(at(1))
 			_, err := s.Put(ctx, o, w, update("r00005", "z"))
-			return refused(err, fault.Precondition)
+			return refused(err, errcode.Precondition)
 		}, "the locks are released at once"},
 		{name + ": DeleteCollection", writes, func() error { _, err := s.DeleteCollection(ctx, o, to("bookmarks", 13, q)); return err }, readAndCommit},
 		{name + ": DeleteAll", writes, func() error { return s.DeleteAll(ctx, o, ss.Precondition{}) }, readAndCommit},
@@ -234,8 +234,8 @@ func writeTrips(t *testing.T, s *tapped, name string, o ss.Owner, q ss.Quota) []
 }
 
 // refused returns nil if err has the code.
-func refused(err error, code fault.Code) error {
-	if fault.Is(err, code) {
+func refused(err error, code errcode.Code) error {
+	if errcode.Is(err, code) {
 		return nil
 	}
 	return fmt.Errorf("%v, want %v", err, code)
@@ -260,7 +260,7 @@ func readTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 		{"Collections", reads, func() error { _, err := s.Collections(ctx, o); return err }, one},
 		{"Usage", reads, func() error { _, err := s.Usage(ctx, o, at(2)); return err }, one},
 		{"Get", reads, func() error { _, err := get("history", "r00001"); return err }, one},
-		{"Get of an absent record", reads, func() error { _, err := get("history", "nobody"); return refused(err, fault.NotFound) }, one},
+		{"Get of an absent record", reads, func() error { _, err := get("history", "nobody"); return refused(err, errcode.NotFound) }, one},
 		{"List", reads, list(ss.Query{Collection: "history", Full: true}), one},
 		{"List of ids, a page", reads, list(ss.Query{Collection: "history", Limit: ss.Some(5), Sort: ss.Newest}), one},
 		{"List of an empty collection", reads, list(ss.Query{Collection: "tabs", Full: true}), one},
@@ -302,7 +302,7 @@ func nameTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 		{"Put in that again", writes, put("theirs-put", 4), once},
 		{"Get of a name that another process made", and(reads, reads), func() error { return get("theirs-get") }, once},
 		{"Get of that again", reads, func() error { return get("theirs-get") }, once},
-		{"Get of an unknown name", reads, func() error { return refused(get("nobodys"), fault.NotFound) }, "a collection without a name has no record to look for"},
+		{"Get of an unknown name", reads, func() error { return refused(get("nobodys"), errcode.NotFound) }, "a collection without a name has no record to look for"},
 		{"List of an unknown name", reads, func() error {
 			return drained(s.List(ctx, o, &ss.Query{Collection: "nobodys", Now: at(9)}))
 		}, "the same"},
@@ -322,7 +322,7 @@ func quotaTrips(t *testing.T, s *tapped, o ss.Owner) []trip {
 	put := func(i int, q ss.Quota, payload string) func() error {
 		return func() error { _, err := s.Put(ctx, o, to("prefs", i, q), update("a", payload)); return err }
 	}
-	full := func(step func() error) func() error { return func() error { return refused(step(), fault.Quota) } }
+	full := func(step func() error) func() error { return func() error { return refused(step(), errcode.Quota) } }
 	recount, undone := []string{query, query, commit}, []string{query, query, rollback}
 	return []trip{
 		{"Put without a quota", writes, put(1, ss.Quota{}, "0123456789"), ""},

@@ -13,7 +13,7 @@ import (
 	sppb "cloud.google.com/go/spanner/apiv1/spannerpb"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/budget"
 )
@@ -310,7 +310,7 @@ func TestTooMuchIsNotSent(t *testing.T) {
 	refusedUnsent := func(name string, step func() error) {
 		t.Helper()
 		s.clear()
-		if err := step(); !fault.Is(err, fault.TooLarge) {
+		if err := step(); !errcode.Is(err, errcode.TooLarge) {
 			t.Errorf("%s: %v, want TooLarge", name, err)
 		}
 		if got := methods(s.wire.taken()); !slices.Equal(got, []string{query, rollback}) {

@@ -28,7 +28,7 @@ import (
 
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/budget"
 )
@@ -82,7 +82,7 @@ func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 
 // would share data.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
-		return fault.New(fault.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
+		return errcode.New(errcode.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ss "holdfast/internal/syncstorage"
 	backend "holdfast/internal/syncstorage/spanner"
@@ -133,11 +133,11 @@ func TestPing(t *testing.T) {
 	}
 	t.Cleanup(db.Close)
 	s := backend.New(db)
-	if err := s.Ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if err := s.Ping(t.Context()); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("before the migrations: %v", err)
 	}
 	o := ss.Owner{UID: 1, FxAUID: "a", FxAKID: "b"}
-	if _, err := s.Collections(t.Context(), o); !fault.Is(err, fault.Unavailable) {
+	if _, err := s.Collections(t.Context(), o); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("a read before the migrations: %v", err)
 	}
 	openDB(t, opts)

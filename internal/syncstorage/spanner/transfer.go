@@ -9,7 +9,7 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -69,7 +69,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	ids := make([]string, len(r.Records))
 	for i := range r.Records {
 		if ids[i] = r.Records[i].ID; !utf8.Valid(r.Records[i].Payload) {
-			return ss.Restored{}, fault.New(fault.Invalid, "a payload is not UTF-8: Spanner stores only UTF-8")
+			return ss.Restored{}, errcode.New(errcode.Invalid, "a payload is not UTF-8: Spanner stores only UTF-8")
 		}
 	}
 	if err := s.ensure(ctx, o, w); err != nil {

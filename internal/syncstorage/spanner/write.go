@@ -6,7 +6,7 @@ import (
 	"cloud.google.com/go/spanner"
 
 	"holdfast/internal/db/spannerdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/syncstorage/budget"
 )
@@ -218,10 +218,10 @@ func (st *step) send() error {
 	}
 	st.load.User = int64(len(st.o.FxAUID) + len(st.o.FxAKID))
 	if n := st.tx.Predicted(); n > budget.Limit {
-		return fault.Newf(fault.TooLarge, "the request needs %d mutations: Spanner allows %d in a commit", n, budget.Limit)
+		return errcode.Newf(errcode.TooLarge, "the request needs %d mutations: Spanner allows %d in a commit", n, budget.Limit)
 	}
 	if n := st.load.Bytes(); n > budget.CommitBytes {
-		return fault.Newf(fault.TooLarge, "the request needs %d bytes: Spanner allows %d in a commit", n, int64(budget.CommitBytes))
+		return errcode.Newf(errcode.TooLarge, "the request needs %d bytes: Spanner allows %d in a commit", n, int64(budget.CommitBytes))
 	}
 	return st.tx.Buffer(st.changes...)
 }

@@ -7,7 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -19,7 +19,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 			return err
 		}
 		if !old.live(st.stamp) {
-			return fault.New(fault.NotFound, "record not found")
+			return errcode.New(errcode.NotFound, "record not found")
 		}
 		if err := w.If.Check(old.Modified); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -69,7 +69,7 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (b
 			return err
 		}
 		if !found || !b.Live(horizon) {
-			return fault.New(fault.NotFound, "record not found")
+			return errcode.New(errcode.NotFound, "record not found")
 		}
 		return q.If.Check(b.Modified)
 	})

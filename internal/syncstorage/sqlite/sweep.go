@@ -6,12 +6,12 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
 // errStopped ends a statement before its last row.
-var errStopped = fault.New(fault.Internal, "the reader stopped")
+var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
 // Sweep implements syncstorage.Store.
 func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (n int, err error) {

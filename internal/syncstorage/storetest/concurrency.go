@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
 )
@@ -302,7 +302,7 @@ func deleteAllAgainstWrite(t *testing.T, u *user) {
 					break
 				}
 				_, err = u.store.Commit(t.Context(), u.owner, u.write(name), ss.BatchPart{ID: b, Limits: limits()})
-				if errors.Is(err, ss.ErrNoBatch) || fault.Is(err, fault.Precondition) {
+				if errors.Is(err, ss.ErrNoBatch) || errcode.Is(err, errcode.Precondition) {
 					err = nil // DeleteAll came in between
 				}
 			default:

@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -22,9 +22,9 @@ func deleteOne(t *testing.T, u *user) {
 	u.wait(1e9)
 	equal(t, "stamp", u.deleteBSO("bookmarks", "a").Modified, u.now)
 	_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", Now: u.now}, "a")
-	wantFault(t, "Get", err, fault.NotFound)
+	wantCode(t, "Get", err, errcode.NotFound)
 	_, err = u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), "a")
-	wantFault(t, "DeleteBSO again", err, fault.NotFound)
+	wantCode(t, "DeleteBSO again", err, errcode.NotFound)
 	p := u.list("bookmarks")
 	equalIDs(t, "records", p, "b")
 	equal(t, "collection", p.modified, u.now)

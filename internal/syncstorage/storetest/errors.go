@@ -3,7 +3,7 @@ package storetest
 import (
 	"errors"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -22,8 +22,8 @@ func sameError(got, want error) bool {
 	if errors.As(want, &w) {
 		return errors.As(got, &g) && *g == *w
 	}
-	return fault.CodeOf(got) == fault.CodeOf(want)
+	return errcode.Of(got) == errcode.Of(want)
 }
 
 // errNotFound is the error for a missing record.
-var errNotFound error = fault.New(fault.NotFound, "record not found")
+var errNotFound error = errcode.New(errcode.NotFound, "record not found")

@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -32,7 +32,7 @@ func (u *user) wantVisible(when, collection string, want ...string) {
 		if alive[id] {
 			must(u.t, when+": Get "+id, err)
 		} else {
-			wantFault(u.t, when+": Get "+id, err, fault.NotFound)
+			wantCode(u.t, when+": Get "+id, err, errcode.NotFound)
 		}
 	}
 	for _, c := range u.usage().Collections {
@@ -61,7 +61,7 @@ func expiryBoundary(t *testing.T, u *user) {
 	}
 	v := u.at(t0 + 10*second)
 	_, err := v.store.DeleteBSO(t.Context(), v.owner, v.write("tabs"), "a")
-	wantFault(t, "DeleteBSO at the expiry", err, fault.NotFound)
+	wantCode(t, "DeleteBSO at the expiry", err, errcode.NotFound)
 	v = u.at(t0 + 20*second - tick)
 	v.deleteBSO("tabs", "b")
 }

@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -35,9 +35,9 @@ func apart(t *testing.T, a, b *user) {
 	b.wantState("another user's writes", state{})
 	equalIDs(t, "List", b.query(ss.Query{Collection: "bookmarks", IDs: []string{"a", "b"}}))
 	_, err := b.store.Get(t.Context(), b.owner, ss.Request{Collection: "bookmarks", Now: b.now}, "a")
-	wantFault(t, "Get", err, fault.NotFound)
+	wantCode(t, "Get", err, errcode.NotFound)
 	_, err = b.store.DeleteBSO(t.Context(), b.owner, b.write("bookmarks"), "a")
-	wantFault(t, "DeleteBSO", err, fault.NotFound)
+	wantCode(t, "DeleteBSO", err, errcode.NotFound)
 	equal(t, "DeleteBSOs", b.deleteBSOs("bookmarks", "a", "b"), ss.Written{})
 	equal(t, "DeleteCollection", b.deleteCollection("bookmarks"), ss.Written{})
 	_, err = b.store.Commit(t.Context(), b.owner, b.write("bookmarks"), ss.BatchPart{ID: batch, Limits: limits()})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -135,5 +135,5 @@ func onlyTTL(t *testing.T, u *user) {
 	}
 	u.put("bookmarks", ss.Update{ID: "a", TTL: ss.Some[int64](0)})
 	_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", Now: u.now}, "a")
-	wantFault(t, "Get", err, fault.NotFound)
+	wantCode(t, "Get", err, errcode.NotFound)
 }

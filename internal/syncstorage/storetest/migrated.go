@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -69,7 +69,7 @@ func Migrated(t *testing.T, s ss.Store) {
 	must(t, "Put into a second new name", err)
 	two.Collection = "third"
 	_, err = s.Put(t.Context(), u.owner, two, bso("x", ""))
-	wantFault(t, "Put into a third new name", err, fault.Denied)
+	wantCode(t, "Put into a third new name", err, errcode.Denied)
 
 	u.now = expires
 	n, err := s.Sweep(t.Context(), expires, 100)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -133,7 +133,7 @@ func ownQuotaOutlivesAWipe(t *testing.T, u *user) {
 }
 
 func ownQuotaNegative(t *testing.T, u *user) {
-	wantFault(t, "SetQuota", u.store.SetQuota(t.Context(), u.owner, ss.Some[int64](-1)), fault.Invalid)
+	wantCode(t, "SetQuota", u.store.SetQuota(t.Context(), u.owner, ss.Some[int64](-1)), errcode.Invalid)
 	equal(t, "the quota", u.usage().Quota, ss.Optional[int64]{})
 }
 

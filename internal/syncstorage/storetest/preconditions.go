@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -135,9 +135,9 @@ func preconditionMissing(t *testing.T, u *user) {
 	for _, p := range []ss.Precondition{{}, ifUnmodifiedSince(0), ifUnmodifiedSince(t0), ifModifiedSince(0), ifModifiedSince(t0)} {
 		for _, id := range []string{"absent", "expired"} {
 			_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", If: p, Now: u.now}, id)
-			wantFault(t, "Get", err, fault.NotFound)
+			wantCode(t, "Get", err, errcode.NotFound)
 			_, err = u.store.DeleteBSO(t.Context(), u.owner, u.writeIf("bookmarks", p), id)
-			wantFault(t, "DeleteBSO", err, fault.NotFound)
+			wantCode(t, "DeleteBSO", err, errcode.NotFound)
 		}
 	}
 	u.wantState("reading and deleting missing resources", before)
@@ -158,13 +158,13 @@ func refusedAppend(t *testing.T, u *user) {
 	never := u.writeIf("bookmarks", ifUnmodifiedSince(0))
 	b := newBatch()
 	_, err := u.store.Append(t.Context(), u.owner, never, ss.BatchPart{ID: b, Opens: true, Updates: []ss.Update{bso("b", "x")}, Limits: limits()})
-	wantFault(t, "Append with create", err, fault.Precondition)
+	wantCode(t, "Append with create", err, errcode.Precondition)
 	_, err = u.store.Commit(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Limits: limits()})
 	wantError(t, "Commit of a batch that was not opened", err, ss.ErrNoBatch)
 
 	b = u.stage("bookmarks", bso("b", "x"))
 	_, err = u.store.Append(t.Context(), u.owner, never, ss.BatchPart{ID: b, Updates: []ss.Update{bso("b", "y"), bso("c", "y")}, Limits: limits()})
-	wantFault(t, "Append", err, fault.Precondition)
+	wantCode(t, "Append", err, errcode.Precondition)
 	u.commit("bookmarks", b)
 	equalIDs(t, "records", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
 	equal(t, "payload", u.get("bookmarks", "b").payload, "x")

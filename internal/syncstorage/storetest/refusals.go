@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -115,19 +115,19 @@ func zeroOwner(t *testing.T, u *user) {
 	nobody := *u
 	nobody.owner = ss.Owner{}
 	for _, m := range methods() {
-		wantFault(t, m.name, m.call(t.Context(), &nobody, "bookmarks", b, ss.Precondition{}), fault.Denied)
+		wantCode(t, m.name, m.call(t.Context(), &nobody, "bookmarks", b, ss.Precondition{}), errcode.Denied)
 	}
 	_, err := u.store.Collections(t.Context(), ss.Owner{})
-	wantFault(t, "Collections", err, fault.Denied)
+	wantCode(t, "Collections", err, errcode.Denied)
 	_, err = u.store.Usage(t.Context(), ss.Owner{}, u.now)
-	wantFault(t, "Usage", err, fault.Denied)
+	wantCode(t, "Usage", err, errcode.Denied)
 	_, err = u.store.Totals(t.Context(), []ss.Owner{u.owner, {}})
-	wantFault(t, "Totals", err, fault.Denied)
-	wantFault(t, "SetQuota", u.store.SetQuota(t.Context(), ss.Owner{}, ss.Some[int64](1)), fault.Denied)
+	wantCode(t, "Totals", err, errcode.Denied)
+	wantCode(t, "SetQuota", u.store.SetQuota(t.Context(), ss.Owner{}, ss.Some[int64](1)), errcode.Denied)
 	_, err = u.store.Restore(t.Context(), ss.Owner{}, u.write("bookmarks"), ss.Restore{Modified: u.now})
-	wantFault(t, "Restore", err, fault.Denied)
+	wantCode(t, "Restore", err, errcode.Denied)
 	for _, err := range u.store.Export(t.Context(), ss.Owner{}, u.now) {
-		wantFault(t, "Export", err, fault.Denied)
+		wantCode(t, "Export", err, errcode.Denied)
 	}
 }
 
@@ -141,12 +141,12 @@ func unknownCollection(t *testing.T, u *user) {
 		w := u.write(name)
 		w.MaxNames = 0
 		_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: name, Now: u.now}, "a")
-		wantFault(t, "Get", err, fault.NotFound)
+		wantCode(t, "Get", err, errcode.NotFound)
 		p := u.list(name)
 		equal(t, "stamp of List", p.modified, 0)
 		equalIDs(t, "List", p)
 		_, err = u.store.DeleteBSO(t.Context(), u.owner, w, "a")
-		wantFault(t, "DeleteBSO", err, fault.NotFound)
+		wantCode(t, "DeleteBSO", err, errcode.NotFound)
 		got := u.wrote("DeleteBSOs")(u.store.DeleteBSOs(t.Context(), u.owner, w, []string{"a"}))
 		equal(t, "DeleteBSOs", got, ss.Written{Modified: stamp})
 		got = u.wrote("DeleteCollection")(u.store.DeleteCollection(t.Context(), u.owner, w))
@@ -166,9 +166,9 @@ func unknownRecord(t *testing.T, u *user) {
 	before := u.state()
 	for _, id := range []string{"b", "A", "", "a ", "%"} {
 		_, err := u.store.Get(t.Context(), u.owner, ss.Request{Collection: "bookmarks", Now: u.now}, id)
-		wantFault(t, "Get", err, fault.NotFound)
+		wantCode(t, "Get", err, errcode.NotFound)
 		_, err = u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), id)
-		wantFault(t, "DeleteBSO", err, fault.NotFound)
+		wantCode(t, "DeleteBSO", err, errcode.NotFound)
 	}
 	equalIDs(t, "List", u.query(ss.Query{Collection: "bookmarks", IDs: []string{"b", "A", "a "}}))
 	u.wantState("asking for what is not there", before)
@@ -220,7 +220,7 @@ func cancelledCaller(t *testing.T, u *user) {
 		}
 		if err := m.call(gone, u, "bookmarks", b, ss.Precondition{}); err == nil {
 			t.Errorf("%s succeeded with a cancelled context", m.name)
-		} else if c := fault.CodeOf(err); c != fault.Unavailable && !errors.Is(err, context.Canceled) {
+		} else if c := errcode.Of(err); c != errcode.Unavailable && !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want Unavailable or the error of the context", m.name, err)
 		}
 	}

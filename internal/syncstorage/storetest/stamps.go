@@ -3,7 +3,7 @@ package storetest
 import (
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -183,9 +183,9 @@ func nothingWritten(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("b", "x"))
 	equal(t, "Append", u.append("bookmarks", b, bso("c", "x")), ss.Written{Modified: stamp, Previous: stamp})
 	_, err := u.store.DeleteBSO(t.Context(), u.owner, u.write("bookmarks"), "absent")
-	wantFault(t, "DeleteBSO", err, fault.NotFound)
+	wantCode(t, "DeleteBSO", err, errcode.NotFound)
 	_, err = u.store.Put(t.Context(), u.owner, u.writeIf("bookmarks", ifUnmodifiedSince(0)), bso("a", "y"))
-	wantFault(t, "Put", err, fault.Precondition)
+	wantCode(t, "Put", err, errcode.Precondition)
 	u.state()
 	equal(t, "user", u.collections().Modified, stamp)
 	u.now = t0

@@ -73,8 +73,8 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 type tb = suite.TB
 
 var (
-	must      = suite.Must
-	wantFault = suite.WantFault
+	must     = suite.Must
+	wantCode = suite.WantCode
 )
 
 func equal[T any](t tb, what string, got, want T) {

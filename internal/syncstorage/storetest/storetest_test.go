@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -53,7 +53,7 @@ func (s *memory) step(ctx context.Context, o ss.Owner, fn func(m *model) error) 
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return fault.Wrap(fault.Unavailable, "the caller disconnected", err)
+		return errcode.Wrap(errcode.Unavailable, "the caller disconnected", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	ss "holdfast/internal/syncstorage"
 	"holdfast/internal/testdb"
 )
@@ -207,7 +207,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 					_, errs[i] = u.store.Sweep(t.Context(), later.now, 3)
 				case j%4 == 3:
 					_, errs[i] = u.store.DeleteBSO(t.Context(), u.owner, later.write(name), id)
-					if fault.Is(errs[i], fault.NotFound) {
+					if errcode.Is(errs[i], errcode.NotFound) {
 						errs[i] = nil
 					}
 				default:

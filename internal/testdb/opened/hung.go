@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -60,7 +60,7 @@ func HungWorker(t testing.TB, migrations Migrations, table string, keys []string
 				case pgdb.Silent(err):
 					once.Do(func() { close(refused) })
 					<-thawed
-				case fault.CodeOf(err) != fault.Unavailable:
+				case errcode.Of(err) != errcode.Unavailable:
 					t.Errorf("an owner of the hung worker: %v", err)
 					return
 				}

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 )
 
@@ -154,11 +154,11 @@ func fromEachSchema[DB database](
 	}
 }
 
-// WantPing expects that ping returns fault.Unavailable on an empty database, and nil after
+// WantPing expects that ping returns errcode.Unavailable on an empty database, and nil after
 // the migrations.
 func WantPing(t testing.TB, db database, migrations Migrations, ping func(context.Context) error) {
 	t.Helper()
-	if err := ping(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if err := ping(t.Context()); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("before the migrations: %v", err)
 	}
 	Migrate(t, db, migrations)

@@ -30,7 +30,7 @@ type Client struct {
 }
 
 // New returns a client with the settings. It does not contact the accounts server. It
-// returns fault.Invalid for a configured key that is not valid.
+// returns errcode.Invalid for a configured key that is not valid.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),

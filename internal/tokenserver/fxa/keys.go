@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -120,7 +120,7 @@ func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	}
 	key, err := publicKey(raw)
 	if err != nil {
-		return key, fault.Wrap(fault.Invalid, "a configured key of the accounts server must be an RSA key for RS256", err)
+		return key, errcode.Wrap(errcode.Invalid, "a configured key of the accounts server must be an RSA key for RS256", err)
 	}
 	return key, nil
 }

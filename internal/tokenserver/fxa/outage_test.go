@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
 func isAway(err error) bool {
-	return errors.Is(err, tokenserver.ErrAccountsUnavailable) && fault.Is(err, fault.Unavailable)
+	return errors.Is(err, tokenserver.ErrAccountsUnavailable) && errcode.Is(err, errcode.Unavailable)
 }
 
 func TestKeysAreKept(t *testing.T) {

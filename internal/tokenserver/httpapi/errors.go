@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -25,8 +25,8 @@ type status struct {
 
 func (s *status) Error() string { return s.reason }
 
-// FaultCode implements fault.Coder.
-func (s *status) FaultCode() fault.Code { return fault.Invalid }
+// ErrorCode implements errcode.Coder.
+func (s *status) ErrorCode() errcode.Code { return errcode.Invalid }
 
 var (
 	errRoute         = &status{answer{http.StatusNotFound, "error", "url", "", "Not found"}, "no such path"}
@@ -55,12 +55,12 @@ func answerTo(err error) answer {
 	case errors.Is(err, tokenserver.ErrElapsed):
 		return answer{http.StatusGatewayTimeout, "elapsed", "body", "", "Elapsed"}
 	}
-	switch fault.CodeOf(err) {
-	case fault.Invalid:
+	switch errcode.Of(err) {
+	case errcode.Invalid:
 		return answer{http.StatusBadRequest, "error", "body", "", "Bad request"}
-	case fault.Denied:
+	case errcode.Denied:
 		return answer{http.StatusUnauthorized, tokenserver.BadCredentials.String(), "body", "", "Unauthorized"}
-	case fault.Unavailable:
+	case errcode.Unavailable:
 		return answer{http.StatusServiceUnavailable, "internal-error", "internal", "", "Server error"}
 	}
 	return answer{http.StatusInternalServerError, "internal-error", "internal", "", "Server error"}

@@ -15,7 +15,7 @@ import (
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -50,7 +50,7 @@ func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 func (p *Purger) Close() { p.http.CloseIdleConnections() }
 
 // Purge implements tokenserver.Purger. It succeeds if the node does not know the user.
-// Other failures are fault.Unavailable.
+// Other failures are errcode.Unavailable.
 func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	now := p.now()
 	token, key, err := p.minter.Mint(tokenserver.Claims{
@@ -61,19 +61,19 @@ func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, u.Node+"/1.5/"+strconv.FormatInt(u.UID, 10), nil)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the node URL is not valid", err)
+		return errcode.Wrap(errcode.Unavailable, "the node URL is not valid", err)
 	}
 	if err := hawk.SignHTTP(req, token, key, now, ""); err != nil {
-		return fault.Wrap(fault.Unavailable, "the node URL is not valid", err)
+		return errcode.Wrap(errcode.Unavailable, "the node URL is not valid", err)
 	}
 	res, err := p.http.Do(req)
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the node is unavailable", err)
+		return errcode.Wrap(errcode.Unavailable, "the node is unavailable", err)
 	}
 	defer res.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // only the status matters
 	if res.StatusCode/100 != 2 && res.StatusCode != http.StatusNotFound {
-		return fault.Newf(fault.Unavailable, "the node responded with status %d", res.StatusCode)
+		return errcode.Newf(errcode.Unavailable, "the node responded with status %d", res.StatusCode)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"holdfast/internal/auth/hawk"
 	"holdfast/internal/auth/tokenlib"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 	"holdfast/internal/tokenserver/nodeclient"
 )
@@ -93,14 +93,14 @@ func TestPurgeAnswers(t *testing.T) {
 	defer node.Close()
 	for status, ok := range map[string]bool{"200": true, "204": true, "404": true, "307": false, "401": false, "500": false, "503": false} {
 		err := p.Purge(t.Context(), due(node.URL+"/"+status))
-		if (err == nil) != ok || err != nil && !fault.Is(err, fault.Unavailable) {
+		if (err == nil) != ok || err != nil && !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("%s: %v", status, err)
 		}
 	}
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for _, address := range []string{gone.URL, tokenserver.Self, "", "http://[::1"} {
-		if err := p.Purge(t.Context(), due(address)); !fault.Is(err, fault.Unavailable) {
+		if err := p.Purge(t.Context(), due(address)); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -50,7 +50,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	var r nodeRow
 	added, err := s.db.QueryRow(ctx, sqlAddNode, addArgs(n), r.dest()...)
 	if err == nil && !added {
-		err = fault.Newf(fault.Conflict, "node %s already exists", n.URL)
+		err = errcode.Newf(errcode.Conflict, "node %s already exists", n.URL)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err
@@ -61,7 +61,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 // EnsureNode implements tokenserver.Store.
 func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
 	_, err := s.AddNode(ctx, n)
-	if fault.Is(err, fault.Conflict) {
+	if errcode.Is(err, errcode.Conflict) {
 		return false, nil
 	}
 	return err == nil, err
@@ -99,7 +99,7 @@ func (s *Store) SetNode(ctx context.Context, url string, c tokenserver.NodeChang
 	var r nodeRow
 	found, err := s.db.QueryRow(ctx, sqlSetNode, []any{c.Available, c.Capacity, flag(c.Downed), flag(c.Backoff), url}, r.dest()...)
 	if err == nil && !found {
-		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast tokenserver nodes list shows the nodes", url)
+		err = errcode.Newf(errcode.NotFound, "node %s does not exist; holdfast tokenserver nodes list shows the nodes", url)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err

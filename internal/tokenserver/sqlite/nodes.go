@@ -6,7 +6,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/tokenserver"
 )
 
@@ -39,7 +39,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 		return err
 	})
 	if err == nil && len(added) == 0 {
-		err = fault.Newf(fault.Conflict, "node %s already exists", n.URL)
+		err = errcode.Newf(errcode.Conflict, "node %s already exists", n.URL)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err
@@ -55,7 +55,7 @@ func addNode(c *sqlite.Conn, n tokenserver.Node) ([]tokenserver.Node, error) {
 // EnsureNode implements tokenserver.Store.
 func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
 	_, err := s.AddNode(ctx, n)
-	if fault.Is(err, fault.Conflict) {
+	if errcode.Is(err, errcode.Conflict) {
 		return false, nil
 	}
 	return err == nil, err
@@ -92,7 +92,7 @@ func (s *Store) SetNode(ctx context.Context, url string, ch tokenserver.NodeChan
 		return err
 	})
 	if err == nil && len(set) == 0 {
-		err = fault.Newf(fault.NotFound, "node %s does not exist; holdfast tokenserver nodes list shows the nodes", url)
+		err = errcode.Newf(errcode.NotFound, "node %s does not exist; holdfast tokenserver nodes list shows the nodes", url)
 	}
 	if err != nil {
 		return tokenserver.Node{}, err

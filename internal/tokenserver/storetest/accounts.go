@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
@@ -19,14 +19,14 @@ func testAccountIsNamed(t *testing.T, e env) {
 	long := ts.Account{FxAUID: fmt.Sprintf("%0250d", 1), Domain: "accounts.example"}
 	for _, a := range []ts.Account{{}, {FxAUID: "alice"}, {Domain: "accounts.example"}, {FxAUID: "a\x00b", Domain: "x"}, long} {
 		_, err := e.Store.SignIn(ctx, a, signIn(7, "aa", 5))
-		suite.WantFault(t, "SignIn", err, fault.Denied)
+		suite.WantCode(t, "SignIn", err, errcode.Denied)
 		_, err = e.Store.AccountState(ctx, a)
-		suite.WantFault(t, "AccountState", err, fault.Denied)
+		suite.WantCode(t, "AccountState", err, errcode.Denied)
 		_, err = e.Store.Replace(ctx, a, t0, true)
-		suite.WantFault(t, "Replace", err, fault.Denied)
+		suite.WantCode(t, "Replace", err, errcode.Denied)
 		_, err = e.Store.ChangePassword(ctx, a, 7)
-		suite.WantFault(t, "ChangePassword", err, fault.Denied)
-		suite.WantFault(t, "SetAccess", e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0), fault.Denied)
+		suite.WantCode(t, "ChangePassword", err, errcode.Denied)
+		suite.WantCode(t, "SetAccess", e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0), errcode.Denied)
 	}
 	longest := ts.Account{FxAUID: fmt.Sprintf("%0238d", time.Now().UnixNano()), Domain: "accounts.example"}
 	if u := e.signIn(t, longest, signIn(7, "aa", 5)); u.Account() != longest {
@@ -248,7 +248,7 @@ func testCancelled(t *testing.T, e env) {
 	cancel()
 	a := account()
 	_, err := e.Store.SignIn(ctx, a, signIn(7, "aa", 5))
-	suite.WantFault(t, "SignIn", err, fault.Unavailable)
+	suite.WantCode(t, "SignIn", err, errcode.Unavailable)
 	if got := e.users(t, a); len(got) != 0 {
 		t.Errorf("a cancelled sign-in has written %+v", got)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
@@ -36,7 +36,7 @@ func testDelete(t *testing.T, e env) {
 		}
 	}
 	_, err := e.Store.SignIn(ctx, a, closed(signIn(1, "aa", 1)))
-	suite.WantFault(t, "SignIn when new accounts are refused", err, fault.Denied)
+	suite.WantCode(t, "SignIn when new accounts are refused", err, errcode.Denied)
 	back := e.signIn(t, a, signIn(1, "aa", 1)) // generation and keys of before
 	if back.UID == first.UID || back.UID == second.UID || back.Generation != 1 || back.CreatedAt <= second.CreatedAt {
 		t.Errorf("came back as %+v", back)
@@ -60,7 +60,7 @@ func testDelete(t *testing.T, e env) {
 		t.Errorf("an unknown account: %+v, %v", none, err)
 	}
 	_, err = e.Store.Delete(ctx, ts.Account{}, t0)
-	suite.WantFault(t, "Delete", err, fault.Denied)
+	suite.WantCode(t, "Delete", err, errcode.Denied)
 }
 
 // testDeleteAll: also of rows that no sign-in looks at.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
@@ -57,7 +57,7 @@ func faultyWrites() []faultyWrite {
 		{"new keys", known, enter(signIn(8, "bb", 8))},
 		{"not admitted", nil, func(ctx context.Context, e env, a ts.Account) error {
 			_, err := e.Store.SignIn(ctx, a, closed(signIn(7, "aa", 5)))
-			if fault.Is(err, fault.Denied) {
+			if errcode.Is(err, errcode.Denied) {
 				return nil
 			}
 			return err

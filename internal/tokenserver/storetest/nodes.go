@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
@@ -75,7 +75,7 @@ func testAddNode(t *testing.T, e env) {
 		t.Errorf("added %+v", got)
 	}
 	_, err = e.Store.AddNode(ctx, want)
-	suite.WantFault(t, "the same URL", err, fault.Conflict)
+	suite.WantCode(t, "the same URL", err, errcode.Conflict)
 	if added, err := e.Store.EnsureNode(ctx, ts.Node{URL: want.URL}); added || err != nil {
 		t.Errorf("ensured: %v, %v", added, err)
 	}
@@ -114,7 +114,7 @@ func testSetNode(t *testing.T, e env) {
 		t.Errorf("the nodes are %+v, %v", nodes, err)
 	}
 	_, err = e.Store.SetNode(ctx, "https://nowhere.example", ts.NodeChange{Downed: &yes})
-	suite.WantFault(t, "an unknown node", err, fault.NotFound)
+	suite.WantCode(t, "an unknown node", err, errcode.NotFound)
 }
 
 // testNoNode: who finds no place leaves nothing behind.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/suite"
 	ts "holdfast/internal/tokenserver"
 )
@@ -108,7 +108,7 @@ func testFindUsers(t *testing.T, e env) {
 		}
 	}
 	for _, prefix := range []string{"", "ABC", "abc%", "user", strings.Repeat("a", 32)} {
-		if _, err := e.Store.FindUsers(ctx, prefix, "", 10); !fault.Is(err, fault.Invalid) {
+		if _, err := e.Store.FindUsers(ctx, prefix, "", 10); !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %v", prefix, err)
 		}
 	}
@@ -206,7 +206,7 @@ func testAccess(t *testing.T, e env) {
 	refused := func(in ts.SignIn) {
 		t.Helper()
 		_, err := e.Store.SignIn(ctx, a, in)
-		suite.WantFault(t, "SignIn", err, fault.Denied)
+		suite.WantCode(t, "SignIn", err, errcode.Denied)
 	}
 	refused(closed)
 	set(ts.Allowed)
@@ -224,7 +224,7 @@ func testAccess(t *testing.T, e env) {
 func testAccessOfBadNotes(t *testing.T, e env) {
 	for _, note := range []string{"a\x00b", "\xff", strings.Repeat("a", ts.MaxNote+1)} {
 		err := e.Store.SetAccess(t.Context(), account(), ts.Rule{Access: ts.Allowed, Note: note}, t0)
-		suite.WantFault(t, "SetAccess", err, fault.Invalid)
+		suite.WantCode(t, "SetAccess", err, errcode.Invalid)
 	}
 }
 
@@ -266,7 +266,7 @@ func testRefused(t *testing.T, e env) {
 		in := closed(signIn(7, "aa", 5))
 		in.Now = time.UnixMilli(at)
 		_, err := e.Store.SignIn(ctx, a, in)
-		suite.WantFault(t, "SignIn", err, fault.Denied)
+		suite.WantCode(t, "SignIn", err, errcode.Denied)
 	}
 	list := func(want ...ts.Refused) {
 		t.Helper()
@@ -291,7 +291,7 @@ func testRefused(t *testing.T, e env) {
 	try(b, 4000) // known to the operator
 	list()
 	e.signIn(t, a, signIn(7, "aa", 5))
-	if _, err := e.Store.SignIn(ctx, a, signIn(6, "aa", 5)); !fault.Is(err, fault.Denied) {
+	if _, err := e.Store.SignIn(ctx, a, signIn(6, "aa", 5)); !errcode.Is(err, errcode.Denied) {
 		t.Errorf("an old generation: %v", err)
 	}
 	list() // refused for another reason
@@ -310,7 +310,7 @@ func testRefusedIsBounded(t *testing.T, e env) {
 		in := closed(signIn(7, "aa", 5))
 		in.Now = t0
 		_, err := e.Store.SignIn(ctx, ts.Account{FxAUID: fmt.Sprintf("new%d", i), Domain: "x"}, in)
-		suite.WantFault(t, "SignIn", err, fault.Denied)
+		suite.WantCode(t, "SignIn", err, errcode.Denied)
 	}
 	got, err := e.Store.Refused(ctx, 2*ts.MaxRefused)
 	must(t, err)

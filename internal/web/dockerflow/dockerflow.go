@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -139,8 +139,8 @@ func sendValue(w http.ResponseWriter, status int, v any) error {
 }
 
 var (
-	errRoute  = fault.New(fault.NotFound, "no such path")
-	errMethod = fault.New(fault.Invalid, "method not allowed")
+	errRoute  = errcode.New(errcode.NotFound, "no such path")
+	errMethod = errcode.New(errcode.Invalid, "method not allowed")
 )
 
 // Label returns the route of a path.
@@ -159,11 +159,11 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	switch {
 	case errors.Is(err, errMethod):
 		status, code = http.StatusMethodNotAllowed, codeMethod
-	case fault.Is(err, fault.NotFound):
+	case errcode.Is(err, errcode.NotFound):
 		status = http.StatusNotFound
-	case fault.Is(err, fault.Invalid):
+	case errcode.Is(err, errcode.Invalid):
 		status = http.StatusBadRequest
-	case fault.Is(err, fault.Unavailable):
+	case errcode.Is(err, errcode.Unavailable):
 		status = http.StatusServiceUnavailable
 		if w.Header().Get("Retry-After") == "" {
 			w.Header().Set("Retry-After", "10")

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
 	"holdfast/internal/web/webtest"
@@ -93,7 +93,7 @@ func TestDockerflow(t *testing.T) {
 	do("GET", "/__heartbeat__").is(200, `{"version":"1.2.3","quota":{"enabled":true,"size":2048,"user_size":4096},"database":"Ok","status":"Ok"}`+"\n").
 		has("Content-Type", "application/json").has("X-Weave-Timestamp", "")
 	do("HEAD", "/__heartbeat__").is(200, "")
-	away = fault.New(fault.Unavailable, "no route to host")
+	away = errcode.New(errcode.Unavailable, "no route to host")
 	do("GET", "/__heartbeat__").is(503, `{"version":"1.2.3","quota":{"enabled":true,"size":2048,"user_size":4096},"database":"Err","status":"Err"}`+"\n")
 
 	do("GET", "/__lbheartbeat__").is(200, `{"active_connections":1,"idle_connections":2}`+"\n")

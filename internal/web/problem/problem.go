@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -55,23 +55,23 @@ func New(e *web.Refusal, in Occurrence) Document {
 }
 
 // codes are the status and the code of each kind of error.
-var codes = map[fault.Code]struct {
+var codes = map[errcode.Code]struct {
 	status int
 	code   string
 }{
-	fault.NotFound: {http.StatusNotFound, "not-found"}, fault.Denied: {http.StatusForbidden, "denied"},
-	fault.Conflict: {http.StatusConflict, "conflict"}, fault.Precondition: {http.StatusConflict, "conflict"},
-	fault.Invalid: {http.StatusUnprocessableEntity, "invalid"}, fault.TooLarge: {http.StatusRequestEntityTooLarge, "too-large"},
-	fault.Quota: {http.StatusInsufficientStorage, "quota"}, fault.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
+	errcode.NotFound: {http.StatusNotFound, "not-found"}, errcode.Denied: {http.StatusForbidden, "denied"},
+	errcode.Conflict: {http.StatusConflict, "conflict"}, errcode.Precondition: {http.StatusConflict, "conflict"},
+	errcode.Invalid: {http.StatusUnprocessableEntity, "invalid"}, errcode.TooLarge: {http.StatusRequestEntityTooLarge, "too-large"},
+	errcode.Quota: {http.StatusInsufficientStorage, "quota"}, errcode.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
 }
 
-// Refusal returns the refusal of an error by its fault code. A web.Refusal is its own.
+// Refusal returns the refusal of an error by its code. A web.Refusal is its own.
 func Refusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
 	}
-	if c, ok := codes[fault.CodeOf(err)]; ok {
-		return web.RefuseFor(err, c.status, c.code, fault.Message(err))
+	if c, ok := codes[errcode.Of(err)]; ok {
+		return web.RefuseFor(err, c.status, c.code, errcode.Message(err))
 	}
 	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
 }

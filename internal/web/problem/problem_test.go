@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/problem"
 )
@@ -21,14 +21,14 @@ func TestRefusal(t *testing.T) {
 		code   string
 		detail string
 	}{
-		{fault.New(fault.NotFound, "no such wall"), 404, "not-found", "no such wall"},
-		{fmt.Errorf("paint: %w", fault.Wrap(fault.Invalid, "color: unknown", errors.New("a secret"))), 422, "invalid", "color: unknown"},
-		{fault.New(fault.Conflict, "it is painted"), 409, "conflict", "it is painted"},
-		{fault.New(fault.Precondition, "it is painted"), 409, "conflict", "it is painted"},
-		{fault.New(fault.Denied, "no"), 403, "denied", "no"},
-		{fault.New(fault.TooLarge, "a large wall"), 413, "too-large", "a large wall"},
-		{fault.New(fault.Quota, "no paint"), 507, "quota", "no paint"},
-		{fault.New(fault.Unavailable, "later"), 503, "unavailable", "later"},
+		{errcode.New(errcode.NotFound, "no such wall"), 404, "not-found", "no such wall"},
+		{fmt.Errorf("paint: %w", errcode.Wrap(errcode.Invalid, "color: unknown", errors.New("a secret"))), 422, "invalid", "color: unknown"},
+		{errcode.New(errcode.Conflict, "it is painted"), 409, "conflict", "it is painted"},
+		{errcode.New(errcode.Precondition, "it is painted"), 409, "conflict", "it is painted"},
+		{errcode.New(errcode.Denied, "no"), 403, "denied", "no"},
+		{errcode.New(errcode.TooLarge, "a large wall"), 413, "too-large", "a large wall"},
+		{errcode.New(errcode.Quota, "no paint"), 507, "quota", "no paint"},
+		{errcode.New(errcode.Unavailable, "later"), 503, "unavailable", "later"},
 		{errors.New("a secret"), 500, "internal", "internal error: the server log has the details under this requestId"},
 		{fmt.Errorf("x: %w", web.Refuse(http.StatusTeapot, "teapot", "short and stout")), 418, "teapot", "short and stout"},
 	} {
@@ -46,7 +46,7 @@ func TestSend(t *testing.T) {
 	t.Parallel()
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/walls/a%2Fb?x", nil)
 	w.Header().Set("X-Request-Id", "7")
-	e := problem.Refusal(fault.New(fault.Unavailable, "later"))
+	e := problem.Refusal(errcode.New(errcode.Unavailable, "later"))
 	document := struct {
 		problem.Document
 		Errors []problem.Field `json:"errors"`

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Limit is the limit of each client: Events in each Per, and at most Burst at once.
@@ -29,7 +29,7 @@ type Limit struct {
 
 func (l Limit) check(clients int) error {
 	if l.Events <= 0 || l.Per <= 0 || l.Burst <= 0 || clients <= 0 {
-		return fault.New(fault.Invalid, "rate: events, interval, burst and number of clients must be greater than 0")
+		return errcode.New(errcode.Invalid, "rate: events, interval, burst and number of clients must be greater than 0")
 	}
 	return nil
 }
@@ -49,14 +49,14 @@ type Buckets struct {
 }
 
 // New returns buckets for at most the given number of clients, about 300 bytes each. It
-// returns fault.Invalid for a number that is not above 0.
+// returns errcode.Invalid for a number that is not above 0.
 func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	if err := l.check(clients); err != nil {
 		return nil, err
 	}
 	byKey, err := simplelru.NewLRU[string, *rate.Limiter](clients, nil)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, "the number of clients must be greater than 0", err)
+		return nil, errcode.Wrap(errcode.Invalid, "the number of clients must be greater than 0", err)
 	}
 	return &Buckets{limit: l, every: l.every(), now: now, byKey: byKey}, nil
 }

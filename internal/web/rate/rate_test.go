@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web/rate"
 )
 
@@ -233,11 +233,11 @@ func TestNilIsUnlimited(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for _, l := range []rate.Limit{{}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {-1, 1, 1}} {
-		if b, err := rate.New(l, 1, clock.System); !fault.Is(err, fault.Invalid) || b != nil {
+		if b, err := rate.New(l, 1, clock.System); !errcode.Is(err, errcode.Invalid) || b != nil {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := rate.New(writes, 0, clock.System); !fault.Is(err, fault.Invalid) {
+	if _, err := rate.New(writes, 0, clock.System); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("no clients: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ type Shared struct {
 }
 
 // NewShared returns buckets for at most the given number of groups. A group uses about
-// 150 bytes for each member in debt, until the debt is paid. It returns fault.Invalid for
+// 150 bytes for each member in debt, until the debt is paid. It returns errcode.Invalid for
 // a number that is not above 0.
 func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	if err := l.check(groups); err != nil {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web/rate"
 )
 
@@ -205,7 +205,7 @@ func TestTighter(t *testing.T) {
 func TestNewSharedRefuses(t *testing.T) {
 	t.Parallel()
 	for _, l := range []rate.Limit{{}, {0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {-1, 1, 1}} {
-		if b, err := rate.NewShared(l, 1, clock.System); !fault.Is(err, fault.Invalid) || b != nil {
+		if b, err := rate.NewShared(l, 1, clock.System); !errcode.Is(err, errcode.Invalid) || b != nil {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -54,7 +54,7 @@ func (c *Console) showPart(context.Context, *service.PageRequest) (*service.View
 	defer c.Shown.Add(1)
 	text := c.Text.Load()
 	if text == nil {
-		return nil, fault.New(fault.NotFound, "it is deleted")
+		return nil, errcode.New(errcode.NotFound, "it is deleted")
 	}
 	table := &service.Table{Title: "Parts", Columns: []service.Column{{Title: "Text"}}, Rows: [][]service.Cell{{{Text: *text, To: "charts"}}}}
 	if c.IsWhole.Load() {

@@ -19,7 +19,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Driver is a node that is a bucket, or a part of one: the parameter prefix of its URL.
@@ -45,7 +45,7 @@ func IsScheme(scheme string) bool {
 func New(address, id string) (*Driver, error) {
 	u, err := url.Parse(address)
 	if err != nil || !IsScheme(u.Scheme) {
-		return nil, fault.Newf(fault.Invalid, "storage node %s: expected a URL with the scheme s3, gs, azblob or mem", id)
+		return nil, errcode.Newf(errcode.Invalid, "storage node %s: expected a URL with the scheme s3, gs, azblob or mem", id)
 	}
 	return &Driver{id: id, url: u}, nil
 }
@@ -72,7 +72,7 @@ func Init(ctx context.Context, address, id string) error {
 	case err != nil:
 		return blobs.Unavailable(id, "list objects", err)
 	case len(found) > 0:
-		return fault.Newf(fault.Invalid, "storage node %s: the bucket has objects but no %s: expected an empty bucket", id, blobs.MarkerName)
+		return errcode.Newf(errcode.Invalid, "storage node %s: the bucket has objects but no %s: expected an empty bucket", id, blobs.MarkerName)
 	}
 	return d.writeMarker(ctx, bucket)
 }
@@ -101,7 +101,7 @@ func (d *Driver) checkMarker(ctx context.Context, bucket *blob.Bucket) error {
 	case err != nil:
 		return blobs.Unavailable(d.id, "read "+blobs.MarkerName, err)
 	case found != d.id:
-		return fault.Newf(fault.Unavailable, "storage node %s: the bucket is the storage node %.200q", d.id, found)
+		return errcode.Newf(errcode.Unavailable, "storage node %s: the bucket is the storage node %.200q", d.id, found)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (d *Driver) open(ctx context.Context) (*blob.Bucket, error) {
 	bucket, closed := d.bucket, d.closed
 	d.mu.Unlock()
 	if closed {
-		return nil, fault.Newf(fault.Unavailable, "storage node %s is closed", d.id)
+		return nil, errcode.Newf(errcode.Unavailable, "storage node %s is closed", d.id)
 	}
 	if bucket != nil {
 		return bucket, nil

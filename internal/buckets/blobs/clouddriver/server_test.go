@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/clouddriver"
 	"holdfast/internal/buckets/blobs/drivertest"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // TestServer runs the suite on a bucket of a provider or of a server with its protocol.
@@ -38,7 +38,7 @@ func TestServer(t *testing.T) {
 		if err := clouddriver.Init(t.Context(), u.String(), id); err != nil {
 			t.Errorf("init of a node: %v", err)
 		}
-		if err := clouddriver.Init(t.Context(), u.String(), "dc1:other"); !fault.Is(err, fault.Unavailable) {
+		if err := clouddriver.Init(t.Context(), u.String(), "dc1:other"); !errcode.Is(err, errcode.Unavailable) {
 			t.Errorf("init of another node: %v, want the code unavailable", err)
 		}
 		d, err := clouddriver.New(u.String(), id)
@@ -55,7 +55,7 @@ func TestSchemes(t *testing.T) {
 		"mem://": true, "s3://b": true, "gs://b": true, "azblob://b": true,
 		"file:///x": false, "": false, "http://b": false, "s3:\x00": false, "s4://b": false,
 	} {
-		if _, err := clouddriver.New(address, "dc1:x"); ok != (err == nil) || !ok && !fault.Is(err, fault.Invalid) {
+		if _, err := clouddriver.New(address, "dc1:x"); ok != (err == nil) || !ok && !errcode.Is(err, errcode.Invalid) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
@@ -85,12 +85,12 @@ func TestMissingBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	want := func(code fault.Code) {
+	want := func(code errcode.Code) {
 		t.Helper()
 		_, err1 := d.Get(t.Context(), "v2/x", 0, -1)
 		_, err2 := d.Stat(t.Context(), "v2/x")
 		for i, err := range []error{err1, err2, d.Copy(t.Context(), "v2/x", "v2/y")} {
-			if !fault.Is(err, code) {
+			if !errcode.Is(err, code) {
 				t.Errorf("operation %d: %v, want the code %v", i, err, code)
 			}
 		}
@@ -98,16 +98,16 @@ func TestMissingBucket(t *testing.T) {
 	if _, err := d.Space(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want(fault.NotFound)
+	want(errcode.NotFound)
 	if err := d.Delete(t.Context(), "v2/x"); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 	missing = true
-	want(fault.Unavailable)
-	if err := d.Delete(t.Context(), "v2/x"); !fault.Is(err, fault.Unavailable) {
+	want(errcode.Unavailable)
+	if err := d.Delete(t.Context(), "v2/x"); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("delete: %v, want the code unavailable", err)
 	}
-	if _, err := d.Space(t.Context()); !fault.Is(err, fault.Unavailable) {
+	if _, err := d.Space(t.Context()); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("space: %v, want the code unavailable", err)
 	}
 }

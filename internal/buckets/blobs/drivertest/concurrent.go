@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // onePath: of several writers to one path one wins, whole, and readers never see a part.
@@ -81,7 +81,7 @@ func model(t *testing.T, d blobs.Driver) {
 			got, err := read(t.Context(), d, p, 0, -1)
 			if b, ok := have[p]; ok && (err != nil || !bytes.Equal(got, b)) {
 				r.Fatalf("get: %d bytes, %v; want %d bytes", len(got), err, len(b))
-			} else if !ok && !fault.Is(err, fault.NotFound) {
+			} else if !ok && !errcode.Is(err, errcode.NotFound) {
 				r.Fatalf("get: %v, want not found", err)
 			}
 		case "delete":
@@ -97,14 +97,14 @@ func model(t *testing.T, d blobs.Driver) {
 					r.Fatalf("copy: %v", err)
 				}
 				have[to] = b
-			} else if !fault.Is(err, fault.NotFound) {
+			} else if !errcode.Is(err, errcode.NotFound) {
 				r.Fatalf("copy: %v, want not found", err)
 			}
 		case "walk":
 			all := slices.Sorted(maps.Keys(have))
 			wantFiles(t, d, p, slices.DeleteFunc(all, func(name string) bool { return name <= p })...)
 		case "fail":
-			if _, err := d.Put(t.Context(), p, bytes.NewReader(nil), 1); !fault.Is(err, fault.Invalid) {
+			if _, err := d.Put(t.Context(), p, bytes.NewReader(nil), 1); !errcode.Is(err, errcode.Invalid) {
 				r.Fatalf("put of a wrong size: %v", err)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Open returns the driver of a new, empty node.
@@ -114,9 +114,9 @@ func wantBody(t testing.TB, d blobs.Driver, path string, want []byte) {
 	}
 }
 
-func wantCode(t testing.TB, what string, err error, code fault.Code) {
+func wantCode(t testing.TB, what string, err error, code errcode.Code) {
 	t.Helper()
-	if !fault.Is(err, code) {
+	if !errcode.Is(err, code) {
 		t.Fatalf("%s: %v, want the code %v", what, err, code)
 	}
 }
@@ -175,10 +175,10 @@ func ranges(t *testing.T, d blobs.Driver) {
 	}
 	for _, r := range [][2]int64{{size, -1}, {size, 1}, {size + 1, 1}, {1 << 40, -1}, {-1, 1}, {0, -2}} {
 		_, err := read(t.Context(), d, "v2/r", r[0], r[1])
-		wantCode(t, fmt.Sprintf("get %d bytes from %d", r[1], r[0]), err, fault.Invalid)
+		wantCode(t, fmt.Sprintf("get %d bytes from %d", r[1], r[0]), err, errcode.Invalid)
 	}
 	_, err := read(t.Context(), d, "v2/empty", 1, -1)
-	wantCode(t, "get beyond an empty body", err, fault.Invalid)
+	wantCode(t, "get beyond an empty body", err, errcode.Invalid)
 }
 
 func replace(t *testing.T, d blobs.Driver) {
@@ -204,7 +204,7 @@ func wrongSize(t *testing.T, d blobs.Driver) {
 			}
 			for _, path := range []string{"v2/old", "v2/new"} {
 				_, err := d.Put(t.Context(), path, unsized(b), expected)
-				wantCode(t, fmt.Sprintf("put %d bytes, expected %d", size, expected), err, fault.Invalid)
+				wantCode(t, fmt.Sprintf("put %d bytes, expected %d", size, expected), err, errcode.Invalid)
 				if !blobs.IsSourceError(err) {
 					t.Errorf("the node is blamed for the body: %v", err)
 				}
@@ -218,11 +218,11 @@ func wrongSize(t *testing.T, d blobs.Driver) {
 func sourceFails(t *testing.T, d blobs.Driver) {
 	old := content(3, 100)
 	put(t, d, "v2/old", old)
-	for _, hungUp := range []error{errors.New("client hung up"), io.ErrUnexpectedEOF, fault.New(fault.Denied, "wrong signature"), fault.Wrap(fault.Unavailable, "peer", io.EOF)} {
+	for _, hungUp := range []error{errors.New("client hung up"), io.ErrUnexpectedEOF, errcode.New(errcode.Denied, "wrong signature"), errcode.Wrap(errcode.Unavailable, "peer", io.EOF)} {
 		for _, size := range brokenSizes {
 			for _, path := range []string{"v2/old", "v2/new"} {
 				_, err := d.Put(t.Context(), path, io.MultiReader(bytes.NewReader(content(4, size)), iotest.ErrReader(hungUp)), -1)
-				if !errors.Is(err, hungUp) || !blobs.IsSourceError(err) || fault.CodeOf(err) != fault.CodeOf(hungUp) {
+				if !errors.Is(err, hungUp) || !blobs.IsSourceError(err) || errcode.Of(err) != errcode.Of(hungUp) {
 					t.Fatalf("put: %v, want the error of the reader", err)
 				}
 			}
@@ -298,12 +298,12 @@ func absent(t *testing.T, d blobs.Driver) {
 	put(t, d, "v2/a/b", nil)
 	for _, path := range []string{"v2/a/c", "v2/c/b", "x", "v2/a/b1"} {
 		_, err := d.Get(t.Context(), path, 0, -1)
-		wantCode(t, "get", err, fault.NotFound)
+		wantCode(t, "get", err, errcode.NotFound)
 		_, err = d.Stat(t.Context(), path)
-		wantCode(t, "stat", err, fault.NotFound)
+		wantCode(t, "stat", err, errcode.NotFound)
 		err = d.Copy(t.Context(), path, "v2/new")
 		if !errors.Is(err, errors.ErrUnsupported) {
-			wantCode(t, "copy", err, fault.NotFound)
+			wantCode(t, "copy", err, errcode.NotFound)
 		}
 		for range 2 {
 			if err := d.Delete(t.Context(), path); err != nil {
@@ -320,17 +320,17 @@ func paths(t *testing.T, d blobs.Driver) {
 		blobs.MarkerName, "a/" + blobs.MarkerName, "v2/.hidden/a", strings.Repeat("a", 201), strings.Repeat("a/", 256) + "a", "a\n", "~", "*",
 	} {
 		_, err := d.Put(t.Context(), path, bytes.NewReader(nil), 0)
-		wantCode(t, fmt.Sprintf("put %q", path), err, fault.Invalid)
+		wantCode(t, fmt.Sprintf("put %q", path), err, errcode.Invalid)
 		_, err = d.Get(t.Context(), path, 0, -1)
-		wantCode(t, fmt.Sprintf("get %q", path), err, fault.Invalid)
+		wantCode(t, fmt.Sprintf("get %q", path), err, errcode.Invalid)
 		_, err = d.Stat(t.Context(), path)
-		wantCode(t, fmt.Sprintf("stat %q", path), err, fault.Invalid)
-		wantCode(t, fmt.Sprintf("delete %q", path), d.Delete(t.Context(), path), fault.Invalid)
-		wantCode(t, fmt.Sprintf("copy from %q", path), d.Copy(t.Context(), path, "a"), fault.Invalid)
-		wantCode(t, fmt.Sprintf("copy to %q", path), d.Copy(t.Context(), "a", path), fault.Invalid)
+		wantCode(t, fmt.Sprintf("stat %q", path), err, errcode.Invalid)
+		wantCode(t, fmt.Sprintf("delete %q", path), d.Delete(t.Context(), path), errcode.Invalid)
+		wantCode(t, fmt.Sprintf("copy from %q", path), d.Copy(t.Context(), path, "a"), errcode.Invalid)
+		wantCode(t, fmt.Sprintf("copy to %q", path), d.Copy(t.Context(), "a", path), errcode.Invalid)
 	}
 	_, err := d.Put(t.Context(), "v2/"+blobs.TemporaryPrefix+"x", bytes.NewReader(nil), 0)
-	wantCode(t, "put of a temporary name", err, fault.Invalid)
+	wantCode(t, "put of a temporary name", err, errcode.Invalid)
 	longest := strings.Repeat(strings.Repeat("x", 200)+"/", 2) + strings.Repeat("y", 110)
 	put(t, d, longest, []byte("x"))
 	wantBody(t, d, longest, []byte("x"))
@@ -429,10 +429,10 @@ func closed(t *testing.T, d blobs.Driver) {
 		}
 	}
 	_, err := d.Put(t.Context(), "v2/x", bytes.NewReader(nil), 0)
-	wantCode(t, "put", err, fault.Unavailable)
+	wantCode(t, "put", err, errcode.Unavailable)
 	_, err = d.Get(t.Context(), "v2/x", 0, -1)
-	wantCode(t, "get", err, fault.Unavailable)
-	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), fault.Unavailable)
+	wantCode(t, "get", err, errcode.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), errcode.Unavailable)
 	_, err = d.Space(t.Context())
-	wantCode(t, "space", err, fault.Unavailable)
+	wantCode(t, "space", err, errcode.Unavailable)
 }

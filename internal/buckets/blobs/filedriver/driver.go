@@ -15,7 +15,7 @@ import (
 
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/durable"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Driver is a node that is a folder. It opens the folder when it is first used, and again
@@ -45,14 +45,14 @@ func Init(dir, id string) error {
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "open folder "+dir, err)
+		return errcode.Wrap(errcode.Invalid, "open folder "+dir, err)
 	}
 	defer func() { _ = root.Close() }()
 	if isNew, err := checkFolder(root, dir, id); err != nil || !isNew {
 		return err
 	}
 	if err := writeMarker(root, id); err != nil {
-		return fault.Wrap(fault.Unavailable, fmt.Sprintf("write %s in folder %s", blobs.MarkerName, dir), err)
+		return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("write %s in folder %s", blobs.MarkerName, dir), err)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func CheckInit(dir, id string) error {
 			return cannotCreate(dir, err)
 		}
 	default:
-		return fault.Wrap(fault.Invalid, "open folder "+dir, err)
+		return errcode.Wrap(errcode.Invalid, "open folder "+dir, err)
 	}
 	defer func() { _ = root.Close() }()
 	isNew := true
@@ -78,11 +78,11 @@ func CheckInit(dir, id string) error {
 	}
 	opened, err := root.Open(".")
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "open folder "+root.Name(), err)
+		return errcode.Wrap(errcode.Invalid, "open folder "+root.Name(), err)
 	}
 	defer func() { _ = opened.Close() }()
 	if isNew && !isWritable(opened) {
-		return fault.Newf(fault.Invalid, "folder %s is read-only, or belongs to another user than that of the server", root.Name())
+		return errcode.Newf(errcode.Invalid, "folder %s is read-only, or belongs to another user than that of the server", root.Name())
 	}
 	return nil
 }
@@ -92,9 +92,9 @@ func CheckInit(dir, id string) error {
 func cannotCreate(dir string, err error) error {
 	above := filepath.Dir(filepath.Clean(dir))
 	if _, missing := os.Stat(above); errors.Is(missing, fs.ErrNotExist) {
-		return fault.Newf(fault.Invalid, "cannot create folder %s, because %s does not exist: create it, or mount its disk", dir, above)
+		return errcode.Newf(errcode.Invalid, "cannot create folder %s, because %s does not exist: create it, or mount its disk", dir, above)
 	}
-	return fault.Wrap(fault.Invalid, "create folder "+dir, err)
+	return errcode.Wrap(errcode.Invalid, "create folder "+dir, err)
 }
 
 // checkFolder reports whether a folder is to be made a node: it is empty. It returns an
@@ -129,11 +129,11 @@ func makeFolder(dir string) error {
 func checkEmpty(root *os.Root, dir string) error {
 	entries, err := readFolder(root, ".")
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "read folder "+dir, err)
+		return errcode.Wrap(errcode.Unavailable, "read folder "+dir, err)
 	}
 	for _, e := range entries {
 		if name := e.Name(); name != "lost+found" && !blobs.IsTemporary(name) {
-			return fault.Newf(fault.Invalid, "folder %s has files but no %s: expected an empty folder", dir, blobs.MarkerName)
+			return errcode.Newf(errcode.Invalid, "folder %s has files but no %s: expected an empty folder", dir, blobs.MarkerName)
 		}
 	}
 	return nil
@@ -169,7 +169,7 @@ func checkMarker(root *os.Root, dir, id string) error {
 		return blobs.Unavailable(id, fmt.Sprintf("read %s in folder %s", blobs.MarkerName, dir), err)
 	}
 	if found := strings.TrimSpace(string(marker)); found != id {
-		return fault.Newf(fault.Unavailable, "storage node %s: folder %s is the storage node %.200q", id, dir, found)
+		return errcode.Newf(errcode.Unavailable, "storage node %s: folder %s is the storage node %.200q", id, dir, found)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (d *Driver) open() (*disk, error) {
 	defer d.mu.Unlock()
 	switch {
 	case d.closed:
-		return nil, fault.Newf(fault.Unavailable, "storage node %s is closed", d.id)
+		return nil, errcode.Newf(errcode.Unavailable, "storage node %s is closed", d.id)
 	case d.disk != nil:
 		return d.disk, nil
 	}

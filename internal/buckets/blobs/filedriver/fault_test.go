@@ -20,7 +20,7 @@ import (
 
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/blobs/filedriver"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 func put(t testing.TB, d blobs.Driver, path, body string) error {
@@ -29,9 +29,9 @@ func put(t testing.TB, d blobs.Driver, path, body string) error {
 	return err
 }
 
-func wantCode(t testing.TB, what string, err error, code fault.Code) {
+func wantCode(t testing.TB, what string, err error, code errcode.Code) {
 	t.Helper()
-	if !fault.Is(err, code) {
+	if !errcode.Is(err, code) {
 		t.Fatalf("%s: %v, want the code %v", what, err, code)
 	}
 }
@@ -67,19 +67,19 @@ func TestInit(t *testing.T) {
 	must(t, put(t, d, "v2/x", "x"))
 	must(t, filedriver.Init(dir, id)) // even with bodies
 	must(t, d.Close())
-	both := func(what, dir, id string, code fault.Code) {
+	both := func(what, dir, id string, code errcode.Code) {
 		t.Helper()
 		wantCode(t, "init of "+what, filedriver.Init(dir, id), code)
 		wantCode(t, "check of "+what, filedriver.CheckInit(dir, id), code)
 	}
-	both("another node", dir, "dc1:other", fault.Unavailable)
-	both("a folder below one that does not exist", filepath.Join(parent, "typo", "node"), id, fault.Invalid)
+	both("another node", dir, "dc1:other", errcode.Unavailable)
+	both("a folder below one that does not exist", filepath.Join(parent, "typo", "node"), id, errcode.Invalid)
 	foreign := filepath.Join(parent, "foreign")
 	must(t, os.Mkdir(foreign, 0o700))
 	must(t, os.WriteFile(filepath.Join(foreign, "photo.jpg"), nil, 0o600))
-	both("a folder with files", foreign, id, fault.Invalid)
+	both("a folder with files", foreign, id, errcode.Invalid)
 	must(t, os.WriteFile(filepath.Join(parent, "file"), nil, 0o600))
-	both("a file", filepath.Join(parent, "file"), id, fault.Invalid)
+	both("a file", filepath.Join(parent, "file"), id, errcode.Invalid)
 	disk := filepath.Join(parent, "disk")
 	must(t, os.MkdirAll(filepath.Join(disk, "lost+found"), 0o700))
 	must(t, filedriver.Init(disk, id))
@@ -97,21 +97,21 @@ func TestUnmounted(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o700)) // the mount point
 
 	_, err := d.Space(t.Context())
-	wantCode(t, "space", err, fault.Unavailable)
-	wantCode(t, "put", put(t, d, "v2/a/y", "y"), fault.Unavailable)
+	wantCode(t, "space", err, errcode.Unavailable)
+	wantCode(t, "put", put(t, d, "v2/a/y", "y"), errcode.Unavailable)
 	_, err = d.Get(t.Context(), "v2/a/x", 0, -1)
-	wantCode(t, "get", err, fault.Unavailable)
-	wantCode(t, "delete", d.Delete(t.Context(), "v2/a/x"), fault.Unavailable)
+	wantCode(t, "get", err, errcode.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/a/x"), errcode.Unavailable)
 	for _, err = range d.Walk(t.Context(), "") {
 	}
-	wantCode(t, "walk", err, fault.Unavailable)
+	wantCode(t, "walk", err, errcode.Unavailable)
 	if left := files(t, dir); len(left) > 0 {
 		t.Errorf("files below the mount point: %q", left)
 	}
 
 	must(t, os.Remove(dir))
 	_, err = d.Space(t.Context())
-	wantCode(t, "space without a mount point", err, fault.Unavailable)
+	wantCode(t, "space without a mount point", err, errcode.Unavailable)
 	must(t, os.Rename(away, dir))
 	_, err = d.Space(t.Context())
 	must(t, err)
@@ -127,9 +127,9 @@ func TestNotMountedAtStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
 	d := filedriver.New(dir, id)
 	t.Cleanup(func() { must(t, d.Close()) })
-	wantCode(t, "put", put(t, d, "v2/x", "x"), fault.Unavailable)
+	wantCode(t, "put", put(t, d, "v2/x", "x"), errcode.Unavailable)
 	must(t, filedriver.Init(dir, "dc1:other"))
-	wantCode(t, "put on another node", put(t, d, "v2/x", "x"), fault.Unavailable)
+	wantCode(t, "put on another node", put(t, d, "v2/x", "x"), errcode.Unavailable)
 	must(t, os.RemoveAll(dir))
 	must(t, filedriver.Init(dir, id))
 	must(t, put(t, d, "v2/x", "x"))
@@ -141,10 +141,10 @@ func TestRemovedFolder(t *testing.T) {
 	d, dir := open(t)
 	must(t, put(t, d, "v2/a/x", "x"))
 	must(t, os.RemoveAll(dir))
-	wantCode(t, "put", put(t, d, "v2/a/y", "y"), fault.Unavailable)
-	wantCode(t, "delete", d.Delete(t.Context(), "v2/a/x"), fault.Unavailable)
+	wantCode(t, "put", put(t, d, "v2/a/y", "y"), errcode.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/a/x"), errcode.Unavailable)
 	_, err := d.Stat(t.Context(), "v2/a/x")
-	wantCode(t, "stat", err, fault.Unavailable)
+	wantCode(t, "stat", err, errcode.Unavailable)
 }
 
 // TestRemovedSubfolder: a folder that is known to exist is removed by someone else.
@@ -306,11 +306,11 @@ func TestReadOnly(t *testing.T) {
 	readOnly(false)
 	remount(t, dir, "remount,ro")
 	readOnly(true)
-	wantCode(t, "a new node", filedriver.CheckInit(filepath.Join(dir, "new"), id), fault.Invalid)
+	wantCode(t, "a new node", filedriver.CheckInit(filepath.Join(dir, "new"), id), errcode.Invalid)
 	must(t, filedriver.CheckInit(dir, id)) // it is the node already
-	wantCode(t, "put", put(t, d, "v2/y", "y"), fault.Unavailable)
-	wantCode(t, "put in a new folder", put(t, d, "v2/n/y", "y"), fault.Unavailable)
-	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), fault.Unavailable)
+	wantCode(t, "put", put(t, d, "v2/y", "y"), errcode.Unavailable)
+	wantCode(t, "put in a new folder", put(t, d, "v2/n/y", "y"), errcode.Unavailable)
+	wantCode(t, "delete", d.Delete(t.Context(), "v2/x"), errcode.Unavailable)
 	if err := put(t, d, "v2/y", "y"); errors.Is(err, blobs.ErrNotEnoughSpace) {
 		t.Errorf("a read-only disk is not full: %v", err)
 	}
@@ -334,7 +334,7 @@ func TestFull(t *testing.T) {
 		if !errors.Is(err, blobs.ErrNotEnoughSpace) {
 			t.Fatalf("put: %v, want ErrNotEnoughSpace", err)
 		}
-		wantCode(t, "put", err, fault.Unavailable)
+		wantCode(t, "put", err, errcode.Unavailable)
 		if left := files(t, dir); len(left) != 1 {
 			t.Fatalf("files: %q, want one", left)
 		}

@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"holdfast/internal/buckets/blobs"
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 )
 
 // Get implements blobs.Driver.
@@ -100,7 +100,7 @@ func (d *Driver) Delete(ctx context.Context, name string) error {
 	}
 	err = at.remove(name)
 	if !errors.Is(err, fs.ErrNotExist) {
-		if err != nil && !fault.Is(err, fault.Invalid) {
+		if err != nil && !errcode.Is(err, errcode.Invalid) {
 			err = d.fail("remove file", "", err)
 		}
 		return err
@@ -132,7 +132,7 @@ func (at *disk) remove(name string) error {
 	return missing
 }
 
-var errFolder = fault.New(fault.Invalid, "path: expected a body, found a folder")
+var errFolder = errcode.New(errcode.Invalid, "path: expected a body, found a folder")
 
 // Walk implements blobs.Driver. It has the names of one folder at each level in memory.
 // Files with names that no Put makes are not of Holdfast: Walk skips them.

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"holdfast/internal/fault"
+	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/ident"
@@ -117,7 +117,7 @@ func identify(property, tenant *string) error {
 	p, ok1 := ident.ParseUUID(*property)
 	t, ok2 := guest.ParseTenant(*tenant)
 	if !ok1 || !ok2 {
-		return fault.New(fault.Unavailable, "an answer of the catalogue has an ID that is not a UUID")
+		return errcode.New(errcode.Unavailable, "an answer of the catalogue has an ID that is not a UUID")
 	}
 	*property, *tenant = p, t
 	return nil
@@ -126,7 +126,7 @@ func identify(property, tenant *string) error {
 // sameProperty returns an error if an answer is about another property.
 func sameProperty(err error, got, want string) error {
 	if err == nil && got != want {
-		return fault.New(fault.Unavailable, "an answer of the catalogue is about another property")
+		return errcode.New(errcode.Unavailable, "an answer of the catalogue is about another property")
 	}
 	return err
 }
@@ -144,35 +144,35 @@ type question struct {
 // call asks a question and reads the answer.
 func (c *Client) call(ctx context.Context, q question, into any) error {
 	if q.base == "" {
-		return fault.Newf(fault.Unavailable, "guest.upstreams.%s is not set", q.cache.Name)
+		return errcode.Newf(errcode.Unavailable, "guest.upstreams.%s is not set", q.cache.Name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	r, err := c.request(ctx, &q)
 	if err != nil {
-		return fault.Wrap(fault.Internal, "build a request to the "+q.cache.Name+" upstream", err)
+		return errcode.Wrap(errcode.Internal, "build a request to the "+q.cache.Name+" upstream", err)
 	}
 	meter := work.Of(r.Context())
 	meter.Wait()
 	res, err := c.http.Do(r)
 	meter.Resume()
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, "the "+q.cache.Name+" upstream does not answer", err)
+		return errcode.Wrap(errcode.Unavailable, "the "+q.cache.Name+" upstream does not answer", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, c.cfg.MaxBody+1))
 	switch {
 	case err != nil:
-		return fault.Wrap(fault.Unavailable, "the answer of the "+q.cache.Name+" upstream ended early", err)
+		return errcode.Wrap(errcode.Unavailable, "the answer of the "+q.cache.Name+" upstream ended early", err)
 	case res.StatusCode == http.StatusNotFound, res.StatusCode == http.StatusGone:
 		return q.missing
 	case res.StatusCode != http.StatusOK:
-		return fault.Newf(fault.Unavailable, "the %s upstream answered with status %d", q.cache.Name, res.StatusCode)
+		return errcode.Newf(errcode.Unavailable, "the %s upstream answered with status %d", q.cache.Name, res.StatusCode)
 	case int64(len(text)) > c.cfg.MaxBody:
-		return fault.Newf(fault.Unavailable, "the answer of the %s upstream has more than %d bytes", q.cache.Name, c.cfg.MaxBody)
+		return errcode.Newf(errcode.Unavailable, "the answer of the %s upstream has more than %d bytes", q.cache.Name, c.cfg.MaxBody)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fault.Wrap(fault.Unavailable, "the answer of the "+q.cache.Name+" upstream is malformed", err)
+		return errcode.Wrap(errcode.Unavailable, "the answer of the "+q.cache.Name+" upstream is malformed", err)
 	}
 	return nil
 }

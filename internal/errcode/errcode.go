@@ -1,9 +1,9 @@
-// Package fault gives codes to the errors that cross the boundaries of a service.
+// Package errcode gives codes to the errors that cross the boundaries of a service.
 //
 // A store or service returns a Code, a message for the client, and a cause for the
 // log. The error writer of the protocol maps the code to a status and a body. Nothing
 // compares error texts.
-package fault
+package errcode
 
 import (
 	"errors"
@@ -72,28 +72,28 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// FaultCode implements Coder.
-func (e *Error) FaultCode() Code { return e.Code }
+// ErrorCode implements Coder.
+func (e *Error) ErrorCode() Code { return e.Code }
 
 // Coder is implemented by every error with a code: *Error, and error types of a
 // service that carry more data.
 type Coder interface {
 	error
-	FaultCode() Code
+	ErrorCode() Code
 }
 
-// CodeOf returns the code of the outermost Coder in the chain of err, or Internal if
+// Of returns the code of the outermost Coder in the chain of err, or Internal if
 // there is none.
-func CodeOf(err error) Code {
+func Of(err error) Code {
 	if c, ok := errors.AsType[Coder](err); ok {
-		return c.FaultCode()
+		return c.ErrorCode()
 	}
 	return Internal
 }
 
 // Is reports whether err has the code.
 func Is(err error, code Code) bool {
-	return err != nil && CodeOf(err) == code
+	return err != nil && Of(err) == code
 }
 
 // Message returns the message for the client, or "" if err has none.
