@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,14 +68,15 @@ type moving struct {
 // openMoving prepares a copy of a service between two new databases.
 func openMoving(t *testing.T, rt *rapid.T, name string, from, to func(testing.TB) string, owners rows.Owners) (m *moving, source, target string) {
 	t.Helper()
-	source, target = from(t), to(t)
+	w := walk{t, rt}
+	source, target = from(w), to(w)
 	var ones []*app.One
 	for _, url := range []string{source, target} {
 		cfg, _, err := app.Load(app.Services(), "", databaseEnv(t, name, url))
 		if err != nil {
 			rt.Fatal(err)
 		}
-		one, err := app.OpenOne(rt.Context(), name, app.Options{Config: cfg, Data: t.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
+		one, err := app.OpenOne(rt.Context(), name, app.Options{Config: cfg, Data: w.TempDir(), LogTo: io.Discard, NoSecrets: true, Create: true})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -234,14 +236,27 @@ func syncHarness(t *testing.T, rt *rapid.T, url string) (h synctest.Harness) {
 	return synctest.Harness{Store: syncpg.New(db)}
 }
 
-// walk is a test whose cleanup is done at the end of a walk, so that many walks need no more
-// connections than one.
+// walk is a test whose cleanup is done at the end of a walk, so that thousands of walks need no more
+// connections, databases and files than one.
 type walk struct {
 	testing.TB
 	rt *rapid.T
 }
 
 func (w walk) Cleanup(fn func()) { w.rt.Cleanup(fn) }
+
+func (w walk) TempDir() string {
+	dir, err := os.MkdirTemp("", "holdfast-walk-")
+	if err != nil {
+		w.rt.Fatal(err)
+	}
+	w.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			w.rt.Error(err)
+		}
+	})
+	return dir
+}
 
 // TestExtMoves is TestSyncMoves for extension storage.
 func TestExtMoves(t *testing.T) {
