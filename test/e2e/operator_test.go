@@ -92,7 +92,7 @@ func TestWrongCalls(t *testing.T) {
 		{[]string{"sync", "token", "--uid", "1"}, 1, "start the server once"},
 		{[]string{"ext", "token", "--tenant", tenant}, 2, "--install is required"},
 		{[]string{"ext", "token", "--tenant", tenant, "--install", tenant, "--namespace", "a=rw"}, 1, "start the server once"},
-		{[]string{"ext", "usage", "--install", tenant}, 2, "--install requires --tenant"},
+		{[]string{"ext", "usage", "--install", tenant}, 2, "--tenant is required"},
 		{[]string{"ext", "usage", "--audit"}, 1, "start the server once"},
 		{[]string{"sync", "user", "list"}, 1, "start the server once"},
 		{[]string{"serve", "--config", "/nowhere.toml"}, 2, "/nowhere.toml"},

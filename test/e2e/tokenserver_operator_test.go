@@ -132,8 +132,8 @@ func TestNonsenseNumbers(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
-		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "0"}},
+		{"--capacity: must be at least 1", []string{"node", "add", "https://a.example", "--capacity", "-5"}},
+		{"--capacity: must be at least 1", []string{"node", "add", "https://a.example", "--capacity", "0"}},
 		{"the capacity of a node must be from 1 to 2147483647 accounts", []string{"node", "add", "https://a.example", "--capacity", "2147483648"}},
 		{"account " + strings.Repeat("0", 32) + " has no storage here", []string{"user", "delete", strings.Repeat("0", 32), "--yes"}},
 		{"--limit: must be at least 1", []string{"user", "list", "--limit", "0"}},

@@ -146,9 +146,12 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 }
 
 // refuseEmpty refuses a flag with an empty text, which may be a variable without a value: a list must not show all tenants
-// instead of one.
+// instead of one. Without a cursor a list begins at its first row.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.chosen().Inputs {
+		if in.Name == "after" {
+			continue
+		}
 		if f := c.cmd.Flags().Lookup(in.Name); f != nil && f.Changed && in.Kind == reflect.String && f.Value.String() == "" {
 			return service.Usagef("--%s: must not be empty", in.Name)
 		}
