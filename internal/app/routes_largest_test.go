@@ -225,7 +225,7 @@ var describedAPIs = []string{
 var filler = strings.NewReplacer("{account}", "main", "{bucket}", "photos", "{object}", "tagged", "{install}", someInstall, "{namespace}", "a",
 	"{key}", "001", "{version}", "1", "{propertyId}", "22222222-2222-4222-8222-000000000001", "{tenantId}", someTenant, "{country}", "AT", "{region}", "Vienna",
 	"{srsId}", "srs_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{id}", "bhd_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{event}", someTenant, "{job}", "purge", "{session}", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B",
-	"{node}", "https:%2F%2Fsync.example.org", "{uid}", "7", "{tenant}", someTenant, "{seq}", "1", "{run}", "unknown")
+	"{node}", "https:%2F%2Fsync.example.org", "{uid}", "1", "{tenant}", someTenant, "{seq}", "1", "{run}", "unknown")
 
 // described returns the routes of the descriptions of APIs.
 func (w *chargedWalk) described() (all []route) {
@@ -289,7 +289,13 @@ func largestOf(method, template string) (body string, least int) {
 	case "GET /changes":
 		return "", 100 * 50
 	case "GET /export":
-		return "", 100 * 5_000
+		switch {
+		case strings.Contains(template, "/installs/"):
+			return "", 100 * 5_000
+		case strings.Contains(template, "/users/"):
+			return "", 150 * 10_000
+		}
+		return "", 0 // few keys and schemas, and an account that has not signed in
 	case "GET /wishlist":
 		return "", 100 * 100
 	case "POST /records", "POST /batch":
