@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,9 +27,8 @@ func changesOf(folder string) []step {
 		records       = "extstorage/records" + consolePlace
 		schemas       = "extstorage/schemas" + consolePlace
 		object        = "buckets/object?account=main&bucket=pictures&object=page.html"
-		tenant        = "33333333-4444-4333-8444-555555555555"
 	)
-	return []step{
+	return slices.Concat([]step{
 		{"read-only", "Stop writes to extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes to extstorage", nil, "Extstorage accepts writes again."},
 
@@ -85,7 +85,15 @@ func changesOf(folder string) []step {
 		{"buckets/nodes", "Add storage node", []string{"node", "a:new", "url", "file://" + folder}, "Storage node a:new is active"},
 		{"", "Drain", nil, "The drain has begun."},
 		{"buckets/audits", "Start", nil, "The audit has begun."},
+	}, changesOfGuests(), []step{
+		{"sessions", "End session 2", nil, "The session has ended."},
+		{"sessions", "End all sessions", nil, "Holdfast console"},
+	})
+}
 
+func changesOfGuests() []step {
+	const tenant = "33333333-4444-4333-8444-555555555555"
+	return []step{
 		{"guest/dead-letters", "Drop", nil, "1 event deleted."},
 		{"guest/dead-letters", "Retry", nil, "1 event queued again."},
 		{"guest/dead-letters", "Retry all", nil, " queued again."},
@@ -102,8 +110,6 @@ func changesOf(folder string) []step {
 		{"guest/jobs", "Run all", nil, " deleted"},
 		{"guest/sessions", "Show session", []string{"cookie", "x"}, "The cookie is not valid"},
 		{"guest/sessions", "Erase", []string{"session", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B"}, "Kept events"},
-		{"sessions", "End session 2", nil, "The session has ended."},
-		{"sessions", "End all sessions", nil, "Holdfast console"},
 	}
 }
 

@@ -10,6 +10,11 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// command returns a command of extension storage on an install or a tenant.
+func command(owner []string, words ...string) []string {
+	return append(append([]string{"ext"}, words...), owner...)
+}
+
 // TestDeleteCommands tests --dry-run, confirmation, deletion and restoration of installs
 // and tenants, and unknown IDs, by the present words of the commands and by former ones.
 func TestDeleteCommands(t *testing.T) {
@@ -29,9 +34,6 @@ func TestDeleteCommands(t *testing.T) {
 			if out := strings.Join(strings.Fields(strings.Join(p.prints(args...), "\n")), " "); !strings.Contains(out, says) {
 				t.Errorf("%v prints %q, want %q", args, out, says)
 			}
-		}
-		command := func(owner []string, words ...string) []string {
-			return append(append([]string{"ext"}, words...), owner...)
 		}
 		r := ext.Request{Grant: ext.Grant{Owner: at, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin"}}
 		put := func() {
@@ -164,31 +166,37 @@ func TestSchemaCommands(t *testing.T) {
 		if len(list) < 3 || !strings.HasPrefix(list[1], "2        draft") || !strings.HasPrefix(list[2], "1        active") {
 			t.Errorf("list: %q", list)
 		}
-		for _, tc := range []struct {
-			args   []string
-			status int
-			says   string
-		}{
-			{[]string{"--version", "1"}, 1, "cannot be deleted alone"},
-			{[]string{"--version", "2"}, 1, "cannot be deleted alone"},
-			{[]string{"--version", "7"}, 1, "has no version 7"},
-			{[]string{"--version", "0"}, 2, "--version: must be at least 1"},
-			{[]string{"--version", "4294967297"}, 1, "has no version 4294967297"},
-			{[]string{}, 2, "--version is required"},
-			{[]string{"--all"}, 0, ""},
-		} {
-			args := append(append([]string{"ext", "schema", "delete"}, o...), tc.args...)
-			if status, out, errs := p.types(args...); status != tc.status || !strings.Contains(errs, tc.says) {
-				t.Errorf("%v: %d %q %q", args, status, out, errs)
-			}
-		}
-		for _, verb := range []string{"activate", "deprecate"} {
-			if status, _, errs := p.types(append([]string{"ext", "schemas", verb, "--version", "2"}, o...)...); status != 1 || !strings.Contains(errs, "schema") {
-				t.Errorf("%s what is deleted: %d %q", verb, status, errs)
-			}
-		}
+		deleteSchemas(t, p, o)
 		if _, out, errs := put(`{}`); out != "registered version 3 of the schema of settings: draft\n" {
 			t.Errorf("put after all were deleted: %q %q", out, errs)
 		}
 	})
+}
+
+// deleteSchemas deletes all schemas of a namespace that has two versions, after what is refused.
+func deleteSchemas(t *testing.T, p operator, namespace []string) {
+	t.Helper()
+	for _, tc := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"--version", "1"}, 1, "cannot be deleted alone"},
+		{[]string{"--version", "2"}, 1, "cannot be deleted alone"},
+		{[]string{"--version", "7"}, 1, "has no version 7"},
+		{[]string{"--version", "0"}, 2, "--version: must be at least 1"},
+		{[]string{"--version", "4294967297"}, 1, "has no version 4294967297"},
+		{[]string{}, 2, "--version is required"},
+		{[]string{"--all"}, 0, ""},
+	} {
+		args := append(append([]string{"ext", "schema", "delete"}, namespace...), tc.args...)
+		if status, out, errs := p.types(args...); status != tc.status || !strings.Contains(errs, tc.says) {
+			t.Errorf("%v: %d %q %q", args, status, out, errs)
+		}
+	}
+	for _, verb := range []string{"activate", "deprecate"} {
+		if status, _, errs := p.types(append([]string{"ext", "schemas", verb, "--version", "2"}, namespace...)...); status != 1 || !strings.Contains(errs, "schema") {
+			t.Errorf("%s what is deleted: %d %q", verb, status, errs)
+		}
+	}
 }

@@ -118,5 +118,5 @@ func (s *Extensions) restoreTenant(ctx context.Context, in tenantInput) (c tenan
 	case err == nil && !restored:
 		err = errcode.New(errcode.Conflict, "the tenant was not deleted, or its deletion has expired: it can be used")
 	}
-	return tenantChange{in.Tenant}, err
+	return tenantChange(in), err
 }

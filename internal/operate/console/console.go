@@ -130,23 +130,12 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	rows := 0
 	if p.list != nil {
 		at = namesOf(p.list, r)
-		if of := p.list.Subject(); of != nil {
-			view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
-		}
 		t, err := p.table(ctx, r, at, onRows)
 		if err != nil {
 			return nil, err
 		}
-		if find := p.finds(); find != nil {
-			view.Blocks = append(view.Blocks, findForm(find))
-		}
-		if p.list.Text != "" {
-			view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
-		}
-		view.Blocks, rows = append(view.Blocks, t), len(t.Rows)
-		if links := downloads(p.list.Noun(), p.all, at); links != nil {
-			view.Blocks = append(view.Blocks, &service.Links{All: links})
-		}
+		p.showList(view, at, t)
+		rows = len(t.Rows)
 	}
 	view.Blocks = append(view.Blocks, p.runs()...)
 	for _, o := range others {
@@ -159,6 +148,23 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		view.Blocks = append(view.Blocks, form(o, at))
 	}
 	return view, nil
+}
+
+// showList adds the table of the list, and its title, text and links.
+func (p *page) showList(view *service.View, at names, t *service.Table) {
+	if of := p.list.Subject(); of != nil {
+		view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
+	}
+	if find := p.finds(); find != nil {
+		view.Blocks = append(view.Blocks, findForm(find))
+	}
+	if p.list.Text != "" {
+		view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
+	}
+	view.Blocks = append(view.Blocks, t)
+	if links := downloads(p.list.Noun(), p.all, at); links != nil {
+		view.Blocks = append(view.Blocks, &service.Links{All: links})
+	}
 }
 
 // split separates the buttons in rows from the forms. A form also takes a name that the list does not have
