@@ -41,21 +41,26 @@ var newline = []byte("\n")
 
 // File is a file to send.
 type File struct {
-	Name  string
-	Type  string // content type
-	Size  int64  // bytes; 0: unknown
-	Write func(io.Writer) error
+	Name   string
+	Type   string // content type
+	Inline bool   // a browser shows it, and runs no script in it
+	Size   int64  // bytes; 0: unknown
+	Write  func(io.Writer) error
 }
 
-// SendFile sends a file that a browser stores and does not show: HTML or SVG could contain a script. The header goes out with the
+// SendFile sends a file, which a browser stores unless it is inline: HTML or SVG could contain a script. The header goes out with the
 // first byte, so an error before it is answered like others, and a later one cuts the connection.
 func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
+	disposition := "attachment"
+	if sent.Inline {
+		disposition = "inline"
+	}
 	f := &fileWriter{response: w, begin: func() {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Content-Type", sent.Type)
-		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": sent.Name}))
+		h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": sent.Name}))
 		if sent.Size > 0 {
 			h.Set("Content-Length", strconv.FormatInt(sent.Size, 10))
 		}
@@ -109,6 +114,15 @@ func (e *BodyErrors) Of(err error) error {
 		return e.TooSlow
 	}
 	return e.Cut
+}
+
+// Read reads a part of a body. Errors other than io.EOF are those of the protocol.
+func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
+	n, err := body.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = e.Of(err)
+	}
+	return n, err
 }
 
 const (

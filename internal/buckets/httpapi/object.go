@@ -33,13 +33,7 @@ func (s source) Sums() buckets.Sums {
 // input is the body of a request with the errors of the API.
 type input struct{ io.Reader }
 
-func (b input) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = bodyErrors.Of(err)
-	}
-	return n, err
-}
+func (b input) Read(p []byte) (int, error) { return bodyErrors.Read(b.Reader, p) }
 
 // source returns the body of a PUT, which is verified as it is read.
 func (x *exchange) source() (s source, err error) {

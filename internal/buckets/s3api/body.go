@@ -30,13 +30,7 @@ type source struct {
 	prefer string // algorithm of the checksum that is stored
 }
 
-func (s source) Read(p []byte) (int, error) {
-	n, err := s.body.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = bodyErrors.Of(err)
-	}
-	return n, err
-}
+func (s source) Read(p []byte) (int, error) { return bodyErrors.Read(s.body, p) }
 
 // CRC64NVME implements buckets.Summed.
 func (s source) CRC64NVME() (sum uint64, ok bool) { return s.body.CRC64NVME() }

@@ -19,7 +19,6 @@ package adminapi
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -205,13 +204,7 @@ type upload struct {
 	errors *web.BodyErrors
 }
 
-func (u *upload) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = u.errors.Of(err)
-	}
-	return n, err
-}
+func (u *upload) Read(p []byte) (int, error) { return u.errors.Read(u.Reader, p) }
 
 // start starts a background job.
 func (o *route) start(w http.ResponseWriter, values map[string]string) error {
