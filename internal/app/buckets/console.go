@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"path"
 	"strconv"
 	"strings"
@@ -186,7 +187,17 @@ func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*serv
 	if err != nil {
 		return nil, err
 	}
-	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, buckets.Span{Length: o.Length})}, nil
+	return s.file(ctx, a, b, &o), nil
+}
+
+// file returns the body of an object as a file.
+func (s *Buckets) file(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object) *service.File {
+	return &service.File{Name: path.Base(o.Name), Size: o.Length, Write: func(to io.Writer) error {
+		body := s.opened.Open(ctx, a.ID, b.ID, o, buckets.Span{Length: o.Length})
+		defer body.Close()
+		_, err := io.Copy(to, body)
+		return err
+	}}
 }
 
 func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {

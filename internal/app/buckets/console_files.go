@@ -82,7 +82,9 @@ func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*servi
 	if kind == "" || o.Length > previewImage {
 		return nil, errcode.New(errcode.Invalid, "the object is not an image that the console shows")
 	}
-	return &service.File{Name: path.Base(o.Name), Size: o.Length, Body: s.opened.Open(ctx, a.ID, b.ID, &o, buckets.Span{Length: o.Length}), Image: kind}, nil
+	f := s.file(ctx, a, b, &o)
+	f.Image = kind
+	return f, nil
 }
 
 // uploadForm uploads files into a folder of a bucket: the prefix of the page up to its last slash.

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strconv"
@@ -80,30 +79,16 @@ func (x *exchange) sendFile(section *Section, page *service.Page, r *service.Pag
 		return err
 	}
 	f, err := page.Send(x.r.Context(), r)
-	if err == nil && f.Write != nil {
-		err = web.SendFile(x.w, x.r, &web.File{Name: f.Name, Type: "application/octet-stream", Size: f.Size, Write: f.Write})
+	if err == nil {
+		sent := &web.File{Name: f.Name, Type: "application/octet-stream", Size: f.Size, Write: f.Write}
+		if slices.Contains(service.Images, f.Image) {
+			sent.Type, sent.Inline = f.Image, true
+		}
+		err = web.SendFile(x.w, x.r, sent)
 	}
 	if page.Private {
 		x.record(section, page, &service.Action{Name: "download", Logged: page.Logged}, r, err)
 	}
-	if err != nil || f.Write != nil {
-		return err
-	}
-	defer f.Body.Close()
-	h := x.w.Header()
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
-	kind, disposition := "application/octet-stream", "attachment"
-	if slices.Contains(service.Images, f.Image) {
-		kind, disposition = f.Image, "inline"
-	}
-	h.Set("Content-Type", kind)
-	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": f.Name}))
-	h.Set("Content-Length", strconv.FormatInt(f.Size, 10))
-	x.w.WriteHeader(http.StatusOK)
-	if x.r.Method == http.MethodHead {
-		return nil
-	}
-	_, err = io.Copy(x.w, f.Body)
 	return err
 }
 

@@ -84,7 +84,7 @@ func WithOperator(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, operatorKey{}, who)
 }
 
-// Operator returns the session of the console that runs an action, for the audit of a service; "" if it is none.
+// Operator returns the session of the console that runs an action, for the audit of a service; "" outside the console.
 func Operator(ctx context.Context) string {
 	who, _ := ctx.Value(operatorKey{}).(string)
 	return who
@@ -95,15 +95,10 @@ func (r *PageRequest) Value(name string) string { return r.Values.Get(name) }
 
 // File is a file that the browser stores.
 type File struct {
-	Name string
-	Size int64 // bytes
-	Body io.ReadCloser
-
-	// Write, if set, writes the file instead of Body. Size is 0 then if it is not known. After an error the browser does not keep it.
-	Write func(io.Writer) error
-
-	// Image is the content type of an image that the browser shows instead, one of Images.
-	Image string
+	Name  string
+	Size  int64                 // bytes; 0: unknown
+	Write func(io.Writer) error // after an error the browser does not keep the file
+	Image string                // content type of an image that the browser shows instead, one of Images
 }
 
 // Images are the content types of images that browsers show and that have no scripts.
