@@ -1,6 +1,13 @@
 package operate
 
-import "reflect"
+import (
+	"reflect"
+
+	"holdfast/internal/errcode"
+)
+
+// ErrStopped means that an interrupted operation has not reached its end.
+var ErrStopped = errcode.New(errcode.Unavailable, "stopped before the end")
 
 // Update is the progress of a job.
 type Update struct {
@@ -25,8 +32,11 @@ func (p Progress) Step(step string, done, total int64) {
 // Wait reports why the job waits, until the next update.
 func (p Progress) Wait(text string) { p.send(Update{Waits: text}) }
 
-// Find reports a row, e.g. a finding.
+// Find reports a row, e.g. a finding. A command prints the text of a Printed at once, unless it prints JSON.
 func (p Progress) Find(found any) { p.send(Update{Found: found}) }
+
+// Printed is a row of a job that has a text for people, which ends with a line break.
+type Printed interface{ Text() string }
 
 func (p Progress) send(u Update) {
 	if p != nil {

@@ -80,7 +80,12 @@ type auditOutput struct {
 	Bytes string `json:"-" title:"Bytes"`
 	Keys  string `json:"-" title:"Keys"`
 	Used  string `json:"-" title:"Namespaces"`
+
+	text string
 }
+
+// Text implements operate.Printed. Installs without differences have none.
+func (a auditOutput) Text() string { return a.text }
 
 func outputOfAudit(o ext.Owner, found *ext.Audit) auditOutput {
 	a := auditOutput{Tenant: string(o.Tenant), Install: string(o.Install), Right: found.Right(), Counters: countersOutput(found.Counters), Rows: countersOutput(found.Counted)}
@@ -93,16 +98,18 @@ func outputOfAudit(o ext.Owner, found *ext.Audit) auditOutput {
 	return a
 }
 
-// print prints the comparison for people.
-func (a *auditOutput) print(to *strings.Builder) error {
-	w := service.NewPrinter(to)
+// comparison shows the counters and the rows.
+func (a *auditOutput) comparison() (string, error) {
+	var text strings.Builder
+	w := service.NewPrinter(&text)
 	w.Printf("WHAT\tCOUNTER\tROWS\n")
 	c, r := &a.Counters, &a.Rows
 	w.Printf("bytes\t%d\t%d\nkeys\t%d\t%d\nnamespaces\t%d\t%d\n", c.Bytes, r.Bytes, c.Keys, r.Keys, c.Namespaces, r.Namespaces)
 	for _, n := range a.Namespaces {
 		w.Printf("keys of %s\t%d\t%d\n", n.Namespace, n.Counter, n.Rows)
 	}
-	return w.Flush()
+	err := w.Flush()
+	return text.String(), err
 }
 
 // auditResult is the result of an audit.
@@ -122,39 +129,44 @@ const namedMost = 10
 type auditor struct {
 	auditInput
 	audited, different int64
-	text, named        strings.Builder // for people
+	text               string          // of the only install
+	named              strings.Builder // the first installs that differ
 	progress           operate.Progress
 }
 
 // add adds an install.
 func (r *auditor) add(o ext.Owner, found *ext.Audit) error {
 	a := outputOfAudit(o, found)
-	r.audited++
-	if r.All || !a.Right {
-		r.progress.Find(a)
+	text, err := a.comparison()
+	if err != nil {
+		return err
 	}
-	r.progress.Report(r.audited, 0)
+	r.audited++
+	switch {
+	case r.Install != "":
+		r.text = strings.TrimSuffix(text, "\n")
+	case !a.Right:
+		a.text = fmt.Sprintf("tenant %s, install %s\n%s", o.Tenant, o.Install, text)
+	}
 	if !a.Right {
 		if r.different++; r.different <= namedMost {
 			fmt.Fprintf(&r.named, "\n  %s", nameOf(o))
 		}
 	}
-	switch {
-	case r.Install != "":
-	case a.Right:
-		return nil
-	default:
-		fmt.Fprintf(&r.text, "tenant %s, install %s\n", o.Tenant, o.Install)
+	if r.All || !a.Right {
+		r.progress.Find(a)
 	}
-	return a.print(&r.text)
+	r.progress.Report(r.audited, 0)
+	return nil
 }
 
 // result returns what was audited.
 func (r *auditor) result() auditResult {
+	text := r.text
 	if r.Install == "" {
-		fmt.Fprintf(&r.text, "installs audited: %d, with differences: %d", r.audited, r.different)
+		text = fmt.Sprintf("installs audited: %d, with differences: %d", r.audited, r.different)
 	}
-	return auditResult{r.audited, r.different, strings.TrimSuffix(r.text.String(), "\n")}
+	return auditResult{r.audited, r.different, text}
 }
 
 // err says which installs differ.
@@ -193,7 +205,7 @@ func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress ope
 		err = open.AuditAll(ctx, span, r.add)
 	}
 	if ctx.Err() != nil {
-		err = errStopped
+		err = operate.ErrStopped
 	}
 	return r.result(), cmp.Or(err, r.err())
 }

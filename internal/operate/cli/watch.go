@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// runWatched runs an operation. It draws the progress of a job on a terminal, and prints its rows as JSON. If they cannot be
+// runWatched runs an operation. It draws the progress of a job on a terminal, and prints its rows. If they cannot be
 // printed, it stops the job.
 func (c *command) runWatched(ctx context.Context, o *operate.Operation, values map[string]string, args []string) (*operate.Result, error) {
 	switch o.Kind {
@@ -50,10 +50,8 @@ type watch struct {
 func (w *watch) see(u operate.Update) {
 	switch {
 	case u.Found != nil:
-		if w.asJSON && w.err == nil {
-			if w.err = w.sh.PrintLine(w.of.Found.Row(u.Found).Value); w.err != nil {
-				w.stop()
-			}
+		if w.err == nil {
+			w.found(u.Found)
 		}
 	case u.Waits != "":
 		if u.Waits != w.said {
@@ -68,5 +66,17 @@ func (w *watch) see(u operate.Update) {
 			w.bar, w.step = w.sh.Bar(cmp.Or(u.Step, w.of.Counts), u.Total), u.Step
 		}
 		w.bar.ShowOf(u.Done, u.Total)
+	}
+}
+
+// found prints a row, and stops the job if it cannot be printed.
+func (w *watch) found(row any) {
+	if w.asJSON {
+		w.err = w.sh.PrintLine(w.of.Found.Row(row).Value)
+	} else if p, ok := row.(operate.Printed); ok {
+		_, w.err = fmt.Fprint(w.sh.Stdout, service.PrintableLines(p.Text()))
+	}
+	if w.err != nil {
+		w.stop()
 	}
 }

@@ -69,3 +69,32 @@ func TestBackgroundJob(t *testing.T) {
 		}
 	}
 }
+
+type leak struct {
+	Where string `json:"where" title:"Where"`
+}
+
+func (l leak) Text() string { return "a leak\nat the " + l.Where + "\n" }
+
+// TestPrinted: a row with a text for people is printed when the job finds it, not at the end.
+func TestPrinted(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"pipes inspect":        "a leak\nat the no\\u001brth\n",
+		"pipes inspect --json": `{"where":"no\u001brth"}` + "\n",
+	} {
+		var out bytes.Buffer
+		all := []operate.Operation{operate.WithFound[leak](operate.NewJob(operate.About{Path: "pipes/inspect", Doc: "Inspect"}, func(_ context.Context, _ operate.None, p operate.Progress) (inspected, error) {
+			p.Find(leak{"no\x1brth"})
+			if out.String() != want {
+				t.Errorf("%s: %q was printed, want %q", typed, out.String(), want)
+			}
+			return inspected{}, nil
+		}), "Leaks", "None.")}
+		root := cli.Commands("house", all, &service.Shell{Stdout: &out, Stderr: &out, Open: func(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }})
+		root.SetArgs(strings.Fields(typed))
+		if err := root.ExecuteContext(t.Context()); err != nil || len(out.String()) <= len(want) {
+			t.Errorf("%s: %v, %q", typed, err, out.String())
+		}
+	}
+}
