@@ -9,7 +9,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// File is what a download sends.
+const (
+	// Lines is the content type of lines of JSON.
+	Lines = "application/x-ndjson"
+
+	// LargestLines is About.Largest of an upload that is read line by line, so only the disk limits it.
+	LargestLines = 64 << 30
+)
+
+// File is the result of a download.
 type File struct {
 	Name  string // the name under which a browser stores it
 	Size  int64  // bytes; 0: unknown

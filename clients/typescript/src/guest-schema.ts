@@ -565,7 +565,7 @@ export interface paths {
         };
         /**
          * Print the keys with their secrets, for sites that verify tokens offline
-         * @description The keys that are not retired are a line of JSON each. Whoever has them can make tokens, so treat them like a password. A token that was verified offline may have been used before: consume it.
+         * @description It prints a line of JSON for each key that is not retired. A key can sign tokens: protect it like a password. A site must consume a token after verifying it offline, because it may have been used before.
          */
         get: operations["exportKeys"];
         put?: never;

@@ -17,40 +17,44 @@ const deleteHelp = "Data is deleted in small steps while servers run and other i
 	"An ID without data and registration is an error unless --allow-missing is set, because it may be mistyped. After a\n" +
 	"deletion its ID is known until the tokens of today have expired.\n\n"
 
-func (s *Extensions) installDeletion() []operate.Operation {
-	return []operate.Operation{operate.NewJob(operate.About{
-		Path: "installs/delete", Doc: "Delete an install: records, schemas, changes, revoked tokens and its registration", Counts: "records",
+func (s *Extensions) installDeletion() operate.Operation {
+	return deletion(s, operate.About{
+		Path: "installs/delete", Doc: "Delete an install: records, schemas, changes, revoked tokens and its registration",
 		More: "The install may be registered or not.\n\n" + deleteHelp +
 			"The install stays closed until the tokens of today have expired. To use its ID again before that, without its old\n" +
 			"data, run ext installs restore.",
 		Example: "--tenant $TENANT --install $INSTALL --dry-run\n--tenant $TENANT --install $INSTALL --yes\n",
 		Title:   "Delete the install", Text: "Records, schemas, changes and revoked tokens are deleted.", Button: "Delete install",
-		Ask: "This cannot be undone.", Retypes: true, Stays: true, Danger: true, NeedsYes: true,
-	}, func(ctx context.Context, in deleteInstallInput, progress operate.Progress) (deletionOutput, error) {
+	}, func(in deleteInstallInput) (ext.Owner, deleteInput, error) {
 		o, err := in.owner()
-		if err != nil {
-			return deletionOutput{}, err
-		}
-		return s.delete(ctx, o, in.deleteInput, progress)
-	})}
+		return o, in.deleteInput, err
+	})
 }
 
-func (s *Extensions) tenantDeletion() []operate.Operation {
-	return []operate.Operation{operate.NewJob(operate.About{
-		Path: "tenants/delete", Doc: "Delete a tenant with all its installs", Counts: "records",
+func (s *Extensions) tenantDeletion() operate.Operation {
+	return deletion(s, operate.About{
+		Path: "tenants/delete", Doc: "Delete a tenant with all its installs",
 		More: "The installs, registered or not, are deleted with everything that belongs to them.\n\n" + deleteHelp +
 			"The tenant stays closed, also for new installs, until the tokens of today have expired. To use its ID again before\n" +
 			"that, run ext tenants restore.",
 		Example: "--tenant $TENANT --dry-run\n--tenant $TENANT --yes\n",
 		Title:   "Delete the tenant", Text: "All installs of the tenant are deleted with their data.", Button: "Delete tenant",
-		Ask: "This cannot be undone.", Retypes: true, Stays: true, Danger: true, NeedsYes: true,
-	}, func(ctx context.Context, in deleteTenantInput, progress operate.Progress) (deletionOutput, error) {
+	}, func(in deleteTenantInput) (ext.Owner, deleteInput, error) {
 		o, err := in.owner()
+		return ext.Services(o.Tenant), in.deleteInput, err
+	})
+}
+
+// deletion declares the deletion of the install or the tenant that an input names.
+func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner, deleteInput, error)) operate.Operation {
+	a.Counts, a.Ask, a.Retypes, a.Stays, a.Danger, a.NeedsYes = "records", "This cannot be undone.", true, true, true, true
+	return operate.NewJob(a, func(ctx context.Context, in In, progress operate.Progress) (deletionOutput, error) {
+		o, options, err := named(in)
 		if err != nil {
 			return deletionOutput{}, err
 		}
-		return s.delete(ctx, ext.Services(o.Tenant), in.deleteInput, progress)
-	})}
+		return s.delete(ctx, o, options, progress)
+	})
 }
 
 type deleteInput struct {
@@ -179,7 +183,7 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 	case err == nil && (d.FinishedAt != 0 || ctx.Err() == nil):
 		return outputOfDeletion(o, &d, d.Deleted), nil
 	case ctx.Err() != nil:
-		return out, fmt.Errorf("%w: run the command again to continue; until then all access to %s is refused", errStopped, what)
+		return out, fmt.Errorf("%w: run the command again to continue; until then all access to %s is refused", operate.ErrStopped, what)
 	}
 	return out, fmt.Errorf("%w; run the command again to continue", err)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func (s *Extensions) installOperations() []operate.Operation {
-	return slices.Concat([]operate.Operation{
+	return append(slices.Concat([]operate.Operation{
 		operate.NewList(operate.About{
 			Path: "installs", Doc: "List installs with the data that they hold", Title: "Installs", Empty: "There are no installs.",
 			Group: "Manage installs: tier, quotas and access", Former: []string{"install"}, PageRows: ext.MaxPage,
@@ -48,7 +48,7 @@ func (s *Extensions) installOperations() []operate.Operation {
 			Path: "installs/restore", Doc: "Restore the access of an install after it was revoked or deleted", Button: "Restore", Stays: true,
 			More: "Its registration stays. After a deletion, only tokens that are created from now on are accepted.",
 		}, on(s, s.restoreInstall)),
-	}, s.transferOperations(), s.installDeletion())
+	}, s.transferOperations()), s.installDeletion())
 }
 
 // amount is how much of a quota is used.

@@ -20,10 +20,7 @@ func (s *Extensions) operations() []operate.Operation {
 	))
 }
 
-var (
-	errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
-	errStopped  = errcode.New(errcode.Unavailable, "stopped before the end") // of an interrupted command
-)
+var errDisabled = errors.New("extension storage is disabled, or no server has been started on this data yet")
 
 // on returns an operation on the open service.
 func on[In, Out any](s *Extensions, fn func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
@@ -32,7 +29,7 @@ func on[In, Out any](s *Extensions, fn func(context.Context, In) (Out, error)) f
 			return out, err
 		}
 		if out, err = fn(ctx, in); err != nil && ctx.Err() != nil {
-			err = errStopped
+			err = operate.ErrStopped
 		}
 		return out, aboutInput(err)
 	}

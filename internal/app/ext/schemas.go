@@ -23,7 +23,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a version of a schema", Title: "Schema version"}, on(s, s.showSchema)),
 		operate.NewDownload(operate.About{
 			Path: "schemas/export", Doc: "Print the documents of all versions, one per line, the newest first", Former: []string{"holdfast ext schema list --documents"},
-			Media: linesType, Memory: transferSize,
+			Media: operate.Lines, Memory: transferSize,
 		}, s.exportSchemas),
 		operate.NewUpload(operate.About{
 			Path: "schemas/put", Doc: "Register a schema as a draft; with --activate, validate new values by it",

@@ -3,7 +3,6 @@ package ext
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -13,7 +12,7 @@ import (
 )
 
 func (s *Extensions) tenantOperations() []operate.Operation {
-	return slices.Concat([]operate.Operation{
+	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "tenants", Doc: "List the tenants that have installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
 			Group: "Show, delete and restore tenants with all their installs", Former: []string{"tenant"},
@@ -24,7 +23,8 @@ func (s *Extensions) tenantOperations() []operate.Operation {
 			More: "It can be used with tokens created from now on. Deleted data does not come back, and its old installs stay\n" +
 				"closed: restore them with ext installs restore.",
 		}, on(s, s.restoreTenant)),
-	}, s.tenantDeletion())
+		s.tenantDeletion(),
+	}
 }
 
 // tenantOutput is a tenant.

@@ -14,17 +14,13 @@ import (
 	"holdfast/internal/operate"
 )
 
-const (
-	linesType    = "application/x-ndjson"
-	largestFile  = 64 << 30
-	transferSize = 8 << 20 // bytes of a page of an export, or of a step of an import, with their copies
-)
+const transferSize = 8 << 20 // bytes of a page of an export, or of a step of an import, with their copies
 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{
 			Path: "installs/export", Doc: "Export the records and schemas of an install as lines of JSON", Former: []string{"holdfast ext export"},
-			Media: linesType, Memory: transferSize, Counts: "records",
+			Media: operate.Lines, Memory: transferSize, Counts: "records",
 			More: "They are in the format of the API: a line of JSON for each, and a last line that says that the export is complete.\n" +
 				"They are read from the database page by page while servers run. Revoked installs can be exported, too: revoke an\n" +
 				"install first if nothing may change meanwhile. The file gets its name when it is complete.",
@@ -32,7 +28,7 @@ func (s *Extensions) transferOperations() []operate.Operation {
 		}, s.exportInstall),
 		operate.NewUpload(operate.About{
 			Path: "installs/import", Doc: "Import an export into an install", Former: []string{"holdfast ext import"},
-			Media: linesType, Memory: transferSize, Largest: largestFile, Stays: true,
+			Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
 			Title: "Import an export", Text: "Limits and quotas apply. If a line is wrong, the records before it stay.", Button: "Import",
 			More: "Records and schemas are imported while servers run. FILE may be -, for standard input. Limits and quotas apply, and\n" +
 				"schemas where the file does not contain the active one; rate limits do not. Records are written 20 at a time: after\n" +

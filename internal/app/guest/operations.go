@@ -48,9 +48,9 @@ func (s *Guest) keyOperations() []operate.Operation {
 		}, s.onKeys((*handoffs.Keys).RevokeAll)),
 		operate.NewDownload(operate.About{
 			Path: "keys/export", Doc: "Print the keys with their secrets, for sites that verify tokens offline", Button: "Export the keys with their secrets",
-			Media: "application/x-ndjson", Secret: true,
-			More: "The keys that are not retired are a line of JSON each. Whoever has them can make tokens, so treat them like a\n" +
-				"password. A token that was verified offline may have been used before: consume it.",
+			Media: operate.Lines, Secret: true,
+			More: "It prints a line of JSON for each key that is not retired. A key can sign tokens: protect it like a password. A site\n" +
+				"must consume a token after verifying it offline, because it may have been used before.",
 		}, s.exportKeys),
 	}
 }

@@ -2,7 +2,6 @@ package tokenserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -13,11 +12,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-const (
-	linesType    = "application/x-ndjson"
-	largestFile  = 64 << 30
-	transferSize = 8 << 20 // bytes of a step of an import, with their copies
-)
+const transferSize = 8 << 20 // bytes of a step of an import, with their copies
 
 // The ends of the help of exports and imports.
 const (
@@ -76,7 +71,7 @@ func (s *Accounts) userTransfers() []operate.Operation {
 // exportAbout describes an export of what is stored for an account or a storage user.
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
-		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: linesType, Memory: transferSize, Counts: "records",
+		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
 		More: "The records are exported as they are stored, encrypted by browsers: a header, a line of JSON for each collection\n" +
 			"and record, and a last line that says that the export is complete. It is a consistent snapshot, even while browsers\n" +
 			"write. Open batches and the quota are not exported. The file gets its name when it is complete.\n\n" + naming,
@@ -85,7 +80,7 @@ func exportAbout(path, of, naming string) operate.About {
 
 func importAbout(path, into, naming string) operate.About {
 	return operate.About{
-		Path: path, Doc: "Put the records of an export into the storage of " + into, Button: "Import", Media: linesType, Memory: transferSize, Largest: largestFile, Stays: true,
+		Path: path, Doc: "Put the records of an export into the storage of " + into, Button: "Import", Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
 		Title: "Import an export", Text: "Limits and quotas apply as for a browser. If a line is wrong, the records before it stay.",
 		More: "The export may be of any engine. FILE may be -, for standard input. An unknown account is created with the keys of\n" +
 			"the export, so that its browsers find the records when they first sign in. Limits and quotas apply as for a browser.\n\n" +
@@ -160,7 +155,7 @@ func (s *Accounts) imports(
 		out.text = fmt.Sprintf("records: %d of %d, written: %d, expired: %d%s; collections: %d", done.Records, done.Total, done.Written, done.Expired, newer, done.Collections)
 	}
 	if err != nil && ctx.Err() != nil {
-		err = errors.New("stopped before the end")
+		err = operate.ErrStopped
 	}
 	if err != nil && done.Written > 0 {
 		err = fmt.Errorf("%w\nthe import is not complete: import the same file again with --merge, before browsers sync", err)

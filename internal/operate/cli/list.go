@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,9 +13,6 @@ import (
 
 // pageRows is how many rows a command reads at once, unless the list says otherwise.
 const pageRows = 500
-
-// errStopped means that an interrupted command has not printed all rows.
-var errStopped = errors.New("stopped before the end")
 
 // list prints the rows of a list.
 func (c *command) list(ctx context.Context, values map[string]string) error {
@@ -51,7 +47,7 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 			return c.end(p, r)
 		}
 		if ctx.Err() != nil {
-			return errStopped
+			return operate.ErrStopped
 		}
 		values["after"] = fmt.Sprint(r.Next)
 	}

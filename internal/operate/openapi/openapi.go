@@ -122,7 +122,7 @@ func content(media string, schema object) object {
 // file describes the contents of a file. Those of JSON may be of any kind.
 func file(media string) object {
 	switch {
-	case media == "application/x-ndjson":
+	case media == operate.Lines:
 		return object{{"content", object{{media, object{{"schema", object{{"type", "string"}}}, {"x-lines", object{}}}}}}}
 	case strings.HasSuffix(media, "json"):
 		return content(media, object{})
