@@ -51,7 +51,7 @@ func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 	return *s.access, nil
 }
 
-// accessKey returns the access key of an account that has one.
+// accessKey returns an account's access key.
 func accessKey(s *server, account string) (sigv4test.Signer, error) {
 	cmd := exec.Command(s.binary, "buckets", "keys", "list", account, "--secrets")
 	cmd.Env = s.env

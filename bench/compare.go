@@ -123,7 +123,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
-			syscall.Sync() // a side that syncs must not write the pages of one that does not
+			syscall.Sync() // so that no side writes the dirty pages of the other
 			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

@@ -63,7 +63,7 @@ func TestConsoleCountsAudit(t *testing.T) {
 	backlog("[1-9] events?")
 }
 
-// TestConsoleDownloads: a file is sent to sessions only, and one with secrets only to operators who may make changes, which is logged.
+// TestConsoleDownloads: only sessions get files. Files with secrets need the right to make changes, and their downloads are logged.
 func TestConsoleDownloads(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true")

@@ -236,8 +236,8 @@ func syncHarness(t *testing.T, rt *rapid.T, url string) (h synctest.Harness) {
 	return synctest.Harness{Store: syncpg.New(db)}
 }
 
-// walk is a test whose cleanup is done at the end of a walk, so that thousands of walks need no more
-// connections, databases and files than one.
+// walk is a test that cleans up after each walk, so that thousands of walks need no more
+// connections, databases and files than a single walk.
 type walk struct {
 	testing.TB
 	rt *rapid.T

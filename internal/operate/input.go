@@ -24,7 +24,7 @@ type Input struct {
 	Default  string       // as text
 	Schema   string       // name of its schema in the API description, if it has one
 	Example  string       // for the API description, where a schema alone has too many values
-	Least    string       // of a number: the least one, if there is one; without a value and a default the number is 0
+	Least    string       // minimum of a number, or ""; without a value and a default the number is 0
 	Local    bool         // only the command has it
 	Secret   bool         // the console does not show what is typed
 

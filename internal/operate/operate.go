@@ -23,7 +23,7 @@ const (
 	Upload               // changes many things as a file says
 )
 
-// DryRun is the name of an input that is true if a change only says what it would do. The command does not ask then.
+// DryRun is the name of the input that makes a change report its effect without changing anything. The command does not ask then.
 const DryRun = "dry-run"
 
 // Changes reports whether an operation changes anything.
@@ -47,7 +47,7 @@ type About struct {
 	Text  string // above the list or in the form
 	Empty string // of a list without rows
 
-	Opens string // of a list or a read: the page of the service that shows a row of it or its tables, if no read does
+	Opens string // of a list or a read: a page of the service that shows a row, if no read does
 
 	// Of a list.
 	Rows     string // the member of the JSON that has the rows; "": the noun
@@ -68,7 +68,7 @@ type About struct {
 	Danger   bool   // the command asks on a terminal
 	NeedsYes bool   // the command also asks without a terminal, so a script needs --yes
 	NewRow   bool   // the subject need not be in the list
-	Counts   string // of a job or a download: what its progress counts, e.g. "rows"
+	Counts   string // of a job or a download: the unit of its progress, e.g. "rows"
 
 	// Of a download or an upload.
 	Media   string // content type of the file
@@ -201,7 +201,7 @@ func (o *Operation) Run(ctx context.Context, values map[string]string, progress 
 	return o.call(ctx, values, call{progress: progress})
 }
 
-// call is what a run gets besides its input.
+// call has the progress and the body of a run.
 type call struct {
 	progress Progress
 	body     *Body // of an upload

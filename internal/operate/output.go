@@ -51,7 +51,7 @@ type Row struct {
 	Cells    []any             // by Result.Columns
 	Texts    []Text            // of a read
 	Tables   []Table           // of a read
-	Note     string            // of a list: what the command says about rows like this one; of a read: a warning on its page
+	Note     string            // of a list: printed once by the command for all rows with the same note; of a read: a warning on its page
 	Subjects map[string]string // the values of the inputs Operation.Names, which name this row
 	Offers   func(verb string) bool
 

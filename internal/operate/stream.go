@@ -63,7 +63,7 @@ type Body struct {
 	Size int64 // bytes; 0: unknown
 }
 
-// NewUpload declares an upload. It is as NewJob, with the file as a further input. An error of the body is one of the upload, also
+// NewUpload declares an upload. It is as NewJob, with the file as a further input. A read error fails the upload even
 // if fn does not return it. Media and Largest are required.
 func NewUpload[In any, Out Changed](about About, fn func(context.Context, In, Body, Progress) (Out, error)) Operation {
 	o := newChange(Upload, about, func(ctx context.Context, in In, c call) (out Out, err error) {

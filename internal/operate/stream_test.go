@@ -24,7 +24,7 @@ func (r read) Notice() string { return "read " + r.Text }
 
 var errCut = errors.New("the connection was cut")
 
-// TestDownload: the file is written after the input was checked, and an error of its size or its source is one of the download.
+// TestDownload: the file is written after the input was checked. A wrong size or a failing source fails the download.
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	o := operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain"}, func(_ context.Context, in plan, p operate.Progress) (operate.File, error) {
@@ -60,7 +60,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// TestUpload: an error of the body is one of the upload, also if the operation does not see it.
+// TestUpload: a read error fails the upload even if the operation ignores it.
 func TestUpload(t *testing.T) {
 	t.Parallel()
 	begun := 0
@@ -99,7 +99,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// TestWrongStreams: a download and an upload say what their files are, and no other operation does.
+// TestWrongStreams: downloads and uploads need a content type, and other operations must not have one.
 func TestWrongStreams(t *testing.T) {
 	t.Parallel()
 	send := func(context.Context, plan, operate.Progress) (operate.File, error) { return operate.File{}, nil }

@@ -36,7 +36,7 @@ func Must(t TB, what string, err error) {
 	}
 }
 
-// WantCode checks that an error has one of the codes.
+// WantCode checks that an error has an expected code.
 func WantCode(t TB, what string, err error, codes ...errcode.Code) {
 	t.Helper()
 	for _, code := range codes {

@@ -49,7 +49,7 @@ type File struct {
 }
 
 // SendFile sends a file, which a browser stores unless it is inline: HTML or SVG could contain a script. The header goes out with the
-// first byte, so an error before it is answered like others, and a later one cuts the connection.
+// first byte, so an earlier error is answered as usual, and a later error cuts the connection.
 func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
 	disposition := "attachment"
 	if sent.Inline {
@@ -102,7 +102,7 @@ type BodyErrors struct {
 }
 
 // Of returns the error for a failed read of a body. It returns err itself if err has a
-// code, such as the one of a body that does not match its signed hash.
+// code, such as the error for a body that does not match its signed hash.
 func (e *BodyErrors) Of(err error) error {
 	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
@@ -116,7 +116,7 @@ func (e *BodyErrors) Of(err error) error {
 	return e.Cut
 }
 
-// Read reads a part of a body. Errors other than io.EOF are those of the protocol.
+// Read reads a part of a body. It converts errors other than io.EOF to errors of the protocol.
 func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 	n, err := body.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -1,6 +1,6 @@
-// Package workload has what the workloads of all services share. The folder of a service has its client, its requests
-// and what the answers promise, for the load generator, the fault tests and the end-to-end tests. A workload imports
-// nothing of the server except how to issue and sign what a client sends, so that a mistake of the server shows.
+// Package workload has the shared code of the service workloads. Each subfolder has a client, its requests and the
+// expected answers, for the load generator, the fault tests and the end-to-end tests. A workload imports
+// no server code except for issuing tokens and signing requests, so that it does not repeat server bugs.
 package workload
 
 import (

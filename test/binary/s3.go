@@ -14,7 +14,7 @@ func (s *Server) S3(t *testing.T) *buckets.Client {
 	return &buckets.Client{Signer: s.AccessKey(t, "main"), URL: s.S3URL()}
 }
 
-// AccessKey returns the access key of an account that has one. It waits until the server has created it.
+// AccessKey returns an account's access key. It waits until the server has created it.
 func (s *Server) AccessKey(t *testing.T, account string) sigv4test.Signer {
 	t.Helper()
 	list := func() Result { return Run(t, s.Env, "buckets", "keys", "list", account, "--secrets") }

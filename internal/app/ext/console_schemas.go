@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// showDraft shows below the versions of a namespace a form that writes another one.
+// showDraft shows the form for a new draft below the versions of a namespace.
 func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
@@ -81,7 +81,7 @@ func parseVersion(r *service.PageRequest) (p place, v ext.SchemaVersion, err err
 	return p, ext.SchemaVersion(n), nil
 }
 
-// showTrial shows below a version forms that try it, and write another one from it.
+// showTrial shows forms below a version: to try it, and to write a draft from it.
 func (s *Extensions) showTrial(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, v, err := parseVersion(r)
 	if err != nil {

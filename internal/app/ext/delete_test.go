@@ -16,7 +16,7 @@ func command(owner []string, words ...string) []string {
 }
 
 // TestDeleteCommands tests --dry-run, confirmation, deletion and restoration of installs
-// and tenants, and unknown IDs, by the present words of the commands and by former ones.
+// and tenants, and unknown IDs, by the present and the former words of the commands.
 func TestDeleteCommands(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, p operator) {
@@ -173,7 +173,7 @@ func TestSchemaCommands(t *testing.T) {
 	})
 }
 
-// deleteSchemas deletes all schemas of a namespace that has two versions, after what is refused.
+// deleteSchemas checks refused deletions in a namespace with two versions, and deletes them all.
 func deleteSchemas(t *testing.T, p operator, namespace []string) {
 	t.Helper()
 	for _, tc := range []struct {

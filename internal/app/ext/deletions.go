@@ -72,8 +72,7 @@ type deleteTenantInput struct {
 	deleteInput
 }
 
-// deletionOutput is the progress of a deletion. The counts are those of the rows that were deleted, or of those that a dry run
-// would delete.
+// deletionOutput is the progress of a deletion. It counts deleted rows; a dry run counts the rows that would be deleted.
 type deletionOutput struct {
 	Tenant     string    `json:"tenant" subject:"tenant"`
 	Install    string    `json:"install,omitempty"`
@@ -149,7 +148,7 @@ func nameOf(o ext.Owner) string {
 	return fmt.Sprintf("install %s of tenant %s", o.Install, o.Tenant)
 }
 
-// deletionTime is how long a request deletes. What remains is deleted by the next one.
+// deletionTime limits the deletion in one request. The next request deletes the rest.
 const deletionTime = 20 * time.Second
 
 // delete deletes an install or a tenant. A command, which has a progress, deletes all of it.
@@ -192,7 +191,7 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 func (s *Extensions) deleteSteps(ctx context.Context, o ext.Owner, records int64, progress operate.Progress) (ext.Deletion, error) {
 	end, before := s.deps.Clock().Add(deletionTime), int64(-1)
 	step := func(d ext.Deletion) bool {
-		if before < 0 { // what an interrupted deletion has deleted
+		if before < 0 { // the progress of an earlier, interrupted deletion
 			before = max(d.Deleted.Records-records, 0)
 		}
 		progress.Report(d.Deleted.Records-before, records)

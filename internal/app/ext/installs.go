@@ -32,7 +32,7 @@ func (s *Extensions) installOperations() []operate.Operation {
 		operate.NewChange(operate.About{
 			Path: "installs/set", Doc: "Register an install, or replace its registration", NewRow: true, Title: "Register an install", Button: "Register",
 			Text: "This replaces the registration: values that are not given are removed.",
-			More: "Values that are not given are removed. Quotas override those of the tier, for at most 14 days. With --namespace,\n" +
+			More: "Values that are not given are removed. Quotas override the quotas of the tier for at most 14 days. With --namespace,\n" +
 				"tokens can use the named namespaces only, with at most that access.",
 			Example: "--tenant $TENANT --install $INSTALL --tier large\n" +
 				"--tenant $TENANT --install $INSTALL --bytes 1000000000 --namespace settings=rw --namespace log=r\n" +
@@ -51,13 +51,13 @@ func (s *Extensions) installOperations() []operate.Operation {
 	}, s.transferOperations()), s.installDeletion())
 }
 
-// amount is how much of a quota is used.
+// amount is a quota with its usage.
 type amount struct {
 	Limit int64 `json:"limit"`
 	Used  int64 `json:"used"`
 }
 
-// keyAmount is the number of keys, whose quota is for each namespace.
+// keyAmount is the number of keys. The quota applies to each namespace.
 type keyAmount struct {
 	PerNamespace int64 `json:"limitPerNamespace"`
 	Used         int64 `json:"used"`
@@ -217,13 +217,13 @@ func (s *Extensions) rows(ctx context.Context, in installsInput, page func(ext.S
 	return all, err
 }
 
-// words are texts that people read in one line.
+// words are shown in one line.
 type words []string
 
 // String returns the words with spaces between them.
 func (w words) String() string { return strings.Join(w, " ") }
 
-// overrides are the quotas of an install instead of those of its tier.
+// overrides are quotas that replace the tier's quotas.
 type overrides struct {
 	Bytes      int64     `json:"bytes,omitempty"`
 	Namespaces int64     `json:"namespaces,omitempty"`
@@ -244,7 +244,7 @@ type installDetail struct {
 	installOutput
 	Quota       string            `json:"-" title:"Quota"`
 	ByNamespace []namespaceOutput `json:"byNamespace" table:"Namespaces" empty:"There are no records."`
-	Overrides   *overrides        `json:"overrides,omitempty" doc:"quotas instead of those of the tier"`
+	Overrides   *overrides        `json:"overrides,omitempty" doc:"quotas that replace the quotas of the tier"`
 	Until       time.Time         `json:"-" title:"Own quota ends"`
 	Access      words             `json:"access,omitzero" title:"Access" zero:"-" doc:"the greatest access of tokens, as in settings=rw; missing: the tokens decide"`
 	Created     time.Time         `json:"createdAt,omitzero" title:"Registered"`

@@ -61,7 +61,7 @@ func TestInstallOperations(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	d = installDetail{}
-	a.read(&d, 200, http.MethodPost, install+"/set", "") // what is not given is removed
+	a.read(&d, 200, http.MethodPost, install+"/set", "") // omitted values are removed
 	if d.Overrides != nil || d.Access != nil || d.Keys.PerNamespace == 3 {
 		t.Errorf("%+v", d)
 	}
@@ -273,7 +273,7 @@ func TestSchemaOperations(t *testing.T) {
 	}
 	a.send(200, http.MethodPost, schemas+"/2/activate", "")
 	a.send(200, http.MethodPost, schemas+"/2/deprecate", "")
-	a.send(409, http.MethodPost, schemas+"/2/delete", "") // the newest one
+	a.send(409, http.MethodPost, schemas+"/2/delete", "") // the newest version
 	a.send(200, http.MethodPost, schemas+"/1/delete", "")
 	for _, verb := range []string{"activate", "deprecate", "delete"} {
 		a.send(404, http.MethodPost, schemas+"/7/"+verb, "")

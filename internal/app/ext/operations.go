@@ -112,7 +112,7 @@ func aboutInput(err error) error {
 	return err
 }
 
-// plain returns an error of the API for clients as one whose message is for operators, too.
+// plain converts an error of the clients' API to an error with a message for operators.
 func plain(err error) error {
 	switch code := errcode.Of(err); {
 	case err == nil || code == errcode.Internal || errcode.Message(err) != "" && code != errcode.Denied:

@@ -84,7 +84,7 @@ type versionInput struct {
 	Version int64 `subject:"version,flag" value:"N" doc:"version N" least:"1" example:"1"`
 }
 
-// Check refuses what cannot be a version.
+// Check refuses numbers that no version can have.
 func (in versionInput) Check() error {
 	if in.Version != int64(ext.SchemaVersion(in.Version)) {
 		return errNoVersion(in)

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-const transferSize = 8 << 20 // bytes of a page of an export, or of a step of an import, with their copies
+const transferSize = 8 << 20 // bytes, with copies: an exported page, or a step of an import
 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
@@ -60,7 +60,7 @@ func (s *Extensions) exportInstall(ctx context.Context, in installInput, progres
 	}}, nil
 }
 
-// writeExport writes an export from its first page. Each further page is read when the one before it is written.
+// writeExport writes an export from its first page on. It reads each further page after writing the previous page.
 func writeExport(to io.Writer, page ext.ExportPage, next func(cursor string) (ext.ExportPage, error), progress operate.Progress) (err error) {
 	records := page.Header.Records
 	w := bufio.NewWriterSize(to, 64<<10)
@@ -101,7 +101,7 @@ type importInput struct {
 	Preserve bool `flag:"preserve" doc:"keep the revisions and times of records and schemas" logged:""`
 }
 
-// importOutput counts what was imported.
+// importOutput counts the lines of an import.
 type importOutput struct {
 	Lines     int `json:"lines"`
 	Records   int `json:"records"`

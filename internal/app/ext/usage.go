@@ -61,7 +61,7 @@ type countersOutput struct {
 	Namespaces int64 `json:"namespaces"`
 }
 
-// namespaceGap is a namespace whose counter is wrong.
+// namespaceGap is a namespace with a wrong counter.
 type namespaceGap struct {
 	Namespace string `json:"namespace"`
 	Counter   int64  `json:"counter"`
@@ -160,7 +160,7 @@ func (r *auditor) add(o ext.Owner, found *ext.Audit) error {
 	return nil
 }
 
-// result returns what was audited.
+// result returns the counts of the audit.
 func (r *auditor) result() auditResult {
 	text := r.text
 	if r.Install == "" {

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// DeadLetters makes the changes that operators do with the set-aside events of a service. In names one of them.
+// DeadLetters shows, retries and drops the dead letters of a service. In names a dead letter.
 type DeadLetters[In any] struct {
 	Box     func() (outbox.Dead, error)                         // of the open service
 	Find    func(ctx context.Context, in In) (outbox.ID, error) // returns Missing or the event that is named
@@ -54,7 +54,7 @@ func (c DeadChanged) Notice() string {
 // DeadChange is outbox.Dead.RetryDead or outbox.Dead.DropDead.
 type DeadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
-// One returns a change of one event. done ends the notice, such as "deleted".
+// One returns an operation on a single event. done ends the notice, such as "deleted".
 func (d DeadLetters[In]) One(done string, do DeadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)
@@ -69,7 +69,7 @@ func (d DeadLetters[In]) One(done string, do DeadChange) func(context.Context, I
 	}
 }
 
-// All returns a change of all events. After an error, the result has those that it changed.
+// All returns an operation on all events. After an error, the result counts the events changed so far.
 func (d DeadLetters[In]) All(done string, do DeadChange) func(context.Context, operate.None, operate.Progress) (DeadChanged, error) {
 	return func(ctx context.Context, _ operate.None, progress operate.Progress) (DeadChanged, error) {
 		box, err := d.Box()

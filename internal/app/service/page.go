@@ -98,7 +98,7 @@ type File struct {
 	Name  string
 	Size  int64                 // bytes; 0: unknown
 	Write func(io.Writer) error // after an error the browser does not keep the file
-	Image string                // content type of an image that the browser shows instead, one of Images
+	Image string                // content type from Images if the browser shows the file as an image
 }
 
 // Images are the content types of images that browsers show and that have no scripts.

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// commands returns the command with those of the operations.
+// commands returns the command that the operations' commands are added to.
 func (s *Accounts) commands(*service.Shell) []*cobra.Command {
 	return []*cobra.Command{{Use: Name, Short: "Manage the accounts of Firefox Sync: who may sign in, their data, and storage nodes"}}
 }

@@ -68,7 +68,7 @@ func (s *Accounts) userTransfers() []operate.Operation {
 	}
 }
 
-// exportAbout describes an export of what is stored for an account or a storage user.
+// exportAbout describes an export of an account or a storage user.
 func exportAbout(path, of, naming string) operate.About {
 	return operate.About{
 		Path: path, Doc: "Write everything that " + of + " stores, a line of JSON for each record", Button: "Export", Media: operate.Lines, Memory: transferSize, Counts: "records",
@@ -119,7 +119,7 @@ type importUserInput struct {
 	importFlags
 }
 
-// importOutput counts what was imported.
+// importOutput counts the records of an import.
 type importOutput struct {
 	Records     int64 `json:"records" least:"0"`
 	Total       int64 `json:"total" least:"0" doc:"records that the export announces"`
@@ -163,13 +163,13 @@ func (s *Accounts) imports(
 	return out, err
 }
 
-// target is the account of an import.
+// target is the account that an import writes to.
 type target struct {
 	*Accounts
 	created string // says that its storage user was created
 }
 
-// find returns the storage user to import into: that of the account, or a new one if the account has none.
+// find returns the account's storage user, and creates it if the account is new.
 func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
 	users, err := t.usersOf(ctx, name)
 	if errcode.Is(err, errcode.NotFound) && from.Account != "" {

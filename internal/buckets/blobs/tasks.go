@@ -10,7 +10,7 @@ import (
 type tasks struct {
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when the last one ends; nil: nobody waits
+	idle  chan struct{} // closed when the last task ends; nil: nobody waits
 }
 
 // Go runs a function.

@@ -86,7 +86,7 @@ func TestDeletedInstall(t *testing.T) {
 	anew.get("/usage").fails(403, "INSTALL_DELETED")
 }
 
-// TestRevokedTokens: a revoked token is refused, and no other one.
+// TestRevokedTokens: only the revoked token is refused.
 func TestRevokedTokens(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)

@@ -113,7 +113,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestBrokenStreams: a download that breaks does not end like a complete one, and an upload that breaks fails.
+// TestBrokenStreams: an interrupted download does not look complete, and an interrupted upload fails.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	base, stored := streams(t)

@@ -146,7 +146,7 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 }
 
 // refuseEmpty refuses a flag with an empty text, which may be a variable without a value: a list must not show all tenants
-// instead of one. Without a cursor a list begins at its first row.
+// instead of a single tenant. Without a cursor a list begins at its first row.
 func (c *command) refuseEmpty() error {
 	for _, in := range c.chosen().Inputs {
 		if in.Name == "after" {
@@ -326,8 +326,8 @@ func (c *command) run(ctx context.Context, args []string) error {
 	return c.typed(o, err)
 }
 
-// confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it. On a terminal it shows first
-// what a dry run says.
+// confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it. On a terminal it first
+// shows the result of a dry run.
 func (c *command) confirm(ctx context.Context, o *operate.Operation, values map[string]string) error {
 	if c.yes || values[operate.DryRun] == "true" || !o.NeedsYes && !(o.Danger && c.sh.CanAsk()) {
 		return nil

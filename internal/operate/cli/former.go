@@ -81,7 +81,7 @@ func newRename(service string, o *operate.Operation, former string) (r rename) {
 }
 
 // isCloserThan reports whether a spelling matches more of the command line than another. A flag that only chose the operation
-// counts more than one that the operation still has.
+// counts more than a flag that the operation still has.
 func (r *rename) isCloserThan(other *rename) bool {
 	return cmp.Or(cmp.Compare(len(r.from), len(other.from)), cmp.Compare(r.flagRank(), other.flagRank()), cmp.Compare(len(r.flag), len(other.flag))) > 0
 }
@@ -96,7 +96,7 @@ func (r *rename) flagRank() int {
 	return 2
 }
 
-// matches reports whether a command line begins with the spelling. A noun with a flag is one, but not with a verb between them.
+// matches reports whether a command line begins with the spelling. A spelling of a noun and a flag does not match with a verb between them.
 func (r *rename) matches(args []string) bool {
 	n := len(r.from)
 	if n == 0 || len(args) < n || !slices.Equal(args[:n], r.from) {

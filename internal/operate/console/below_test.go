@@ -38,7 +38,7 @@ type birdsInput struct {
 	Tree string `flag:"tree" doc:"only birds in this tree"`
 }
 
-// garden has trees with nests. What is in a nest is on a page of the garden itself.
+// garden has trees with nests. A page of the garden itself shows the contents of a nest.
 func garden() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{Path: "trees", Doc: "List", Title: "Trees"}, func(context.Context, operate.None) ([]tree, error) { return nil, nil }),

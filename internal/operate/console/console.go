@@ -14,7 +14,7 @@ import (
 )
 
 // Pages returns a service's own pages, and a page for each noun of its operations. A page of the service itself
-// with the noun gets the forms; one with the path of a list or a read is shown below what that shows.
+// with the noun gets the forms; a page with the path of a list or a read is shown below it.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	find := func(path string) int {

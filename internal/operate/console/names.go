@@ -100,7 +100,7 @@ func readOf(list *operate.Operation, named string, all []operate.Operation) (fou
 	return found
 }
 
-// parentOf returns the list whose rows another list belongs to, or nil.
+// parentOf returns the list with the rows that another list belongs to, or nil.
 func parentOf(list *operate.Operation, all []operate.Operation) *operate.Operation {
 	var subjects []string
 	for _, s := range list.Subjects() {
@@ -125,8 +125,8 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
-// below returns links from the page of a read to lists: of what belongs to the thing, and of rows that an input of the same name
-// finds.
+// below returns the links on the page of a read: to lists that belong to the subject, and to lists with an input
+// for the subject.
 func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
 	subject := read.Subject().Name
 	if list := first(operate.List, read.Noun(), all); list != nil {

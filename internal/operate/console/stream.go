@@ -29,7 +29,7 @@ func download(o *operate.Operation) service.Page {
 	return p
 }
 
-// downloads returns links to the downloads of a noun whose subjects are known.
+// downloads returns links to a noun's downloads for which all subjects are known.
 func downloads(noun string, all []operate.Operation, at names) (links []service.Link) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun && at.name(o) {

@@ -75,7 +75,7 @@ func TestStreamPages(t *testing.T) {
 	}
 }
 
-// TestUploadAction: an upload takes one file. One that breaks fails.
+// TestUploadAction: an upload takes one file, and fails if the file breaks off.
 func TestUploadAction(t *testing.T) {
 	t.Parallel()
 	draw := console.Pages(nil, studio())[0].Actions[0]

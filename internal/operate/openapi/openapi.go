@@ -119,7 +119,7 @@ func content(media string, schema object) object {
 	return object{{"content", object{{media, object{{"schema", schema}}}}}}
 }
 
-// file describes the contents of a file. Those of JSON may be of any kind.
+// file describes the contents of a file. A JSON file may have any value.
 func file(media string) object {
 	switch {
 	case media == operate.Lines:

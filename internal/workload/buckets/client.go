@@ -1,4 +1,4 @@
-// Package buckets is the workload of buckets: a client of S3, the writes of a client, and what is known of an object from
+// Package buckets is the S3 workload: a client, its writes, and the object state expected from
 // the answers.
 package buckets
 

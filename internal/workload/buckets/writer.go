@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Object is what a writer knows of an object.
+// Object is the state that a writer expects of an object.
 type Object struct {
 	MD5    string // of the body, in hexadecimal; "": there is no object
 	Bodies int    // on storage nodes
@@ -39,13 +39,13 @@ type Sizes struct {
 	Parts bool // of several parts
 }
 
-// version is an object during a span of a clock: it was the current one from a moment between sent and acknowledged on.
+// version is an object that became current between the clock ticks sent and acknowledged.
 type version struct {
 	md5                string
 	sent, acknowledged int64
 }
 
-// Write is a change of an object. It is acknowledged when all of its requests are.
+// Write changes an object. The server acknowledges it by answering all its requests.
 type Write struct {
 	Kind          string // put, upload, delete, or create, which is refused
 	Path          string
@@ -130,7 +130,7 @@ func MD5(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// MD5Of returns the MD5 of an object that was read; "" if there is none.
+// MD5Of returns the MD5 of the object in an answer; "" for a missing object.
 func MD5Of(a workload.Answer) string {
 	switch a.Status {
 	case http.StatusOK:
@@ -147,7 +147,7 @@ type Ask func(method, target, body string, headers ...string) (a workload.Answer
 // uploadID matches the ID of an upload that was created.
 var uploadID = regexp.MustCompile(`<UploadId>(.*)</UploadId>`)
 
-// Do sends the requests of a write, until one is not answered. An answer that the protocol does not allow is an error.
+// Do sends the requests of a write until an answer is missing. It fails on an answer that the protocol does not allow.
 func (d *Write) Do(ask Ask) (a workload.Answer, answered bool, err error) {
 	expect := func(status int, method, target, body string, headers ...string) bool {
 		if a, answered = ask(method, target, body, headers...); answered && a.Status != status {
@@ -206,7 +206,7 @@ func (w *Writer) Found(md5 string, now int64) (done bool, err error) {
 	return false, fmt.Errorf("%s was not answered, and there is %q", d, md5)
 }
 
-// Possible returns the MD5s that an object may have had at one moment of a span of the clock.
+// Possible returns the MD5s that an object may have had between two clock ticks.
 func (w *Writer) Possible(path string, begun, ended int64) []string {
 	all := []string{""} // before the first write
 	for _, v := range w.history[path] {

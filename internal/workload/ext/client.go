@@ -1,4 +1,4 @@
-// Package ext is the workload of extension storage: an install, the operations of its writers, and what is known of its
+// Package ext is the extension storage workload: an install, the operations of its writers, and the expected state of its
 // records and changes from the answers.
 package ext
 
@@ -41,7 +41,7 @@ func Namespaces() []string { return []string{"settings", "log"} }
 // Counter is a record that all writers of an install increment.
 var Counter = Place{"counters", "shared"}
 
-// Token is what a token of an install allows, and when.
+// Token has the rights and the lifetime of an install token.
 type Token struct {
 	Tenant, Install string
 	Access          map[string]string // by namespace

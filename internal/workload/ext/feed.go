@@ -23,12 +23,12 @@ type Record struct {
 	Metadata  json.RawMessage `json:"metadata"`
 }
 
-// Entry returns what a writer knows of a record.
+// Entry returns the expected state of a record.
 func (r *Record) Entry() (Entry, error) {
 	return ParseEntry(r.Value, r.Metadata, r.Expires != nil, r.Revision, r.ETag)
 }
 
-// ParseEntry reads what a writer knows of a record.
+// ParseEntry decodes a record into its expected state.
 func ParseEntry(value, metadata json.RawMessage, expires bool, revision int64, etag string) (e Entry, err error) {
 	if e.Value, err = parseDocument(value); err != nil {
 		return e, err
@@ -98,7 +98,7 @@ func Listed(a workload.Answer) (map[string]Entry, error) {
 	return all, nil
 }
 
-// Saw checks what was read of a record while an operation has no answer: its state before or after it.
+// Saw checks a record that was read while the outcome of an operation is unknown: it must have its state before or after the operation.
 func (w *Writer) Saw(at Place, a workload.Answer) error {
 	before, after := w.State[at], w.Lost.applied(w.State)[at]
 	if a.Status == http.StatusNotFound && after == (Entry{}) {
@@ -118,7 +118,7 @@ func (w *Writer) Saw(at Place, a workload.Answer) error {
 	return nil
 }
 
-// is compares a record that was read with one whose change number may be unknown.
+// is compares a record with an expected record, whose change number may be unknown.
 func (e Entry) is(expected Entry) bool {
 	if expected.Seq = e.Seq; e.Seq == 0 {
 		return false
@@ -126,7 +126,7 @@ func (e Entry) is(expected Entry) bool {
 	return e == expected
 }
 
-// Had reports whether a feed has the writer's changes of some moment of the span.
+// Had reports whether a feed has the writer's changes as of some moment in the span.
 func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 	there, known := w.Own(lines), w.Own(w.Trail)
 	n := len(there)
@@ -142,7 +142,7 @@ func (w *Writer) Had(lines []Change, begun, ended int64) bool {
 	return n == 0 || known[n-1].sent < ended
 }
 
-// Like compares a line of the feed with what is known of it.
+// Like compares a line of the feed with the expected line.
 func (c Change) Like(known Change) bool {
 	return c.Op == known.Op && c.Place == known.Place && c.Revision == known.Revision && (known.Seq == 0 || known.Seq == c.Seq)
 }

@@ -84,7 +84,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s of %s/%s, revision %d, seq %d", c.Op, c.Namespace, c.Key, c.Revision, c.Seq)
 }
 
-// RecordOp is the effect of an operation on one record.
+// RecordOp is the effect on one record.
 type RecordOp struct {
 	Op string // "put", "delete", "check" or "increment", as in a batch
 	Place
@@ -97,7 +97,7 @@ func (a *RecordOp) changes() bool {
 	return a.Op == "put" || a.Op == "increment" || a.Op == "delete" && a.Before.Revision > 0
 }
 
-// Operation is one request and its effects when it is acknowledged.
+// Operation is a request with the effects of its success.
 type Operation struct {
 	Writer string
 	Call
@@ -118,7 +118,7 @@ type Rejection struct {
 	current *int64
 }
 
-// Once returns the idempotency key; "" if there is none.
+// Once returns the idempotency key, or "".
 func (d *Operation) Once() string { return d.Header["Idempotency-Key"] }
 
 func (d *Operation) String() string { return d.Writer + "'s " + d.Call.String() }
@@ -172,7 +172,7 @@ type Result struct {
 	Sum       *json.Number `json:"sum"`
 }
 
-// Read checks the answer to an operation, and stores what it says in the recordOps.
+// Read checks the answer to an operation, and copies its values to the recordOps.
 func (d *Operation) Read(a workload.Answer) error {
 	if d.Rejected != nil {
 		return d.Rejected.Check(a)
@@ -201,7 +201,7 @@ func (d *Operation) Read(a workload.Answer) error {
 	return d.Together()
 }
 
-// results returns the results in the answer, one for each RecordOp.
+// results returns the result for each RecordOp in the answer.
 func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	if d.list == "" {
 		results = make([]Result, 1)
@@ -218,7 +218,7 @@ func (d *Operation) results(a workload.Answer) (results []Result, err error) {
 	return results, err
 }
 
-// single checks the members that only the answer about one record has.
+// single checks the additional members in the answer to a single operation.
 func (d *Operation) single(a workload.Answer, r *Result) error {
 	status := http.StatusOK
 	if d.Method != http.MethodPatch && d.Acts[0].After.Revision == 1 {
@@ -230,7 +230,7 @@ func (d *Operation) single(a workload.Answer, r *Result) error {
 	return nil
 }
 
-// Together checks that the numbers of the changes are consecutive, as in one transaction.
+// Together checks that the change numbers are consecutive, as in one transaction.
 func (d *Operation) Together() error {
 	first, n := int64(0), int64(0)
 	for i := range d.Acts {
@@ -248,7 +248,7 @@ func (d *Operation) Together() error {
 	return nil
 }
 
-// took compares a result with the RecordOp, and stores what was unknown.
+// took compares a result with the RecordOp, and fills in its unknown values.
 func (a *RecordOp) took(r *Result, replayed bool) error {
 	if a.Op == "delete" {
 		if want := a.Before.Revision > 0; r.Existed == nil || *r.Existed != want {

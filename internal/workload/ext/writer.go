@@ -79,7 +79,7 @@ func (w *Writer) Next() *Operation {
 // keysPerNamespace is small, so that most operations change something.
 const keysPerNamespace = 12
 
-// anyPlace chooses a place for one of the writer's records.
+// anyPlace chooses a place for a record.
 func (w *Writer) anyPlace() Place {
 	namespaces := Namespaces()
 	return Place{namespaces[w.Random.IntN(len(namespaces))], fmt.Sprintf("%s-%d", w.Name, w.Random.IntN(keysPerNamespace))}
@@ -197,7 +197,7 @@ func (w *Writer) counted(at Place) (RecordOp, map[string]any) {
 		map[string]any{"pointer": "/n", "by": by, "create": true}
 }
 
-// increment increments a record of the writer's own, or the shared one. The latter has an
+// increment increments a private or the shared record. The latter has an
 // idempotency key, because reading a record that many write does not show whether it was done.
 func (w *Writer) increment() *Operation {
 	at := w.anyPlace()
@@ -306,7 +306,7 @@ func (w *Writer) batch() *Operation {
 	return d
 }
 
-// JSON encodes what is made of strings and numbers.
+// JSON encodes a value that consists of strings and numbers.
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {

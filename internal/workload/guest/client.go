@@ -1,4 +1,4 @@
-// Package guest is the workload of guests: a browser and a booking site, the changes of a session, and what is known of
+// Package guest is the guest workload: a browser, a booking site, session changes, and the expected state of
 // the session from the answers.
 package guest
 
@@ -15,7 +15,7 @@ import (
 // API is the prefix of the routes for browsers.
 const API = "/bff/consumer/v1"
 
-// A property that the built-in catalogue has, the stay of a guest there, and the route that mints a handoff for it.
+// A property in the built-in catalogue, a stay there, and the route that mints its handoff.
 const (
 	Tenant = "11111111-2222-4333-8444-555555555555"
 	Hotel  = "22222222-2222-4333-8444-555555555555"
@@ -107,10 +107,10 @@ type Handoff struct {
 type Site struct {
 	HTTP    *http.Client // nil: http.DefaultClient
 	Token   string
-	Browser string // JSON of the member guest: what the site knows of the guest's browser; "": nothing
+	Browser string // JSON of the member guest, which describes the guest's browser; "" to omit it
 }
 
-// Ask returns the path and the body of a request about a handoff: "verify" or "consume".
+// Ask returns the path and the body of a handoff request: "verify" or "consume".
 func (s Site) Ask(operation string, h Handoff) (path, body string) {
 	body = `{"token":"` + h.Token + `"}`
 	if s.Browser != "" {
@@ -125,7 +125,7 @@ func (s Site) Send(ctx context.Context, url, operation string, h Handoff, key st
 	return s.Post(ctx, url+path, body, workload.JSON, "Idempotency-Key: "+key)
 }
 
-// Post sends a request with the token of the site, if it has one. A header is a line.
+// Post sends a request with the site token, if set. A header is a line.
 func (s Site) Post(ctx context.Context, url, body string, headers ...string) (workload.Answer, error) {
 	return workload.Send(ctx, s.HTTP, http.MethodPost, url, body, append(headers, "Authorization: Bearer "+s.Token)...)
 }

@@ -12,13 +12,13 @@ import (
 	"holdfast/internal/workload"
 )
 
-// State is what the server has of a session.
+// State is the state of a session on the server.
 type State struct {
 	Wishes  string // JSON: notes by property
 	Handoff string // ID and status of the last; "": none
 }
 
-// Guest sends one change of its session after the other.
+// Guest changes its session, with one request in flight at a time.
 type Guest struct {
 	Visitor
 	N      int
@@ -64,10 +64,10 @@ func NewGuest(n int) *Guest {
 	return &Guest{N: n, State: State{Wishes: "{}"}, history: []version{{State: State{Wishes: "{}"}}}}
 }
 
-// Forget forgets all states but the current one.
+// Forget forgets all former states.
 func (g *Guest) Forget() { g.history = g.history[len(g.history)-1:] }
 
-// Next chooses a change, of handoffs only if these are wanted. Some change nothing.
+// Next chooses a change, which may have no effect. It chooses handoff changes only if handoffs is set.
 func (g *Guest) Next(handoffs bool) *Change {
 	g.keys++
 	d := &Change{Call: Call{Key: fmt.Sprintf("%d-%d", g.N, g.keys)}, After: g.State, wishes: maps.Clone(g.wishes)}
@@ -171,7 +171,7 @@ func (g *Guest) Found(got State, now int64) (done bool, err error) {
 // Changes reports whether a change has an effect that can be read.
 func (d *Change) Changes(before State) bool { return d.After != before || d.Kind == "mint" }
 
-// isAfter reports whether a state is the one after a change, which may have made a handoff with an unknown ID.
+// isAfter reports whether a state results from a change, which may have created a handoff with an unknown ID.
 func (d *Change) isAfter(before, got State) bool {
 	if d.Kind == "mint" {
 		return got.Wishes == before.Wishes && got.Handoff != before.Handoff && strings.HasSuffix(got.Handoff, " open")
@@ -179,7 +179,7 @@ func (d *Change) isAfter(before, got State) bool {
 	return got == d.After
 }
 
-// Was reports whether the session may have had a state at one moment of a span of the clock.
+// Was reports whether the session may have had a state between two clock ticks.
 func (g *Guest) Was(got State, begun, ended int64) bool {
 	possible := false
 	for _, v := range g.history {
@@ -206,7 +206,7 @@ func Wishes(a workload.Answer) (string, error) {
 	return text(notes), nil
 }
 
-// LastHandoff returns the ID and the status of the first handoff in a list, as State has them.
+// LastHandoff returns the ID and status of the first handoff in a list, in the form that State uses.
 func LastHandoff(a workload.Answer) (string, error) {
 	var page struct {
 		Items []struct{ HandoffID, Status string }

@@ -1,5 +1,5 @@
-// Package sync is the workload of Firefox Sync storage: a client that signs with Hawk, the requests of the writers of a
-// user, and what is known of their records from the answers.
+// Package sync is the Firefox Sync workload: a client that signs with Hawk, the requests of a user's
+// writers, and the record state expected from the answers.
 package sync
 
 import (
@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/workload"
 )
 
-// Credentials are what a tokenserver answers, and `holdfast sync token` prints.
+// Credentials are the JSON in the answer of a tokenserver and in the output of `holdfast sync token`.
 type Credentials struct {
 	ID       string `json:"id"`
 	Key      string `json:"key"`
@@ -78,7 +78,7 @@ type Record struct {
 	Modified  json.Number `json:"modified,omitempty"`
 }
 
-// Records returns the body of a POST of the records from a number up to another one.
+// Records returns a POST body with the records in a range of numbers.
 func Records(from, to int, record func(n int) Record) string {
 	all := make([]Record, 0, to-from)
 	for n := from; n < to; n++ {
@@ -87,7 +87,7 @@ func Records(from, to int, record func(n int) Record) string {
 	return JSON(all)
 }
 
-// JSON encodes what is made of strings and numbers.
+// JSON encodes a value that consists of strings and numbers.
 func JSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -96,7 +96,7 @@ func JSON(v any) string {
 	return string(text)
 }
 
-// Append returns the path of a POST that appends to a batch, or opens one if its ID is "".
+// Append returns the path of a POST that appends to a batch; with the ID "" it opens a batch.
 func Append(collection, batch string) string {
 	if batch == "" {
 		batch = "true"

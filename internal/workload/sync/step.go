@@ -15,7 +15,7 @@ import (
 // Key is the place of a record.
 type Key struct{ Collection, ID string }
 
-// Content is the content of a record. Payloads are never sent twice, so one identifies its write.
+// Content is the content of a record. Payloads are unique, so a payload identifies its write.
 type Content struct {
 	payload   string
 	sortindex int64
@@ -32,7 +32,7 @@ func (s State) Keys() []Key {
 	})
 }
 
-// Step is one request and its effects when it is acknowledged.
+// Step is a request with the effects of its success.
 type Step struct {
 	writer       string
 	Method, Path string // the path is relative to the user's storage

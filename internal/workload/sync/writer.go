@@ -18,7 +18,7 @@ func Shared() []string { return []string{"bookmarks", "history", "addons-of-a-fa
 
 // Writer writes records that nobody else writes, one request after the other, so it knows what
 // must be there. Writers of a user share the collections and the row that assigns timestamps; each
-// has one collection of its own, which it may delete.
+// has a private collection, which it may delete.
 type Writer struct {
 	N      int
 	Name   string
@@ -152,8 +152,8 @@ func (w *Writer) post() (*Step, int) {
 	return s, len(s.puts)
 }
 
-// stage opens a batch, appends to the open one, or commits it. Deleting a collection deletes its
-// batches, so batches are in another one.
+// stage opens a batch, appends to the open batch, or commits it. Deleting a collection deletes its
+// batches, so batches use another collection.
 func (w *Writer) stage() (*Step, int) {
 	if w.batch == nil {
 		c := w.among(Shared())
@@ -198,7 +198,7 @@ func (r Content) wire(k Key) Record {
 	return Record{ID: k.ID, Payload: r.payload, Sortindex: &r.sortindex}
 }
 
-// ReadContent returns what a writer knows of a record that was read.
+// ReadContent decodes a record into its expected state.
 func ReadContent(r Record) (Content, error) {
 	modified, err := ParseMoment(r.Modified.String())
 	if err == nil && r.Sortindex == nil {
@@ -210,7 +210,7 @@ func ReadContent(r Record) (Content, error) {
 	return Content{r.Payload, *r.Sortindex, modified}, nil
 }
 
-// list returns the body of a POST of all records of a state.
+// list returns a POST body with all records of a state.
 func list(s State) string {
 	keys := s.Keys()
 	return Records(0, len(keys), func(n int) Record { return s[keys[n]].wire(keys[n]) })
@@ -243,7 +243,7 @@ func Listed(a workload.Answer, known Moment) error {
 	return nil
 }
 
-// Saw checks what was read of a record while a write has no answer: its state before or after the write.
+// Saw checks a record that was read while the outcome of a write is unknown: it must have its state before or after the write.
 func (w *Writer) Saw(k Key, a workload.Answer) error {
 	if a.Status == http.StatusNotFound && slices.Contains(w.Lost.deletes, k) {
 		return nil

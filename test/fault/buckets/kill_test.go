@@ -56,7 +56,7 @@ func killBucketsOnSQLite(t *testing.T) {
 	})
 }
 
-// lockSQLite takes the lock of the writer of a database.
+// lockSQLite takes the write lock of a database.
 func lockSQLite(t *testing.T, file string) *sqlite.Conn {
 	t.Helper()
 	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
@@ -100,7 +100,7 @@ func (b *Workload) hold(h *harness.Harness, round int) *heldWrites {
 	return w
 }
 
-// copies counts the copies of the bodies. The name of a file has the MD5 of the key.
+// copies counts the copies of each body. A file name contains the MD5 of the key.
 func (w *heldWrites) copies(h *harness.Harness) (n int) {
 	h.T.Helper()
 	for _, file := range w.of.files(h) {
@@ -153,7 +153,7 @@ func killBucketsOnPostgres(t *testing.T) {
 				_, err := lock.Exec(t.Context(), `BEGIN; LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`)
 				harness.Must(t, err)
 				held = b.hold(h, round)
-				if server && round/4%2 == 1 { // otherwise the database commits what the server has sent
+				if server && round/4%2 == 1 { // otherwise the database commits all received statements
 					defer terminateOthers(t, lock)
 				}
 			}
@@ -174,8 +174,7 @@ func terminateOthers(t *testing.T, by *pgx.Conn) {
 	harness.Must(t, err)
 }
 
-// A first start is killed. The next one gives the account that it creates an access key, or that
-// account has one.
+// A first start is killed. After the next start the first account has an access key.
 func TestBucketsFirstStart(t *testing.T) {
 	t.Parallel()
 	testdb.SQLite(t) // it counts the test

@@ -23,7 +23,7 @@ import (
 // stored is objects by key, with their bodies.
 type stored map[string]string
 
-// store writes objects with bodies on storage nodes: of one chunk, of several, and one of two parts.
+// store writes objects with bodies on storage nodes: single chunks, several chunks, and a multipart upload.
 func (b *Workload) store(h *harness.Harness) stored {
 	h.T.Helper()
 	b.open(h)
@@ -45,7 +45,7 @@ func (b *Workload) store(h *harness.Harness) stored {
 	return all
 }
 
-// readable reads all objects at once, and ranges of them. No answer is cut off or wrong.
+// readable reads all objects and some ranges concurrently. No answer is cut off or wrong.
 func (s stored) readable(b *Workload, h *harness.Harness) {
 	h.T.Helper()
 	var reading sync.WaitGroup
@@ -69,7 +69,7 @@ func (s stored) readable(b *Workload, h *harness.Harness) {
 }
 
 // Each body has one wrong copy: bits are flipped, or the file is cut off, empty, too long, missing,
-// or another body. Readers get the other copy, and an audit restores the wrong ones.
+// or another body. Readers get the other copy, and an audit restores the wrong copies.
 func TestBucketsWrongBytes(t *testing.T) {
 	t.Parallel()
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
@@ -113,7 +113,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 	}
 	all.readable(b, h)
 	r := binary.Run(t, h.Server.Env, "buckets", "audits", "run", "--verify")
-	// The server repairs in the background what it has found, so only what is left counts.
+	// The server repairs damage in the background, so only the remaining damage counts.
 	found, left := strings.Count(r.Stdout, "corrupt ")+strings.Count(r.Stdout, "missing "), 0
 	now := b.contents(h)
 	for name, body := range before {
@@ -140,7 +140,7 @@ func TestBucketsWrongBytes(t *testing.T) {
 	b.removeAll(h, all)
 }
 
-// contents reads all files on the nodes. The server may replace one meanwhile.
+// contents reads all files on the nodes. The server may replace files meanwhile.
 func (b *Workload) contents(h *harness.Harness) map[string]string {
 	h.T.Helper()
 	all := map[string]string{}
@@ -220,7 +220,7 @@ func configOf(h *harness.Harness, t *testing.T) string {
 	return ""
 }
 
-// The folder above that of a new node is missing. The server says so, and does not store bodies
+// The parent folder of a new node is missing. The server says so, and does not store bodies
 // with fewer copies; it uses the node as soon as the folder is there.
 func TestBucketsMissingFolder(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// bodyCopies is the number of copies of each body on the three nodes of newBuckets.
+// bodyCopies is how many of the three nodes store each body.
 const bodyCopies = 2
 
 // newBuckets returns a harness of buckets alone, with bodies of all sizes on three file nodes in
@@ -19,7 +19,7 @@ const bodyCopies = 2
 func newBuckets(t *testing.T, folders []string, data string, vars ...string) (*harness.Harness, *Workload) {
 	t.Helper()
 	if only := os.Getenv("FAULT_SERVICE"); only != "" && only != "buckets" {
-		t.Skipf("FAULT_SERVICE selects %s", only)
+		t.Skipf("set FAULT_SERVICE=buckets, or unset it: it selects %s", only)
 	}
 	b := NewWorkload(8)
 	b.Sizes, b.Copies = buckets.Sizes{Large: true, Parts: true}, bodyCopies

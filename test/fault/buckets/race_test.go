@@ -15,7 +15,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// racers is the number of clients that write one key at once.
+// racers is the number of concurrent writers of a key.
 const racers = 100
 
 // Many clients overwrite, delete and create one key at once, on PostgreSQL at two servers. One of
@@ -53,7 +53,7 @@ type race struct {
 	key string
 }
 
-// body returns the body of a client. Every second one is on storage nodes.
+// body returns a client's body. Every second body goes to storage nodes.
 func (r *race) body(i int) string {
 	return buckets.Body(i, 1, 100+i%2*(buckets.Inline+1000))
 }
@@ -79,7 +79,7 @@ func (r *race) all(request func(i int) (method, body string, headers []string)) 
 	return answers
 }
 
-// current returns the MD5 of the object, which is the same on all servers; "" if there is none.
+// current returns the object's MD5, which is the same on all servers; "" if the object is missing.
 func (r *race) current() (sum string) {
 	r.h.T.Helper()
 	for n := range 2 {
@@ -138,7 +138,7 @@ func (r *race) overwrite() {
 	r.isOne(answers, true)
 }
 
-// isOne checks that the object is that of a client which succeeded.
+// isOne checks that a successful client wrote the object.
 func (r *race) isOne(answers [racers]int, exists bool) {
 	r.h.T.Helper()
 	sum := r.current()

@@ -11,7 +11,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// run writes until the fault is over. If an answer is lost, it reads what is there.
+// run writes until the fault ends. If an answer is lost, it reads the object.
 func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 	ask := func(method, target, body string, headers ...string) (binary.Answer, bool) {
 		return h.Judge(l, method, target, func() (binary.Answer, error) {
@@ -53,7 +53,7 @@ func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
 	})
 }
 
-// get returns the MD5 of an object outside of a round.
+// get returns an object's MD5 between rounds.
 func (b *Workload) get(h *harness.Harness, path string) string {
 	h.T.Helper()
 	a, err := b.send(h, h.Server, http.MethodGet, path, "")
@@ -78,7 +78,7 @@ func (b *Workload) settle(h *harness.Harness, w *buckets.Writer) {
 	}
 }
 
-// wasAt expects a version that was current at one moment of a span of the clock.
+// wasAt expects a version that was current between two clock ticks.
 func (b *Workload) wasAt(h *harness.Harness, w *buckets.Writer, path string, begun, ended int64) {
 	h.T.Helper()
 	if got, possible := b.get(h, path), w.Possible(path, begun, ended); !slices.Contains(possible, got) {

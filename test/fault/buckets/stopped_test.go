@@ -94,7 +94,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	}
 	b.removeAll(h, all)
 	for _, n := range []*nodeServer{near, far} {
-		for deadline := time.Now().Add(harness.Bound); ; { // they may still store what was sent before they were stopped
+		for deadline := time.Now().Add(harness.Bound); ; { // they may still store requests that they received before
 			b.later(h, "buckets", "audits", "run", "--repair")
 			list := n.want(n.Harness, http.StatusOK, http.MethodGet, "/node", "").Body
 			if strings.Count(list, "<Key>") == 1 { // the marker
@@ -107,7 +107,7 @@ func TestBucketsStoppedNodes(t *testing.T) {
 	}
 }
 
-// putAll writes bodies of one and of many chunks at once, and adds those that are stored to all.
+// putAll writes small and large bodies concurrently, and adds the stored bodies to all.
 func (b *Workload) putAll(h *harness.Harness, all stored, name string, status int) {
 	h.T.Helper()
 	before := len(b.files(h))

@@ -46,7 +46,7 @@ func Service() harness.Service {
 	}
 }
 
-// Workload is writers of one bucket, each with keys of its own.
+// Workload is a bucket with writers, which have separate keys.
 type Workload struct {
 	writers []*buckets.Writer
 	created bool    // the bucket
@@ -61,7 +61,7 @@ type Workload struct {
 // Node is a file node.
 type Node struct{ ID, Dir string }
 
-// NewWorkload returns a workload with bodies of one chunk on the node in the data folder.
+// NewWorkload returns a workload with single-chunk bodies on the node in the data folder.
 func NewWorkload(writers int) *Workload {
 	b := &Workload{Copies: 1}
 	b.Grow(nil, writers)
@@ -156,7 +156,7 @@ func (b *Workload) storesBodies(h *harness.Harness) {
 	b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/space", "")
 }
 
-// CheckCopy compares objects with those that the writers had at one moment of the copy.
+// CheckCopy compares objects with the state that the writers had at one moment during the copy.
 func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, w := range b.writers {
@@ -183,7 +183,7 @@ func (b *Workload) Reads(h *harness.Harness) (all []func() (binary.Answer, error
 // uploads matches an incomplete upload in a list.
 var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>`)
 
-// Finish frees what no object has, and compares the files on the storage nodes with the objects.
+// Finish deletes unreferenced bodies, and compares the files on the storage nodes with the objects.
 func (b *Workload) Finish(h *harness.Harness) {
 	h.T.Helper()
 	for {
@@ -219,7 +219,7 @@ func (b *Workload) ofLargeOwner(h *harness.Harness) int {
 	return strings.Count(a.Body, "<Key>")
 }
 
-// files returns the files of all storage nodes, temporary ones too.
+// files returns the files on all storage nodes, including temporary files.
 func (b *Workload) files(h *harness.Harness) (all []string) {
 	h.T.Helper()
 	for _, n := range b.Nodes {

@@ -169,7 +169,7 @@ func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.L
 	return all
 }
 
-// exportOf returns all records of an install from one export, which must be complete.
+// exportOf returns the records in an export of an install, which must be complete.
 func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	a := callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/export"}, nil)
@@ -235,7 +235,7 @@ func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Cha
 	return lines
 }
 
-// checkTrails compares changes with what each writer has changed, in order.
+// checkTrails compares the feed with the changes of each writer, in order.
 func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	h.T.Helper()
 	counted := 0

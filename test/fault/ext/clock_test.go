@@ -21,7 +21,7 @@ func TestExpiry(t *testing.T) {
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), expiry)
 }
 
-// The quota of the installs of the test.
+// The quota of the test installs.
 const (
 	fewKeys       = 4
 	fewNamespaces = 2
@@ -59,7 +59,7 @@ type expiryTest struct {
 	in        *ext.Install
 }
 
-// lifetime is the shortest one that is accepted.
+// lifetime is the shortest valid lifetime.
 const lifetime = time.Minute
 
 // install creates an install with a token of the server's time.
@@ -138,7 +138,7 @@ func (v *expiryTest) lives() {
 		v.T.Errorf("reads and refused writes have changed something: %v", lines)
 	}
 
-	// A record that is written now is a new one.
+	// Writing the key now creates a new record.
 	second := callExt(v.Harness, v.in, http.StatusCreated, record(http.MethodPut, `{"value":{"n":1}}`, "If-None-Match", "*"), &meta).Header.Get("ETag")
 	if meta.Revision != 1 || second == first || meta.Expires != nil {
 		v.T.Errorf("written over it: revision %d, tags %s and then %s, expires %v", meta.Revision, first, second, meta.Expires)

@@ -160,7 +160,7 @@ func (r *request) send(c ext.Call) (binary.Answer, error) {
 	return a, err
 }
 
-// record adds the effect of a request on a key to the history of the key.
+// record adds a request's effect on a key to the history of the key.
 func (r *request) record(at ext.Place, m move, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +224,7 @@ func (r *request) get(at ext.Place) error {
 	return nil
 }
 
-// outcomeOf returns what was read of a record.
+// outcomeOf decodes a record that was read.
 func outcomeOf(w *ext.Record) (outcome, error) {
 	e, err := w.Entry()
 	return outcome{status: http.StatusOK, revision: e.Revision, seq: e.Seq, n: e.Value.N, p: int64(e.Value.P)}, err
@@ -309,7 +309,7 @@ func (r *request) move(at ext.Place, kinds ...string) move {
 	return m
 }
 
-// one sends an operation on one key.
+// one sends an operation on a single key.
 func (r *request) one(at ext.Place) error {
 	m := r.move(at, "put", "put", "patch", "increment", "delete")
 	c := ext.Call{Path: at.Path(), Header: map[string]string{}}
@@ -540,7 +540,7 @@ func (c *extContention) settle(h *harness.Harness) {
 	}
 }
 
-// snapshots checks that each page has the records of one moment.
+// snapshots checks that each page is a consistent snapshot.
 func (c *extContention) snapshots() {
 	c.t.Helper()
 	slices.SortFunc(c.pages, func(a, b snapshot) int { return int(a.from - b.from) })

@@ -28,7 +28,7 @@ func TestKilledDeletion(t *testing.T) {
 	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.OnPostgres, harness.OnSQLite), killedDeletion)
 }
 
-// victim is the tenant that is deleted; the other one is extTenant.
+// victim is the deleted tenant; extTenant is not deleted.
 const victim = "7e4a4e1c-0000-4000-8000-000000000002"
 
 func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string) {
@@ -85,7 +85,7 @@ func killedDeletion(t *testing.T, e harness.Engine, data string, vars ...string)
 	}
 }
 
-// held is what a command prints of a tenant.
+// held is a command's output about a tenant.
 type held struct{ Installs, Records, Bytes, Schemas, Changes, Answers, Tokens int64 }
 
 func left(t *testing.T, s *binary.Server, args []string) (h held) {

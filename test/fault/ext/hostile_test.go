@@ -213,7 +213,7 @@ func countValues(h *harness.Instance, in *ext.Install, namespace string) (n int)
 	}
 }
 
-// importAll imports records in one request, whose body is generated while it is sent.
+// importAll imports records in one request, and generates the body while sending it.
 func importAll(h *harness.Instance, in *ext.Install, keys, size int) {
 	body, lines := io.Pipe()
 	go func() {

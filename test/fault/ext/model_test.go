@@ -9,7 +9,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// keyState is the state of one key of an install.
+// keyState is the state of a key.
 type keyState struct {
 	revision int64 // 0: no record
 	seq      int64 // of the change that wrote it
@@ -21,7 +21,7 @@ type keyState struct {
 // move is the effect of a request on a key.
 type move struct {
 	kind         string // "put", "patch", "increment", "delete", "get", or "check", which is a get without the value
-	value        int64  // the number of a put, what a patch sets, or what an increment adds
+	value        int64  // the number of a put, the patched value, or the increment
 	precondition movePrecondition
 }
 
@@ -85,7 +85,7 @@ func (c keyState) step(m move, o outcome) (bool, keyState) {
 	return true, c
 }
 
-// keyModel is the model of one key with atomic operations.
+// keyModel is the model of a key with atomic operations.
 func keyModel() porcupine.Model {
 	return porcupine.Model{
 		Init:  func() any { return keyState{} },

@@ -38,7 +38,7 @@ const (
 type edge struct {
 	*extContention
 	wmu     sync.Mutex
-	sizes   map[int64]int64 // of what a change has put
+	sizes   map[int64]int64 // of stored values, by change number
 	sent    map[int64]int64 // time when the request of a change was sent
 	ends    map[int64]bool  // the change was the last of its transaction
 	refused []overQuota
@@ -85,7 +85,7 @@ func quotaEdge(t *testing.T, on harness.Engine, data string, vars ...string) {
 
 func (e *edge) namespace(n int) string { return fmt.Sprintf("n%d", n) }
 
-// next puts some records, or deletes one.
+// next puts some records, or deletes a record.
 func (e *edge) next() error {
 	ns := e.namespace(rand.IntN(edgeNamespaces + 1))
 	anySpot := func() ext.Place { return ext.Place{Namespace: ns, Key: fmt.Sprint(rand.IntN(2 * edgeKeys))} }

@@ -32,7 +32,7 @@ func WantExt(h *harness.Instance, in *ext.Install, status int, c ext.Call) binar
 	return a
 }
 
-// fillNamespace writes records of one size into a namespace, in bulk.
+// fillNamespace writes equally large records into a namespace, in bulk.
 func fillNamespace(h *harness.Instance, in *ext.Install, namespace string, keys, size int) {
 	h.T.Helper()
 	perBulk := max(1, min(20, 500_000/size))
@@ -64,7 +64,7 @@ func extToken(t *testing.T, install string, access map[string]string, now time.T
 	return tenantToken(t, harness.ExtTenant, install, access, now, life)
 }
 
-// tenantToken returns a token of an install of any tenant.
+// tenantToken returns an install token for any tenant.
 func tenantToken(t *testing.T, tenant, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
 	text, err := ext.Token{Tenant: tenant, Install: install, Access: access, Begin: now, Life: life}.Sign(bearer.Key{Alg: bearer.HS256, Text: harness.ExtSecret})

@@ -48,7 +48,7 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 // sum is the member that the answer to a repeated operation may lack.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
-// repeatExt sends an operation again, and another one with the same idempotency key.
+// repeatExt repeats an operation, and sends a different operation with the same idempotency key.
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
 	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
 	switch {

@@ -76,7 +76,7 @@ func (u *guestUpstream) times(property string) []time.Time {
 	return u.calls[property]
 }
 
-// vars are the settings of a server whose hotels are those of the upstream.
+// vars are the settings of a server that gets its hotels from the upstream.
 func (u *guestUpstream) vars(timeout string) []string {
 	return []string{
 		"HOLDFAST_GUEST__UPSTREAMS__DETAIL=" + u.URL, "HOLDFAST_GUEST__UPSTREAMS__TIMEOUT=" + timeout, "HOLDFAST_GUEST__HOT_TIMEOUT=250ms",
@@ -117,7 +117,7 @@ func (g *guests) expireView(property string) {
 	}
 }
 
-// Many readers of a key that is not cached, at two processes, make one call of the upstream.
+// Many readers of an uncached key, at two processes, cause one upstream call.
 func TestGuestF16(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)
@@ -228,7 +228,7 @@ func TestGuestF16Failing(t *testing.T) {
 	g.await("a fresh answer", func() bool { return g.read(0, known).cache != "STALE" })
 }
 
-// The process that calls the upstream is killed: another one takes over when the lock ends.
+// The process that calls the upstream is killed: another process takes over when the lock ends.
 func TestGuestF16Leader(t *testing.T) {
 	t.Parallel()
 	u := newGuestUpstream(t)

@@ -45,7 +45,7 @@ type guestHook struct {
 	changed chan struct{}
 	again   int // events that were published again
 	seen    map[string]bool
-	got     map[string][]string // what they are about, by session and in order
+	got     map[string][]string // subjects, by session and in order
 }
 
 // guestEvent is an event as the webhook gets it.
@@ -105,14 +105,14 @@ func (h *guestHook) repeated() int {
 	return h.again
 }
 
-// refuses replaces what the webhook refuses.
+// refuses sets the events that the webhook refuses.
 func (h *guestHook) refuses(fn func(e *guestEvent) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refuse = fn
 }
 
-// await waits until the webhook has the events of some sessions, and no others of them.
+// await waits until the webhook has exactly the expected events of some sessions.
 func (h *guestHook) await(t *testing.T, what string, want map[string][]string) {
 	t.Helper()
 	for guard := time.After(2 * time.Minute); ; {

@@ -91,7 +91,7 @@ func (v *visitor) send(server int, method, path, body, key string) (status int, 
 	return a.Status, a.Header, a.Body
 }
 
-// change sends a change with a new key, again while another one of the session is in flight.
+// change sends a change with a new key, and retries while another change of the session is in flight.
 func (v *visitor) change(server int, method, path, body string) (status int, text string) {
 	v.keys++
 	r := &guest.Change{Call: guest.Call{Method: method, Path: path, Body: body, Key: fmt.Sprintf("%s-%d", v.name, v.keys)}}
@@ -227,7 +227,7 @@ type flushing struct {
 	sent, probes, consumed atomic.Int64
 }
 
-// step does what must be right without hot state, too. Each tenth step deletes it.
+// step runs a step that must also succeed without hot state. Each tenth step deletes the hot state.
 func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Handoff) {
 	if f.sent.Add(1)%10 == 0 {
 		for _, node := range f.nodes {
@@ -259,7 +259,7 @@ func (f *flushing) step(v *visitor, random *rand.Rand, n int, burned *guest.Hand
 	}
 }
 
-// suspendTenant suspends a tenant of the catalogue, and returns the path that mints a handoff to it.
+// suspendTenant suspends a tenant in the catalogue, and returns the path that mints a handoff to it.
 func (g *guests) suspendTenant() (mint string) {
 	g.t.Helper()
 	v := g.visitor("search")
@@ -342,11 +342,11 @@ func TestGuestF7(t *testing.T) {
 	}
 }
 
-// busy is what a machine that does something else at times may add.
+// busy is the allowance for a busy machine.
 const busy = 5 * time.Second
 
 // tour sends a request to every route that needs hot state, and returns how long each took.
-// During an outage, changes of what is only in Redis may be refused.
+// During an outage, changes to state that only Redis has may be refused.
 func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	timed := func(method, path, body, key string, statuses ...int) {
 		start := time.Now()
@@ -368,7 +368,7 @@ func (v *visitor) tour(what string, outage bool) (took []time.Duration) {
 	return took
 }
 
-// metric returns the value of a metric of a server.
+// metric returns the value of a server's metric.
 func (g *guests) metric(server int, name string) float64 {
 	g.t.Helper()
 	body := g.servers[server].Await("/metrics", http.StatusOK)

@@ -73,7 +73,7 @@ func killGuests(t *testing.T, data, url string) {
 		case 0:
 			time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond) // anywhere in a request
 			s.Kill()
-		default: // the webhook does not store what is published, or it does
+		default: // the webhook stores the event or does not
 			fn := func() bool { s.Kill(); return kill == 2 }
 			armed.Store(&fn)
 			select {
@@ -111,7 +111,7 @@ func killGuests(t *testing.T, data, url string) {
 	t.Logf("%d changes were acknowledged, %d others committed; %d events were published again", acknowledged, inDoubt, hook.repeated())
 }
 
-// addUntilKilled adds one property after the other, in the order of their IDs.
+// addUntilKilled adds properties in the order of their IDs.
 func (v *visitor) addUntilKilled(acknowledged chan<- struct{}) {
 	for n := range 90 {
 		status, text, done := v.try(0, "/wishlist", guest.Wish(n), fmt.Sprint(v.name, "-", n))

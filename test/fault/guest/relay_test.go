@@ -77,16 +77,16 @@ func TestGuestF2(t *testing.T) {
 // guestTopic is the topic of the events in these tests.
 const guestTopic = "guests"
 
-// guestBroker is a message broker of one test, and what it has of the topic.
+// guestBroker is a message broker with the received events of a topic.
 type guestBroker struct {
 	t          *testing.T
 	url        string // for guest.events
 	away, back func() // the broker cannot be reached, and can again
 	lose       func(meanwhile func())
-	read       func(ctx context.Context) // adds what is new
+	read       func(ctx context.Context) // adds new events
 
 	mu   sync.Mutex
-	got  map[string][]string // what the events are about, by session and in order
+	got  map[string][]string // event subjects, by session and in order
 	seen map[string]bool     // IDs of events, also of earlier topics
 }
 
@@ -113,7 +113,7 @@ func (b *guestBroker) add(header func(string) string, data []byte) {
 	b.got[session] = append(b.got[session], strings.TrimPrefix(header("ce-type"), "melmastoon.bff.consumer.")+" "+about.PropertyID)
 }
 
-// forget forgets what the topic has had.
+// forget forgets the received events.
 func (b *guestBroker) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,7 +183,7 @@ func onNATS(t *testing.T) *guestBroker {
 	return b
 }
 
-// onPubSub returns the emulator of Pub/Sub. It has all in memory, so the network is what is away.
+// onPubSub returns the Pub/Sub emulator. It keeps events in memory, so the outage cuts the network instead.
 func onPubSub(t *testing.T) *guestBroker {
 	t.Helper()
 	server := testdb.OwnPubSub(t)

@@ -19,7 +19,7 @@ import (
 
 const stormSite = "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}"
 
-// stormAtOnce is the number of requests of a storm in progress.
+// stormAtOnce is the number of concurrent requests.
 const stormAtOnce = 200
 
 // stormClient keeps the connections of a storm, which would use up the ports otherwise.
@@ -108,7 +108,7 @@ func TestGuestF14(t *testing.T) {
 	}
 }
 
-// hasStormed checks the effect of the requests with one key, and their answers.
+// hasStormed checks the effect and the answers of the requests with a key.
 func (v *visitor) hasStormed(answers []string) {
 	v.t.Helper()
 	for _, a := range answers {

@@ -56,7 +56,7 @@ type guestWorkload struct {
 	internal sync.Map            // address of the internal listener, by server
 }
 
-// settings returns settings for one test. Events are not on the disk that fills up.
+// settings returns the settings for a test. Events are not on the disk that fills up.
 func (w *guestWorkload) settings(t *testing.T, postgres bool) []string {
 	t.Helper()
 	w.events = filepath.Join(t.TempDir(), "events")
@@ -164,7 +164,7 @@ func (w *guestWorkload) reread(h *harness.Harness, l *harness.Load, g *guest.Gue
 	return nil
 }
 
-// read reads the state of a session outside of a round.
+// read reads a session between rounds.
 func (w *guestWorkload) read(h *harness.Harness, g *guest.Guest) (s guest.State) {
 	h.T.Helper()
 	a, err := g.Send(h.T.Context(), h.Server.URL, guest.Call{Method: http.MethodGet, Path: "/wishlist"})
@@ -207,7 +207,7 @@ func (w *guestWorkload) Check(h *harness.Harness) {
 	}
 }
 
-// settle compares the state of a session with what is known of it.
+// settle compares a session with its expected state.
 func (w *guestWorkload) settle(h *harness.Harness, g *guest.Guest) {
 	h.T.Helper()
 	got, before, d := w.read(h, g), g.State, g.Lost
@@ -324,7 +324,7 @@ func (w *guestWorkload) published(h *harness.Harness) map[string][]string {
 	return got
 }
 
-// HaveRedis reports whether the machine has what processes need that share a database.
+// HaveRedis reports whether Redis is installed, which processes with a shared database need.
 func HaveRedis() bool {
 	_, err := exec.LookPath("redis-server")
 	return err == nil

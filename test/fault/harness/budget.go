@@ -24,7 +24,7 @@ const (
 	// memory which is not charged shows.
 	RequestMemory = 64 << 20
 
-	// MemoryOverhead is what a server may use besides the memory of requests: its idle size,
+	// MemoryOverhead is the memory that a server may use in addition to requests: its idle size,
 	// connections and caches.
 	MemoryOverhead = 100 << 20
 

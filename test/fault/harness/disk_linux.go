@@ -61,7 +61,7 @@ func Private(t *testing.T) bool {
 	return false
 }
 
-// again runs the test in a new process, which ends when this one does.
+// again runs the test in a child process, which ends with this process.
 func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	t.Helper()
 	alive, ours, err := os.Pipe()
@@ -74,7 +74,7 @@ func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// forbidden reports whether the system does not allow a mount namespace, or another one.
+// forbidden reports whether the system refuses a (further) mount namespace.
 func forbidden(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
 }

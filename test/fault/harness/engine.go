@@ -52,7 +52,7 @@ func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing
 // Both returns the engines that every service supports.
 func Both() []Engine { return []Engine{OnSQLite, OnPostgres} }
 
-// InSoak returns the engines in a soak, and none in `make test`: one that has shown the same is faster.
+// InSoak returns the engines in a soak, and none in `make test`, which runs the test on a faster engine.
 func InSoak(engines ...Engine) []Engine {
 	if testdb.Soaking() {
 		return engines

@@ -1,5 +1,5 @@
 // Package harness runs workloads against a server while something happens to it: it starts servers, injects faults in
-// rounds, judges every answer, and has what faults need, such as clocks, networks and disks.
+// rounds, judges every answer, and provides clocks, networks and disks that fail.
 package harness
 
 import (
@@ -54,7 +54,7 @@ type Harness struct {
 func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Harness {
 	t.Helper()
 	if len(of) == 0 {
-		t.Skipf("service %q, which FAULT_SERVICE selects, has no backend on this engine", os.Getenv("FAULT_SERVICE"))
+		t.Skipf("unset FAULT_SERVICE, or set another service: %q has no backend on this engine", os.Getenv("FAULT_SERVICE"))
 	}
 	h := &Harness{T: t, Seed: Number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed without a sign is easier to pass on
 	h.Data = data
@@ -96,7 +96,7 @@ func Number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Rounds injects faults until the first error: the model does not hold after one.
+// Rounds injects faults until the first error, because the model does not hold after an error.
 func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	n := int(Number(h.T, "FAULT_ROUNDS", otherwise))
 	if h.Most > 0 {
@@ -169,12 +169,12 @@ func (h *Harness) Round(r int, f Fault) {
 	}
 }
 
-// Random returns the source of random choices of a client in a round.
+// Random returns a client's source of random choices in a round.
 func (h *Harness) Random(round int, who uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Seed, uint64(round)<<16|who))
 }
 
-// Finish checks what may happen after the rounds.
+// Finish runs the checks after the last round.
 func (h *Harness) Finish() {
 	h.T.Helper()
 	for _, w := range h.Workloads {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func Start(t *testing.T, users int, data string, vars ...string) *Instance {
 	return h
 }
 
-// Credentials returns those of a user at the server.
+// Credentials returns a user's credentials for the server.
 func (h *Instance) Credentials(u *syncload.User) syncload.Credentials {
 	return u.Credentials(h.Server.URL)
 }
@@ -118,7 +119,7 @@ func (h *Instance) Resident(line string) int64 {
 	h.T.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", h.Server.Cmd.Process.Pid))
 	if err != nil {
-		h.T.Skipf("needs /proc, to read the memory of the server: %v", err)
+		h.withoutProc(err)
 	}
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
@@ -132,13 +133,22 @@ func (h *Instance) Resident(line string) int64 {
 	return 0
 }
 
+// withoutProc ends a test that needs /proc: as failed on Linux, and elsewhere as skipped.
+func (h *Instance) withoutProc(err error) {
+	h.T.Helper()
+	if runtime.GOOS == "linux" {
+		h.T.Fatal(err)
+	}
+	h.T.Skipf("run it with GOOS=linux, which has /proc: %v", err)
+}
+
 // Sockets counts the open sockets of the server.
 func (h *Instance) Sockets() (n int) {
 	h.T.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", h.Server.Cmd.Process.Pid)
 	all, err := os.ReadDir(dir)
 	if err != nil {
-		h.T.Skipf("needs /proc, to count the sockets of the server: %v", err)
+		h.withoutProc(err)
 	}
 	for _, f := range all {
 		if to, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && strings.HasPrefix(to, "socket:") {
@@ -237,7 +247,7 @@ var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)
 // Secret is the master secret of the servers.
 const Secret = "of the fault harness"
 
-// ProbeUser is the ID of a user outside of the workloads.
+// ProbeUser is a user ID that no workload uses.
 const ProbeUser = 1000
 
 // NewUser returns a user with a token of the servers with a secret.

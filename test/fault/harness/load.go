@@ -84,7 +84,7 @@ func Closed(c <-chan struct{}) bool {
 	}
 }
 
-// ServerOf returns the server of the n-th client of a workload.
+// ServerOf returns the server for the n-th client of a workload.
 func (h *Harness) ServerOf(n int) *binary.Server {
 	if moved := h.Moved.Load(); moved != nil {
 		return moved
@@ -95,7 +95,7 @@ func (h *Harness) ServerOf(n int) *binary.Server {
 	return h.Server
 }
 
-// A Result is what became of a step of a client.
+// A Result is the outcome of a client's step.
 type Result int
 
 // Results of steps.
@@ -153,7 +153,7 @@ func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer
 			wrong = "without an answer"
 		}
 	case !Unavailable(a) && a.Status != http.StatusInsufficientStorage || l.Readable && method == http.MethodGet:
-		wrong = "a failure that is none of the fault's"
+		wrong = "a failure without relation to the fault"
 	}
 	if wrong != "" {
 		h.T.Errorf("%s: %s %s: %d %s %v after %v", wrong, method, path, a.Status, a.Body, err, took)

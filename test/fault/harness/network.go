@@ -21,7 +21,7 @@ type Network struct {
 	links map[*link]struct{}
 }
 
-// link is one connection through the network.
+// link is a connection through the network.
 type link struct {
 	near, far net.Conn
 	flows     chan struct{} // of this link, when it is forgotten
@@ -68,7 +68,7 @@ func NetworkTo(t *testing.T, kind, address string) *Network {
 	return n
 }
 
-// serve copies data until one side closes, including what was sent before that.
+// serve copies data until one side closes, including all data sent before.
 func (n *Network) serve(near net.Conn) {
 	far, err := n.to()
 	if err != nil {
@@ -146,7 +146,7 @@ func (n *Network) Slow(delay time.Duration) {
 	n.delay = delay
 }
 
-// Heal delivers all data again, beginning with what was sent meanwhile.
+// Heal delivers data again, beginning with the data that was held back.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

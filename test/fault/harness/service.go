@@ -10,7 +10,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Service is what a service provides so that every fault runs against it.
+// Service describes a service to the fault tests, so that every fault runs against it.
 type Service struct {
 	Name    string   // as in FAULT_SERVICE
 	Section string   // of its settings, as in variables of the environment
@@ -23,7 +23,7 @@ type Service struct {
 	// The clients: some, or few for an emulator.
 	Workload func(t *testing.T, few bool) Workload
 
-	// What the guide says to do with a PostgreSQL database after a restore; may be nil.
+	// AfterRestore does the guide's steps for a PostgreSQL database after a restore; may be nil.
 	AfterRestore func(t *testing.T, url string)
 
 	// An owner outside of the workload; nil if no request takes long.
@@ -39,7 +39,7 @@ type Service struct {
 
 // NextRelease is how a service differs in the next release.
 type NextRelease struct {
-	Migrations map[string]string    // what they add, by the folder of the backend
+	Migrations map[string]string    // SQL, by the folder of the backend
 	Code       map[string][2]string // text of a file and its replacement
 	Written    string               // counts, in PostgreSQL, the records that this code has written
 }
@@ -59,7 +59,7 @@ type Workload interface {
 	Unanswered() []string
 
 	// Check compares the data with the acknowledgements: all acknowledged writes are there, and an
-	// unanswered write is there as a whole or not at all. It tells the clients what is there.
+	// unanswered write is there as a whole or not at all. It updates the clients' expected state.
 	Check(h *Harness)
 
 	// CheckCopy compares a copy, which h.server serves, with the data at one moment between two
@@ -67,7 +67,7 @@ type Workload interface {
 	// original may have assigned since.
 	CheckCopy(h *Harness, begun, ended int64, restored bool)
 
-	// Finish checks, after the last round, what follows an acknowledgement later.
+	// Finish checks, after the last round, delayed effects of acknowledged writes.
 	Finish(h *Harness)
 
 	// Probe writes as an owner outside of the workload.
@@ -94,7 +94,7 @@ func Timeouts(of []Service, d time.Duration) []string {
 	return append(Settings(of, "DATABASE_POOL_CONNECTION_TIMEOUT", d.String()), Settings(of, "DATABASE_STATEMENT_TIMEOUT", d.String())...)
 }
 
-// Settings sets one key in the sections of some services.
+// Settings sets a key in the sections of some services.
 func Settings(of []Service, key, value string) (vars []string) {
 	for _, s := range of {
 		vars = append(vars, "HOLDFAST_"+s.Section+"__"+key+"="+value)
@@ -110,7 +110,7 @@ func Clients[W any](writers []W, run func(w W, choose *rand.Rand)) (all []Client
 	return all
 }
 
-// Unanswered lists the writes whose result is unknown; lost returns that of a writer, or nil.
+// Unanswered lists the writes with an unknown result; lost returns a writer's unanswered write, or nil.
 func Unanswered[W any, D interface {
 	comparable
 	fmt.Stringer

@@ -38,7 +38,7 @@ func leap(t *testing.T, _ harness.Engine, data string, vars ...string) {
 	_, batch, _ = strings.Cut(batch, `"batch":"`)
 	batch, _, _ = strings.Cut(batch, `"`)
 
-	// A day ahead: what expires within the day is gone, and the server sweeps.
+	// A day ahead: records that expire within the day are deleted, and the server sweeps.
 	clock.Set(24 * time.Hour)
 	swept(s)
 	want(lasting, 404, http.MethodGet, "/storage/tabs/short", "")

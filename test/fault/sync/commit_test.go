@@ -84,7 +84,7 @@ func stageBatch(h *harness.Harness, u *syncload.User, collection string, records
 	return id
 }
 
-// countRecords returns the number of records of a collection.
+// countRecords counts the records in a collection.
 func countRecords(h *harness.Harness, u *syncload.User, collection string) int64 {
 	h.T.Helper()
 	var counts map[string]int64

@@ -60,7 +60,7 @@ func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	return nil
 }
 
-// runWriter writes until the fault is over. If the answer to a write is lost, it reads what is there.
+// runWriter writes until the fault ends. If an answer is lost, it reads the records.
 func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	w.Trail = []syncload.Version{{State: w.State}}
 	h.Drive(l, func() (harness.Result, error) {
