@@ -69,6 +69,9 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 	if err == nil && !st.known {
 		err = sqlitedb.Exec(c, sqlAddUsage, o.Tenant, o.Install, 0, 0, 0, 0, now, now)
 	}
+	if err == nil && st.countedAt > now { // a refused write counted by the clock of another server
+		err = errors.Join(st.recount(now), st.finish())
+	}
 	for exact := false; err == nil; exact = true {
 		keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
 		if err != nil || keys > 0 {

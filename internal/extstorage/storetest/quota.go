@@ -27,6 +27,7 @@ func quotaChecks() []check {
 		{"ManyExpired", manyExpired},
 		{"NothingIsRemoved", quotaRemovesNothing},
 		{"ClockThatIsFast", quotaOfTwoClocks},
+		{"SchemasByTwoClocks", schemasByTwoClocks},
 		{"LastPlace", lastPlace},
 		{"LastPlaceByTwoClocks", lastPlaceByTwoClocks},
 	}
@@ -296,6 +297,26 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
 	u.state()
 	fast.state()
+}
+
+// schemasByTwoClocks: a refused write of a fast server takes what expired by its clock
+// out of the counters. A server with the right clock still counts it when it adds or
+// restores the schema of a new namespace.
+func schemasByTwoClocks(t *testing.T, u *user) {
+	u.quota.Namespaces = 2
+	u.apply(expiring("s", "a", `1`, u.now+minute), put("t", "b", `1`))
+	u.quota.Keys = 1
+	_, err := u.at(u.now+hour).try(put("t", "c", `1`))
+	wantError(t, "a second key by the fast clock", err, overQuota(0, "keys", 1, 2))
+	u.quota.Keys = 99
+
+	sc := ext.Schema{Namespace: "u", Document: []byte(`{}`), CreatedAt: u.now}
+	_, err = u.h.Registry.Register(t.Context(), u.owner, sc, u.quota)
+	wantError(t, "the schema of a third namespace", err, ext.NamespaceQuota(u.quota, 3))
+	sc.Version, sc.Status = 1, ext.Active
+	_, err = u.h.Registry.Restore(t.Context(), u.owner, sc, u.quota, u.now)
+	wantError(t, "the restored schema of a third namespace", err, ext.NamespaceQuota(u.quota, 3))
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 }
 
 // lastPlace: of many concurrent writes at a quota, exactly as many succeed as fit.

@@ -9,6 +9,9 @@ DECLARE
 	u      ext_counters_v1 := ext_lock_v1(p_tenant, p_install, p_now);
 	v_used BIGINT;
 BEGIN
+	IF u.counted_at > p_now THEN -- by the clock of another server
+		u := ext_recount_v1(p_tenant, p_install, p_now, u);
+	END IF;
 	LOOP
 		-- A separate statement: on Citus, statements on tables must not call our functions.
 		IF ext_keys_v1(p_tenant, p_install, p_namespace) > 0 THEN
