@@ -87,13 +87,13 @@ func (g *scanGarbage) add() error {
 func deletedObject(columns []*string, g *buckets.Garbage) (*buckets.Object, error) {
 	r := row{columns: columns}
 	o := &buckets.Object{
-		Name: g.Name, Created: buckets.Moment(r.number(0)), Modified: buckets.Moment(r.number(1)),
-		Creator: buckets.AccountID(r.text(2)), ContentType: r.text(4),
-		Body:       buckets.Body{ID: g.ID, Length: g.Length, MD5: r.bytes(3), Sharks: g.Sharks},
-		Properties: r.properties(7),
+		Name: g.Name, Created: buckets.Moment(r.number(deletedCreated)), Modified: buckets.Moment(r.number(deletedModified)),
+		Creator: buckets.AccountID(r.text(deletedCreator)), ContentType: r.text(deletedType),
+		Body:       buckets.Body{ID: g.ID, Length: g.Length, MD5: r.bytes(deletedMD5), Sharks: g.Sharks},
+		Properties: r.properties(deletedProperties),
 	}
-	r.json(5, &o.Headers)
-	r.json(6, &o.Roles)
+	r.json(deletedHeaders, &o.Headers)
+	r.json(deletedRoles, &o.Roles)
 	return o, r.err
 }
 
@@ -150,13 +150,13 @@ func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garb
 	err = s.db.Tx(ctx, "buckets.remove_garbage", func(tx *pgdb.Tx) error {
 		n = 0
 		for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
-			var ids, rows, names, uploads []string
+			r := removal{owner: owner, claim: claim}
 			for _, g := range byOwner[owner] {
-				ids, rows = append(ids, string(g.Bucket)), append(rows, string(g.ID))
-				names, uploads = append(names, g.Name), append(uploads, string(g.Upload))
+				r.buckets, r.ids = append(r.buckets, string(g.Bucket)), append(r.ids, string(g.ID))
+				r.names, r.uploads = append(r.names, g.Name), append(r.uploads, string(g.Upload))
 			}
 			var removed int
-			if _, err := tx.QueryRow(sqlRemove, []any{string(owner), claim, ids, rows, names, uploads}, &removed); err != nil {
+			if _, err := tx.QueryRow(sqlRemove.Statement, sqlRemove.Args(r), &removed); err != nil {
 				return err
 			}
 			n += removed
@@ -164,6 +164,24 @@ func (s *Store) Remove(ctx context.Context, claim string, garbage []buckets.Garb
 		return nil
 	})
 	return n, err
+}
+
+// removal has the arguments of bucket_remove_garbage_v1.
+type removal struct {
+	owner                        buckets.AccountID
+	claim                        string
+	buckets, ids, names, uploads []string
+}
+
+func (r removal) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(r.owner)},
+		{Param: "p_claim uuid", Value: r.claim},
+		{Param: "p_buckets text[]::uuid[]", Value: r.buckets},
+		{Param: "p_ids text[]::uuid[]", Value: r.ids},
+		{Param: "p_names text[]", Value: r.names},
+		{Param: "p_uploads text[]", Value: r.uploads},
+	}
 }
 
 // DeletedBuckets implements buckets.Collector.
@@ -227,8 +245,28 @@ func (s *Store) SetSharks(ctx context.Context, r buckets.Reference, sharks []str
 	if err := r.Owner.Check(); err != nil {
 		return false, err
 	}
-	n, err := s.run(ctx, sqlSetSharks, string(r.Owner), string(r.Bucket), r.Name, orNull(r.Upload), r.Number, r.Garbage, string(r.ID), r.Sharks, listOrNil(sharks))
+	n, err := s.run(ctx, sqlSetSharks.Statement, sqlSetSharks.Args(placement{r, sharks})...)
 	return n == 1, err
+}
+
+// placement has the arguments of bucket_set_sharks_v1.
+type placement struct {
+	buckets.Reference
+	is []string
+}
+
+func (p placement) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(p.Owner)},
+		{Param: "p_bucket_id uuid", Value: string(p.Bucket)},
+		{Param: "p_name text", Value: p.Name},
+		{Param: "p_upload uuid", Value: orNull(p.Upload)},
+		{Param: "p_number integer", Value: p.Number},
+		{Param: "p_garbage boolean", Value: p.Garbage},
+		{Param: "p_id uuid", Value: string(p.ID)},
+		{Param: "p_was text[]", Value: p.Sharks},
+		{Param: "p_is text[]", Value: listOrNil(p.is)},
+	}
 }
 
 // SetFrames implements buckets.References.

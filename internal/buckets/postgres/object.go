@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/errcode"
@@ -20,14 +18,14 @@ import (
 func scanObject(columns []*string) (buckets.Object, error) {
 	r := row{columns: columns}
 	o := buckets.Object{
-		Name: r.text(1), Created: buckets.Moment(r.number(2)), Modified: buckets.Moment(r.number(3)),
-		Creator: buckets.AccountID(r.text(4)), ContentType: r.text(7),
-		Body:       buckets.Body{ID: buckets.ObjectID(r.text(0)), Length: r.number(5), MD5: r.bytes(6)},
-		Properties: r.properties(11),
+		Name: r.text(objectName), Created: buckets.Moment(r.number(objectCreated)), Modified: buckets.Moment(r.number(objectModified)),
+		Creator: buckets.AccountID(r.text(objectCreator)), ContentType: r.text(objectType),
+		Body:       buckets.Body{ID: buckets.ObjectID(r.text(objectID)), Length: r.number(objectLength), MD5: r.bytes(objectMD5)},
+		Properties: r.properties(objectProperties),
 	}
-	r.json(8, &o.Headers)
-	r.json(9, &o.Roles)
-	r.json(10, &o.Sharks)
+	r.json(objectHeaders, &o.Headers)
+	r.json(objectRoles, &o.Roles)
+	r.json(objectSharks, &o.Sharks)
 	return o, r.err
 }
 
@@ -51,90 +49,52 @@ func flags(c *buckets.Condition) (f int32) {
 	return f
 }
 
-// put is a call of bucket_put_v2.
+// put has the arguments of bucket_put_v2.
 type put struct {
-	owner     buckets.AccountID
-	bucket    buckets.BucketRef
-	object    *buckets.Object
-	bytes     int64 // that the body adds to the usage
-	condition *buckets.Condition
-	now       buckets.Moment
-	all       bool
+	owner      buckets.AccountID
+	bucket     buckets.BucketRef
+	object     buckets.Object
+	properties []byte
+	bytes      int64 // that the body adds to the usage
+	condition  buckets.Condition
+	now        buckets.Moment
+	all        bool
 }
 
-// arguments returns the arguments of bucket_put_v2.
-func (p *put) arguments() (*pgdb.Args, error) {
-	o := p.object
-	properties, err := o.Properties.Encode()
-	if err != nil {
-		return nil, err
-	}
-	a := pgdb.NewArgs(25)
-	uuid := func(id string) {
-		if id == "" {
-			a.Null()
-		} else {
-			a.Bytea(uuidBytes(id))
-		}
-	}
-	bytea := func(b []byte) {
-		if b == nil {
-			a.Null()
-		} else {
-			a.Bytea(b)
-		}
-	}
-	texts := func(list []string) {
-		if len(list) == 0 {
-			a.Null()
-		} else {
-			a.Texts(len(list), func(i int) string { return list[i] })
-		}
-	}
-	moment := func(m buckets.Moment) {
-		if m == 0 {
-			a.Null()
-		} else {
-			a.Timestamp(m.Time())
-		}
-	}
+// encode sets the properties.
+func (p *put) encode() (err error) {
+	p.properties, err = p.object.Properties.Encode()
+	return err
+}
+
+func (p put) write(a *pgdb.Args) {
+	o := &p.object
 	names, values := pairs(o.Headers)
-	uuid(string(p.owner))
-	a.Text(p.bucket.Name)
-	uuid(string(p.bucket.ID))
-	a.Text(o.Name)
-	a.Timestamp(p.now.Time())
-	uuid(string(o.ID))
-	uuid(string(o.Creator))
-	a.Bigint(o.Length)
-	bytea(o.MD5)
-	a.Text(o.ContentType)
-	texts(names)
-	texts(values)
-	texts(o.Roles)
-	texts(o.Sharks)
-	if properties == nil {
-		a.Null()
-	} else {
-		a.Text(string(properties))
-	}
-	bytea(o.Inline)
-	crc64, id := orNulls(o.Frames)
-	for _, v := range []pgtype.Int8{crc64, id} {
-		if v.Valid {
-			a.Bigint(v.Int64)
-		} else {
-			a.Null()
-		}
-	}
-	a.Bigint(p.bytes)
-	a.Integer(flags(p.condition))
-	texts(p.condition.Match.Tags)
-	texts(p.condition.NoneMatch.Tags)
-	moment(p.condition.ModifiedSince)
-	moment(p.condition.UnmodifiedSince)
-	a.Boolean(p.all)
-	return a, nil
+	a.UUID("p_owner", string(p.owner))
+	a.Text("p_bucket", p.bucket.Name)
+	a.UUIDOrNull("p_bucket_id", string(p.bucket.ID))
+	a.Text("p_name", o.Name)
+	a.Timestamptz("p_now", p.now.Time())
+	a.UUID("p_id", string(o.ID))
+	a.UUIDOrNull("p_creator", string(o.Creator))
+	a.Bigint("p_length", o.Length)
+	a.BytesOrNull("p_md5", o.MD5, o.MD5 != nil)
+	a.Text("p_type", o.ContentType)
+	a.TextsOrNull("p_header_names", names)
+	a.TextsOrNull("p_header_values", values)
+	a.UUIDsOrNull("p_roles", o.Roles)
+	a.TextsOrNull("p_sharks", o.Sharks)
+	a.JSONB("p_properties", p.properties)
+	a.BytesOrNull("p_body", o.Inline, o.Inline != nil)
+	a.BigintOrNull("p_crc64nvme", int64(o.Frames.Value.CRC64NVME), o.Frames.Set)
+	a.BigintOrNull("p_frames", int64(o.Frames.Value.ID), o.Frames.Set)
+	a.Bigint("p_bytes", p.bytes)
+	a.Integer("p_flags", flags(&p.condition))
+	a.TextsOrNull("p_match", p.condition.Match.Tags)
+	a.TextsOrNull("p_none_match", p.condition.NoneMatch.Tags)
+	a.TimestamptzOrNull("p_modified_since", p.condition.ModifiedSince.Time(), p.condition.ModifiedSince != 0)
+	a.TimestamptzOrNull("p_unmodified_since", p.condition.UnmodifiedSince.Time(), p.condition.UnmodifiedSince != 0)
+	a.Boolean("p_all", p.all)
 }
 
 // replaced returns whether there was an object, or the error of the call.
@@ -152,13 +112,13 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	}
 	written.Object = w.Object
 	written.Object.Created, written.Object.Modified = w.Now, w.Now
+	p := put{owner: owner, bucket: b, object: w.Object, bytes: w.Object.Length, condition: w.Condition, now: w.Now}
+	if err := p.encode(); err != nil {
+		return buckets.Written{}, err
+	}
 	err = twice(func(all bool) error {
-		p := put{owner: owner, bucket: b, object: &w.Object, bytes: w.Object.Length, condition: &w.Condition, now: w.Now, all: all}
-		a, err := p.arguments()
-		if err != nil {
-			return err
-		}
-		result, err := s.db.Call(ctx, sqlPut, a)
+		p.all = all
+		result, err := s.db.Call(ctx, sqlPut.Statement, sqlPut.Args(p))
 		if err != nil {
 			return err
 		}
@@ -276,20 +236,40 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	if err := owner.Check(); err != nil {
 		return buckets.Object{}, err
 	}
-	c := &d.Condition
 	var columns []*string
-	_, err := s.db.QueryRow(ctx, sqlDelete, []any{
-		string(owner), b.Name, orNull(b.ID), d.Name, at(d.Now),
-		flags(c), c.Match.Tags, c.NoneMatch.Tags, atOrNull(c.ModifiedSince), atOrNull(c.UnmodifiedSince),
-	}, &columns)
-	if err != nil {
+	if _, err := s.db.QueryRow(ctx, sqlDelete.Statement, sqlDelete.Args(deletion{owner, b, d}), &columns); err != nil {
 		return buckets.Object{}, err
 	}
-	if len(columns) == 1 && columns[0] != nil {
-		result, err := strconv.ParseInt(*columns[0], 10, 64)
-		return buckets.Object{}, errors.Join(err, failed(result))
+	if len(columns) == 0 || columns[0] == nil {
+		return buckets.Object{}, errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
 	}
-	return scanObject(columns)
+	result, err := strconv.ParseInt(*columns[0], 10, 64)
+	if err = errors.Join(err, failed(result)); err != nil {
+		return buckets.Object{}, err
+	}
+	return scanObject(columns[1:])
+}
+
+// deletion has the arguments of bucket_delete_v1.
+type deletion struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketRef
+	buckets.Delete
+}
+
+func (d deletion) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(d.owner)},
+		{Param: "p_bucket text", Value: d.bucket.Name},
+		{Param: "p_bucket_id uuid", Value: orNull(d.bucket.ID)},
+		{Param: "p_name text", Value: d.Name},
+		{Param: "p_now timestamptz", Value: at(d.Now)},
+		{Param: "p_flags integer", Value: flags(&d.Condition)},
+		{Param: "p_match text[]", Value: d.Condition.Match.Tags},
+		{Param: "p_none_match text[]", Value: d.Condition.NoneMatch.Tags},
+		{Param: "p_modified_since timestamptz", Value: atOrNull(d.Condition.ModifiedSince)},
+		{Param: "p_unmodified_since timestamptz", Value: atOrNull(d.Condition.UnmodifiedSince)},
+	}
 }
 
 // DeleteAll implements buckets.Store.
@@ -302,12 +282,12 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(all[i].Name, all[j].Name) })
-	names, tags := make([]string, len(all)), make([]*string, len(all))
+	d := deletions{owner: owner, bucket: b, names: make([]string, len(all)), now: now, tags: make([]*string, len(all))}
 	for n, i := range order {
-		names[n], tags[n] = all[i].Name, orNull(all[i].ETag)
+		d.names[n], d.tags[n] = all[i].Name, orNull(all[i].ETag)
 	}
 	var results []int64
-	if _, err := s.db.QueryRow(ctx, sqlDeleteObjects, []any{string(owner), b.Name, string(b.ID), names, at(now), tags}, &results); err != nil {
+	if _, err := s.db.QueryRow(ctx, sqlDeleteObjects.Statement, sqlDeleteObjects.Args(d), &results); err != nil {
 		return nil, err
 	}
 	errs := make([]error, len(all))
@@ -324,6 +304,26 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 		}
 	}
 	return errs, nil
+}
+
+// deletions has the arguments of bucket_delete_objects_v1.
+type deletions struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketRef
+	names  []string
+	now    buckets.Moment
+	tags   []*string
+}
+
+func (d deletions) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(d.owner)},
+		{Param: "p_bucket text", Value: d.bucket.Name},
+		{Param: "p_bucket_id uuid", Value: string(d.bucket.ID)},
+		{Param: "p_names text[]", Value: d.names},
+		{Param: "p_now timestamptz", Value: at(d.now)},
+		{Param: "p_tags text[]", Value: d.tags},
+	}
 }
 
 // List implements buckets.Store.
@@ -377,23 +377,14 @@ func (s *Store) withMetadata(ctx context.Context, owner buckets.AccountID, b buc
 
 func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error) {
 	l := buckets.NewLister(q)
-	from := l.From()
-	a := pgdb.NewArgs(7)
-	a.Bytea(uuidBytes(owner))
-	a.Bytea(uuidBytes(b))
-	a.Text(q.Prefix)
-	a.Text(q.Delimiter)
-	a.Text(from.Name)
-	a.Boolean(from.Inclusive)
-	a.Integer(int32(q.Limit + 1))
 	var e entries
-	err := s.db.CallEach(ctx, sqlList, a, func() { l = buckets.NewLister(q) }, func(r *pgdb.Row) error {
+	err := s.db.CallEach(ctx, sqlList.Statement, sqlList.Args(listing{owner, b, q, l.From()}), func() { l = buckets.NewLister(q) }, func(r *pgdb.Row) error {
 		if l.IsComplete() {
 			return nil // the query may return more rows than fit into Query.Bytes
 		}
 		// The function has skipped the rest of a group.
-		if r.IsNull(5) {
-			l.AddGroup(string(r.Raw(0)))
+		if r.IsNull(entryID) {
+			l.AddGroup(string(r.Raw(entryName)))
 			return nil
 		}
 		o, err := e.object(r)
@@ -408,6 +399,43 @@ func (s *Store) list(ctx context.Context, owner buckets.AccountID, b buckets.Buc
 	return l.Page(), nil
 }
 
+// listing has the arguments of bucket_list_v2.
+type listing struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketID
+	buckets.Query
+	from buckets.Position
+}
+
+func (l listing) write(a *pgdb.Args) {
+	a.UUID("p_owner", string(l.owner))
+	a.UUID("p_bucket_id", string(l.bucket))
+	a.Text("p_prefix", l.Prefix)
+	a.Text("p_delimiter", l.Delimiter)
+	a.Text("p_from", l.from.Name)
+	a.Boolean("p_inclusive", l.from.Inclusive)
+	a.Integer("p_limit", int32(l.Limit+1))
+}
+
+// Positions in entryColumns.
+const (
+	entryName = iota
+	entryModified
+	entryLength
+	entryMD5
+	entryProperties
+	entryID
+	entryCreated
+	entryCreator
+	entryType
+)
+
+// entryColumns are columns of bucket_list_v2.
+var entryColumns = strings.Join([]string{
+	entryName: "name", entryModified: "modified", entryLength: "content_length", entryMD5: "content_md5", entryProperties: "properties",
+	entryID: "id", entryCreated: "created", entryCreator: "creator", entryType: "content_type",
+}, ", ")
+
 // entries decodes the rows of bucket_list_v2. Most objects of a page have the same creator and
 // type as the one before, and share its texts.
 type entries struct {
@@ -418,20 +446,21 @@ type entries struct {
 }
 
 func (e *entries) object(r *pgdb.Row) (o buckets.Object, err error) {
-	if id := r.Raw(7); !bytes.Equal(id, e.creatorID) {
-		e.creatorID, e.creator = bytes.Clone(id), buckets.AccountID(r.UUID(7))
+	if id := r.Raw(entryCreator); !bytes.Equal(id, e.creatorID) {
+		e.creatorID, e.creator = bytes.Clone(id), buckets.AccountID(r.UUID(entryCreator))
 	}
-	if kind := r.Raw(8); string(kind) != e.contentType {
+	if kind := r.Raw(entryType); string(kind) != e.contentType {
 		e.contentType = string(kind)
 	}
 	o = buckets.Object{
-		Name: string(r.Raw(0)), Modified: buckets.Moment(r.Micros(1)), Created: buckets.Moment(r.Micros(6)), Creator: e.creator, ContentType: e.contentType,
-		Body: buckets.Body{ID: buckets.ObjectID(r.UUID(5)), Length: r.Bigint(2)},
+		Name: string(r.Raw(entryName)), Modified: buckets.Moment(r.Micros(entryModified)), Created: buckets.Moment(r.Micros(entryCreated)),
+		Creator: e.creator, ContentType: e.contentType,
+		Body: buckets.Body{ID: buckets.ObjectID(r.UUID(entryID)), Length: r.Bigint(entryLength)},
 	}
-	if !r.IsNull(3) {
-		o.MD5 = e.keep(r.Raw(3))
+	if !r.IsNull(entryMD5) {
+		o.MD5 = e.keep(r.Raw(entryMD5))
 	}
-	o.Properties, err = buckets.DecodeProperties(r.Raw(4))
+	o.Properties, err = buckets.DecodeProperties(r.Raw(entryProperties))
 	return o, err
 }
 

@@ -1,17 +1,42 @@
 package postgres
 
-import "holdfast/internal/db/pgdb"
+import (
+	"strings"
+
+	"holdfast/internal/db/pgdb"
+)
 
 // micros returns a column of time as text in microseconds.
 func micros(column string) string {
 	return `(extract(epoch FROM ` + column + `) * 1000000)::bigint::text`
 }
 
-// objectColumns is a row of manta_bucket_object o as scanObject reads it. The functions
-// have the same.
-var objectColumns = `ARRAY[o.id::text, o.name, ` + micros(`o.created`) + `, ` + micros(`o.modified`) + `, o.creator::text, o.content_length::text,
-	encode(o.content_md5, 'hex'), o.content_type, hstore_to_json(o.headers)::text, to_json(o.roles)::text, to_json(o.sharks)::text,
-	o.properties::text]`
+// Positions in objectColumns.
+const (
+	objectID = iota
+	objectName
+	objectCreated
+	objectModified
+	objectCreator
+	objectLength
+	objectMD5
+	objectType
+	objectHeaders
+	objectRoles
+	objectSharks
+	objectProperties
+)
+
+// objectColumns is a row of manta_bucket_object o as scanObject reads it. bucket_delete_v1 returns the same.
+var objectColumns = array([]string{
+	objectID: `o.id::text`, objectName: `o.name`, objectCreated: micros(`o.created`), objectModified: micros(`o.modified`), objectCreator: `o.creator::text`,
+	objectLength: `o.content_length::text`, objectMD5: `encode(o.content_md5, 'hex')`, objectType: `o.content_type`,
+	objectHeaders: `hstore_to_json(o.headers)::text`, objectRoles: `to_json(o.roles)::text`, objectSharks: `to_json(o.sharks)::text`,
+	objectProperties: `o.properties::text`,
+})
+
+// array returns an array of columns.
+func array(columns []string) string { return `ARRAY[` + strings.Join(columns, `, `) + `]` }
 
 // sumColumns are what a reader of a body on storage nodes compares, as sums scans them.
 const sumColumns = `content_crc32c, content_crc64nvme, content_frames`
@@ -33,32 +58,25 @@ var (
 	sqlCreateBucket = pgdb.Statement{Name: "buckets.create_bucket", Key: 1, SQL: `
 		INSERT INTO manta_bucket (id, name, owner, created) VALUES ($3::uuid, $2::text, $1::uuid, $4::timestamptz)
 		ON CONFLICT (owner, name) DO NOTHING`}
-	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", Key: 1, SQL: `SELECT bucket_set_settings_v1($1::uuid, $2::text, $3::uuid, $4::jsonb)`}
-	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v1($1::uuid, $2::text, $3::uuid, $4::timestamptz)`}
+	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", Key: 1, SQL: `SELECT bucket_set_settings_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_settings => $4::jsonb)`}
+	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_now => $4::timestamptz)`}
 	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", Key: 1, SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
 
 	// Locks a bucket and a name in it for a transaction that then computes. If its
 	// process stops in between, the lock is released.
 	sqlLock = pgdb.Statement{Name: "buckets.lock", Key: 1, SQL: `
-		SELECT set_config('idle_in_transaction_session_timeout', '10s', true) IS NOT NULL AND bucket_lock_v1($1::uuid, $2::text, $3::uuid, $4::text)`}
+		SELECT set_config('idle_in_transaction_session_timeout', '10s', true) IS NOT NULL
+			AND bucket_lock_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_name => $4::text)`}
 )
 
 // Objects. Citus delegates a function call to the owner's node only if the SELECT has
 // nothing else, or if nothing else is in its FROM clause.
 var (
-	sqlPut = pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `
-		SELECT bucket_put_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
-			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint, $19::bigint,
-			$20::integer, $21::text[], $22::text[], $23::timestamptz, $24::timestamptz, $25::boolean)`}
-	sqlDelete = pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `
-		SELECT bucket_delete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz,
-			$6::integer, $7::text[], $8::text[], $9::timestamptz, $10::timestamptz)`}
-	sqlDeleteObjects = pgdb.Statement{Name: "buckets.delete_objects", Key: 1, SQL: `
-		SELECT bucket_delete_objects_v1($1::uuid, $2::text, $3::uuid, $4::text[], $5::timestamptz, $6::text[])`}
-	sqlList = pgdb.Statement{Name: "buckets.list", Key: 1, SQL: `
-		SELECT name, modified, content_length, content_md5, properties, id, created, creator, content_type
-		FROM bucket_list_v2($1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::boolean, $7::integer)`}
-	sqlListed = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
+	sqlPut           = pgdb.NewCall(pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `SELECT bucket_put_v2(...)`}, put.write)
+	sqlDelete        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `SELECT bucket_delete_v1(...)`}, deletion.args)
+	sqlDeleteObjects = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_objects", Key: 1, SQL: `SELECT bucket_delete_objects_v1(...)`}, deletions.args)
+	sqlList          = pgdb.NewCall(pgdb.Statement{Name: "buckets.list", Key: 1, SQL: `SELECT ` + entryColumns + ` FROM bucket_list_v2(...)`}, listing.write)
+	sqlListed        = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
 		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
 	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
 	// One row if the bucket exists, with NULLs if the object does not.
@@ -75,42 +93,73 @@ var (
 		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`}
 )
 
+// Positions in uploadColumns and partColumns.
+const (
+	uploadID = iota
+	uploadName
+	uploadCreated
+	uploadCreator
+	uploadType
+	uploadHeaders
+	uploadRoles
+	uploadProperties
+)
+
+const (
+	partNumber = iota
+	partID
+	partCreated
+	partLength
+	partMD5
+	partChecksum
+	partSharks
+	partStart
+)
+
 // Uploads.
 var (
-	uploadColumns = `ARRAY[id::text, name, ` + micros(`created`) + `, creator::text, content_type,
-		hstore_to_json(headers)::text, to_json(roles)::text, properties::text]`
-	partColumns = `ARRAY[number::text, id::text, ` + micros(`created`) + `, content_length::text, encode(content_md5, 'hex'), checksum::text,
-		to_json(sharks)::text, start::text]`
+	uploadColumns = array([]string{
+		uploadID: `id::text`, uploadName: `name`, uploadCreated: micros(`created`), uploadCreator: `creator::text`, uploadType: `content_type`,
+		uploadHeaders: `hstore_to_json(headers)::text`, uploadRoles: `to_json(roles)::text`, uploadProperties: `properties::text`,
+	})
+	partColumns = array([]string{
+		partNumber: `number::text`, partID: `id::text`, partCreated: micros(`created`), partLength: `content_length::text`, partMD5: `encode(content_md5, 'hex')`,
+		partChecksum: `checksum::text`, partSharks: `to_json(sharks)::text`, partStart: `start::text`,
+	})
 
-	sqlCreateUpload = pgdb.Statement{Name: "buckets.create_upload", Key: 1, SQL: `
-		SELECT bucket_create_upload_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::timestamptz, $7::uuid, $8::text,
-			$9::text[], $10::text[], $11::text[]::uuid[], $12::jsonb)`}
-	sqlUpload      = pgdb.Statement{Name: "buckets.upload", Key: 1, SQL: `SELECT ` + uploadColumns + ofUpload}
-	sqlLockUpload  = pgdb.Statement{Name: "buckets.lock_upload", Key: 1, SQL: `SELECT ` + uploadColumns + ofUpload + ` FOR UPDATE`}
-	sqlListUploads = pgdb.Statement{Name: "buckets.list_uploads", Key: 1, SQL: `
+	sqlCreateUpload = pgdb.NewNamed(pgdb.Statement{Name: "buckets.create_upload", Key: 1, SQL: `SELECT bucket_create_upload_v1(...)`}, newUpload.args)
+	sqlUpload       = pgdb.Statement{Name: "buckets.upload", Key: 1, SQL: `SELECT ` + uploadColumns + ofUpload}
+	sqlLockUpload   = pgdb.Statement{Name: "buckets.lock_upload", Key: 1, SQL: `SELECT ` + uploadColumns + ofUpload + ` FOR UPDATE`}
+	sqlListUploads  = pgdb.Statement{Name: "buckets.list_uploads", Key: 1, SQL: `
 		SELECT ` + uploadColumns + ` FROM manta_bucket_upload WHERE owner = $1::uuid AND bucket_id = $2::uuid
 			AND (name, id) > ($3::text, $4::uuid) ORDER BY name, id LIMIT $5::bigint`}
 	sqlOldUploads = pgdb.Statement{Name: "buckets.old_uploads", Wide: true, SQL: `
 		SELECT owner::text, bucket_id::text, name, id::text FROM manta_bucket_upload WHERE created < $1::timestamptz ORDER BY created LIMIT $2::bigint`}
-	sqlPutPart = pgdb.Statement{Name: "buckets.put_part", Key: 1, SQL: `
-		SELECT bucket_put_part_v2($1::uuid, $2::text, $3::uuid, $4::text, $5::uuid, $6::integer, $7::timestamptz,
-			$8::uuid, $9::bigint, $10::bytea, $11::jsonb, $12::text[], $13::bytea, $14::bigint, $15::bigint, $16::boolean)`}
+	sqlPutPart  = pgdb.NewNamed(pgdb.Statement{Name: "buckets.put_part", Key: 1, SQL: `SELECT bucket_put_part_v2(...)`}, newPart.args)
 	sqlParts    = pgdb.Statement{Name: "buckets.parts", Key: 1, SQL: `SELECT ` + partColumns + ofParts + ` AND number > $3::integer ORDER BY number LIMIT $4::bigint`}
 	sqlSegments = pgdb.Statement{Name: "buckets.segments", Key: 1, SQL: `SELECT ` + partColumns + `, body, ` + sumColumns + ofParts + `
 		AND start + content_length > $3::bigint ORDER BY number LIMIT $4::bigint`}
-	sqlAssemble = pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `
-		SELECT bucket_assemble_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer[], $6::bigint[], $7::timestamptz)`}
+	sqlAssemble = pgdb.NewNamed(pgdb.Statement{Name: "buckets.assemble", Key: 1, SQL: `SELECT bucket_assemble_v1(...)`}, assembling.args)
 	// What Complete computes with, in any order.
 	sqlUploadWithParts = pgdb.Statement{Name: "buckets.upload_with_parts", Key: 1, SQL: `
 		SELECT 'bucket', NULL::text[] FROM manta_bucket WHERE owner = $1::uuid AND name = $5::text AND id = $2::uuid
 		UNION ALL SELECT 'upload', ` + uploadColumns + ofUpload + `
 		UNION ALL SELECT 'part', ` + partColumns + ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $4::uuid`}
-	sqlComplete = pgdb.Statement{Name: "buckets.complete", Key: 1, SQL: `
-		SELECT bucket_complete_v1($1::uuid, $2::text, $3::uuid, $4::text, $5::timestamptz, $6::uuid, $7::uuid, $8::bigint, $9::bytea, $10::text,
-			$11::text[], $12::text[], $13::text[]::uuid[], $14::text[], $15::text::jsonb, $16::bytea, $17::bigint, $18::bigint, $19::bigint,
-			$20::integer, $21::text[], $22::text[], $23::timestamptz, $24::timestamptz, $25::boolean,
-			$26::uuid, $27::bytea, $28::bigint[]::integer[], $29::bigint[])`}
-	sqlAbort = pgdb.Statement{Name: "buckets.abort", Key: 1, SQL: `SELECT bucket_abort_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::timestamptz)`}
+	sqlComplete = pgdb.NewCall(pgdb.Statement{Name: "buckets.complete", Key: 1, SQL: `SELECT bucket_complete_v1(...)`}, completion.write)
+	sqlAbort    = pgdb.Statement{Name: "buckets.abort", Key: 1, SQL: `
+		SELECT bucket_abort_v1(p_owner => $1::uuid, p_bucket_id => $2::uuid, p_name => $3::text, p_upload => $4::uuid, p_now => $5::timestamptz)`}
+)
+
+// Positions in deletedColumns.
+const (
+	deletedCreated = iota
+	deletedModified
+	deletedCreator
+	deletedMD5
+	deletedType
+	deletedHeaders
+	deletedRoles
+	deletedProperties
 )
 
 // Garbage. A claim is taken in three statements under a lock: on Citus no statement locks rows of
@@ -127,8 +176,10 @@ var (
 		SELECT ` + garbageColumns + `, CASE WHEN $4::boolean THEN ` + deletedColumns + ` END FROM manta_bucket_deleted_object
 		WHERE claim = $1::uuid AND id = ANY ($2::text[]::uuid[]) AND garbage_id = ANY ($3::text[]::uuid[])`}
 	garbageColumns = `owner::text, bucket_id::text, name, id::text, coalesce(content_length, 0), sharks, coalesce(properties #>> '{s3,upload}', ''), deleted_at`
-	deletedColumns = `ARRAY[` + micros(`created`) + `, ` + micros(`modified`) + `, creator::text, encode(content_md5, 'hex'), content_type,
-		hstore_to_json(headers)::text, to_json(roles)::text, properties::text]`
+	deletedColumns = array([]string{
+		deletedCreated: micros(`created`), deletedModified: micros(`modified`), deletedCreator: `creator::text`, deletedMD5: `encode(content_md5, 'hex')`,
+		deletedType: `content_type`, deletedHeaders: `hstore_to_json(headers)::text`, deletedRoles: `to_json(roles)::text`, deletedProperties: `properties::text`,
+	})
 	sqlClaimed = pgdb.Statement{Name: "buckets.claimed", Wide: true, SQL: `
 		SELECT ` + garbageColumns + `, CASE WHEN $3::boolean THEN ` + deletedColumns + ` END
 		FROM manta_bucket_deleted_object WHERE claim = $1::uuid AND claim_expires > $2::timestamptz`}
@@ -148,15 +199,14 @@ var (
 	sqlHold        = pgdb.Statement{Name: "buckets.hold", Wide: true, SQL: `
 		INSERT INTO manta_bucket_hold (id, expires) VALUES ($1::text, $2::timestamptz) ON CONFLICT (id) DO UPDATE SET expires = EXCLUDED.expires`}
 
-	sqlRemove = pgdb.Statement{Name: "buckets.remove", Key: 1, SQL: `
-		SELECT bucket_remove_garbage_v1($1::uuid, $2::uuid, $3::text[]::uuid[], $4::text[]::uuid[], $5::text[], $6::text[])`}
+	sqlRemove         = pgdb.NewNamed(pgdb.Statement{Name: "buckets.remove", Key: 1, SQL: `SELECT bucket_remove_garbage_v1(...)`}, removal.args)
 	sqlDeletedBuckets = pgdb.Statement{Name: "buckets.deleted_buckets", Wide: true, SQL: `
 		SELECT id::text, name, owner::text, created, deleted_at FROM manta_bucket_deleted_bucket b
 		WHERE deleted_at <= $1::timestamptz AND NOT EXISTS (
 			SELECT 1 FROM manta_bucket_deleted_object o WHERE o.owner = b.owner AND o.bucket_id = b.id)
 		ORDER BY deleted_at LIMIT $2::bigint`}
 	sqlRemoveBucket = pgdb.Statement{Name: "buckets.remove_bucket", Key: 1, SQL: `
-		SELECT bucket_remove_bucket_v1($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::integer)`}
+		SELECT bucket_remove_bucket_v1(p_owner => $1::uuid, p_bucket_id => $2::uuid, p_name => $3::text, p_now => $4::timestamptz, p_limit => $5::integer)`}
 	sqlBacklog = pgdb.Statement{Name: "buckets.backlog", Wide: true, SQL: `
 		SELECT count(*), coalesce(sum(content_length), 0)::bigint, min(deleted_at) FROM manta_bucket_deleted_object`}
 
@@ -178,8 +228,7 @@ var (
 			FROM manta_bucket_part p WHERE sharks IS NOT NULL
 		UNION ALL
 		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks, NULL, NULL, NULL FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
-	sqlSetSharks = pgdb.Statement{Name: "buckets.set_sharks", Key: 1, SQL: `
-		SELECT bucket_set_sharks_v1($1::uuid, $2::uuid, $3::text, $4::uuid, $5::integer, $6::boolean, $7::uuid, $8::text[], $9::text[])`}
+	sqlSetSharks = pgdb.NewNamed(pgdb.Statement{Name: "buckets.set_sharks", Key: 1, SQL: `SELECT bucket_set_sharks_v1(...)`}, placement.args)
 )
 
 // Usage. The nil UUID in bucket_id is the account.
@@ -199,7 +248,8 @@ var (
 	sqlTotals = pgdb.Statement{Name: "buckets.totals", Wide: true, SQL: `
 		SELECT owner::text, sum(objects)::bigint, sum(bytes)::bigint, max(max_objects), max(max_bytes)
 		FROM manta_bucket_usage WHERE owner = ANY($1::uuid[]) AND bucket_id = '00000000-0000-0000-0000-000000000000' GROUP BY owner`}
-	sqlSetQuota        = pgdb.Statement{Name: "buckets.set_quota", Key: 1, SQL: `SELECT bucket_set_quota_v1($1::uuid, $2::text, $3::uuid, $4::bigint, $5::bigint)`}
+	sqlSetQuota = pgdb.Statement{Name: "buckets.set_quota", Key: 1, SQL: `
+		SELECT bucket_set_quota_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_objects => $4::bigint, p_bytes => $5::bigint)`}
 	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", Wide: true, SQL: `
 		UPDATE manta_bucket_account SET max_objects = $2::bigint, max_bytes = $3::bigint WHERE id = $1::uuid`}
 	// What the rows of each bucket count, deleted buckets with uploads included, and in
@@ -215,15 +265,16 @@ var (
 				SELECT FROM manta_bucket_deleted_object d
 					WHERE d.owner = $1::uuid AND d.bucket_id = p.bucket_id AND d.properties #>> '{s3,upload}' = p.upload_id::text)
 		) everything GROUP BY counted, bucket_id`}
-	sqlLockUsage = pgdb.Statement{Name: "buckets.lock_usage", Key: 1, SQL: `SELECT bucket_lock_usage_v1($1::uuid)`}
-	sqlSetUsage  = pgdb.Statement{Name: "buckets.set_usage", Key: 1, SQL: `SELECT bucket_set_usage_v1($1::uuid, $2::uuid, $3::bigint, $4::bigint)`}
+	sqlLockUsage = pgdb.Statement{Name: "buckets.lock_usage", Key: 1, SQL: `SELECT bucket_lock_usage_v1(p_owner => $1::uuid)`}
+	sqlSetUsage  = pgdb.Statement{Name: "buckets.set_usage", Key: 1, SQL: `
+		SELECT bucket_set_usage_v1(p_owner => $1::uuid, p_bucket_id => $2::uuid, p_objects => $3::bigint, p_bytes => $4::bigint)`}
 )
 
 // Accounts, keys and nodes.
 var (
 	sqlLockTimeout = pgdb.Statement{Name: "buckets.lock_timeout", SQL: `SELECT set_config('lock_timeout', '2s', true)`}
 
-	sqlShareAccount = pgdb.Statement{Name: "buckets.share_account", Key: 1, SQL: `SELECT bucket_share_account_v1($1::uuid)`}
+	sqlShareAccount = pgdb.Statement{Name: "buckets.share_account", Key: 1, SQL: `SELECT bucket_share_account_v1(p_id => $1::uuid)`}
 	sqlLockAccount  = pgdb.Statement{Name: "buckets.lock_account", SQL: `SELECT pg_advisory_xact_lock(uuid_hash_extended($1::uuid, 2))`}
 
 	accountColumns   = `SELECT id::text, name, created, max_objects, max_bytes FROM manta_bucket_account`

@@ -15,7 +15,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -251,13 +250,4 @@ func (r *row) properties(i int) buckets.Properties {
 	p, err := buckets.DecodeProperties([]byte(r.text(i)))
 	r.fail(err)
 	return p
-}
-
-// uuidBytes returns the 16 bytes of a UUID, or those of the text if it is none.
-func uuidBytes[T ~string](id T) []byte {
-	b, err := hex.DecodeString(strings.ReplaceAll(string(id), "-", ""))
-	if err != nil {
-		return []byte(id)
-	}
-	return b
 }

@@ -17,11 +17,11 @@ import (
 func scanUpload(columns []*string) (buckets.Upload, error) {
 	r := row{columns: columns}
 	u := buckets.Upload{
-		ID: buckets.UploadID(r.text(0)), Name: r.text(1), Created: buckets.Moment(r.number(2)),
-		Creator: buckets.AccountID(r.text(3)), ContentType: r.text(4), Properties: r.properties(7),
+		ID: buckets.UploadID(r.text(uploadID)), Name: r.text(uploadName), Created: buckets.Moment(r.number(uploadCreated)),
+		Creator: buckets.AccountID(r.text(uploadCreator)), ContentType: r.text(uploadType), Properties: r.properties(uploadProperties),
 	}
-	r.json(5, &u.Headers)
-	r.json(6, &u.Roles)
+	r.json(uploadHeaders, &u.Headers)
+	r.json(uploadRoles, &u.Roles)
 	return u, r.err
 }
 
@@ -29,12 +29,12 @@ func scanUpload(columns []*string) (buckets.Upload, error) {
 func scanPart(columns []*string) (p buckets.Part, start int64, err error) {
 	r := row{columns: columns}
 	p = buckets.Part{
-		Number: int(r.number(0)), Created: buckets.Moment(r.number(2)),
-		Body: buckets.Body{ID: buckets.ObjectID(r.text(1)), Length: r.number(3), MD5: r.bytes(4)},
+		Number: int(r.number(partNumber)), Created: buckets.Moment(r.number(partCreated)),
+		Body: buckets.Body{ID: buckets.ObjectID(r.text(partID)), Length: r.number(partLength), MD5: r.bytes(partMD5)},
 	}
-	r.json(5, &p.Checksum)
-	r.json(6, &p.Sharks)
-	return p, r.number(7), r.err
+	r.json(partChecksum, &p.Checksum)
+	r.json(partSharks, &p.Sharks)
+	return p, r.number(partStart), r.err
 }
 
 // CreateUpload implements buckets.Uploads.
@@ -46,10 +46,34 @@ func (s *Store) CreateUpload(ctx context.Context, owner buckets.AccountID, b buc
 	if err != nil {
 		return err
 	}
-	names, values := pairs(u.Headers)
-	_, err = s.run(ctx, sqlCreateUpload, string(owner), b.Name, string(b.ID), u.Name, string(u.ID), at(u.Created), orNull(u.Creator), u.ContentType,
-		names, values, listOrNil(u.Roles), textOrNull(properties))
+	_, err = s.run(ctx, sqlCreateUpload.Statement, sqlCreateUpload.Args(newUpload{owner, b, u, properties})...)
 	return err
+}
+
+// newUpload has the arguments of bucket_create_upload_v1.
+type newUpload struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketRef
+	buckets.Upload
+	properties []byte
+}
+
+func (u newUpload) args() []pgdb.Arg {
+	names, values := pairs(u.Headers)
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(u.owner)},
+		{Param: "p_bucket text", Value: u.bucket.Name},
+		{Param: "p_bucket_id uuid", Value: string(u.bucket.ID)},
+		{Param: "p_name text", Value: u.Name},
+		{Param: "p_id uuid", Value: string(u.ID)},
+		{Param: "p_created timestamptz", Value: at(u.Created)},
+		{Param: "p_creator uuid", Value: orNull(u.Creator)},
+		{Param: "p_type text", Value: u.ContentType},
+		{Param: "p_header_names text[]", Value: names},
+		{Param: "p_header_values text[]", Value: values},
+		{Param: "p_roles text[]::uuid[]", Value: listOrNil(u.Roles)},
+		{Param: "p_properties jsonb", Value: textOrNull(u.properties)},
+	}
 }
 
 // readUpload reads an upload by a statement, or returns ErrNoUpload.
@@ -91,12 +115,40 @@ func (s *Store) PutPart(ctx context.Context, k buckets.UploadKey, p buckets.Part
 		}
 		sum = textOrNull(text)
 	}
-	crc64, frames := orNulls(p.Frames)
 	return twice(func(all bool) error {
-		_, err := s.run(ctx, sqlPutPart, string(k.Owner), k.Bucket.Name, string(k.Bucket.ID), k.Name, string(k.ID), p.Number, at(p.Created),
-			string(p.ID), p.Length, p.MD5, sum, listOrNil(p.Sharks), p.Inline, crc64, frames, all)
+		_, err := s.run(ctx, sqlPutPart.Statement, sqlPutPart.Args(newPart{k, p, sum, all})...)
 		return err
 	})
+}
+
+// newPart has the arguments of bucket_put_part_v2.
+type newPart struct {
+	upload buckets.UploadKey
+	buckets.Part
+	sum *string
+	all bool
+}
+
+func (p newPart) args() []pgdb.Arg {
+	crc64, frames := orNulls(p.Frames)
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(p.upload.Owner)},
+		{Param: "p_bucket text", Value: p.upload.Bucket.Name},
+		{Param: "p_bucket_id uuid", Value: string(p.upload.Bucket.ID)},
+		{Param: "p_name text", Value: p.upload.Name},
+		{Param: "p_upload uuid", Value: string(p.upload.ID)},
+		{Param: "p_number integer", Value: p.Number},
+		{Param: "p_created timestamptz", Value: at(p.Created)},
+		{Param: "p_id uuid", Value: string(p.ID)},
+		{Param: "p_length bigint", Value: p.Length},
+		{Param: "p_md5 bytea", Value: p.MD5},
+		{Param: "p_checksum jsonb", Value: p.sum},
+		{Param: "p_sharks text[]", Value: listOrNil(p.Sharks)},
+		{Param: "p_body bytea", Value: p.Inline},
+		{Param: "p_crc64nvme bigint", Value: crc64},
+		{Param: "p_frames bigint", Value: frames},
+		{Param: "p_all boolean", Value: p.all},
+	}
 }
 
 // Parts implements buckets.Uploads. The parts are read first: those of an upload that
@@ -216,15 +268,11 @@ func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets
 	if err != nil {
 		return w, false, err
 	}
-	arguments, err := m.put(k.Owner, k.Bucket, &c, all).arguments()
+	p, err := m.put(k.Owner, k.Bucket, &c, all)
 	if err != nil {
 		return w, false, err
 	}
-	arguments.Bytea(uuidBytes(k.ID))
-	arguments.Bytea(hashOf(stored))
-	arguments.Bigints(len(m.Used), func(i int) (int64, bool) { return int64(m.Used[i].Number), true })
-	arguments.Bigints(len(m.Used), func(i int) (int64, bool) { return m.Used[i].Start, true })
-	result, err := s.db.Call(ctx, sqlComplete, arguments)
+	result, err := s.db.Call(ctx, sqlComplete.Statement, sqlComplete.Args(completion{put: p, upload: k.ID, stored: hashOf(stored), used: m.Used}))
 	if err != nil {
 		return w, false, err
 	}
@@ -234,6 +282,22 @@ func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets
 	w.Object = m.object
 	w.Replaced, err = replaced(result)
 	return w, err == nil, err
+}
+
+// completion has the arguments of bucket_complete_v1.
+type completion struct {
+	put
+	upload buckets.UploadID
+	stored []byte
+	used   []buckets.Segment
+}
+
+func (c completion) write(a *pgdb.Args) {
+	c.put.write(a)
+	a.UUID("p_upload", string(c.upload))
+	a.Bytea("p_stored", c.stored)
+	a.Integers("p_numbers", len(c.used), func(i int) int32 { return int32(c.used[i].Number) })
+	a.Bigints("p_starts", len(c.used), func(i int) (int64, bool) { return c.used[i].Start, true })
 }
 
 // uploadWithParts reads an upload with its parts in order. It returns nil if the upload does not exist.
@@ -295,8 +359,9 @@ func assemble(u buckets.Upload, stored []buckets.Part, c buckets.Completion) (m 
 }
 
 // put returns the call that writes the object. Its parts are counted already.
-func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Completion, all bool) *put {
-	return &put{owner: owner, bucket: b, object: &m.object, bytes: -m.UnusedBytes(), condition: &c.Condition, now: c.Now, all: all}
+func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Completion, all bool) (put, error) {
+	p := put{owner: owner, bucket: b, object: m.object, bytes: -m.UnusedBytes(), condition: c.Condition, now: c.Now, all: all}
+	return p, p.encode()
 }
 
 func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, err error) {
@@ -326,20 +391,39 @@ func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all 
 		return w, err
 	}
 	w.Object = m.object
-	arguments, err := m.put(k.Owner, k.Bucket, &c, all).arguments()
+	p, err := m.put(k.Owner, k.Bucket, &c, all)
 	if err != nil {
 		return w, err
 	}
-	result, err := tx.Call(sqlPut, arguments)
+	result, err := tx.Call(sqlPut.Statement, sqlPut.Args(p))
 	if err != nil {
 		return w, err
 	}
 	if w.Replaced, err = replaced(result); err != nil {
 		return w, err
 	}
-	numbers, starts := offsets(&m.Assembly)
-	_, err = tx.QueryRow(sqlAssemble, []any{string(k.Owner), string(k.Bucket.ID), k.Name, string(k.ID), numbers, starts, at(c.Now)}, new(int64))
+	_, err = tx.QueryRow(sqlAssemble.Statement, sqlAssemble.Args(assembling{k, m.Assembly, c.Now}), new(int64))
 	return w, err
+}
+
+// assembling has the arguments of bucket_assemble_v1.
+type assembling struct {
+	upload buckets.UploadKey
+	buckets.Assembly
+	now buckets.Moment
+}
+
+func (u assembling) args() []pgdb.Arg {
+	numbers, starts := offsets(&u.Assembly)
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(u.upload.Owner)},
+		{Param: "p_bucket_id uuid", Value: string(u.upload.Bucket.ID)},
+		{Param: "p_name text", Value: u.upload.Name},
+		{Param: "p_upload uuid", Value: string(u.upload.ID)},
+		{Param: "p_numbers integer[]", Value: numbers},
+		{Param: "p_starts bigint[]", Value: starts},
+		{Param: "p_now timestamptz", Value: at(u.now)},
+	}
 }
 
 // parts reads all parts of an upload.

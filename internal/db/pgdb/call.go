@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -45,6 +43,9 @@ func call(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool)
 
 // begin sends a statement.
 func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool) (*pgconn.ResultReader, error) {
+	if err := a.complete(); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
 	if !prepared {
 		return c.PgConn().ExecParams(ctx, s.SQL, a.values, nil, binaryFormat, binaryFormat), nil
 	}
@@ -148,122 +149,4 @@ func bigints(b []byte) ([]int64, error) {
 		result = append(result, int64(binary.BigEndian.Uint64(e[4:])))
 	}
 	return result, nil
-}
-
-// Args are the arguments of a Call, in the order of the parameters. Each must have the
-// type to which the statement casts the parameter.
-type Args struct {
-	values [][]byte
-	buffer []byte
-}
-
-// NewArgs returns the arguments of a statement with n parameters.
-func NewArgs(n int) *Args { return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n)} }
-
-// add adds the value that encode appends to the buffer. Earlier values stay valid when the
-// buffer grows.
-func (a *Args) add(encode func(b []byte) []byte) {
-	from := len(a.buffer)
-	a.buffer = encode(a.buffer)
-	a.values = append(a.values, a.buffer[from:len(a.buffer):len(a.buffer)])
-}
-
-// Null adds a NULL of any type.
-func (a *Args) Null() { a.values = append(a.values, nil) }
-
-// Bigint adds a bigint.
-func (a *Args) Bigint(v int64) {
-	a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) })
-}
-
-// Integer adds an integer.
-func (a *Args) Integer(v int32) {
-	a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) })
-}
-
-// Boolean adds a boolean.
-func (a *Args) Boolean(v bool) {
-	a.add(func(b []byte) []byte {
-		if v {
-			return append(b, 1)
-		}
-		return append(b, 0)
-	})
-}
-
-// Text adds a text.
-func (a *Args) Text(v string) { a.add(func(b []byte) []byte { return append(b, v...) }) }
-
-// Bytea adds a bytea without copying it; nil is an empty one.
-func (a *Args) Bytea(v []byte) {
-	if v == nil {
-		v = []byte{}
-	}
-	a.values = append(a.values, v)
-}
-
-// timestampEpoch is the epoch of timestamp, 2000-01-01, in Unix microseconds.
-const timestampEpoch = 946_684_800_000_000
-
-// Timestamp adds a timestamp in UTC.
-func (a *Args) Timestamp(v time.Time) { a.Bigint(v.UnixMicro() - timestampEpoch) }
-
-// Bigints adds a bigint[] of n elements. element returns the i-th, false for NULL.
-func (a *Args) Bigints(n int, element func(i int) (int64, bool)) {
-	a.array(n, pgtype.Int8OID, 8*n, func(b []byte, i int) ([]byte, bool) {
-		v, ok := element(i)
-		if !ok {
-			return b, false
-		}
-		return binary.BigEndian.AppendUint64(b, uint64(v)), true
-	})
-}
-
-// Texts adds a text[] of n elements.
-func (a *Args) Texts(n int, element func(i int) string) {
-	size := 0
-	for i := range n {
-		size += len(element(i))
-	}
-	a.array(n, pgtype.TextOID, size, func(b []byte, i int) ([]byte, bool) { return append(b, element(i)...), true })
-}
-
-// Byteas adds a bytea[] of n elements. element returns the i-th, false for NULL.
-func (a *Args) Byteas(n int, element func(i int) ([]byte, bool)) {
-	size := 0
-	for i := range n {
-		v, _ := element(i)
-		size += len(v)
-	}
-	a.array(n, pgtype.ByteaOID, size, func(b []byte, i int) ([]byte, bool) {
-		v, ok := element(i)
-		return append(b, v...), ok
-	})
-}
-
-// array adds an array of n elements of the type of; size is their total size in bytes.
-func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
-	a.add(func(b []byte) []byte {
-		b = slices.Grow(b, 20+4*n+size)
-		if n == 0 {
-			b = binary.BigEndian.AppendUint64(b, 0) // no dimension
-			return binary.BigEndian.AppendUint32(b, of)
-		}
-		b = binary.BigEndian.AppendUint32(b, 1) // dimension
-		b = binary.BigEndian.AppendUint32(b, 1) // there may be NULLs
-		b = binary.BigEndian.AppendUint32(b, of)
-		b = binary.BigEndian.AppendUint32(b, uint32(n))
-		b = binary.BigEndian.AppendUint32(b, 1) // index of the first
-		for i := range n {
-			at := len(b)
-			b = binary.BigEndian.AppendUint32(b, 0)
-			var ok bool
-			if b, ok = element(b, i); ok {
-				binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
-			} else {
-				b = append(b[:at], 0xff, 0xff, 0xff, 0xff)
-			}
-		}
-		return b
-	})
 }

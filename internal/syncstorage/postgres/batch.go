@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -19,14 +20,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(19, o, coll)
-	a.Text(string(p.ID))
-	a.Boolean(p.Opens)
-	a.Timestamp((w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())).Time())
-	a.staged(p.Updates, p.Limits)
-	a.condition(&w)
-	a.quota(&w)
-	return s.store(ctx, sqlAppend, &w, a)
+	return s.store(ctx, sqlAppend.Statement, &w, sqlAppend.Args(appending{target{o, coll, w}, p}))
 }
 
 // Commit implements syncstorage.Store.
@@ -38,17 +32,42 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(17, o, coll)
-	a.Text(string(p.ID))
-	a.staged(p.Updates, p.Limits)
-	a.condition(&w)
-	a.quota(&w)
-	return s.store(ctx, sqlCommit, &w, a)
+	return s.store(ctx, sqlCommit.Statement, &w, sqlCommit.Args(commit{target{o, coll, w}, p}))
+}
+
+// appending has the arguments of sync_append_v1.
+type appending struct {
+	target
+	part ss.BatchPart
+}
+
+func (p appending) write(a *pgdb.Args) {
+	p.collection(a)
+	a.Text("p_batch", string(p.part.ID))
+	a.Boolean("p_create", p.part.Opens)
+	a.Timestamp("p_expiry", (p.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds())).Time())
+	staged(a, &p.part)
+	p.condition(a)
+	p.limits(a)
+}
+
+// commit has the arguments of sync_commit_v1.
+type commit struct {
+	target
+	part ss.BatchPart
+}
+
+func (c commit) write(a *pgdb.Args) {
+	c.collection(a)
+	a.Text("p_batch", string(c.part.ID))
+	staged(a, &c.part)
+	c.condition(a)
+	c.limits(a)
 }
 
 // staged adds the updates and limits of a batch.
-func (a *callArgs) staged(us []ss.Update, limits ss.BatchLimits) {
-	a.updates(us)
-	a.Bigint(limits.Records)
-	a.Bigint(limits.Bytes)
+func staged(a *pgdb.Args, p *ss.BatchPart) {
+	updates(a, p.Updates)
+	a.Bigint("p_max_records", p.Limits.Records)
+	a.Bigint("p_max_bytes", p.Limits.Bytes)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -31,10 +32,7 @@ func (s *Store) DeleteBSO(ctx context.Context, o ss.Owner, w ss.Write, id string
 		return ss.Written{}, err
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
-		a := callArgsOf(6, o, coll)
-		a.Text(id)
-		a.condition(&w)
-		return s.call(ctx, sqlDeleteBSO, w.If, a)
+		return s.call(ctx, sqlDeleteBSO.Statement, w.If, sqlDeleteBSO.Args(deleteBSO{target{o, coll, w}, id}))
 	})
 }
 
@@ -44,10 +42,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 		return ss.Written{}, err
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
-		a := callArgsOf(6, o, coll)
-		a.Texts(len(ids), func(i int) string { return ids[i] })
-		a.condition(&w)
-		return s.call(ctx, sqlDeleteBSOs, w.If, a)
+		return s.call(ctx, sqlDeleteBSOs.Statement, w.If, sqlDeleteBSOs.Args(deleteBSOs{target{o, coll, w}, ids}))
 	})
 }
 
@@ -57,9 +52,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (s
 		return ss.Written{}, err
 	}
 	return s.delete(ctx, w.Collection, func(coll int32) (ss.Written, error) {
-		a := callArgsOf(5, o, coll)
-		a.condition(&w)
-		return s.call(ctx, sqlDeleteCollection, w.If, a)
+		return s.call(ctx, sqlDeleteCollection.Statement, w.If, sqlDeleteCollection.Args(target{o, coll, w}))
 	})
 }
 
@@ -68,10 +61,41 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 	if err := o.CheckUID(); err != nil {
 		return err
 	}
-	var a callArgs
-	a.Bigint(o.UID)
-	a.stamp(p.ModifiedSince)
-	a.stamp(p.UnmodifiedSince)
-	_, err := s.call(ctx, sqlDeleteAll, p, &a)
+	_, err := s.call(ctx, sqlDeleteAll.Statement, p, sqlDeleteAll.Args(deleteAll{o, p}))
 	return err
+}
+
+// deleteBSO has the arguments of sync_delete_bso_v1.
+type deleteBSO struct {
+	target
+	id string
+}
+
+func (d deleteBSO) write(a *pgdb.Args) {
+	d.collection(a)
+	a.Text("p_id", d.id)
+	d.condition(a)
+}
+
+// deleteBSOs has the arguments of sync_delete_bsos_v1.
+type deleteBSOs struct {
+	target
+	ids []string
+}
+
+func (d deleteBSOs) write(a *pgdb.Args) {
+	d.collection(a)
+	a.Texts("p_ids", len(d.ids), func(i int) string { return d.ids[i] })
+	d.condition(a)
+}
+
+// deleteAll has the arguments of sync_delete_all_v1.
+type deleteAll struct {
+	owner ss.Owner
+	when  ss.Precondition
+}
+
+func (d deleteAll) write(a *pgdb.Args) {
+	a.Bigint("p_user", d.owner.UID)
+	precondition(a, d.when)
 }

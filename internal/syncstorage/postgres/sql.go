@@ -10,34 +10,20 @@ var (
 	sqlCollectionID = pgdb.Statement{Name: "sync.collection_id", SQL: `
 		SELECT collection_id FROM collections WHERE name = $1::text`}
 	sqlName = pgdb.Statement{Name: "sync.collection_name", Wide: true, SQL: `
-		SELECT sync_name_v1($1::bigint, $2::text, $3::bigint)`}
+		SELECT sync_name_v1(p_user => $1::bigint, p_name => $2::text, p_max => $3::bigint)`}
 )
 
 // Writes. Citus delegates a function call to the user's node only if the SELECT has
 // nothing else, so no call is in a FROM clause.
 var (
-	sqlPut = pgdb.Statement{Name: "sync.put", Key: 1, SQL: `
-		SELECT sync_put_v1($1::bigint, $2::integer, $3::text, $4::bigint, $5::bytea, $6::bigint,
-			$7::timestamp, $8::timestamp, $9::timestamp, $10::bigint, $11::bigint, $12::boolean, $13::boolean)`}
-	sqlPost = pgdb.Statement{Name: "sync.post", Key: 1, SQL: `
-		SELECT sync_post_v1($1::bigint, $2::integer, $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[],
-			$8::timestamp, $9::timestamp, $10::timestamp, $11::bigint, $12::bigint, $13::boolean, $14::boolean)`}
-	sqlAppend = pgdb.Statement{Name: "sync.append", Key: 1, SQL: `
-		SELECT sync_append_v1($1::bigint, $2::integer, $3::text, $4::boolean, $5::timestamp,
-			$6::text[], $7::bigint[], $8::bytea[], $9::bigint[], $10::bigint[], $11::bigint, $12::bigint,
-			$13::timestamp, $14::timestamp, $15::timestamp, $16::bigint, $17::bigint, $18::boolean, $19::boolean)`}
-	sqlCommit = pgdb.Statement{Name: "sync.commit", Key: 1, SQL: `
-		SELECT sync_commit_v1($1::bigint, $2::integer, $3::text,
-			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint, $10::bigint,
-			$11::timestamp, $12::timestamp, $13::timestamp, $14::bigint, $15::bigint, $16::boolean, $17::boolean)`}
-	sqlDeleteBSO = pgdb.Statement{Name: "sync.delete_bso", Key: 1, SQL: `
-		SELECT sync_delete_bso_v1($1::bigint, $2::integer, $3::text, $4::timestamp, $5::timestamp, $6::timestamp)`}
-	sqlDeleteBSOs = pgdb.Statement{Name: "sync.delete_bsos", Key: 1, SQL: `
-		SELECT sync_delete_bsos_v1($1::bigint, $2::integer, $3::text[], $4::timestamp, $5::timestamp, $6::timestamp)`}
-	sqlDeleteCollection = pgdb.Statement{Name: "sync.delete_collection", Key: 1, SQL: `
-		SELECT sync_delete_collection_v1($1::bigint, $2::integer, $3::timestamp, $4::timestamp, $5::timestamp)`}
-	sqlDeleteAll = pgdb.Statement{Name: "sync.delete_all", Key: 1, SQL: `
-		SELECT sync_delete_all_v1($1::bigint, $2::timestamp, $3::timestamp)`}
+	sqlPut              = pgdb.NewCall(pgdb.Statement{Name: "sync.put", Key: 1, SQL: `SELECT sync_put_v1(...)`}, put.write)
+	sqlPost             = pgdb.NewCall(pgdb.Statement{Name: "sync.post", Key: 1, SQL: `SELECT sync_post_v1(...)`}, post.write)
+	sqlAppend           = pgdb.NewCall(pgdb.Statement{Name: "sync.append", Key: 1, SQL: `SELECT sync_append_v1(...)`}, appending.write)
+	sqlCommit           = pgdb.NewCall(pgdb.Statement{Name: "sync.commit", Key: 1, SQL: `SELECT sync_commit_v1(...)`}, commit.write)
+	sqlDeleteBSO        = pgdb.NewCall(pgdb.Statement{Name: "sync.delete_bso", Key: 1, SQL: `SELECT sync_delete_bso_v1(...)`}, deleteBSO.write)
+	sqlDeleteBSOs       = pgdb.NewCall(pgdb.Statement{Name: "sync.delete_bsos", Key: 1, SQL: `SELECT sync_delete_bsos_v1(...)`}, deleteBSOs.write)
+	sqlDeleteCollection = pgdb.NewCall(pgdb.Statement{Name: "sync.delete_collection", Key: 1, SQL: `SELECT sync_delete_collection_v1(...)`}, target.write)
+	sqlDeleteAll        = pgdb.NewCall(pgdb.Statement{Name: "sync.delete_all", Key: 1, SQL: `SELECT sync_delete_all_v1(...)`}, deleteAll.write)
 )
 
 // Statements for operators.
@@ -61,10 +47,7 @@ var (
 			AND (b.expiry IS NULL OR b.expiry > greatest($2::timestamp, c.modified))
 		WHERE c.user_id = $1::bigint AND c.modified > 'epoch'
 		ORDER BY c.collection_id, b.bso_id`}
-	sqlRestore = pgdb.Statement{Name: "sync.restore", Key: 1, SQL: `
-		SELECT sync_restore_v1($1::bigint, $2::integer, $3::timestamp,
-			$4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[],
-			$9::timestamp, $10::timestamp, $11::timestamp, $12::bigint, $13::bigint, $14::boolean, $15::boolean)`}
+	sqlRestore = pgdb.NewCall(pgdb.Statement{Name: "sync.restore", Key: 1, SQL: `SELECT sync_restore_v1(...)`}, restore.write)
 )
 
 // The sweep. Users whose records expired first come first.
@@ -76,7 +59,7 @@ var (
 			(SELECT user_id FROM batches WHERE expiry <= $1::timestamp ORDER BY expiry LIMIT $2::bigint)
 		) due`}
 	sqlSweep = pgdb.Statement{Name: "sync.sweep", Key: 1, SQL: `
-		SELECT sync_sweep_v1($1::bigint, $2::timestamp, $3::bigint)`}
+		SELECT sync_sweep_v1(p_user => $1::bigint, p_now => $2::timestamp, p_limit => $3::bigint)`}
 )
 
 // Reads. A collection whose stamp is the epoch does not exist yet. Expiry is

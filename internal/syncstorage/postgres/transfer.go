@@ -2,14 +2,11 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"holdfast/internal/errcode"
+	"holdfast/internal/db/pgdb"
 	ss "holdfast/internal/syncstorage"
 )
 
@@ -67,37 +64,38 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	if err != nil {
 		return ss.Restored{}, err
 	}
-	rs := r.Records
-	a := callArgsOf(15, o, coll)
-	a.Timestamp(r.Modified.Time())
-	a.Texts(len(rs), func(i int) string { return rs[i].ID })
-	a.Bigints(len(rs), func(i int) (int64, bool) { return rs[i].SortIndex.Value, rs[i].SortIndex.Set })
-	a.Byteas(len(rs), func(i int) ([]byte, bool) { return rs[i].Payload, true })
-	a.Bigints(len(rs), func(i int) (int64, bool) { return int64(rs[i].Modified), true })
-	a.Bigints(len(rs), func(i int) (int64, bool) { return int64(rs[i].Expiry), rs[i].Expiry != 0 })
-	a.condition(&w)
-	a.quota(&w)
-	result, err := s.db.Call(ctx, sqlRestore, &a.Args)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == quotaRefused {
-		return ss.Restored{}, ss.ErrQuota
-	}
+	written, rest, err := s.answer(ctx, sqlRestore.Statement, w.If, sqlRestore.Args(restore{target{o, coll, w}, r}))
 	if err != nil {
 		return ss.Restored{}, err
 	}
-	if len(result) == 3 && result[0] == refused {
-		if err := w.If.Check(ss.Timestamp(result[1])); err != nil {
-			return ss.Restored{}, err
-		}
+	if len(rest) != restoredLength {
+		return ss.Restored{}, unexpected(sqlRestore.Statement, rest)
 	}
-	if len(result) < 6 || result[0] != done {
-		return ss.Restored{}, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", sqlRestore.Name, result))
-	}
-	restored := ss.Restored{User: ss.Timestamp(result[4]), Newer: int(result[5])}
-	restored.Modified, restored.Previous = ss.Timestamp(result[1]), ss.Timestamp(result[2])
-	restored.Quota = w.Quota
-	restored.Quota.User = result[3]
-	if len(result) == 8 {
-		restored.Used = ss.Used{Collection: result[6], User: result[7]}
-	}
-	return restored, nil
+	return ss.Restored{Written: withQuota(written, &w), User: ss.Timestamp(rest[atUser]), Newer: int(rest[atNewer])}, nil
+}
+
+// Positions after writtenLength in the answer of sync_restore_v1.
+const (
+	atUser  = iota // ms
+	atNewer        // records
+	restoredLength
+)
+
+// restore has the arguments of sync_restore_v1.
+type restore struct {
+	target
+	ss.Restore
+}
+
+func (r restore) write(a *pgdb.Args) {
+	r.collection(a)
+	a.Timestamp("p_modified", r.Modified.Time())
+	rs, n := r.Records, len(r.Records)
+	a.Texts("p_ids", n, func(i int) string { return rs[i].ID })
+	a.Bigints("p_sortindexes", n, func(i int) (int64, bool) { return rs[i].SortIndex.Value, rs[i].SortIndex.Set })
+	a.Byteas("p_payloads", n, func(i int) ([]byte, bool) { return rs[i].Payload, true })
+	a.Bigints("p_stamps", n, func(i int) (int64, bool) { return int64(rs[i].Modified), true })
+	a.Bigints("p_expiries", n, func(i int) (int64, bool) { return int64(rs[i].Expiry), rs[i].Expiry != 0 })
+	r.condition(a)
+	r.limits(a)
 }

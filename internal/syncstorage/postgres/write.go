@@ -12,7 +12,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Positions in the answer of a writing function.
+// Positions in the answer of a writing function. An array of numbers takes the database half of the time of a composite
+// or of JSON.
 const (
 	atStatus         = iota
 	atModified       // ms
@@ -20,6 +21,7 @@ const (
 	atQuota          // of the user; only of functions that store records
 	atUsedCollection // bytes; only if a quota has a limit
 	atUsedUser       // bytes
+	writtenLength
 )
 
 // Statuses that the writing functions return; their migration explains them.
@@ -36,53 +38,66 @@ const (
 const quotaRefused = "HF001"
 
 // call calls a writing function.
-func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *callArgs) (ss.Written, error) {
-	result, err := s.db.Call(ctx, f, &a.Args)
-	var pg *pgconn.PgError
-	switch {
-	case errors.As(err, &pg) && pg.Code == quotaRefused:
-		return ss.Written{}, ss.ErrQuota
-	case err != nil:
-		return ss.Written{}, err
-	case len(result) <= atPrevious:
-		return ss.Written{}, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
+func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (ss.Written, error) {
+	written, _, err := s.answer(ctx, f, p, a)
+	return written, err
+}
+
+// answer is call, and returns what the function answers after what every function does.
+func (s *Store) answer(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (w ss.Written, rest []int64, err error) {
+	result, err := s.db.Call(ctx, f, a)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == quotaRefused {
+		return ss.Written{}, nil, ss.ErrQuota
 	}
-	at := func(position int) int64 { // functions leave out what their last positions would say
-		if position < len(result) {
-			return result[position]
-		}
-		return 0
+	if err != nil {
+		return ss.Written{}, nil, err
 	}
-	written := ss.Written{Modified: ss.Timestamp(at(atModified)), Previous: ss.Timestamp(at(atPrevious)), Used: ss.Used{Collection: at(atUsedCollection), User: at(atUsedUser)}}
-	written.Quota.User = at(atQuota)
-	switch at(atStatus) {
+	if len(result) < writtenLength {
+		return ss.Written{}, nil, unexpected(f, result)
+	}
+	switch result[atStatus] {
 	case done:
-		return written, nil
-	case refused:
-		if err := p.Check(written.Modified); err != nil {
-			return ss.Written{}, err
+		w = ss.Written{
+			Modified: ss.Timestamp(result[atModified]), Previous: ss.Timestamp(result[atPrevious]),
+			Used: ss.Used{Collection: result[atUsedCollection], User: result[atUsedUser]},
 		}
+		w.Quota.User = result[atQuota]
+		return w, result[writtenLength:], nil
+	case refused:
+		err = p.Check(ss.Timestamp(result[atModified]))
 	case noRecord:
-		return ss.Written{}, errNoRecord
+		err = errNoRecord
 	case noBatch:
-		return ss.Written{}, ss.ErrNoBatch
+		err = ss.ErrNoBatch
 	case batchTooLarge:
-		return ss.Written{}, ss.ErrBatchTooLarge
+		err = ss.ErrBatchTooLarge
 	}
-	return ss.Written{}, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
+	if err == nil {
+		err = unexpected(f, result)
+	}
+	return ss.Written{}, nil, err
+}
+
+func unexpected(f pgdb.Statement, result []int64) error {
+	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
 // store is call for a function that stores records, which also returns the user's
 // quota.
-func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *callArgs) (ss.Written, error) {
+func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *pgdb.Args) (ss.Written, error) {
 	written, err := s.call(ctx, f, w.If, a)
 	if err != nil {
 		return ss.Written{}, err
 	}
+	return withQuota(written, w), nil
+}
+
+// withQuota adds the other limits to the user's quota.
+func withQuota(written ss.Written, w *ss.Write) ss.Written {
 	held := written.Quota.User
 	written.Quota = w.Quota
 	written.Quota.User = held
-	return written, nil
+	return written
 }
 
 var errNoRecord error = errcode.New(errcode.NotFound, "record not found")
@@ -96,18 +111,7 @@ func (s *Store) Put(ctx context.Context, o ss.Owner, w ss.Write, u ss.Update) (s
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(13, o, coll)
-	a.Text(u.ID)
-	a.number(u.SortIndex)
-	if u.Payload.Set {
-		a.Bytea(u.Payload.Value)
-	} else {
-		a.Null()
-	}
-	a.number(u.TTL)
-	a.condition(&w)
-	a.quota(&w)
-	return s.store(ctx, sqlPut, &w, a)
+	return s.store(ctx, sqlPut.Statement, &w, sqlPut.Args(put{target{o, coll, w}, u}))
 }
 
 // Post implements syncstorage.Store.
@@ -119,66 +123,84 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	if err != nil {
 		return ss.Written{}, err
 	}
-	a := callArgsOf(14, o, coll)
-	a.updates(us)
-	a.condition(&w)
-	a.quota(&w)
-	return s.store(ctx, sqlPost, &w, a)
+	return s.store(ctx, sqlPost.Statement, &w, sqlPost.Args(post{target{o, coll, w}, us}))
 }
 
-// callArgs are the arguments of a writing function.
-type callArgs struct{ pgdb.Args }
-
-// callArgsOf returns n arguments that begin with the user and the collection.
-func callArgsOf(n int, o ss.Owner, coll int32) *callArgs {
-	a := &callArgs{*pgdb.NewArgs(n)}
-	a.Bigint(o.UID)
-	a.Integer(coll)
-	return a
+// target has the arguments that the writing functions share.
+type target struct {
+	owner ss.Owner
+	coll  int32
+	ss.Write
 }
 
-// number adds a bigint, or NULL if it is not set.
-func (a *callArgs) number(n ss.Optional[int64]) {
-	if !n.Set {
-		a.Null()
-		return
-	}
-	a.Bigint(n.Value)
-}
-
-// stamp adds a timestamp, or NULL if it is not set.
-func (a *callArgs) stamp(t ss.Optional[ss.Timestamp]) {
-	if !t.Set {
-		a.Null()
-		return
-	}
-	a.Timestamp(t.Value.Time())
+func (t *target) collection(a *pgdb.Args) {
+	a.Bigint("p_user", t.owner.UID)
+	a.Integer("p_coll", t.coll)
 }
 
 // condition adds the time of a write and its precondition.
-func (a *callArgs) condition(w *ss.Write) {
-	a.Timestamp(w.Now.Time())
-	a.stamp(w.If.ModifiedSince)
-	a.stamp(w.If.UnmodifiedSince)
+func (t *target) condition(a *pgdb.Args) {
+	a.Timestamp("p_now", t.Now.Time())
+	precondition(a, t.If)
 }
 
-// quota adds the limits of a write.
-func (a *callArgs) quota(w *ss.Write) {
-	a.Bigint(w.Quota.Collection)
-	a.Bigint(w.Quota.User)
-	a.Boolean(w.Quota.Enforce)
-	a.Boolean(w.Quota.Own)
+func precondition(a *pgdb.Args, p ss.Precondition) {
+	a.TimestampOrNull("p_modified_since", p.ModifiedSince.Value.Time(), p.ModifiedSince.Set)
+	a.TimestampOrNull("p_unmodified_since", p.UnmodifiedSince.Value.Time(), p.UnmodifiedSince.Set)
+}
+
+// limits adds the limits of a write.
+func (t *target) limits(a *pgdb.Args) {
+	a.Bigint("p_limit", t.Quota.Collection)
+	a.Bigint("p_user_limit", t.Quota.User)
+	a.Boolean("p_enforce", t.Quota.Enforce)
+	a.Boolean("p_own", t.Quota.Own)
+}
+
+// write writes the arguments of sync_delete_collection_v1.
+func (t target) write(a *pgdb.Args) {
+	t.collection(a)
+	t.condition(a)
+}
+
+// put has the arguments of sync_put_v1.
+type put struct {
+	target
+	update ss.Update
+}
+
+func (p put) write(a *pgdb.Args) {
+	p.collection(a)
+	a.Text("p_id", p.update.ID)
+	a.BigintOrNull("p_sortindex", p.update.SortIndex.Value, p.update.SortIndex.Set)
+	a.BytesOrNull("p_payload", p.update.Payload.Value, p.update.Payload.Set)
+	a.BigintOrNull("p_ttl", p.update.TTL.Value, p.update.TTL.Set)
+	p.condition(a)
+	p.limits(a)
+}
+
+// post has the arguments of sync_post_v1.
+type post struct {
+	target
+	updates []ss.Update
+}
+
+func (p post) write(a *pgdb.Args) {
+	p.collection(a)
+	updates(a, p.updates)
+	p.condition(a)
+	p.limits(a)
 }
 
 // updates adds an array for each field of the updates and one for the sizes of
 // their payloads. IDs must be unique, because one statement cannot write a row
 // twice.
-func (a *callArgs) updates(us []ss.Update) {
+func updates(a *pgdb.Args, us []ss.Update) {
 	us = ss.Distinct(us)
 	n := len(us)
-	a.Texts(n, func(i int) string { return us[i].ID })
-	a.Bigints(n, func(i int) (int64, bool) { return us[i].SortIndex.Value, us[i].SortIndex.Set })
-	a.Byteas(n, func(i int) ([]byte, bool) { return us[i].Payload.Value, us[i].Payload.Set })
-	a.Bigints(n, func(i int) (int64, bool) { return us[i].TTL.Value, us[i].TTL.Set })
-	a.Bigints(n, func(i int) (int64, bool) { return int64(len(us[i].Payload.Value)), us[i].Payload.Set })
+	a.Texts("p_ids", n, func(i int) string { return us[i].ID })
+	a.Bigints("p_sortindexes", n, func(i int) (int64, bool) { return us[i].SortIndex.Value, us[i].SortIndex.Set })
+	a.Byteas("p_payloads", n, func(i int) ([]byte, bool) { return us[i].Payload.Value, us[i].Payload.Set })
+	a.Bigints("p_ttls", n, func(i int) (int64, bool) { return us[i].TTL.Value, us[i].TTL.Set })
+	a.Bigints("p_sizes", n, func(i int) (int64, bool) { return int64(len(us[i].Payload.Value)), us[i].Payload.Set })
 }

@@ -421,7 +421,7 @@ BEGIN
 	RETURN '{1}';
 END $$;
 
--- Deletes an object and returns its columns, or one element: a result below 0. If
+-- Deletes an object and returns 0 and its columns, or one element: a result below 0. If
 -- p_bucket_id is NULL, the bucket is that of the name.
 CREATE FUNCTION bucket_delete_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
@@ -444,7 +444,7 @@ BEGIN
 		RETURN '{-1}';
 	END IF;
 	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''),
-			ARRAY[id::text, name, (extract(epoch FROM created) * 1000000)::bigint::text, (extract(epoch FROM modified) * 1000000)::bigint::text,
+			ARRAY['0', id::text, name, (extract(epoch FROM created) * 1000000)::bigint::text, (extract(epoch FROM modified) * 1000000)::bigint::text,
 				creator::text, content_length::text, encode(content_md5, 'hex'), content_type,
 				hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text]
 		INTO v_id, v_modified, v_length, v_etag, v_columns

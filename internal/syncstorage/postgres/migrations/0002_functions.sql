@@ -6,10 +6,10 @@
 -- the user's lock first and read in later statements. A single statement that waits for the
 -- lock would see the other rows as they were before the wait.
 --
--- A write returns an array: a status, the new timestamp and the previous timestamp of the
--- collection. Those that store records add the user's quota, and the live bytes of the
--- collection and of the user if there is a limit. Timestamps are milliseconds since the
--- epoch.
+-- A write returns an array of six numbers: a status, the new timestamp and the previous
+-- timestamp of the collection, and from a write that stores records the user's quota and, if
+-- there is a limit, the live bytes of the collection and of the user. Others are 0. Timestamps
+-- are milliseconds since the epoch.
 --
 --   0  done
 --   1  the precondition does not hold; the timestamp is that of the addressed resource

@@ -26,7 +26,7 @@ DECLARE
 	v_found       BOOLEAN;
 	v_new         BIGINT;
 	v_before      BIGINT[];
-	v_used        BIGINT[] := '{}';
+	v_used        BIGINT[] := '{0,0}';
 BEGIN
 	-- As in sync_lock_v1.
 	LOOP
@@ -58,7 +58,7 @@ BEGIN
 		v_expiry := NULL;
 	END IF;
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, v_modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(v_modified), 0];
+		RETURN ARRAY[1, sync_ms_v1(v_modified), 0, 0, 0, 0];
 	END IF;
 
 	IF p_payload IS NOT NULL THEN
@@ -143,7 +143,7 @@ DECLARE
 	v_old         BIGINT;    -- bytes of them
 	v_new         BIGINT;    -- the bytes after the write
 	v_before      BIGINT[];
-	v_used        BIGINT[] := '{}';
+	v_used        BIGINT[] := '{0,0}';
 BEGIN
 	-- As in sync_lock_v1.
 	LOOP
@@ -162,7 +162,7 @@ BEGIN
 		FROM user_collections WHERE user_id = p_user;
 	v_stamp := greatest(date_bin('10 milliseconds', p_now, 'epoch'), v_last + interval '10 milliseconds');
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, v_previous) THEN
-		RETURN ARRAY[1, sync_ms_v1(v_previous), 0];
+		RETURN ARRAY[1, sync_ms_v1(v_previous), 0, 0, 0, 0];
 	END IF;
 
 	IF v_records = 0 THEN
@@ -205,8 +205,8 @@ BEGIN
 END $$;
 
 -- sync_restore_v1 writes records of an export with the timestamps of the export, unless the
--- existing record is newer. p_modified is the collection's timestamp in the export. After the
--- user's quota it returns the user's timestamp and how many records it has not replaced.
+-- existing record is newer. p_modified is the collection's timestamp in the export. If it is done,
+-- it also returns the user's timestamp and how many records it has not replaced.
 CREATE FUNCTION sync_restore_v1(
 	p_user BIGINT, p_coll INTEGER, p_modified TIMESTAMP,
 	p_ids TEXT[], p_sortindexes BIGINT[], p_payloads BYTEA[], p_stamps BIGINT[], p_expiries BIGINT[],
@@ -221,10 +221,10 @@ DECLARE
 	v_old    BIGINT; -- their bytes
 	v_new    BIGINT; -- the bytes after the write
 	v_before BIGINT[];
-	v_used   BIGINT[] := '{}';
+	v_used   BIGINT[] := '{0,0}';
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.last) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.last), 0];
+		RETURN ARRAY[1, sync_ms_v1(s.last), 0, 0, 0, 0];
 	END IF;
 	SELECT coalesce(array_agg(u.id), '{}'), count(b.bso_id), coalesce(sum(octet_length(b.payload)), 0), coalesce(sum(octet_length(u.payload)), 0)
 		INTO v_take, v_there, v_old, v_new
@@ -251,8 +251,8 @@ BEGIN
 	IF p_limit > 0 OR v_limit > 0 THEN
 		v_used := sync_quota_v1(p_limit, v_limit, p_enforce, v_before, sync_bytes_v1(p_user, p_now, p_coll, NULL));
 	END IF;
-	RETURN ARRAY[0, sync_ms_v1(greatest(s.modified, p_modified)), sync_ms_v1(s.modified), v_limit,
-		sync_ms_v1(greatest(s.last, p_modified)), cardinality(p_ids) - cardinality(v_take)] || v_used;
+	RETURN ARRAY[0, sync_ms_v1(greatest(s.modified, p_modified)), sync_ms_v1(s.modified), v_limit] || v_used
+		|| ARRAY[sync_ms_v1(greatest(s.last, p_modified)), cardinality(p_ids) - cardinality(v_take)];
 END $$;
 
 -- citus

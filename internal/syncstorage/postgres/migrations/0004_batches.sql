@@ -67,21 +67,21 @@ DECLARE
 	v_more   RECORD;      -- what the request adds to it
 	v_new    BIGINT;      -- bytes of both
 	v_before BIGINT[];
-	v_used   BIGINT[] := '{}';
+	v_used   BIGINT[] := '{0,0}';
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];
 	END IF;
 	IF NOT p_create THEN
 		SELECT count, total_bytes INTO v_count, v_bytes FROM batches
 			WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND expiry > p_now;
 		IF NOT FOUND THEN
-			RETURN ARRAY[3, 0, 0];
+			RETURN ARRAY[3, 0, 0, 0, 0, 0];
 		END IF;
 	END IF;
 	v_more := sync_staged_v1(p_user, p_coll, p_batch, p_ids, p_sizes);
 	IF v_count + v_more.o_count > p_max_records OR v_bytes + v_more.o_bytes > p_max_bytes THEN
-		RETURN ARRAY[4, 0, 0];
+		RETURN ARRAY[4, 0, 0, 0, 0, 0];
 	END IF;
 	v_new := v_bytes + v_more.o_bytes;
 	IF sync_over_v1(p_limit, v_limit, s.coll_bytes + v_new, s.bytes + v_new) THEN
@@ -132,21 +132,21 @@ DECLARE
 	v_old    BIGINT; -- bytes of them
 	v_new    BIGINT; -- the bytes after the write
 	v_before BIGINT[];
-	v_used   BIGINT[] := '{}';
+	v_used   BIGINT[] := '{0,0}';
 	v_first  BOOLEAN;     -- the collection has no records, not even expired ones
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];
 	END IF;
 	SELECT count, total_bytes INTO v_count, v_bytes FROM batches
 		WHERE user_id = p_user AND collection_id = p_coll AND batch_id = p_batch AND expiry > p_now;
 	IF NOT FOUND THEN
-		RETURN ARRAY[3, 0, 0];
+		RETURN ARRAY[3, 0, 0, 0, 0, 0];
 	END IF;
 	v_more := sync_staged_v1(p_user, p_coll, p_batch, p_ids, p_sizes);
 	v_count := v_count + v_more.o_count;
 	IF v_count > p_max_records OR v_bytes + v_more.o_bytes > p_max_bytes THEN
-		RETURN ARRAY[4, 0, 0];
+		RETURN ARRAY[4, 0, 0, 0, 0, 0];
 	END IF;
 	PERFORM sync_stage_v1(p_user, p_coll, p_batch, p_ids, p_sortindexes, p_payloads, p_ttls);
 

@@ -13,14 +13,14 @@ BEGIN
 		FROM bsos WHERE user_id = p_user AND collection_id = p_coll AND bso_id = p_id
 			AND (expiry IS NULL OR expiry > s.stamp);
 	IF NOT FOUND THEN
-		RETURN ARRAY[2, 0, 0];
+		RETURN ARRAY[2, 0, 0, 0, 0, 0];
 	END IF;
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, v_modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(v_modified), 0];
+		RETURN ARRAY[1, sync_ms_v1(v_modified), 0, 0, 0, 0];
 	END IF;
 	DELETE FROM bsos WHERE user_id = p_user AND collection_id = p_coll AND bso_id = p_id;
 	PERFORM sync_count_v1(p_user, p_coll, s.stamp, -1, -v_bytes);
-	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified)];
+	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), 0, 0, 0];
 END $$;
 
 CREATE FUNCTION sync_delete_bsos_v1(
@@ -33,16 +33,16 @@ DECLARE
 	v_bytes BIGINT;
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];
 	END IF;
 	IF s.modified = 'epoch' THEN -- no such collection, at most an open batch
-		RETURN ARRAY[0, sync_ms_v1(s.last), 0];
+		RETURN ARRAY[0, sync_ms_v1(s.last), 0, 0, 0, 0];
 	END IF;
 	SELECT count(*), coalesce(sum(octet_length(payload)), 0) INTO v_count, v_bytes
 		FROM bsos WHERE user_id = p_user AND collection_id = p_coll AND bso_id = ANY (p_ids);
 	DELETE FROM bsos WHERE user_id = p_user AND collection_id = p_coll AND bso_id = ANY (p_ids);
 	PERFORM sync_count_v1(p_user, p_coll, s.stamp, -v_count, -v_bytes);
-	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified)];
+	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), 0, 0, 0];
 END $$;
 
 -- sync_delete_collection_v1 deletes the row of the collection, and with it its records and
@@ -55,14 +55,14 @@ DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, p_coll, p_now);
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.modified) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.modified), 0];
+		RETURN ARRAY[1, sync_ms_v1(s.modified), 0, 0, 0, 0];
 	END IF;
 	DELETE FROM user_collections WHERE user_id = p_user AND collection_id = p_coll;
 	IF s.modified = 'epoch' THEN -- no such collection, at most an open batch
-		RETURN ARRAY[0, sync_ms_v1(s.last), 0];
+		RETURN ARRAY[0, sync_ms_v1(s.last), 0, 0, 0, 0];
 	END IF;
 	UPDATE user_collections SET modified = s.stamp WHERE user_id = p_user AND collection_id = 0;
-	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified)];
+	RETURN ARRAY[0, sync_ms_v1(s.stamp), sync_ms_v1(s.modified), 0, 0, 0];
 END $$;
 
 -- sync_delete_all_v1 deletes everything except the user's quota and the number of names that the
@@ -73,11 +73,11 @@ DECLARE
 	s sync_state_v1 := sync_lock_v1(p_user, -1, 'epoch');
 BEGIN
 	IF sync_refused_v1(p_modified_since, p_unmodified_since, s.last) THEN
-		RETURN ARRAY[1, sync_ms_v1(s.last), 0];
+		RETURN ARRAY[1, sync_ms_v1(s.last), 0, 0, 0, 0];
 	END IF;
 	DELETE FROM user_collections WHERE user_id = p_user AND (collection_id <> 0 OR count = 0 AND quota IS NULL);
 	UPDATE user_collections SET modified = 'epoch' WHERE user_id = p_user AND collection_id = 0;
-	RETURN ARRAY[0, 0, 0];
+	RETURN ARRAY[0, 0, 0, 0, 0, 0];
 END $$;
 
 -- sync_sweep_v1 deletes at most p_limit expired records and batches of one user and returns how

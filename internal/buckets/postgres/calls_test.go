@@ -1,0 +1,18 @@
+package postgres
+
+import (
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+// TestNamedCalls checks the names of all arguments of the functions.
+func TestNamedCalls(t *testing.T) {
+	t.Parallel()
+	opened.WantNamedCalls(t, opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations),
+		sqlSetSettings, sqlDeleteBucket, sqlLock, sqlPut.Statement, sqlDelete.Statement, sqlDeleteObjects.Statement, sqlList.Statement,
+		sqlCreateUpload.Statement, sqlPutPart.Statement, sqlAssemble.Statement, sqlComplete.Statement, sqlAbort, sqlRemove.Statement, sqlRemoveBucket,
+		sqlSetSharks.Statement, sqlSetQuota, sqlLockUsage, sqlSetUsage, sqlShareAccount)
+}

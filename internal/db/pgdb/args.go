@@ -1,0 +1,284 @@
+package pgdb
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// Args are the arguments of a Call in the binary format. Each method adds the argument of a parameter of the type
+// in its name.
+type Args struct {
+	values [][]byte
+	buffer []byte
+
+	params   []string // names; with declares, also types
+	declares bool     // no values, only params
+	err      error
+}
+
+func newArgs(params []string) *Args {
+	n := len(params)
+	return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n), params: params}
+}
+
+// begin begins an argument. It returns false if its value is not needed.
+func (a *Args) begin(param, typ string) bool {
+	if a.declares {
+		a.params = append(a.params, param+" "+typ)
+		return false
+	}
+	// A comparison of equal constants reads no more than their lengths and addresses.
+	if i := len(a.values); a.err == nil && (i >= len(a.params) || a.params[i] != param) {
+		a.err = fmt.Errorf("argument %d is %s, want one of %v in this order", i+1, param, a.params)
+	}
+	return true
+}
+
+// complete returns an error if the arguments are not those of the parameters.
+func (a *Args) complete() error {
+	if a.err == nil && len(a.values) != len(a.params) {
+		return fmt.Errorf("%d arguments, want %d", len(a.values), len(a.params))
+	}
+	return a.err
+}
+
+// add adds the value that encode appends to the buffer. Earlier values stay valid when the
+// buffer grows.
+func (a *Args) add(encode func(b []byte) []byte) {
+	from := len(a.buffer)
+	a.buffer = encode(a.buffer)
+	a.values = append(a.values, a.buffer[from:len(a.buffer):len(a.buffer)])
+}
+
+func (a *Args) null() { a.values = append(a.values, nil) }
+
+func (a *Args) uint64(v uint64) {
+	a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint64(b, v) })
+}
+
+// Bigint adds a bigint.
+func (a *Args) Bigint(param string, v int64) { a.BigintOrNull(param, v, true) }
+
+// BigintOrNull adds a bigint, or NULL if it is not set.
+func (a *Args) BigintOrNull(param string, v int64, set bool) {
+	switch {
+	case !a.begin(param, "bigint"):
+	case set:
+		a.uint64(uint64(v))
+	default:
+		a.null()
+	}
+}
+
+// Integer adds an integer.
+func (a *Args) Integer(param string, v int32) {
+	if a.begin(param, "integer") {
+		a.add(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) })
+	}
+}
+
+// Boolean adds a boolean.
+func (a *Args) Boolean(param string, v bool) {
+	if !a.begin(param, "boolean") {
+		return
+	}
+	a.add(func(b []byte) []byte {
+		if v {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	})
+}
+
+// Text adds a text.
+func (a *Args) Text(param, v string) {
+	if a.begin(param, "text") {
+		a.add(func(b []byte) []byte { return append(b, v...) })
+	}
+}
+
+// Bytea adds a bytea without copying it; nil is an empty one.
+func (a *Args) Bytea(param string, v []byte) { a.BytesOrNull(param, v, true) }
+
+// BytesOrNull adds a bytea without copying it, or NULL if it is not set.
+func (a *Args) BytesOrNull(param string, v []byte, set bool) {
+	if !a.begin(param, "bytea") {
+		return
+	}
+	switch {
+	case !set:
+		v = nil
+	case v == nil:
+		v = []byte{}
+	}
+	a.values = append(a.values, v)
+}
+
+// UUID adds a uuid. The server refuses a text that is not one.
+func (a *Args) UUID(param, id string) {
+	if a.begin(param, "uuid") {
+		a.add(func(b []byte) []byte { return appendID(b, id) })
+	}
+}
+
+// UUIDOrNull adds a uuid; "" is NULL.
+func (a *Args) UUIDOrNull(param, id string) {
+	switch {
+	case id != "":
+		a.UUID(param, id)
+	case a.begin(param, "uuid"):
+		a.null()
+	}
+}
+
+// appendID appends the 16 bytes of a UUID, or other bytes, which the server refuses.
+func appendID(b []byte, id string) []byte {
+	if appended, err := appendUUID(b, []byte(id)); err == nil {
+		return appended
+	}
+	return append(b, "not a UUID"...)
+}
+
+// JSONB adds a jsonb; nil is NULL.
+func (a *Args) JSONB(param string, v []byte) {
+	switch {
+	case !a.begin(param, "jsonb"):
+	case v == nil:
+		a.null()
+	default:
+		a.add(func(b []byte) []byte { return append(append(b, 1), v...) }) // 1 is the version of the format
+	}
+}
+
+// timestampEpoch is the epoch of timestamp, 2000-01-01, in Unix microseconds.
+const timestampEpoch = 946_684_800_000_000
+
+// Timestamp adds a timestamp in UTC.
+func (a *Args) Timestamp(param string, v time.Time) { a.TimestampOrNull(param, v, true) }
+
+// TimestampOrNull adds a timestamp in UTC, or NULL if it is not set.
+func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {
+	a.time(param, "timestamp", v, set)
+}
+
+// Timestamptz adds a timestamptz.
+func (a *Args) Timestamptz(param string, v time.Time) { a.TimestamptzOrNull(param, v, true) }
+
+// TimestamptzOrNull adds a timestamptz, or NULL if it is not set.
+func (a *Args) TimestamptzOrNull(param string, v time.Time, set bool) {
+	a.time(param, "timestamptz", v, set)
+}
+
+func (a *Args) time(param, typ string, v time.Time, set bool) {
+	switch {
+	case !a.begin(param, typ):
+	case set:
+		a.uint64(uint64(v.UnixMicro() - timestampEpoch))
+	default:
+		a.null()
+	}
+}
+
+// Bigints adds a bigint[] of n elements. element returns the i-th, false for NULL.
+func (a *Args) Bigints(param string, n int, element func(i int) (int64, bool)) {
+	if !a.begin(param, "bigint[]") {
+		return
+	}
+	a.array(n, pgtype.Int8OID, 8*n, func(b []byte, i int) ([]byte, bool) {
+		v, ok := element(i)
+		if !ok {
+			return b, false
+		}
+		return binary.BigEndian.AppendUint64(b, uint64(v)), true
+	})
+}
+
+// Integers adds an integer[] of n elements.
+func (a *Args) Integers(param string, n int, element func(i int) int32) {
+	if !a.begin(param, "integer[]") {
+		return
+	}
+	a.array(n, pgtype.Int4OID, 4*n, func(b []byte, i int) ([]byte, bool) {
+		return binary.BigEndian.AppendUint32(b, uint32(element(i))), true
+	})
+}
+
+// Texts adds a text[] of n elements.
+func (a *Args) Texts(param string, n int, element func(i int) string) {
+	if !a.begin(param, "text[]") {
+		return
+	}
+	size := 0
+	for i := range n {
+		size += len(element(i))
+	}
+	a.array(n, pgtype.TextOID, size, func(b []byte, i int) ([]byte, bool) { return append(b, element(i)...), true })
+}
+
+// TextsOrNull adds a text[]; an empty list is NULL.
+func (a *Args) TextsOrNull(param string, all []string) {
+	switch {
+	case len(all) > 0:
+		a.Texts(param, len(all), func(i int) string { return all[i] })
+	case a.begin(param, "text[]"):
+		a.null()
+	}
+}
+
+// UUIDsOrNull adds a uuid[]; an empty list is NULL.
+func (a *Args) UUIDsOrNull(param string, all []string) {
+	switch {
+	case !a.begin(param, "uuid[]"):
+	case len(all) == 0:
+		a.null()
+	default:
+		a.array(len(all), pgtype.UUIDOID, 16*len(all), func(b []byte, i int) ([]byte, bool) { return appendID(b, all[i]), true })
+	}
+}
+
+// Byteas adds a bytea[] of n elements. element returns the i-th, false for NULL.
+func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
+	if !a.begin(param, "bytea[]") {
+		return
+	}
+	size := 0
+	for i := range n {
+		v, _ := element(i)
+		size += len(v)
+	}
+	a.array(n, pgtype.ByteaOID, size, func(b []byte, i int) ([]byte, bool) {
+		v, ok := element(i)
+		return append(b, v...), ok
+	})
+}
+
+// array adds an array of n elements of the type of; size is their total size in bytes.
+func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
+	a.add(func(b []byte) []byte {
+		b = slices.Grow(b, 20+4*n+size)
+		if n == 0 {
+			b = binary.BigEndian.AppendUint64(b, 0) // no dimension
+			return binary.BigEndian.AppendUint32(b, of)
+		}
+		b = binary.BigEndian.AppendUint32(b, 1) // dimension
+		b = binary.BigEndian.AppendUint32(b, 1) // there may be NULLs
+		b = binary.BigEndian.AppendUint32(b, of)
+		b = binary.BigEndian.AppendUint32(b, uint32(n))
+		b = binary.BigEndian.AppendUint32(b, 1) // index of the first
+		for i := range n {
+			at := len(b)
+			b = binary.BigEndian.AppendUint32(b, 0)
+			var ok bool
+			if b, ok = element(b, i); ok {
+				binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+			} else {
+				b = append(b[:at], 0xff, 0xff, 0xff, 0xff)
+			}
+		}
+		return b
+	})
+}

@@ -1,0 +1,113 @@
+package pgdb
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Arg is an argument with its parameter.
+type Arg struct {
+	Param string // name and type: "p_tenant uuid"; without a type, the statement has the cast
+	Value any
+}
+
+// Named is a statement whose parameters have names, with the function that returns the arguments of one
+// execution. In its SQL, f(...) is a call with all of them in named notation, and @name is one of them.
+type Named[A any] struct {
+	Statement
+	args   func(A) []Arg
+	params []string
+}
+
+// NewNamed numbers the parameters once. It panics if the SQL has a parameter that is no argument, or no place
+// for an argument. args must return the same parameters for every A, also for the zero value.
+func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
+	var zero A
+	n := Named[A]{Statement: s, args: args}
+	for _, a := range args(zero) {
+		n.params = append(n.params, a.Param)
+	}
+	n.SQL = withParams(s.SQL, n.params)
+	return n
+}
+
+// Args returns the arguments in the order of the parameters' numbers.
+func (n *Named[A]) Args(of A) []any {
+	args := n.args(of)
+	if len(args) != len(n.params) {
+		panic(fmt.Sprintf("%s: %d arguments, want %d", n.Name, len(args), len(n.params)))
+	}
+	values := make([]any, len(args))
+	for i := range args {
+		if args[i].Param != n.params[i] {
+			panic(fmt.Sprintf("%s: argument %d is %s, want %s", n.Name, i+1, args[i].Param, n.params[i]))
+		}
+		values[i] = args[i].Value
+	}
+	return values
+}
+
+// Call is Named for DB.Call, DB.CallEach and Tx.Call: a function writes the arguments in the binary format.
+type Call[A any] struct {
+	Statement
+	write  func(A, *Args)
+	params []string
+}
+
+// NewCall is NewNamed for a Call. write must not depend on its value in the choice of parameters.
+func NewCall[A any](s Statement, write func(A, *Args)) Call[A] {
+	var zero A
+	a := Args{declares: true}
+	write(zero, &a)
+	s.SQL = withParams(s.SQL, a.params)
+	for i, p := range a.params {
+		a.params[i], _, _ = strings.Cut(p, " ")
+	}
+	return Call[A]{Statement: s, write: write, params: a.params}
+}
+
+// Args encodes the arguments.
+func (c *Call[A]) Args(of A) *Args {
+	a := newArgs(c.params)
+	c.write(of, a)
+	return a
+}
+
+var namedParam = regexp.MustCompile(`\(\.\.\.\)|@[a-z]\w*`)
+
+// withParams replaces f(...) and @name by numbered parameters.
+func withParams(sql string, params []string) string {
+	names, numbered, used := make([]string, len(params)), make([]string, len(params)), make([]bool, len(params))
+	for i, p := range params {
+		name, typ, hasType := strings.Cut(p, " ")
+		if slices.Contains(names[:i], name) {
+			panic(fmt.Sprintf("two arguments with the name %s for %s", name, sql))
+		}
+		names[i], numbered[i] = name, "$"+strconv.Itoa(i+1)
+		if hasType {
+			numbered[i] += "::" + typ
+		}
+	}
+	text := namedParam.ReplaceAllStringFunc(sql, func(found string) string {
+		if found[0] == '(' {
+			all := make([]string, len(params))
+			for i, name := range names {
+				all[i], used[i] = name+" => "+numbered[i], true
+			}
+			return "(" + strings.Join(all, ", ") + ")"
+		}
+		i := slices.Index(names, found[1:])
+		if i < 0 {
+			panic(fmt.Sprintf("no argument for %s in %s", found, sql))
+		}
+		used[i] = true
+		return numbered[i]
+	})
+	if i := slices.Index(used, false); i >= 0 {
+		panic(fmt.Sprintf("no parameter for the argument %s in %s", names[i], sql))
+	}
+	return text
+}
