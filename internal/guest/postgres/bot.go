@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	sqlLogBotScore = pgdb.Statement{Name: "guest.log_bot_score", SQL: `
+	sqlLogBotScore = pgdb.NewNamed(pgdb.Statement{Name: "guest.log_bot_score", SQL: `
 		INSERT INTO bff_consumer.bot_score_log
 			(id, guest_session_id, fingerprint_hash, ip_hash, user_agent_hash, score, verdict, signals, action_taken, evaluated_at)
-		VALUES ($1, nullif($2::text, ''), $3, $4, $5, $6, $7, $8::text::jsonb, $9, clock_timestamp())`}
+		VALUES (@id, nullif(@session, ''), @fingerprint, @ip, @user_agent, @score, @verdict, @signals::jsonb, @action, clock_timestamp())`}, evaluation.args)
 	sqlBotScores = pgdb.Statement{Name: "guest.bot_scores", SQL: `
 		SELECT score::float8 FROM bff_consumer.bot_score_log
 		WHERE fingerprint_hash = $1 AND ip_hash = $2 AND evaluated_at >= $3 ORDER BY evaluated_at DESC LIMIT $4`}
@@ -26,11 +26,9 @@ func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key stri
 	if err != nil {
 		return err
 	}
-	args := []any{
-		string(score.ID), string(score.Session), score.Fingerprint, score.IP, score.UserAgent, float32(score.Score), string(score.Verdict), signals, string(score.Action),
-	}
+	args := sqlLogBotScore.Args(evaluation{score, signals})
 	if e == nil {
-		_, err := s.db.Exec(ctx, sqlLogBotScore, args...)
+		_, err := s.db.Exec(ctx, sqlLogBotScore.Statement, args...)
 		return err
 	}
 	err = s.db.Tx(ctx, "guest.log_bot_score", func(t *pgdb.Tx) error {
@@ -38,15 +36,35 @@ func (s *Store) LogBotScore(ctx context.Context, score bots.Evaluation, key stri
 		if event.At, err = takeTurn(t, guest.ID(key)); err != nil {
 			return err
 		}
-		if _, err := t.Exec(sqlLogBotScore, args...); err != nil {
+		if _, err := t.Exec(sqlLogBotScore.Statement, args...); err != nil {
 			return err
 		}
-		return appendEvents(t, sqlAppend, []telemetry.SessionEvent{{Session: guest.ID(key), Trace: trace, Event: event}})
+		return appendEvents(t, sqlAppend.Statement, []telemetry.SessionEvent{{Session: guest.ID(key), Trace: trace, Event: event}})
 	})
 	if err == nil {
 		s.waker.Wake(key, "")
 	}
 	return err
+}
+
+// evaluation has the arguments of sqlLogBotScore.
+type evaluation struct {
+	bots.Evaluation
+	signals string
+}
+
+func (e evaluation) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "id", Value: string(e.ID)},
+		{Param: "session text", Value: string(e.Session)},
+		{Param: "fingerprint", Value: e.Fingerprint},
+		{Param: "ip", Value: e.IP},
+		{Param: "user_agent", Value: e.UserAgent},
+		{Param: "score", Value: float32(e.Score)},
+		{Param: "verdict", Value: string(e.Verdict)},
+		{Param: "signals text", Value: e.signals},
+		{Param: "action", Value: string(e.Action)},
+	}
 }
 
 // BotScores implements backend.Store.

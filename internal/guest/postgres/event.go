@@ -12,11 +12,11 @@ import (
 
 var (
 	// Positions have the order of the arrays.
-	sqlAppend = pgdb.Statement{Name: "guest.append", SQL: `
+	sqlAppend = pgdb.NewNamed(pgdb.Statement{Name: "guest.append", SQL: `
 		INSERT INTO bff_consumer.outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at)
 		SELECT e.id, e.topic, e.key, e.subject, e.payload::json, e.headers::jsonb, e.class, e.at
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[])
-			WITH ORDINALITY AS e(id, topic, key, subject, payload, headers, class, at, n) ORDER BY e.n`}
+		FROM unnest(@ids, @topics, @keys, @subjects, @payloads, @headers, @classes, @times)
+			WITH ORDINALITY AS e(id, topic, key, subject, payload, headers, class, at, n) ORDER BY e.n`}, appending.args)
 	// One that is there was appended before, and the result of the commit was lost.
 	sqlAppendOnce = pgdb.Statement{Name: "guest.append_once", SQL: sqlAppend.SQL + ` ON CONFLICT (id) DO NOTHING`}
 	sqlTryTurns   = pgdb.Statement{Name: "guest.try_turns", SQL: `
@@ -33,7 +33,7 @@ func (t *tx) append(events ...guest.Event) error {
 		all[i] = telemetry.SessionEvent{Session: t.session, Trace: t.trace, Event: e}
 	}
 	t.appended = true
-	return appendEvents(t.t, sqlAppend, all)
+	return appendEvents(t.t, sqlAppend.Statement, all)
 }
 
 // Record implements backend.Store.
@@ -45,14 +45,30 @@ func (s *Store) Record(ctx context.Context, of telemetry.Record) (guest.Once[tel
 }
 
 func appendEvents(t *pgdb.Tx, s pgdb.Statement, all []telemetry.SessionEvent) error {
+	return t.Queue(s, sqlAppend.Args(appending{all})...)
+}
+
+// appending has the arguments of sqlAppend.
+type appending struct{ all []telemetry.SessionEvent }
+
+func (a appending) args() []pgdb.Arg {
 	var ids, topics, keys, subjects, payloads, headers, classes []string
 	var times []time.Time
-	for i := range all {
-		e := &all[i]
+	for i := range a.all {
+		e := &a.all[i]
 		ids, topics, keys, subjects = append(ids, string(e.ID)), append(topics, e.Type), append(keys, string(e.Session)), append(subjects, e.Subject)
 		payloads, headers, classes, times = append(payloads, string(e.Payload)), append(headers, e.Headers(e.Trace)), append(classes, e.Retention), append(times, e.At)
 	}
-	return t.Queue(s, ids, topics, keys, subjects, payloads, headers, classes, times)
+	return []pgdb.Arg{
+		{Param: "ids text[]", Value: ids},
+		{Param: "topics text[]", Value: topics},
+		{Param: "keys text[]", Value: keys},
+		{Param: "subjects text[]", Value: subjects},
+		{Param: "payloads text[]", Value: payloads},
+		{Param: "headers text[]", Value: headers},
+		{Param: "classes text[]", Value: classes},
+		{Param: "times timestamptz[]", Value: times},
+	}
 }
 
 // AppendEvents implements backend.Store. It takes the turns of the sessions, like mutations,

@@ -33,12 +33,13 @@ var (
 		SELECT ` + handoffColumns + ` FROM bff_consumer.handoff_replay_log h
 		WHERE h.guest_session_id = $1 AND h.erased_at IS NULL AND (h.minted_at < $2 OR h.minted_at = $2 AND h.id > $3)
 		ORDER BY h.minted_at DESC, h.id LIMIT $4`}
-	sqlMint = pgdb.Statement{Name: "guest.mint", SQL: `
+	sqlMint = pgdb.NewNamed(pgdb.Statement{Name: "guest.mint", SQL: `
 		INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms,
 			currency, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7, $8, $9, $10, $11, nullif($12::text, '')::jsonb, $13, $14, $15, $16, $17)`}
+		VALUES (@id, @session, @tenant, @property, @check_in::date, @check_out::date, @adults, @children, @rooms,
+			@currency, @locale, nullif(@campaign, '')::jsonb, @key, @fingerprint, @ip, @minted, @expires)`}, minted.args)
 	sqlConsume = pgdb.Statement{Name: "guest.consume", SQL: `
-		SELECT ` + handoffColumns + ` FROM bff_consumer.consume_handoff($1, $2, $3, $4) h`}
+		SELECT ` + handoffColumns + ` FROM bff_consumer.consume_handoff(in_id => $1, in_signed_by => $2, in_by => $3, in_key => $4) h`}
 	sqlEraseHandoffs = pgdb.Statement{Name: "guest.erase_handoffs", SQL: `
 		UPDATE bff_consumer.handoff_replay_log SET fingerprint_hash = '', ip_hash = '', source_campaign = NULL, erased_at = $2
 		WHERE guest_session_id = $1 AND erased_at IS NULL`}
@@ -150,11 +151,35 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 			return r, err
 		}
 		h := minting.Handoff
-		err = t.t.Queue(sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
-			h.Currency, h.Locale, string(h.Campaign), h.Key, h.Fingerprint, h.IP, h.Minted, h.Expires)
-		if err != nil {
+		h.Session = t.session
+		if err := t.t.Queue(sqlMint.Statement, sqlMint.Args(minted{h})...); err != nil {
 			return r, err
 		}
 		return minting.Minted, t.append(minting.Event)
 	})
+}
+
+// minted has the arguments of sqlMint.
+type minted struct{ handoffs.Handoff }
+
+func (m minted) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "id", Value: string(m.ID)},
+		{Param: "session", Value: string(m.Session)},
+		{Param: "tenant", Value: m.Tenant},
+		{Param: "property", Value: m.Property},
+		{Param: "check_in text", Value: m.CheckIn},
+		{Param: "check_out text", Value: m.CheckOut},
+		{Param: "adults", Value: m.Adults},
+		{Param: "children", Value: m.Children},
+		{Param: "rooms", Value: m.Rooms},
+		{Param: "currency", Value: m.Currency},
+		{Param: "locale", Value: m.Locale},
+		{Param: "campaign text", Value: string(m.Campaign)},
+		{Param: "key", Value: m.Key},
+		{Param: "fingerprint", Value: m.Fingerprint},
+		{Param: "ip", Value: m.IP},
+		{Param: "minted", Value: m.Minted},
+		{Param: "expires", Value: m.Expires},
+	}
 }

@@ -18,9 +18,9 @@ var (
 	// A rotation waits for mints, so that a key has no new tokens once it is replaced.
 	sqlSigningKey = pgdb.Statement{Name: "guest.signing_key", SQL: `
 		SELECT ` + restored + `, ` + keyColumns + ` FROM bff_consumer.handoff_keys WHERE state = 'active' FOR SHARE`}
-	sqlPutKey = pgdb.Statement{Name: "guest.put_handoff_key", SQL: `
-		INSERT INTO bff_consumer.handoff_keys (` + keyColumns + `) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, state = excluded.state, not_after = excluded.not_after, retired_at = excluded.retired_at`}
+	sqlPutKey = pgdb.NewNamed(pgdb.Statement{Name: "guest.put_handoff_key", SQL: `
+		INSERT INTO bff_consumer.handoff_keys (` + keyColumns + `) VALUES (@id, @secret, @state, @not_before, @not_after, @retired_at)
+		ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, state = excluded.state, not_after = excluded.not_after, retired_at = excluded.retired_at`}, keyArgs)
 	sqlHasTokens = pgdb.Statement{Name: "guest.has_tokens", SQL: `
 		SELECT EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE hmac_key_id = $1 AND minted_at > $2 AND expires_at > $3)`}
 	// It excludes others of its kind, and not the locks of mints.
@@ -139,9 +139,21 @@ func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err er
 }
 
 func putKey(t *pgdb.Tx, k handoffs.Key) error {
+	return t.Queue(sqlPutKey.Statement, sqlPutKey.Args(k)...)
+}
+
+// keyArgs returns the arguments of sqlPutKey.
+func keyArgs(k handoffs.Key) []pgdb.Arg {
 	secret := k.Secret
 	if secret == nil {
 		secret = []byte{}
 	}
-	return t.Queue(sqlPutKey, k.ID, secret, string(k.State), k.NotBefore, orNull(k.NotAfter), orNull(k.Retired))
+	return []pgdb.Arg{
+		{Param: "id", Value: k.ID},
+		{Param: "secret", Value: secret},
+		{Param: "state", Value: string(k.State)},
+		{Param: "not_before", Value: k.NotBefore},
+		{Param: "not_after", Value: orNull(k.NotAfter)},
+		{Param: "retired_at", Value: orNull(k.Retired)},
+	}
 }

@@ -42,7 +42,7 @@ var (
 	sqlCountSilent = pgdb.Statement{Name: "guest.count_silent", SQL: `
 		SELECT count(*) FROM (SELECT FROM bff_consumer.session_seen JOIN bff_consumer.wishlist_anonymous USING (guest_session_id) WHERE seen_on < $1
 			UNION ALL SELECT FROM bff_consumer.session_seen WHERE seen_on < $1 LIMIT $2) r`}
-	sqlDropSilent = pgdb.Statement{Name: "guest.drop_silent", SQL: `SELECT rows, sessions FROM bff_consumer.drop_silent($1, $2)`}
+	sqlDropSilent = pgdb.Statement{Name: "guest.drop_silent", SQL: `SELECT rows, sessions FROM bff_consumer.drop_silent(in_before => $1, in_limit => $2)`}
 	// A row that is locked is being marked, or its session is deleted.
 	sqlSeen = pgdb.Statement{Name: "guest.mark_seen", SQL: `
 		UPDATE bff_consumer.session_seen SET seen_on = $2 WHERE guest_session_id = ANY (ARRAY(

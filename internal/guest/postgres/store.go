@@ -61,15 +61,37 @@ var wait = strconv.FormatInt(mostWait.Milliseconds(), 10)
 var (
 	sqlBegin = pgdb.Statement{Name: "guest.begin_mutation", SQL: `
 		SELECT at, coalesce(same, false), coalesce(status, 0), coalesce(content_type, ''), coalesce(location, ''), body
-		FROM bff_consumer.begin_mutation($1, $2, $3, $4)`}
-	sqlKeepAnswer = pgdb.Statement{Name: "guest.keep_answer", SQL: `
+		FROM bff_consumer.begin_mutation(in_session => $1, in_key => $2, in_digest => $3, in_wait => $4)`}
+	sqlKeepAnswer = pgdb.NewNamed(pgdb.Statement{Name: "guest.keep_answer", SQL: `
 		INSERT INTO bff_consumer.idempotency_keys
 			(composite_key, guest_session_id, route, request_digest, response_status, content_type, location, response_body, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		VALUES (@key, @session, @route, @digest, @version, @content_type, @location, @body, @now, @expires)
 		ON CONFLICT (composite_key) DO UPDATE SET request_digest = excluded.request_digest, response_status = excluded.response_status,
 			content_type = excluded.content_type, location = excluded.location, response_body = excluded.response_body,
-			created_at = excluded.created_at, expires_at = excluded.expires_at`}
+			created_at = excluded.created_at, expires_at = excluded.expires_at`}, keptAnswer.args)
 )
+
+// keptAnswer has the arguments of sqlKeepAnswer.
+type keptAnswer struct {
+	guest.StoredAnswer
+	of  guest.Mutation
+	now time.Time
+}
+
+func (k keptAnswer) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "key", Value: k.of.CompositeKey()},
+		{Param: "session", Value: string(k.of.Session)},
+		{Param: "route", Value: k.of.Route},
+		{Param: "digest", Value: k.of.Digest[:]},
+		{Param: "version", Value: k.Version},
+		{Param: "content_type", Value: k.ContentType},
+		{Param: "location", Value: k.Location},
+		{Param: "body", Value: k.Body},
+		{Param: "now", Value: k.now},
+		{Param: "expires", Value: k.now.Add(guest.MutationLife)},
+	}
+}
 
 // tx is the transaction of a mutation.
 type tx struct {
@@ -122,7 +144,7 @@ func step[R any](ctx context.Context, s *Store, name string, m guest.Mutation, d
 		if err != nil {
 			return err
 		}
-		return t.Queue(sqlKeepAnswer, key, string(m.Session), m.Route, m.Digest[:], a.Version, a.ContentType, a.Location, a.Body, x.now, x.now.Add(guest.MutationLife))
+		return t.Queue(sqlKeepAnswer.Statement, sqlKeepAnswer.Args(keptAnswer{a, m, x.now})...)
 	})
 	if err != nil {
 		return guest.Once[R]{}, err

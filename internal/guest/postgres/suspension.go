@@ -20,13 +20,14 @@ var (
 		WHERE suspended OR $1 ORDER BY tenant_id`}
 	// The rule is guest.Suspension.NewerThan. A transaction that waited for another event
 	// about the tenant compares with the new row.
-	sqlSetSuspension = pgdb.Statement{Name: "guest.set_suspension", SQL: `
+	sqlSetSuspension = pgdb.NewNamed(pgdb.Statement{Name: "guest.set_suspension", SQL: `
 		INSERT INTO bff_consumer.tenant_suspended_cache AS t
-			(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES ($1, $2, $4, $3, $4, $5, $6)
+			(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at)
+			VALUES (@tenant, @suspended, @at, @reason, @at, @event, @now)
 		ON CONFLICT (tenant_id) DO UPDATE SET suspended = excluded.suspended, reason = excluded.reason,
 			suspended_at = CASE WHEN excluded.suspended THEN excluded.suspended_at ELSE t.suspended_at END,
 			last_event_at = excluded.last_event_at, last_event_id = excluded.last_event_id, refreshed_at = excluded.refreshed_at
-		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`}
+		WHERE (excluded.last_event_at, excluded.last_event_id) > (t.last_event_at, t.last_event_id)`}, suspension.args)
 )
 
 // Receive implements backend.Store.
@@ -37,12 +38,29 @@ func (s *Store) Receive(ctx context.Context, e inbox.Event, state tenants.Suspen
 			return err
 		}
 		result, err = received.Receive(t, &e, now, func() (bool, error) {
-			n, err := t.Exec(sqlSetSuspension, state.Tenant, state.Suspended, state.Reason, state.At, state.Event, now)
+			n, err := t.Exec(sqlSetSuspension.Statement, sqlSetSuspension.Args(suspension{state, now})...)
 			return n == 1, err
 		})
 		return err
 	})
 	return result, err
+}
+
+// suspension has the arguments of sqlSetSuspension.
+type suspension struct {
+	tenants.Suspension
+	now time.Time
+}
+
+func (s suspension) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "tenant", Value: s.Tenant},
+		{Param: "suspended", Value: s.Suspended},
+		{Param: "reason", Value: s.Reason},
+		{Param: "at", Value: s.At},
+		{Param: "event", Value: s.Event},
+		{Param: "now", Value: s.now},
+	}
 }
 
 // Quarantine implements backend.Store.

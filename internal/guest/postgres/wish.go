@@ -27,13 +27,13 @@ var (
 			coalesce(added_at, 'epoch'), removed_at, n
 		FROM (SELECT count(*) n FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL) live
 		LEFT JOIN bff_consumer.wishlist_anonymous ON guest_session_id = $1 AND property_id = $2`}
-	sqlPutWish = pgdb.Statement{Name: "guest.put_wish", SQL: `
-		WITH seen AS (INSERT INTO bff_consumer.session_seen AS s (guest_session_id, seen_on) VALUES ($1, ($7::timestamptz AT TIME ZONE 'UTC')::date)
+	sqlPutWish = pgdb.NewNamed(pgdb.Statement{Name: "guest.put_wish", SQL: `
+		WITH seen AS (INSERT INTO bff_consumer.session_seen AS s (guest_session_id, seen_on) VALUES (@session, (@added AT TIME ZONE 'UTC')::date)
 			ON CONFLICT (guest_session_id) DO UPDATE SET seen_on = excluded.seen_on WHERE s.seen_on < excluded.seen_on)
 		INSERT INTO bff_consumer.wishlist_anonymous (guest_session_id, id, tenant_id, property_id, source, note, added_at)
-		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7)
+		VALUES (@session, @id, @tenant, @property, @source, nullif(@note, ''), @added)
 		ON CONFLICT (guest_session_id, property_id) DO UPDATE
-		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL`}
+		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL`}, addedWish.args)
 	sqlSetNote = pgdb.Statement{Name: "guest.set_note", SQL: `
 		UPDATE bff_consumer.wishlist_anonymous SET note = nullif($3, '') WHERE guest_session_id = $1 AND property_id = $2`}
 	sqlRemoveWish = pgdb.Statement{Name: "guest.remove_wish", SQL: `
@@ -97,12 +97,29 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 		if err != nil || r.Outcome != guest.WishAdded {
 			return r, err
 		}
-		w := r.Wish
-		if err := t.t.Queue(sqlPutWish, string(t.session), string(w.ID), w.Tenant, w.Property, w.Source, w.Note, w.Added); err != nil {
+		if err := t.t.Queue(sqlPutWish.Statement, sqlPutWish.Args(addedWish{t.session, r.Wish})...); err != nil {
 			return r, err
 		}
 		return r, t.append(e)
 	})
+}
+
+// addedWish has the arguments of sqlPutWish.
+type addedWish struct {
+	session guest.ID
+	guest.Wish
+}
+
+func (w addedWish) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "session", Value: string(w.session)},
+		{Param: "id", Value: string(w.ID)},
+		{Param: "tenant", Value: w.Tenant},
+		{Param: "property", Value: w.Property},
+		{Param: "source", Value: w.Source},
+		{Param: "note", Value: w.Note},
+		{Param: "added timestamptz", Value: w.Added},
+	}
 }
 
 // SetNote implements backend.Store.
