@@ -128,7 +128,7 @@ func TestOneMessage(t *testing.T) {
 	} {
 		log.Reset()
 		var answer []byte
-		if err := log.QueryRow(t.Context(), sqlApply.SQL, arguments(o, &c.w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
+		if err := log.QueryRow(t.Context(), sqlApply.SQL, sqlApply.Args(applying{o, c.w})...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
 			t.Fatalf("%s: %s, %v", c.name, answer, err)
 		}
 		if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_v1(") || len(log.Ran) < 6 {
@@ -139,7 +139,7 @@ func TestOneMessage(t *testing.T) {
 	log.Reset()
 	var answers []byte
 	all := []*ext.Optimistic{{Write: ext.Write{Ops: w.Ops[:1], Now: w.Now, Quota: w.Quota}}, {Write: w}}
-	if err := log.QueryRow(t.Context(), sqlApplyAll.SQL, argumentsOfAll(o, all)...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
+	if err := log.QueryRow(t.Context(), sqlApplyAll.SQL, sqlApplyAll.Args(applyingAll{o, all})...).Scan(&answers); err != nil || !bytes.HasPrefix(answers, []byte(`[{"items":[{`)) {
 		t.Fatalf("two writes: %s, %v", answers, err)
 	}
 	if len(log.Sent) != 1 || !strings.HasPrefix(log.Sent[0], "issuing SELECT public.ext_apply_all_v1(") || len(log.Ran) < 6 {
@@ -152,7 +152,7 @@ func TestOneMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), sqlApply.SQL, arguments(o, &w)...); err != nil {
+	if _, err := tx.Exec(t.Context(), sqlApply.SQL, sqlApply.Args(applying{o, w})...); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {

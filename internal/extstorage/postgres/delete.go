@@ -14,11 +14,12 @@ import (
 
 // The deletion of installs and tenants.
 var (
-	sqlClose = pgdb.Statement{Name: "ext.close", Key: 1, SQL: `SELECT ext_close_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlClose = pgdb.Statement{Name: "ext.close", Key: 1, SQL: `
+		SELECT ext_close_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 
-	sqlDelete = pgdb.Statement{Name: "ext.delete_some", Key: 1, SQL: `
-		SELECT ext_delete_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint, $5::bigint, $6::timestamptz, $7::text, $8::text)`}
-	sqlReopen = pgdb.Statement{Name: "ext.reopen", Key: 1, SQL: `SELECT ext_reopen_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlDelete = pgdb.NewNamed(pgdb.Statement{Name: "ext.delete_some", Key: 1, SQL: `SELECT ext_delete_v1(...)`}, deletion.args)
+	sqlReopen = pgdb.Statement{Name: "ext.reopen", Key: 1, SQL: `
+		SELECT ext_reopen_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 
 	// The first install after another one in every table: damaged data, and data
 	// written before closed rows existed, may have no counters.
@@ -103,8 +104,7 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 	if err := o.Check(); err != nil {
 		return ext.Deletion{}, err
 	}
-	d, found, err := s.deletion(ctx, sqlDelete, string(o.Tenant), string(o.Install), now(step.Now), step.Rows, step.Bytes, now(step.KeptUntil),
-		ext.JSONString(step.Caller.Kind), ext.JSONString(step.Caller.ID))
+	d, found, err := s.deletion(ctx, sqlDelete.Statement, sqlDelete.Args(deletion{o, step})...)
 	switch {
 	case err != nil:
 		return ext.Deletion{}, err
@@ -114,6 +114,24 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 		s.waker.Wake(string(o.Tenant), string(o.Install))
 	}
 	return d, nil
+}
+
+// deletion has the arguments of ext_delete_v1.
+type deletion struct {
+	owner ext.Owner
+	ext.DeleteStep
+}
+
+func (d deletion) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(d.owner), install(d.owner),
+		{Param: "p_now timestamptz", Value: now(d.Now)},
+		{Param: "p_rows bigint", Value: d.Rows},
+		{Param: "p_bytes bigint", Value: d.Bytes},
+		{Param: "p_kept_until timestamptz", Value: now(d.KeptUntil)},
+		{Param: "p_caller text", Value: ext.JSONString(d.Caller.Kind)},
+		{Param: "p_caller_id text", Value: ext.JSONString(d.Caller.ID)},
+	}
 }
 
 // NextInstall implements extstorage.Deletions.

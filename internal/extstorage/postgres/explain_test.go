@@ -59,9 +59,9 @@ type step struct {
 	indexes []string
 }
 
-// applying returns the arguments of a write.
-func applying(w ext.Write) []any {
-	return arguments(ext.Owner{Tenant: filledTenant, Install: filledInstall}, &w)
+// argumentsOf returns the arguments of a write.
+func argumentsOf(w ext.Write) []any {
+	return sqlApply.Args(applying{ext.Owner{Tenant: filledTenant, Install: filledInstall}, w})
 }
 
 func hot() []step {
@@ -86,21 +86,21 @@ func hot() []step {
 		fresh = ext.Op{Namespace: "ns-2", Key: "new", Value: `1`, Metadata: canonjson.EmptyObject, Schema: 3}
 		gone  = ext.Op{Kind: ext.Delete, Namespace: "ns-3", Key: "key-3"}
 		write = func(quota ext.Quota, ops ...ext.Op) []any {
-			return applying(ext.Write{Ops: ops, Now: filledAt, Quota: quota})
+			return argumentsOf(ext.Write{Ops: ops, Now: filledAt, Quota: quota})
 		}
-		once = applying(ext.Write{Ops: []ext.Op{put}, Now: filledAt, Quota: ext.DefaultQuota(), IdempotencyKey: &ext.IdempotencyKey{Key: "once-x"}})
+		once = argumentsOf(ext.Write{Ops: []ext.Op{put}, Now: filledAt, Quota: ext.DefaultQuota(), IdempotencyKey: &ext.IdempotencyKey{Key: "once-x"}})
 		full = ext.Quota{Bytes: 400 * 54, Namespaces: 4, Keys: 100}
 		page = func(prefix, after, end string) []any {
 			return []any{tenant, install, "ns-1", after, prefix, end, true, true, at, 26, 1000}
 		}
 	)
 	return []step{
-		{"put", sqlApply, write(ext.DefaultQuota(), put), []string{key, lock, active}},
-		{"put of a new key", sqlApply, write(ext.DefaultQuota(), fresh), []string{key, lock, active, names}},
-		{"put once", sqlApply, once, []string{key, lock, active, answers}},
-		{"batch", sqlApply, write(ext.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
-		{"put that recounts", sqlApply, write(full, fresh), []string{key, lock, active, names, reclaim}},
-		{"delete", sqlApply, write(ext.DefaultQuota(), gone), []string{key, lock, names}},
+		{"put", sqlApply.Statement, write(ext.DefaultQuota(), put), []string{key, lock, active}},
+		{"put of a new key", sqlApply.Statement, write(ext.DefaultQuota(), fresh), []string{key, lock, active, names}},
+		{"put once", sqlApply.Statement, once, []string{key, lock, active, answers}},
+		{"batch", sqlApply.Statement, write(ext.DefaultQuota(), put, fresh, gone), []string{key, lock, active, names}},
+		{"put that recounts", sqlApply.Statement, write(full, fresh), []string{key, lock, active, names, reclaim}},
+		{"delete", sqlApply.Statement, write(ext.DefaultQuota(), gone), []string{key, lock, names}},
 		{"get", sqlGet, []any{tenant, install, "ns-1", "key-1", at}, []string{key}},
 		{"list", sqlList, page("", "", top), []string{key}},
 		{"list a prefix", sqlList, page("key-1", "key-11", "key-2"), []string{key}},
@@ -108,8 +108,8 @@ func hot() []step {
 		{"export", sqlExport, []any{tenant, install, "ns-1", "key-2", at, 100, 1000}, []string{key}},
 		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
 		{"usage", sqlUsage, []any{tenant, install, at}, nil},
-		{"register", sqlRegister, []any{tenant, install, "ns-1", document, nil, at, 100, 32}, []string{lock, schemas}},
-		{"set a status", sqlSchemaStatus, []any{tenant, install, "ns-1", 1, "active", at}, []string{lock, schemas}},
+		{"register", sqlRegister.Statement, []any{tenant, install, "ns-1", document, nil, at, 100, 32}, []string{lock, schemas}},
+		{"set a status", sqlSchemaStatus.Statement, []any{tenant, install, "ns-1", 1, "active", at}, []string{lock, schemas}},
 		{"schemas", sqlSchemas, []any{tenant, install, "ns-1", 3, 2, 100}, []string{schemas}},
 		{"schema", sqlSchema, []any{tenant, install, "ns-1", 3}, []string{schemas}},
 		{"active schema", sqlActive, []any{tenant, install, "ns-1"}, []string{active}},
@@ -118,11 +118,11 @@ func hot() []step {
 		{"revoked tokens", sqlRevokedTokens, []any{tenant, install, at}, []string{tokens}},
 		{"revoke a token", sqlRevokeToken, []any{tenant, install, "new", at, at}, nil},
 		{"sweep tokens", sqlSweepTokens, []any{tenant, install, []string{"token-1"}, later}, []string{tokens}},
-		{"set an install", sqlSetInstall, []any{tenant, install, "", "{}", nil, nil, at, true}, []string{lock}},
+		{"set an install", sqlSetInstall.Statement, []any{tenant, install, "", "{}", nil, nil, at, true}, []string{lock}},
 		{"the next install", sqlNextInstall, []any{tenant, "00000000-0000-0000-0000-000000000000"}, []string{key, lock, schemas, names, changes, answers, tokens}},
 		{"close an install", sqlClose, []any{tenant, install, at}, []string{lock}},
-		{"delete some", sqlDelete, []any{tenant, install, at, 10, 1000, later, `"admin"`, `""`}, []string{lock}},
-		{"sweep", sqlSweep, []any{tenant, install, later, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
+		{"delete some", sqlDelete.Statement, []any{tenant, install, at, 10, 1000, later, `"admin"`, `""`}, []string{lock}},
+		{"sweep", sqlSweep.Statement, []any{tenant, install, later, later, 20, []int64{1, 2}, []string{"once-1"}, later}, []string{key, lock, names, reclaim, changes, answers}},
 	}
 }
 
@@ -275,7 +275,7 @@ func TestWritesCountNothing(t *testing.T) {
 			read   int64
 		)
 		w := ext.Write{Ops: []ext.Op{op}, Now: filledAt, Quota: ext.DefaultQuota()}
-		if err := tx.QueryRow(t.Context(), sqlApply.SQL, applying(w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
+		if err := tx.QueryRow(t.Context(), sqlApply.SQL, argumentsOf(w)...).Scan(&answer); err != nil || !bytes.HasPrefix(answer, []byte(`{"items":[{`)) {
 			t.Fatalf("%s: %s, %v", name, answer, err)
 		}
 		err = tx.QueryRow(t.Context(), `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables WHERE relname LIKE 'ext\_%'`).Scan(&read)

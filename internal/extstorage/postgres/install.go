@@ -3,10 +3,10 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"holdfast/internal/db/pgdb"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 )
@@ -79,31 +79,52 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	if err := o.Check(); err != nil {
 		return ext.Install{}, false, err
 	}
-	granted, err := json.Marshal(overrides(r.Overrides.Quota))
-	if err != nil {
+	set := registered{owner: o, Registration: r, restore: restore, at: at}
+	if set.granted, err = json.Marshal(overrides(r.Overrides.Quota)); err != nil {
 		return ext.Install{}, false, err
 	}
-	var namespaces *string
 	if r.Namespaces != nil {
-		text, err := json.Marshal(r.Namespaces)
-		if err != nil {
+		if set.namespaces, err = json.Marshal(r.Namespaces); err != nil {
 			return ext.Install{}, false, err
 		}
-		all := string(text)
-		namespaces = &all
 	}
-	var answer []int64
-	_, err = s.db.QueryRow(ctx, sqlSetInstall, []any{string(o.Tenant), string(o.Install), r.Tier,
-		string(granted), moment(r.Overrides.Until), namespaces, now(at), restore}, &answer)
-	switch {
-	case err != nil:
+	var text []byte
+	if _, err = s.db.QueryRow(ctx, sqlSetInstall.Statement, sqlSetInstall.Args(set), &text); err != nil {
 		return ext.Install{}, false, refusedClosed(err)
-	case len(answer) != 4:
-		return ext.Install{}, false, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", sqlSetInstall.Name, answer))
+	}
+	var answer struct {
+		RevokedAt   ext.Moment `json:"revokedAt"`
+		CreatedAt   ext.Moment `json:"createdAt"`
+		TokensAfter ext.Moment `json:"tokensAfter"`
+		Created     bool       `json:"created"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return ext.Install{}, false, broken(err)
 	}
 	return ext.Install{
-		Registration: r, RevokedAt: ext.Moment(answer[0]), CreatedAt: ext.Moment(answer[1]), TokensAfter: ext.Moment(answer[2]), UpdatedAt: at,
-	}, answer[3] == 1, nil
+		Registration: r, RevokedAt: answer.RevokedAt, CreatedAt: answer.CreatedAt, TokensAfter: answer.TokensAfter, UpdatedAt: at,
+	}, answer.Created, nil
+}
+
+// registered has the arguments of ext_set_install_v1.
+type registered struct {
+	owner ext.Owner
+	ext.Registration
+	granted, namespaces []byte // JSON; nil is NULL
+	restore             bool
+	at                  ext.Moment
+}
+
+func (r registered) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(r.owner), install(r.owner),
+		{Param: "p_tier text", Value: r.Tier},
+		{Param: "p_overrides text", Value: orNull(string(r.granted))},
+		{Param: "p_until timestamptz", Value: moment(r.Overrides.Until)},
+		{Param: "p_namespaces text", Value: orNull(string(r.namespaces))},
+		{Param: "p_now timestamptz", Value: now(r.at)},
+		{Param: "p_restore boolean", Value: r.restore},
+	}
 }
 
 // RevokeInstall implements extstorage.Installs.

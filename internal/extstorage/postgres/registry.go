@@ -3,9 +3,8 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"encoding/json"
 	"math"
-	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -21,13 +20,8 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, qu
 		return ext.Schema{}, err
 	}
 	schema.Status, schema.UpdatedAt = ext.Draft, schema.CreatedAt
-	var creator *string
-	if schema.CreatedBy != "" {
-		creator = &schema.CreatedBy
-	}
 	var version int64
-	_, err := s.db.QueryRow(ctx, sqlRegister,
-		[]any{string(o.Tenant), string(o.Install), string(schema.Namespace), string(schema.Document), creator, now(schema.CreatedAt), int32(ext.SchemasKept), quota.Namespaces}, &version)
+	_, err := s.db.QueryRow(ctx, sqlRegister.Statement, sqlRegister.Args(newSchema{o, schema, quota}), &version)
 	switch {
 	case err != nil:
 		return ext.Schema{}, refusedClosed(err)
@@ -36,6 +30,25 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, qu
 	}
 	schema.Version = ext.SchemaVersion(version)
 	return schema, nil
+}
+
+// newSchema has the arguments of ext_register_v1.
+type newSchema struct {
+	owner ext.Owner
+	ext.Schema
+	quota ext.Quota
+}
+
+func (n newSchema) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(n.owner), install(n.owner),
+		{Param: "p_namespace text", Value: string(n.Namespace)},
+		{Param: "p_document text", Value: string(n.Document)},
+		{Param: "p_by uuid", Value: orNull(n.CreatedBy)},
+		{Param: "p_now timestamptz", Value: now(n.CreatedAt)},
+		{Param: "p_keep integer", Value: int32(ext.SchemasKept)},
+		{Param: "p_max_namespaces bigint", Value: n.quota.Namespaces},
+	}
 }
 
 // DropSchemas implements extstorage.Registry.
@@ -61,39 +74,53 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 	if status != ext.Active && status != ext.Deprecated {
 		return ext.Schema{}, errcode.New(errcode.Invalid, "a schema can only be activated or deprecated")
 	}
-	var fields []*string
-	_, err := s.db.QueryRow(ctx, sqlSchemaStatus, []any{string(o.Tenant), string(o.Install), string(id.Namespace), int32(id.Version), string(status), now(at)}, &fields)
+	var text []byte
+	_, err := s.db.QueryRow(ctx, sqlSchemaStatus.Statement, sqlSchemaStatus.Args(newStatus{o, id, status, at}), &text)
 	switch {
 	case err != nil:
 		return ext.Schema{}, refusedClosed(err)
-	case fields == nil:
+	case text == nil:
 		return ext.Schema{}, ext.ErrNoSchema
 	}
-	schema, err := schemaOf(fields)
+	schema, err := schemaOf(text)
 	schema.Namespace, schema.Version = id.Namespace, id.Version
 	return schema, err
 }
 
+// newStatus has the arguments of ext_schema_status_v1.
+type newStatus struct {
+	owner  ext.Owner
+	schema ext.SchemaID
+	status ext.SchemaStatus
+	at     ext.Moment
+}
+
+func (n newStatus) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(n.owner), install(n.owner),
+		{Param: "p_namespace text", Value: string(n.schema.Namespace)},
+		{Param: "p_version integer", Value: int32(n.schema.Version)},
+		{Param: "p_status text", Value: string(n.status)},
+		{Param: "p_now timestamptz", Value: now(n.at)},
+	}
+}
+
 // schemaOf reads the result of ext_schema_v1.
-func schemaOf(fields []*string) (schema ext.Schema, err error) {
-	if len(fields) != 5 {
-		return schema, errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %d fields", sqlSchemaStatus.Name, len(fields)))
+func schemaOf(text []byte) (schema ext.Schema, err error) {
+	var answer struct {
+		Status    ext.SchemaStatus `json:"status"`
+		CreatedAt ext.Moment       `json:"createdAt"`
+		UpdatedAt ext.Moment       `json:"updatedAt"`
+		CreatedBy string           `json:"createdBy"`
+		Document  json.RawMessage  `json:"document"`
 	}
-	created, err := strconv.ParseInt(*fields[1], 10, 64)
-	if err != nil {
-		return schema, err
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return schema, errcode.Wrap(errcode.Internal, "internal error", err)
 	}
-	updated, err := strconv.ParseInt(*fields[2], 10, 64)
-	if err != nil {
-		return schema, err
-	}
-	schema = ext.Schema{Status: ext.SchemaStatus(*fields[0]), CreatedAt: ext.Moment(created), UpdatedAt: ext.Moment(updated)}
-	if fields[3] != nil {
-		schema.CreatedBy = *fields[3]
-	}
-	document, err := canonjson.Restore([]byte(*fields[4]))
-	schema.Document = []byte(document)
-	return schema, err
+	document, err := canonjson.Restore(answer.Document)
+	return ext.Schema{
+		Status: answer.Status, CreatedAt: answer.CreatedAt, UpdatedAt: answer.UpdatedAt, CreatedBy: answer.CreatedBy, Document: []byte(document),
+	}, err
 }
 
 // schemaRow is a schema as read from the database.

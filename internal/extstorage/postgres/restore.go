@@ -41,7 +41,7 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 // correct sets the revisions and times of the written records, their changes and
 // their events.
 func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
-	var namespaces, keys, seqs, revisions, created, updated array
+	all := restored{owner: o}
 	for i := range w.Ops {
 		r := w.Ops[i].Restored
 		if r == nil {
@@ -49,19 +49,36 @@ func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 		}
 		it := &items[i]
 		it.Revision, it.CreatedAt, it.UpdatedAt = r.Revision, r.CreatedAt, r.UpdatedAt
-		namespaces.text(string(w.Ops[i].Namespace))
-		keys.text(string(w.Ops[i].Key))
-		seqs.number(int64(it.Seq))
-		revisions.number(int64(r.Revision))
-		created.moment(r.CreatedAt)
-		updated.moment(r.UpdatedAt)
+		all.namespaces.text(string(w.Ops[i].Namespace))
+		all.keys.text(string(w.Ops[i].Key))
+		all.seqs.number(int64(it.Seq))
+		all.revisions.number(int64(r.Revision))
+		all.created.moment(r.CreatedAt)
+		all.updated.moment(r.UpdatedAt)
 	}
-	if len(keys) == 0 {
+	if len(all.keys) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(sqlRestore, string(o.Tenant), string(o.Install), namespaces.whole(), keys.whole(), seqs.whole(),
-		revisions.whole(), created.whole(), updated.whole())
+	_, err := tx.Exec(sqlRestore.Statement, sqlRestore.Args(all)...)
 	return err
+}
+
+// restored has the arguments of ext_restore_v1.
+type restored struct {
+	owner                                               ext.Owner
+	namespaces, keys, seqs, revisions, created, updated array
+}
+
+func (r restored) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(r.owner), install(r.owner),
+		{Param: "p_namespaces text[]", Value: r.namespaces.whole()},
+		{Param: "p_keys text[]", Value: r.keys.whole()},
+		{Param: "p_seqs bigint[]", Value: r.seqs.whole()},
+		{Param: "p_revisions bigint[]", Value: r.revisions.whole()},
+		{Param: "p_created timestamptz[]", Value: r.created.whole()},
+		{Param: "p_updated timestamptz[]", Value: r.updated.whole()},
+	}
 }
 
 // Restore implements extstorage.Registry.
@@ -69,15 +86,8 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 	if err := o.Check(); err != nil {
 		return false, err
 	}
-	var creator *string
-	if sc.CreatedBy != "" {
-		creator = &sc.CreatedBy
-	}
 	var result string
-	_, err := s.db.QueryRow(ctx, sqlRestoreSchema, []any{
-		string(o.Tenant), string(o.Install), string(sc.Namespace), int32(sc.Version), string(sc.Status), now(sc.CreatedAt), now(sc.UpdatedAt), creator,
-		string(sc.Document), now(at), int32(ext.SchemasKept), quota.Namespaces,
-	}, &result)
+	_, err := s.db.QueryRow(ctx, sqlRestoreSchema.Statement, sqlRestoreSchema.Args(restoredSchema{o, sc, quota, at}), &result)
 	switch {
 	case err != nil:
 		return false, refusedClosed(err)
@@ -91,6 +101,38 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 		return false, ext.NamespaceQuota(quota, used)
 	}
 	return result == "changed", nil
+}
+
+// restoredSchema has the arguments of ext_restore_schema_v1.
+type restoredSchema struct {
+	owner ext.Owner
+	ext.Schema
+	quota ext.Quota
+	at    ext.Moment
+}
+
+func (r restoredSchema) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(r.owner), install(r.owner),
+		{Param: "p_namespace text", Value: string(r.Namespace)},
+		{Param: "p_version integer", Value: int32(r.Version)},
+		{Param: "p_status text", Value: string(r.Status)},
+		{Param: "p_created timestamptz", Value: now(r.CreatedAt)},
+		{Param: "p_updated timestamptz", Value: now(r.UpdatedAt)},
+		{Param: "p_by uuid", Value: orNull(r.CreatedBy)},
+		{Param: "p_document text", Value: string(r.Document)},
+		{Param: "p_now timestamptz", Value: now(r.at)},
+		{Param: "p_keep integer", Value: int32(ext.SchemasKept)},
+		{Param: "p_max_namespaces bigint", Value: r.quota.Namespaces},
+	}
+}
+
+// orNull is an argument that is NULL when it is empty.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // ExportSchemas implements extstorage.Registry.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -234,7 +235,7 @@ func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) 
 		return []outcome{{applied, err}}, nil
 	}
 	var text []byte
-	if _, err := one(sqlApplyAll, argumentsOfAll(o, all), &text); err != nil {
+	if _, err := one(sqlApplyAll.Statement, sqlApplyAll.Args(applyingAll{o, all}), &text); err != nil {
 		return nil, err
 	}
 	var answers []answer
@@ -254,22 +255,36 @@ func isRefusal(err error) bool {
 	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
-// argumentsOfAll returns the arguments of ext_apply_all_v1: the owner, and arrays
-// of the arguments that ext_apply_v1 has for each write.
-func argumentsOfAll(o ext.Owner, all []*ext.Optimistic) []any {
-	var arrays []array
-	for _, a := range all {
-		args := arguments(o, &a.Write)[2:]
-		if arrays == nil {
-			arrays = make([]array, len(args))
+// applyingAll has the arguments of ext_apply_all_v1: the owner, and arrays of the other arguments that ext_apply_v1 has
+// for each write.
+type applyingAll struct {
+	owner ext.Owner
+	all   []*ext.Optimistic
+}
+
+// applyAllParams are the parameters of ext_apply_all_v1: an argument that is an array is passed as its text.
+var applyAllParams = func() (params []string) {
+	for _, arg := range (applying{}).args() {
+		name, typ, _ := strings.Cut(arg.Param, " ")
+		if strings.HasSuffix(typ, "[]") {
+			typ = "text"
 		}
-		for i, arg := range args {
-			arrays[i].argument(arg)
+		params = append(params, name+" "+typ+"[]")
+	}
+	return params
+}()
+
+func (w applyingAll) args() []pgdb.Arg {
+	args := []pgdb.Arg{tenant(w.owner), install(w.owner)}
+	ofOwner := len(args)
+	arrays := make([]array, len(applyAllParams)-ofOwner)
+	for _, o := range w.all {
+		for i, arg := range (applying{w.owner, o.Write}).args()[ofOwner:] {
+			arrays[i].argument(arg.Value)
 		}
 	}
-	args := []any{string(o.Tenant), string(o.Install)}
-	for _, a := range arrays {
-		args = append(args, a.whole())
+	for i, a := range arrays {
+		args = append(args, pgdb.Arg{Param: applyAllParams[ofOwner+i], Value: a.whole()})
 	}
 	return args
 }
@@ -296,6 +311,6 @@ func (a *array) argument(arg any) {
 	case pgtype.Timestamptz:
 		a.text(v.Time.Format(time.RFC3339Nano))
 	default:
-		panic(fmt.Sprintf("no array of %T", arg)) // arguments returns a new type
+		panic(fmt.Sprintf("no array of %T", arg)) // applying has an argument of a new type
 	}
 }

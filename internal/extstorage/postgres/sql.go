@@ -10,29 +10,21 @@ import (
 // Writes. Citus delegates a function call to the tenant's node only if the SELECT
 // has nothing else, so no call is in a FROM clause.
 var (
-	sqlApply = pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `
-		SELECT ext_apply_v1($1::uuid, $2::uuid, $3::smallint[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
-			$9::text[], $10::text[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::text, $15::text,
-			$16::timestamptz, $17::bigint, $18::bigint, $19::bigint, $20::text, $21::bytea, $22::timestamptz, $23::text[])`}
-	sqlApplyAll = pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `
-		SELECT ext_apply_all_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-			$9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[],
-			$16::timestamptz[], $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bytea[], $22::timestamptz[], $23::text[])`}
+	sqlApply    = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `SELECT ext_apply_v1(...)`}, applying.args)
+	sqlApplyAll = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `SELECT ext_apply_all_v1(...)`}, applyingAll.args)
 
 	// Locks an install for a transaction that then computes. If its process stops
 	// in between, the lock is released.
 	sqlLock = pgdb.Statement{Name: "ext.lock", Key: 1, SQL: `
-		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1($1::uuid, $2::uuid, $3::timestamptz)).seq`}
+		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)).seq`}
 )
 
 // Corrections of imported records.
 var (
-	sqlLeap    = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `SELECT ext_leap_v1($1::uuid, $2::uuid, $3::timestamptz, $4::bigint)`}
-	sqlRestore = pgdb.Statement{Name: "ext.restore", Key: 1, SQL: `
-		SELECT ext_restore_v1($1::uuid, $2::uuid, $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[])`}
-	sqlRestoreSchema = pgdb.Statement{Name: "ext.restore_schema", Key: 1, SQL: `
-		SELECT ext_restore_schema_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz, $7::timestamptz, $8::uuid, $9::text,
-			$10::timestamptz, $11::integer, $12::bigint)`}
+	sqlLeap = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `
+		SELECT ext_leap_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz, p_after => $4::bigint)`}
+	sqlRestore       = pgdb.NewNamed(pgdb.Statement{Name: "ext.restore", Key: 1, SQL: `SELECT ext_restore_v1(...)`}, restored.args)
+	sqlRestoreSchema = pgdb.NewNamed(pgdb.Statement{Name: "ext.restore_schema", Key: 1, SQL: `SELECT ext_restore_schema_v1(...)`}, restoredSchema.args)
 	sqlExportSchemas = pgdb.Statement{Name: "ext.export_schemas", Key: 1, SQL: `
 		SELECT namespace, schema_version, status, created_at, updated_at, coalesce(created_by::text, ''), schema_document::text
 		FROM ext_storage_schemas
@@ -54,8 +46,7 @@ var (
 	sqlDueTokens = pgdb.Statement{Name: "ext.sweep_due_tokens", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, token_id FROM ext_storage_revoked_tokens
 		WHERE expires_at <= $1::timestamptz ORDER BY expires_at LIMIT $2::bigint`}
-	sqlSweep = pgdb.Statement{Name: "ext.sweep", Key: 1, SQL: `
-		SELECT ext_sweep_v1($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::bigint, $6::bigint[], $7::text[], $8::timestamptz)`}
+	sqlSweep         = pgdb.NewNamed(pgdb.Statement{Name: "ext.sweep", Key: 1, SQL: `SELECT ext_sweep_v1(...)`}, sweeping.args)
 	sqlDueTombstones = pgdb.Statement{Name: "ext.sweep_due_tombstones", Wide: true, SQL: `
 		SELECT i.tenant_id::text, i.extension_install_id::text, 0::bigint, '' FROM ext_storage_installs i
 		WHERE i.kept_until <= $1::timestamptz
@@ -63,17 +54,16 @@ var (
 				AND e.part IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 			AND NOT EXISTS (SELECT FROM ext_storage_outbox_refused e WHERE e.tenant_id = i.tenant_id AND e.extension_install_id = i.extension_install_id)
 		ORDER BY i.kept_until LIMIT $2::bigint`}
-	sqlForget = pgdb.Statement{Name: "ext.forget", Key: 1, SQL: `SELECT ext_forget_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlForget = pgdb.Statement{Name: "ext.forget", Key: 1, SQL: `
+		SELECT ext_forget_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_due => $3::timestamptz)`}
 )
 
 // Schemas and installs.
 var (
-	sqlRegister = pgdb.Statement{Name: "ext.register", Key: 1, SQL: `
-		SELECT ext_register_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::uuid, $6::timestamptz, $7::integer, $8::bigint)`}
+	sqlRegister    = pgdb.NewNamed(pgdb.Statement{Name: "ext.register", Key: 1, SQL: `SELECT ext_register_v1(...)`}, newSchema.args)
 	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", Key: 1, SQL: `
-		SELECT ext_drop_schemas_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::timestamptz)`}
-	sqlSchemaStatus = pgdb.Statement{Name: "ext.schema_status", Key: 1, SQL: `
-		SELECT ext_schema_status_v1($1::uuid, $2::uuid, $3::text, $4::integer, $5::text, $6::timestamptz)`}
+		SELECT ext_drop_schemas_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_namespace => $3::text, p_version => $4::integer, p_now => $5::timestamptz)`}
+	sqlSchemaStatus = pgdb.NewNamed(pgdb.Statement{Name: "ext.schema_status", Key: 1, SQL: `SELECT ext_schema_status_v1(...)`}, newStatus.args)
 	// The size of a document is not stored. Documents larger than the last
 	// parameter are not returned.
 	sqlSchemas = pgdb.Statement{Name: "ext.schemas", Key: 1, SQL: `
@@ -111,13 +101,13 @@ var (
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND expires_at > $3::timestamptz
 		ORDER BY token_id`}
 	sqlRevokeToken = pgdb.Statement{Name: "ext.revoke_token", Key: 1, SQL: `
-		SELECT ext_revoke_token_v1($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::timestamptz)`}
+		SELECT ext_revoke_token_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_token => $3::text, p_expires => $4::timestamptz, p_now => $5::timestamptz)`}
 	sqlSweepTokens = pgdb.Statement{Name: "ext.sweep_tokens", Key: 1, SQL: `
 		DELETE FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND token_id = ANY ($3::text[]) AND expires_at <= $4::timestamptz`}
-	sqlSetInstall = pgdb.Statement{Name: "ext.set_install", Key: 1, SQL: `
-		SELECT ext_set_install_v1($1::uuid, $2::uuid, $3::text, $4::text, $5::timestamptz, $6::text, $7::timestamptz, $8::boolean)`}
-	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", Key: 1, SQL: `SELECT ext_revoke_install_v1($1::uuid, $2::uuid, $3::timestamptz)`}
+	sqlSetInstall    = pgdb.NewNamed(pgdb.Statement{Name: "ext.set_install", Key: 1, SQL: `SELECT ext_set_install_v1(...)`}, registered.args)
+	sqlRevokeInstall = pgdb.Statement{Name: "ext.revoke_install", Key: 1, SQL: `
+		SELECT ext_revoke_install_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 )
 
 // installColumns are the columns of ext_storage_installs i, which may have no row.

@@ -106,3 +106,11 @@ func now(m ext.Moment) pgtype.Timestamptz {
 func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
 	return now(m - ext.Moment(kept.Milliseconds()))
 }
+
+// tenant is an argument of every function.
+func tenant(o ext.Owner) pgdb.Arg { return pgdb.Arg{Param: "p_tenant uuid", Value: string(o.Tenant)} }
+
+// install is an argument of every function.
+func install(o ext.Owner) pgdb.Arg {
+	return pgdb.Arg{Param: "p_install uuid", Value: string(o.Install)}
+}

@@ -14,6 +14,25 @@ type part struct {
 	names   []string // keys of answers, or IDs of tokens
 }
 
+// sweeping has the arguments of ext_sweep_v1.
+type sweeping struct {
+	owner ext.Owner
+	part
+	at, due ext.Moment
+}
+
+func (s sweeping) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		tenant(s.owner), install(s.owner),
+		{Param: "p_now timestamptz", Value: now(s.at)},
+		{Param: "p_due timestamptz", Value: now(s.due)},
+		{Param: "p_expired bigint", Value: s.expired},
+		{Param: "p_changes bigint[]", Value: s.changes},
+		{Param: "p_answers text[]", Value: s.names},
+		{Param: "p_answers_before timestamptz", Value: before(s.due, ext.AnswersKept)},
+	}
+}
+
 // sweep is a kind of rows: the statement that finds them, and the time until which
 // they are due.
 type sweep struct {
@@ -78,8 +97,7 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, at, due ext.Moment, l
 			swept += n
 			continue
 		}
-		if _, err := s.db.QueryRow(ctx, sqlSweep, []any{string(o.Tenant), string(o.Install), now(at), now(due), p.expired, p.changes, p.names,
-			before(due, ext.AnswersKept)}, &n); err != nil {
+		if _, err := s.db.QueryRow(ctx, sqlSweep.Statement, sqlSweep.Args(sweeping{o, *p, at, due}), &n); err != nil {
 			return swept, err
 		}
 		swept += n

@@ -65,7 +65,7 @@ func (s *Store) alone(ctx context.Context) query {
 // apply calls ext_apply_v1.
 func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
-	if _, err := one(sqlApply, arguments(o, w), &text); err != nil {
+	if _, err := one(sqlApply.Statement, sqlApply.Args(applying{o, *w}), &text); err != nil {
 		return ext.Applied{}, err
 	}
 	var a answer
@@ -83,9 +83,14 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
-// arguments returns the arguments of ext_apply_v1.
-func arguments(o ext.Owner, w *ext.Write) []any {
-	c := columnsOf(w)
+// applying has the arguments of ext_apply_v1.
+type applying struct {
+	owner ext.Owner
+	ext.Write
+}
+
+func (w applying) args() []pgdb.Arg {
+	c := columnsOf(&w.Write)
 	var (
 		key     *string
 		request []byte
@@ -93,13 +98,29 @@ func arguments(o ext.Owner, w *ext.Write) []any {
 	if w.IdempotencyKey != nil {
 		key, request = &w.IdempotencyKey.Key, w.IdempotencyKey.Request[:]
 	}
-	return []any{
-		string(o.Tenant), string(o.Install),
-		c.kinds.whole(), c.namespaces.whole(), c.keys.whole(), c.revisions.whole(), c.matches.whole(), c.noneMatches.whole(),
-		c.values.whole(), c.metadata.whole(), c.expiries.whole(), c.keeps.whole(), c.schemas.whole(),
-		ext.JSONString(w.Caller.Kind), ext.JSONString(w.Caller.ID),
-		now(w.Now), w.Quota.Bytes, w.Quota.Namespaces, w.Quota.Keys,
-		key, request, before(w.Now, ext.AnswersKept), c.sums.orNull(),
+	return []pgdb.Arg{
+		tenant(w.owner), install(w.owner),
+		{Param: "p_kinds smallint[]", Value: c.kinds.whole()},
+		{Param: "p_namespaces text[]", Value: c.namespaces.whole()},
+		{Param: "p_keys text[]", Value: c.keys.whole()},
+		{Param: "p_guards bigint[]", Value: c.revisions.whole()},
+		{Param: "p_matches text[]", Value: c.matches.whole()},
+		{Param: "p_none_matches text[]", Value: c.noneMatches.whole()},
+		{Param: "p_values text[]", Value: c.values.whole()},
+		{Param: "p_metadata text[]", Value: c.metadata.whole()},
+		{Param: "p_expiries timestamptz[]", Value: c.expiries.whole()},
+		{Param: "p_keeps boolean[]", Value: c.keeps.whole()},
+		{Param: "p_schemas integer[]", Value: c.schemas.whole()},
+		{Param: "p_caller text", Value: ext.JSONString(w.Caller.Kind)},
+		{Param: "p_caller_id text", Value: ext.JSONString(w.Caller.ID)},
+		{Param: "p_now timestamptz", Value: now(w.Now)},
+		{Param: "p_max_bytes bigint", Value: w.Quota.Bytes},
+		{Param: "p_max_namespaces bigint", Value: w.Quota.Namespaces},
+		{Param: "p_max_keys bigint", Value: w.Quota.Keys},
+		{Param: "p_once text", Value: key},
+		{Param: "p_request bytea", Value: request},
+		{Param: "p_once_since timestamptz", Value: before(w.Now, ext.AnswersKept)},
+		{Param: "p_sums text[]", Value: c.sums.orNull()},
 	}
 }
 

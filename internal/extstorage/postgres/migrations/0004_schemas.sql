@@ -34,12 +34,13 @@ BEGIN
 	END LOOP;
 END $$;
 
--- ext_schema_v1 returns a schema as texts: status, the times of creation and update in
--- milliseconds, who created it, and the document. NULL if the version does not exist.
+-- ext_schema_v1 returns a schema: {"status", "createdAt", "updatedAt", "createdBy",
+-- "document"}, with times in milliseconds. NULL if the version does not exist.
 CREATE FUNCTION ext_schema_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER)
-RETURNS TEXT[] LANGUAGE plpgsql VOLATILE AS $$
+RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-	RETURN (SELECT ARRAY[status, ext_ms_v1(created_at)::text, ext_ms_v1(updated_at)::text, created_by::text, schema_document::text]
+	RETURN (SELECT json_build_object('status', status, 'createdAt', ext_ms_v1(created_at), 'updatedAt', ext_ms_v1(updated_at),
+			'createdBy', created_by, 'document', schema_document)
 		FROM ext_storage_schemas
 		WHERE tenant_id = p_tenant AND extension_install_id = p_install AND namespace = p_namespace AND schema_version = p_version);
 END $$;
@@ -74,7 +75,7 @@ END $$;
 -- ext_schema_status_v1 sets the status of a schema and returns the schema as ext_schema_v1
 -- does. One that becomes active replaces the active one.
 CREATE FUNCTION ext_schema_status_v1(p_tenant UUID, p_install UUID, p_namespace TEXT, p_version INTEGER, p_status TEXT, p_now TIMESTAMPTZ)
-RETURNS TEXT[] LANGUAGE plpgsql VOLATILE AS $$
+RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
 	PERFORM ext_lock_v1(p_tenant, p_install, p_now);
 	PERFORM 1 FROM ext_storage_schemas

@@ -249,14 +249,17 @@ BEGIN
 	RETURN true;
 END $$;
 
--- ext_set_install_v1 registers an install. It returns when it was revoked, created, and from
--- when its tokens are valid, in milliseconds, and whether it added the entry.
+-- ext_set_install_v1 registers an install. It returns {"revokedAt", "createdAt", "tokensAfter",
+-- "created"}: times in milliseconds, and whether it added the entry.
 CREATE FUNCTION ext_set_install_v1(p_tenant UUID, p_install UUID, p_tier TEXT, p_overrides TEXT, p_until TIMESTAMPTZ, p_namespaces TEXT,
 	p_now TIMESTAMPTZ, p_restore BOOLEAN)
-RETURNS BIGINT[] LANGUAGE plpgsql VOLATILE AS $$
+RETURNS JSON LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_reopened BOOLEAN := false;
-	v_answer   BIGINT[];
+	v_revoked  TIMESTAMPTZ;
+	v_created  TIMESTAMPTZ;
+	v_tokens   TIMESTAMPTZ;
+	v_added    BOOLEAN;
 BEGIN
 	IF p_restore THEN
 		PERFORM ext_tenant_v1(p_tenant, p_now);
@@ -268,9 +271,9 @@ BEGIN
 		ON CONFLICT (tenant_id, extension_install_id) DO UPDATE
 		SET tier = EXCLUDED.tier, overrides = EXCLUDED.overrides, override_until = EXCLUDED.override_until, namespaces = EXCLUDED.namespaces,
 			revoked_at = CASE WHEN p_restore THEN NULL ELSE i.revoked_at END, updated_at = EXCLUDED.updated_at
-		RETURNING ARRAY[ext_ms_v1(revoked_at), ext_ms_v1(created_at), ext_ms_v1(tokens_after), CASE WHEN xmax = 0 OR v_reopened THEN 1 ELSE 0 END]
-		INTO v_answer;
-	RETURN v_answer;
+		RETURNING i.revoked_at, i.created_at, i.tokens_after, xmax = 0 INTO v_revoked, v_created, v_tokens, v_added;
+	RETURN json_build_object('revokedAt', ext_ms_v1(v_revoked), 'createdAt', ext_ms_v1(v_created), 'tokensAfter', ext_ms_v1(v_tokens),
+		'created', v_added OR v_reopened);
 END $$;
 
 CREATE FUNCTION ext_revoke_install_v1(p_tenant UUID, p_install UUID, p_now TIMESTAMPTZ)

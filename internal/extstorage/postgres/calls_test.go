@@ -1,0 +1,18 @@
+package postgres
+
+import (
+	"testing"
+
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
+)
+
+// TestNamedCalls checks the names of all arguments of the functions.
+func TestNamedCalls(t *testing.T) {
+	t.Parallel()
+	opened.WantNamedCalls(t, opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations),
+		sqlApply.Statement, sqlApplyAll.Statement, sqlLock, sqlLeap, sqlRestore.Statement, sqlRestoreSchema.Statement, sqlSweep.Statement, sqlForget,
+		sqlRegister.Statement, sqlDropSchemas, sqlSchemaStatus.Statement, sqlRevokeToken, sqlSetInstall.Statement, sqlRevokeInstall,
+		sqlClose, sqlDelete.Statement, sqlReopen)
+}
