@@ -29,7 +29,7 @@ var distributed = []struct {
 func TestStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	for _, d := range distributed {
-		key := regexp.MustCompile(`\b` + d.column + ` = \$1::|_v\d+\(\$1::(uuid|bigint)\b`)
+		key := regexp.MustCompile(`\b` + d.column + ` = \$1::|_v\d+\((\.\.\.\)|\w+ => \$1::(uuid|bigint)\b)`)
 		names, found := statementsOf(t, d.folder)
 		for _, s := range found {
 			text := names.text(s.sql, 0)
