@@ -185,8 +185,8 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	if open != nil {
 		a.add(&s, open) // even after an error, so that Close closes it
 	}
-	if _, missing := errors.AsType[*engine.MissingError](err); missing && s.Added && !o.Leave {
-		return nil // the service is new in this release, and no server has been started since
+	if _, missing := errors.AsType[*engine.MissingError](err); missing && a.isNew(&s) && !o.Leave {
+		return nil
 	}
 	if err != nil {
 		return err
@@ -197,8 +197,8 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 			Owns: api.Owns, Service: web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label},
 		}})
 	}
-	for _, reason := range open.Reasons {
-		a.refused.WithLabelValues(s.Name, reason)
+	for _, r := range open.Refusals {
+		a.refused.WithLabelValues(s.Name, r.Reason)
 	}
 	return nil
 }
@@ -226,14 +226,9 @@ func (a *App) server() service.Server {
 	}
 }
 
-// Close closes the services and their databases.
+// Close closes the databases of the services, and Redis.
 func (a *App) Close() error {
 	var errs []error
-	for _, s := range a.opened {
-		if s.Close != nil {
-			s.Close()
-		}
-	}
 	for _, d := range a.databases() {
 		errs = append(errs, d.Close())
 	}
@@ -331,10 +326,11 @@ func (a *App) Sweep(ctx context.Context, report func(line string)) error {
 			errs = append(errs, err)
 			continue
 		}
-		if s.SweepNote != "" {
-			report(s.SweepNote)
-		}
 		for _, j := range s.Jobs {
+			if j.By != "" {
+				report(j.Name + ": " + j.By + " removes them by itself")
+				continue
+			}
 			n, err := sweep.RunOnce(ctx, j, a.now)
 			report(fmt.Sprintf("%s: %d", j.Name, n))
 			if err != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"holdfast/internal/app/service"
@@ -19,6 +20,9 @@ func (c *Config) generated() []secrets.Secret {
 	}
 	for _, s := range c.enabled() {
 		for _, own := range s.Secrets {
+			if own.Setting == nil {
+				continue
+			}
 			all = append(all, secrets.Secret{Setting: s.Name + "." + own.Name, Unset: *own.Setting == "", Set: func(s string) { *own.Setting = s }})
 		}
 	}
@@ -54,21 +58,24 @@ func (a *App) boundSecrets(s *service.Service) (all []secrets.Bound) {
 	add := func(setting, value string, old []string) {
 		all = append(all, secrets.Bound{Setting: setting, Value: value, Old: old, Made: a.secrets.Made[setting], Unsaved: a.unsaved[setting]})
 	}
-	if s.BoundToMaster {
-		masters := a.server().MasterSecrets
-		add(secrets.Master, masters[0], masters[1:])
-	}
 	for _, own := range s.Secrets {
-		if !own.Bound {
-			continue
+		switch {
+		case !own.Bound:
+		case own.Setting == nil:
+			masters := a.server().MasterSecrets
+			add(secrets.Master, masters[0], masters[1:])
+		case own.Old == nil:
+			add(s.Name+"."+own.Name, *own.Setting, nil)
+		default:
+			add(s.Name+"."+own.Name, *own.Setting, *own.Old)
 		}
-		var old []string
-		if own.Old != nil {
-			old = *own.Old
-		}
-		add(s.Name+"."+own.Name, *own.Setting, old)
 	}
 	return all
+}
+
+// isNew reports whether no server with a service has used the data folder yet: the secrets file has none of its secrets.
+func (a *App) isNew(s *service.Service) bool {
+	return slices.ContainsFunc(s.Secrets, func(own service.Secret) bool { return own.Setting != nil && a.unsaved[s.Name+"."+own.Name] })
 }
 
 // startSecrets verifies the secrets before the server serves.

@@ -66,10 +66,8 @@ func (a *App) options() web.Options {
 func (a *App) mainHandler() http.Handler {
 	root := a.dockerflow()
 	serve := func(w http.ResponseWriter, r *http.Request, at web.Address) error {
-		for _, s := range a.cfg.Services {
-			if s.Stray != nil && s.Stray(w, r) {
-				return nil
-			}
+		if isAnswered := answerStray(w, r); isAnswered {
+			return nil
 		}
 		return root.Serve(w, r, at)
 	}
@@ -136,11 +134,13 @@ func (a *App) dockerflow() *dockerflow.Handler {
 		},
 	}
 	for _, s := range a.opened {
-		if s.Quota != nil {
-			d.Quota = s.Quota
+		if s.Quota == nil {
+			continue
 		}
-		if s.Pool != nil {
-			d.Pool = s.Pool
+		d.Quota = s.Quota
+		d.Pool = func() (p dockerflow.Pool) {
+			p.Active, p.Idle, p.Max = s.Databases[0].Connections()
+			return p
 		}
 	}
 	return d

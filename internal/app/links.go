@@ -3,12 +3,15 @@ package app
 import (
 	"context"
 	"io"
+	"net/http"
 
+	"holdfast/internal/app/buckets"
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/sync"
 	accounts "holdfast/internal/app/tokenserver"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/optional"
 	"holdfast/internal/syncstorage"
 	"holdfast/internal/tokenserver"
@@ -123,11 +126,22 @@ func (l revokedLink) Watch(ctx context.Context, db *pgdb.DB, d *service.Deps) (s
 	return l.accounts.WatchBeside(ctx, db, d)
 }
 
-// withOwners returns sync storage with its owners, whom the accounts have.
-func withOwners(s service.Service) service.Service {
-	s.Owners = &service.Owners{Service: accounts.Name, In: accounts.Owners}
-	return s
+// ownersOf returns the service in whose database the owners of a service's tables are, and a function that returns them,
+// for copies from or to an engine that names owners by texts (engine.Traits); "" and nil if they have no names.
+func ownersOf(name string) (in string, owners func(rows.Database) rows.Owners) {
+	if name == sync.Name {
+		return accounts.Name, accounts.Owners
+	}
+	return "", nil
 }
+
+// OpensAlone reports whether the commands of a service use no other service, so the databases of others may be out of
+// reach or elsewhere.
+func OpensAlone(name string) bool { return name != sync.Name && name != accounts.Name }
+
+// answerStray answers a request that no service serves on the main listener if its client looks for the listener of
+// another service, and reports whether it did.
+func answerStray(w http.ResponseWriter, r *http.Request) bool { return buckets.AnswerStray(w, r) }
 
 // owner returns the owner of a storage user's records.
 func owner(u *tokenserver.User) syncstorage.Owner {

@@ -154,11 +154,11 @@ func (a *App) sweep(ctx context.Context) {
 // countRefusals returns a function that counts refused requests of a service and
 // returns the reason, or nil if the service has no reasons.
 func (a *App) countRefusals(s *opened) func(error) string {
-	if s.Refusal == nil {
+	if s.Refusals == nil {
 		return nil
 	}
 	return func(err error) string {
-		reason := s.Refusal(err)
+		reason := s.Refusals.Reason(err)
 		if reason != "" {
 			a.refused.WithLabelValues(s.Name, reason).Inc()
 		}

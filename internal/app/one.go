@@ -28,15 +28,15 @@ func (o *One) NewCopy(target *engine.Database) *copying.Copy {
 
 // OpenOwners opens the owners of a copy of the service, in the database of another service of a configuration.
 func (o *One) OpenOwners(ctx context.Context, c *copying.Copy, options Options) (closeIt func() error, err error) {
-	of := o.Service.Owners
-	if of == nil {
+	in, owners := ownersOf(o.Service.Name)
+	if owners == nil {
 		return nil, fmt.Errorf("%s has no owners with names", o.Service.Name)
 	}
-	one, err := OpenOne(ctx, of.Service, options)
+	one, err := OpenOne(ctx, in, options)
 	if err != nil {
 		return nil, err
 	}
-	c.Owners, c.OwnersIn = of.In(one.Database.Rows(nil)), of.Service
+	c.Owners, c.OwnersIn = owners(one.Database.Rows(nil)), in
 	return one.Close, nil
 }
 

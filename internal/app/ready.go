@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -159,14 +158,7 @@ func (a *App) heartbeat(ctx context.Context) map[string]error {
 // checkReady returns why a service is not ready.
 func (a *App) checkReady(ctx context.Context, s *opened) error {
 	if s.Ready != nil {
-		if err := s.Ready(ctx); err != nil && len(s.Databases) == 1 {
-			return fmt.Errorf("%s: %w", s.Databases[0].Where, err)
-		} else if err != nil {
-			return err
-		}
-	}
-	if s.FilesReady != nil {
-		if err := s.FilesReady(ctx); err != nil {
+		if err := s.Ready(ctx); err != nil {
 			return err
 		}
 	}

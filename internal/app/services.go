@@ -18,7 +18,7 @@ func Services() []service.Service {
 	account := tokenserver.New(storageOf(storage))
 	storage.RefuseRevoked(revokedBy(account))
 	return []service.Service{
-		withOwners(storage.Service()),
+		storage.Service(),
 		account.Service(),
 		ext.New().Service(),
 		buckets.New().Service(),

@@ -77,10 +77,10 @@ func (t *toy) open(ctx context.Context, d *service.Deps) (*service.Opened, error
 			Owns:    func(path string) bool { return strings.HasPrefix(path, "/toys/") },
 			Service: web.Service{Serve: put, Route: func(string) string { return "toys" }, Error: fail},
 		}}},
-		Jobs:    []sweep.Job{{Name: "old toys", Limit: 1, Run: func(ctx context.Context, _ time.Time, _ int) (int, error) { return 0, t.exec(ctx, "DELETE FROM toys") }}},
-		Ready:   func(ctx context.Context) error { return t.exec(ctx, "SELECT 1 FROM toys LIMIT 0") },
-		Start:   func(context.Context) (func() error, error) { return func() error { t.stopped = true; return nil }, nil },
-		Refusal: func(error) string { return "too-large" }, Reasons: []string{"too-large"},
+		Jobs:     []sweep.Job{{Name: "old toys", Limit: 1, Run: func(ctx context.Context, _ time.Time, _ int) (int, error) { return 0, t.exec(ctx, "DELETE FROM toys") }}},
+		Ready:    db.Ready(func(ctx context.Context) error { return t.exec(ctx, "SELECT 1 FROM toys LIMIT 0") }),
+		Start:    func(context.Context) (func() error, error) { return func() error { t.stopped = true; return nil }, nil },
+		Refusals: service.Refusals{{Err: errToy, Reason: "too-large"}},
 	}, nil
 }
 

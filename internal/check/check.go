@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +147,7 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 	var databases []service.Finding
 	for _, one := range open.Services {
 		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
-		databases = append(databases, c.opened(limited, open, one, "start the database, or correct "+one.Name+".database_url")...)
+		databases = append(databases, c.opened(limited, open, one)...)
 		cancel()
 	}
 	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate())
@@ -168,27 +167,29 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
+// remediable is an error of opening a database that says how an operator fixes it.
+type remediable interface {
+	error
+	Remedy() string
+}
+
 // service opens a service without creating or changing anything, and checks its
 // databases.
 func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
 	if !s.Config.IsEnabled() {
 		says := "the service is off"
-		if s.Off != nil && s.Off() != "" {
-			says += ": " + s.Off()
+		if off, ok := s.Config.(service.Explained); ok && off.WhyOff() != "" {
+			says += ": " + off.WhyOff()
 		}
 		return []service.Finding{{State: service.OK, What: what, Says: says}}
 	}
-	c.usesFolder = c.usesFolder || s.KeepsFiles != nil && s.KeepsFiles()
+	if files, ok := s.Config.(service.FileKeeper); ok {
+		c.usesFolder = c.usesFolder || files.KeepsFiles()
+	}
 	whole := ctx // for what takes as long as it takes
 	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
 	defer cancel()
-	fix := func(otherwise string) string {
-		if s.DatabaseFix != nil {
-			return s.DatabaseFix()
-		}
-		return otherwise
-	}
 	open, err := c.Open(ctx, s.Name, c.secretsBroken)
 	if missing, ok := errors.AsType[*engine.MissingError](err); ok {
 		c.keptIn(what, missing.Path)
@@ -198,11 +199,11 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		return []service.Finding{{State: service.Wrong, What: invalid.Setting, Says: errors.Unwrap(invalid).Error(), Fix: "correct " + invalid.Setting + ", or unset it to use a SQLite file in the data folder"}}
 	}
 	if err != nil {
-		how := fix("correct " + s.Name + ".database_url; --data names the folder of the embedded databases")
+		how := "correct " + s.Name + ".database_url; --data names the folder of the embedded databases"
 		if errors.Is(err, fs.ErrPermission) {
 			how = "chown the file and its folder to the user that runs holdfast"
-		} else if file, ok := errors.AsType[*engine.FileError](err); ok {
-			how = file.Remedy()
+		} else if known, ok := errors.AsType[remediable](err); ok {
+			how = known.Remedy()
 		}
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
@@ -219,7 +220,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 			c.held = held
 		}
 	}
-	found := c.opened(ctx, open, opened, fix("start the database, or correct "+s.Name+".database_url"))
+	found := c.opened(ctx, open, opened)
 	if c.Deep {
 		found = append(found, c.verify(whole, what, opened.Databases)...)
 	}
@@ -237,7 +238,7 @@ func (c *check) verify(ctx context.Context, what string, all []*engine.Database)
 		switch {
 		case err != nil:
 			f.State, f.Says = service.Wrong, d.Where+": cannot be read: "+err.Error()
-			f.Fix = cmp.Or(d.Remedy(err), "start the database, or correct "+d.Service+".database_url")
+			f.Fix = d.Advice(err)
 		case len(problems) > 0:
 			f.State, f.Says = service.Wrong, damaged(d.Where, problems)
 			f.Fix = "stop the server, and restore the database from its last backup that is intact (holdfast backup verify DIR); keep the damaged one"
@@ -271,15 +272,14 @@ func damaged(where string, problems []string) string {
 	return where + " is damaged: " + strings.Join(lines, "; ")
 }
 
-// opened checks the databases of an open service. start says how to fix one that cannot be
-// used.
-func (c *check) opened(ctx context.Context, open *Opened, s *service.Running, start string) (found []service.Finding) {
+// opened checks the databases of an open service.
+func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (found []service.Finding) {
 	what := s.Name + " database"
 	for _, d := range s.Databases {
 		if d.Embedded() {
 			c.keptIn(what, d.Target.Path)
 		}
-		found = append(found, checkDatabase(ctx, d, what, start)...)
+		found = append(found, checkDatabase(ctx, d, what)...)
 	}
 	wrong := func(f service.Finding) bool { return f.State == service.Wrong }
 	if slices.ContainsFunc(found, wrong) {
@@ -290,16 +290,17 @@ func (c *check) opened(ctx context.Context, open *Opened, s *service.Running, st
 		found, c.secretsLost = append(found, more...), c.secretsLost || lost
 	}
 	found = append(found, c.writable(ctx, s)...)
-	found = append(found, c.distribution(ctx, s, start)...)
+	found = append(found, c.distribution(ctx, s)...)
 	if s.Inspect == nil {
 		return found
 	}
 	more, err := s.Inspect(ctx)
 	if err != nil {
+		f := service.Finding{State: service.Wrong, What: what, Says: err.Error()}
 		if len(s.Databases) > 0 {
-			start = cmp.Or(s.Databases[0].Remedy(err), start)
+			f.Fix = s.Databases[0].Advice(err)
 		}
-		more = []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: start}}
+		more = []service.Finding{f}
 	}
 	return append(found, more...)
 }
@@ -351,11 +352,11 @@ func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (f
 }
 
 // checkDatabase checks the connection to a database, its migrations and its pooler.
-func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []service.Finding {
+func checkDatabase(ctx context.Context, d *engine.Database, what string) []service.Finding {
 	pending, err := d.Pending(ctx)
 	switch {
 	case err != nil:
-		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), fix)}}
+		return []service.Finding{{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)}}
 	case len(pending) > 0 && d.Embedded():
 		return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s: %s will be applied at the next start", d.Where, service.Count(int64(len(pending)), "migration"))}}
 	case len(pending) > 0:
@@ -367,7 +368,7 @@ func checkDatabase(ctx context.Context, d *engine.Database, what, fix string) []
 	}
 	switch pooled, prepares, err := d.Pooler(ctx); {
 	case err != nil:
-		found = service.Finding{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: fix}
+		found = service.Finding{State: service.Wrong, What: what, Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)}
 	case pooled && prepares:
 		found = service.Finding{
 			State: service.Warning, What: what, Says: d.Where + ": reached through a connection pooler, and statements are prepared",

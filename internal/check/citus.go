@@ -19,12 +19,12 @@ type distributed struct {
 }
 
 // distribution reads how Citus distributes the tables of an open service, for distributions.
-func (c *check) distribution(ctx context.Context, s *service.Running, start string) (found []service.Finding) {
+func (c *check) distribution(ctx context.Context, s *service.Running) (found []service.Finding) {
 	for _, d := range s.Databases {
 		by, err := d.Distribution(ctx)
 		switch {
 		case err != nil:
-			found = append(found, service.Finding{State: service.Wrong, What: s.Name + " database", Says: d.Where + ": " + err.Error(), Fix: cmp.Or(d.Remedy(err), start)})
+			found = append(found, service.Finding{State: service.Wrong, What: s.Name + " database", Says: d.Where + ": " + err.Error(), Fix: d.Advice(err)})
 		case by != nil:
 			c.distributed = append(c.distributed, distributed{s.Name, d.Where, by})
 		}

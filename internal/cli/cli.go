@@ -158,7 +158,7 @@ func (c *command) addCommands(root *cobra.Command) {
 	root.SetHelpCommandGroupID(otherGroup)
 	for _, s := range c.services {
 		sh := c.shell()
-		if s.Alone {
+		if app.OpensAlone(s.Name) {
 			sh.Open = func(ctx context.Context, fn func(context.Context) error) error {
 				return c.withOnly(ctx, s.Name, false, func(ctx context.Context, _ *app.App) error { return fn(ctx) })
 			}

@@ -122,6 +122,9 @@ func DefaultConfig() Config {
 // IsEnabled reports whether the service is configured to be served.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
+// KeepsFiles reports whether the service stores files other than its database in the data folder: the audit.
+func (c *Config) KeepsFiles() bool { return c.Audit == "" }
+
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
 	problems := append(c.Database.Check(), c.Sweep.Check()...)

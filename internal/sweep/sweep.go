@@ -28,6 +28,9 @@ type Job struct {
 	// an error; limit means that there may be more.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 
+	// By, if set, is what does the job in place of Run, such as a database. Every is 0.
+	By string
+
 	// Rounds, if set, are the rounds of all processes that share a database.
 	Rounds Rounds
 

@@ -45,5 +45,11 @@ func (r *Refusal) Error() string {
 
 func (r *Refusal) Unwrap() error { return r.Cause }
 
+// Is reports whether target is a Refusal with the same reason.
+func (r *Refusal) Is(target error) bool {
+	other, ok := target.(*Refusal)
+	return ok && other.Reason == r.Reason
+}
+
 // ErrorCode implements errcode.Coder.
 func (r *Refusal) ErrorCode() errcode.Code { return errcode.Denied }

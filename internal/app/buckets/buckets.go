@@ -70,15 +70,13 @@ func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
-		Config: &s.cfg, Open: s.open, Commands: s.commands, Operations: s.operations(), Alone: true, Added: true, Tables: tables,
+		Config: &s.cfg, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
 		// The secrets of access keys are encrypted with it.
 		Secrets:        []service.Secret{{Name: "key_secret", Setting: &s.cfg.KeySecret, Old: &s.cfg.OldKeySecrets, Bound: true}},
-		Stray:          stray,
 		LargestRequest: func() int64 { return max(s3api.LargestRequest(), httpapi.LargestRequest()) },
-		KeepsFiles:     func() bool { return len(s.cfg.Nodes) == 0 },
 	}
 }
 
@@ -137,8 +135,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		}},
 	}
 	opened.Jobs = s.jobs()
-	opened.Ready = st.Ping
-	opened.FilesReady = func(ctx context.Context) error { return s.nodes.check(ctx, s.cfg.Copies) }
+	opened.Ready = s.ready(db)
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
@@ -147,6 +144,17 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
 	opened.Client = func(string) service.Client { return s.client() }
 	return opened, nil
+}
+
+// ready returns the check of the database and of the storage nodes.
+func (s *Buckets) ready(db *engine.Database) func(context.Context) error {
+	reached := db.Ready(s.store.Ping)
+	return func(ctx context.Context) error {
+		if err := reached(ctx); err != nil {
+			return err
+		}
+		return s.nodes.check(ctx, s.cfg.Copies)
+	}
 }
 
 // client is what the status page shows. Behind a proxy, only buckets.domain names the

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// stray answers a client of S3 that uses the main listener, in its protocol: clients
-// do not show JSON, and retry an answer of 200 that is not XML.
-func stray(w http.ResponseWriter, r *http.Request) bool {
+// AnswerStray answers a client of S3 that uses the main listener, in its protocol, and reports whether the request is from
+// one: clients do not show JSON, and retry an answer of 200 that is not XML.
+func AnswerStray(w http.ResponseWriter, r *http.Request) bool {
 	if !isS3(r) {
 		return false
 	}

@@ -51,11 +51,10 @@ func (s *Extensions) Opened() *ext.Service { return s.opened }
 func (s *Extensions) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Extension storage: JSON records of browser extensions, by tenant and install.",
-		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Command: "ext", Operations: s.operations(), Alone: true, Added: true,
+		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: httpapi.LargestRequest, Tables: tables,
 		// It signs the tokens and cursors of clients.
-		Secrets:    []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
-		KeepsFiles: func() bool { return s.cfg.Audit == "" },
+		Secrets: []service.Secret{{Name: "token_secret", Setting: &s.cfg.TokenSecret, Old: &s.cfg.OldTokenSecrets, Bound: true}},
 	}
 }
 
@@ -109,7 +108,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 	if opened.Mounts, err = s.mounts(); err != nil {
 		return opened, err
 	}
-	opened.Ready = s.opened.Ping
+	opened.Ready = opened.Databases[0].Ready(s.opened.Ping)
 	for kind, name := range sweepNames {
 		opened.Jobs = append(opened.Jobs, sweep.Job{
 			Name: name, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
@@ -119,7 +118,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		})
 	}
 	opened.Start = s.startRelay
-	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
+	opened.Refusals = refusals
 	opened.Console = s.console()
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{

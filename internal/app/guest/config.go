@@ -43,6 +43,8 @@ type Config struct {
 	Rates      guest.Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
 	NestErrors bool        `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
+
+	isPublic bool // other machines reach the server, so it is off, unless the operator has turned it on
 }
 
 const (
@@ -70,6 +72,14 @@ func defaultConfig() Config {
 
 // IsEnabled reports whether the service is configured to be served.
 func (c *Config) IsEnabled() bool { return c.Enabled }
+
+// WhyOff implements service.Explained.
+func (c *Config) WhyOff() string {
+	if !c.isPublic {
+		return ""
+	}
+	return "other machines may reach this server, and guests need no account; guest.enabled = true serves them"
+}
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {

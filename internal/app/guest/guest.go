@@ -27,9 +27,8 @@ const Name = "guest"
 
 // Guest is the service before and after it is opened.
 type Guest struct {
-	cfg      Config
-	isPublic bool   // so it is off, unless the operator has turned it on
-	opened   *parts // nil: it is not open
+	cfg    Config
+	opened *parts // nil: it is not open
 }
 
 // New returns the service with its default settings.
@@ -39,7 +38,7 @@ func New() *Guest { return &Guest{cfg: defaultConfig()} }
 func (s *Guest) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Guest: anonymous sessions, wishlists, handoffs to booking sites, and their events, for a consumer front end.",
-		Config: &s.cfg, Check: s.check, Off: s.off, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Alone: true, Added: true, Tables: tables,
+		Config: &s.cfg, Check: s.check, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Secrets: []service.Secret{
 			{Name: "cookie_secret", Setting: &s.cfg.CookieSecret, Old: &s.cfg.OldCookieSecrets, Bound: true},
 			{Name: "handoff_secret", Setting: &s.cfg.HandoffSecret, Old: &s.cfg.OldHandoffSecrets, Bound: true},
@@ -51,16 +50,9 @@ func (s *Guest) Service() service.Service {
 // it on: guests need no account, and what they do is stored.
 func (s *Guest) check(settings service.Settings) conf.Problems {
 	if !settings.Local && settings.Origin("enabled") == "default" {
-		s.cfg.Enabled, s.isPublic = false, true
+		s.cfg.Enabled, s.cfg.isPublic = false, true
 	}
 	return nil
-}
-
-func (s *Guest) off() string {
-	if !s.isPublic {
-		return ""
-	}
-	return "other machines may reach this server, and guests need no account; guest.enabled = true serves them"
 }
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
@@ -84,8 +76,8 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
 		Jobs:      s.sweepJobs(p.retention),
-		Ready:     st.Ping,
-		Caches:    hot.caches, Close: hot.close,
+		Ready:     db.Ready(st.Ping),
+		Caches:    hot.caches,
 		Start: func(ctx context.Context) (func() error, error) {
 			if err := p.handoffs.start(ctx); err != nil {
 				return nil, err
@@ -96,7 +88,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 			}
 			return p.start(ctx, stop), nil
 		},
-		Reasons: refusals.Reasons(), Refusal: refusals.Reason,
+		Refusals: refusals,
 	}
 	s.opened = p
 	if p.handoffs, err = s.openHandoffs(d, p, db); err != nil {

@@ -40,13 +40,6 @@ func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 // flushTime is how long writing the last sessions may take at the end.
 const flushTime = 2 * time.Second
 
-// close closes the connection to Redis.
-func (h *hot) close() {
-	if h.redis != nil {
-		h.redis.Close()
-	}
-}
-
 // caches returns the memory of hot state in the process.
 func (h *hot) caches() (bytes, most int64) {
 	for _, m := range []*memory.Hot{h.memory, h.local} {

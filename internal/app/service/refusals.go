@@ -3,18 +3,13 @@ package service
 import "errors"
 
 // Refusals map errors to reasons of refused requests. They are for operators, where the
-// status alone does not say what to do.
-type Refusals []struct {
+// status alone does not say what to do. The first one that an error matches counts.
+type Refusals []Refusal
+
+// Refusal is a reason to refuse a request.
+type Refusal struct {
 	Err    error
 	Reason string
-}
-
-// Reasons returns all reasons, for Opened.Reasons.
-func (r Refusals) Reasons() (all []string) {
-	for _, one := range r {
-		all = append(all, one.Reason)
-	}
-	return all
 }
 
 // Reason returns the reason of an error, or "" for any other error.

@@ -5,11 +5,10 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,35 +31,14 @@ type Service struct {
 	Doc     string       // of the section, one sentence
 	Config  Config       // the section with its defaults, which the server overwrites with the operator's settings
 	Aliases []conf.Alias // variables of the server that it replaces
-	Secrets []Secret
-
-	// BoundToMaster says that clients hold tokens signed with server.master_secret, so
-	// the data is of use only with the same secret; see Secret.Bound.
-	BoundToMaster bool
-
-	// KeepsFiles, if set, reports whether the service stores files other than its
-	// database in the data folder.
-	KeepsFiles func() bool
-
-	// Added says that the service was added after the first release, so an existing data
-	// folder may be without it: commands skip the service while its SQLite file does not
-	// exist.
-	Added bool
+	Secrets []Secret     // its own, and MasterSecret if clients hold tokens that are signed with it
 
 	// Listeners, if set, returns the additional listeners of the service.
 	Listeners func() []Listener
 
-	// Stray, if set, answers a request that nobody serves on the main listener if the client looks for a listener of the
-	// service, and reports whether it did.
-	Stray func(http.ResponseWriter, *http.Request) bool
-
 	// Check, if set, returns the problems of the settings that Config.Check does not
 	// find. It may adjust settings to each other.
 	Check func(Settings) conf.Problems
-
-	// Off, if set, says why a service that is on by default is off; "" if the operator has
-	// turned it off.
-	Off func() string
 
 	// LargestRequest, if set, returns how many bytes the largest request needs at once
 	// (web.ChargeMemory). A server with less server.request_memory does not start.
@@ -70,9 +48,6 @@ type Service struct {
 	// databases. It changes nothing.
 	Probe func(context.Context) []Finding
 
-	// DatabaseFix, if set, says how to fix a database that cannot be used.
-	DatabaseFix func() string
-
 	// Open opens the service. SQLite databases are migrated after it; database servers
 	// may be unavailable.
 	Open func(context.Context, *Deps) (*Opened, error)
@@ -81,19 +56,8 @@ type Service struct {
 	// nil if there are none. What may be lost, such as leases, is not among them.
 	Tables []rows.Group
 
-	// Owners, if set, says where the owners of the tables are, for copies from or to an engine that names them by texts
-	// (engine.Traits).
-	Owners *Owners
-
 	// Import, if set, reads the database of another server.
 	Import *Import
-
-	// Alone says that commands use no other service, so the databases of others may be out of
-	// reach or elsewhere.
-	Alone bool
-
-	// Command is the name of the service in commands and in paths of the admin listener; "": Name.
-	Command string
 
 	// Operations are what an operator can do with the service: each is a command, a page or a button of the
 	// console, and a route of the admin listener.
@@ -104,14 +68,9 @@ type Service struct {
 	Commands func(*Shell) []*cobra.Command
 }
 
-// CommandName returns the name of the service in commands and in paths of the admin listener.
-func (s *Service) CommandName() string { return cmp.Or(s.Command, s.Name) }
-
-// Owners are the owners of a service's tables, in the database of another service.
-type Owners struct {
-	Service string                          // with the database
-	In      func(rows.Database) rows.Owners // returns those in its database
-}
+// CommandName returns the name of the service in commands and in paths of the admin listener: without "storage", so
+// "ext" for "extstorage".
+func (s *Service) CommandName() string { return strings.TrimSuffix(s.Name, "storage") }
 
 // CheckSettings runs all checks of the service on its section. Settings without effect
 // are added to the notes of the report.
@@ -133,23 +92,35 @@ func (s *Service) CheckSettings(report *conf.Report, logLevel string, local bool
 	return problems.In(s.Name, *report)
 }
 
-// Config is a pointer to a section of the configuration; see package conf.
+// Config is a pointer to a section of the configuration; see package conf. It may also be a FileKeeper and Explained.
 type Config interface {
 	IsEnabled() bool
 	Check() conf.Problems
+}
+
+// FileKeeper is a Config with which the service may store files other than its database in the data folder.
+type FileKeeper interface{ KeepsFiles() bool }
+
+// Explained is a Config of a service that is on by default, and may turn itself off.
+type Explained interface {
+	// WhyOff says why the service has turned itself off; "" if it is on, or the operator has turned it off.
+	WhyOff() string
 }
 
 // Secret is a setting that the server generates and keeps in its secrets file if the
 // operator has not set it.
 type Secret struct {
 	Name    string    // key of the setting in the service's section of the configuration and the secrets file
-	Setting *string   // in Config
+	Setting *string   // in Config; nil: MasterSecret, which the server has
 	Old     *[]string // in Config: the setting old_NAMEs with former secrets that are still accepted; nil if there is none
 
 	// Bound says that the data is of use only with this secret. The database keeps its
 	// hash, and the server does not start with another secret.
 	Bound bool
 }
+
+// MasterSecret is server.master_secret.
+var MasterSecret = Secret{Name: "master_secret", Bound: true}
 
 // Settings is what Service.Check gets besides the section of the service.
 type Settings struct {
@@ -227,14 +198,10 @@ type Opened struct {
 	Mounts    []Mount
 	Databases []*engine.Database
 	Jobs      []sweep.Job
-	SweepNote string // what `holdfast sweep` prints for a service without sweeps
 
-	// Ready returns an error if the service cannot serve requests.
+	// Ready returns an error if the service cannot serve requests, which names what it cannot use. For a database it is
+	// Database.Ready.
 	Ready func(context.Context) error
-
-	// FilesReady returns an error if what the service needs besides its databases does
-	// not work. It may be nil.
-	FilesReady func(context.Context) error
 
 	// Inspect checks the tables of a database that is reachable and migrated, for
 	// `holdfast check`.
@@ -244,8 +211,8 @@ type Opened struct {
 	// called until it succeeds.
 	Settle func(context.Context) error
 
-	// Start starts background work. stop is called after the last request and the last
-	// sweep have ended.
+	// Start starts background work. stop ends it and closes everything except the databases and Redis. It is called after
+	// the last request and the last sweep have ended.
 	Start func(context.Context) (stop func() error, err error)
 
 	// Caches returns the current and the maximum memory of the service's caches.
@@ -254,19 +221,16 @@ type Opened struct {
 	// Files, if set, is what the service stores outside of its databases.
 	Files *Files
 
-	// Refusal returns the reason why a request was refused, which the server counts, or
-	// "" for other errors. Reasons are all possible results.
-	Reasons []string
-	Refusal func(error) string
+	Refusals Refusals // of requests, which the server counts
 
-	Quota  *dockerflow.Quota        // for /__heartbeat__
-	Pool   func() dockerflow.Pool   // for /__lbheartbeat__
+	// Quota, if set, is what /__heartbeat__ reports. /__lbheartbeat__ reports the connections to the database of the
+	// same service.
+	Quota *dockerflow.Quota
+
 	Hint   func(base string) Hint   // printed at the start for new users
 	Client func(base string) Client // shown on the status page
 
 	Console *Console // pages in the console; nil: none
-
-	Close func() // closes everything except the databases
 }
 
 // Running is a service that a process has opened, with what others need of its Service.

@@ -42,18 +42,6 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 	return problems
 }
 
-// databaseFix implements service.Service.DatabaseFix.
-func (s *Storage) databaseFix() string {
-	const correct = ", or correct " + Name + ".database_url"
-	switch {
-	case !s.onSpanner():
-		return "start the database" + correct
-	case s.cfg.EmulatorHost != "":
-		return "start the emulator on " + s.cfg.EmulatorHost + " and run: holdfast migrate"
-	}
-	return "check that the database exists and that the account may use it (gcloud auth application-default login, or a key named by GOOGLE_APPLICATION_CREDENTIALS)" + correct
-}
-
 // spannerOptions completes the options of the Spanner client.
 func (s *Storage) spannerOptions(o *spannerdb.Options) {
 	m := s.deps.Metrics

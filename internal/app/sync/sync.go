@@ -77,11 +77,11 @@ func (s *Storage) onSpanner() bool {
 func (s *Storage) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Firefox Sync storage: the records of browsers.",
-		Config: &s.cfg, Check: s.fitSpanner, DatabaseFix: s.databaseFix, Open: s.open, Command: "sync", Commands: s.commands, Operations: s.operations(),
+		Config: &s.cfg, Check: s.fitSpanner, Open: s.open, Commands: s.commands, Operations: s.operations(),
 		LargestRequest: func() int64 { return httpapi.LargestRequest(s.cfg.Limits) },
 		Tables:         tables,
 		Import:         &service.Import{Of: Name, Flag: "from", Doc: "`URL` of the storage database of syncstorage-rs", Open: s.openMozilla},
-		BoundToMaster:  true, // it verifies the tokens of the tokenserver
+		Secrets:        []service.Secret{service.MasterSecret}, // it verifies the tokens of the tokenserver
 		Aliases: []conf.Alias{
 			{Env: "SYNC_SYNCSTORAGE__DATABASE_USE_TEST_TRANSACTIONS", Note: "only Mozilla's tests use it"},
 			{Env: "SYNC_SYNCSTORAGE__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
@@ -143,25 +143,22 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	}}}
-	opened.Ready = s.opened.Ping
+	opened.Ready = db.Ready(s.opened.Ping)
 	opened.Console = &service.Console{Title: "Firefox Sync storage"}
-	opened.Reasons, opened.Refusal = refusals.Reasons(), refusals.Reason
+	opened.Refusals = refusals
 	quota := s.opened.Quota()
 	opened.Quota = &dockerflow.Quota{Enabled: quota.Collection > 0 || quota.User > 0, Size: quota.Collection, User: quota.User}
-	opened.Pool = func() (p dockerflow.Pool) {
-		p.Active, p.Idle, p.Max = db.Connections()
-		return p
-	}
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Firefox Sync storage", Text: "Stores the encrypted records of browsers. Firefox gets its address at sign-in"}
 	}
+	const sweeping = "expired records and batches"
 	if onSpanner, ok := store.(*spanner.Store); ok {
-		opened.SweepNote = "expired records and batches: Spanner removes them by itself"
+		opened.Jobs = []sweep.Job{{Name: sweeping, By: "Spanner"}}
 		opened.Start = s.warnOfEmulator
 		opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return s.inspectSpanner(ctx, onSpanner) }
 		return opened, nil
 	}
-	opened.Jobs = []sweep.Job{{Name: "expired records and batches", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.opened.Sweep}}
+	opened.Jobs = []sweep.Job{{Name: sweeping, Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit, Run: s.opened.Sweep}}
 	return opened, nil
 }
 

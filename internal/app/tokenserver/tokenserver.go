@@ -4,7 +4,6 @@ package tokenserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -132,10 +131,11 @@ func (s *Accounts) Service() service.Service {
 			{Env: "SYNC_TOKENSERVER__FXA_CLIENT_ID", Note: "the client of an OAuth token is not checked"},
 			{Env: "SYNC_TOKENSERVER__*", Path: "tokenserver.*"},
 		},
-		// Only the metrics of browsers contain hashes made with fxa_metrics_hash_secret, so no
-		// data is bound to it.
-		Secrets:       []service.Secret{{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret}},
-		BoundToMaster: true, // storage nodes accept the tokens that it signs
+		Secrets: []service.Secret{
+			service.MasterSecret, // storage nodes accept the tokens that it signs
+			// Only the metrics of browsers contain hashes made with it, so no data is bound to it.
+			{Name: "fxa_metrics_hash_secret", Setting: &s.cfg.FxAMetricsHashSecret},
+		},
 	}
 }
 
@@ -163,7 +163,6 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	}
 	mint := minter{keyring}
 	nodes := nodeclient.New(mint, d.Clock)
-	opened.Close = nodes.Close
 	o := tokenserver.Options{
 		Config: s.cfg, Store: store, Verifier: verifier, Minter: mint, Clock: d.Clock,
 		PublicURL: d.Server.PublicURL, Remote: nodes, CountEvent: countEvents(d),
@@ -174,9 +173,10 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Start = func(ctx context.Context) (func() error, error) {
 		s.serves.Store(true)
 		if !s.storage.IsOpen() {
-			return func() error { return nil }, nil
+			return func() error { nodes.Close(); return nil }, nil
 		}
-		return s.watchRevoked(ctx, s.opened.Revoked, d.Log), nil
+		stop := s.watchRevoked(ctx, s.opened.Revoked, d.Log)
+		return func() error { err := stop(); nodes.Close(); return err }, nil
 	}
 	if o.Config.NodeType == "" {
 		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))
@@ -188,11 +188,11 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
 	}}}
-	opened.Ready = s.opened.Ping
+	opened.Ready = db.Ready(s.opened.Ping)
 	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return nil, s.inspect(ctx, store) }
 	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
-	opened.Reasons, opened.Refusal = reasons(), refusal
+	opened.Refusals = refusals
 	opened.Console = &service.Console{Title: "Firefox Sync"}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"
 	opened.Hint = func(base string) service.Hint {
@@ -254,26 +254,16 @@ func (m minter) Mint(c tokenserver.Claims) (token, key string, err error) {
 	})
 }
 
-// refusals are the reasons of refused requests that the service does not name itself.
-var refusals = service.Refusals{
-	{tokenserver.ErrAccountsUnavailable, "accounts-server-unavailable"},
-	{tokenserver.ErrNoNode, "no-node"},
-}
-
-func reasons() (all []string) {
-	all = refusals.Reasons()
+// refusals are the reasons of refused requests. Those of the service come first, because they may wrap one of the others.
+var refusals = func() (all service.Refusals) {
 	for r := tokenserver.BadCredentials; r <= tokenserver.NotAdmitted; r++ {
-		all = append(all, r.String())
+		all = append(all, service.Refusal{Err: &tokenserver.Refusal{Reason: r}, Reason: r.String()})
 	}
-	return all
-}
-
-func refusal(err error) string {
-	if r, ok := errors.AsType[*tokenserver.Refusal](err); ok { // checked first, because it may wrap one of the others
-		return r.Reason.String()
-	}
-	return refusals.Reason(err)
-}
+	return append(all, service.Refusals{
+		{tokenserver.ErrAccountsUnavailable, "accounts-server-unavailable"},
+		{tokenserver.ErrNoNode, "no-node"},
+	}...)
+}()
 
 // inspect finds out whether an account has ever signed in, for probe.
 func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {

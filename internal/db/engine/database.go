@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ type Database struct {
 	rounds sweepRounds // nil: of one process, or without sweeps
 
 	verify func(context.Context) (problems []string, how string, err error) // of a database server; nil: not supported
+	advice string                                                           // about errors for which Remedy has none
 }
 
 // pool is the common interface of all engines.
@@ -265,6 +267,21 @@ func (d *Database) Remedy(err error) string {
 		return pgdb.Remedy(err, d.Service+".database_url")
 	}
 	return sqlitedb.Remedy(err, d.Where)
+}
+
+// Advice is Remedy, and general advice about other errors.
+func (d *Database) Advice(err error) string {
+	return cmp.Or(d.Remedy(err), d.advice, "start the database, or correct "+d.Service+".database_url")
+}
+
+// Ready returns a check of the database by ping. Its errors name the database.
+func (d *Database) Ready(ping func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := ping(ctx); err != nil {
+			return fmt.Errorf("%s: %w", d.Where, err)
+		}
+		return nil
+	}
 }
 
 // Close closes the database.

@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/redisdb"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
@@ -61,17 +62,21 @@ type Opener struct {
 
 	locks     []*sqlitedb.Lock
 	temporary []string // folders
+	redis     []*redisdb.DB
 }
 
-// Close releases the locks and removes temporary files. The databases must be closed before.
+// Close closes the connections to Redis, releases the locks and removes temporary files. The databases must be closed before.
 func (o *Opener) Close() (err error) {
+	for _, db := range o.redis {
+		db.Close()
+	}
 	for _, l := range o.locks {
 		err = errors.Join(err, l.Release())
 	}
 	for _, dir := range o.temporary {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
-	o.locks, o.temporary = nil, nil
+	o.redis, o.locks, o.temporary = nil, nil, nil
 	return err
 }
 
@@ -214,9 +219,10 @@ func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Databa
 	if complete != nil {
 		complete(&options)
 	}
+	d.advice = options.Advice(d.Service + ".database_url")
 	db, err := spannerdb.Open(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
+		return nil, &ServerError{fmt.Errorf("%s.database_url: %w", d.Service, err), d.advice}
 	}
 	d.conn, d.Where = closing{db, db.Close}, "spanner://"+d.Target.URL
 	return db, nil
@@ -235,6 +241,20 @@ func (e *FileError) Unwrap() error { return e.err }
 
 // Remedy says how an operator fixes the error.
 func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
+
+// ServerError means that the client of a database server cannot be created.
+type ServerError struct {
+	err    error
+	advice string
+}
+
+func (e *ServerError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error of the client.
+func (e *ServerError) Unwrap() error { return e.err }
+
+// Remedy says how an operator fixes the error.
+func (e *ServerError) Remedy() string { return e.advice }
 
 // MissingError means that a SQLite file does not exist and must not be created.
 type MissingError struct{ Service, Path string }

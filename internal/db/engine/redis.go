@@ -7,12 +7,16 @@ import (
 )
 
 // OpenRedis opens the Redis server or cluster of a setting, such as guest.hot. The server
-// may be unavailable. The caller must Close the result.
+// may be unavailable. Close of the Opener closes it.
 func (o *Opener) OpenRedis(ctx context.Context, service, setting string, opts redisdb.Options) (*redisdb.DB, error) {
 	t, err := Parse(opts.URL, "", Redis)
 	if err != nil {
 		return nil, &URLError{Setting: service + "." + setting, err: err}
 	}
 	opts.URL, opts.Observe = t.URL, o.Metrics.Database(service, string(Redis))
-	return redisdb.Open(ctx, opts)
+	db, err := redisdb.Open(ctx, opts)
+	if err == nil {
+		o.redis = append(o.redis, db)
+	}
+	return db, err
 }

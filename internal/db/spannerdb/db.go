@@ -96,6 +96,14 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
+// Advice says how an operator fixes a database that cannot be used. setting names the setting with the URL.
+func (o *Options) Advice(setting string) string {
+	if o.EmulatorHost != "" {
+		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"
+	}
+	return "check that the database exists and that the account may use it (gcloud auth application-default login, or a key named by GOOGLE_APPLICATION_CREDENTIALS), or correct " + setting
+}
+
 func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 	return spanner.NewClientWithConfig(ctx, o.Database, spanner.ClientConfig{
 		DisableRouteToLeader: !o.RouteToLeader,

@@ -52,7 +52,7 @@ func Open(t testing.TB, s service.Service, change func(*service.Deps), environ .
 		t.Fatal(err)
 	}
 	for _, secret := range s.Secrets {
-		if *secret.Setting == "" {
+		if secret.Setting != nil && *secret.Setting == "" {
 			*secret.Setting = ident.Hex(32)
 		}
 	}
@@ -63,13 +63,13 @@ func Open(t testing.TB, s service.Service, change func(*service.Deps), environ .
 	opened, err := s.Open(t.Context(), d)
 	if opened != nil {
 		t.Cleanup(func() {
-			if opened.Close != nil {
-				opened.Close()
-			}
 			for _, db := range opened.Databases {
 				if err := db.Close(); err != nil {
 					t.Error(err)
 				}
+			}
+			if err := d.Engines.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
