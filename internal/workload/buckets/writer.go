@@ -144,8 +144,15 @@ func MD5Of(a workload.Answer) string {
 // Ask sends a request, and reports whether it was answered.
 type Ask func(method, target, body string, headers ...string) (a workload.Answer, answered bool)
 
-// uploadID matches the ID of an upload that was created.
 var uploadID = regexp.MustCompile(`<UploadId>(.*)</UploadId>`)
+
+// UploadID returns the ID in the answer to CreateMultipartUpload; "" without one.
+func UploadID(answer string) string {
+	if found := uploadID.FindStringSubmatch(answer); found != nil {
+		return found[1]
+	}
+	return ""
+}
 
 // Do sends the requests of a write until an answer is missing. It fails on an answer that the protocol does not allow.
 func (d *Write) Do(ask Ask) (a workload.Answer, answered bool, err error) {
@@ -168,18 +175,18 @@ func (d *Write) Do(ask Ask) (a workload.Answer, answered bool, err error) {
 		if !expect(http.StatusOK, http.MethodPost, d.Path+"?uploads", "") {
 			break
 		}
-		found := uploadID.FindStringSubmatch(a.Body)
-		if found == nil {
+		id := UploadID(a.Body)
+		if id == "" {
 			return a, true, fmt.Errorf("no ID of the upload: %s", a.Body)
 		}
 		var list bytes.Buffer
 		for i, part := range d.Parts {
-			if !expect(http.StatusOK, http.MethodPut, fmt.Sprintf("%s?partNumber=%d&uploadId=%s", d.Path, i+1, found[1]), part) {
+			if !expect(http.StatusOK, http.MethodPut, fmt.Sprintf("%s?partNumber=%d&uploadId=%s", d.Path, i+1, id), part) {
 				return a, answered, err
 			}
 			fmt.Fprintf(&list, "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag></Part>", i+1, a.Header.Get("ETag"))
 		}
-		expect(http.StatusOK, http.MethodPost, d.Path+"?uploadId="+found[1], "<CompleteMultipartUpload>"+list.String()+"</CompleteMultipartUpload>")
+		expect(http.StatusOK, http.MethodPost, d.Path+"?uploadId="+id, "<CompleteMultipartUpload>"+list.String()+"</CompleteMultipartUpload>")
 	}
 	return a, answered, err
 }

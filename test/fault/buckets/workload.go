@@ -53,6 +53,7 @@ type Workload struct {
 	Nodes   []*Node // nil: the one in the data folder
 	Copies  int     // of each body
 	Sizes   buckets.Sizes
+	others  int // bodies of objects that no writer has written
 
 	key      sigv4test.Signer
 	byServer sync.Map // clients
@@ -195,7 +196,7 @@ func (b *Workload) Finish(h *harness.Harness) {
 			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+html.UnescapeString(u[1])+"?uploadId="+u[2], "")
 		}
 	}
-	want := b.ofLargeOwner(h)
+	want := b.ofLargeOwner(h) + b.others
 	for _, w := range b.writers {
 		for _, o := range w.State {
 			want += o.Bodies
@@ -208,7 +209,7 @@ func (b *Workload) Finish(h *harness.Harness) {
 			w.State[path] = buckets.Object{}
 		}
 	}
-	b.audited(h, b.ofLargeOwner(h))
+	b.audited(h, b.ofLargeOwner(h)+b.others)
 }
 
 // ofLargeOwner counts the objects of largeBucket.
