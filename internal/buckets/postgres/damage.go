@@ -12,21 +12,21 @@ import (
 const damageColumns = `node, path, problem, state, first_seen, last_seen, attempts, next_attempt, error, owner, bucket_id, id, name, upload_id, number`
 
 var (
-	sqlMark = pgdb.Statement{Name: "buckets.mark", SQL: `
-		INSERT INTO manta_bucket_damage AS d (` + damageColumns + `) VALUES ($1::text, $2::text, $3::text, $4::text, $5::timestamptz, $6::timestamptz,
-			$7::integer, $8::timestamptz, $9::text, $10::text, $11::text, $12::text, $13::text, $14::text, $15::integer)
+	sqlMark = pgdb.NewNamed(pgdb.Statement{Name: "buckets.mark", SQL: `
+		INSERT INTO manta_bucket_damage AS d (` + damageColumns + `)
+			VALUES (@node, @path, @problem, @state, @first_seen, @last_seen, @attempts, @next_attempt, @error, @owner, @bucket_id, @id, @name, @upload_id, @number)
 		ON CONFLICT (node, path) DO UPDATE SET problem = EXCLUDED.problem, last_seen = greatest(d.last_seen, EXCLUDED.last_seen),
 			name = CASE EXCLUDED.name WHEN '' THEN d.name ELSE EXCLUDED.name END,
 			upload_id = CASE EXCLUDED.name WHEN '' THEN d.upload_id ELSE EXCLUDED.upload_id END,
-			number = CASE EXCLUDED.name WHEN '' THEN d.number ELSE EXCLUDED.number END`}
+			number = CASE EXCLUDED.name WHEN '' THEN d.number ELSE EXCLUDED.number END`}, markArgs)
 	sqlMarked = pgdb.Statement{Name: "buckets.marked", SQL: `SELECT ` + damageColumns + ` FROM manta_bucket_damage
 		WHERE (node, path) > ($1::text, $2::text) AND ($3::text = '' OR state = $3::text) ORDER BY node, path LIMIT $4::bigint`}
 	sqlDueMarks = pgdb.Statement{Name: "buckets.due_marks", SQL: `SELECT ` + damageColumns + ` FROM manta_bucket_damage
 		WHERE next_attempt <= $1::timestamptz ORDER BY next_attempt LIMIT $2::bigint`}
-	sqlNoteAttempt = pgdb.Statement{Name: "buckets.note_attempt", SQL: `
-		UPDATE manta_bucket_damage SET state = $3::text, attempts = $4::integer, next_attempt = $5::timestamptz, error = $6::text,
-			name = $7::text, upload_id = $8::text, number = $9::integer
-		WHERE node = $1::text AND path = $2::text`}
+	sqlNoteAttempt = pgdb.NewNamed(pgdb.Statement{Name: "buckets.note_attempt", SQL: `
+		UPDATE manta_bucket_damage SET state = @state, attempts = @attempts, next_attempt = @next_attempt, error = @error,
+			name = @name, upload_id = @upload_id, number = @number
+		WHERE node = @node AND path = @path`}, attemptArgs)
 	sqlUnmark = pgdb.Statement{Name: "buckets.unmark", SQL: `
 		DELETE FROM manta_bucket_damage WHERE node = $1::text AND path = $2::text AND last_seen <= $3::timestamptz`}
 	sqlCountMarks = pgdb.Statement{Name: "buckets.count_marks", SQL: `
@@ -34,20 +34,18 @@ var (
 
 	sqlScrubs = pgdb.Statement{Name: "buckets.scrubs", SQL: `
 		SELECT node, began, position, done, copies, bytes, found, total, ended FROM manta_bucket_scrub ORDER BY node`}
-	sqlSetScrub = pgdb.Statement{Name: "buckets.set_scrub", SQL: `
+	sqlSetScrub = pgdb.NewNamed(pgdb.Statement{Name: "buckets.set_scrub", SQL: `
 		INSERT INTO manta_bucket_scrub (node, began, position, done, copies, bytes, found, total, ended)
-		VALUES ($1::text, $2::timestamptz, $3::text, $4::boolean, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::timestamptz)
+		VALUES (@node, @began, @position, @done, @copies, @bytes, @found, @total, @ended)
 		ON CONFLICT (node) DO UPDATE SET began = EXCLUDED.began, position = EXCLUDED.position, done = EXCLUDED.done, copies = EXCLUDED.copies,
-			bytes = EXCLUDED.bytes, found = EXCLUDED.found, total = EXCLUDED.total, ended = EXCLUDED.ended`}
+			bytes = EXCLUDED.bytes, found = EXCLUDED.found, total = EXCLUDED.total, ended = EXCLUDED.ended`}, scrubArgs)
 )
 
 // Mark implements buckets.Damages.
 func (s *Store) Mark(ctx context.Context, all []buckets.Damage) error {
 	return s.db.Tx(ctx, "buckets.mark", func(tx *pgdb.Tx) error {
 		for i := range all {
-			d := &all[i]
-			_, err := tx.Exec(sqlMark, d.Node, d.Path, d.Problem, string(d.State), at(d.FirstSeen), at(d.LastSeen), d.Attempts, at(d.Next), d.Error,
-				string(d.Owner), string(d.Bucket), string(d.ID), d.Name, string(d.Upload), d.Number)
+			_, err := tx.Exec(sqlMark.Statement, sqlMark.Args(all[i])...)
 			if err != nil {
 				return err
 			}
@@ -81,8 +79,33 @@ func (s *Store) damages(ctx context.Context, st pgdb.Statement, args ...any) (al
 
 // NoteAttempt implements buckets.Damages.
 func (s *Store) NoteAttempt(ctx context.Context, d buckets.Damage) error {
-	_, err := s.db.Exec(ctx, sqlNoteAttempt, d.Node, d.Path, string(d.State), d.Attempts, at(d.Next), d.Error, d.Name, string(d.Upload), d.Number)
+	_, err := s.db.Exec(ctx, sqlNoteAttempt.Statement, sqlNoteAttempt.Args(d)...)
 	return err
+}
+
+func attemptArgs(d buckets.Damage) []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "node text", Value: d.Node},
+		{Param: "path text", Value: d.Path},
+		{Param: "state text", Value: string(d.State)},
+		{Param: "attempts integer", Value: d.Attempts},
+		{Param: "next_attempt timestamptz", Value: at(d.Next)},
+		{Param: "error text", Value: d.Error},
+		{Param: "name text", Value: d.Name},
+		{Param: "upload_id text", Value: string(d.Upload)},
+		{Param: "number integer", Value: d.Number},
+	}
+}
+
+func markArgs(d buckets.Damage) []pgdb.Arg {
+	return append(attemptArgs(d),
+		pgdb.Arg{Param: "problem text", Value: d.Problem},
+		pgdb.Arg{Param: "first_seen timestamptz", Value: at(d.FirstSeen)},
+		pgdb.Arg{Param: "last_seen timestamptz", Value: at(d.LastSeen)},
+		pgdb.Arg{Param: "owner text", Value: string(d.Owner)},
+		pgdb.Arg{Param: "bucket_id text", Value: string(d.Bucket)},
+		pgdb.Arg{Param: "id text", Value: string(d.ID)},
+	)
 }
 
 // Unmark implements buckets.Damages.
@@ -124,10 +147,20 @@ func (s *Store) Scrubs(ctx context.Context) (all []buckets.Scrub, err error) {
 
 // SetScrub implements buckets.Scrubs.
 func (s *Store) SetScrub(ctx context.Context, p buckets.Scrub) error {
-	var ended any
-	if p.Ended != 0 {
-		ended = at(p.Ended)
-	}
-	_, err := s.db.Exec(ctx, sqlSetScrub, p.Node, at(p.Began), p.After, p.Done, p.Copies, p.Bytes, p.Found, p.Total, ended)
+	_, err := s.db.Exec(ctx, sqlSetScrub.Statement, sqlSetScrub.Args(p)...)
 	return err
+}
+
+func scrubArgs(p buckets.Scrub) []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "node text", Value: p.Node},
+		{Param: "began timestamptz", Value: at(p.Began)},
+		{Param: "position text", Value: p.After},
+		{Param: "done boolean", Value: p.Done},
+		{Param: "copies bigint", Value: p.Copies},
+		{Param: "bytes bigint", Value: p.Bytes},
+		{Param: "found bigint", Value: p.Found},
+		{Param: "total bigint", Value: p.Total},
+		{Param: "ended timestamptz", Value: atOrNull(p.Ended)},
+	}
 }

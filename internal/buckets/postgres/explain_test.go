@@ -91,7 +91,7 @@ func ofOwner() []step {
 		{"delete objects", sqlDeleteObjects.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, now, []*string{nil, nil, nil}}, []string{objects}},
 		{"list", sqlList.Statement, []any{owner, id, "", "", "f1", false, 101}, []string{objects}},
 		{"list groups", sqlList.Statement, []any{owner, id, "", "/", "", false, 101}, []string{objects}},
-		{"update", sqlUpdate, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil}, []string{objects}},
+		{"update", sqlUpdate.Statement, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil}, []string{objects}},
 		{"delete a bucket", sqlDeleteBucket, []any{owner, bucket, id, now}, []string{objects}},
 		{"create an upload", sqlCreateUpload.Statement, []any{owner, bucket, id, "new", upload, now, nil, "", nil, nil, nil, nil}, nil},
 		{"upload", sqlUpload, []any{owner, id, "f/7", upload}, []string{uploads}},

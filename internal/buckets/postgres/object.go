@@ -224,11 +224,33 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 		if err != nil {
 			return err
 		}
-		names, values := pairs(o.Headers)
-		_, err = tx.Exec(sqlUpdate, string(owner), string(b.ID), u.Name, at(o.Modified), o.ContentType, names, values, listOrNil(o.Roles), textOrNull(properties))
+		_, err = tx.Exec(sqlUpdate.Statement, sqlUpdate.Args(updated{owner, b.ID, o, properties})...)
 		return err
 	})
 	return o, err
+}
+
+// updated has the arguments of sqlUpdate.
+type updated struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketID
+	buckets.Object
+	properties []byte
+}
+
+func (u updated) args() []pgdb.Arg {
+	names, values := pairs(u.Headers)
+	return []pgdb.Arg{
+		{Param: "owner uuid", Value: string(u.owner)},
+		{Param: "bucket_id uuid", Value: string(u.bucket)},
+		{Param: "name text", Value: u.Name},
+		{Param: "modified timestamptz", Value: at(u.Modified)},
+		{Param: "type text", Value: u.ContentType},
+		{Param: "header_names text[]", Value: names},
+		{Param: "header_values text[]", Value: values},
+		{Param: "roles text[]::uuid[]", Value: listOrNil(u.Roles)},
+		{Param: "properties jsonb", Value: textOrNull(u.properties)},
+	}
 }
 
 // Delete implements buckets.Store.

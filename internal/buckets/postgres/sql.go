@@ -87,10 +87,10 @@ var (
 		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
 		WHERE b.owner = $1::uuid AND b.name = $2::text`}
 	sqlHead   = pgdb.Statement{Name: "buckets.head", Key: 1, SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
-	sqlUpdate = pgdb.Statement{Name: "buckets.update", Key: 1, SQL: `
-		UPDATE manta_bucket_object SET modified = $4::timestamptz, content_type = $5::text, headers = hstore($6::text[], $7::text[]),
-			roles = $8::text[]::uuid[], properties = $9::jsonb
-		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`}
+	sqlUpdate = pgdb.NewNamed(pgdb.Statement{Name: "buckets.update", Key: 1, SQL: `
+		UPDATE manta_bucket_object SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),
+			roles = @roles, properties = @properties
+		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name`}, updated.args)
 )
 
 // Positions in uploadColumns and partColumns.

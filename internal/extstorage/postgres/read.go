@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -80,16 +79,45 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, e
 	if successor, ok := ext.Successor(q.Prefix); ok {
 		end = successor
 	}
-	statement := sqlList
+	statement := &sqlList
 	if q.Reverse {
-		statement = sqlListReverse
+		statement = &sqlListReverse
 		if after != "" {
 			after, end = "", min(end, after)
 		}
 	}
-	return s.page(ctx, statement, &q, row{Record: ext.Record{Namespace: q.Namespace}}, func(r *row) []any {
-		return append(append([]any{(*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
-	}, string(o.Tenant), string(o.Install), string(q.Namespace), after, q.Prefix, end, q.Values, q.Metadata, now(q.Now))
+	return s.page(ctx, &q, pages{
+		statement: statement.Statement,
+		args:      func(limit, sent int64) []any { return statement.Args(listPage{o, q, after, end, limit, sent}) },
+		row:       row{Record: ext.Record{Namespace: q.Namespace}},
+		dest: func(r *row) []any {
+			return append(append([]any{(*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
+		},
+	})
+}
+
+// listPage has the arguments of a listing.
+type listPage struct {
+	owner ext.Owner
+	ext.Query
+	after, before string
+	limit, sent   int64
+}
+
+func (p listPage) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "tenant uuid", Value: string(p.owner.Tenant)},
+		{Param: "install uuid", Value: string(p.owner.Install)},
+		{Param: "namespace text", Value: string(p.Namespace)},
+		{Param: "after text", Value: p.after},
+		{Param: "from text", Value: p.Prefix},
+		{Param: "before text", Value: p.before},
+		{Param: "values boolean", Value: p.Values},
+		{Param: "metadata boolean", Value: p.Metadata},
+		{Param: "now timestamptz", Value: now(p.Now)},
+		{Param: "limit bigint", Value: p.limit},
+		{Param: "sent bigint", Value: p.sent},
+	}
 }
 
 // Export implements extstorage.Store.
@@ -98,23 +126,54 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext
 		return ext.Page{}, err
 	}
 	whole := q.Query()
-	return s.page(ctx, sqlExport, &whole, row{}, func(r *row) []any {
-		return append(append([]any{(*string)(&r.Namespace), (*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
-	}, string(o.Tenant), string(o.Install), string(q.After.Namespace), string(q.After.Key), now(q.Now))
+	return s.page(ctx, &whole, pages{
+		statement: sqlExport.Statement,
+		args:      func(limit, sent int64) []any { return sqlExport.Args(exportPage{o, q, limit, sent}) },
+		dest: func(r *row) []any {
+			return append(append([]any{(*string)(&r.Namespace), (*string)(&r.Key)}, r.columns()...), &r.value, &r.metadata)
+		},
+	})
 }
 
-// page reads the records of a page with a statement whose last parameters are the
-// number of records and the maximum size of a value to return. The first read
+// exportPage has the arguments of sqlExport.
+type exportPage struct {
+	owner ext.Owner
+	ext.ExportQuery
+	limit, sent int64
+}
+
+func (p exportPage) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "tenant uuid", Value: string(p.owner.Tenant)},
+		{Param: "install uuid", Value: string(p.owner.Install)},
+		{Param: "after_namespace text", Value: string(p.After.Namespace)},
+		{Param: "after_key text", Value: string(p.After.Key)},
+		{Param: "now timestamptz", Value: now(p.Now)},
+		{Param: "limit bigint", Value: p.limit},
+		{Param: "sent bigint", Value: p.sent},
+	}
+}
+
+// pages are the pages of a query.
+type pages struct {
+	statement pgdb.Statement
+	args      func(limit, sent int64) []any // for a number of records and the maximum size of a value to return
+	row       row
+	dest      func(*row) []any
+}
+
+// page reads the records of a page. The first read
 // returns every value of which any number fits into the page, so it needs no
 // running sum in SQL, which costs a fifth of a read. If the page has a larger
 // value, its size is known now, and a second read returns all values.
-func (s *Store) page(ctx context.Context, statement pgdb.Statement, q *ext.Query, r row, dest func(*row) []any, args ...any) (ext.Page, error) {
+func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, error) {
+	r := of.row
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
 	for {
 		var page ext.Page
 		var end ext.PageEnd
 		var withheld bool
-		err := s.db.ForEach(ctx, statement, append(slices.Clip(args), int64(limit)+1, sent), func() {
+		err := s.db.ForEach(ctx, of.statement, of.args(int64(limit)+1, sent), func() {
 			page = ext.Page{Records: make([]ext.Record, 0, min(limit, ext.MaxPage))}
 			end, withheld = ext.NewPageEnd(limit, q.Bytes), false
 		}, func() error {
@@ -125,7 +184,7 @@ func (s *Store) page(ctx context.Context, statement pgdb.Statement, q *ext.Query
 			rec, err := r.record()
 			page.Records = append(page.Records, rec)
 			return err
-		}, dest(&r)...)
+		}, of.dest(&r)...)
 		if err != nil {
 			return ext.Page{}, err
 		}

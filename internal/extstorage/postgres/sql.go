@@ -150,12 +150,12 @@ var (
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)`}
 	sqlList        = listing(`key`)
 	sqlListReverse = listing(`key DESC`)
-	sqlExport      = pgdb.Statement{Name: "ext.export", Key: 1, SQL: `
-		SELECT namespace, key, ` + header + `, CASE WHEN value_bytes <= $7::bigint THEN value::text ELSE '' END, coalesce(metadata::text, '')
+	sqlExport      = pgdb.NewNamed(pgdb.Statement{Name: "ext.export", Key: 1, SQL: `
+		SELECT namespace, key, ` + header + `, CASE WHEN value_bytes <= @sent THEN value::text ELSE '' END, coalesce(metadata::text, '')
 		FROM ext_storage_records
-		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND (namespace, key) > ($3::text, $4::text)
-			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)
-		ORDER BY namespace, key LIMIT $6::bigint`}
+		WHERE tenant_id = @tenant AND extension_install_id = @install AND (namespace, key) > (@after_namespace, @after_key)
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > @now)
+		ORDER BY namespace, key LIMIT @limit`}, exportPage.args)
 )
 
 // top is greater than every key: the bound of a query without one.
@@ -163,17 +163,17 @@ var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
 // listing returns the statement of a page: keys after one bound, from another, and
 // before a third. All three are always set, so one plan serves every query and
-// reads nothing outside them. Values larger than the last parameter are not
+// reads nothing outside them. Values larger than @sent are not
 // returned.
-func listing(order string) pgdb.Statement {
-	return pgdb.Statement{Name: "ext.list", Key: 1, SQL: `
-		SELECT key, ` + header + `, CASE WHEN $7::boolean AND value_bytes <= $11::bigint THEN value::text ELSE '' END,
-			CASE WHEN $8::boolean THEN coalesce(metadata::text, '') ELSE '' END
+func listing(order string) pgdb.Named[listPage] {
+	return pgdb.NewNamed(pgdb.Statement{Name: "ext.list", Key: 1, SQL: `
+		SELECT key, ` + header + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,
+			CASE WHEN @metadata THEN coalesce(metadata::text, '') ELSE '' END
 		FROM ext_storage_records
-		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text
-			AND key > $4::text AND key >= $5::text AND key < $6::text
-			AND (ttl_expires_at IS NULL OR ttl_expires_at > $9::timestamptz)
-		ORDER BY ` + order + ` LIMIT $10::bigint`}
+		WHERE tenant_id = @tenant AND extension_install_id = @install AND namespace = @namespace
+			AND key > @after AND key >= @from AND key < @before
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > @now)
+		ORDER BY ` + order + ` LIMIT @limit`}, listPage.args)
 }
 
 // Reads of usage and changes. The row of counters drives the joins, so the results

@@ -10,7 +10,10 @@ import (
 )
 
 // Inbox has the SQL for the tables of a service, NAME and NAME_quarantine.
-type Inbox struct{ insert, digest, quarantine, list, drop, dropQuarantine pgdb.Statement }
+type Inbox struct {
+	insert, digest, list, drop, dropQuarantine pgdb.Statement
+	quarantine                                 pgdb.Named[quarantined]
+}
 
 // New returns the SQL for a table. Its name is a constant of the service.
 func New(name string) *Inbox {
@@ -20,9 +23,9 @@ func New(name string) *Inbox {
 			INSERT INTO ` + name + ` (source, event_id, subject, received_at, processed_at, digest) VALUES ($1, $2, $3, $4, $4, $5)
 			ON CONFLICT (source, event_id) DO NOTHING`},
 		digest: pgdb.Statement{Name: "inbox.digest", SQL: `SELECT digest = $3 FROM ` + name + ` WHERE source = $1 AND event_id = $2`},
-		quarantine: pgdb.Statement{Name: "inbox.quarantine", SQL: `
+		quarantine: pgdb.NewNamed(pgdb.Statement{Name: "inbox.quarantine", SQL: `
 			INSERT INTO ` + name + `_quarantine (source, event_id, subject, event_at, digest, body, reason, received_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING`},
+			VALUES (@source, @id, @type, @time, @digest, @body, @reason, @received) ON CONFLICT DO NOTHING`}, quarantined.args),
 		list: pgdb.Statement{Name: "inbox.quarantined", SQL: `
 			SELECT source, event_id, subject, event_at, body, reason, received_at FROM ` + name + `_quarantine
 			ORDER BY received_at DESC, source, event_id, digest LIMIT $1`},
@@ -59,13 +62,33 @@ func (b *Inbox) Receive(tx *pgdb.Tx, e *inbox.Event, now time.Time, apply func()
 
 // Quarantine puts an event into quarantine in a transaction.
 func (b *Inbox) Quarantine(tx *pgdb.Tx, e *inbox.Event, reason string, now time.Time) error {
-	digest := e.Digest()
-	body := e.Truncated()
+	_, err := tx.Exec(b.quarantine.Statement, b.quarantine.Args(quarantined{*e, reason, now})...)
+	return err
+}
+
+// quarantined has the arguments of Inbox.quarantine.
+type quarantined struct {
+	inbox.Event
+	reason string
+	now    time.Time
+}
+
+func (q quarantined) args() []pgdb.Arg {
+	digest := q.Digest()
+	body := q.Truncated()
 	if body == nil {
 		body = []byte{}
 	}
-	_, err := tx.Exec(b.quarantine, e.Source, e.ID, e.Type, e.Time, digest[:], body, reason, now)
-	return err
+	return []pgdb.Arg{
+		{Param: "source", Value: q.Source},
+		{Param: "id", Value: q.ID},
+		{Param: "type", Value: q.Type},
+		{Param: "time", Value: q.Time},
+		{Param: "digest", Value: digest[:]},
+		{Param: "body", Value: body},
+		{Param: "reason", Value: q.reason},
+		{Param: "received", Value: q.now},
+	}
 }
 
 // Quarantined returns events in quarantine, the last one first.

@@ -65,6 +65,25 @@ const noIndex = -10_000_000_000
 
 // arguments returns the statement of a query and its arguments.
 func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
+	if !q.Full && large >= 0 {
+		large = math.MaxInt64 // the statement estimates payload bytes, and a list of IDs has none
+	}
+	statement := &lists[q.Sort][0]
+	if q.IDs != nil {
+		statement = &lists[q.Sort][1]
+	}
+	return statement.Statement, statement.Args(listed{o, coll, *q, large})
+}
+
+// listed has the arguments of a listing.
+type listed struct {
+	owner ss.Owner
+	coll  int32
+	ss.Query
+	large int64
+}
+
+func (l listed) args() []pgdb.Arg {
 	orElse := func(t ss.Optional[ss.Timestamp], otherwise pgtype.Timestamp) pgtype.Timestamp {
 		if t.Set {
 			return moment(t.Value)
@@ -72,20 +91,29 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 		return otherwise
 	}
 	limit := pgtype.Int8{}
-	if !q.Full && large >= 0 {
-		large = math.MaxInt64 // the statement estimates payload bytes, and a list of IDs has none
+	if l.Limit.Set {
+		limit = pgtype.Int8{Int64: int64(min(l.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds 1
 	}
-	if q.Limit.Set {
-		limit = pgtype.Int8{Int64: int64(min(q.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds 1
+	return []pgdb.Arg{
+		{Param: "user bigint", Value: l.owner.UID},
+		{Param: "coll integer", Value: l.coll},
+		{Param: "now timestamp", Value: moment(l.Now)},
+		{Param: "full boolean", Value: l.Full},
+		{Param: "large bigint", Value: l.large},
+		{Param: "modified_since timestamp", Value: orElse(l.If.ModifiedSince, always)},
+		{Param: "unmodified_since timestamp", Value: orElse(l.If.UnmodifiedSince, never)},
+		{Param: "newer timestamp", Value: orElse(l.Newer, always)},
+		{Param: "older timestamp", Value: orElse(l.Older, never)},
+		{Param: "behind", Value: behind(&l.Query)},
+		{Param: "behind_id text", Value: l.Offset.ID},
+		{Param: "limit bigint", Value: limit},
+		{Param: "skip bigint", Value: int64(l.Offset.Skip)},
 	}
-	args := []any{o.UID, coll, moment(q.Now), q.Full, large,
-		orElse(q.If.ModifiedSince, always), orElse(q.If.UnmodifiedSince, never),
-		orElse(q.Newer, always), orElse(q.Older, never),
-		behind(q), q.Offset.ID, limit, int64(q.Offset.Skip)}
-	if q.IDs == nil {
-		return lists[q.Sort][0], args
-	}
-	return lists[q.Sort][1], append(args, q.IDs)
+}
+
+// argsByID has the IDs of the query, too.
+func (l listed) argsByID() []pgdb.Arg {
+	return append(l.args(), pgdb.Arg{Param: "ids text[]", Value: l.IDs})
 }
 
 // behind returns the sort key of the record before the page, or a key before all

@@ -99,41 +99,42 @@ var (
 // page. The number of records and the last one are computed in advance only if the
 // page is too large to gather in memory, estimated from the average record of the
 // collection.
-func listing(sort ss.Sort, byID bool) pgdb.Statement {
-	order, from, most := listOrders[sort], `bsos`, `$12::bigint`
+func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
+	order, from, most, args := listOrders[sort], `bsos`, `@limit`, listed.args
 	if byID {
 		// One lookup per ID. Otherwise the planner scans the whole collection in
 		// the requested order if it believes that the collection is small.
-		from = `(SELECT DISTINCT unnest($14::text[]) AS id) u CROSS JOIN LATERAL (
+		from = `(SELECT DISTINCT unnest(@ids) AS id) u CROSS JOIN LATERAL (
 				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
-				WHERE user_id = $1::bigint AND collection_id = $2::integer AND bso_id = u.id LIMIT 1
+				WHERE user_id = @user AND collection_id = @coll AND bso_id = u.id LIMIT 1
 			) AS bsos`
-		most = `least($12::bigint, cardinality($14::text[]))`
+		most = `least(@limit, cardinality(@ids))`
+		args = listed.argsByID
 	}
 	where := `
 			FROM ` + from + `
-			WHERE user_id = $1::bigint AND collection_id = $2::integer AND (expiry IS NULL OR expiry > greatest($3::timestamp, c.modified))
-				AND c.modified > $6::timestamp AND c.modified <= $7::timestamp
-				AND modified > $8::timestamp AND modified < $9::timestamp
+			WHERE user_id = @user AND collection_id = @coll AND (expiry IS NULL OR expiry > greatest(@now, c.modified))
+				AND c.modified > @modified_since AND c.modified <= @unmodified_since
+				AND modified > @newer AND modified < @older
 				AND ` + order.after
 	page := `
 			ORDER BY ` + order.by + `
-			LIMIT $12::bigint + 1 OFFSET $13::bigint`
-	return pgdb.Statement{Name: "sync.list", Key: 1, SQL: `
+			LIMIT @limit + 1 OFFSET @skip`
+	return pgdb.NewNamed(pgdb.Statement{Name: "sync.list", Key: 1, SQL: `
 		SELECT c.modified, l.records, l.bso_id, l.sortindex, l.modified, b.bso_id, b.sortindex, b.modified, b.payload
 		FROM (
-			SELECT modified, total_bytes::float8 * least(` + most + `, count) / greatest(count, 1) > $5::bigint AS large FROM user_collections
-			WHERE user_id = $1::bigint AND collection_id = $2::integer AND modified > 'epoch'
+			SELECT modified, total_bytes::float8 * least(` + most + `, count) / greatest(count, 1) > @large AS large FROM user_collections
+			WHERE user_id = @user AND collection_id = @coll AND modified > 'epoch'
 		) c
 		LEFT JOIN LATERAL (
 			SELECT count(*) AS records, max(bso_id) FILTER (WHERE last) AS bso_id,
 				max(sortindex) FILTER (WHERE last) AS sortindex, max(modified) FILTER (WHERE last) AS modified
-			FROM (SELECT bso_id, sortindex, modified, row_number() OVER (ORDER BY ` + order.by + `) = $12::bigint + $13::bigint AS last` + where + `
+			FROM (SELECT bso_id, sortindex, modified, row_number() OVER (ORDER BY ` + order.by + `) = @limit + @skip AS last` + where + `
 				AND c.large` + page + `) AS p
 		) l ON c.large
 		LEFT JOIN LATERAL (
-			SELECT bso_id, sortindex, modified, CASE WHEN $4::boolean THEN payload END AS payload` + where + page + `
-		) b ON true`}
+			SELECT bso_id, sortindex, modified, CASE WHEN @full THEN payload END AS payload` + where + page + `
+		) b ON true`}, args)
 }
 
 // listOrders are the orders of a listing and the conditions for records after an
@@ -141,20 +142,20 @@ func listing(sort ss.Sort, byID bool) pgdb.Statement {
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,
-		after: `(modified, bso_id) < ($10::timestamp, $11::text)`,
+		after: `(modified, bso_id) < (@behind::timestamp, @behind_id)`,
 	},
 	ss.Oldest: {
 		by:    `modified, bso_id`,
-		after: `(modified, bso_id) > ($10::timestamp, $11::text)`,
+		after: `(modified, bso_id) > (@behind::timestamp, @behind_id)`,
 	},
 	ss.ByIndex: {
 		by:    `coalesce(sortindex, -10000000000) DESC, bso_id DESC`,
-		after: `(coalesce(sortindex, -10000000000), bso_id) < ($10::bigint, $11::text)`,
+		after: `(coalesce(sortindex, -10000000000), bso_id) < (@behind::bigint, @behind_id)`,
 	},
 }
 
 // lists are the statements of listings, by order and by whether the query has IDs.
-var lists = [...][2]pgdb.Statement{
+var lists = [...][2]pgdb.Named[listed]{
 	ss.Newest:  {listing(ss.Newest, false), listing(ss.Newest, true)},
 	ss.Oldest:  {listing(ss.Oldest, false), listing(ss.Oldest, true)},
 	ss.ByIndex: {listing(ss.ByIndex, false), listing(ss.ByIndex, true)},

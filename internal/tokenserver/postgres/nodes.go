@@ -41,14 +41,22 @@ func (s *Store) ListNodes(ctx context.Context) ([]tokenserver.Node, error) {
 	return collect(ctx, s.db, sqlNodes, nil, r.node, r.dest()...)
 }
 
-func addArgs(n tokenserver.Node) []any {
-	return []any{n.URL, n.Available, n.Load, n.Capacity, flag(&n.Downed), flag(&n.Backoff)}
+// nodeArgs returns the arguments of sqlAddNode.
+func nodeArgs(n tokenserver.Node) []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "node text", Value: n.URL},
+		{Param: "available int", Value: n.Available},
+		{Param: "load int", Value: n.Load},
+		{Param: "capacity int", Value: n.Capacity},
+		{Param: "downed int", Value: flag(&n.Downed)},
+		{Param: "backoff int", Value: flag(&n.Backoff)},
+	}
 }
 
 // AddNode implements tokenserver.Store.
 func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.Node, error) {
 	var r nodeRow
-	added, err := s.db.QueryRow(ctx, sqlAddNode, addArgs(n), r.dest()...)
+	added, err := s.db.QueryRow(ctx, sqlAddNode.Statement, sqlAddNode.Args(n), r.dest()...)
 	if err == nil && !added {
 		err = errcode.Newf(errcode.Conflict, "node %s already exists", n.URL)
 	}
@@ -85,7 +93,7 @@ func (s *Store) EnsureFirstNode(ctx context.Context, n tokenserver.Node) (added 
 		}
 		if len(nodes) > 0 {
 			n = nodes[0]
-		} else if added, err = tx.QueryRow(sqlAddNode, addArgs(n), r.dest()...); err != nil {
+		} else if added, err = tx.QueryRow(sqlAddNode.Statement, sqlAddNode.Args(n), r.dest()...); err != nil {
 			return err
 		}
 		_, err = tx.Exec(sqlSetFirstNode, n.URL)

@@ -55,9 +55,7 @@ func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenser
 	switch p.Op {
 	case tokenserver.Insert:
 		u.Email = a.Email()
-		_, err := tx.QueryRow(sqlInsertUser,
-			[]any{u.Email, u.Generation, u.ClientState, u.CreatedAt, u.NodeID, nullable(u.KeysChangedAt)}, &u.UID)
-		if err != nil {
+		if _, err := tx.QueryRow(sqlInsertUser.Statement, sqlInsertUser.Args(u), &u.UID); err != nil {
 			return u, err
 		}
 	case tokenserver.Update:
@@ -71,6 +69,18 @@ func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenser
 		}
 	}
 	return u, nil
+}
+
+// userArgs returns the arguments of sqlInsertUser.
+func userArgs(u tokenserver.User) []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "email text", Value: u.Email},
+		{Param: "generation bigint", Value: u.Generation},
+		{Param: "client_state text", Value: u.ClientState},
+		{Param: "created_at bigint", Value: u.CreatedAt},
+		{Param: "node bigint", Value: u.NodeID},
+		{Param: "keys_changed_at bigint", Value: nullable(u.KeysChangedAt)},
+	}
 }
 
 // allocate assigns an account to a node.

@@ -28,10 +28,10 @@ var (
 			WHERE u.email = $1::text AND u.service = ` + service + `
 			ORDER BY u.created_at DESC, u.uid DESC LIMIT $3::int) u ON true
 		ORDER BY u.created_at DESC, u.uid DESC`}
-	sqlInsertUser = pgdb.Statement{Name: "token.insert_user", SQL: `
+	sqlInsertUser = pgdb.NewNamed(pgdb.Statement{Name: "token.insert_user", SQL: `
 		INSERT INTO users (service, email, generation, client_state, created_at, nodeid, keys_changed_at)
-		VALUES (` + service + `, $1::text, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::bigint)
-		RETURNING uid`}
+		VALUES (` + service + `, @email, @generation, @client_state, @created_at, @node, @keys_changed_at)
+		RETURNING uid`}, userArgs)
 	// The conditions protect against processes that write without the lock.
 	sqlUpdateUser = pgdb.Statement{Name: "token.update_user", SQL: `
 		UPDATE users SET generation = $1::bigint, keys_changed_at = $2::bigint
@@ -92,10 +92,10 @@ var (
 	sqlLockNodes = pgdb.Statement{Name: "token.lock_nodes", SQL: sqlNodes.SQL + ` FOR UPDATE`}
 	sqlTakeNode  = pgdb.Statement{Name: "token.take_node", SQL: `
 		UPDATE nodes SET available = $1::int, current_load = $2::int WHERE id = $3::bigint`}
-	sqlAddNode = pgdb.Statement{Name: "token.add_node", SQL: `
+	sqlAddNode = pgdb.NewNamed(pgdb.Statement{Name: "token.add_node", SQL: `
 		INSERT INTO nodes (service, node, available, current_load, capacity, downed, backoff)
-		VALUES (` + service + `, $1::text, $2::int, $3::int, $4::int, $5::int, $6::int)
-		ON CONFLICT DO NOTHING RETURNING ` + nodeColumns}
+		VALUES (` + service + `, @node, @available, @load, @capacity, @downed, @backoff)
+		ON CONFLICT DO NOTHING RETURNING ` + nodeColumns}, nodeArgs)
 	sqlSetNode = pgdb.Statement{Name: "token.set_node", SQL: `
 		UPDATE nodes SET available = coalesce($1::int, available), capacity = coalesce($2::int, capacity),
 			downed = coalesce($3::int, downed), backoff = coalesce($4::int, backoff)
