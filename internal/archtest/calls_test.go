@@ -27,9 +27,9 @@ func TestCallsNameTheirArguments(t *testing.T) {
 		services++
 		folder := filepath.Dir(migrations)
 		calls := 0
-		names, found := statementsOf(t, strings.TrimPrefix(folder, filepath.Join("..", "..")))
+		found := statementsOf(t, strings.TrimPrefix(folder, filepath.Join("..", "..")))
 		for _, s := range found {
-			n, positional := callsOf(functions, names.text(s.sql, 0))
+			n, positional := callsOf(functions, s.text())
 			calls += n
 			for _, call := range positional {
 				t.Errorf("%s: %s has arguments without names: %s", s.at, s.name, call)

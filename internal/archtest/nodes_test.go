@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,15 +13,27 @@ import (
 	"testing"
 )
 
-// distributed are the services that Citus distributes: their packages, the distribution column,
-// and the tables.
+// distributed are the packages with statements on tables that Citus distributes: the distribution
+// column and the tables. In internal/outbox/postgres a service gives their names.
 var distributed = []struct {
 	folder, column string
 	tables         *regexp.Regexp
 }{
 	{"internal/syncstorage/postgres", "user_id", regexp.MustCompile(`\b(user_collections|bsos|batches|batch_bsos)\b`)},
-	{"internal/extstorage/postgres", "tenant_id", regexp.MustCompile(`\bext_storage_(records|schemas|usage|namespaces|changes|answers|installs|revoked_tokens|outbox)\b`)},
+	{
+		"internal/extstorage/postgres", "tenant_id",
+		regexp.MustCompile(`\bext_storage_(records|schemas|usage|namespaces|changes|answers|installs|revoked_tokens|outbox|outbox_refused)\b`),
+	},
 	{"internal/buckets/postgres", "owner", regexp.MustCompile(`\bmanta_bucket(_object|_deleted_bucket|_deleted_object|_upload|_part|_settings|_usage)?\b`)},
+	{"internal/outbox/postgres", "t.Owner", regexp.MustCompile(`\bt\.Name(_refused)?\b`)},
+}
+
+// undistributed are the other packages with statements, each with its reason.
+var undistributed = map[string]string{
+	"internal/db/pgdb":              "its statements on tables of services are those of commands, such as copy",
+	"internal/tokenserver/postgres": "Citus distributes none of its tables",
+	"internal/guest/postgres":       "Citus distributes none of its tables",
+	"internal/inbox/postgres":       "only the service guest has an inbox",
 }
 
 // TestStatementsNameTheirNode: a statement for one value of the distribution column has its Key, and
@@ -29,14 +42,20 @@ var distributed = []struct {
 func TestStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	for _, d := range distributed {
-		key := regexp.MustCompile(`\b` + d.column + ` = \$1::|_v\d+\((\.\.\.\)|\w+ => \$1::(uuid|bigint)\b)`)
-		names, found := statementsOf(t, d.folder)
+		byCall := regexp.MustCompile(`_v\d+(\(\.\.\.\)|\(\w+ => \$1::(uuid|bigint)\b)`)
+		byColumn := regexp.MustCompile(`\b` + regexp.QuoteMeta(d.column) + ` = \$(\d+)::`)
+		found := statementsOf(t, d.folder)
 		for _, s := range found {
-			text := names.text(s.sql, 0)
+			text, want := s.text(), ""
+			if key := byColumn.FindStringSubmatch(text); key != nil {
+				want = key[1]
+			} else if byCall.MatchString(text) {
+				want = "1"
+			}
 			switch {
-			case s.key || s.wide:
-			case key.MatchString(text):
-				t.Errorf("%s: the statement %s needs Key: 1", s.at, s.name)
+			case s.wide || s.key != "" && (want == "" || s.key == want):
+			case want != "":
+				t.Errorf("%s: the statement %s needs Key: %s", s.at, s.name, want)
 			case d.tables.MatchString(text):
 				t.Errorf("%s: the statement %s uses every worker of Citus: it needs Wide: true", s.at, s.name)
 			}
@@ -47,17 +66,74 @@ func TestStatementsNameTheirNode(t *testing.T) {
 	}
 }
 
-// literal is a statement in the source.
-type literal struct {
-	at, name  string
-	sql       ast.Expr
-	key, wide bool
+var createsDistributed = regexp.MustCompile(`create_distributed_table\('(\w+)', '(\w+)'`)
+
+// TestDistributedPackages: TestStatementsNameTheirNode knows every package with statements, and every
+// table that a migration distributes.
+func TestDistributedPackages(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, d := range distributed {
+		known[d.folder] = true
+		for _, table := range distributedTables(t, d.folder) {
+			if table[1] != d.column || d.tables.FindString(table[0]) != table[0] {
+				t.Errorf("%s: the table %s, distributed by %s, is not in the list", d.folder, table[0], table[1])
+			}
+		}
+	}
+	for folder := range undistributed {
+		known[folder] = true
+		if tables := distributedTables(t, folder); len(tables) > 0 {
+			t.Errorf("%s: distributes %v", folder, tables)
+		}
+	}
+	for _, folder := range readModule(t).folders() {
+		if !strings.HasPrefix(folder, "internal/") || folder == "internal/testdb" || strings.HasPrefix(folder, "internal/testdb/") {
+			continue
+		}
+		found := statementsOf(t, folder)
+		if len(found) > 0 && !known[folder] {
+			t.Errorf("%s: has statements, such as %s, and is in neither list", found[0].at, found[0].name)
+		}
+		if len(found) == 0 && known[folder] {
+			t.Errorf("%s: has no statements", folder)
+		}
+	}
 }
 
-// values are the values of the names of a package.
+// distributedTables returns the tables that the migrations in a folder distribute, each with its column.
+func distributedTables(t *testing.T, folder string) (tables [][]string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", folder, "migrations", "*.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range createsDistributed.FindAllStringSubmatch(string(source), -1) {
+			tables = append(tables, found[1:])
+		}
+	}
+	return tables
+}
+
+// literal is a statement in the source.
+type literal struct {
+	at, name, key string
+	sql           ast.Expr
+	names         values
+	wide          bool
+}
+
+func (s literal) text() string { return s.names.text(s.sql, 0) }
+
+// values are the values of the names of a package, and of the function around a statement.
 type values map[string]ast.Expr
 
-// text returns the string literals of an expression.
+// text returns the string literals of an expression, and its selectors, such as t.Name.
 func (v values) text(e ast.Expr, depth int) (all string) {
 	if depth > 5 {
 		return ""
@@ -67,6 +143,11 @@ func (v values) text(e ast.Expr, depth int) (all string) {
 		case *ast.BasicLit:
 			if s, err := strconv.Unquote(n.Value); err == nil {
 				all += s
+			}
+		case *ast.SelectorExpr:
+			if of, ok := n.X.(*ast.Ident); ok {
+				all += of.Name + "." + n.Sel.Name
+				return false
 			}
 		case *ast.Ident:
 			if value := v[n.Name]; value != nil {
@@ -78,15 +159,36 @@ func (v values) text(e ast.Expr, depth int) (all string) {
 	return all
 }
 
-func statementsOf(t *testing.T, folder string) (names values, found []literal) {
+// add adds the names that a declaration gives a value.
+func (v values) add(decl ast.Node) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ValueSpec:
+			for i, name := range n.Names {
+				if i < len(n.Values) {
+					v[name.Name] = n.Values[i]
+				}
+			}
+		case *ast.AssignStmt:
+			for i, to := range n.Lhs {
+				if name, ok := to.(*ast.Ident); ok && len(n.Lhs) == len(n.Rhs) {
+					v[name.Name] = n.Rhs[i]
+				}
+			}
+		}
+		return true
+	})
+}
+
+func statementsOf(t *testing.T, folder string) (found []literal) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
+	paths, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = values{}
-	set := token.NewFileSet()
-	for _, path := range files {
+	set, ofPackage := token.NewFileSet(), values{}
+	var files []*ast.File
+	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
@@ -98,23 +200,49 @@ func statementsOf(t *testing.T, folder string) (names values, found []literal) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ValueSpec:
-				for i, name := range n.Names {
-					if i < len(n.Values) {
-						names[name.Name] = n.Values[i]
-					}
-				}
-			case *ast.CompositeLit:
-				if of, ok := n.Type.(*ast.SelectorExpr); ok && of.Sel.Name == "Statement" {
-					found = append(found, literalOf(n, set.Position(n.Pos()).String()))
-				}
+		files = append(files, file)
+		for _, decl := range file.Decls {
+			if _, ok := decl.(*ast.GenDecl); ok {
+				ofPackage.add(decl)
 			}
-			return true
-		})
+		}
 	}
-	return names, found
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			names := maps.Clone(ofPackage)
+			names.add(decl)
+			found = append(found, statementsIn(decl, names, set, folder == "internal/db/pgdb")...)
+		}
+	}
+	return found
+}
+
+// statementsIn returns the statements of a declaration. Package pgdb names their type without the package.
+func statementsIn(decl ast.Decl, names values, set *token.FileSet, own bool) (found []literal) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		lit, ok := n.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		switch of := lit.Type.(type) {
+		case *ast.SelectorExpr:
+			ok = of.Sel.Name == "Statement"
+			if pkg, is := of.X.(*ast.Ident); !is || pkg.Name != "pgdb" {
+				ok = false
+			}
+		case *ast.Ident:
+			ok = own && of.Name == "Statement"
+		default:
+			ok = false
+		}
+		if ok {
+			s := literalOf(lit, set.Position(lit.Pos()).String())
+			s.names = names
+			found = append(found, s)
+		}
+		return true
+	})
+	return found
 }
 
 func literalOf(n *ast.CompositeLit, at string) literal {
@@ -132,7 +260,9 @@ func literalOf(n *ast.CompositeLit, at string) literal {
 		case "SQL":
 			s.sql = pair.Value
 		case "Key":
-			s.key = true
+			if number, ok := pair.Value.(*ast.BasicLit); ok {
+				s.key = number.Value
+			}
 		case "Wide":
 			s.wide = true
 		}
@@ -152,7 +282,8 @@ func TestStatementsNameTheirNodeBites(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := literalOf(e.(*ast.CompositeLit), "here")
-	if text := (values{"ofOwner": owner}).text(s.sql, 0); !s.key || s.wide || s.name != "`x`" || !strings.HasSuffix(text, "WHERE user_id = $1::bigint") {
+	s.names = values{"ofOwner": owner}
+	if text := s.text(); s.key != "1" || s.wide || s.name != "`x`" || !strings.HasSuffix(text, "WHERE user_id = $1::bigint") {
 		t.Errorf("%+v with the text %s", s, text)
 	}
 }

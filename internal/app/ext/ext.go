@@ -156,8 +156,9 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 			return st
 		}},
 		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store {
-			pg, s.audit = db, postgres.Outbox(db)
-			return postgres.New(db, postgres.Options{Waker: s.waker})
+			st := postgres.New(db, postgres.Options{Waker: s.waker})
+			pg, s.audit = db, st.Outbox()
+			return st
 		}},
 	})
 	if err != nil {

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -214,6 +216,26 @@ func TestHungWorker(t *testing.T) {
 			}
 			_, err := s.Get(ctx, o, "a", "k", filledAt)
 			return err
+		}
+	})
+}
+
+// TestRelayOnHungWorker: the audit relay shares the limits for a worker with requests, so a worker that
+// hangs does not take all connections by it.
+func TestRelayOnHungWorker(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for tenant := range 12 {
+		keys = append(keys, fmt.Sprintf("a0000000-0000-4000-8000-%012d", tenant))
+	}
+	opened.HungWorker(t, Migrations, "ext_storage_records", keys, func(db *pgdb.DB) func(context.Context, int) error {
+		box := New(db, Options{}).Outbox()
+		return func(ctx context.Context, key int) error {
+			all := outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 10, Now: time.Now(), Owners: []string{keys[key]}}
+			if _, _, err := box.Next(ctx, all); err != nil {
+				return err
+			}
+			return box.Done(ctx, "test", 0, []outbox.Event{{Owner: keys[key], Stream: string(filledInstall), Seq: 1}})
 		}
 	})
 }

@@ -77,8 +77,9 @@ func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
-// Outbox returns the audit's table of events for a relay.
-func Outbox(db *pgdb.DB) outbox.Box { return auditTable().Open(db) }
+// Outbox returns the audit's table of events for a relay. Its statements share the connections for a
+// node of Citus with those of requests.
+func (s *Store) Outbox() outbox.Box { return auditTable().Open(s.db) }
 
 func auditTable() *outboxpg.Outbox {
 	return outboxpg.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})

@@ -34,7 +34,7 @@ func wake(t *testing.T, url string) {
 	events := make(published)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	relay := outbox.NewRelay(outbox.Options{Box: postgres.Outbox(db), Sink: events, Clock: clock.System, Waker: waker, Poll: time.Hour})
+	relay := outbox.NewRelay(outbox.Options{Box: s.Outbox(), Sink: events, Clock: clock.System, Waker: waker, Poll: time.Hour})
 	running.Go(func() { relay.Run(ctx) })
 	defer running.Wait()
 	defer stop()

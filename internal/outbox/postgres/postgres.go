@@ -25,7 +25,8 @@ import (
 // of them, because a migration never changes.
 func (o *Outbox) DDL() string { return o.ddl }
 
-// Open returns the box of a relay in a database.
+// Open returns the box of a relay in a database. If Citus distributes the tables, db is the database
+// that pgdb.DB.Distributed returns, so that a worker that hangs does not take all connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
 // box implements outbox.Box.

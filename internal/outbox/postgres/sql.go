@@ -32,25 +32,25 @@ func New(t outbox.Table) *Outbox {
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > $3::timestamptz)`
 	return &Outbox{
 		ddl: ddl(t, id),
-		next: pgdb.Statement{Name: "outbox.next", SQL: `
+		next: pgdb.Statement{Name: "outbox.next", Wide: true, SQL: `
 			SELECT ` + read + `, e.part FROM unnest($1::smallint[]) p (part), LATERAL (
 				SELECT ` + columns + ` FROM ` + t.Name + ` e WHERE e.part = p.part` + ready + inOrder + ` LIMIT $2::bigint) e`},
 		// Each shard sorts its rows, because PostgreSQL before 17 does not read an index in
 		// order for several values of its first column.
-		nextOnCitus: pgdb.Statement{Name: "outbox.next_citus", SQL: `
+		nextOnCitus: pgdb.Statement{Name: "outbox.next_citus", Wide: true, SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e WHERE e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
-		nextOfOwner: pgdb.Statement{Name: "outbox.next_owner", SQL: `
+		nextOfOwner: pgdb.Statement{Name: "outbox.next_owner", Key: 4, SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e
 			WHERE e.` + t.Owner + ` = $4::` + t.Type + ` AND e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
 		// OFFSET prevents a join, which would read the whole table of a long backlog. The
 		// leases are released by the same statement.
-		done: pgdb.Statement{Name: "outbox.done", SQL: `
+		done: pgdb.Statement{Name: "outbox.done", Wide: true, SQL: `
 			WITH released AS (UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $5::text AND part = ANY ($6::smallint[]))
 			DELETE FROM ` + t.Name + ` WHERE ctid = ANY (ARRAY(
 				SELECT e.ctid FROM unnest($1::text[], $2::text[], $3::bigint[], $4::smallint[]) p (owner, stream, seq, part), LATERAL (
 					SELECT ctid FROM ` + t.Name + ` WHERE part = p.part AND ` + t.Owner + ` = p.owner::` + t.Type + ` AND ` + t.Stream + ` = p.stream::` + t.Type + `
 					AND ` + t.Name + `.seq = p.seq OFFSET 0) e))`},
-		doneStream: pgdb.Statement{Name: "outbox.done_stream", SQL: `
+		doneStream: pgdb.Statement{Name: "outbox.done_stream", Key: 1, SQL: `
 			DELETE FROM ` + t.Name + ` WHERE ` + t.Owner + ` = $1::` + t.Type + ` AND ` + t.Stream + ` = $2::` + t.Type + ` AND seq = ANY ($3::bigint[])
 			AND part = $4::smallint`},
 		// The clock is that of the database server. A lease that ends later than a new one
@@ -66,21 +66,21 @@ func New(t outbox.Table) *Outbox {
 		release: pgdb.Statement{Name: "outbox.release", SQL: `
 			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])`},
 
-		attempts: pgdb.Statement{Name: "outbox.attempts", SQL: `SELECT attempts FROM ` + t.Name + `_refused` + byID},
-		remove:   pgdb.Statement{Name: "outbox.remove", SQL: `DELETE FROM ` + t.Name + byID + ` AND part = $4::smallint`},
-		refuse: pgdb.Statement{Name: "outbox.refuse", SQL: `
+		attempts: pgdb.Statement{Name: "outbox.attempts", Key: 1, SQL: `SELECT attempts FROM ` + t.Name + `_refused` + byID},
+		remove:   pgdb.Statement{Name: "outbox.remove", Key: 1, SQL: `DELETE FROM ` + t.Name + byID + ` AND part = $4::smallint`},
+		refuse: pgdb.Statement{Name: "outbox.refuse", Key: 1, SQL: `
 			INSERT INTO ` + t.Name + `_refused (` + event + `, attempts, reason, refused_at, next_at)
 			VALUES ` + values + `, $8::integer, $9::text, $10::timestamptz, $11::timestamptz)
 			ON CONFLICT (` + id + `) DO UPDATE SET attempts = EXCLUDED.attempts, reason = EXCLUDED.reason,
 				refused_at = EXCLUDED.refused_at, next_at = EXCLUDED.next_at`},
-		countDead: pgdb.Statement{Name: "outbox.count_dead", SQL: `SELECT count(*) FROM ` + t.Name + `_refused WHERE next_at IS NULL`},
-		listDead: pgdb.Statement{Name: "outbox.list_dead", SQL: `
+		countDead: pgdb.Statement{Name: "outbox.count_dead", Wide: true, SQL: `SELECT count(*) FROM ` + t.Name + `_refused WHERE next_at IS NULL`},
+		listDead: pgdb.Statement{Name: "outbox.list_dead", Wide: true, SQL: `
 			SELECT ` + read + `, e.attempts, e.reason, e.refused_at FROM ` + t.Name + `_refused e
 			WHERE e.next_at IS NULL AND (NOT $1::boolean OR (e.` + t.Owner + `, e.` + t.Stream + `, e.seq) > ($2::text::` + t.Type + `, $3::text::` + t.Type + `, $4::bigint))
 			ORDER BY e.` + t.Owner + `, e.` + t.Stream + `, e.seq LIMIT $5::bigint`},
-		takeDead: pgdb.Statement{Name: "outbox.take_dead", SQL: `
+		takeDead: pgdb.Statement{Name: "outbox.take_dead", Key: 1, SQL: `
 			DELETE FROM ` + t.Name + `_refused e` + byID + ` AND next_at IS NULL RETURNING topic, key, payload::text, created_at`},
-		putEvent: pgdb.Statement{Name: "outbox.put", SQL: `INSERT INTO ` + t.Name + ` (` + event + `) VALUES ` + values + `)`},
+		putEvent: pgdb.Statement{Name: "outbox.put", Key: 1, SQL: `INSERT INTO ` + t.Name + ` (` + event + `) VALUES ` + values + `)`},
 	}
 }
 
