@@ -101,6 +101,9 @@ func (s *PostgresServer) URL() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
 }
 
+// Host returns the folder of the socket, which is also the name of the server as a node of Citus.
+func (s *PostgresServer) Host() string { return s.dir }
+
 var errSlowStart = fmt.Errorf("no end in %s: the machine is too busy", startTimeout)
 
 // initdb creates the database cluster. With ICU its default collation is that of a

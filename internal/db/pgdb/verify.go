@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -18,7 +19,7 @@ const (
 	verifiedTables = `SELECT c.oid::int8, c.oid::regclass::text FROM pg_class c
 		WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace AND NOT c.relispartition ORDER BY 2`
 
-	verifiedIndexes = `SELECT i.indexrelid::int8, i.indexrelid::regclass::text FROM pg_index i
+	verifiedIndexes = `SELECT i.indexrelid::int8, i.indexrelid::regclass::text, i.indrelid::int8 FROM pg_index i
 		JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
 		WHERE a.amname = 'btree' AND c.relkind = 'i' AND i.indisvalid AND c.relnamespace = current_schema()::regnamespace ORDER BY 2`
 
@@ -54,6 +55,12 @@ type verified struct {
 	name string
 }
 
+// verifiedIndex is an index.
+type verifiedIndex struct {
+	verified
+	table int64
+}
+
 func (v *verification) all() error {
 	tables, err := v.list(verifiedTables)
 	if err != nil {
@@ -74,17 +81,26 @@ func (v *verification) all() error {
 		return err
 	}
 	v.how = "every row was read, and amcheck has checked tables and indexes"
-	err = v.amcheck(schema, tables)
+	placed, err := v.placed()
+	if err != nil {
+		return err
+	}
+	err = v.amcheck(schema, slices.DeleteFunc(tables, func(t verified) bool { return placed[t.id] }))
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 		v.how = "every row was read; amcheck is installed, and this role may not use it: GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema
 		return nil
 	}
-	return err
+	if err != nil || len(placed) == 0 {
+		return err
+	}
+	return v.amcheckShards()
 }
 
-// amcheck checks tables and indexes by functions of the extension.
+// amcheck checks tables on this server, and their indexes, by functions of the extension.
 func (v *verification) amcheck(schema string, tables []verified) error {
+	here := map[int64]bool{}
 	for _, t := range tables {
+		here[t.id] = true
 		rows, err := v.conn.Query(v.ctx, `SELECT format('block %s: %s', blkno, msg) FROM `+schema+`.verify_heapam($1::oid::regclass) LIMIT 20`, t.id)
 		if err != nil {
 			return err
@@ -97,11 +113,20 @@ func (v *verification) amcheck(schema string, tables []verified) error {
 			return err
 		}
 	}
-	indexes, err := v.list(verifiedIndexes)
+	rows, err := v.conn.Query(v.ctx, verifiedIndexes)
+	if err != nil {
+		return err
+	}
+	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x verifiedIndex, err error) {
+		return x, row.Scan(&x.id, &x.name, &x.table)
+	})
 	if err != nil {
 		return err
 	}
 	for _, x := range indexes {
+		if !here[x.table] {
+			continue
+		}
 		_, err := v.conn.Exec(v.ctx, `SELECT `+schema+`.bt_index_check($1::oid::regclass, true)`, x.id)
 		if err := v.note(x.name, err); err != nil {
 			return err
@@ -123,7 +148,7 @@ func (v *verification) list(sql string) ([]verified, error) {
 // note takes note of an error that means damage, and returns another one.
 func (v *verification) note(name string, err error) error {
 	damage, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" { // internal errors and input/output errors
+	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" { // internal errors and input/output errors
 		return err
 	}
 	v.add(name, damage.Message)

@@ -1,36 +1,23 @@
 package pgdb_test
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // TestVerify: every row is read, and where amcheck is installed an index that does not have a row is
 // damage. The index is made wrong by a function that changes its results.
 func TestVerify(t *testing.T) {
 	t.Parallel()
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: testdb.PostgresDatabase(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: sql}); err != nil {
-			t.Fatalf("%s: %v", sql, err)
-		}
-	}
-	verify := func(says string) (problems []string) {
-		t.Helper()
-		problems, how, err := db.Verify(t.Context())
-		if err != nil || !strings.Contains(how, says) {
-			t.Errorf("%q, %v; want %q", how, err, says)
-		}
-		return problems
-	}
+	exec, verify := verified(t, testdb.PostgresDatabase(t))
 	exec(`CREATE TABLE "A b" (k int PRIMARY KEY, v text)`)
 	exec(`INSERT INTO "A b" SELECT i, repeat('x', i) FROM generate_series(1, 1000) AS i`)
 	exec(`CREATE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END'`)
@@ -45,5 +32,99 @@ func TestVerify(t *testing.T) {
 	exec(`CREATE OR REPLACE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN -$1; END'`)
 	if problems := verify("amcheck"); len(problems) != 1 || !strings.HasPrefix(problems[0], "wrong: ") {
 		t.Errorf("a wrong index: %q", problems)
+	}
+}
+
+// TestVerifyShards: on Citus the rows are in shards, so amcheck checks these on their workers, and what
+// was not checked there is said.
+func TestVerifyShards(t *testing.T) {
+	t.Parallel()
+	exec, verify := verified(t, testdb.CitusDatabase(t))
+	exec(`CREATE TABLE spread (k int PRIMARY KEY, v text)`)
+	exec(`CREATE TABLE same (k int PRIMARY KEY)`)
+	exec(`SELECT create_distributed_table('spread', 'k')`)
+	exec(`SELECT create_reference_table('same')`)
+	exec(`INSERT INTO spread SELECT i, repeat('x', i) FROM generate_series(1, 1000) AS i`)
+	exec(`INSERT INTO same SELECT i FROM generate_series(1, 1000) AS i`)
+	exec(`CREATE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN $1; END'`)
+	exec(`CREATE INDEX wrong ON spread (f(k))`)
+	exec(`CREATE EXTENSION amcheck`)
+	if problems := verify("amcheck has checked tables and indexes on every node"); len(problems) > 0 {
+		t.Errorf("intact: %q", problems)
+	}
+	onWorkers := func(sql string) {
+		t.Helper()
+		exec(`DO $do$ BEGIN ASSERT (SELECT bool_and(success) FROM run_command_on_workers($each$DO $x$ BEGIN SET LOCAL citus.enable_ddl_propagation = off; ` + sql + `; END $x$$each$)); END $do$`)
+	}
+	onWorkers(`CREATE OR REPLACE FUNCTION f(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN -$1; END'`)
+	problems := verify("amcheck has checked tables and indexes on every node")
+	if len(problems) == 0 {
+		t.Error("wrong indexes on the workers were not found")
+	}
+	for _, p := range problems {
+		if !regexp.MustCompile(`^\S+:\d+: wrong_\d+: \S`).MatchString(p) {
+			t.Errorf("a wrong index: %q", p)
+		}
+	}
+	onWorkers(`DROP EXTENSION amcheck`)
+	if problems := verify("CREATE EXTENSION amcheck"); len(problems) > 0 {
+		t.Errorf("without amcheck on the workers: %q", problems)
+	}
+}
+
+// TestVerifyLostNode: a worker that is lost while its rows are read is unavailable, not damaged.
+func TestVerifyLostNode(t *testing.T) {
+	t.Parallel()
+	cluster := testdb.OwnCitus(t)
+	url := cluster.Database(t)
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
+	testdb.Script(t, url, `CREATE TABLE spread (k int PRIMARY KEY)`)
+	testdb.Script(t, url, `SELECT create_distributed_table('spread', 'k')`)
+	shard := opened.Lines(t, db, `SELECT shard_name(s.logicalrelid, s.shardid) FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid)
+		JOIN pg_dist_node n USING (groupid) WHERE n.nodename = $1::text`, cluster[1].Host())[0]
+	worker := testdb.WithParameter(t, url, "host", cluster[1].Host())
+	locks := testdb.NewLocks(t, worker)
+	locks.Exec(t, `BEGIN`)
+	locks.Exec(t, `LOCK TABLE `+shard)
+	type result struct {
+		problems []string
+		err      error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		problems, _, err := db.Verify(t.Context())
+		ended <- result{problems, err}
+	}()
+	locks.Waiting(t, 1)
+	reader := opened.Postgres(t, pgdb.Options{URL: worker}, nil)
+	pid, err := strconv.Atoi(opened.Lines(t, reader, `SELECT pid::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-ended; len(r.problems) > 0 || !errcode.Is(r.err, errcode.Unavailable) {
+		t.Errorf("%q, %v, want no damage and that the database is unavailable", r.problems, r.err)
+	}
+}
+
+// verified opens a database. exec runs a statement in it, and verify its verification, which must say how.
+func verified(t *testing.T, url string) (exec func(sql string), verify func(says string) []string) {
+	t.Helper()
+	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
+	exec = func(sql string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: sql}); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	return exec, func(says string) (problems []string) {
+		t.Helper()
+		problems, how, err := db.Verify(t.Context())
+		if err != nil || !strings.Contains(how, says) {
+			t.Errorf("%q, %v; want %q", how, err, says)
+		}
+		return problems
 	}
 }
