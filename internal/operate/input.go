@@ -130,6 +130,7 @@ func checkLimit(n int) error {
 // inputsOf reads the tags of an operation's input.
 func inputsOf(t reflect.Type) (all []Input) {
 	for _, f := range fieldsOf(t) {
+		checkTags(&f, t, inputTags)
 		in := Input{
 			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
 			Value: f.Tag.Get("value"), Argument: f.Tag.Get("arg"), Title: f.Tag.Get("title"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
@@ -161,7 +162,7 @@ func fieldsOf(t reflect.Type) (all []reflect.StructField) {
 	return all
 }
 
-// parse returns an operation's input, and calls its method Check if there is one.
+// parse returns an operation's input, and checks it.
 func parse[In any](inputs []Input, values map[string]string) (in In, err error) {
 	v := reflect.ValueOf(&in).Elem()
 	for _, input := range inputs {
@@ -173,10 +174,25 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 			return in, err
 		}
 	}
-	if c, ok := any(in).(interface{ Check() error }); ok {
-		return in, c.Check()
+	return in, check(v)
+}
+
+// check calls the method Check of each embedded struct that has it, and of the struct itself last. The methods of Go do not suffice:
+// two embedded structs with a Check leave the struct without it, and its own Check hides theirs. Check may be called twice,
+// because a struct also has the Check of an only embedded struct.
+func check(v reflect.Value) error {
+	for i := range v.NumField() {
+		if v.Type().Field(i).Anonymous && v.Field(i).Kind() == reflect.Struct {
+			if err := check(v.Field(i)); err != nil {
+				return err
+			}
+		}
 	}
-	return in, nil
+	// NewAt, because reflect refuses to call a method of an embedded struct whose name is not exported.
+	if c, ok := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(interface{ Check() error }); ok {
+		return c.Check()
+	}
+	return nil
 }
 
 func (i *Input) set(field reflect.Value, text string) error {

@@ -301,16 +301,33 @@ func TestWrongDeclarations(t *testing.T) {
 		unknown struct {
 			Coats float64 `flag:"coats" doc:"how often"`
 		}
+		misspelled struct {
+			Color string `flag:"color" doc:"the color" loged:""`
+		}
+		embedding struct{ misspelled }
+		row       struct {
+			Name string `json:"name" titel:"Wall"`
+		}
+		brick struct {
+			Kind string `json:"kind" enums:"clay"`
+		}
+		bricks struct {
+			All []brick `json:"bricks" table:"Bricks"`
+		}
 	)
 	for part, declare := range map[string]func(){
-		`operation "walls/paint": expected a noun`: func() { list[operate.None]("walls/paint", "List") },
-		`operation "walls": expected a noun`:       func() { list[operate.None]("walls", "") },
-		"field Color of operate_test.noDoc":        func() { list[noDoc]("walls", "List") },
-		"field Color of operate_test.noName":       func() { list[noName]("walls", "List") },
-		"field Wall of operate_test.late":          func() { list[late]("walls", "List") },
-		"field Coats of operate_test.noDefault":    func() { list[noDefault]("walls", "List") },
-		"field Coats of operate_test.unknown":      func() { list[unknown]("walls", "List") },
-		`operation "walls": expected Page in the`:  func() { list[operate.Page[string]]("walls", "List") },
+		`operation "walls/paint": expected a noun`:                        func() { list[operate.None]("walls/paint", "List") },
+		`operation "walls": expected a noun`:                              func() { list[operate.None]("walls", "") },
+		"field Color of operate_test.noDoc":                               func() { list[noDoc]("walls", "List") },
+		"field Color of operate_test.noName":                              func() { list[noName]("walls", "List") },
+		"field Wall of operate_test.late":                                 func() { list[late]("walls", "List") },
+		"field Coats of operate_test.noDefault":                           func() { list[noDefault]("walls", "List") },
+		"field Coats of operate_test.unknown":                             func() { list[unknown]("walls", "List") },
+		`operate_test.misspelled: unknown tag "loged": expected flag, `:   func() { list[misspelled]("walls", "List") },
+		`operate_test.embedding: unknown tag "loged"`:                     func() { list[embedding]("walls", "List") },
+		`operate_test.row: unknown tag "titel": expected json, title, `:   func() { listOf[row]() },
+		`operate_test.brick: unknown tag "enums": expected json, title, `: func() { listOf[bricks]() },
+		`operation "walls": expected Page in the`:                         func() { list[operate.Page[string]]("walls", "List") },
 		`operation "walls/show": expected the tag`: func() {
 			operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(context.Context, operate.None) (wall, error) { return wall{}, nil })
 		},
@@ -326,6 +343,85 @@ func TestWrongDeclarations(t *testing.T) {
 	}
 }
 
+// listOf declares a list of rows.
+func listOf[Out any]() {
+	operate.NewList(operate.About{Path: "walls", Doc: "List"}, func(context.Context, operate.None) ([]Out, error) { return nil, nil })
+}
+
 func list[In any](path, doc string) {
 	operate.NewList(operate.About{Path: path, Doc: doc}, func(context.Context, In) ([]wall, error) { return nil, nil })
+}
+
+type wallName struct {
+	Wall string `subject:"wall" doc:"the wall"`
+}
+
+func (in wallName) Check() error {
+	if in.Wall == "none" {
+		return &operate.InputError{Input: "wall", Reason: "expected a wall"}
+	}
+	return nil
+}
+
+type wallColor struct {
+	Color string `flag:"color" doc:"the color"`
+}
+
+// Check has a pointer as its receiver.
+func (in *wallColor) Check() error {
+	if in.Color == "none" {
+		return &operate.InputError{Input: "color", Reason: "expected a color"}
+	}
+	return nil
+}
+
+// bothChecks has no Check: the embedded structs have one each.
+type bothChecks struct {
+	wallName
+	wallColor
+}
+
+// allChecks hides the Check of the embedded structs.
+type allChecks struct {
+	bothChecks
+	Coats int `flag:"coats" doc:"how often" default:"1"`
+}
+
+func (in allChecks) Check() error {
+	if in.Wall == "none" || in.Color == "none" {
+		return errors.New("the embedded structs were not checked before")
+	}
+	if in.Coats == 7 {
+		return &operate.InputError{Input: "coats", Reason: "expected fewer"}
+	}
+	return nil
+}
+
+// TestEmbeddedChecks: the Check of each embedded struct is called, in the order of the fields, and that of the struct itself last.
+func TestEmbeddedChecks(t *testing.T) {
+	t.Parallel()
+	about := operate.About{Path: "walls/paint", Doc: "Paint a wall"}
+	both := operate.NewChange(about, func(context.Context, bothChecks) (wall, error) { return wall{}, nil })
+	all := operate.NewChange(about, func(context.Context, allChecks) (wall, error) { return wall{}, nil })
+	for _, c := range []struct {
+		o                        *operate.Operation
+		wall, color, coats, want string
+	}{
+		{&both, "a", "red", "", ""},
+		{&both, "none", "none", "", "wall: expected a wall"},
+		{&both, "a", "none", "", "color: expected a color"},
+		{&all, "a", "red", "1", ""},
+		{&all, "none", "red", "7", "wall: expected a wall"},
+		{&all, "a", "none", "7", "color: expected a color"},
+		{&all, "a", "red", "7", "coats: expected fewer"},
+	} {
+		values := map[string]string{"wall": c.wall, "color": c.color, "coats": c.coats}
+		text := ""
+		if err := c.o.Check(values); err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%v: %q, want %q", values, text, c.want)
+		}
+	}
 }

@@ -133,6 +133,7 @@ type outputs struct {
 // outputsOf reads the tags of a result.
 func outputsOf(t reflect.Type) (o outputs) {
 	for _, f := range fieldsOf(t) {
+		checkTags(&f, t, outputTags)
 		name := f.Tag.Get("subject")
 		if name != "" {
 			o.names, o.subjects = append(o.names, name), append(o.subjects, f.Index)

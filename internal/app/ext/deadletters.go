@@ -47,16 +47,12 @@ func (s *Extensions) deadLetterOperations() []operate.Operation {
 
 // deadInput names a set-aside event.
 type deadInput struct {
-	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
-	Seq     int64  `subject:"seq,flag" value:"NUMBER" doc:"NUMBER of the event in the list" example:"1" least:"0"`
+	installInput
+	Seq int64 `subject:"seq,flag" value:"NUMBER" doc:"NUMBER of the event in the list" example:"1" least:"0"`
 }
 
-// Check refuses invalid IDs.
-func (in deadInput) Check() error { return installInput{in.Tenant, in.Install}.Check() }
-
 func (in deadInput) id() outbox.ID {
-	o, _ := installInput{in.Tenant, in.Install}.owner() // Check has parsed it
+	o, _ := in.owner() // Check has parsed it
 	return outbox.ID{Owner: string(o.Tenant), Stream: string(o.Install), Seq: in.Seq}
 }
 
@@ -90,7 +86,7 @@ func afterDead(cursor string) (id outbox.ID, err error) {
 	}
 	words := strings.Fields(cursor)
 	if len(words) == 3 {
-		in := deadInput{Tenant: words[0], Install: words[1]}
+		in := deadInput{installInput: installInput{words[0], words[1]}}
 		if in.Seq, err = strconv.ParseInt(words[2], 10, 64); err == nil && in.Check() == nil {
 			return in.id(), nil
 		}

@@ -338,9 +338,6 @@ func (in setInput) registration() (r ext.Registration, err error) {
 
 // Check refuses a wrong registration.
 func (in setInput) Check() error {
-	if err := in.installInput.Check(); err != nil {
-		return err
-	}
 	_, err := in.registration()
 	return err
 }

@@ -89,7 +89,7 @@ func (in versionInput) Check() error {
 	if in.Version != int64(ext.SchemaVersion(in.Version)) {
 		return errNoVersion(in)
 	}
-	return in.namespaceInput.Check()
+	return nil
 }
 
 func errNoVersion(in versionInput) error {

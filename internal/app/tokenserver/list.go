@@ -38,9 +38,6 @@ func (in listInput) Check() error {
 	if err == nil && in.Prefix == "" {
 		_, err = o.parseAfter(in.After)
 	}
-	if err == nil {
-		err = in.Page.Check()
-	}
 	return err
 }
 

@@ -60,14 +60,6 @@ type userQuotaInput struct {
 	quotaValue
 }
 
-// Check refuses what cannot be a storage user or a quota.
-func (in userQuotaInput) Check() error {
-	if err := in.userInput.Check(); err != nil {
-		return err
-	}
-	return in.quotaValue.Check()
-}
-
 func (s *Accounts) changeUserQuota(ctx context.Context, in userQuotaInput) (out quotaOutput, err error) {
 	if !s.storage.IsOpen() {
 		return out, errNoStorage

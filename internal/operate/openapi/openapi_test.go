@@ -23,7 +23,11 @@ type paint struct {
 }
 
 type part struct {
-	Kind string `json:"kind" flag:"kind" enum:"brick,stone" doc:"what it is made of"`
+	Kind string `json:"kind" enum:"brick,stone" doc:"what it is made of"`
+}
+
+type newWall struct {
+	Kind string `flag:"kind" doc:"what it is made of"`
 }
 
 type wall struct {
@@ -131,7 +135,7 @@ func TestDocument(t *testing.T) {
 	t.Parallel()
 	all := []operate.Operation{
 		operate.NewList(operate.About{Path: "walls", Doc: "List the walls"}, func(context.Context, operate.Page[int64]) ([]wall, error) { return nil, nil }),
-		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add a wall"}, func(context.Context, part) (wall, error) { return wall{}, nil }),
+		operate.NewChange(operate.About{Path: "walls/add", Doc: "Add a wall"}, func(context.Context, newWall) (wall, error) { return wall{}, nil }),
 	}
 	text, err := openapi.Document("house", all)
 	var document struct {

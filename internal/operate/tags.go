@@ -1,0 +1,33 @@
+package operate
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// inputTags and outputTags are the tags that the fields of an input and of a result may have.
+var (
+	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "least", "local", "secret", "logged"}
+	outputTags = []string{
+		"json", "title", "subject", "cursor", "text", "table", "empty", "secret", "qr", "sort", "with", "zero", "of", "aside", "local",
+		"doc", "example", "enum", "least",
+	}
+)
+
+// checkTags panics if a field has another tag than the known ones, because a misspelled tag would have no effect.
+func checkTags(f *reflect.StructField, of reflect.Type, known []string) {
+	for rest := strings.TrimSpace(string(f.Tag)); rest != ""; {
+		key, value, ok := strings.Cut(rest, ":")
+		quoted, err := strconv.QuotedPrefix(value)
+		if !ok || err != nil {
+			panic(fmt.Sprintf(`field %s of %s: expected tags such as doc:"text", separated by spaces`, f.Name, of))
+		}
+		if !slices.Contains(known, key) {
+			panic(fmt.Sprintf("field %s of %s: unknown tag %q: expected %s", f.Name, of, key, strings.Join(known, ", ")))
+		}
+		rest = strings.TrimSpace(value[len(quoted):])
+	}
+}
