@@ -306,7 +306,7 @@ func schemasByTwoClocks(t *testing.T, u *user) {
 	u.quota.Namespaces = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("t", "b", `1`))
 	u.quota.Keys = 1
-	_, err := u.at(u.now+hour).try(put("t", "c", `1`))
+	_, err := u.at(u.now + hour).try(put("t", "c", `1`))
 	wantError(t, "a second key by the fast clock", err, overQuota(0, "keys", 1, 2))
 	u.quota.Keys = 99
 
