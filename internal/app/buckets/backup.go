@@ -136,7 +136,7 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 	if err != nil {
 		return copied, err
 	}
-	c := &copier{s: s, progress: progress, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{}}
+	c := newCopier(s, progress)
 	defer func() { err = errors.Join(err, c.close()) }()
 	for id, url := range all {
 		if !isFile(url) {
@@ -191,13 +191,18 @@ func count(n int64) string {
 type copier struct {
 	s        *Buckets
 	progress func(done, total int64)
-	targets  map[string]target // by node
+	link     func(oldname, newname string) error // os.Link
+	targets  map[string]target                   // by node
 
 	mu        sync.Mutex
 	done      int64
 	elsewhere map[string]int64  // bodies that no file node has, by the first of their nodes
 	lost      map[string]string // reasons, by path
 	corrupt   []string          // bodies without a good copy, with the reason
+}
+
+func newCopier(s *Buckets, progress func(done, total int64)) *copier {
+	return &copier{s: s, progress: progress, link: os.Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{}}
 }
 
 // target is the folder of a node in the backup.
@@ -324,38 +329,28 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 		c.mu.Unlock()
 		return nil
 	}
-	r, size, err := c.s.cluster.OpenStored(ctx, b.Path, b.Ref)
-	if err != nil {
-		return blobs.SourceError(err)
-	}
-	_, err = to[0].Put(ctx, b.Path, r, size)
-	if err = errors.Join(err, r.Close()); err != nil {
-		return err
-	}
-	for _, t := range to[1:] {
-		if err := link(ctx, b, to[0], t); err != nil {
+	for i, t := range to {
+		if i > 0 && c.linked(b, to[0], t) {
+			continue
+		}
+		r, size, err := c.s.cluster.OpenStored(ctx, b.Path, b.Ref)
+		if err != nil {
+			return blobs.SourceError(err)
+		}
+		_, err = t.Put(ctx, b.Path, r, size)
+		if err = errors.Join(err, r.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// link makes a body of one folder available in another, by a hard link where the file
-// system has them.
-func link(ctx context.Context, b *body, from, to target) error {
-	name := filepath.Join(to.dir, filepath.FromSlash(b.Path))
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	if err := os.Link(filepath.Join(from.dir, filepath.FromSlash(b.Path)), name); err == nil {
-		return nil
-	}
-	r, err := from.Get(ctx, b.Path, 0, -1)
-	if err != nil {
-		return err
-	}
-	_, err = to.Put(ctx, b.Path, r, r.Size())
-	return errors.Join(err, r.Close())
+// linked makes a body of one folder available in another by a hard link. It reports
+// whether the file system has them: otherwise the body is verified and copied again.
+func (c *copier) linked(b *body, from, to target) bool {
+	path := filepath.FromSlash(b.Path)
+	name := filepath.Join(to.dir, path)
+	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
 }
 
 // sync makes the folders durable. The driver has done so for what it wrote, but not for

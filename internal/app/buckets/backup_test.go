@@ -167,3 +167,42 @@ func TestBackupWithoutRemovedNode(t *testing.T) {
 		t.Errorf("the folder of the removed node: %v", err)
 	}
 }
+
+// TestBackupVerifiesEachCopy: where files cannot be linked, each copy is read from the nodes and verified, so that a
+// copy which was damaged in the backup is not copied.
+func TestBackupVerifiesEachCopy(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s, _ := openBuckets(t, data)
+	_, _, path := s.stored(t, "body")
+	c, dir := newCopier(s, func(int64, int64) {}), t.TempDir()
+	for _, id := range []string{localNode, "east:1"} {
+		if err := c.add(id, dir, strings.Replace(id, ":", ",", 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first string
+	c.link = func(oldname, _ string) error {
+		first = oldname
+		return errors.Join(errors.ErrUnsupported, os.WriteFile(oldname, []byte("rot"), 0o600))
+	}
+	var ref buckets.Reference
+	if err := s.store.References(t.Context(), func(r buckets.Reference) error { ref = r; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ref.Sharks = []string{localNode, "east:1"}
+	if err := c.copy(t.Context(), &body{Path: path, Ref: ref}); err != nil {
+		t.Fatal(err)
+	}
+	original, err := os.ReadFile(filepath.Join(data, "buckets", filepath.FromSlash(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := os.ReadFile(filepath.Join(dir, "east,1", filepath.FromSlash(path)))
+	if err != nil || !bytes.Equal(second, original) {
+		t.Errorf("the second copy has %d bytes, want the %d of the node: %v", len(second), len(original), err)
+	}
+	if first == "" {
+		t.Error("no link was tried")
+	}
+}
