@@ -257,6 +257,10 @@ func (w *chargedWalk) described() (all []route) {
 				}
 				r.path = strings.Replace(r.path, "{batch}", w.batch, 1)
 				all = append(all, r)
+				if method == http.MethodPut {
+					r.condition = "*"
+					all = append(all, r)
+				}
 				if longer := longerBy[template]; longer.query != "" && method == http.MethodGet {
 					r.path, r.least = r.path+longer.query, longer.least
 					all = append(all, r)
@@ -352,6 +356,10 @@ func (w *chargedWalk) s3() []route {
 			}
 		}
 		all = append(all, r)
+		if of.Method == http.MethodPut && of.OfObject && of.Parameter == "" {
+			r.condition = "*"
+			all = append(all, r)
+		}
 	}
 	return all
 }
@@ -375,7 +383,7 @@ func deletion(n int) string {
 // sync returns the routes of sync storage and accounts.
 func (w *chargedWalk) sync() (all []route) {
 	add := func(method, path, body string, least int) {
-		all = append(all, route{service.Main, method, path, body, jsonMedia, least})
+		all = append(all, route{service.Main, method, path, body, jsonMedia, least, ""})
 	}
 	for path, least := range map[string]int{"info/collections": 50 * 10, "info/collection_counts": 50 * 10, "info/collection_usage": 50 * 10, "info/quota": 0, "info/configuration": 0} {
 		add(http.MethodGet, "/1.5/1/"+path, "", least)
@@ -403,7 +411,7 @@ func (w *chargedWalk) sync() (all []route) {
 // console with their forms.
 func (w *chargedWalk) operators() (all []route) {
 	add := func(method, path, body, media string) {
-		all = append(all, route{service.Admin, method, path, body, media, 0})
+		all = append(all, route{service.Admin, method, path, body, media, 0, ""})
 	}
 	for _, path := range []string{
 		"/livez", "/readyz", "/metrics", "/version", "/read-only", "/__error__", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine", "/debug/pprof/cmdline", "/debug/pprof/symbol",
@@ -414,7 +422,7 @@ func (w *chargedWalk) operators() (all []route) {
 			add(http.MethodPost, path, strings.Repeat("x", 100_000), jsonMedia)
 		}
 	}
-	all = append(all, route{service.Internal, http.MethodPost, "/internal/ext-storage/install/" + someInstall, items(100), jsonMedia, 0})
+	all = append(all, route{service.Internal, http.MethodPost, "/internal/ext-storage/install/" + someInstall, items(100), jsonMedia, 0, ""})
 	return append(all, w.pages()...)
 }
 
@@ -422,7 +430,7 @@ func (w *chargedWalk) operators() (all []route) {
 func (w *chargedWalk) pages() (all []route) {
 	w.t.Helper()
 	for _, path := range w.app.consolePaths() {
-		all = append(all, route{service.Admin, http.MethodGet, path, "", "", 0}, route{service.Admin, http.MethodPost, path, "csrf=x&value=" + strings.Repeat("x", 60_000), formMedia, 0})
+		all = append(all, route{service.Admin, http.MethodGet, path, "", "", 0, ""}, route{service.Admin, http.MethodPost, path, "csrf=x&value=" + strings.Repeat("x", 60_000), formMedia, 0, ""})
 	}
 	form := w.must(&route{listener: service.Admin, method: http.MethodGet, path: "/console/read-only"})
 	csrf := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(form)
@@ -440,7 +448,7 @@ func (w *chargedWalk) pages() (all []route) {
 				if action.Name == "end-all" {
 					continue // it would end the session that sends the forms
 				}
-				all = append(all, route{service.Admin, http.MethodPost, consolePath(s, &s.Pages[j]) + "?do=" + action.Name, body, formMedia, 0})
+				all = append(all, route{service.Admin, http.MethodPost, consolePath(s, &s.Pages[j]) + "?do=" + action.Name, body, formMedia, 0, ""})
 			}
 		}
 	}

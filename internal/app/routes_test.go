@@ -24,9 +24,11 @@ import (
 const (
 	chargedClients = 6
 	uncharged      = 24 << 10 // bytes that a request takes besides what is charged: its header, its handler, short buffers
-	longBody       = 1 << 20
-	mostList       = 1 << 20 // bytes that a list of buckets or objects may hold
+	mostList       = 1 << 20  // bytes that a list of buckets or objects may hold
 )
+
+// bodyLengths are tried until a route does not refuse one as too long.
+var bodyLengths = []int{1 << 20, 60 << 10, 14 << 10}
 
 // chargedWalk is a walk of all routes with valid credentials.
 type chargedWalk struct {
@@ -36,7 +38,8 @@ type chargedWalk struct {
 	hawkID, hawkKey string
 	guest, operator string // cookies
 	uploadID, batch string
-	keys            atomic.Int64 // idempotency keys that were used
+	keys            atomic.Int64          // idempotency keys that were used
+	now             atomic.Pointer[route] // the only request under way; nil: none or several
 }
 
 // route is a route of a listener, with its largest request.
@@ -46,6 +49,8 @@ type route struct {
 	body  string
 	media string
 	least int // bytes that the largest answer has at least; 0: it is short
+
+	condition string // a header, If-None-Match: "" for none
 }
 
 func (r *route) String() string { return r.listener + ": " + r.method + " " + r.path }
@@ -55,6 +60,7 @@ type stalledClient struct {
 	header  http.Header
 	status  int
 	sent    int
+	held    bool   // the server waits for the rest of the body
 	stalled func() // called before the first byte of an answer, and instead of the end of a body
 }
 
@@ -71,13 +77,19 @@ func (c *stalledClient) Write(p []byte) (int, error) {
 
 // Read implements io.Reader: the rest of a body.
 func (c *stalledClient) Read([]byte) (int, error) {
+	c.held = true
 	c.stalled()
 	return 0, io.ErrUnexpectedEOF
 }
 
-// measure sends a request of several clients that stall, and returns by how many bytes the heap
-// and the charged memory grew meanwhile, and the bytes and the status of an answer.
-func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, status int) {
+// measured is by how many bytes the heap and the charged memory grow while several clients stall, with an answer.
+type measured struct {
+	heap, charged int64
+	*stalledClient
+}
+
+// measure sends a request of several clients that stall.
+func (w *chargedWalk) measure(r *route, cut bool) measured {
 	w.t.Helper()
 	serve := func(stalled func()) *stalledClient {
 		c := &stalledClient{header: http.Header{}, status: http.StatusOK, stalled: stalled}
@@ -89,7 +101,12 @@ func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, st
 		w.listeners[r.listener].ServeHTTP(c, w.request(r, cut, c))
 		return c
 	}
+	w.now.Store(r)
 	first := serve(func() {}) // prepares statements and fills caches
+	w.now.Store(nil)
+	if first.status == http.StatusRequestEntityTooLarge { // nothing is held
+		return measured{stalledClient: first}
+	}
 	before, used := webtest.HeapBytes(), w.used()
 	var all sync.WaitGroup
 	reached, release := make(chan struct{}, chargedClients), make(chan struct{})
@@ -104,13 +121,23 @@ func (w *chargedWalk) measure(r *route, cut bool) (heap, charged int64, sent, st
 	for range chargedClients {
 		<-reached
 	}
-	heap, charged = webtest.HeapBytes()-before, w.used()-used
+	heap, charged := webtest.HeapBytes()-before, w.used()-used
 	close(release)
 	all.Wait()
 	if left := w.used(); left != 0 {
 		w.t.Errorf("%s: %d bytes are still charged", r, left)
 	}
-	return heap, charged, first.sent, first.status
+	return measured{heap, charged, first}
+}
+
+// watchStatements fails for statements of a request that has no slot. The admin listener has no gate, and heartbeats
+// share one check.
+func (w *chargedWalk) watchStatements() {
+	w.app.metrics.OnStatement(func(of, statement string) {
+		if r := w.now.Load(); r != nil && r.listener != service.Admin && r.path != heartbeatPath && w.app.gate.Stats().Active == 0 {
+			w.t.Errorf("%s: statement %s of %s without a slot", r, statement, of)
+		}
+	})
 }
 
 func (w *chargedWalk) used() int64 {
@@ -130,6 +157,9 @@ func (w *chargedWalk) request(r *route, cut bool, rest io.Reader) *http.Request 
 	}
 	if r.body != "" {
 		req.Header.Set("Content-Type", r.media)
+	}
+	if r.condition != "" {
+		req.Header.Set("If-None-Match", r.condition)
 	}
 	w.sign(r, req)
 	return req
@@ -175,28 +205,46 @@ func TestEveryRouteIsCharged(t *testing.T) { //nolint:paralleltest // it measure
 		t.Skip("takes a minute: run without -short")
 	}
 	w := openCharged(t)
+	w.watchStatements()
 	for i, all := 0, w.routes(); i < len(all); i++ {
 		r := &all[i]
-		heap, charged, sent, status := w.measure(r, false)
-		t.Logf("%s: status %d, %d bytes; %d KB of the heap, %d KB charged for each client", r, status, sent, heap>>10/chargedClients, charged>>10/chargedClients)
-		if heap > charged+chargedClients*uncharged {
-			t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d answers that nobody reads", r, heap, charged, chargedClients)
+		m := w.measure(r, false)
+		t.Logf("%s: status %d, %d bytes; %d KB of the heap, %d KB charged for each client", r, m.status, m.sent, m.heap>>10/chargedClients, m.charged>>10/chargedClients)
+		if m.heap > m.charged+chargedClients*uncharged {
+			t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d answers that nobody reads", r, m.heap, m.charged, chargedClients)
 		}
-		if isList := r.method == http.MethodGet && (r.listener == buckets.Listener || strings.HasPrefix(r.path, "/buckets/v1/accounts/")); isList && charged > chargedClients*mostList {
-			t.Errorf("%s: %d bytes are charged for %d clients, of which each needs %d at most", r, charged, chargedClients, mostList)
+		if isList := r.method == http.MethodGet && (r.listener == buckets.Listener || strings.HasPrefix(r.path, "/buckets/v1/accounts/")); isList && m.charged > chargedClients*mostList {
+			t.Errorf("%s: %d bytes are charged for %d clients, of which each needs %d at most", r, m.charged, chargedClients, mostList)
 		}
-		if r.least > 0 && (status >= 300 || sent < r.least) {
-			t.Errorf("%s: status %d with %d bytes, want at least %d", r, status, sent, r.least)
+		if r.least > 0 && (m.status >= 300 || m.sent < r.least) {
+			t.Errorf("%s: status %d with %d bytes, want at least %d", r, m.status, m.sent, r.least)
 		}
-		if r.method == http.MethodGet || r.method == http.MethodHead {
-			continue
-		}
-		cut := *r
-		if len(cut.body) < longBody && r.least == 0 {
-			cut.body += strings.Repeat(" ", longBody-len(cut.body))
-		}
-		if heap, charged, _, _ = w.measure(&cut, true); heap > charged+chargedClients*uncharged {
-			t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d bodies of %d bytes that do not end", r, heap, charged, chargedClients, len(cut.body))
+		if r.method != http.MethodGet && r.method != http.MethodHead {
+			w.holdBodies(r)
 		}
 	}
+}
+
+// holdBodies sends bodies that do not end, as long as the route takes them.
+func (w *chargedWalk) holdBodies(r *route) {
+	w.t.Helper()
+	for _, length := range bodyLengths {
+		cut := *r
+		if r.least == 0 {
+			cut.body = (r.body + strings.Repeat(" ", length))[:length]
+		}
+		m := w.measure(&cut, true)
+		if m.status == http.StatusRequestEntityTooLarge {
+			continue
+		}
+		if m.heap > m.charged+chargedClients*uncharged {
+			w.t.Errorf("%s: %d bytes of the heap, but %d are charged, for %d bodies of %d bytes that do not end", r, m.heap, m.charged, chargedClients, len(cut.body))
+		}
+		// Short bodies are less than what is not charged.
+		if all := int64(chargedClients * len(cut.body)); length < bodyLengths[0] && m.held && m.charged < all {
+			w.t.Errorf("%s: %d bytes are charged for %d bodies of %d bytes that do not end", r, m.charged, chargedClients, len(cut.body))
+		}
+		return
+	}
+	w.t.Errorf("%s: a body of %d bytes is too long", r, bodyLengths[len(bodyLengths)-1])
 }

@@ -148,6 +148,9 @@ type PutRequest struct {
 	Size      int64        // of the body; -1: unknown
 	Copies    int          // 0: Limits.Copies
 	Ready     func() error // called after the body was read and before the database is used; may be nil
+
+	// Early calls a function that uses the database before the body is read; nil: it is called at once.
+	Early func(func() error) error
 }
 
 // PutObject writes an object. If the body cannot be read to its end, nothing is written.
@@ -177,7 +180,15 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 	if !r.Condition.IsSet() {
 		return nil
 	}
-	o, err := s.store.Get(ctx, owner, b.ID, r.Object.Name)
+	var o Object
+	get := func() (err error) {
+		o, err = s.store.Get(ctx, owner, b.ID, r.Object.Name)
+		return err
+	}
+	if r.Early == nil {
+		r.Early = func(fn func() error) error { return fn() }
+	}
+	err := r.Early(get)
 	switch {
 	case err == nil:
 		return r.Condition.CheckWrite(&o)

@@ -18,18 +18,19 @@ import (
 type Metrics struct {
 	Registry *prometheus.Registry
 
-	requests   *prometheus.HistogramVec
-	statements *prometheus.HistogramVec
-	ran        atomic.Int64 // statements
-	swept      *prometheus.CounterVec
-	sweeps     *prometheus.CounterVec
-	sweptAt    *prometheus.GaugeVec
-	sweepEvery *prometheus.GaugeVec
-	groups     *prometheus.HistogramVec
-	groupWaits *prometheus.HistogramVec
-	commits    *prometheus.HistogramVec
-	outboxes   outboxes
-	traffic    traffic
+	requests    *prometheus.HistogramVec
+	statements  *prometheus.HistogramVec
+	ran         atomic.Int64 // statements
+	onStatement atomic.Pointer[func(service, statement string)]
+	swept       *prometheus.CounterVec
+	sweeps      *prometheus.CounterVec
+	sweptAt     *prometheus.GaugeVec
+	sweepEvery  *prometheus.GaugeVec
+	groups      *prometheus.HistogramVec
+	groupWaits  *prometheus.HistogramVec
+	commits     *prometheus.HistogramVec
+	outboxes    outboxes
+	traffic     traffic
 }
 
 // requestBuckets range from a response out of memory to a large download.
@@ -99,12 +100,18 @@ func (m *Metrics) OperatorRequest(service, route, method string, status int, d t
 // have run so far.
 func (m *Metrics) Statements() int64 { return m.ran.Load() }
 
+// OnStatement calls fn after each statement and transaction, from now on.
+func (m *Metrics) OnStatement(fn func(service, statement string)) { m.onStatement.Store(&fn) }
+
 // Database returns an observer of the statements of a service on an engine, by
 // statement name.
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
 	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
 		m.ran.Add(1)
+		if fn := m.onStatement.Load(); fn != nil {
+			(*fn)(service, statement)
+		}
 		mine.WithLabelValues(statement, outcome(err)).Observe(d.Seconds())
 	}
 }

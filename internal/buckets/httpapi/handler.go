@@ -131,6 +131,9 @@ func (x *exchange) ctx() context.Context { return x.in.Context() }
 // ready acquires the slot of a request whose body was read.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }
 
+// withSlot calls fn, which uses the database before the body is read, with a slot.
+func (x *exchange) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
+
 // nothing writes a 204.
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)

@@ -67,7 +67,7 @@ func (x *exchange) putObject() error {
 		return err
 	}
 	w, err := x.Service.PutObject(x.ctx(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
-		Object: o, Condition: x.condition, Size: x.in.ContentLength, Copies: copies, Ready: x.ready,
+		Object: o, Condition: x.condition, Size: x.in.ContentLength, Copies: copies, Ready: x.ready, Early: x.withSlot,
 	}, src)
 	if err != nil {
 		return err

@@ -196,7 +196,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	k := x.keepAlive()
 	defer k.stop()
 	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
-		Object: made, Condition: c, Size: o.Length, Ready: k.ready,
+		Object: made, Condition: c, Size: o.Length, Ready: k.ready, Early: x.withSlot,
 	}, src)
 	return k.answer(copyResult(&w.Object), err)
 }

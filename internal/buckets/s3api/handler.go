@@ -211,7 +211,7 @@ func staysInQuery(header string) bool {
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
 	account, secret, ok, known := x.Keys.Known(id)
 	if !known {
-		err = web.WithSlot(x.out, x.in, func() error {
+		err = x.withSlot(func() error {
 			account, secret, ok, err = x.Keys.Find(ctx, id)
 			return err
 		})
@@ -224,7 +224,7 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 // operations are open to everybody if the bucket is public. Only its owner learns whether
 // a bucket exists that is not public.
 func (x *request) resolve(public bool) error {
-	err := web.WithSlot(x.out, x.in, x.findBucket)
+	err := x.withSlot(x.findBucket)
 	switch {
 	case errors.Is(err, buckets.ErrNoBucket) && (x.signed == nil || x.owner != x.account.ID):
 		return errAccessDenied
@@ -268,7 +268,7 @@ func (x *request) identifyBucket() error {
 	if x.bucket.ID != "" {
 		return nil
 	}
-	return web.WithSlot(x.out, x.in, func() error { return x.bucketIn(x.owner, x.route.bucket) })
+	return x.withSlot(func() error { return x.bucketIn(x.owner, x.route.bucket) })
 }
 
 // expectOwner refuses a request that names another owner of the bucket in a header: its
@@ -355,7 +355,7 @@ func (x *request) stored() (o buckets.Object, err error) {
 	if x.object.read {
 		return x.object.Object, nil
 	}
-	err = web.WithSlot(x.out, x.in, func() error {
+	err = x.withSlot(func() error {
 		o, err = x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
 		return err
 	})
@@ -365,6 +365,9 @@ func (x *request) stored() (o buckets.Object, err error) {
 // now is the time of the request's write.
 // ready acquires the slot of a request whose body was read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
+
+// withSlot calls fn, which uses the database before the body is read, with a slot.
+func (x *request) withSlot(fn func() error) error { return web.WithSlot(x.out, x.in, fn) }
 
 // send writes an answer without a body.
 func (x *request) send(status int) error {

@@ -112,7 +112,11 @@ func (x *request) putPart() error {
 		return err
 	}
 	r := buckets.PartRequest{Number: number, Ready: x.ready}
-	u, err := x.Service.Upload(x.in.Context(), x.upload())
+	var u buckets.Upload
+	err = x.withSlot(func() (err error) {
+		u, err = x.Service.Upload(x.in.Context(), x.upload())
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (x *request) putObject() error {
 		}
 	}
 	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
-		Object: o, Condition: condition, Size: size, Ready: x.ready,
+		Object: o, Condition: condition, Size: size, Ready: x.ready, Early: x.withSlot,
 	}, src)
 	if err != nil {
 		return err
