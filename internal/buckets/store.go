@@ -156,7 +156,8 @@ type Uploads interface {
 	// ListUploads reads a page of the uploads of a bucket.
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete makes an object of an upload. The error of the list is that of Assemble.
+	// Complete makes an object of an upload. The errors of the list are those of Assemble, and those of the
+	// object are ErrObjectSize and *ChecksumError.
 	// If the upload has become the current object with this name, Complete returns that
 	// object: a client that did not get the answer repeats the request.
 	Complete(ctx context.Context, u UploadKey, c Completion) (Written, error)
@@ -175,11 +176,8 @@ type Completion struct {
 	Parts     []PartRef
 	MinPart   int64
 	Condition Condition
+	Expected  Expected
 	Now       Moment
-
-	// Checksum returns the checksum of the object from those of its parts, in order. It
-	// only computes. nil: the object has none.
-	Checksum func(Upload, []Checksum, []int64) (Checksum, error)
 }
 
 // Collector frees what was deleted. The worker that has claimed garbage removes its

@@ -123,24 +123,15 @@ type UploadPage struct {
 	AfterID UploadID
 }
 
-// Object returns the object that an upload becomes.
+// Object returns the object that an upload becomes, or an error if it is not the one that the client expects.
 func (a *Assembly) Object(u Upload, c Completion) (Object, error) {
 	o := Object{
 		Name: u.Name, Created: c.Now, Modified: c.Now, Creator: u.Creator, ContentType: u.ContentType,
 		Headers: u.Headers, Roles: u.Roles, Properties: u.Properties,
 		Body: Body{ID: c.Object, Length: a.Length},
 	}
-	o.ETag, o.Upload, o.Parts, o.Checksum = a.ETag, u.ID, len(a.Used), Checksum{}
-	if c.Checksum == nil {
-		return o, nil
-	}
-	lengths := make([]int64, len(a.Used))
-	for i := range a.Used {
-		lengths[i] = a.Used[i].Length
-	}
-	sum, err := c.Checksum(u, a.Sums, lengths)
-	o.Checksum = sum
-	return o, err
+	o.ETag, o.Upload, o.Parts, o.Checksum = a.ETag, u.ID, len(a.Used), a.checksum(u.Checksum)
+	return o, c.Expected.check(&o)
 }
 
 // UnusedBytes returns the length of the parts that the object does not have.

@@ -120,6 +120,7 @@ var byStore = []struct {
 	{buckets.ErrPartOrder, refuse(http.StatusBadRequest, "InvalidPartOrder", "The list of parts was not in ascending order. Parts must be ordered by part number.")},
 	{buckets.ErrPart, refuse(http.StatusBadRequest, "InvalidPart", "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.")},
 	{buckets.ErrPartTooSmall, refuse(http.StatusBadRequest, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")},
+	{buckets.ErrObjectSize, invalidRequest("The provided 'x-amz-mp-object-size' header does not match what was computed.")},
 	{web.ErrHeaderTooLarge, errHeadersTooLarge},
 	{web.ErrTransferEncoding, errNotImplemented("Transfer-Encoding")},
 	{buckets.ErrNotEnoughSpace, refuse(http.StatusInsufficientStorage, "InsufficientStorage", "The storage nodes do not have enough free space.")},
@@ -137,6 +138,9 @@ func asError(err error) *Error {
 		if errors.Is(err, e.err) {
 			return e.is
 		}
+	}
+	if sum, ok := errors.AsType[*buckets.ChecksumError](err); ok {
+		return refuse(http.StatusBadRequest, "BadDigest", "The "+sum.Algorithm+" you specified did not match the calculated checksum.")
 	}
 	if _, ok := errors.AsType[*buckets.QuotaError](err); ok {
 		return &Error{Status: http.StatusForbidden, Code: "QuotaExceeded", Message: "The quota of the account or of the bucket is used up.", Cause: err}

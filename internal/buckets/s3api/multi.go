@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 	"holdfast/internal/checksum"
+	"holdfast/internal/optional"
 	"holdfast/internal/web"
 )
 
@@ -391,12 +392,7 @@ func (x *request) completeUpload() error {
 	if err := x.readXML("CompleteMultipartUpload", &list, sigv4.BodyOptions{IgnoreChecksums: true}); err != nil {
 		return err
 	}
-	c := buckets.Completion{
-		Condition: condition,
-		Checksum: func(u buckets.Upload, sums []buckets.Checksum, sizes []int64) (buckets.Checksum, error) {
-			return x.combine(u, sums, sizes)
-		},
-	}
+	c := buckets.Completion{Condition: condition, Expected: x.expected()}
 	for i := range list.Parts {
 		p := &list.Parts[i]
 		c.Parts = append(c.Parts, buckets.PartRef{
@@ -427,44 +423,21 @@ func firstOf(all ...string) string {
 	return ""
 }
 
-// combine computes the checksum of an object from those of its parts, and compares it
-// with the one that the client expects.
-func (x *request) combine(u buckets.Upload, sums []buckets.Checksum, sizes []int64) (c buckets.Checksum, err error) {
-	total := int64(0)
-	for _, n := range sizes {
-		total += n
-	}
-	if size := x.in.Header.Get("X-Amz-Mp-Object-Size"); size != "" && size != strconv.FormatInt(total, 10) {
-		return c, invalidRequest("The provided 'x-amz-mp-object-size' header does not match what was computed.")
-	}
-	a, ok := checksum.ParseAlgorithm(u.Checksum.Algorithm)
-	if !ok {
-		return c, nil
-	}
-	parts := make([]checksum.Part, len(sums))
-	for i := range sums {
-		s, ok := checksum.Parse(a, sums[i].Value)
-		if !ok || sums[i].Algorithm != u.Checksum.Algorithm {
-			return c, nil // a part has none
+// expected returns the size and the checksums that the client expects of the object.
+func (x *request) expected() (e buckets.Expected) {
+	if text := x.in.Header.Get("X-Amz-Mp-Object-Size"); text != "" {
+		size, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || strconv.FormatInt(size, 10) != text {
+			size = -1 // no object has it
 		}
-		parts[i] = checksum.Part{Checksum: s, Size: sizes[i]}
+		e.Size = optional.Some(size)
 	}
-	c = buckets.Checksum{Algorithm: u.Checksum.Algorithm, Composite: u.Checksum.Composite}
-	if c.Composite {
-		c.Value, ok = checksum.Composite(a, parts)
-	} else {
-		var whole checksum.Checksum
-		if whole, ok = checksum.FullObject(a, parts); ok {
-			c.Value = whole.String()
+	for a := range checksum.Algorithm(checksum.NumAlgorithms) {
+		if value := x.in.Header.Get(a.Header()); value != "" {
+			e.Checksums = append(e.Checksums, buckets.Checksum{Algorithm: a.String(), Value: value})
 		}
 	}
-	if !ok {
-		return buckets.Checksum{}, nil
-	}
-	if want := x.in.Header.Get(a.Header()); want != "" && want != c.Value {
-		return c, refuse(http.StatusBadRequest, "BadDigest", "The "+u.Checksum.Algorithm+" you specified did not match the calculated checksum.")
-	}
-	return c, nil
+	return e
 }
 
 // abortUpload is AbortMultipartUpload.

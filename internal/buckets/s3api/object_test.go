@@ -267,8 +267,9 @@ func TestChecksums(t *testing.T) {
 		return "<Part><PartNumber>" + number + "</PartNumber><ETag>" + tag + "</ETag><ChecksumCRC32>" + sum + "</ChecksumCRC32></Part>"
 	}
 	tag := copied.element("ETag")
-	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: AAAAAA==").fails(400, "BadDigest")
-	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: "+crc32Of(hello+hello)).want(200).has("<ChecksumCRC32>" + crc32Of(hello+hello) + "<")
+	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: AAAAAA==").fails(400, "BadDigest").
+		has("<Message>The CRC32 you specified did not match the calculated checksum.</Message>")
+	s.complete("/photos/m", id, part("1", tag)+part("2", tag), "x-amz-checksum-crc32: "+crc32Of(hello+hello), "x-amz-checksum-sha256: "+sha, "x-amz-mp-object-size: "+strconv.Itoa(2*len(hello))).want(200).has("<ChecksumCRC32>" + crc32Of(hello+hello) + "<")
 
 	// A copy is not in parts, so its checksum is one of the whole.
 	s.do("PUT", "/photos/copy", "", "x-amz-copy-source: photos/m", "x-amz-checksum-algorithm: SHA256").want(200).has("<ChecksumSHA256>" + sha256Of(hello+hello) + "<")

@@ -439,7 +439,11 @@ func TestErrorsOfParts(t *testing.T) {
 	s.complete("/photos/k", id, two+"<Part><PartNumber>3</PartNumber><ETag>x</ETag></Part>").fails(400, "InvalidPart")
 	s.complete("/photos/k", id, "<Part><PartNumber>2</PartNumber><ETag>x</ETag></Part>").fails(400, "InvalidPart")
 	s.complete("/photos/k", id, "").fails(400, "MalformedXML")
-	s.complete("/photos/k", id, one, "x-amz-mp-object-size: 4").fails(400, "InvalidRequest")
+	s.complete("/photos/k", id, one, "x-amz-mp-object-size: 4").fails(400, "InvalidRequest").
+		has("<Message>The provided 'x-amz-mp-object-size' header does not match what was computed.</Message>")
+	for _, size := range []string{"-1", "05", "+5", "x"} { // the part has 5 bytes
+		s.complete("/photos/k", id, one, "x-amz-mp-object-size: "+size).fails(400, "InvalidRequest")
+	}
 	s.complete("/photos/k", "123", one).fails(404, "NoSuchUpload")
 	for _, number := range []string{"0", "10001", "x", "-1"} {
 		s.do("PUT", "/photos/k?uploadId="+id+"&partNumber="+number, hello).fails(400, "InvalidArgument")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
 	"holdfast/internal/optional"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
@@ -42,16 +43,14 @@ func uploadValues(t *testing.T, u *user) {
 	got.Extra = up.Extra
 	equal(t, "upload", got, up)
 	p := part(1, 10, u.now)
-	p.Checksum = buckets.Checksum{Algorithm: "SHA256", Value: "AAAA"}
+	ofPart := checksum.Sum(checksum.SHA256, []byte("the part"))
+	p.Checksum = buckets.Checksum{Algorithm: "SHA256", Value: ofPart.String()}
 	ref := u.putPart("a", up.ID, p)
 	u.tick()
-	sum := buckets.Checksum{Algorithm: "SHA256", Value: "BBBB-1", Composite: true}
+	sum := up.Checksum
+	sum.Value, _ = checksum.Composite(checksum.SHA256, []checksum.Part{{Checksum: ofPart, Size: 10}})
 	w, err := u.h.Uploads.Complete(t.Context(), u.key("a", up.ID), buckets.Completion{
-		Object: o.ID, Parts: []buckets.PartRef{ref}, Now: u.now,
-		Checksum: func(of buckets.Upload, sums []buckets.Checksum, lengths []int64) (buckets.Checksum, error) {
-			equal(t, "arguments", []any{of.Checksum, sums, lengths}, []any{up.Checksum, []buckets.Checksum{p.Checksum}, []int64{10}})
-			return sum, nil
-		},
+		Object: o.ID, Parts: []buckets.PartRef{ref}, Now: u.now, Expected: buckets.Expected{Size: optional.Some[int64](10), Checksums: []buckets.Checksum{sum}},
 	})
 	must(t, "Complete", err)
 	o.Body = buckets.Body{ID: o.ID, Length: 10}
@@ -151,15 +150,11 @@ func refusedComplete(t *testing.T, u *user) {
 		wantError(t, name, err, c.want)
 		equal(t, "after "+name, u.everything(), before)
 	}
-	failed := buckets.ErrPart
 	_, err := u.h.Uploads.Complete(t.Context(), u.key("a", id), buckets.Completion{
-		Object: stored(1).ID, Parts: []buckets.PartRef{one}, Now: u.now,
-		Checksum: func(buckets.Upload, []buckets.Checksum, []int64) (buckets.Checksum, error) {
-			return buckets.Checksum{}, failed
-		},
+		Object: stored(1).ID, Parts: []buckets.PartRef{one}, Now: u.now, Expected: buckets.Expected{Size: optional.Some[int64](11)},
 	})
-	wantError(t, "the error of Checksum", err, failed)
-	equal(t, "after an error of Checksum", u.everything(), before)
+	wantError(t, "another size", err, buckets.ErrObjectSize)
+	equal(t, "after another size", u.everything(), before)
 	u.complete("a", id, one, two)
 }
 
