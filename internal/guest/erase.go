@@ -59,20 +59,20 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if !ok {
 		return Erased{}, ErrSessionID
 	}
-	if err := s.Hot.BlockMirror(ctx, id); err != nil {
+	if err := s.opts.Hot.BlockMirror(ctx, id); err != nil {
 		return Erased{}, err
 	}
 	for _, forget := range s.forget {
 		forget(id)
 	}
-	e, answers, err := s.Store.Erase(ctx, id)
+	e, answers, err := s.opts.Store.Erase(ctx, id)
 	if err != nil {
 		return Erased{}, err
 	}
 	if err := s.dropHot(ctx, id, answers); err != nil {
 		return e, err
 	}
-	if err := s.Hot.UnblockMirror(ctx, id); err != nil {
+	if err := s.opts.Hot.UnblockMirror(ctx, id); err != nil {
 		return e, err
 	}
 	e.Backups, err = s.backupsSince(id.Time())
@@ -85,10 +85,10 @@ func (s *Service) OnErase(forget func(ID)) { s.forget = append(s.forget, forget)
 
 // backupsSince returns the backups that were made after a session began.
 func (s *Service) backupsSince(began time.Time) ([]Backup, error) {
-	if s.Backups == nil {
+	if s.opts.Backups == nil {
 		return []Backup{}, nil
 	}
-	all, err := s.Backups()
+	all, err := s.opts.Backups()
 	if err != nil {
 		return nil, errcode.Wrap(errcode.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
 	}

@@ -40,7 +40,7 @@ type Rate struct {
 // Limit takes a token for a request of a class: from the bucket of its session, if any,
 // and from that of its client address, of IPv6 its /64 network. limited is false if the class has no limit.
 func (s *Service) Limit(ctx context.Context, class Class, session ID, address string) (r Rate, limited bool, err error) {
-	limit, limited := s.Limits[class]
+	limit, limited := s.opts.Limits[class]
 	if !limited {
 		return r, false, nil
 	}
@@ -48,16 +48,16 @@ func (s *Service) Limit(ctx context.Context, class Class, session ID, address st
 	if class != ClassBootstrap {
 		shared.Events, shared.Burst = limit.Events*addressFactor, limit.Burst*addressFactor
 	}
-	buckets := []Bucket{{string(class) + ":ip:" + s.Cookies.Hash(network(address)), shared}}
+	buckets := []Bucket{{string(class) + ":ip:" + s.opts.Cookies.Hash(network(address)), shared}}
 	if session != "" {
 		buckets = append(buckets, Bucket{string(class) + ":" + string(session), limit})
 	}
-	taken, err := s.Hot.Take(ctx, buckets)
-	if s.Degraded.Without("rate", err) && s.Local != nil {
+	taken, err := s.opts.Hot.Take(ctx, buckets)
+	if s.opts.Degraded.Without("rate", err) && s.opts.Local != nil {
 		for i := range buckets {
-			buckets[i].Limit = buckets[i].part(s.Processes)
+			buckets[i].Limit = buckets[i].part(s.opts.Processes)
 		}
-		taken, err = s.Local.Take(ctx, buckets)
+		taken, err = s.opts.Local.Take(ctx, buckets)
 	}
 	if err != nil {
 		return r, false, err

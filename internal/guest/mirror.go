@@ -16,9 +16,9 @@ import (
 // when Hot has lost or cannot tell the answer.
 func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Once[R], error)) (o Once[R], err error) {
 	key, owner := m.CompositeKey(), ident.New()
-	claim, err := s.Hot.ClaimAnswer(ctx, key, owner)
+	claim, err := s.opts.Hot.ClaimAnswer(ctx, key, owner)
 	switch {
-	case s.Degraded.Without("answer", err):
+	case s.opts.Degraded.Without("answer", err):
 	case err != nil:
 		return o, err
 	case claim.Done:
@@ -30,11 +30,11 @@ func DoOnce[R any](ctx context.Context, s *Service, m Mutation, step func() (Onc
 	o, err = step()
 	after := context.WithoutCancel(ctx) // the client may have left
 	if err == nil {
-		if a, err := o.stored(&m); err == nil && s.Hot.PutAnswer(after, key, m.Digest, a) == nil {
+		if a, err := o.stored(&m); err == nil && s.opts.Hot.PutAnswer(after, key, m.Digest, a) == nil {
 			return o, nil
 		}
 	}
-	s.Degraded.Without("answer", s.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
+	s.opts.Degraded.Without("answer", s.opts.Hot.ReleaseAnswer(after, key, owner)) // a repeated request asks the database
 	return o, err
 }
 
@@ -45,7 +45,7 @@ func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() 
 	var end sync.WaitGroup
 	defer end.Wait()
 	return DoOnce(ctx, s, m, func() (Once[R], error) {
-		blocked := s.Hot.BlockMirror(ctx, m.Session) == nil
+		blocked := s.opts.Hot.BlockMirror(ctx, m.Session) == nil
 		if !blocked {
 			s.mirrors.distrust(m.Session)
 		}
@@ -59,13 +59,13 @@ func onWishlist[R any](ctx context.Context, s *Service, m Mutation, step func() 
 // dropMirror deletes the mirror after a change, which has blocked it or not. If it cannot,
 // Repair does.
 func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
-	drop := s.Hot.DropMirror
+	drop := s.opts.Hot.DropMirror
 	if blocked {
-		drop = s.Hot.UnblockMirror
+		drop = s.opts.Hot.UnblockMirror
 	}
 	if err := drop(ctx, id); err != nil {
 		s.mirrors.distrust(id)
-		s.Degraded.Without("mirror", err)
+		s.opts.Degraded.Without("mirror", err)
 		return
 	}
 	s.mirrors.trust(id)
@@ -99,17 +99,17 @@ func follows(w, other Wish) bool {
 
 func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if !s.mirrors.trusts(id) {
-		return s.Store.Wishes(ctx, id, nil, MaxWishes)
+		return s.opts.Store.Wishes(ctx, id, nil, MaxWishes)
 	}
-	m, err := s.Hot.Mirror(ctx, id)
-	if age := s.Clock().Sub(m.Filled); err == nil && m.Wishes != nil && (age > mirrorLife || age < -mirrorLife) {
-		if err = s.Hot.DropMirror(ctx, id); err == nil {
-			m, err = s.Hot.Mirror(ctx, id)
+	m, err := s.opts.Hot.Mirror(ctx, id)
+	if age := s.opts.Clock().Sub(m.Filled); err == nil && m.Wishes != nil && (age > mirrorLife || age < -mirrorLife) {
+		if err = s.opts.Hot.DropMirror(ctx, id); err == nil {
+			m, err = s.opts.Hot.Mirror(ctx, id)
 		}
 	}
 	switch {
-	case s.Degraded.Without("mirror", err):
-		return s.Store.Wishes(ctx, id, nil, MaxWishes)
+	case s.opts.Degraded.Without("mirror", err):
+		return s.opts.Store.Wishes(ctx, id, nil, MaxWishes)
 	case err != nil:
 		return nil, err
 	case m.Wishes != nil:
@@ -119,7 +119,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 		}
 		return all, nil
 	}
-	all, err := s.Store.Wishes(ctx, id, nil, MaxWishes)
+	all, err := s.opts.Store.Wishes(ctx, id, nil, MaxWishes)
 	if err != nil || m.Lease == "" {
 		return all, err
 	}
@@ -127,7 +127,7 @@ func (s *Service) allWishes(ctx context.Context, id ID) ([]Wish, error) {
 	if err != nil {
 		return nil, errcode.Wrap(errcode.Internal, "encode the mirror of a wishlist", err)
 	}
-	if err := s.Hot.FillMirror(ctx, id, m.Lease, text); !s.Degraded.Without("mirror", err) && err != nil {
+	if err := s.opts.Hot.FillMirror(ctx, id, m.Lease, text); !s.opts.Degraded.Without("mirror", err) && err != nil {
 		return nil, err
 	}
 	return all, nil
@@ -237,7 +237,7 @@ func (s *Service) Repair(ctx context.Context) {
 
 func (s *Service) repairMirrors(ctx context.Context, now time.Time) {
 	for _, id := range s.mirrors.some(repairStep) {
-		if s.Hot.DropMirror(ctx, id) != nil {
+		if s.opts.Hot.DropMirror(ctx, id) != nil {
 			s.mirrors.overflowed = now
 			return
 		}

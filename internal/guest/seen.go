@@ -73,7 +73,7 @@ func (s *seen) put(some []ID) {
 // Saw records that a session has sent a request. The database gets it within a second or
 // two, by Repair. With renews, Saw reports whether the answer should renew the cookie, once
 // a day, so that it lives as long as the session.
-func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.Clock(), renews) }
+func (s *Service) Saw(id ID, renews bool) (renew bool) { return s.seen.add(id, s.opts.Clock(), renews) }
 
 // FlushSeen writes to the database which sessions have sent requests.
 func (s *Service) FlushSeen(ctx context.Context) error {
@@ -82,7 +82,7 @@ func (s *Service) FlushSeen(ctx context.Context) error {
 		if len(some) == 0 {
 			return nil
 		}
-		if err := s.Store.MarkSeen(ctx, some, s.Clock()); err != nil {
+		if err := s.opts.Store.MarkSeen(ctx, some, s.opts.Clock()); err != nil {
 			s.seen.put(some)
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 
 // Service implements the operations of guests.
 type Service struct {
-	Options
+	opts    Options
 	mirrors *mirrors
 	seen    *seen
 	forget  []func(ID) // called before a session is erased
@@ -37,8 +37,16 @@ type Options struct {
 
 // NewService returns a service.
 func NewService(o Options) *Service {
-	return &Service{Options: o, mirrors: newMirrors(), seen: newSeen()}
+	return &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
 }
+
+// VerifyCookie is Cookies.Verify.
+func (s *Service) VerifyCookie(cookie string) (session ID, old, ok bool) {
+	return s.opts.Cookies.Verify(cookie)
+}
+
+// SignCookie is Cookies.Sign.
+func (s *Service) SignCookie(session ID) string { return s.opts.Cookies.Sign(session) }
 
 // AddWish adds a property to the wishlist of a session.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
@@ -55,9 +63,9 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	if err := CheckNote(w.Note); err != nil {
 		return o, err
 	}
-	w.ID = NewID(WishPrefix, s.Clock())
-	a := AddWish{m, w, NewID(EventPrefix, s.Clock())}
-	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.Store.AddWish(ctx, a) })
+	w.ID = NewID(WishPrefix, s.opts.Clock())
+	a := AddWish{m, w, NewID(EventPrefix, s.opts.Clock())}
+	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
 // SetNote replaces the note of an entry.
@@ -69,7 +77,7 @@ func (s *Service) SetNote(ctx context.Context, m Mutation, property, note string
 	if err := CheckNote(note); err != nil {
 		return o, err
 	}
-	return onWishlist(ctx, s, m, func() (Once[NotedWish], error) { return s.Store.SetNote(ctx, SetNote{m, property, note}) })
+	return onWishlist(ctx, s, m, func() (Once[NotedWish], error) { return s.opts.Store.SetNote(ctx, SetNote{m, property, note}) })
 }
 
 // RemoveWish removes an entry, if there is one.
@@ -78,6 +86,6 @@ func (s *Service) RemoveWish(ctx context.Context, m Mutation, property string) (
 	if !ok {
 		return o, nil
 	}
-	r := RemoveWish{m, property, NewID(EventPrefix, s.Clock())}
-	return onWishlist(ctx, s, m, func() (Once[RemovedWish], error) { return s.Store.RemoveWish(ctx, r) })
+	r := RemoveWish{m, property, NewID(EventPrefix, s.opts.Clock())}
+	return onWishlist(ctx, s, m, func() (Once[RemovedWish], error) { return s.opts.Store.RemoveWish(ctx, r) })
 }

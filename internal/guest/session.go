@@ -13,14 +13,14 @@ import (
 // Begin begins a session. Its cookie is its proof, so it exists even if the hot state is
 // unavailable.
 func (s *Service) Begin(ctx context.Context, c Change) (Session, error) {
-	return s.Session(ctx, NewID(SessionPrefix, s.Clock()), c)
+	return s.Session(ctx, NewID(SessionPrefix, s.opts.Clock()), c)
 }
 
 // Session returns the session of a cookie that was verified, after it has changed what c
 // has. If its state was lost or is unavailable, it has no preferences.
 func (s *Service) Session(ctx context.Context, id ID, c Change) (Session, error) {
-	session, err := s.Hot.Session(ctx, id, c)
-	if s.Degraded.Without("session", err) {
+	session, err := s.opts.Hot.Session(ctx, id, c)
+	if s.opts.Degraded.Without("session", err) {
 		return Session{ID: id, Created: id.Time()}, nil
 	}
 	return session, err
@@ -52,7 +52,7 @@ func (s *Service) SetPreferences(ctx context.Context, id ID, c Change) (Session,
 	if c.Currency != nil && !IsCurrency(*c.Currency) {
 		return Session{}, ErrCurrency
 	}
-	return s.Hot.Session(ctx, id, c)
+	return s.opts.Hot.Session(ctx, id, c)
 }
 
 // Errors of preferences and of IDs in requests.
@@ -110,7 +110,7 @@ type Viewed struct {
 // AddViewed puts a property first in the list of those that a guest has looked at.
 func (s *Service) AddViewed(ctx context.Context, id ID, tenant, property string) (Viewed, error) {
 	var ok bool
-	v := Viewed{ViewedAt: s.Clock().UTC().Truncate(time.Millisecond)}
+	v := Viewed{ViewedAt: s.opts.Clock().UTC().Truncate(time.Millisecond)}
 	if v.TenantID, ok = ParseTenant(tenant); !ok {
 		return v, ErrTenant
 	}
@@ -125,7 +125,7 @@ func (s *Service) push(ctx context.Context, id ID, list List, key string, value 
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode an item", err)
 	}
-	return s.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
+	return s.opts.Hot.Push(ctx, id, list, Item{Key: key, Value: text})
 }
 
 // Viewed returns what a guest has looked at, the last one first.
@@ -135,8 +135,8 @@ func (s *Service) Viewed(ctx context.Context, id ID) ([]Viewed, error) {
 
 // items reads a list. One that is unavailable is empty, as one that was lost.
 func items[T any](ctx context.Context, s *Service, id ID, list List) ([]T, error) {
-	stored, err := s.Hot.Items(ctx, id, list)
-	if s.Degraded.Without("list", err) {
+	stored, err := s.opts.Hot.Items(ctx, id, list)
+	if s.opts.Degraded.Without("list", err) {
 		return nil, nil
 	}
 	all := make([]T, len(stored))
@@ -159,13 +159,13 @@ type Searched struct {
 // the session. key is the same for the same queries, which the history has once. A search
 // that cannot be stored is not an error: it only cannot be continued.
 func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query json.RawMessage) (Search, error) {
-	now := s.Clock().UTC().Truncate(time.Millisecond)
+	now := s.opts.Clock().UTC().Truncate(time.Millisecond)
 	search := Search{ID: NewID(SearchPrefix, now), Session: session, Query: query, Created: now}
-	err := s.Hot.PutSearch(ctx, search)
+	err := s.opts.Hot.PutSearch(ctx, search)
 	if err == nil {
 		err = s.push(ctx, session, SearchHistory, key, Searched{search.ID, query, now})
 	}
-	if s.Degraded.Without("list", err) {
+	if s.opts.Degraded.Without("list", err) {
 		return search, nil
 	}
 	return search, err
@@ -173,7 +173,7 @@ func (s *Service) BeginSearch(ctx context.Context, session ID, key string, query
 
 // Search returns a search session of a session, or ErrSearchExpired.
 func (s *Service) Search(ctx context.Context, session, id ID) (Search, error) {
-	search, found, err := s.Hot.Search(ctx, id)
+	search, found, err := s.opts.Hot.Search(ctx, id)
 	if err == nil && (!found || search.Session != session) {
 		err = ErrSearchExpired
 	}
@@ -196,12 +196,12 @@ type Cleared struct {
 // Clear deletes what a session has, and begins another one. Handoffs stay, because they
 // must not be consumed again.
 func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[Cleared], err error) {
-	o, err = onWishlist(ctx, s, m, func() (Once[Cleared], error) { return s.Store.Clear(ctx, Clear{m}) })
+	o, err = onWishlist(ctx, s, m, func() (Once[Cleared], error) { return s.opts.Store.Clear(ctx, Clear{m}) })
 	if err != nil {
 		return next, o, err
 	}
 	err = s.dropHot(ctx, m.Session, o.Result.Answers)
-	if s.Degraded.Without("session", err) {
+	if s.opts.Degraded.Without("session", err) {
 		s.mirrors.clear(m.Session, o.Result.Answers)
 	} else if err != nil {
 		return next, o, err
@@ -212,7 +212,7 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 
 // dropHot deletes the hot state of a session: its searches are those in its history.
 func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
-	history, err := s.Hot.Items(ctx, id, SearchHistory)
+	history, err := s.opts.Hot.Items(ctx, id, SearchHistory)
 	if err != nil {
 		return err
 	}
@@ -224,8 +224,8 @@ func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
 		}
 		searches[i] = h.SearchID
 	}
-	if err := s.Hot.DropSession(ctx, id, searches); err != nil {
+	if err := s.opts.Hot.DropSession(ctx, id, searches); err != nil {
 		return err
 	}
-	return s.Hot.DropAnswers(ctx, answers)
+	return s.opts.Hot.DropAnswers(ctx, answers)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // openBots returns what scores requests, or nil if the configuration does not want it.
-func (s *Guest) openBots(p *parts, hasher *guest.Hasher, m *obs.Metrics) (*bots.Service, error) {
+func (s *Guest) openBots(p *parts, st bots.Store, hasher *guest.Hasher, m *obs.Metrics) (*bots.Service, error) {
 	c := s.cfg.Bots
 	evaluations := m.Counter("holdfast_guest_bot_evaluations_total", "Requests that were scored, by verdict and action.", "verdict", "action")
 	for _, e := range []struct {
@@ -24,7 +24,7 @@ func (s *Guest) openBots(p *parts, hasher *guest.Hasher, m *obs.Metrics) (*bots.
 		return nil, err
 	}
 	return bots.New(bots.Options{
-		Store: p.store, Hot: p.hot, Clock: p.clock, Degraded: p.degraded, Config: c, Hasher: hasher, Challenges: challenges,
+		Store: st, Hot: p.hot, Clock: p.clock, Degraded: p.degraded, Config: c, Hasher: hasher, Challenges: challenges,
 		Evaluated: func(v bots.Verdict, a bots.Action) { evaluations.WithLabelValues(string(v), string(a)).Inc() },
 	}), nil
 }

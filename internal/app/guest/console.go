@@ -36,7 +36,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	if _, value, ok := strings.Cut(cookie, "="); ok {
 		cookie = value
 	}
-	id, old, ok := s.opened.guests.Cookies.Verify(cookie)
+	id, old, ok := s.opened.guests.VerifyCookie(cookie)
 	if !ok {
 		return o, errCookie
 	}

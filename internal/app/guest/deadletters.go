@@ -53,11 +53,11 @@ func outputOfDead(e *outbox.DeadEvent) deadOutput {
 }
 
 func (s *Guest) listDead(ctx context.Context, in operate.Page[int64]) (all []deadOutput, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	found, err := st.Outbox().ListDead(ctx, outbox.ID{Seq: in.After}, in.Limit)
+	found, err := p.outbox.ListDead(ctx, outbox.ID{Seq: in.After}, in.Limit)
 	for i := range found {
 		all = append(all, outputOfDead(&found[i]))
 	}
@@ -88,20 +88,20 @@ var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfas
 
 // outboxOfDead returns the outbox of the open service.
 func (s *Guest) outboxOfDead() (outbox.Dead, error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	return st.Outbox(), nil
+	return p.outbox, nil
 }
 
 // findDead returns the set-aside event that an input names.
 func (s *Guest) findDead(ctx context.Context, in eventInput) (outbox.ID, error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return outbox.ID{}, err
 	}
-	id, found, err := st.Outbox().FindDead(ctx, in.Event)
+	id, found, err := p.outbox.FindDead(ctx, in.Event)
 	if err == nil && !found {
 		err = errNoEvent
 	}

@@ -1,11 +1,11 @@
 package guest
 
 import (
-	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/tenants"
+	"holdfast/internal/outbox"
 )
 
-// Parts returns the tenants of the open service, and its store.
-func (s *Guest) Parts() (*tenants.Service, backend.Store) {
-	return s.opened.tenants, s.opened.store
+// Parts returns the tenants of the open service, and its outbox.
+func (s *Guest) Parts() (*tenants.Service, outbox.Retaining) {
+	return s.opened.tenants, s.opened.outbox
 }

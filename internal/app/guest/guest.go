@@ -91,11 +91,11 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		Refusals: refusals,
 	}
 	s.opened = p
-	if p.handoffs, err = s.openHandoffs(d, p, db); err != nil {
+	if p.handoffs, err = s.openHandoffs(d, p, st, db); err != nil {
 		return opened, err
 	}
 	h := &httpapi.Handler{
-		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Service, Bots: p.handoffs.Bots, NestErrors: s.cfg.NestErrors,
+		Guests: p.guests, Catalogue: p.catalogue, Telemetry: p.telemetry, Handoffs: p.handoffs.Service, Bots: p.handoffs.bots, NestErrors: s.cfg.NestErrors,
 	}
 	opened.Mounts = []service.Mount{
 		{Listener: service.Main, Paths: []string{"/bff/consumer/v1/"}, Mount: web.Mount{

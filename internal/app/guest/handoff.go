@@ -17,6 +17,8 @@ import (
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/sqlite"
@@ -28,6 +30,8 @@ import (
 // handoffParts are the parts of the service that concern handoffs.
 type handoffParts struct {
 	*handoffs.Service
+	Keys     *handoffs.Keys
+	bots     *bots.Service // nil: requests are not scored
 	deps     *service.Deps
 	tokens   *bearer.Keyring
 	embedded bool // the database is a SQLite file
@@ -41,21 +45,21 @@ const (
 )
 
 // openHandoffs opens the handoffs of an open service.
-func (s *Guest) openHandoffs(d *service.Deps, p *parts, db *engine.Database) (*handoffParts, error) {
+func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *engine.Database) (*handoffParts, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
-	keys, err1 := handoffs.NewKeys(p.store, secret, old)
+	keys, err1 := handoffs.NewKeys(st, secret, old)
 	hasher, err2 := guest.NewHasher(secret, old)
 	tokens, err3 := tokenKeys(append([]string{secret}, old...))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	bots, err := s.openBots(p, hasher, d.Metrics)
+	scorer, err := s.openBots(p, st, hasher, d.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	h := &handoffParts{deps: d, tokens: tokens, embedded: db.Embedded()}
+	h := &handoffParts{Keys: keys, bots: scorer, deps: d, tokens: tokens, embedded: db.Embedded()}
 	h.Service = handoffs.New(handoffs.Options{
-		Guests: p.guests, Store: p.store, Catalogue: p.catalogue, Clock: d.Clock, Bots: bots,
+		Guests: p.guests, Store: st, Catalogue: p.catalogue, Clock: d.Clock, Bots: scorer,
 		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
 	if h.embedded {

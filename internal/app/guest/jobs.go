@@ -49,7 +49,7 @@ type jobOutput struct {
 }
 
 func (s *Guest) listJobs(ctx context.Context, _ operate.None) (all []jobOutput, err error) {
-	if _, err := s.store(); err != nil {
+	if _, err := s.parts(); err != nil {
 		return nil, err
 	}
 	for _, job := range retention.Jobs {
@@ -93,7 +93,7 @@ func (r jobRun) Notice() string {
 }
 
 func (s *Guest) runJob(ctx context.Context, in jobInput, progress operate.Progress) (jobRun, error) {
-	if _, err := s.store(); err != nil {
+	if _, err := s.parts(); err != nil {
 		return jobRun{}, err
 	}
 	job, err := retention.ParseJob(in.Job)
@@ -136,7 +136,7 @@ func (r jobRuns) Notice() string {
 
 // runAllJobs runs all jobs, also after one has failed.
 func (s *Guest) runAllJobs(ctx context.Context, in dryRun, progress operate.Progress) (all jobRuns, failed error) {
-	if _, err := s.store(); err != nil {
+	if _, err := s.parts(); err != nil {
 		return all, err
 	}
 	for _, job := range retention.Jobs {

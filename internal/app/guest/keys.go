@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/errcode"
-	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/httpapi"
 )
 
@@ -38,12 +37,12 @@ func (s *Guest) ready() (*handoffParts, error) {
 	return s.opened.handoffs, s.opened.handoffs.isSaved()
 }
 
-// store returns the store of the open service.
-func (s *Guest) store() (backend.Store, error) {
+// parts returns the open parts of the service.
+func (s *Guest) parts() (*parts, error) {
 	if s.opened == nil {
 		return nil, errDisabled
 	}
-	return s.opened.store, nil
+	return s.opened, nil
 }
 
 // run runs fn on the open service.

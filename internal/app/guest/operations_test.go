@@ -20,10 +20,11 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/guest"
-	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/retention"
+	"holdfast/internal/guest/sqlite"
 	"holdfast/internal/guest/tenants"
 	"holdfast/internal/inbox"
 	"holdfast/internal/operate"
@@ -45,7 +46,8 @@ type operator struct {
 
 	main       string // base URL of the main listener
 	tenants    *tenants.Service
-	store      backend.Store
+	outbox     outbox.Retaining
+	file       string        // the database
 	later      *atomic.Int64 // by how much the clock is ahead
 	operations []operate.Operation
 }
@@ -60,9 +62,9 @@ func newOperator(t *testing.T) *operator {
 	})
 	main := httptest.NewServer(server.Handler(service.Main))
 	t.Cleanup(main.Close)
-	tenants, store := opened.Parts()
+	tenants, box := opened.Parts()
 	return &operator{
-		t: t, Operator: servicetest.NewOperator(t, s, "../../guest/httpapi/openapi.json"), main: main.URL, tenants: tenants, store: store, later: later, operations: s.Operations,
+		t: t, Operator: servicetest.NewOperator(t, s, "../../guest/httpapi/openapi.json"), main: main.URL, tenants: tenants, outbox: box, file: server.Databases[0].Target.Path, later: later, operations: s.Operations,
 	}
 }
 
@@ -233,20 +235,20 @@ func TestOutbox(t *testing.T) {
 // publish publishes an event.
 func (o *operator) publish(id string) {
 	o.t.Helper()
-	waiting, err := o.store.Outbox().ListWaiting(o.t.Context(), 0, 10)
+	waiting, err := o.outbox.ListWaiting(o.t.Context(), 0, 10)
 	must(o.t, err)
 	i := slices.IndexFunc(waiting, func(e outbox.WaitingEvent) bool { return e.Name == id })
-	must(o.t, o.store.Outbox().Done(o.t.Context(), "test", 0, []outbox.Event{waiting[i].Event}))
+	must(o.t, o.outbox.Done(o.t.Context(), "test", 0, []outbox.Event{waiting[i].Event}))
 }
 
 // setAside sets all events aside.
 func (o *operator) setAside() (ids []string) {
 	o.t.Helper()
-	waiting, err := o.store.Outbox().ListWaiting(o.t.Context(), 0, 10)
+	waiting, err := o.outbox.ListWaiting(o.t.Context(), 0, 10)
 	must(o.t, err)
 	for i := range waiting {
 		ids = append(ids, waiting[i].Name)
-		must(o.t, o.store.Outbox().Refuse(o.t.Context(), waiting[i].Event, "poison", func(int) outbox.Decision { return outbox.Decision{SetAside: true, At: clock.System()} }))
+		must(o.t, o.outbox.Refuse(o.t.Context(), waiting[i].Event, "poison", func(int) outbox.Decision { return outbox.Decision{SetAside: true, At: clock.System()} }))
 	}
 	return ids
 }
@@ -314,10 +316,14 @@ func TestReceived(t *testing.T) {
 	if text := o.send(200, http.MethodGet, "refusals", ""); text != `{"refusals":[]}` {
 		t.Error(text)
 	}
+	db, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: o.file})
+	must(t, err)
+	defer func() { must(t, db.Close()) }()
+	store := sqlite.New(db, clock.System, nil)
 	at := time.Date(2026, 11, 26, 4, 0, 0, 0, time.UTC)
 	for i, attempts := range []int64{999, 2} {
 		id := guest.NewID(guest.HandoffPrefix, at)
-		must(t, o.store.AddRefusals(t.Context(), []handoffs.NewRefusal{{
+		must(t, store.AddRefusals(t.Context(), []handoffs.NewRefusal{{
 			Refusal: handoffs.Refusal{Handoff: id, Reason: handoffs.ReasonConsumed, Attempts: attempts, First: at, Last: at.Add(time.Duration(i) * time.Second)},
 			Session: guest.NewID(guest.SessionPrefix, at),
 			Event:   guest.Event{ID: guest.NewID(guest.EventPrefix, at), Type: "x", Subject: string(id), Retention: guest.Audit, Payload: []byte(`{}`)},

@@ -54,11 +54,11 @@ func outputOfWaiting(e *outbox.WaitingEvent) waitingOutput {
 }
 
 func (s *Guest) listWaiting(ctx context.Context, in operate.Page[int64]) (all []waitingOutput, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	found, err := st.Outbox().ListWaiting(ctx, in.After, in.Limit)
+	found, err := p.outbox.ListWaiting(ctx, in.After, in.Limit)
 	for i := range found {
 		all = append(all, outputOfWaiting(&found[i]))
 	}
@@ -72,11 +72,11 @@ type backlogOutput struct {
 }
 
 func (s *Guest) backlog(ctx context.Context) (b backlogOutput, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return b, err
 	}
-	b.Events, b.Oldest, err = st.Outbox().Backlog(ctx)
+	b.Events, b.Oldest, err = p.outbox.Backlog(ctx)
 	return b, err
 }
 
@@ -90,18 +90,18 @@ type waitingDetail struct {
 }
 
 func (s *Guest) showWaiting(ctx context.Context, in eventInput) (d waitingDetail, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return d, err
 	}
-	at, found, err := st.Outbox().FindWaiting(ctx, in.Event)
+	at, found, err := p.outbox.FindWaiting(ctx, in.Event)
 	if err != nil {
 		return d, err
 	}
 	if !found {
 		return d, errPublished
 	}
-	events, err := st.Outbox().ListWaiting(ctx, at-1, 1)
+	events, err := p.outbox.ListWaiting(ctx, at-1, 1)
 	if err == nil && (len(events) == 0 || events[0].Position != at) {
 		err = errPublished
 	}
@@ -116,11 +116,11 @@ const shownBacklog = 100
 
 // backlogs counts the events that are not published, for the overview of the console.
 func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
-	waiting, err := s.opened.store.Outbox().ListWaiting(ctx, 0, shownBacklog)
+	waiting, err := s.opened.outbox.ListWaiting(ctx, 0, shownBacklog)
 	if err != nil {
 		return nil, err
 	}
-	dead, err := s.opened.store.Outbox().CountDead(ctx)
+	dead, err := s.opened.outbox.CountDead(ctx)
 	if err != nil {
 		return nil, err
 	}

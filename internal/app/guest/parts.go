@@ -14,11 +14,12 @@ import (
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/guest/tenants"
+	"holdfast/internal/outbox"
 )
 
 // parts are the open parts of the service, which share a database and a hot state.
 type parts struct {
-	store    backend.Store
+	outbox   outbox.Retaining
 	hot      *hot
 	clock    clock.Clock
 	degraded guest.Degraded
@@ -34,7 +35,7 @@ type parts struct {
 
 // newParts returns all parts but the handoffs.
 func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot, db *engine.Database) *parts {
-	p := &parts{store: st, hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
+	p := &parts{outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
 	sessions := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 		Processes: s.cfg.Processes, Degraded: p.degraded,
@@ -53,7 +54,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot, db *engine
 	views.Suspended = p.tenants.Suspended
 	p.catalogue = catalogue.New(views)
 	p.telemetry = telemetry.New(telemetry.Options{Guests: p.guests, Store: st, Clock: d.Clock, Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics)})
-	p.retention = &retention.Service{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit}
+	p.retention = retention.New(retention.Options{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit})
 	return p
 }
 

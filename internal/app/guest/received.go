@@ -29,11 +29,11 @@ type quarantineOutput struct {
 }
 
 func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []quarantineOutput, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	found, err := st.Quarantined(ctx, in.Limit)
+	found, err := p.tenants.Quarantined(ctx, in.Limit)
 	for i := range found {
 		q := &found[i]
 		all = append(all, quarantineOutput{q.Source, q.ID, q.Type, q.Time, q.Received, q.Reason, string(q.Body)})
@@ -59,16 +59,12 @@ type refusalOutput struct {
 	Last     time.Time `json:"lastAt" title:"Last"`
 }
 
-// listRefusals first writes what this process has counted in the last second.
 func (s *Guest) listRefusals(ctx context.Context, in operate.Latest) (all []refusalOutput, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.opened.handoffs.FlushRefusals(ctx); err != nil {
-		return nil, err
-	}
-	found, err := st.Refusals(ctx, in.Limit)
+	found, err := p.handoffs.Refusals(ctx, in.Limit)
 	for _, r := range found {
 		all = append(all, refusalOutput{r.Handoff, r.Reason, r.Attempts, r.First, r.Last})
 	}

@@ -79,7 +79,7 @@ func (e eraseOutput) Notice() string { return "" }
 func (e eraseOutput) Note() string { return e.note }
 
 func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput, error) {
-	if _, err := s.store(); err != nil {
+	if _, err := s.parts(); err != nil {
 		return eraseOutput{}, err
 	}
 	e, err := s.opened.guests.Erase(ctx, in.Session)

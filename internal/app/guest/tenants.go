@@ -33,11 +33,11 @@ type tenantOutput struct {
 }
 
 func (s *Guest) listTenants(ctx context.Context, _ operate.None) (all []tenantOutput, err error) {
-	st, err := s.store()
+	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	found, err := st.SuspendedTenants(ctx)
+	found, err := p.tenants.SuspendedTenants(ctx)
 	for _, t := range found {
 		all = append(all, tenantOutput{t.Tenant, t.Reason, t.At, t.Event})
 	}
@@ -73,9 +73,10 @@ func (t tenantChanged) Notice() string {
 // setTenant returns the change that suspends or reinstates a tenant.
 func (s *Guest) setTenant(suspended bool) func(context.Context, tenantInput) (tenantChanged, error) {
 	return func(ctx context.Context, in tenantInput) (tenantChanged, error) {
-		if _, err := s.store(); err != nil {
+		p, err := s.parts()
+		if err != nil {
 			return tenantChanged{}, err
 		}
-		return tenantChanged{in.Tenant, suspended}, s.opened.tenants.Suspend(ctx, in.Tenant, suspended, in.Reason)
+		return tenantChanged{in.Tenant, suspended}, p.tenants.Suspend(ctx, in.Tenant, suspended, in.Reason)
 	}
 }

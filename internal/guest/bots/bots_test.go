@@ -156,7 +156,7 @@ func FuzzSolution(f *testing.F) {
 }
 
 // newBots returns a scorer on memory and SQLite.
-func newBots(t testing.TB, hot backend.Hot, degraded func(string)) *bots.Service {
+func newBots(t testing.TB, hot backend.Hot, config bots.Config, degraded func(string)) *bots.Service {
 	t.Helper()
 	secret := strings.Repeat("h", 32)
 	hasher, err1 := guest.NewHasher(secret, nil)
@@ -166,7 +166,7 @@ func newBots(t testing.TB, hot backend.Hot, degraded func(string)) *bots.Service
 	}
 	return bots.New(bots.Options{
 		Store: sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations), clock.System, nil), Hot: hot, Clock: clock.System, Degraded: degraded,
-		Config: bots.DefaultConfig(), Hasher: hasher, Challenges: challenges,
+		Config: config, Hasher: hasher, Challenges: challenges,
 	})
 }
 
@@ -176,7 +176,7 @@ func TestBotsFailOpen(t *testing.T) {
 	var down error
 	hot := &hotstatetest.Faulty{Hot: memory.New(clock.System, 1<<20), Fault: func(string) error { return down }}
 	degraded := 0
-	b := newBots(t, hot, func(what string) {
+	b := newBots(t, hot, bots.DefaultConfig(), func(what string) {
 		if what == "bot" {
 			degraded++
 		}
@@ -199,10 +199,10 @@ func TestBotsFailOpen(t *testing.T) {
 func BenchmarkEvaluate(b *testing.B) {
 	for name, anomaly := range map[string]float64{"human": 0, "suspect": 1} {
 		b.Run(name, func(b *testing.B) {
-			scorer := newBots(b, memory.New(clock.System, 1<<20), nil)
-			scorer.Config.HeadersWeight = 0.5
+			config := bots.DefaultConfig()
+			config.HeadersWeight, config.CadenceWeight = 0.5, 0
+			scorer := newBots(b, memory.New(clock.System, 1<<20), config, nil)
 			r := bots.Request{Visitor: guest.Visitor{UserAgent: "Firefox", IP: "203.0.113.1"}, Session: guest.NewID(guest.SessionPrefix, clock.System()), Anomaly: anomaly}
-			scorer.Config.CadenceWeight = 0
 			for b.Loop() {
 				if err := scorer.Evaluate(b.Context(), r); (err == nil) != (anomaly == 0) {
 					b.Fatal(err)

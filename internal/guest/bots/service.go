@@ -15,7 +15,7 @@ import (
 
 // Service scores requests. It never fails a request because something is unavailable: then
 // the request is that of a human.
-type Service struct{ Options }
+type Service struct{ opts Options }
 
 // Options are the dependencies of a Service. All but Evaluated and Degraded are required.
 type Options struct {
@@ -34,6 +34,9 @@ type Options struct {
 
 // New returns a scorer.
 func New(o Options) *Service { return &Service{o} }
+
+// IsHoneypot is Config.IsHoneypot.
+func (b *Service) IsHoneypot(path string) bool { return b.opts.Config.IsHoneypot(path) }
 
 // Request is a request to be scored.
 type Request struct {
@@ -62,35 +65,35 @@ func browserOf(fingerprint, ip []byte) string {
 }
 
 func (b *Service) sighting(browser string, session guest.ID) Sighting {
-	return Sighting{browser, session, Window{CadenceWindow, b.Config.Cadence}, Window{SessionsWindow, MaxSessions}}
+	return Sighting{browser, session, Window{CadenceWindow, b.opts.Config.Cadence}, Window{SessionsWindow, MaxSessions}}
 }
 
 // See counts a request that is not scored.
 func (b *Service) See(ctx context.Context, v guest.Visitor, session guest.ID) {
-	_, err := b.Hot.SeeBrowser(ctx, b.sighting(browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), session))
-	b.Degraded.Without("bot", err)
+	_, err := b.opts.Hot.SeeBrowser(ctx, b.sighting(browserOf(b.opts.Hasher.Fingerprint(v), b.opts.Hasher.IP(v)), session))
+	b.opts.Degraded.Without("bot", err)
 }
 
 // Trap counts a visit of the honeypot.
 func (b *Service) Trap(ctx context.Context, v guest.Visitor) {
-	b.Degraded.Without("bot", b.Hot.AddOffence(ctx, browserOf(b.Hasher.Fingerprint(v), b.Hasher.IP(v)), SignalHoneypot))
+	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(b.opts.Hasher.Fingerprint(v), b.opts.Hasher.IP(v)), SignalHoneypot))
 }
 
 // Replayed counts an attempt to use a handoff again against the browser of the handoff.
 func (b *Service) Replayed(ctx context.Context, fingerprint, ip []byte) {
-	b.Degraded.Without("bot", b.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
+	b.opts.Degraded.Without("bot", b.opts.Hot.AddOffence(ctx, browserOf(fingerprint, ip), SignalReplay))
 }
 
 // Evaluate scores a request. It returns nil, a *ChallengeError or ErrHardBlock.
 func (b *Service) Evaluate(ctx context.Context, r Request) error {
 	s := Evaluation{
-		ID: guest.NewID("", b.Clock()), Session: r.Session,
-		Fingerprint: b.Hasher.Fingerprint(r.Visitor), IP: b.Hasher.IP(r.Visitor), UserAgent: b.Hasher.UserAgent(r.Visitor),
+		ID: guest.NewID("", b.opts.Clock()), Session: r.Session,
+		Fingerprint: b.opts.Hasher.Fingerprint(r.Visitor), IP: b.opts.Hasher.IP(r.Visitor), UserAgent: b.opts.Hasher.UserAgent(r.Visitor),
 	}
 	browser := browserOf(s.Fingerprint, s.IP)
-	seen, err := b.Hot.SeeBrowser(ctx, b.sighting(browser, r.Session))
+	seen, err := b.opts.Hot.SeeBrowser(ctx, b.sighting(browser, r.Session))
 	if err != nil {
-		b.Degraded.Without("bot", err)
+		b.opts.Degraded.Without("bot", err)
 		b.count(Human, NoAction)
 		return nil
 	}
@@ -98,34 +101,34 @@ func (b *Service) Evaluate(ctx context.Context, r Request) error {
 	if s.Score, err = Score(s.Signals); err != nil {
 		return err
 	}
-	sampled := b.Config.SampleHumans > 0 && s.ID.IsSampled(b.Config.SampleHumans)
-	if b.Config.needsHistory(s.Score) || sampled {
+	sampled := b.opts.Config.SampleHumans > 0 && s.ID.IsSampled(b.opts.Config.SampleHumans)
+	if b.opts.Config.needsHistory(s.Score) || sampled {
 		s.Signals = b.history(ctx, s)
 		if s.Score, err = Score(s.Signals); err != nil {
 			return err
 		}
 	}
-	s.Verdict, s.Action = b.Config.Judge(s.Score, seen.Solved)
-	if s.Action != NoAction && r.Session != "" && b.Challenges.Solved(r.Solution, browser, r.Session, b.Clock()) {
-		b.Degraded.Without("bot", b.Hot.SolvedChallenge(ctx, browser, r.Session))
-		s.Verdict, s.Action = b.Config.Judge(s.Score, true)
+	s.Verdict, s.Action = b.opts.Config.Judge(s.Score, seen.Solved)
+	if s.Action != NoAction && r.Session != "" && b.opts.Challenges.Solved(r.Solution, browser, r.Session, b.opts.Clock()) {
+		b.opts.Degraded.Without("bot", b.opts.Hot.SolvedChallenge(ctx, browser, r.Session))
+		s.Verdict, s.Action = b.opts.Config.Judge(s.Score, true)
 	}
 	b.count(s.Verdict, s.Action)
-	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.Degraded.Without("bot", err) {
+	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.opts.Degraded.Without("bot", err) {
 		return err
 	}
 	switch {
 	case s.Action == HardBlock:
 		return ErrHardBlock
 	case s.Action == Challenge && r.Session != "":
-		return &ChallengeError{b.Challenges.New(browser, r.Session, b.Clock()), b.Challenges.bits}
+		return &ChallengeError{b.opts.Challenges.New(browser, r.Session, b.opts.Clock()), b.opts.Challenges.bits}
 	}
 	return nil
 }
 
 func (b *Service) count(v Verdict, a Action) {
-	if b.Evaluated != nil {
-		b.Evaluated(v, a)
+	if b.opts.Evaluated != nil {
+		b.opts.Evaluated(v, a)
 	}
 }
 
@@ -146,7 +149,7 @@ func addSignal(all []Signal, name string, value, weight float64) []Signal {
 // signals returns the signals but SignalHistory.
 func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
-	c := &b.Config
+	c := &b.opts.Config
 	add(SignalCadence, over(seen.Events, c.Cadence), c.CadenceWeight)
 	add(SignalCollisions, over(seen.Sessions, c.Sessions), c.SessionsWeight)
 	add(SignalHeaders, r.Anomaly, c.HeadersWeight)
@@ -164,19 +167,19 @@ func (c *Config) needsHistory(score float64) bool {
 
 // history returns the signals of a score with SignalHistory.
 func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
-	if b.Config.HistoryWeight == 0 {
+	if b.opts.Config.HistoryWeight == 0 {
 		return of.Signals
 	}
-	scores, err := b.Store.BotScores(ctx, of.Fingerprint, of.IP, b.Clock().Add(-OffenceLife), historyScores)
+	scores, err := b.opts.Store.BotScores(ctx, of.Fingerprint, of.IP, b.opts.Clock().Add(-OffenceLife), historyScores)
 	if err != nil {
-		b.Degraded.Without("bot", err)
+		b.opts.Degraded.Without("bot", err)
 		return of.Signals
 	}
 	sum := 0.0
 	for _, s := range scores {
 		sum += s
 	}
-	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config.HistoryWeight)
+	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.opts.Config.HistoryWeight)
 }
 
 // log appends a score to the log, unless it is that of a human who is not sampled, and an
@@ -186,7 +189,7 @@ func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled
 		if !sampled {
 			return nil
 		}
-		return b.Store.LogBotScore(ctx, s, "", nil, guest.Trace{})
+		return b.opts.Store.LogBotScore(ctx, s, "", nil, guest.Trace{})
 	}
 	key, session := "browser-"+browser, (*guest.ID)(nil)
 	if s.Session != "" {
@@ -204,8 +207,8 @@ func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
-	e := guest.Event{ID: guest.NewID(guest.EventPrefix, b.Clock()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: string(s.ID), Retention: guest.Audit, Payload: payload}
-	return b.Store.LogBotScore(ctx, s, key, &e, r.Trace)
+	e := guest.Event{ID: guest.NewID(guest.EventPrefix, b.opts.Clock()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: string(s.ID), Retention: guest.Audit, Payload: payload}
+	return b.opts.Store.LogBotScore(ctx, s, key, &e, r.Trace)
 }
 
 // IsHoneypot reports whether a path below the prefix of the service is the honeypot.

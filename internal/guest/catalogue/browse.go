@@ -21,7 +21,7 @@ type asked struct {
 
 // cached returns an answer of a cache as JSON.
 func cached[T any](ctx context.Context, s *Service, a asked, ask func(context.Context) (T, error)) (View, error) {
-	if s.Source == nil {
+	if s.opts.Source == nil {
 		return View{}, ErrUpstream
 	}
 	v, err := s.view(ctx, a.Cache, a.key, func(ctx context.Context) ([]byte, error) {
@@ -67,7 +67,7 @@ func (s *Service) CheckArrival(q *SearchQuery) error {
 	if q.CheckIn == "" {
 		return nil
 	}
-	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.Clock())
+	return CheckArrival(guest.BadMember, "checkIn", q.CheckIn, "", s.opts.Clock())
 }
 
 // Find searches. The query need not be normalized. The total is as the catalogue counts: the same
@@ -79,11 +79,11 @@ func (s *Service) Find(ctx context.Context, q SearchQuery) (Results, View, error
 		return Results{}, View{}, err
 	}
 	c := CacheSearch
-	if s.Campaign {
+	if s.opts.Campaign {
 		c.Life = campaignLife
 	}
 	r, v, err := decoded(ctx, s, asked{c, "cache:search:list:" + hash, ErrUpstream}, func(ctx context.Context) (Results, error) {
-		r, err := s.Source.Search(ctx, q)
+		r, err := s.opts.Source.Search(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor, i.TotalForStayMinor) {
 				err = ErrPrice
@@ -106,7 +106,7 @@ func (s *Service) FindPins(ctx context.Context, q SearchQuery) (Pins, View, erro
 		return Pins{}, View{}, err
 	}
 	r, v, err := decoded(ctx, s, asked{CacheMap, "cache:search:map:" + hash, ErrUpstream}, func(ctx context.Context) (Pins, error) {
-		r, err := s.Source.Map(ctx, q)
+		r, err := s.opts.Source.Map(ctx, q)
 		for _, i := range r.Items {
 			if err == nil && !isMinor(i.CheapestNightlyMinor) {
 				err = ErrPrice
@@ -130,7 +130,7 @@ func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) s
 			tenants = append(tenants, t)
 		}
 	}
-	suspended, err := s.Suspended(ctx, tenants...)
+	suspended, err := s.opts.Suspended(ctx, tenants...)
 	if err != nil || len(suspended) == 0 {
 		return items, err
 	}
@@ -139,7 +139,7 @@ func visible[T any](ctx context.Context, s *Service, items []T, tenant func(T) s
 
 // isVisible returns missing if a tenant is suspended.
 func (s *Service) isVisible(ctx context.Context, tenant string, missing error) error {
-	suspended, err := s.Suspended(ctx, tenant)
+	suspended, err := s.opts.Suspended(ctx, tenant)
 	if err == nil && len(suspended) > 0 {
 		return missing
 	}
@@ -166,7 +166,7 @@ func (s *Service) Hotel(ctx context.Context, property, locale, currency string) 
 	}
 	locale = normalizeLocale(locale)
 	h, v, err := decoded(ctx, s, asked{CacheDetail, "cache:detail:" + property + ":" + locale + ":" + currency, ErrNoProperty}, func(ctx context.Context) (Hotel, error) {
-		h, err := s.Source.Hotel(ctx, property, locale, currency)
+		h, err := s.opts.Source.Hotel(ctx, property, locale, currency)
 		if err == nil && !isMinor(h.CheapestNightlyMinor) {
 			err = ErrPrice
 		}
@@ -196,7 +196,7 @@ func (s *Service) Property(ctx context.Context, property string) (Property, erro
 // property is Property, also for suspended tenants.
 func (s *Service) property(ctx context.Context, property string) (Property, error) {
 	p, _, err := decoded(ctx, s, asked{CacheProperty, "cache:property:" + property, ErrNoProperty}, func(ctx context.Context) (Property, error) {
-		return s.Source.Property(ctx, property)
+		return s.opts.Source.Property(ctx, property)
 	})
 	return p, err
 }
@@ -221,13 +221,13 @@ func (s *Service) Availability(ctx context.Context, q AvailabilityQuery) (View, 
 	if err != nil {
 		return View{}, err
 	}
-	if err := CheckArrival(guest.BadParameter, "from", q.From, p.TimeZone, s.Clock()); err != nil {
+	if err := CheckArrival(guest.BadParameter, "from", q.From, p.TimeZone, s.opts.Clock()); err != nil {
 		return View{}, err
 	}
 	q.Property = p.PropertyID
 	key := fmt.Sprintf("cache:availability:%s:%s:%s:%d-%d-%d", q.Property, q.From, q.To, q.Adults, q.Children, q.Rooms)
 	return cached(ctx, s, asked{CacheAvailability, key, ErrNoProperty}, func(ctx context.Context) (Availability, error) {
-		a, err := s.Source.Availability(ctx, q)
+		a, err := s.opts.Source.Availability(ctx, q)
 		if err == nil && !isMinor(a.CheapestNightlyMinor, a.TotalForStayMinor) {
 			err = ErrPrice
 		}
@@ -248,7 +248,7 @@ func (s *Service) FacetsOf(ctx context.Context, country, region string) (View, e
 		return View{}, ErrNoRegion
 	}
 	return cached(ctx, s, asked{CacheFacets, "cache:facets:" + country + ":" + region, ErrNoRegion}, func(ctx context.Context) (Facets, error) {
-		f, err := s.Source.Facets(ctx, country, region)
+		f, err := s.opts.Source.Facets(ctx, country, region)
 		f.Stars, f.Amenities = orEmpty(f.Stars), orEmpty(f.Amenities)
 		return f, err
 	})
@@ -261,7 +261,7 @@ func (s *Service) BrandPeek(ctx context.Context, tenant string) (Brand, View, er
 		return Brand{}, View{}, ErrNoTenant
 	}
 	b, v, err := decoded(ctx, s, asked{CacheBrand, "cache:brand-peek:" + tenant, ErrNoTenant}, func(ctx context.Context) (Brand, error) {
-		return s.Source.Brand(ctx, tenant)
+		return s.opts.Source.Brand(ctx, tenant)
 	})
 	if err != nil {
 		return b, v, err

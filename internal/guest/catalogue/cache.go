@@ -119,15 +119,15 @@ type CachedValue struct {
 // view returns an answer: from memory, from the cache, or from the catalogue, which many
 // requests for the same, in all processes, ask once.
 func (s *Service) view(ctx context.Context, c Cache, key string, ask func(context.Context) ([]byte, error)) (v View, err error) {
-	if s.Cached != nil {
+	if s.opts.Cached != nil {
 		defer func() {
 			switch {
 			case errors.Is(err, errMissing):
-				s.Cached(c.Name, v.State)
+				s.opts.Cached(c.Name, v.State)
 			case err != nil:
-				s.Cached(c.Name, cacheError)
+				s.opts.Cached(c.Name, cacheError)
 			default:
-				s.Cached(c.Name, v.State)
+				s.opts.Cached(c.Name, v.State)
 			}
 		}()
 	}
@@ -142,12 +142,12 @@ func (s *Service) view(ctx context.Context, c Cache, key string, ask func(contex
 		defer cancel()
 		ctx = guest.WithHotTime(ctx, time.Minute)
 		l := loader{s, c, key, ident.New(), ask}
-		v, err := l.load(ctx, s.Hot, true)
-		if !errors.Is(err, ErrUpstream) && s.Degraded.Without("cache", err) {
-			if s.Local == nil {
+		v, err := l.load(ctx, s.opts.Hot, true)
+		if !errors.Is(err, ErrUpstream) && s.opts.Degraded.Without("cache", err) {
+			if s.opts.Local == nil {
 				return l.askFor(ctx, CacheBypass)
 			}
-			v, err = l.load(ctx, s.Local, false)
+			v, err = l.load(ctx, s.opts.Local, false)
 		}
 		return v, err
 	})
@@ -203,14 +203,14 @@ func decode(c CachedValue) (v View, ok bool) {
 // near reads the copy of a fresh answer in this process. It begins with the time until
 // which the answer is fresh.
 func (s *Service) near(ctx context.Context, key string) (View, bool) {
-	if s.Local == nil {
+	if s.opts.Local == nil {
 		return View{}, false
 	}
-	c, err := s.Local.Cached(ctx, "near:"+key)
+	c, err := s.opts.Local.Cached(ctx, "near:"+key)
 	if err != nil || len(c.Value) < 8 {
 		return View{}, false
 	}
-	fresh := time.UnixMicro(int64(binary.BigEndian.Uint64(c.Value))).Sub(s.Clock())
+	fresh := time.UnixMicro(int64(binary.BigEndian.Uint64(c.Value))).Sub(s.opts.Clock())
 	c.Value, c.Left = c.Value[8:], fresh+StaleLife
 	if v, ok := decode(c); ok && fresh > 0 {
 		v.Fresh = fresh
@@ -220,11 +220,11 @@ func (s *Service) near(ctx context.Context, key string) (View, bool) {
 }
 
 func (s *Service) putNear(ctx context.Context, key string, stored []byte, fresh time.Duration) {
-	if s.Local == nil || fresh <= 0 {
+	if s.opts.Local == nil || fresh <= 0 {
 		return
 	}
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(stored)), uint64(s.Clock().Add(fresh).UnixMicro()))
-	_ = s.Local.PutCached(ctx, "near:"+key, append(value, stored...), min(fresh, nearLife))
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(stored)), uint64(s.opts.Clock().Add(fresh).UnixMicro()))
+	_ = s.opts.Local.PutCached(ctx, "near:"+key, append(value, stored...), min(fresh, nearLife))
 }
 
 // loader fills a key of a cache.
@@ -302,7 +302,7 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 	switch {
 	case err != nil:
 		_, failed := hot.FailCached(ctx, l.key, l.owner, failLife+rand.N(failLife))
-		l.Degraded.Without("cache", failed)
+		l.opts.Degraded.Without("cache", failed)
 		if found {
 			return old, nil
 		}
@@ -320,7 +320,7 @@ func (l *loader) fill(ctx context.Context, hot Hot, near bool) (View, error) {
 			v.State, v.Fresh = CacheBypass, 0
 		}
 	}
-	if l.Degraded.Without("cache", err) {
+	if l.opts.Degraded.Without("cache", err) {
 		v.State, err = CacheBypass, nil
 	}
 	return v, err
@@ -347,8 +347,8 @@ func (l *loader) askFor(ctx context.Context, state CacheState) (View, error) {
 		body, err = nil, nil
 	}
 	b.report(time.Now(), err == nil)
-	if l.Called != nil {
-		l.Called(l.cache.Name, time.Since(start), err)
+	if l.opts.Called != nil {
+		l.opts.Called(l.cache.Name, time.Since(start), err)
 	}
 	switch {
 	case err != nil:

@@ -15,7 +15,7 @@ import (
 // Service answers searches and views of properties from a catalogue, with caches in front
 // of it. It does not show what belongs to suspended tenants.
 type Service struct {
-	Options
+	opts     Options
 	flights  singleflight.Group
 	breakers sync.Map // *breaker by the name of a cache
 }
@@ -44,5 +44,5 @@ type Options struct {
 
 // New returns a service.
 func New(o Options) *Service {
-	return &Service{Options: o}
+	return &Service{opts: o}
 }

@@ -136,19 +136,27 @@ func compareRefusals(a, b NewRefusal) int {
 // refuse counts an attempt that is refused. An error means that it is the first one, and the
 // database does not have it: it must be repeated.
 func (s *Service) refuse(ctx context.Context, n NewRefusal) error {
-	at := s.Clock().Truncate(time.Microsecond).UTC()
+	at := s.opts.Clock().Truncate(time.Microsecond).UTC()
 	n.Attempts, n.First, n.Last = 1, at, at
 	if !s.refusals.add(n) {
 		return nil
 	}
 	one := []NewRefusal{n}
-	err := s.Store.AddRefusals(context.WithoutCancel(ctx), one)
+	err := s.opts.Store.AddRefusals(context.WithoutCancel(ctx), one)
 	s.refusals.settle(one, err != nil)
 	return err
 }
 
 // refusalStep is how many handoffs a transaction counts.
 const refusalStep = 500
+
+// Refusals is RefusalStore.Refusals. It first writes the attempts that this process has counted.
+func (s *Service) Refusals(ctx context.Context, limit int) ([]Refusal, error) {
+	if err := s.FlushRefusals(ctx); err != nil {
+		return nil, err
+	}
+	return s.opts.Store.Refusals(ctx, limit)
+}
 
 // FlushRefusals writes the attempts that were counted to the database.
 func (s *Service) FlushRefusals(ctx context.Context) error {
@@ -159,7 +167,7 @@ func (s *Service) FlushRefusals(ctx context.Context) error {
 	for some := range slices.Chunk(all, refusalStep) {
 		err := failed
 		if err == nil {
-			err = s.Store.AddRefusals(ctx, some)
+			err = s.opts.Store.AddRefusals(ctx, some)
 		}
 		s.refusals.settle(some, err != nil)
 		failed = err

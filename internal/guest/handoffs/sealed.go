@@ -62,16 +62,16 @@ const sealStep = 500
 // their number. Call it when a server starts.
 func (s *Service) SealAnswers(ctx context.Context) (sealed int, err error) {
 	for after := ""; ; {
-		all, err := s.Store.Answers(ctx, MintRoute, '{', after, sealStep)
+		all, err := s.opts.Store.Answers(ctx, MintRoute, '{', after, sealStep)
 		if err != nil {
 			return sealed, err
 		}
 		bodies := make([]NewBody, len(all))
 		for i, a := range all {
-			bodies[i] = NewBody{a.Key, a.Body, s.Keys.Seal(a.Body, a.Key)}
+			bodies[i] = NewBody{a.Key, a.Body, s.opts.Keys.Seal(a.Body, a.Key)}
 		}
 		if len(bodies) > 0 {
-			if err := s.Store.ReplaceBodies(ctx, bodies); err != nil {
+			if err := s.opts.Store.ReplaceBodies(ctx, bodies); err != nil {
 				return sealed, err
 			}
 		}

@@ -25,7 +25,7 @@ import (
 
 // Service implements the operations of handoffs.
 type Service struct {
-	Options
+	opts     Options
 	refusals refusals
 }
 
@@ -70,7 +70,10 @@ const (
 )
 
 // New returns the operations.
-func New(o Options) *Service { return &Service{Options: o} }
+func New(o Options) *Service { return &Service{opts: o} }
+
+// Now returns the time by which handoffs expire.
+func (s *Service) Now() time.Time { return s.opts.Clock() }
 
 // Errors of requests for handoffs.
 var (
@@ -160,7 +163,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	if err := r.check(); err != nil {
 		return o, err
 	}
-	site := s.Site(r.Tenant)
+	site := s.opts.Site(r.Tenant)
 	if site.URL == "" {
 		return o, ErrNoSite
 	}
@@ -169,27 +172,27 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	}
 	m.Denied = r.Denied
 	mint := Mint{
-		Mutation: m, Life: s.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.Clock()), Keys: s.Keys,
+		Mutation: m, Life: s.opts.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.opts.Clock()), Keys: s.opts.Keys,
 		Handoff: Handoff{
-			ID: guest.NewID(guest.HandoffPrefix, s.Clock()), Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
-			Fingerprint: s.Hasher.Fingerprint(r.Visitor), IP: s.Hasher.IP(r.Visitor),
+			ID: guest.NewID(guest.HandoffPrefix, s.opts.Clock()), Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
+			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
 		},
 	}
 	// Before the transaction, which must not wait for an upstream. A repeated request gets
 	// its answer whatever the catalogue says now.
-	property, missing := s.Catalogue.PropertyOf(ctx, r.Tenant, r.Property)
+	property, missing := s.opts.Catalogue.PropertyOf(ctx, r.Tenant, r.Property)
 	mint.TimeZone, mint.Missing = property.TimeZone, missing
-	step := func() (guest.Once[Minted], error) { return s.Store.Mint(ctx, mint) }
-	o, err = guest.DoOnce(ctx, s.Guests, mint.Sealed(), step)
+	step := func() (guest.Once[Minted], error) { return s.opts.Store.Mint(ctx, mint) }
+	o, err = guest.DoOnce(ctx, s.opts.Guests, mint.Sealed(), step)
 	if s.settle(ctx, err) {
-		o, err = guest.DoOnce(ctx, s.Guests, mint.Sealed(), step)
+		o, err = guest.DoOnce(ctx, s.opts.Guests, mint.Sealed(), step)
 	}
 	return o, err
 }
 
 // List reads handoffs of a session, as Store.Handoffs does.
 func (s *Service) List(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error) {
-	return s.Store.Handoffs(ctx, session, after, limit)
+	return s.opts.Store.Handoffs(ctx, session, after, limit)
 }
 
 // settle replaces the keys after an error which says that this is necessary, and reports
@@ -198,9 +201,9 @@ func (s *Service) settle(ctx context.Context, err error) bool {
 	if !errors.Is(err, ErrNoKey) && !errors.Is(err, ErrRestored) {
 		return false
 	}
-	restored, err := s.Keys.Settle(ctx, nil)
+	restored, err := s.opts.Keys.Settle(ctx, nil)
 	if err == nil && restored {
-		s.Restored()
+		s.opts.Restored()
 	}
 	return err == nil
 }
@@ -230,9 +233,9 @@ func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, erro
 		return Received{}, err
 	}
 	consumption := Consumption{ID: guest.ID(c.ID), Claims: c, SignedBy: key, By: r.By, Key: r.Key}
-	h, _, err := s.Store.Consume(ctx, consumption)
+	h, _, err := s.opts.Store.Consume(ctx, consumption)
 	if s.settle(ctx, err) {
-		h, _, err = s.Store.Consume(ctx, consumption)
+		h, _, err = s.opts.Store.Consume(ctx, consumption)
 	}
 	if errors.Is(err, ErrConsumed) {
 		err = s.refuseAgain(ctx, c, r)
@@ -242,8 +245,8 @@ func (s *Service) Consume(ctx context.Context, r ConsumeRequest) (Received, erro
 
 // refuseAgain counts an attempt to consume a handoff again, and returns ErrConsumed.
 func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRequest) error {
-	if s.Bots != nil {
-		s.Bots.Replayed(ctx, c.Fingerprint, c.IP)
+	if s.opts.Bots != nil {
+		s.opts.Bots.Replayed(ctx, c.Fingerprint, c.IP)
 	}
 	refused, err := refusalOf(c, r)
 	if err == nil {
@@ -261,7 +264,7 @@ func (s *Service) Verify(ctx context.Context, r ConsumeRequest) (Received, error
 	if err != nil {
 		return Received{}, err
 	}
-	h, state, err := s.Store.Handoff(ctx, guest.ID(c.ID))
+	h, state, err := s.opts.Store.Handoff(ctx, guest.ID(c.ID))
 	if err != nil {
 		return Received{}, err
 	}
@@ -277,7 +280,7 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 	if _, ok := guest.ParseID(guest.HandoffPrefix, r.ID); !ok {
 		return c, "", false, ErrNoHandoff
 	}
-	c, key, err = s.Keys.verify(ctx, r.Token)
+	c, key, err = s.opts.Keys.verify(ctx, r.Token)
 	switch {
 	case err != nil:
 		return c, "", false, err
@@ -289,13 +292,13 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 	if r.Visitor == nil {
 		return c, key, false, nil
 	}
-	site := s.Site(c.Tenant)
+	site := s.opts.Site(c.Tenant)
 	for _, of := range []struct {
 		same bool
 		or   Mismatch
 	}{
-		{s.Hasher.IsFingerprint(c.Fingerprint, *r.Visitor), site.Fingerprint},
-		{s.Hasher.IsIP(c.IP, *r.Visitor), site.IP},
+		{s.opts.Hasher.IsFingerprint(c.Fingerprint, *r.Visitor), site.Fingerprint},
+		{s.opts.Hasher.IsIP(c.IP, *r.Visitor), site.IP},
 	} {
 		switch {
 		case of.same || of.or == MismatchIgnore:

@@ -37,7 +37,7 @@ func (x *exchange) see() {
 
 // trap counts a visit of the honeypot, which looks as if there were nothing.
 func (x *exchange) trap() {
-	if x.Bots != nil && x.Bots.Config.IsHoneypot(strings.TrimPrefix(x.at.Path, prefix)) {
+	if x.Bots != nil && x.Bots.IsHoneypot(strings.TrimPrefix(x.at.Path, prefix)) {
 		x.Bots.Trap(x.ctx(), x.visitor())
 	}
 }

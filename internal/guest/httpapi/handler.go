@@ -153,7 +153,7 @@ func (x *exchange) sameSite() error {
 func (x *exchange) authenticate() error {
 	name := x.cookieName()
 	for _, c := range x.in.CookiesNamed(name) {
-		session, old, ok := x.Guests.Cookies.Verify(c.Value)
+		session, old, ok := x.Guests.VerifyCookie(c.Value)
 		if !ok {
 			continue
 		}
@@ -190,7 +190,7 @@ func (x *exchange) start(s guest.Session) {
 func (x *exchange) setCookie(session guest.ID) {
 	x.Guests.Saw(session, true)
 	cookie := &http.Cookie{ //nolint:gosec // Secure is not possible over plain HTTP, on one machine
-		Name: x.cookieName(), Value: x.Guests.Cookies.Sign(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
+		Name: x.cookieName(), Value: x.Guests.SignCookie(session), Path: "/", MaxAge: int(guest.SessionLife.Seconds()),
 		Secure: x.at.Scheme == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	x.out.Header().Set("Set-Cookie", cookie.String())

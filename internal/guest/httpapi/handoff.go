@@ -133,7 +133,7 @@ func (x *exchange) listHandoffs() error {
 		page.NextCursor = &next
 	}
 	for _, h := range all {
-		page.Items = append(page.Items, handoffOf(h, x.Handoffs.Clock()))
+		page.Items = append(page.Items, handoffOf(h, x.Handoffs.Now()))
 	}
 	a, err := jsonAnswer(http.StatusOK, page)
 	if err != nil {

@@ -151,10 +151,11 @@ func TestSearchesArePublished(t *testing.T) {
 // not at all. Those of an erased session are not published.
 func TestSearchesAreSampled(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
-	s.telemetry.Samples = telemetry.SampleRates{Searches: 4}
 	recorded := map[string]int{}
-	s.telemetry.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
+	s := newServer(t).at(func(p *parts) {
+		p.samples = telemetry.SampleRates{Searches: 4}
+		p.recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
+	})
 	for range 30 {
 		b := s.begin()
 		b.want(200, http.MethodPost, "/search", `{}`)
@@ -172,7 +173,7 @@ func TestSearchesAreSampled(t *testing.T) {
 	if n := 2 * len(bySession); n == 0 || n == 60 || recorded["search published"] != n || recorded["search sampled-out"] != 60-n {
 		t.Errorf("%d are published of 60; counted %v", n, recorded)
 	}
-	s.telemetry.Samples = telemetry.SampleRates{}
+	s = s.at(func(p *parts) { p.samples = telemetry.SampleRates{} })
 	b := s.begin()
 	b.want(200, http.MethodPost, "/search", `{}`)
 	session, _, _ := strings.Cut(b.cookie, ".")

@@ -35,6 +35,8 @@ type parts struct {
 	backups    func() ([]guest.Backup, error)
 	bots       *bots.Config // nil: requests are not scored
 	nestErrors bool
+	samples    telemetry.SampleRates
+	recorded   func(kind, result string, n int)
 }
 
 // services are the services of a server.
@@ -96,7 +98,7 @@ func (p parts) open(t testing.TB) services {
 	s := services{parts: p, guests: guest.NewService(guest.Options{Store: p.store, Hot: p.hot, Cookies: p.cookies, Clock: p.clock, Limits: p.limits, Backups: p.backups})}
 	s.tenants = tenants.New(tenants.Options{Store: p.store, Hot: p.hot, Clock: p.clock})
 	s.catalogue = catalogue.New(catalogue.Options{Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
-	s.telemetry = telemetry.New(telemetry.Options{Guests: s.guests, Store: p.store, Clock: p.clock})
+	s.telemetry = telemetry.New(telemetry.Options{Guests: s.guests, Store: p.store, Clock: p.clock, Samples: p.samples, Recorded: p.recorded})
 	if p.bots != nil {
 		s.bots = bots.New(bots.Options{Store: p.store, Hot: p.hot, Clock: p.clock, Config: *p.bots, Hasher: hasher, Challenges: challenges})
 	}

@@ -39,7 +39,7 @@ func TestTwoTabs(t *testing.T) {
 		})
 	}
 	all.Wait()
-	session, _, _ := s.guests.Cookies.Verify(first.cookie)
+	session, _, _ := s.guests.VerifyCookie(first.cookie)
 	table, err := s.store.Wishes(t.Context(), session, nil, 100)
 	if err != nil || len(table) != 20 {
 		t.Fatalf("%d entries, %v", len(table), err)

@@ -71,10 +71,11 @@ func TestTelemetry(t *testing.T) {
 // all, and says for how many it stands. The answer is the same.
 func TestSampling(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
-	s.telemetry.Samples = telemetry.SampleRates{PageViews: 4, FunnelEvents: 1}
 	recorded := map[string]int{}
-	s.telemetry.Recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
+	s := newServer(t).at(func(p *parts) {
+		p.samples = telemetry.SampleRates{PageViews: 4, FunnelEvents: 1}
+		p.recorded = func(kind, result string, n int) { recorded[kind+" "+result] += n }
+	})
 	sampled := 0
 	for range 40 {
 		b, before := s.begin(), len(s.waiting())

@@ -199,7 +199,7 @@ func TestOneLeader(t *testing.T) {
 		suite.Must(t, what, err)
 		suite.Equal(t, what, n, want)
 	}
-	jobs := retention.Service{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }}
+	jobs := retention.New(retention.Options{Store: h.Store, Clock: func() time.Time { return now.Add(24 * time.Hour * 365) }})
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	lead := pgdb.Statement{Name: "test", SQL: `SELECT pg_try_advisory_xact_lock(hashtextextended($1, 4715333))`}
 	err := db.Tx(t.Context(), "test", func(leader *pgdb.Tx) error {

@@ -70,7 +70,10 @@ type Store interface {
 }
 
 // Service runs the retention jobs.
-type Service struct {
+type Service struct{ opts Options }
+
+// Options are the dependencies of a Service, all required.
+type Options struct {
 	Store Store
 	Clock clock.Clock
 
@@ -78,18 +81,21 @@ type Service struct {
 	Events, KeepAudit time.Duration // how long published events are kept
 }
 
+// New returns a service.
+func New(o Options) *Service { return &Service{o} }
+
 // Before returns the time before which rows of a job are old.
 func (r *Service) Before(job Job, now time.Time) time.Time {
 	keep := map[Job]time.Duration{
-		JobAnswers: r.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: handoffs.Life, JobRefusals: r.KeepAudit, JobBotScores: keepBotScores,
-		JobEvents: r.Events, JobAuditEvents: r.KeepAudit, JobReceived: inbox.Keep,
+		JobAnswers: r.opts.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: handoffs.Life, JobRefusals: r.opts.KeepAudit, JobBotScores: keepBotScores,
+		JobEvents: r.opts.Events, JobAuditEvents: r.opts.KeepAudit, JobReceived: inbox.Keep,
 	}
 	return now.Add(-keep[job])
 }
 
 // Step deletes at most limit rows, or none while another process runs the job.
 func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (int, error) {
-	n, err := r.Store.Drop(ctx, job, r.Before(job, now), min(limit, MaxStep))
+	n, err := r.opts.Store.Drop(ctx, job, r.Before(job, now), min(limit, MaxStep))
 	if errors.Is(err, ErrJobRuns) {
 		return 0, nil
 	}
@@ -100,7 +106,7 @@ func (r *Service) Step(ctx context.Context, job Job, now time.Time, limit int) (
 // reports the number so far. After an error, such as ErrJobRuns, it is the number of those that were deleted.
 func (r *Service) Run(ctx context.Context, job Job, report func(rows int)) (rows int, err error) {
 	for {
-		n, err := r.Store.Drop(ctx, job, r.Before(job, r.Clock()), MaxStep)
+		n, err := r.opts.Store.Drop(ctx, job, r.Before(job, r.opts.Clock()), MaxStep)
 		rows += n
 		report(rows)
 		if err != nil || n < MaxStep {
@@ -118,8 +124,8 @@ type Old struct {
 
 // Count counts the rows that Run would delete.
 func (r *Service) Count(ctx context.Context, job Job) (Old, error) {
-	o := Old{Job: job, Before: r.Before(job, r.Clock()).Truncate(time.Microsecond).UTC()}
+	o := Old{Job: job, Before: r.Before(job, r.opts.Clock()).Truncate(time.Microsecond).UTC()}
 	var err error
-	o.Rows, err = r.Store.CountOld(ctx, job, o.Before)
+	o.Rows, err = r.opts.Store.CountOld(ctx, job, o.Before)
 	return o, err
 }

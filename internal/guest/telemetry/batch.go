@@ -124,12 +124,12 @@ func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 // RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
 // FieldErrors.
 func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
-	return record(ctx, s, m, batch[PageView]{PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples.PageViews, items, checkPageView})
+	return record(ctx, s, m, batch[PageView]{PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.opts.Samples.PageViews, items, checkPageView})
 }
 
 // RecordFunnelEvents is RecordPageViews for funnel events.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
-	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples.FunnelEvents, items, checkFunnelEvent})
+	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.opts.Samples.FunnelEvents, items, checkFunnelEvent})
 }
 
 // batch is a batch of page views or funnel events.
@@ -145,7 +145,7 @@ type batch[T any] struct {
 // record publishes a batch.
 func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]) (o guest.Once[Recorded], err error) {
 	r := Record{Mutation: m}
-	r.IDs, r.Events, err = b.read(m.Session, s.Clock().UTC().Truncate(time.Millisecond))
+	r.IDs, r.Events, err = b.read(m.Session, s.opts.Clock().UTC().Truncate(time.Millisecond))
 	if err != nil {
 		return o, err
 	}
@@ -153,9 +153,9 @@ func record[T any](ctx context.Context, s *Service, m guest.Mutation, b batch[T]
 	if !m.Session.IsSampled(b.rate) {
 		result, r.Events = SampledOut, nil
 	}
-	o, err = guest.DoOnce(ctx, s.Guests, m, func() (guest.Once[Recorded], error) { return s.Store.Record(ctx, r) })
-	if err == nil && !o.Replayed && s.Recorded != nil {
-		s.Recorded(b.kind, result, len(r.IDs))
+	o, err = guest.DoOnce(ctx, s.opts.Guests, m, func() (guest.Once[Recorded], error) { return s.opts.Store.Record(ctx, r) })
+	if err == nil && !o.Replayed && s.opts.Recorded != nil {
+		s.opts.Recorded(b.kind, result, len(r.IDs))
 	}
 	return o, err
 }

@@ -10,7 +10,7 @@ import (
 
 // Service publishes what guests do. No table has it but the outbox.
 type Service struct {
-	Options
+	opts     Options
 	observed observed
 }
 
@@ -28,7 +28,7 @@ type Options struct {
 
 // New returns a service. When a session is erased, it forgets what it has observed.
 func New(o Options) *Service {
-	s := &Service{Options: o}
+	s := &Service{opts: o}
 	o.Guests.OnErase(s.observed.drop)
 	return s
 }

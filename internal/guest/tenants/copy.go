@@ -15,16 +15,16 @@ func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, e
 	if len(tenants) == 0 {
 		return nil, nil
 	}
-	suspended, known, err := s.Hot.Suspended(ctx, tenants)
+	suspended, known, err := s.opts.Hot.Suspended(ctx, tenants)
 	switch {
 	case err == nil && known:
 		return suspended, nil
 	case err == nil:
 		s.stale.Store(true)
-	case !s.Degraded.Without("suspended", err):
+	case !s.opts.Degraded.Without("suspended", err):
 		return nil, err
 	}
-	all, err := s.Store.SuspendedTenants(ctx)
+	all, err := s.opts.Store.SuspendedTenants(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,15 +44,15 @@ const refreshTries = 5
 // have been applied before, and still be on its way to the copy.
 func (s *Service) Refresh(ctx context.Context) error {
 	for range refreshTries {
-		version, _, err := s.Hot.SuspensionVersion(ctx)
+		version, _, err := s.opts.Hot.SuspensionVersion(ctx)
 		if err != nil {
 			return err
 		}
-		all, err := s.Store.TenantStates(ctx)
+		all, err := s.opts.Store.TenantStates(ctx)
 		if err != nil {
 			return err
 		}
-		if put, err := s.Hot.PutSuspensions(ctx, version, all); put || err != nil {
+		if put, err := s.opts.Hot.PutSuspensions(ctx, version, all); put || err != nil {
 			return err
 		}
 	}
@@ -62,11 +62,11 @@ func (s *Service) Refresh(ctx context.Context) error {
 // copySuspension changes the copy after an event was applied. A copy of a later event stays.
 // If it cannot, Repair does.
 func (s *Service) copySuspension(ctx context.Context, state Suspension) {
-	if s.Hot == nil {
+	if s.opts.Hot == nil {
 		return
 	}
-	if err := s.Hot.SetSuspension(ctx, state); err != nil {
-		s.Degraded.Without("suspended", err)
+	if err := s.opts.Hot.SetSuspension(ctx, state); err != nil {
+		s.opts.Degraded.Without("suspended", err)
 		s.stale.Store(true)
 	}
 }

@@ -12,6 +12,16 @@ import (
 // OperatorSource is the source of the events by which operators suspend tenants.
 const OperatorSource = "holdfast guest tenant"
 
+// SuspendedTenants is Store.SuspendedTenants.
+func (s *Service) SuspendedTenants(ctx context.Context) ([]Suspension, error) {
+	return s.opts.Store.SuspendedTenants(ctx)
+}
+
+// Quarantined is Store.Quarantined.
+func (s *Service) Quarantined(ctx context.Context, limit int) ([]inbox.Quarantine, error) {
+	return s.opts.Store.Quarantined(ctx, limit)
+}
+
 // Suspend suspends or reinstates a tenant for an operator, by an event of the present
 // as any other. The state of another event with a later time stays; then it returns
 // errcode.Conflict.
@@ -24,14 +34,14 @@ func (s *Service) Suspend(ctx context.Context, tenant string, suspended bool, re
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
-	e := inbox.Event{Source: OperatorSource, ID: string(guest.NewID(guest.EventPrefix, s.Clock())), Type: s.Types.Reinstated[0], Time: s.Clock(), Body: body}
+	e := inbox.Event{Source: OperatorSource, ID: string(guest.NewID(guest.EventPrefix, s.opts.Clock())), Type: s.opts.Types.Reinstated[0], Time: s.opts.Clock(), Body: body}
 	if suspended {
-		e.Type = s.Types.Suspended[0]
+		e.Type = s.opts.Types.Suspended[0]
 	}
 	if _, err := s.Receive(ctx, e); err != nil {
 		return err
 	}
-	is, err := s.Store.Suspended(ctx, id)
+	is, err := s.opts.Store.Suspended(ctx, id)
 	if err == nil && is != suspended {
 		err = errcode.New(errcode.Conflict, "an event with a later time says otherwise: check the clocks of the senders of events")
 	}

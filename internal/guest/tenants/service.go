@@ -11,7 +11,7 @@ import (
 
 // Service receives the events that suspend and reinstate tenants, and says who is suspended.
 type Service struct {
-	Options
+	opts       Options
 	stale      atomic.Bool // the copy could not be changed
 	reconciled time.Time   // when Repair last replaced the copy; only Repair uses it
 }
@@ -31,5 +31,5 @@ func New(o Options) *Service {
 	if o.Types.Suspended == nil {
 		o.Types = DefaultTypes()
 	}
-	return &Service{Options: o}
+	return &Service{opts: o}
 }

@@ -156,11 +156,11 @@ func (s *Service) Receive(ctx context.Context, e inbox.Event) (inbox.Result, err
 	if err := e.Check(); err != nil {
 		return "", err
 	}
-	state, err := s.Types.Parse(&e)
+	state, err := s.opts.Types.Parse(&e)
 	if err != nil {
-		return inbox.Quarantined, s.Store.Quarantine(ctx, e, errcode.Message(err))
+		return inbox.Quarantined, s.opts.Store.Quarantine(ctx, e, errcode.Message(err))
 	}
-	result, err := s.Store.Receive(ctx, e, state)
+	result, err := s.opts.Store.Receive(ctx, e, state)
 	if err == nil && result == inbox.Applied {
 		s.copySuspension(ctx, state)
 	}
