@@ -29,16 +29,30 @@ const (
 	NodeRemoved  NodeState = "removed"   // is not used any more; the configuration may still have it
 )
 
-// removing lets a process remove one node at a time: two calls at once could each take back the state that the other
-// relies on.
-var removing sync.Mutex
+// NodeService changes the storage nodes. A process has one.
+type NodeService struct {
+	store Nodes
+
+	// removing lets a process remove one node at a time: two calls at once could each take back the state that the
+	// other relies on.
+	removing sync.Mutex
+}
+
+// NewNodeService returns a service.
+func NewNodeService(st Nodes) *NodeService { return &NodeService{store: st} }
+
+// Nodes is Nodes.Nodes.
+func (s *NodeService) Nodes(ctx context.Context) ([]Node, error) { return s.store.Nodes(ctx) }
+
+// SetNode is Nodes.SetNode.
+func (s *NodeService) SetNode(ctx context.Context, n Node) error { return s.store.SetNode(ctx, n) }
 
 // RemoveNode gives a node that no object, part or garbage is on the state NodeRemoved. If a body is on it, the node keeps
 // its state, and the error is ErrNodeInUse. A node that is unknown or removed stays so.
-func RemoveNode(ctx context.Context, st Nodes, id string) error {
-	removing.Lock()
-	defer removing.Unlock()
-	was, err := st.ChangeNode(ctx, id, []NodeState{NodeActive, NodeReadOnly, NodeDraining, NodeRemoving}, NodeRemoving)
+func (s *NodeService) RemoveNode(ctx context.Context, id string) error {
+	s.removing.Lock()
+	defer s.removing.Unlock()
+	was, err := s.store.ChangeNode(ctx, id, []NodeState{NodeActive, NodeReadOnly, NodeDraining, NodeRemoving}, NodeRemoving)
 	if err != nil || was == "" || was == NodeRemoved {
 		return err
 	}
@@ -46,11 +60,11 @@ func RemoveNode(ctx context.Context, st Nodes, id string) error {
 		was = NodeDraining
 	}
 	to := NodeRemoved
-	used := st.CheckUnused(ctx, id)
+	used := s.store.CheckUnused(ctx, id)
 	if used != nil {
 		to = was
 	}
-	_, err = st.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // unless another process has set it
+	_, err = s.store.ChangeNode(context.WithoutCancel(ctx), id, []NodeState{NodeRemoving}, to) // unless another process has set it
 	return cmp.Or(used, err)
 }
 

@@ -113,6 +113,7 @@ type Backend interface {
 	Store
 	Uploads
 	Collector
+	Counters
 	Accounts
 }
 

@@ -12,6 +12,46 @@ func (s *Service) AccountByID(ctx context.Context, id AccountID) (Account, error
 	return s.store.AccountByID(ctx, id)
 }
 
+// ListAccounts is Accounts.ListAccounts.
+func (s *Service) ListAccounts(ctx context.Context, after string, limit int) ([]Account, error) {
+	return s.store.ListAccounts(ctx, after, limit)
+}
+
+// CreateAccount is Accounts.CreateAccount. The account is one of NewAccount.
+func (s *Service) CreateAccount(ctx context.Context, a Account, keys ...Key) error {
+	return s.store.CreateAccount(ctx, a, keys...)
+}
+
+// NewAccount returns a new account, which is not stored.
+func (s *Service) NewAccount(name string) Account {
+	return Account{ID: AccountID(NewUUID()), Name: name, Created: s.now()}
+}
+
+// DeleteAccount is Accounts.DeleteAccount.
+func (s *Service) DeleteAccount(ctx context.Context, id AccountID) error {
+	return s.store.DeleteAccount(ctx, id)
+}
+
+// Keys is Accounts.Keys.
+func (s *Service) Keys(ctx context.Context, id AccountID) ([]Key, error) {
+	return s.store.Keys(ctx, id)
+}
+
+// Usage is Counters.Usage.
+func (s *Service) Usage(ctx context.Context, owner AccountID) (AccountUsage, error) {
+	return s.store.Usage(ctx, owner)
+}
+
+// Totals is Counters.Totals.
+func (s *Service) Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error) {
+	return s.store.Totals(ctx, owners)
+}
+
+// SetQuota is Counters.SetQuota.
+func (s *Service) SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error {
+	return s.store.SetQuota(ctx, owner, b, q)
+}
+
 // Buckets is Store.Buckets.
 func (s *Service) Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error) {
 	return s.store.Buckets(ctx, owner, q)

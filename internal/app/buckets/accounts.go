@@ -40,7 +40,7 @@ type accountOutput struct {
 }
 
 func (s *Buckets) listAccounts(ctx context.Context, in operate.Page[string]) (all []accountOutput, err error) {
-	page, err := s.store.ListAccounts(ctx, in.After, in.Limit)
+	page, err := s.opened.ListAccounts(ctx, in.After, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Buckets) listAccounts(ctx context.Context, in operate.Page[string]) (al
 	for i := range page {
 		ids[i] = page[i].ID
 	}
-	used, err := s.store.Totals(ctx, ids)
+	used, err := s.opened.Totals(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Buckets) showAccount(ctx context.Context, in accountInput) (o accountOu
 	if err != nil {
 		return o, err
 	}
-	used, err := s.store.Usage(ctx, a.ID)
+	used, err := s.opened.Usage(ctx, a.ID)
 	return outputOfAccount(&a, outputOfUsage(used.Total, used.Quota)), err
 }
 
@@ -115,5 +115,5 @@ func (s *Buckets) dropAccount(ctx context.Context, in accountInput) (c accountCh
 	if err != nil {
 		return c, err
 	}
-	return accountChange{in.Account, "deleted"}, about(in.Account, s.store.DeleteAccount(ctx, a.ID))
+	return accountChange{in.Account, "deleted"}, about(in.Account, s.opened.DeleteAccount(ctx, a.ID))
 }

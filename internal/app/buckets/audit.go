@@ -118,7 +118,7 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 		Level: cmp.Or(s.cfg.Copies, s.cluster.Copies()),
 	}
 	p := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
-	of := &names{store: s.store, accounts: map[buckets.AccountID]*accountNames{}}
+	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	err = s.maintain(ctx, progress, func(ctx context.Context, m maintenance.Options) (err error) {
 		o.Result, err = maintenance.Audit(ctx, m, options, func(f maintenance.Finding) error {
 			finding, err := of.finding(ctx, f)

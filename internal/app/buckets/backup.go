@@ -89,7 +89,7 @@ func (s *Buckets) hold(ctx context.Context, lease time.Duration) (held context.C
 
 // where returns the URL of each storage node that may have bodies: not of removed ones.
 func (s *Buckets) where(ctx context.Context) (map[string]string, error) {
-	known, err := s.store.Nodes(ctx)
+	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -37,11 +37,11 @@ func (s *Buckets) listBuckets(ctx context.Context, in bucketsInput) (all []bucke
 	if err != nil {
 		return nil, err
 	}
-	page, _, err := s.store.Buckets(ctx, a.ID, buckets.BucketQuery{After: in.After, Prefix: in.Prefix, Limit: in.Limit})
+	page, _, err := s.opened.Buckets(ctx, a.ID, buckets.BucketQuery{After: in.After, Prefix: in.Prefix, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
-	used, err := s.store.Usage(ctx, a.ID)
+	used, err := s.opened.Usage(ctx, a.ID)
 	for i := range page {
 		b, access := &page[i], "with an access key"
 		if b.Settings.PublicRead {

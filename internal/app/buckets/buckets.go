@@ -114,7 +114,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Missing: func(ctx context.Context) { s.nodes.reload(ctx) }, Observe: func(node string, e blobs.Event) {
 		s.metrics.bodies.WithLabelValues(node, string(e)).Inc()
 	}})
-	s.nodes = &nodes{cluster: s.cluster, store: st, cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
+	s.nodes = &nodes{cluster: s.cluster, service: buckets.NewNodeService(st), cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
 		Backend: st, Bodies: s.cluster, Clock: d.Clock,
 		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
@@ -224,15 +224,15 @@ func (s *Buckets) settle(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.cfg.Accounts {
-		_, err := s.store.Account(ctx, name)
+		_, err := s.opened.Account(ctx, name)
 		if errors.Is(err, buckets.ErrNoAccount) {
-			err = s.store.CreateAccount(ctx, s.newAccount(name))
+			err = s.opened.CreateAccount(ctx, s.opened.NewAccount(name))
 		}
 		if err != nil && !errors.Is(err, buckets.ErrAccountExists) { // another process was faster
 			return err
 		}
 	}
-	accounts, err := s.store.ListAccounts(ctx, "", 1)
+	accounts, err := s.opened.ListAccounts(ctx, "", 1)
 	if err != nil || len(accounts) > 0 || s.needKeySecret() != nil {
 		return err
 	}
@@ -248,15 +248,11 @@ func (s *Buckets) settle(ctx context.Context) error {
 
 // createAccount creates an account with its first access key.
 func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
-	a := s.newAccount(name)
+	a := s.opened.NewAccount(name)
 	key, secret := s.keys.New(a.ID)
-	err := s.store.CreateAccount(ctx, a, key)
+	err := s.opened.CreateAccount(ctx, a, key)
 	s.keys.Created(key.ID)
 	return newKey{key.ID, secret}, err
-}
-
-func (s *Buckets) newAccount(name string) buckets.Account {
-	return buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: name, Created: buckets.At(s.deps.Clock())}
 }
 
 // hint says how to use S3. Where a terminal shows it, the first start adds the access key

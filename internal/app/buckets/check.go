@@ -174,12 +174,12 @@ func (s *Buckets) inspectKeys(ctx context.Context) (f service.Finding, err error
 	var total, wrong int64
 	unknown := s.deps.Unsaved[Name+".key_secret"]
 	for after := ""; ; {
-		page, err := s.store.ListAccounts(ctx, after, buckets.MaxPage)
+		page, err := s.opened.ListAccounts(ctx, after, buckets.MaxPage)
 		if err != nil {
 			return f, err
 		}
 		for _, a := range page {
-			keys, err := s.store.Keys(ctx, a.ID)
+			keys, err := s.opened.Keys(ctx, a.ID)
 			if err != nil {
 				return f, err
 			}

@@ -66,7 +66,7 @@ func countOf(n int64, one, many string) string {
 
 // inspectLost names the objects without a good copy.
 func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service.Finding, err error) {
-	of := &names{store: s.store, accounts: map[buckets.AccountID]*accountNames{}}
+	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	seen := map[string]bool{}
 	q := buckets.DamageQuery{State: buckets.Lost, Limit: buckets.MaxPage}
 	for more := true; more; {

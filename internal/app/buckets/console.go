@@ -71,8 +71,8 @@ func (s *Buckets) publicEndpoint() string { return cmp.Or(s.client().Address, s.
 
 // bucket reads the account and the bucket that a page is about.
 func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, err error) {
-	if a, err = s.store.Account(ctx, r.Value("account")); err == nil {
-		b, err = s.store.Bucket(ctx, a.ID, r.Value("bucket"))
+	if a, err = s.opened.Account(ctx, r.Value("account")); err == nil {
+		b, err = s.opened.Bucket(ctx, a.ID, r.Value("bucket"))
 	}
 	return a, b, err
 }
@@ -109,7 +109,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if after := r.Value("after"); after != "" {
 		q = q.Starting(after)
 	}
-	page, err := s.store.List(ctx, a.ID, b.ID, q)
+	page, err := s.opened.List(ctx, a.ID, b.ID, q)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if folder := folderOf(q.Prefix); folder != "" {
 		view.Title, view.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
 	} else {
-		used, err := s.store.Usage(ctx, a.ID)
+		used, err := s.opened.Usage(ctx, a.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 // object reads the object that a page is about.
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
 	if a, b, err = s.bucket(ctx, r); err == nil {
-		o, err = s.store.Get(ctx, a.ID, b.ID, r.Value("object"))
+		o, err = s.opened.Object(ctx, a.ID, b.ID, r.Value("object"))
 	}
 	return a, b, o, err
 }
@@ -239,7 +239,7 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account) (newKey, er
 			return newKey{k.ID, k.Secret}, nil
 		}
 	}
-	keys, err := s.store.Keys(ctx, a.ID)
+	keys, err := s.opened.Keys(ctx, a.ID)
 	if err != nil {
 		return newKey{}, err
 	}
@@ -257,7 +257,7 @@ func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o ser
 	if err != nil {
 		return o, err
 	}
-	_, err = s.store.Delete(ctx, a.ID, b.BucketRef, buckets.Delete{Name: object.Name, Now: buckets.At(s.deps.Clock())})
+	err = s.opened.DeleteObject(ctx, a.ID, b.BucketRef, buckets.Delete{Name: object.Name})
 	o.Notice, o.Next = "deleted object "+object.Name, service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folderOf(object.Name))
 	return o, err
 }

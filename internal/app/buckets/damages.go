@@ -59,7 +59,7 @@ func (s *Buckets) listDamages(ctx context.Context, in operate.Page[string]) (all
 	if err != nil {
 		return nil, err
 	}
-	of := &names{store: s.store, accounts: map[buckets.AccountID]*accountNames{}}
+	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	for i := range page {
 		d := &page[i]
 		name, err := of.damaged(ctx, d)

@@ -54,7 +54,7 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.store.Keys(ctx, a.ID)
+	keys, err := s.opened.Keys(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run f
 func (s *Buckets) maintenance(folder string, progress operate.Progress) maintenance.Options {
 	var mu sync.Mutex
 	return maintenance.Options{
-		Store: s.store, Cluster: s.cluster, Clock: s.deps.Clock, Folder: folder,
+		Store: s.store, Nodes: s.nodes.service, Cluster: s.cluster, Clock: s.deps.Clock, Folder: folder,
 		Show: func(step maintenance.Step, n, total int64) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 // names finds the names of accounts and buckets, which findings have the IDs of.
 type names struct {
-	store    store
+	service  *buckets.Service
 	accounts map[buckets.AccountID]*accountNames
 }
 
@@ -40,7 +40,7 @@ func (n *names) find(ctx context.Context, id buckets.AccountID, bucket buckets.B
 
 func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, error) {
 	a := &accountNames{name: string(id), buckets: map[buckets.BucketID]string{}}
-	account, err := n.store.AccountByID(ctx, id)
+	account, err := n.service.AccountByID(ctx, id)
 	switch {
 	case errors.Is(err, buckets.ErrNoAccount):
 		return a, nil
@@ -49,7 +49,7 @@ func (n *names) read(ctx context.Context, id buckets.AccountID) (*accountNames, 
 	}
 	a.name = account.Name
 	for q := (buckets.BucketQuery{Limit: buckets.MaxPage}); ; {
-		page, more, err := n.store.Buckets(ctx, id, q)
+		page, more, err := n.service.Buckets(ctx, id, q)
 		if err != nil {
 			return nil, err
 		}

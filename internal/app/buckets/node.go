@@ -59,7 +59,7 @@ func (s *Buckets) withNodes(ctx context.Context, fn func(context.Context) error)
 
 // knownNode returns a node of the database. One that was removed is not known.
 func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok bool, err error) {
-	all, err := s.store.Nodes(ctx)
+	all, err := s.nodes.service.Nodes(ctx)
 	i := slices.IndexFunc(all, func(n buckets.Node) bool { return n.ID == id && n.State != buckets.NodeRemoved })
 	if i < 0 {
 		return n, false, err
@@ -112,7 +112,7 @@ func (s *Buckets) addNode(ctx context.Context, in newNodeInput) (c nodeChange, e
 		}
 	}
 	n.Added = old.Added
-	return nodeChange{n.ID}, s.store.SetNode(ctx, n)
+	return nodeChange{n.ID}, s.nodes.service.SetNode(ctx, n)
 }
 
 // isNode returns an error unless the marker of a node is at its URL.
@@ -186,7 +186,7 @@ func (s *Buckets) listNodes(ctx context.Context, in nodesInput) (all []nodeOutpu
 
 // nodeList returns the storage nodes that are not removed, by ID.
 func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
-	known, err := s.store.Nodes(ctx)
+	known, err := s.nodes.service.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}

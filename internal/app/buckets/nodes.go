@@ -36,7 +36,7 @@ const localNode = "local:1"
 // Later its marker has to be there, so that a disk that is not mounted is noticed.
 type nodes struct {
 	cluster *blobs.Cluster
-	store   buckets.Nodes
+	service *buckets.NodeService
 	cfg     *buckets.Config
 	clock   clock.Clock
 	log     *slog.Logger
@@ -129,7 +129,7 @@ func (n *nodes) isLoaded() bool {
 func (n *nodes) load(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	known, err := n.store.Nodes(ctx)
+	known, err := n.service.Nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (n *nodes) initialize(ctx context.Context, node buckets.Node) error {
 	if err != nil {
 		return err
 	}
-	return n.store.SetNode(ctx, node)
+	return n.service.SetNode(ctx, node)
 }
 
 // use makes the cluster use the nodes, and closes drivers that are not used any more.

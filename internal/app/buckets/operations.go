@@ -68,7 +68,7 @@ func about(name string, err error) error {
 
 // account reads an account.
 func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, error) {
-	a, err := s.store.Account(ctx, name)
+	a, err := s.opened.Account(ctx, name)
 	return a, about(name, err)
 }
 

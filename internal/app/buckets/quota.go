@@ -100,7 +100,7 @@ func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, 
 		err = in.apply(&u.Quota)
 	}
 	if err == nil {
-		err = s.store.SetQuota(ctx, a.ID, u.Bucket, u.Quota)
+		err = s.opened.SetQuota(ctx, a.ID, u.Bucket, u.Quota)
 	}
 	if err != nil {
 		return quotaOutput{}, err
@@ -110,7 +110,7 @@ func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, 
 
 // usageOf reads the usage of an account, or of a bucket.
 func (s *Buckets) usageOf(ctx context.Context, a buckets.Account, bucket string) (u buckets.BucketUsage, err error) {
-	all, err := s.store.Usage(ctx, a.ID)
+	all, err := s.opened.Usage(ctx, a.ID)
 	if err != nil || bucket == "" {
 		return buckets.BucketUsage{Usage: all.Total, Quota: all.Quota}, err
 	}

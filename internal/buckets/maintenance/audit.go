@@ -19,7 +19,6 @@ type Store interface {
 	buckets.References
 	buckets.Counters
 	buckets.Accounts
-	buckets.Nodes
 	buckets.Damages
 	buckets.Scrubs
 	Held(ctx context.Context, now buckets.Moment) (buckets.Moment, error) // of buckets.Collector
@@ -28,6 +27,7 @@ type Store interface {
 // Options of an Audit or a Drain.
 type Options struct {
 	Store   Store
+	Nodes   *buckets.NodeService
 	Cluster *blobs.Cluster
 	Clock   clock.Clock
 	Folder  string // for temporary files; the caller has locked it

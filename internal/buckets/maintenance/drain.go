@@ -76,7 +76,7 @@ func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (
 		return Drained{}, err
 	}
 	node.State = buckets.NodeDraining
-	if err := o.Store.SetNode(ctx, node); err != nil {
+	if err := o.Nodes.SetNode(ctx, node); err != nil {
 		return Drained{}, err
 	}
 	for range maxRounds {
@@ -94,7 +94,7 @@ func Drain(ctx context.Context, o Options, node buckets.Node, do DrainOptions) (
 		case do.Keep:
 			return d.result, d.clear()
 		}
-		err = buckets.RemoveNode(ctx, o.Store, node.ID)
+		err = o.Nodes.RemoveNode(ctx, node.ID)
 		if errors.Is(err, buckets.ErrNodeInUse) {
 			continue
 		}

@@ -34,6 +34,7 @@ import (
 // store is what every backend is.
 type store interface {
 	maintenance.Store
+	buckets.Nodes
 	buckets.Store
 	buckets.Uploads
 	buckets.Collector
@@ -44,6 +45,7 @@ type site struct {
 	t       *testing.T
 	exec    func(sql string) error // on its database
 	store   store
+	nodes   *buckets.NodeService
 	cluster *blobs.Cluster
 	service *buckets.Service
 	owner   buckets.AccountID
@@ -91,7 +93,7 @@ func newPostgresSite(t *testing.T, db *pgdb.DB) *site {
 func newSiteOn(t *testing.T, st store) *site {
 	t.Helper()
 	s := &site{
-		t: t, store: st, owner: buckets.AccountID(buckets.NewUUID()), folder: filepath.Join(t.TempDir(), "work"),
+		t: t, store: st, nodes: buckets.NewNodeService(st), owner: buckets.AccountID(buckets.NewUUID()), folder: filepath.Join(t.TempDir(), "work"),
 		bucket: buckets.BucketRef{Name: "b", ID: buckets.BucketID(buckets.NewUUID())}, dirs: map[string]string{}, drivers: map[string]blobs.Driver{},
 	}
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: clock.System, Stall: 5 * time.Second})
@@ -252,7 +254,7 @@ func (s *site) wantFiles() {
 }
 
 func (s *site) options() maintenance.Options {
-	return maintenance.Options{Store: s.store, Cluster: s.cluster, Clock: clock.System, Folder: s.folder, Show: func(maintenance.Step, int64, int64) {}, Waiting: func(buckets.Moment) {}}
+	return maintenance.Options{Store: s.store, Nodes: s.nodes, Cluster: s.cluster, Clock: clock.System, Folder: s.folder, Show: func(maintenance.Step, int64, int64) {}, Waiting: func(buckets.Moment) {}}
 }
 
 // audit runs an audit and returns its findings as "problem node object repaired".

@@ -84,7 +84,7 @@ func newBackground(o Options) (*audit, error) {
 // reachable returns the marks on nodes that work now. Those on others have to wait, and
 // those on nodes that were removed are dropped.
 func (a *audit) reachable(ctx context.Context, marks []buckets.Damage, report func(buckets.Damage, Outcome)) (now []buckets.Damage, err error) {
-	known, err := a.Store.Nodes(ctx)
+	known, err := a.Options.Nodes.Nodes(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -37,8 +37,9 @@ func (u *user) wantNodes(want ...buckets.Node) {
 // nodes: a node is removed only if no object, part or garbage is on it.
 func nodes(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Nodes
+	service := buckets.NewNodeService(s)
 	u.wantNodes()
-	must(t, "RemoveNode of an unknown node", buckets.RemoveNode(ctx, s, "a:b"))
+	must(t, "RemoveNode of an unknown node", service.RemoveNode(ctx, "a:b"))
 	u.wantNodes()
 	west := u.westNode(buckets.NodeActive)
 	east := buckets.Node{ID: "east:1.stor", URL: "file:///srv", State: buckets.NodeReadOnly, Added: start + 1}
@@ -49,7 +50,7 @@ func nodes(t *testing.T, u *user) {
 
 	inUse := func(what string) {
 		t.Helper()
-		wantError(t, "with "+what, buckets.RemoveNode(ctx, s, west.ID), buckets.ErrNodeInUse)
+		wantError(t, "with "+what, service.RemoveNode(ctx, west.ID), buckets.ErrNodeInUse)
 		u.wantNodes(east, west)
 	}
 	u.put("a")
@@ -67,7 +68,7 @@ func nodes(t *testing.T, u *user) {
 	}
 	west.State = buckets.NodeRemoved
 	for range 2 {
-		must(t, "RemoveNode", buckets.RemoveNode(ctx, s, west.ID))
+		must(t, "RemoveNode", service.RemoveNode(ctx, west.ID))
 		u.wantNodes(east, west)
 	}
 }
@@ -117,12 +118,13 @@ func removedNode(t *testing.T, u *user) {
 // removeNodeRace: writes during RemoveNode either keep the node, or fail.
 func removeNodeRace(t *testing.T, u *user) {
 	const writers = 20
+	service := buckets.NewNodeService(u.h.Nodes)
 	for round := range 5 {
 		u.westNode(buckets.NodeDraining)
 		var removed error
 		errs := testdb.Concurrently(writers+1, func(i int) error {
 			if i == writers {
-				removed = buckets.RemoveNode(t.Context(), u.h.Nodes, "west:2.stor")
+				removed = service.RemoveNode(t.Context(), "west:2.stor")
 				return nil
 			}
 			_, err := u.tryPut(object(fmt.Sprint(round, i)), buckets.Condition{})
