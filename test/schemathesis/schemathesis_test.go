@@ -95,6 +95,28 @@ func TestDescriptionOfOperators(t *testing.T) {
 	}
 }
 
+// TestDescriptionOfStores: the requests for operators of buckets and extension storage. The examples of the descriptions
+// name an account, a bucket and an install that exist.
+func TestDescriptionOfStores(t *testing.T) {
+	t.Parallel()
+	testdb.SoakOnly(t, "the requests for operators of guests go through the same code, and the services compare their answers with the descriptions")
+	st := program(t)
+	admin := strings.Repeat("a", 32)
+	for _, service := range []string{"buckets", "extstorage"} {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin, "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
+			if service == "buckets" {
+				bearer := strings.TrimSpace(s.Verb("buckets", "tokens", "create", "main"))
+				send(t, bearer, http.MethodPut, s.URL+"/buckets/v1/accounts/main/buckets/photos", "")
+			} else {
+				s.Verb("ext", "installs", "set", "--tenant", "7e000000-0000-4000-8000-000000000001", "--install", "7e000000-0000-4000-8000-000000000011")
+			}
+			check(t, st, "../../internal/"+service+"/httpapi/openapi-admin.json", "admin.toml", s.Admin, "ADMIN_TOKEN="+admin, "NODES="+t.TempDir())
+		})
+	}
+}
+
 // check runs Schemathesis on all operations of a description.
 func check(t *testing.T, st, description, config, url string, env ...string) {
 	t.Helper()

@@ -166,6 +166,13 @@ func TestDeleteOperations(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	a.send(409, http.MethodPost, install+"/restore", "") // the tenant is deleted
+	schemas := strings.Replace(install, "installs/", "schemas/", 1) + "/settings"
+	for _, path := range []string{schemas, schemas + "/1", schemas + "/export"} {
+		a.send(404, http.MethodGet, path, "")
+	}
+	for _, path := range []string{schemas + "/1/delete", schemas + "/delete-all", strings.Replace(install, "installs/", "tokens/", 1) + "/an-id/revoke-id"} {
+		a.send(404, http.MethodPost, path, "")
+	}
 	a.send(200, http.MethodPost, tenant+"/restore", "")
 	a.send(200, http.MethodPost, install+"/restore", "")
 	unknown := "tenants/" + string(someInstall.Install) // no tenant has this ID

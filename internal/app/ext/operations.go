@@ -100,8 +100,12 @@ func parseTime(name, text string) (ext.Moment, error) {
 	return ext.At(at), nil
 }
 
-// aboutInput converts an error about a field of a request to one about the input with its name.
+// aboutInput converts an error about a field of a request to one about the input with its name. Operators may do everything,
+// so a deleted install is not forbidden, but not found.
 func aboutInput(err error) error {
+	if errors.Is(err, ext.ErrInstallDeleted) || errors.Is(err, ext.ErrInstallDeleting) {
+		return errcode.New(errcode.NotFound, err.Error())
+	}
 	if e, ok := errors.AsType[*ext.ValidationError](err); ok {
 		name := path.Base(e.Pointer)
 		if name == "overrides" { // an end alone

@@ -150,10 +150,10 @@ func (s *Extensions) exportSchemas(ctx context.Context, in namespaceInput, _ ope
 		return f, err
 	}
 	return operate.File{Name: in.Namespace + ".ndjson", Write: func(to io.Writer) error {
-		return s.eachSchema(ctx, in, func(sc *ext.Schema) error {
+		return aboutInput(s.eachSchema(ctx, in, func(sc *ext.Schema) error {
 			_, err := fmt.Fprintln(to, service.PrintableLines(string(sc.Document)))
 			return err
-		})
+		}))
 	}}, nil
 }
 
