@@ -144,7 +144,7 @@ func consoleExtensions(b *browser) {
 	b.try(http.StatusBadRequest, "Tenant: must be a UUID", "Register", "tenant", hostile, "install", someInstall)
 	b.try(http.StatusBadRequest, "Bytes: must be at least 1", "Register", "tenant", someTenant, "install", someInstall, "bytes", "0")
 	b.submit("Register", "tenant", someTenant, "install", someInstall, "bytes", "")
-	b.shows("registered", "268435456 bytes")
+	b.shows("registered", "256.0 MiB, 32 namespaces")
 	install := "extstorage/installs/show?install=" + someInstall + "&tenant=" + someTenant
 	b.open(install)
 	b.shows("There are no records.")

@@ -92,7 +92,7 @@ func consoleAccounts(b *browser, environ []string) {
 	}
 	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "quota", "much")
 	b.submit("Set quota", "quota", "500MiB")
-	b.shows("The quota is set", "524288000 bytes (a quota of its own)")
+	b.shows("The quota is set", "500.0 MiB (a quota of its own)")
 	b.submit("Deny")
 	b.shows("Account "+largeAccount+" may not sign in.", "Accessdeny")
 	if b.form("Deny") != nil {

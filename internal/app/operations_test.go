@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +39,7 @@ func TestOperations(t *testing.T) {
 		buttons := buttonsOf(s.Operations)
 		for _, o := range s.Operations {
 			seen++
+			wantBytes(t, s.Name+" "+o.Path, o.Output())
 			for _, noun := range nounsOf(&o) {
 				if o.ServerOnly {
 					continue
@@ -58,6 +61,27 @@ func TestOperations(t *testing.T) {
 		t.Error("no service has operations")
 	}
 }
+
+// wantBytes checks that people read the sizes of a result rounded and scripts read them exact: a column with a number of
+// bytes is a service.Bytes, or a text that has both.
+func wantBytes(t *testing.T, name string, out reflect.Type) {
+	t.Helper()
+	for _, f := range reflect.VisibleFields(out) {
+		is := f.Type
+		if f.Tag.Get("table") != "" {
+			wantBytes(t, name, is.Elem())
+		}
+		if is.Kind() == reflect.Pointer {
+			is = is.Elem()
+		}
+		if f.Tag.Get("title") != "" && is.Kind() != reflect.String && sizes.MatchString(f.Tag.Get("title")) && !is.Implements(reflect.TypeFor[service.Rounded]()) {
+			t.Errorf("%s: field %s of %s: a number of bytes is a service.Bytes", name, f.Name, out)
+		}
+	}
+}
+
+// sizes are the titles of columns with a number of bytes.
+var sizes = regexp.MustCompile(`(?i)^(bytes|byte quota|size|free|stored)$`)
 
 // nounsOf returns the noun of an operation, and its former names.
 func nounsOf(o *operate.Operation) []string {

@@ -32,18 +32,18 @@ func TestBucketsQuota(t *testing.T) {
 		}
 	}
 	const ofMain, ofPhotos = "ACCOUNT main BUCKET - ", "ACCOUNT main BUCKET photos "
-	verb(ofMain+"OBJECTS 1 OBJECT QUOTA - BYTES 1.0 KiB BYTE QUOTA -", "quotas", "show", "main")
-	verb(ofMain+"OBJECTS 1 OBJECT QUOTA 2 BYTES 1.0 KiB BYTE QUOTA 1.0 GiB", "quotas", "set", "main", "--bytes", "1GiB", "--objects", "2")
-	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1.0 KiB BYTE QUOTA 1.5 KiB", "quota", "main", "photos", "--bytes", "1536") // as it was spelled
-	verb(" photos 1 - 1.0 KiB 1.5 KiB ", "buckets", "list", "main")
-	verb(" photos 1 - 1.0 KiB 1.5 KiB ", "list", "main") // as it was spelled
+	verb(ofMain+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "show", "main")
+	verb(ofMain+"OBJECTS 1 OBJECT QUOTA 2 BYTES 1024 BYTE QUOTA 1073741824", "quotas", "set", "main", "--bytes", "1GiB", "--objects", "2")
+	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA 1536", "quota", "main", "photos", "--bytes", "1536") // as it was spelled
+	verb(" photos 1 - 1024 1536 ", "buckets", "list", "main")
+	verb(" photos 1 - 1024 1536 ", "list", "main") // as it was spelled
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/b", make([]byte, 1024))
-	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1.0 KiB BYTE QUOTA -", "quotas", "set", "main", "photos", "--bytes", "none")
+	verb(ofPhotos+"OBJECTS 1 OBJECT QUOTA - BYTES 1024 BYTE QUOTA -", "quotas", "set", "main", "photos", "--bytes", "none")
 	c.want(http.StatusOK, http.MethodPut, "/photos/b", make([]byte, 1024))
 	c.want(http.StatusForbidden, http.MethodPut, "/photos/c", nil)
-	verb(ofMain+"OBJECTS 2 OBJECT QUOTA 2 BYTES 2.0 KiB BYTE QUOTA -", "quota", "main", "--bytes", "none")
+	verb(ofMain+"OBJECTS 2 OBJECT QUOTA 2 BYTES 2048 BYTE QUOTA -", "quota", "main", "--bytes", "none")
 	verb(ofPhotos+"OBJECTS 2 ", "quota", "main", "photos")
-	if out := s.Verb("buckets", "accounts", "list"); !regexp.MustCompile(`main +\S+ +\S+ \S+ +2 +2 +2\.0 KiB +-`).MatchString(out) {
+	if out := s.Verb("buckets", "accounts", "list"); !regexp.MustCompile(`main +\S+ +\S+ \S+ +2 +2 +2048 +-`).MatchString(out) {
 		t.Errorf("accounts: %s", out)
 	}
 	for _, args := range [][]string{{"quota"}, {"quota", "main", "photos", "x"}, {"quota", "main", "--bytes", "many"}, {"quota", "main", "--objects", "0"}} {

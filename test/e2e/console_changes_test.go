@@ -47,7 +47,7 @@ func changesOf(folder string) []step {
 		{"tokenserver/nodes", "Drain", nil, "gets no new accounts"},
 		{"", "Undo", nil, "gets new accounts again"},
 
-		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "268435456 bytes"},
+		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "256.0 MiB"},
 		{install, "Open", []string{"namespace", "settings"}, "Records of settings"},
 		{records, "Create", []string{"key", "mine", "value", `{"n":1}`}, "Saved revision 1."},
 		{"", "Save", []string{"value", `{"n":2}`}, "Saved revision 2."},

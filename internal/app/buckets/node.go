@@ -153,17 +153,39 @@ func (p nodeProblem) Cell() service.Cell {
 
 // nodeOutput is a storage node.
 type nodeOutput struct {
-	ID       string      `json:"id" title:"Node" subject:"node" example:"home:disk1"`
-	State    nodeState   `json:"state" title:"State" enum:"new,active,read-only,draining,removing,removed"`
-	Free     *size       `json:"free_bytes,omitempty" title:"Free" zero:"-" doc:"missing: unknown or unlimited"`
-	Size     *size       `json:"size_bytes,omitempty" title:"Size" zero:"-"`
-	Used     *size       `json:"-" title:"Used" zero:"-" of:"Size"`
-	Bodies   *int64      `json:"bodies,omitempty" title:"Bodies" with:"bodies" doc:"with bodies: on this node"`
-	Bytes    *size       `json:"bytes,omitempty" title:"Bytes" with:"bodies" doc:"with bodies: of the bodies on this node"`
-	URL      string      `json:"url" title:"URL" example:"file:///srv/disk1/holdfast"`
-	Scrub    string      `json:"-" title:"Pass of the scrubber" zero:"-"`
-	Scrubbed time.Time   `json:"-" title:"Last complete pass"`
-	Problem  nodeProblem `json:"problem,omitempty" title:"Problem"`
+	ID       string         `json:"id" title:"Node" subject:"node" example:"home:disk1"`
+	State    nodeState      `json:"state" title:"State" enum:"new,active,read-only,draining,removing,removed"`
+	Free     *service.Bytes `json:"free_bytes,omitempty" title:"Free" zero:"-" doc:"missing: unknown or unlimited"`
+	Size     *service.Bytes `json:"size_bytes,omitempty" title:"Size" zero:"-"`
+	Used     *service.Bytes `json:"-" title:"Used" zero:"-" of:"Size"`
+	Bodies   *int64         `json:"bodies,omitempty" title:"Bodies" with:"bodies" doc:"with bodies: on this node"`
+	Bytes    *service.Bytes `json:"bytes,omitempty" title:"Bytes" with:"bodies" doc:"with bodies: of the bodies on this node"`
+	URL      string         `json:"url" title:"URL" example:"file:///srv/disk1/holdfast"`
+	Scrub    scrubPass      `json:"-" title:"Pass of the scrubber" zero:"-"`
+	Scrubbed time.Time      `json:"-" title:"Last complete pass"`
+	Problem  nodeProblem    `json:"problem,omitempty" title:"Problem"`
+}
+
+// scrubPass says how much of a node the scrubber has read.
+type scrubPass struct {
+	isComplete   bool
+	bytes, total int64
+}
+
+// String returns the exact numbers.
+func (p scrubPass) String() string {
+	if p.isComplete {
+		return "complete"
+	}
+	return fmt.Sprintf("%d of %d bytes", p.bytes, p.total)
+}
+
+// Rounded implements service.Rounded.
+func (p scrubPass) Rounded() string {
+	if p.isComplete {
+		return p.String()
+	}
+	return service.FormatBytes(p.bytes) + " of " + service.FormatBytes(p.total)
 }
 
 // Offers says which nodes can be drained.
@@ -210,7 +232,7 @@ func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 			continue
 		}
 		if now.HasSpace && now.Space.Free >= 0 {
-			free, total, used := size(now.Space.Free), size(now.Space.Total), size(now.Space.Total-now.Space.Free)
+			free, total, used := service.Bytes(now.Space.Free), service.Bytes(now.Space.Total), service.Bytes(now.Space.Total-now.Space.Free)
 			all[i].Free, all[i].Size, all[i].Used = &free, &total, &used
 		}
 		if now.Space.ReadOnly {
@@ -231,9 +253,9 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 		if i < 0 {
 			continue
 		}
-		all[i].Scrub, all[i].Scrubbed = "complete", service.TimeOf(p.Ended)
+		all[i].Scrub, all[i].Scrubbed = scrubPass{isComplete: true}, service.TimeOf(p.Ended)
 		if !p.Done {
-			all[i].Scrub = service.FormatBytes(p.Bytes) + " of " + service.FormatBytes(p.Total)
+			all[i].Scrub = scrubPass{bytes: p.Bytes, total: p.Total}
 		}
 	}
 	return err
@@ -243,14 +265,14 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 func (s *Buckets) countBodies(ctx context.Context, all []nodeOutput) error {
 	nodes := map[string]*nodeOutput{}
 	for i := range all {
-		all[i].Bodies, all[i].Bytes = new(int64), new(size)
+		all[i].Bodies, all[i].Bytes = new(int64), new(service.Bytes)
 		nodes[all[i].ID] = &all[i]
 	}
 	return s.store.References(ctx, func(r buckets.Reference) error {
 		for _, id := range r.Sharks {
 			if n := nodes[id]; n != nil {
 				*n.Bodies++
-				*n.Bytes += size(r.Length)
+				*n.Bytes += service.Bytes(r.Length)
 			}
 		}
 		return nil

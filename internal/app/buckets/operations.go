@@ -72,22 +72,16 @@ func (s *Buckets) account(ctx context.Context, name string) (buckets.Account, er
 	return a, about(name, err)
 }
 
-// size is a number of bytes.
-type size int64
-
-// String returns the number for people.
-func (n size) String() string { return service.FormatBytes(int64(n)) }
-
 // usageOutput is the usage of an account or a bucket, with its quotas.
 type usageOutput struct {
-	Objects      int64 `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
-	ObjectsQuota int64 `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: there is no limit"`
-	Bytes        size  `json:"bytes" title:"Bytes" of:"BytesQuota" least:"0"`
-	BytesQuota   size  `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: there is no limit"`
+	Objects      int64         `json:"objects" title:"Objects" of:"ObjectsQuota" least:"0"`
+	ObjectsQuota int64         `json:"objectsQuota,omitempty" title:"Object quota" zero:"-" least:"1" doc:"missing: there is no limit"`
+	Bytes        service.Bytes `json:"bytes" title:"Bytes" of:"BytesQuota" least:"0"`
+	BytesQuota   service.Bytes `json:"bytesQuota,omitempty" title:"Byte quota" zero:"-" least:"1" doc:"missing: there is no limit"`
 }
 
 func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {
-	return usageOutput{u.Objects, q.Objects, size(u.Bytes), size(q.Bytes)}
+	return usageOutput{u.Objects, q.Objects, service.Bytes(u.Bytes), service.Bytes(q.Bytes)}
 }
 
 // parseDuration parses the value of an input.

@@ -242,7 +242,7 @@ type namespaceOutput struct {
 // installDetail is an install with its registration.
 type installDetail struct {
 	installOutput
-	Quota       string            `json:"-" title:"Quota"`
+	Quota       quotaText         `json:"-" title:"Quota"`
 	ByNamespace []namespaceOutput `json:"byNamespace" table:"Namespaces" empty:"There are no records."`
 	Overrides   *overrides        `json:"overrides,omitempty" doc:"quotas that replace the quotas of the tier"`
 	Until       time.Time         `json:"-" title:"Own quota ends"`
@@ -252,6 +252,19 @@ type installDetail struct {
 	Revoked     time.Time         `json:"-" title:"Revoked"`
 	Deleting    time.Time         `json:"deletingAt,omitzero" title:"Deletion began"`
 	Deleted     time.Time         `json:"deletedAt,omitzero" title:"Deleted"`
+}
+
+// quotaText is the quota of an install.
+type quotaText ext.Quota
+
+// String returns the exact quota.
+func (q quotaText) String() string { return service.Count(q.Bytes, "byte") + q.others() }
+
+// Rounded implements service.Rounded.
+func (q quotaText) Rounded() string { return service.FormatBytes(q.Bytes) + q.others() }
+
+func (q quotaText) others() string {
+	return fmt.Sprintf(", %s, %s in each", service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key"))
 }
 
 // Notice implements operate.Changed: the install is shown.
@@ -294,7 +307,7 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 	q := in.Quota(s.opened.QuotaOf(in.Tier), now)
 	d = installDetail{
 		installOutput: s.outputOf(&ext.InstallUsage{Owner: o, Counters: u.Counters, Registered: *in}, now),
-		Quota:         fmt.Sprintf("%s, %s, %s in each", service.Count(q.Bytes, "byte"), service.Count(q.Namespaces, "namespace"), service.Count(q.Keys, "key")),
+		Quota:         quotaText(q),
 		ByNamespace:   []namespaceOutput{}, Until: service.TimeOf(in.Overrides.Until),
 		Created: service.TimeOf(in.CreatedAt), Updated: service.TimeOf(in.UpdatedAt), Revoked: service.TimeOf(in.RevokedAt),
 		Deleting: service.TimeOf(in.Deletion.StartedAt), Deleted: service.TimeOf(in.Deletion.FinishedAt),

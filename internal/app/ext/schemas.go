@@ -98,15 +98,15 @@ func errNoVersion(in versionInput) error {
 
 // schemaOutput is a version of a schema.
 type schemaOutput struct {
-	Version int64     `json:"version" title:"Version" subject:"version" least:"1"`
-	Status  string    `json:"status" title:"Status" enum:"draft,active,deprecated"`
-	Created time.Time `json:"createdAt" title:"Created"`
-	Updated time.Time `json:"updatedAt" title:"Updated"`
-	Bytes   int       `json:"bytes" title:"Bytes"`
+	Version int64         `json:"version" title:"Version" subject:"version" least:"1"`
+	Status  string        `json:"status" title:"Status" enum:"draft,active,deprecated"`
+	Created time.Time     `json:"createdAt" title:"Created"`
+	Updated time.Time     `json:"updatedAt" title:"Updated"`
+	Bytes   service.Bytes `json:"bytes" title:"Bytes"`
 }
 
 func outputOfSchema(sc *ext.Schema) schemaOutput {
-	return schemaOutput{int64(sc.Version), string(sc.Status), service.TimeOf(sc.CreatedAt), service.TimeOf(sc.UpdatedAt), len(sc.Document)}
+	return schemaOutput{int64(sc.Version), string(sc.Status), service.TimeOf(sc.CreatedAt), service.TimeOf(sc.UpdatedAt), service.Bytes(len(sc.Document))}
 }
 
 // Offers says which changes make sense.

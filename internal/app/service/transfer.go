@@ -152,8 +152,13 @@ func ParseBytes(s string) (int64, bool) {
 	return n * factor, true
 }
 
-// Bytes is a number of bytes. Pages and terminals show it rounded, with a unit.
+// Bytes is a number of bytes in the result of an operation. People read it rounded, with a unit. JSON and scripts have
+// all digits.
 type Bytes int64
 
-// Cell implements the cell of a page.
-func (n Bytes) Cell() Cell { return TextCell(FormatBytes(int64(n))) }
+// Rounded implements Rounded.
+func (n Bytes) Rounded() string { return FormatBytes(int64(n)) }
+
+// Rounded is a result with numbers of bytes. Pages and terminals show it as people read it. Everything else, such as a pipe,
+// gets the exact numbers of fmt.Sprint.
+type Rounded interface{ Rounded() string }

@@ -96,7 +96,7 @@ type stored struct {
 	elsewhere    string // instead of the number
 }
 
-// String returns the numbers for people.
+// String returns the exact numbers.
 func (s stored) String() string {
 	switch {
 	case s.elsewhere != "":
@@ -107,9 +107,20 @@ func (s stored) String() string {
 	return fmt.Sprintf("%d of %d bytes", s.bytes, s.limit) + s.note
 }
 
+// Rounded implements service.Rounded.
+func (s stored) Rounded() string {
+	switch {
+	case s.elsewhere != "":
+		return s.elsewhere
+	case s.limit == 0:
+		return service.FormatBytes(s.bytes) + s.note
+	}
+	return service.FormatBytes(s.bytes) + " of " + service.FormatBytes(s.limit) + s.note
+}
+
 // Cell shows the numbers with a bar.
 func (s stored) Cell() service.Cell {
-	c := service.Cell{Text: s.String(), Share: float64(s.bytes), Most: float64(s.limit)}
+	c := service.Cell{Text: s.Rounded(), Share: float64(s.bytes), Most: float64(s.limit)}
 	if s.limit == 0 {
 		c.Most, c.Whole = float64(s.of), true
 	}

@@ -76,14 +76,22 @@ func (in quotaValue) parse() (quota optional.Of[int64], isGiven bool, err error)
 }
 
 // quota is a number of bytes; 0: no limit.
-type quota int64
+type quota service.Bytes
 
-// String returns the quota for people.
+// String returns the exact quota.
 func (q quota) String() string {
 	if q == 0 {
 		return "unlimited"
 	}
 	return strconv.FormatInt(int64(q), 10)
+}
+
+// Rounded implements service.Rounded.
+func (q quota) Rounded() string {
+	if q == 0 {
+		return q.String()
+	}
+	return service.FormatBytes(int64(q))
 }
 
 // quotaOutput is how much a storage user stores and may store.
@@ -103,12 +111,17 @@ type quotaOf struct {
 	isOwn bool
 }
 
-// String returns the quota for people.
-func (q quotaOf) String() string {
+// String returns the exact quota.
+func (q quotaOf) String() string { return q.limit.String() + q.origin() }
+
+// Rounded implements service.Rounded.
+func (q quotaOf) Rounded() string { return q.limit.Rounded() + q.origin() }
+
+func (q quotaOf) origin() string {
 	if q.isOwn {
-		return q.limit.String() + ", the account's own"
+		return ", the account's own"
 	}
-	return q.limit.String() + ", the setting syncstorage.limits.max_user_quota"
+	return ", the setting syncstorage.limits.max_user_quota"
 }
 
 // Notice implements operate.Changed: without a change, the numbers are shown.

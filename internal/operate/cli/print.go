@@ -41,9 +41,11 @@ func (c *command) cell(v any) any {
 			return ""
 		}
 		return v.UTC().Format(time.DateTime)
-	case service.Bytes:
+	case operate.Share:
+		return c.cell(v.Value)
+	case service.Rounded:
 		if c.sh.OnTerminal() {
-			return service.FormatBytes(int64(v))
+			return v.Rounded()
 		}
 	}
 	return v

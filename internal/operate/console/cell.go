@@ -16,6 +16,8 @@ func cell(v any) service.Cell {
 	switch v := v.(type) {
 	case Shown:
 		return v.Cell()
+	case service.Rounded:
+		return service.TextCell(v.Rounded())
 	case time.Time:
 		return service.TimeCell(v)
 	case operate.Share:
