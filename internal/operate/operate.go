@@ -57,7 +57,7 @@ type About struct {
 
 	// Of a list or a read.
 	Offers []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
-	Finds  string   // of a read: the button of a form above the list, which shows the thing that is typed
+	Finds  string   // of a read: the button of a form on the page of the noun, which shows the thing that is typed
 
 	// Of a change: the button.
 	Button   string // "": the verb
@@ -180,6 +180,9 @@ func (o *Operation) Input(name string) *Input {
 	}
 	return nil
 }
+
+// CheckValues returns an *InputError for a value that the operation does not understand.
+func (o *Operation) CheckValues(values map[string]string) error { return o.check(values) }
 
 // Output returns the type of the rows of a list, or of the result of another operation.
 func (o *Operation) Output() reflect.Type { return o.out }

@@ -19,7 +19,7 @@ func (s *Buckets) quotaOperations() []operate.Operation {
 			Example: "main --bytes 2GiB --objects 100000\nmain photos --bytes none",
 			Group:   "Show and set quotas of accounts and buckets", Title: "Quotas", Button: "Set quota",
 		}, on(s, s.setQuota)),
-		operate.NewRead(operate.About{Path: "quotas/show", Doc: "Show what an account or one of its buckets stores, and its quotas", Title: "Quota"}, on(s, s.showQuota)),
+		operate.NewRead(operate.About{Path: "quotas/show", Doc: "Show what an account or one of its buckets stores, and its quotas", Title: "Quota", Finds: "Show quota"}, on(s, s.showQuota)),
 	}
 }
 

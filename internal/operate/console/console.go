@@ -45,16 +45,19 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 
 // page is a list with the changes of its noun, or these changes only.
 type page struct {
+	noun    string
 	list    *operate.Operation // nil: no list
 	changes []*operate.Operation
 	offers  []*operate.Operation // changes of other nouns
 	all     []operate.Operation  // of the service
+
+	downloads []*operate.Operation // with a form
 }
 
 // newPage returns the page for a noun, whose first operation is o. If the list belongs to something, the
 // navigation does not have the page, and rows link to it.
 func newPage(o *operate.Operation, all []operate.Operation) service.Page {
-	p := &page{changes: changesOf(o.Noun(), all), all: all}
+	p := &page{noun: o.Noun(), changes: changesOf(o.Noun(), all), all: all}
 	if o.Kind == operate.List {
 		p.list, p.offers = o, offered(o, all)
 	}
@@ -64,6 +67,10 @@ func newPage(o *operate.Operation, all []operate.Operation) service.Page {
 	}
 	if find := p.finds(); find != nil {
 		shown.Actions = append(shown.Actions, findAction(find))
+	}
+	for _, o := range unlisted(o.Noun(), all) {
+		p.downloads = append(p.downloads, o)
+		shown.Actions = append(shown.Actions, downloadAction(o))
 	}
 	return shown
 }
@@ -136,6 +143,8 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		}
 		p.showList(view, at, t)
 		rows = len(t.Rows)
+	} else if find := p.finds(); find != nil {
+		view.Blocks = append(view.Blocks, findForm(find))
 	}
 	view.Blocks = append(view.Blocks, p.runs()...)
 	for _, o := range others {
@@ -146,6 +155,9 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 			continue // one at a time
 		}
 		view.Blocks = append(view.Blocks, form(o, at))
+	}
+	for _, o := range p.downloads {
+		view.Blocks = append(view.Blocks, downloadForm(o))
 	}
 	return view, nil
 }

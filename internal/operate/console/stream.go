@@ -39,6 +39,43 @@ func downloads(noun string, all []operate.Operation, at names) (links []service.
 	return links
 }
 
+// unlisted returns the downloads of a noun that has neither a list nor a read, so no page can link to them without a form.
+func unlisted(noun string, all []operate.Operation) (found []*operate.Operation) {
+	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
+		return nil
+	}
+	for i := range all {
+		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// downloadForm asks for the inputs of a download.
+func downloadForm(o *operate.Operation) *service.Form {
+	f := form(o, nil)
+	f.Text = operate.Sentence(o.Doc) + "."
+	return f
+}
+
+// downloadAction shows a link to the file.
+func downloadAction(o *operate.Operation) service.Action {
+	return service.Action{Name: o.Verb(), Reads: true, Run: func(_ context.Context, r *service.PageRequest) (service.Outcome, error) {
+		if err := o.CheckValues(values(o, r)); err != nil {
+			return service.Outcome{}, err
+		}
+		at, given := names{}, []string{}
+		for _, in := range o.Inputs {
+			if text := r.Value(in.Name); text != "" && !in.Local {
+				at[in.Name], given = text, append(given, in.Name)
+			}
+		}
+		title := o.Label() + " " + at[o.Subject().Name]
+		return service.Outcome{View: &service.View{Title: title, Blocks: []service.Block{&service.Links{All: []service.Link{{Text: "Download the file", To: at.linkTo(o.Path, given)}}}}}}, nil
+	}}
+}
+
 // run runs a change with the values of a form, and with its file.
 func run(ctx context.Context, o *operate.Operation, r *service.PageRequest) (*operate.Result, error) {
 	if o.Kind != operate.Upload {

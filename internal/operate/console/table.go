@@ -41,12 +41,9 @@ func offered(o *operate.Operation, all []operate.Operation) (changes []*operate.
 	return changes
 }
 
-// finds returns the read that shows a thing whose name is typed on the page of the list, or nil.
+// finds returns the read that shows a thing whose name is typed on the page of its noun, or nil.
 func (p *page) finds() *operate.Operation {
-	if p.list == nil {
-		return nil
-	}
-	if read := first(operate.Read, p.list.Noun(), p.all); read != nil && read.Finds != "" {
+	if read := first(operate.Read, p.noun, p.all); read != nil && read.Finds != "" {
 		return read
 	}
 	return nil
