@@ -2,6 +2,7 @@ package pgdb
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -137,8 +138,21 @@ func (a *Args) UUIDOrNull(param, id string) {
 
 // appendID appends the 16 bytes of a UUID, or other bytes, which the server refuses.
 func appendID(b []byte, id string) []byte {
-	if appended, err := appendUUID(b, []byte(id)); err == nil {
-		return appended
+	var digits [2 * 16]byte
+	n := 0
+	for i := range len(id) {
+		if id[i] == '-' {
+			continue
+		}
+		if n < len(digits) {
+			digits[n] = id[i]
+		}
+		n++
+	}
+	if n == len(digits) {
+		if appended, err := hex.AppendDecode(b, digits[:]); err == nil {
+			return appended
+		}
 	}
 	return append(b, "not a UUID"...)
 }
