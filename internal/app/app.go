@@ -91,7 +91,8 @@ type App struct {
 	operatorMemory *web.Memory // of the admin listener
 	engines        *engine.Opener
 	ready          *readiness
-	console        *console.Console   // nil if it is off
+	console        *console.Console // nil if it is off
+	changes        *console.Changes
 	overview       *overview.Overview // for the console, as are the checks
 	checks         *check.OnDemand
 	addresses      map[string]string // by listener, once they are open
@@ -135,7 +136,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
 		return nil, err
 	}
-	a.ready, a.checks = newReadiness(a.log), check.NewOnDemand()
+	a.ready, a.checks, a.changes = newReadiness(a.log), check.NewOnDemand(), console.NewChanges(a.log, a.now)
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
@@ -176,6 +177,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 
 // open opens one service.
 func (a *App) open(ctx context.Context, s service.Service, o Options) error {
+	s.Operations = operate.Recorded(s.Operations, a.recordChange(s.Name))
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
@@ -194,7 +196,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	if len(s.Operations) > 0 {
 		api := adminapi.New(s.CommandName(), s.Operations)
 		open.Mounts = append(open.Mounts, service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
-			Owns: api.Owns, Service: web.Service{Serve: api.Serve, Error: adminapi.WriteError, Route: api.Label},
+			Owns: api.Owns, Service: web.Service{Serve: a.asOperator(api.Serve), Error: adminapi.WriteError, Route: api.Label},
 		}})
 	}
 	for _, r := range open.Refusals {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"slices"
@@ -27,7 +28,7 @@ func (a *App) newConsole() (*console.Console, error) {
 	}
 	c, err := console.New(console.Options{
 		Log: a.log, Clock: a.now, Resolver: proxies, IsNear: near.Trusts, OwnHost: a.isOwnHost, Version: a.version.String(),
-		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(),
+		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(), Changes: a.changes,
 	})
 	if err != nil {
 		return nil, err
@@ -106,4 +107,26 @@ func (a *App) settings() []conf.Setting {
 		}
 	}
 	return all
+}
+
+// recordChange returns the recorder of a service's operations, for the console and the admin listener. Commands have none: they run
+// in a process of their own, which has no log of a server.
+func (a *App) recordChange(of string) operate.Recorder {
+	return func(ctx context.Context, done operate.Record) {
+		c := console.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}
+		if done.Kind == operate.Download {
+			c.Page, c.Action = done.Path, "download"
+		}
+		for _, in := range done.Inputs {
+			c.What = append(c.What, console.Named(in))
+		}
+		a.changes.Add(ctx, &c)
+	}
+}
+
+// asOperator returns a handler of requests with the admin token.
+func (a *App) asOperator(serve web.Handler) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request, at web.Address) error {
+		return serve(w, r.WithContext(service.WithOperator(r.Context(), "", a.resolver.Network(r))), at)
+	}
 }

@@ -73,7 +73,7 @@ type About struct {
 	// Of a download or an upload.
 	Media   string // content type of the file
 	Memory  int64  // bytes that a server needs meanwhile
-	Secret  bool   // of a download: the file has secrets, so an operator who may change nothing does not get it, and it is logged
+	Secret  bool   // of a download: the file has secrets, so an operator who may change nothing does not get it, and it is recorded
 	Largest int64  // of an upload: bytes of the largest file
 
 	MayBeStdin bool // of an upload: without a file the command reads standard input
@@ -106,11 +106,12 @@ type Operation struct {
 	Also    *Member  // of the JSON of a list, besides the rows
 	Found   *Found   // what a job finds while it runs; nil: nothing
 
-	out     reflect.Type
-	isPaged bool
-	runs    *Runs // of a background job
-	run     func(ctx context.Context, values map[string]string, c call) (*Result, error)
-	check   func(values map[string]string) error
+	out      reflect.Type
+	isPaged  bool
+	runs     *Runs    // of a background job
+	recorder Recorder // nil: nobody records the runs
+	run      func(ctx context.Context, values map[string]string, c call) (*Result, error)
+	check    func(values map[string]string) error
 }
 
 // Member is a member of the JSON of a list, besides the rows.
@@ -210,7 +211,18 @@ type call struct {
 	body     *Body // of an upload
 }
 
+// call runs the operation, and records what it has changed. A download is recorded when its file was sent.
 func (o *Operation) call(ctx context.Context, values map[string]string, c call) (*Result, error) {
+	r, err := o.unrecorded(ctx, values, c)
+	if err == nil && r.File != nil {
+		r.File.sent = func(err error) { o.record(ctx, values, r, err) }
+	} else {
+		o.record(ctx, values, r, err)
+	}
+	return r, err
+}
+
+func (o *Operation) unrecorded(ctx context.Context, values map[string]string, c call) (*Result, error) {
 	r, err := o.run(ctx, values, c)
 	if r != nil {
 		r.choose(o.Columns, values)

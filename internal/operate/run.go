@@ -111,8 +111,14 @@ func (r *Runs) End() {
 	r.work.Wait()
 }
 
-// Start starts a background job. It returns an *InputError for a value that the job does not understand.
-func (o *Operation) Start(values map[string]string) (Run, error) {
+// Start starts a background job, and records that. It returns an *InputError for a value that the job does not understand.
+func (o *Operation) Start(ctx context.Context, values map[string]string) (Run, error) {
+	run, err := o.start(values)
+	o.record(ctx, values, nil, err)
+	return run, err
+}
+
+func (o *Operation) start(values map[string]string) (Run, error) {
 	if err := o.check(values); err != nil {
 		return Run{}, err
 	}
@@ -174,7 +180,7 @@ func (r *Run) do(ctx context.Context, progress Progress) (result *Result, err er
 			err = errcode.Wrap(errcode.Internal, "internal error: see the log of the server", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
-	return r.Operation.Run(ctx, r.Inputs, progress)
+	return r.Operation.unrecorded(ctx, r.Inputs, call{progress: progress}) // Start has recorded it
 }
 
 // copy returns a run as it is now. The caller holds the lock.

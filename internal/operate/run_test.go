@@ -100,22 +100,22 @@ func TestRuns(t *testing.T) {
 	t.Parallel()
 	s := newSite()
 	job := &s.all[0]
-	if _, err := job.Start(nil); !errcode.Is(err, errcode.Unavailable) {
+	if _, err := job.Start(t.Context(), nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("before the server has started: %v", err)
 	}
 	runs := s.begin(t)
 	if _, ok := job.Latest(); ok {
 		t.Error("a run before the first one")
 	}
-	if _, err := job.Start(map[string]string{"left": "x"}); err == nil {
+	if _, err := job.Start(t.Context(), map[string]string{"left": "x"}); err == nil {
 		t.Error("a wrong input is accepted")
 	}
-	run, err := job.Start(map[string]string{"left": "0", "pass": "sesame"})
+	run, err := job.Start(t.Context(), map[string]string{"left": "0", "pass": "sesame"})
 	if err != nil || run.State != operate.Running || run.HasEnded() || run.ID == "" {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	p := <-s.progress
-	if _, err := job.Start(nil); !errcode.Is(err, errcode.Conflict) {
+	if _, err := job.Start(t.Context(), nil); !errcode.Is(err, errcode.Conflict) {
 		t.Errorf("a second one: %v", err)
 	}
 	p.Step("walls", 3, 10)
@@ -153,7 +153,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("an unknown run: %v", err)
 	}
 	runs.End()
-	if _, err := job.Start(nil); !errcode.Is(err, errcode.Unavailable) {
+	if _, err := job.Start(t.Context(), nil); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -177,7 +177,7 @@ func TestRunEnds(t *testing.T) {
 		if state == operate.Incomplete {
 			left = "3"
 		}
-		run, err := s.all[0].Start(map[string]string{"left": left})
+		run, err := s.all[0].Start(t.Context(), map[string]string{"left": left})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	s := newSite()
 	runs := s.begin(t)
-	if _, err := s.all[0].Start(nil); err != nil {
+	if _, err := s.all[0].Start(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	<-s.progress
@@ -197,7 +197,7 @@ func TestRunEnds(t *testing.T) {
 	if run := s.await(t); run.State != operate.Failed || run.Reason() != "internal error: see the log of the server" || !strings.Contains(run.Err.Error(), "no mortar") {
 		t.Errorf("a panic: %+v", run)
 	}
-	if _, err := s.all[0].Start(nil); err != nil {
+	if _, err := s.all[0].Start(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	<-s.progress

@@ -22,10 +22,20 @@ type File struct {
 	Name  string // the name under which a browser stores it
 	Size  int64  // bytes; 0: unknown
 	Write func(io.Writer) error
+
+	sent func(error) // is called after Send; nil: nothing
 }
 
 // Send writes the file. It fails if the file has another size.
 func (f *File) Send(to io.Writer) error {
+	err := f.send(to)
+	if f.sent != nil {
+		f.sent(err)
+	}
+	return err
+}
+
+func (f *File) send(to io.Writer) error {
 	w := &counter{to: to}
 	if err := f.Write(w); err != nil {
 		return err

@@ -71,25 +71,22 @@ func send(w http.ResponseWriter, status int, kind, body string) {
 
 // sendFile sends a file of a service. The browser stores it and does not show it, because a file of
 // HTML or SVG could contain a script, unless it is an image of a kind that cannot.
-func (x *exchange) sendFile(section *Section, page *service.Page, r *service.PageRequest) error {
+func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	if page.Private && x.session.role != admin {
 		return errRole
 	}
 	if err := web.ChargeMemory(x.w, x.r, page.Memory); err != nil {
 		return err
 	}
-	f, err := page.Send(x.r.Context(), r)
-	if err == nil {
-		sent := &web.File{Name: f.Name, Type: "application/octet-stream", Size: f.Size, Write: f.Write}
-		if slices.Contains(service.Images, f.Image) {
-			sent.Type, sent.Inline = f.Image, true
-		}
-		err = web.SendFile(x.w, x.r, sent)
+	f, err := page.Send(x.operator(), r)
+	if err != nil {
+		return err
 	}
-	if page.Private {
-		x.record(section, page, &service.Action{Name: "download", Logged: page.Logged}, r, err)
+	sent := &web.File{Name: f.Name, Type: "application/octet-stream", Size: f.Size, Write: f.Write}
+	if slices.Contains(service.Images, f.Image) {
+		sent.Type, sent.Inline = f.Image, true
 	}
-	return err
+	return web.SendFile(x.w, x.r, sent)
 }
 
 // upper returns a sentence with a capital letter at its beginning.

@@ -44,6 +44,7 @@ type Options struct {
 	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
 	Sections    []Section              // the first is that of the server
 	Version     string
+	Changes     *Changes // nil: only those of the console
 }
 
 // Console is the console of a server.
@@ -51,7 +52,6 @@ type Console struct {
 	Options
 	sessions *sessions
 	attempts *rate.Buckets
-	changes  *changes
 }
 
 // attemptLimit limits the wrong tokens of an address, and of an IPv6 network.
@@ -63,7 +63,10 @@ func New(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts, changes: newChanges()}, nil
+	if o.Changes == nil {
+		o.Changes = NewChanges(o.Log, o.Clock)
+	}
+	return &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts}, nil
 }
 
 // NewLink returns the path of a link that signs in an admin once, within an hour. It ends
@@ -371,7 +374,7 @@ func (x *exchange) page(path string) error {
 	}
 	r := &service.PageRequest{Values: x.r.URL.Query()}
 	if page.Send != nil {
-		return x.sendFile(section, page, r)
+		return x.sendFile(page, r)
 	}
 	view, err := page.Show(x.r.Context(), r)
 	if err != nil {
@@ -409,8 +412,8 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {
 		return x.failed(section, form, r, action, errcode.Newf(errcode.Invalid, "nothing was changed: type %s to confirm", confirm))
 	}
-	outcome, err := action.Run(service.WithOperator(x.r.Context(), x.session.name()), r)
-	if !action.Reads {
+	outcome, err := action.Run(x.operator(), r)
+	if !action.Reads && !action.Recorded {
 		x.record(section, page, action, r, err)
 	}
 	if outcome.View != nil {
@@ -525,20 +528,16 @@ func (c *Console) link(section *Section, to string) string {
 
 // record logs a change.
 func (x *exchange) record(section *Section, page *service.Page, action *service.Action, r *service.PageRequest, err error) {
-	c := change{At: x.Clock(), Who: x.session.name(), Service: cmp.Or(section.Name, "server"), Action: page.Path + " " + action.Name, Outcome: "ok"}
-	attrs := []any{"who", c.Who, "service", c.Service, "page", page.Path, "action", action.Name}
+	c := Change{Service: cmp.Or(section.Name, "server"), Page: page.Path, Action: action.Name, Err: err}
 	for _, name := range action.Logged {
-		value := r.Value(name)
-		c.What = append(c.What, name+"="+value)
-		attrs = append(attrs, name, value)
+		c.What = append(c.What, Named{name, r.Value(name)})
 	}
-	if err != nil {
-		c.Outcome = "failed: " + message(err)
-		attrs = append(attrs, "error", err)
-	}
-	x.changes.add(c)
-	attrs = append(attrs, "client_address", x.Resolver.Network(x.r))
-	x.Log.Log(context.WithoutCancel(x.r.Context()), slog.LevelInfo, "console change", attrs...)
+	x.Changes.Add(x.operator(), &c)
+}
+
+// operator returns the context of the request, with the session.
+func (x *exchange) operator() context.Context {
+	return service.WithOperator(x.r.Context(), x.session.name(), x.Resolver.Network(x.r))
 }
 
 // writeError writes an error as a page.

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
@@ -210,12 +209,12 @@ func (c *Console) showChanges(_ context.Context, _ *service.PageRequest) (*servi
 		Columns: []service.Column{{Title: "Time"}, {Title: "Who"}, {Title: "Service"}, {Title: "Action"}, {Title: "What"}, {Title: "Result"}},
 		Empty:   "No changes since the server started.",
 	}
-	for _, one := range c.changes.list() {
+	for _, one := range c.Changes.list() {
 		t.Rows = append(t.Rows, []service.Cell{
-			service.TimeCell(one.At), service.TextCell(one.Who), service.TextCell(one.Service), service.TextCell(one.Action), service.TextCell(strings.Join(one.What, ", ")), service.TextCell(one.Outcome),
+			service.TimeCell(one.at), service.TextCell(one.who), service.TextCell(one.Service), service.TextCell(one.Page + " " + one.Action), service.TextCell(one.what()), service.TextCell(one.outcome()),
 		})
 	}
-	note := fmt.Sprintf("The last %d changes that were made in the console since the server started. The log of the server has all of them, as lines with the message \"console change\".", mostChanges)
+	note := fmt.Sprintf("The last %d changes that operators made in the console or with the admin token since the server started. The log of the server has all of them, as lines with the message \"operator change\".", mostChanges)
 	return &service.View{Blocks: []service.Block{&service.Text{Body: note}, t}}, nil
 }
 

@@ -29,10 +29,9 @@ type Page struct {
 	Show func(context.Context, *PageRequest) (*View, error)
 
 	// Send, if set, replaces Show: it returns a file. Private says that it has secrets: an operator who may only read does not get
-	// it, and the log of changes has it with the values that Logged names.
+	// it. The operation of such a file records its downloads.
 	Send    func(context.Context, *PageRequest) (*File, error)
 	Private bool
-	Logged  []string
 	Memory  int64 // bytes that the server needs for the file
 
 	// Actions are what the forms of the page do.
@@ -48,8 +47,10 @@ type Action struct {
 	Uploads bool
 	Memory  int64
 
-	// Logged are the names of values that say what is changed, for the log.
-	Logged []string
+	// Logged are the names of values that say what is changed, for the log. Recorded says that the action is an operation,
+	// whose recorder logs it.
+	Logged   []string
+	Recorded bool
 
 	Run func(context.Context, *PageRequest) (Outcome, error)
 }
@@ -79,15 +80,24 @@ type Upload struct {
 
 type operatorKey struct{}
 
-// WithOperator returns the context of an action, which says which operator runs it.
-func WithOperator(ctx context.Context, who string) context.Context {
-	return context.WithValue(ctx, operatorKey{}, who)
+type operator struct{ session, address string }
+
+// WithOperator returns the context of a request of an operator: the session of the console, or "" with the admin token, and the network
+// address for logs.
+func WithOperator(ctx context.Context, session, address string) context.Context {
+	return context.WithValue(ctx, operatorKey{}, operator{session, address})
 }
 
 // Operator returns the session of the console that runs an action, for the audit of a service; "" outside the console.
 func Operator(ctx context.Context) string {
-	who, _ := ctx.Value(operatorKey{}).(string)
-	return who
+	o, _ := ctx.Value(operatorKey{}).(operator)
+	return o.session
+}
+
+// OperatorAddress returns the network address of an operator's request, for logs.
+func OperatorAddress(ctx context.Context) string {
+	o, _ := ctx.Value(operatorKey{}).(operator)
+	return o.address
 }
 
 // Value returns a value of the address or the form, or "".

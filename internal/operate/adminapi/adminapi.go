@@ -169,7 +169,7 @@ func (o *route) serve(w http.ResponseWriter, r *http.Request, path string) error
 		return o.located(err)
 	}
 	if o.Background {
-		return o.start(w, values)
+		return o.start(w, r, values)
 	}
 	if err := web.ChargeMemory(w, r, o.Memory); err != nil {
 		return err
@@ -207,8 +207,8 @@ type upload struct {
 func (u *upload) Read(p []byte) (int, error) { return u.errors.Read(u.Reader, p) }
 
 // start starts a background job.
-func (o *route) start(w http.ResponseWriter, values map[string]string) error {
-	run, err := o.Start(values)
+func (o *route) start(w http.ResponseWriter, r *http.Request, values map[string]string) error {
+	run, err := o.Start(r.Context(), values)
 	if err != nil {
 		return o.located(err)
 	}

@@ -362,22 +362,12 @@ func form(o *operate.Operation, at names) *service.Form {
 	return &f
 }
 
-// action runs a change on the page that shows a list, or, with nil, on another page. The log of changes names the changed thing.
+// action runs a change on the page that shows a list, or, with nil, on another page.
 func action(o, list *operate.Operation) service.Action {
-	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory}
-	for _, in := range o.Inputs {
-		if !in.Local && !in.Secret && (in.Subject || in.Logged || o.Background) {
-			a.Logged = append(a.Logged, in.Name)
-		}
-	}
-	for _, name := range o.Names {
-		if !slices.Contains(a.Logged, name) {
-			a.Logged = append(a.Logged, name)
-		}
-	}
+	a := service.Action{Name: o.Verb(), Uploads: o.Kind == operate.Upload, Memory: o.Memory, Recorded: true}
 	a.Run = func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
 		if o.Background {
-			_, err := o.Start(values(o, r))
+			_, err := o.Start(ctx, values(o, r))
 			return service.Outcome{Notice: cmp.Or(o.Begun, "the job has begun")}, err
 		}
 		done, err := run(ctx, o, r)

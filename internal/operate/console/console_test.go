@@ -40,13 +40,14 @@ func TestPages(t *testing.T) {
 		}
 		return wall{Name: fmt.Sprint(in)}, nil
 	}
-	all := console.Pages(nil, []operate.Operation{
+	operations := []operate.Operation{
 		operate.NewList(operate.About{Path: "walls", Doc: "List", Title: "Walls", Text: "All walls.", Empty: "There are no walls."}, func(context.Context, operate.None) ([]wall, error) {
 			return []wall{{"a", 0, time.Unix(0, 0)}, {Name: "b", Coats: 1}}, nil
 		}),
 		operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint", Ask: "It stays."}, change),
 		operate.NewChange(operate.About{Path: "walls/build", Doc: "Build", Button: "Build a wall", NewRow: true, Danger: true}, change),
-	})
+	}
+	all := console.Pages(nil, operations)
 	if len(all) != 1 || all[0].Path != "walls" || all[0].Title != "Walls" || !all[0].Listed || len(all[0].Actions) != 2 {
 		t.Fatalf("%+v", all)
 	}
@@ -73,7 +74,7 @@ func TestPages(t *testing.T) {
 		t.Errorf("%+v, want %+v", view.Blocks, want)
 	}
 	action := all[0].Actions[0]
-	if action.Name != "paint" || !reflect.DeepEqual(action.Logged, []string{"wall"}) {
+	if action.Name != "paint" || !action.Recorded || !reflect.DeepEqual(logged(operations, "walls/paint"), []string{"wall"}) {
 		t.Errorf("%+v", action)
 	}
 	r := &service.PageRequest{Values: url.Values{"wall": {"a"}, "dry": {"yes"}}}
@@ -187,7 +188,7 @@ func TestOutcomes(t *testing.T) {
 	facts := &service.Facts{Rows: []service.Fact{
 		{Name: "Brick", Cell: service.Cell{Text: "b"}}, {Name: "Baked", Cell: service.Cell{Text: "soon"}}, {Name: "Note", Cell: service.Cell{Text: "-"}},
 	}}
-	if err != nil || o.View == nil || !reflect.DeepEqual(o.View.Blocks, []service.Block{facts}) || !reflect.DeepEqual(actions[0].Logged, []string{"brick"}) {
+	if err != nil || o.View == nil || !reflect.DeepEqual(o.View.Blocks, []service.Block{facts}) || !reflect.DeepEqual(logged(bricks(1), pages[0].Path+"/"+actions[0].Name), []string{"brick"}) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for next, values := range map[string]url.Values{"": {}, "bricks": {"return-page": {"bricks/show"}}} {
@@ -329,12 +330,22 @@ func TestListsOfSubjects(t *testing.T) {
 	})
 	read := pages["books"].Actions[0]
 	r := &service.PageRequest{Values: url.Values{"wall": {"a"}, "shelf": {"7"}, "book": {"b"}, "return-page": {"x"}}}
-	if o, err := read.Run(t.Context(), r); err != nil || o.Notice != "a7b" || o.Next != "books?shelf=7&wall=a" || !reflect.DeepEqual(read.Logged, []string{"wall", "shelf", "book"}) {
-		t.Errorf("%+v, %v, %v", o, err, read.Logged)
+	if o, err := read.Run(t.Context(), r); err != nil || o.Notice != "a7b" || o.Next != "books?shelf=7&wall=a" || !reflect.DeepEqual(logged(house(), "books/read"), []string{"wall", "shelf", "book"}) {
+		t.Errorf("%+v, %v", o, err)
 	}
 }
 
 func dump(v any) string {
 	text, _ := json.MarshalIndent(v, "", " ")
 	return string(text)
+}
+
+// logged returns the values of an operation that the log of changes has.
+func logged(all []operate.Operation, path string) []string {
+	for i := range all {
+		if all[i].Path == path {
+			return all[i].Logged()
+		}
+	}
+	return nil
 }

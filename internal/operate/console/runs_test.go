@@ -52,8 +52,8 @@ func TestRuns(t *testing.T) {
 		t.Errorf("before: %+v", blocks)
 	}
 	start := pages[0].Actions[0]
-	if !reflect.DeepEqual(start.Logged, []string{"loud"}) {
-		t.Errorf("logged: %v", start.Logged)
+	if names := logged(all, pages[0].Path+"/"+start.Name); !reflect.DeepEqual(names, []string{"loud"}) {
+		t.Errorf("logged: %v", names)
 	}
 	o, err := start.Run(t.Context(), &service.PageRequest{Values: url.Values{"loud": {"yes"}}})
 	if err != nil || o.Notice != "the inspection has begun" || o.View != nil {

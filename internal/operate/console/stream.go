@@ -14,11 +14,6 @@ import (
 // download returns the page that sends the file of a download.
 func download(o *operate.Operation) service.Page {
 	p := service.Page{Path: o.Path, Title: cmp.Or(o.Title, o.Label()), Private: o.Secret, Memory: o.Memory}
-	for _, in := range o.Inputs {
-		if in.Subject || in.Logged {
-			p.Logged = append(p.Logged, in.Name)
-		}
-	}
 	p.Send = func(ctx context.Context, r *service.PageRequest) (*service.File, error) {
 		found, err := o.Run(ctx, values(o, r), nil)
 		if err != nil {

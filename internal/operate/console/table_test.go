@@ -122,8 +122,8 @@ func TestOffers(t *testing.T) {
 	if got := table.Rows[0][len(table.Rows[0])-1].Forms; !reflect.DeepEqual(got, []service.Form{open}) {
 		t.Errorf("%s", dump(got))
 	}
-	if logged := pages["rooms"].Actions[0].Logged; !reflect.DeepEqual(logged, []string{"room", "with"}) {
-		t.Errorf("the log has %q", logged)
+	if names := logged(hotel(), "rooms/"+pages["rooms"].Actions[0].Name); !reflect.DeepEqual(names, []string{"room", "with"}) {
+		t.Errorf("the log has %q", names)
 	}
 	for i, next := range []string{"", "rooms"} { // clean, after which the room is shown, and raze
 		o, err := pages["rooms"].Actions[i].Run(t.Context(), &service.PageRequest{Values: url.Values{"room": {"a"}, "return-page": {"rooms/show"}}})

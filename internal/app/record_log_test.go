@@ -1,0 +1,74 @@
+package app
+
+import (
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/internal/app/console"
+)
+
+// TestOperatorChanges: the log has a change and a download of secrets in the same way when the console made it and when a request with the
+// admin token did, and the console lists both. A request without the token leaves no line of a change.
+func TestOperatorChanges(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_EXTSTORAGE__ENABLED=true")
+	var log logged
+	a.changes = console.NewChanges(slog.New(slog.NewTextHandler(&log, nil)), a.now)
+	a.console.Changes = a.changes
+	token := a.Config().Server.AdminToken.Reveal()
+	o, script := browse(token), browse("")
+	script.edit = func(r *http.Request) { r.Header.Set("Authorization", "Bearer wrong") }
+	for _, path := range []string{"/guest/keys", "/guest/keys/rotate"} {
+		if status, body, _ := script.do(http.MethodPost, path, nil); status != http.StatusUnauthorized {
+			t.Errorf("%s with a wrong token: %d %s", path, status, body)
+		}
+	}
+	wantLines(t, &log)
+	script.edit = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	o.want("add by the console", http.StatusSeeOther, "", http.MethodPost, "/console/guest/keys?do=add", o.form("/console/guest/keys"))
+	wantLines(t, &log, `who="admin session 1" service=guest page=keys action=add key=ID`)
+	send := func(status int, method, path string) {
+		t.Helper()
+		if got, body, _ := script.do(method, path, nil); got != status {
+			t.Errorf("%s: %d %s", path, got, body)
+		}
+	}
+	send(http.StatusCreated, http.MethodPost, "/guest/keys")
+	wantLines(t, &log, `who="admin token" service=guest page=keys action=add key=ID`)
+	send(http.StatusNotFound, http.MethodPost, "/guest/keys/none/retire")
+	wantLines(t, &log, `who="admin token" service=guest page=keys action=retire key=ID error=ERROR`)
+	send(http.StatusOK, http.MethodGet, "/guest/keys/export")
+	wantLines(t, &log, `who="admin token" service=guest page=keys/export action=download`)
+	if status, _, _ := o.do(http.MethodGet, "/console/guest/keys/export", nil); status != http.StatusOK {
+		t.Errorf("an export by the console: %d", status)
+	}
+	wantLines(t, &log, `who="admin session 1" service=guest page=keys/export action=download`)
+	send(http.StatusOK, http.MethodGet, "/guest/keys")
+	wantLines(t, &log)
+	if list := o.want("changes", http.StatusOK, "keys/export download", http.MethodGet, "/console/changes", nil); strings.Count(list, "admin token") < 3 {
+		t.Errorf("the console does not list the changes with the admin token:\n%s", list)
+	}
+}
+
+// wantLines checks the lines of changes since the last call, without their time, IDs and texts of errors.
+func wantLines(t *testing.T, log *logged, want ...string) {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(log.take()) {
+		line = regexp.MustCompile(`key=[\w-]+`).ReplaceAllString(strings.TrimSpace(line), "key=ID")
+		line = regexp.MustCompile(`error="[^"]*"`).ReplaceAllString(line, "error=ERROR")
+		_, line, _ = strings.Cut(line, `level=INFO msg="operator change" `)
+		line, address, _ := strings.Cut(line, " client_address=")
+		if !strings.HasPrefix(address, "127.0.0.") {
+			t.Errorf("the address is %q", address)
+		}
+		lines = append(lines, line)
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
+}

@@ -1,0 +1,71 @@
+package operate
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// Record says what an operation has changed, or which file with secrets it has sent.
+type Record struct {
+	*Operation
+	Inputs []Logged
+	Err    error // nil: it succeeded
+}
+
+// Logged is the value of an input.
+type Logged struct{ Name, Value string }
+
+// Recorder receives a record after each run of an operation that changes something, also after one that failed, when a background job was
+// started, and when a file with secrets was sent.
+type Recorder func(context.Context, Record)
+
+// Recorded returns the operations with a recorder.
+func Recorded(all []Operation, to Recorder) []Operation {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].recorder = to
+	}
+	return all
+}
+
+// IsRecorded reports whether the runs of an operation are recorded.
+func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
+
+// Logged returns the names of the values in a record: what was changed, as the inputs or the result name it, and inputs with
+// the tag logged. A background job has all inputs, as in its run.
+func (o *Operation) Logged() (names []string) {
+	for _, in := range o.Inputs {
+		if !in.Local && !in.Secret && (in.Subject || in.Logged || o.Background) {
+			names = append(names, in.Name)
+		}
+	}
+	for _, name := range o.Names {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// record calls the recorder. A dry run says so.
+func (o *Operation) record(ctx context.Context, values map[string]string, r *Result, err error) {
+	if o.recorder == nil || !o.IsRecorded() {
+		return
+	}
+	values, names := maps.Clone(values), o.Logged()
+	if r != nil && len(r.Rows) > 0 { // the name of a new thing
+		if values == nil {
+			values = map[string]string{}
+		}
+		maps.Copy(values, r.Rows[0].Subjects)
+	}
+	if values[DryRun] == "true" && o.Input(DryRun) != nil && !slices.Contains(names, DryRun) {
+		names = append(names, DryRun)
+	}
+	done := Record{Operation: o, Err: err}
+	for _, name := range names {
+		done.Inputs = append(done.Inputs, Logged{name, values[name]})
+	}
+	o.recorder(context.WithoutCancel(ctx), done)
+}
