@@ -105,7 +105,7 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 }
 
 func (g *guestBench) measure(ctx context.Context) (err error) {
-	if g.token, err = g.command(ctx, "guest", "token", "--service", "booking"); err != nil {
+	if g.token, err = g.command(ctx, "guest", "tokens", "create", "--service", "booking"); err != nil {
 		return err
 	}
 	n := max(1, int(guestRate*g.o.window.Seconds()))

@@ -73,7 +73,7 @@ func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer)
 // fill writes wishes, handoffs, of which all are consumed, and received events.
 func (g *guestBench) fill(ctx context.Context) error {
 	n := g.o.size.guestRows
-	token, err := g.command(ctx, "guest", "token", "--service", "booking")
+	token, err := g.command(ctx, "guest", "tokens", "create", "--service", "booking")
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (g *guestBench) fill(ctx context.Context) error {
 	if err := g.each(ctx, n, g.site(), consumeOf(minted)); err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
-	if g.token, err = g.command(ctx, "guest", "token", "--service", "tenants", "--events"); err != nil {
+	if g.token, err = g.command(ctx, "guest", "tokens", "create", "--service", "tenants", "--events"); err != nil {
 		return err
 	}
 	events := guestSide{g.internal, func(_ int, r *http.Request) {

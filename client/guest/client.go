@@ -250,7 +250,7 @@ func StaticToken(token string) TokenSource {
 }
 
 // NewReceiver returns a receiver at the internal listener of a server, such as
-// http://holdfast.internal:8002. holdfast guest token makes the tokens.
+// http://holdfast.internal:8002. holdfast guest tokens create makes the tokens.
 func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
 	base, err := retry.Base(internalURL, exampleBase, "/internal/")
 	if err != nil {

@@ -137,7 +137,7 @@ func (s *site) browser(t *testing.T) (*guest.Client, *wire) {
 func (s *site) booking(t *testing.T, name string) (*guest.Receiver, *wire) {
 	t.Helper()
 	internal := s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
-	r, err := guest.NewReceiver(internal, guest.StaticToken(strings.TrimSpace(s.Verb("guest", "token", "--service", name))))
+	r, err := guest.NewReceiver(internal, guest.StaticToken(strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", name))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,6 +103,7 @@ func changesOfGuests() []step {
 		{"guest/tenants", "Suspend", []string{"tenant", tenant, "reason", hostileText}, "Tenant " + tenant + " is suspended."},
 		{"", "Reinstate", nil, "Tenant " + tenant + " is reinstated."},
 		{"guest/keys", "Add a key", nil, "is verify-only."},
+		{"guest/tokens", "Create token", []string{"service", "booking"}, "The token is shown only once."},
 		{"", "Activate", nil, "is active."},
 		{"", "Retire", nil, "is retired."},
 		{"", "Add and activate a key", nil, "is active."},

@@ -46,7 +46,7 @@ type site struct {
 
 func newSite(t *testing.T, s *binary.Server, name string) *site {
 	t.Helper()
-	token := strings.TrimSpace(s.Verb("guest", "token", "--service", name))
+	token := strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", name))
 	return &site{t, guest.Site{HTTP: siteClient, Token: token}, s.Internal()}
 }
 

@@ -31,7 +31,7 @@ func TestGuestTenants(t *testing.T) {
 	vars := guestVars("HOLDFAST_GUEST__RATE_LIMITS=false")
 	s := binary.Start(t, data, vars...)
 	booking := newSite(t, s, "booking")
-	pusher := &site{t, guest.Site{Token: strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events"))}, booking.internal}
+	pusher := &site{t, guest.Site{Token: strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", "tenants", "--events"))}, booking.internal}
 	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339Nano) }
 	event := func(id, kind, at, reason string) string {
 		return fmt.Sprintf(`{"specversion":"1.0","id":%q,"source":"/tenants","type":"melmastoon.%s","time":%q,"data":{"tenantId":%q,"reason":%q}}`,
@@ -104,8 +104,8 @@ func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 	for command, wanted := range map[string]string{
 		"quarantine --limit 0":         "holdfast guest quarantine: --limit: must be at least 1",
 		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
-		"token --service A":            "holdfast guest token: --service: must be 1 to 64 characters",
-		"token --service a --tenant x": "holdfast guest token: --tenant: must be a UUID",
+		"tokens create --service A":    "holdfast guest tokens create: --service: must be 1 to 64 characters",
+		"token --service a --tenant x": "holdfast guest tokens create: --tenant: must be a UUID",
 		"session erase gms_x":          "holdfast guest sessions erase: SESSION: expected gms_ and a ULID\n", // and no question
 		"tenants suspend x":            "holdfast guest tenants suspend: TENANT: expected a UUID, or tnt_ and a ULID\n",
 	} {

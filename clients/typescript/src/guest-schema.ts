@@ -435,7 +435,7 @@ export interface paths {
         put?: never;
         /**
          * Receive an event about a tenant
-         * @description Suspends or reinstates a tenant: tenant.suspended.v1 and tenant.reinstated.v1, with or without a prefix. The token must have been made with holdfast guest token --events. Besides the structured mode of CloudEvents 1.0, the binary mode is accepted: attributes are headers that begin with ce-, and the body is the data.
+         * @description Suspends or reinstates a tenant: tenant.suspended.v1 and tenant.reinstated.v1, with or without a prefix. The token must have been made with holdfast guest tokens create --events. Besides the structured mode of CloudEvents 1.0, the binary mode is accepted: attributes are headers that begin with ce-, and the body is the data.
          */
         post: operations["receiveEvent"];
         delete?: never;
@@ -570,6 +570,26 @@ export interface paths {
         get: operations["exportKeys"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tokens/create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a token of a service for the internal listener
+         * @description With the token a booking site verifies and consumes handoffs on the internal listener. With --tenant it is limited to the handoffs to this tenant. With --events it allows only to push events, which suspend and reinstate tenants. A token cannot be revoked by itself: it is valid until it expires, or until the secret guest.handoff_secret is replaced.
+         */
+        post: operations["createTokens"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3569,6 +3589,56 @@ export interface operations {
                 };
             };
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    /** @description NAME of the service, 1 to 64 characters of a-z, 0-9 and -. */
+                    service?: string | null;
+                    /** @description UUID of the only tenant whose handoffs it may consume. */
+                    tenant?: string | null;
+                    /**
+                     * @description For a service that pushes events about tenants to /internal/events.
+                     * @default false
+                     */
+                    events?: boolean | null;
+                    /**
+                     * @description DURATION for which the token is valid, e.g. 720h.
+                     * @default 1h
+                     */
+                    ttl?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The result. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        token: string;
+                    };
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["AdminToken"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AdminConflict"];
+            413: components["responses"]["TooLarge"];
             422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

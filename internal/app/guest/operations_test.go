@@ -164,6 +164,31 @@ func TestHandoffKeys(t *testing.T) {
 	}
 }
 
+// TestServiceTokens: an operator creates a token of a service, and wrong values are refused with their name.
+func TestServiceTokens(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	for _, body := range []string{`{"service":"booking"}`, `{"service":"booking","tenant":"` + tenant + `","ttl":"720h"}`, `{"service":"tenants","events":true}`} {
+		var out struct{ Token string }
+		if text := o.send(201, http.MethodPost, "tokens/create", body); json.Unmarshal([]byte(text), &out) != nil || strings.Count(out.Token, ".") != 2 {
+			t.Errorf("%s: %s", body, text)
+		}
+	}
+	for body, part := range map[string]string{
+		``:                                "service: must be 1 to 64 characters",
+		`{"service":"Booking"}`:           "service: must be 1 to 64 characters",
+		`{"service":"a","tenant":"x"}`:    "tenant: must be a UUID",
+		`{"service":"a","ttl":"0s"}`:      "ttl: must be from 1s to ",
+		`{"service":"a","ttl":"2161h"}`:   "ttl: must be from 1s to ",
+		`{"service":"a","ttl":"forever"}`: "ttl: expected a duration",
+		`{"service":"a","events":true,"tenant":"` + tenant + `"}`: "tenant: must not be given with events",
+	} {
+		if text := o.send(422, http.MethodPost, "tokens/create", body); !strings.Contains(text, part) {
+			t.Errorf("%s: %s, want %s", body, text, part)
+		}
+	}
+}
+
 // TestTenants: an operator suspends a tenant and reinstates it.
 func TestTenants(t *testing.T) {
 	t.Parallel()

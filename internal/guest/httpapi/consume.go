@@ -22,16 +22,16 @@ import (
 const Audience = "holdfast guest"
 
 // ServiceClaims are the claims of the token of a service. With a tenant it is limited to the
-// handoffs to this tenant. Its errors name the flags of the command that makes tokens.
+// handoffs to this tenant.
 func ServiceClaims(service, tenant string) (map[string]any, error) {
 	c := map[string]any{"service": service}
 	if !serviceName.MatchString(service) {
-		return nil, errcode.New(errcode.Invalid, "--service: must be 1 to 64 characters of a-z, 0-9 and -")
+		return nil, errcode.New(errcode.Invalid, "must be 1 to 64 characters of a-z, 0-9 and -")
 	}
 	if tenant != "" {
 		id, ok := guest.ParseTenant(tenant)
 		if !ok {
-			return nil, errcode.New(errcode.Invalid, "--tenant: must be a UUID, or tnt_ and a ULID")
+			return nil, errcode.New(errcode.Invalid, "the tenant must be a UUID, or tnt_ and a ULID")
 		}
 		c["tenant_id"] = id
 	}

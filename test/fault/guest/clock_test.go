@@ -32,9 +32,9 @@ func (g *guests) atSite(server int, token, operation string, of guest.Handoff, k
 func (g *guests) clockedTokens() (tokens []string) {
 	g.t.Helper()
 	for _, s := range g.servers {
-		r := binary.RunOf(g.t, binary.Build(g.t, "holdfast/test/fault/clocked"), s.Env, "guest", "token", "--service", "booking")
+		r := binary.RunOf(g.t, binary.Build(g.t, "holdfast/test/fault/clocked"), s.Env, "guest", "tokens", "create", "--service", "booking")
 		if r.Status != 0 {
-			g.t.Fatalf("guest token: %s", r.Stderr)
+			g.t.Fatalf("guest tokens create: %s", r.Stderr)
 		}
 		tokens = append(tokens, strings.TrimSpace(r.Stdout))
 	}

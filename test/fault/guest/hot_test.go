@@ -196,7 +196,7 @@ const internalListener = "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0"
 func (g *guests) flushed(nodes []*testdb.RedisServer) {
 	g.t.Helper()
 	f := &flushing{
-		guests: g, nodes: nodes, token: strings.TrimSpace(g.servers[0].Verb("guest", "token", "--service", "booking")), suspended: g.suspendTenant(),
+		guests: g, nodes: nodes, token: strings.TrimSpace(g.servers[0].Verb("guest", "tokens", "create", "--service", "booking")), suspended: g.suspendTenant(),
 	}
 	rounds := int(harness.Number(g.t, "FAULT_ROUNDS", 1))
 	var all sync.WaitGroup

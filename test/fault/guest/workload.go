@@ -79,7 +79,7 @@ func (w *guestWorkload) Grow(_ *testing.T, n int) { w.add(max(0, n-len(w.guests)
 func (w *guestWorkload) Clients(h *harness.Harness, l *harness.Load) []harness.Client {
 	h.T.Helper()
 	if w.token == "" {
-		w.token = strings.TrimSpace(h.Server.Verb("guest", "token", "--service", "booking"))
+		w.token = strings.TrimSpace(h.Server.Verb("guest", "tokens", "create", "--service", "booking"))
 	}
 	for _, g := range w.guests {
 		if g.Cookie == "" {

@@ -1,0 +1,95 @@
+package guest
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/operate"
+)
+
+// tokenOperations are about the tokens of services.
+func (s *Guest) tokenOperations() []operate.Operation {
+	return []operate.Operation{operate.NewChange(operate.About{
+		Path: "tokens/create", Doc: "Create a token of a service for the internal listener", Former: []string{"holdfast guest token"},
+		Group: "Create tokens of services for the internal listener", Title: "Tokens of services", Button: "Create token",
+		More: "With the token a booking site verifies and consumes handoffs on the internal listener. With --tenant it is\n" +
+			"limited to the handoffs to this tenant. With --events it allows only to push events, which suspend and\n" +
+			"reinstate tenants. A token cannot be revoked by itself: it is valid until it expires, or until the secret\n" +
+			"guest.handoff_secret is replaced.",
+		Example: "--service booking --ttl 720h",
+		Text:    "A booking site verifies and consumes handoffs with its token on the internal listener. It cannot be revoked by itself: it is valid until it expires, or until guest.handoff_secret is replaced.",
+	}, s.createToken)}
+}
+
+type tokenInput struct {
+	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -" logged:""`
+	Tenant  string `flag:"tenant" value:"UUID" doc:"UUID of the only tenant whose handoffs it may consume" logged:""`
+	Events  bool   `flag:"events" doc:"for a service that pushes events about tenants to /internal/events" logged:""`
+	TTL     string `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
+}
+
+// Check refuses a token that would be of no use.
+func (in tokenInput) Check() error {
+	if _, err := in.claims(); err != nil {
+		return err
+	}
+	_, err := in.lifetime()
+	return err
+}
+
+// claims returns the claims of the token.
+func (in *tokenInput) claims() (claims map[string]any, err error) {
+	if _, ok := guest.ParseTenant(in.Tenant); in.Tenant != "" && !ok {
+		return nil, &operate.InputError{Input: "tenant", Reason: "must be a UUID, or tnt_ and a ULID"}
+	}
+	switch {
+	case !in.Events:
+		claims, err = httpapi.ServiceClaims(in.Service, in.Tenant)
+	case in.Tenant != "":
+		return nil, &operate.InputError{Input: "tenant", Reason: "must not be given with events"}
+	default:
+		claims, err = httpapi.EventClaims(in.Service)
+	}
+	if err != nil {
+		err = &operate.InputError{Input: "service", Reason: errcode.Message(err)}
+	}
+	return claims, err
+}
+
+func (in *tokenInput) lifetime() (time.Duration, error) {
+	ttl, err := time.ParseDuration(in.TTL)
+	switch {
+	case err != nil:
+		err = &operate.InputError{Input: "ttl", Reason: "expected a duration such as 720h"}
+	case ttl < time.Second || ttl > maxTTL:
+		err = &operate.InputError{Input: "ttl", Reason: "must be from 1s to " + conf.FormatDuration(maxTTL)}
+	}
+	return ttl, err
+}
+
+type tokenOutput struct {
+	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
+}
+
+// Notice implements operate.Changed: the token is shown.
+func (tokenOutput) Notice() string { return "" }
+
+func (s *Guest) createToken(_ context.Context, in tokenInput) (out tokenOutput, err error) {
+	h, err := s.ready()
+	if err != nil {
+		return out, err
+	}
+	claims, err := in.claims()
+	if err != nil {
+		return out, err
+	}
+	ttl, err := in.lifetime()
+	if err == nil {
+		out.Token, err = h.tokens.Sign(claims, h.deps.Clock(), ttl)
+	}
+	return out, err
+}
