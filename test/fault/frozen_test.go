@@ -3,13 +3,16 @@ package fault
 import (
 	"errors"
 	"net/http"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/spannertest"
+	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
 )
 
@@ -51,22 +54,81 @@ func frozenPostgres(t *testing.T) {
 	o.End()
 }
 
-// frozenCitus stops the coordinator and the workers in turn.
+// frozenCitus stops the coordinator and the workers in turn. While a worker is stopped, users whose shards are
+// on the other one are served.
 func frozenCitus(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "it starts three servers and takes minutes")
 	cluster := testdb.OwnCitus(t)
 	url := cluster.Database(t)
 	o := newOutage(t, url, url)
+	served := 0
 	o.Rounds(3, func(round int) harness.Fault {
 		choose := o.Choice(round)
 		return harness.Fault{Inject: func() {
-			thaw := cluster[round%len(cluster)].Freeze(t)
+			victim := cluster[round%len(cluster)]
+			var healthy []neighbour
+			if round%len(cluster) > 0 {
+				healthy = o.neighbours(func(node string) bool { return node != victim.Host() })
+			}
+			thaw := victim.Freeze(t)
+			over := make(chan struct{})
+			var sending sync.WaitGroup
+			for _, n := range healthy {
+				sending.Go(func() { o.served(n, over) })
+			}
 			o.Hold(round, len(cluster), choose)
+			close(over)
+			sending.Wait()
 			thaw()
+			served += len(healthy)
 		}, Recover: o.recovered}
 	})
+	if served == 0 && !t.Failed() {
+		t.Error("no user of a healthy worker has sent a request")
+	}
 	o.End()
+}
+
+// neighbour is a user of a service.
+type neighbour struct {
+	name string
+	send func() (binary.Answer, error)
+}
+
+// neighbours returns two users of each service whose shards are on some nodes, or the only user if it is.
+func (o *outage) neighbours(isOn func(node string) bool) (found []neighbour) {
+	o.T.Helper()
+	for i, s := range services() {
+		if s.Neighbours.Table == "" {
+			continue
+		}
+		keys := map[string]bool{}
+		for n := 0; n < 30 && len(keys) < 2; n++ {
+			var key, node string
+			harness.Must(o.T, o.admin.QueryRow(o.T.Context(), `
+				SELECT key, n.nodename FROM (SELECT `+s.Neighbours.Key(n)+` AS key) k, pg_dist_placement p JOIN pg_dist_node n USING (groupid)
+				WHERE p.shardid = get_shard_id_for_distribution_column($1::text::regclass, key)`, s.Neighbours.Table).Scan(&key, &node))
+			if isOn(node) && !keys[key] {
+				keys[key] = true
+				found = append(found, neighbour{s.Name + " " + key, func() (binary.Answer, error) { return s.Neighbours.Send(o.Harness, o.Workloads[i], n) }})
+			}
+		}
+	}
+	return found
+}
+
+// served sends requests of a user until over is closed, at least five. Each must succeed within the time in which a
+// request for a server that hangs is refused.
+func (o *outage) served(n neighbour, over <-chan struct{}) {
+	for sent := 0; sent < 5 || !harness.Closed(over); sent++ {
+		begun := time.Now()
+		a, err := n.send()
+		if took := time.Since(begun); err != nil || a.Status >= http.StatusMultipleChoices || took > o.Bound {
+			o.T.Errorf("%s, request %d, after %v: %d %.300s %v", n.name, sent, took, a.Status, a.Body, err)
+			return
+		}
+	}
 }
 
 func frozenSpanner(t *testing.T) {

@@ -29,7 +29,13 @@ func Service() harness.Service {
 		},
 		Workload:   func(*testing.T, bool) harness.Workload { return NewWorkload(4) },
 		LargeOwner: func(*testing.T) harness.LargeOwner { return &largeBucket{} },
-		SomeRows:   `SELECT 1 FROM manta_bucket_object WHERE name LIKE 'w0/%' OR name LIKE 'w1/%' FOR UPDATE`,
+		Neighbours: harness.Neighbours{
+			Table: "manta_bucket", Key: func(int) string { return `(SELECT owner::text FROM manta_bucket WHERE name = 'fault')` },
+			Send: func(h *harness.Harness, w harness.Workload, _ int) (binary.Answer, error) {
+				return w.(*Workload).send(h, h.Server, http.MethodPut, "/fault/neighbour", "x")
+			},
+		},
+		SomeRows: `SELECT 1 FROM manta_bucket_object WHERE name LIKE 'w0/%' OR name LIKE 'w1/%' FOR UPDATE`,
 		Locks: []string{
 			`SELECT 1 FROM manta_bucket_object FOR UPDATE`,
 			`LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/workload/ext"
 	"holdfast/test/binary"
@@ -28,7 +29,15 @@ func Service() harness.Service {
 		},
 		AfterRestore: leaveOutNumbers,
 		LargeOwner:   func(t *testing.T) harness.LargeOwner { return &largeInstall{NewInstall(t, harness.ProbeUser)} },
-		SomeRows:     `SELECT 1 FROM ext_storage_usage WHERE extension_install_id = '` + ext.InstallID(1) + `' FOR UPDATE`,
+		Neighbours: harness.Neighbours{
+			Table: "ext_storage_records", Key: func(n int) string { return "'" + neighbourTenant(n) + "'" },
+			Send: func(h *harness.Harness, _ harness.Workload, n int) (binary.Answer, error) {
+				in := ext.NewInstall(harness.ProbeUser)
+				in.Token = tenantToken(h.T, neighbourTenant(n), in.ID, map[string]string{"settings": "rw"}, time.Now().Add(-time.Minute), time.Hour)
+				return in.Send(h.T.Context(), h.Client, h.Server.URL, ext.Call{Method: http.MethodPut, Path: "/namespaces/settings/records/neighbour", Body: `{"value":1}`})
+			},
+		},
+		SomeRows: `SELECT 1 FROM ext_storage_usage WHERE extension_install_id = '` + ext.InstallID(1) + `' FOR UPDATE`,
 		Locks: []string{
 			`SELECT 1 FROM ext_storage_usage FOR UPDATE`,
 			`LOCK TABLE ext_storage_records IN ACCESS EXCLUSIVE MODE`,
@@ -43,6 +52,11 @@ func Service() harness.Service {
 				ALTER TABLE ext_storage_usage ADD COLUMN future BIGINT;`,
 		}},
 	}
+}
+
+// neighbourTenant is a tenant that no workload uses.
+func neighbourTenant(n int) string {
+	return fmt.Sprintf("7e4a4e1c-0000-4000-8000-%012d", harness.ProbeUser+n)
 }
 
 const authorsPerInstall = 2

@@ -29,12 +29,22 @@ type Service struct {
 	// An owner outside of the workload; nil if no request takes long.
 	LargeOwner func(t *testing.T) LargeOwner
 
+	// Users on any node of Citus; zero if Citus does not distribute the tables.
+	Neighbours Neighbours
+
 	// Statements that lock, in PostgreSQL, the rows of some clients, or rows and tables that
 	// requests of all clients need.
 	SomeRows string
 	Locks    []string
 
 	Next NextRelease
+}
+
+// Neighbours are users outside of the workload, by number, except where the workload has the only one.
+type Neighbours struct {
+	Table string             // one that Citus distributes
+	Key   func(n int) string // SQL with the value of its distribution column, as text
+	Send  func(h *Harness, w Workload, n int) (binary.Answer, error)
 }
 
 // NextRelease is how a service differs in the next release.

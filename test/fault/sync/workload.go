@@ -27,6 +27,13 @@ func Service() harness.Service {
 		LargeOwner: func(t *testing.T) harness.LargeOwner {
 			return &largeSyncUser{harness.NewUser(t, harness.Secret, harness.ProbeUser)}
 		},
+		Neighbours: harness.Neighbours{
+			Table: "bsos", Key: func(n int) string { return fmt.Sprintf("'%d'", harness.ProbeUser+n) },
+			Send: func(h *harness.Harness, _ harness.Workload, n int) (binary.Answer, error) {
+				u := harness.NewUser(h.T, harness.Secret, int64(harness.ProbeUser+n))
+				return sendSync(h, h.Server, u, http.MethodPut, "/storage/tabs/neighbour", `{"payload":"x"}`)
+			},
+		},
 		SomeRows: `SELECT 1 FROM user_collections WHERE collection_id = 0 AND user_id IN (1, 2) FOR UPDATE`,
 		Locks: []string{
 			`SELECT 1 FROM user_collections WHERE collection_id = 0 FOR UPDATE`,
