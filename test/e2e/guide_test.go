@@ -227,3 +227,33 @@ func TestSQLOfGuides(t *testing.T) {
 		t.Errorf("%d queries", ran)
 	}
 }
+
+// TestCitusTimeoutsOfGuide: a coordinator of Citus accepts the timeouts of the guide, and connects to its workers with
+// them.
+func TestCitusTimeoutsOfGuide(t *testing.T) {
+	t.Parallel()
+	cluster := testdb.OwnCitus(t)
+	psql, ran := binary.Program(t, "psql"), 0
+	run := func(sql string) string {
+		t.Helper()
+		cmd := exec.Command(psql, "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--quiet", "--tuples-only", "--no-align", "--dbname="+cluster[0].URL())
+		cmd.Stdin = strings.NewReader(sql)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s\n%s", err, sql, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	for _, sql := range blocks(guide(t, "postgresql.md"), "sql") {
+		if strings.Contains(sql, "citus.node_conninfo") {
+			run(sql)
+			ran++
+		}
+	}
+	if got := run(`SHOW citus.node_conninfo`); ran != 1 || !strings.Contains(got, "tcp_user_timeout") {
+		t.Errorf("%d blocks, and citus.node_conninfo is %q", ran, got)
+	}
+	if got := run(`SELECT count(*), bool_and(result) FROM citus_check_cluster_node_health()`); got != "9|t" {
+		t.Errorf("connections between the servers: %s, want 9|t", got)
+	}
+}

@@ -2,6 +2,7 @@ package s3clients
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"holdfast/test/binary"
@@ -19,7 +20,11 @@ func awsCLI(c *client) {
 		return c.run(program, append([]string{"--endpoint-url", c.s3.URL}, args...)...)
 	}
 	s3 := "s3://" + c.bucket
-	aws("s3", "mb", s3)
+	commands := readmeCommands(c)
+	for _, command := range commands {
+		aws(command...)
+	}
+	c.is("note.txt", aws("s3", "cp", s3+"/note.txt", "-"))
 	aws("s3", "sync", "day", s3+"/day")
 	if again := aws("s3", "sync", "day", s3+"/day"); again != "" {
 		c.t.Errorf("a second sync copies again:\n%s", again)
@@ -34,6 +39,22 @@ func awsCLI(c *client) {
 	c.same("", "back")
 	aws("s3", "rb", s3, "--force")
 	c.absent()
+}
+
+// readmeCommands returns the arguments of the README's commands of aws after the address, for the client's bucket and
+// its file note.txt.
+func readmeCommands(c *client) (all [][]string) {
+	c.t.Helper()
+	const before = "aws --endpoint-url http://127.0.0.1:9000 "
+	for line := range strings.Lines(string(read(c.t, filepath.Join("..", "..", "README.md")))) {
+		if command, ok := strings.CutPrefix(strings.TrimSpace(line), before); ok {
+			all = append(all, strings.Fields(strings.NewReplacer("s3://photos", "s3://"+c.bucket, "README.md", c.path("day", "note.txt")).Replace(command)))
+		}
+	}
+	if len(all) != 2 || all[0][1] != "mb" || all[1][1] != "cp" {
+		c.t.Fatalf("the README has the commands %q", all)
+	}
+	return all
 }
 
 // s3cmd still uses the first version of the list.
