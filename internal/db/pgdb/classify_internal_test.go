@@ -28,6 +28,11 @@ func TestNodeOfCitusFails(t *testing.T) {
 		if got := errcode.Of(classify(&tc.PgError)); got != tc.code {
 			t.Errorf("%s %s: %v, want %v", tc.Code, tc.Message, got, tc.code)
 		}
+		v := &verification{}
+		damaged := tc.Code == "XX000" && tc.code == errcode.Internal
+		if err := v.note("a table", &tc.PgError); (err == nil) != damaged || (len(v.problems) > 0) != damaged {
+			t.Errorf("%s %s: a verification says %q, %v", tc.Code, tc.Message, v.problems, err)
+		}
 	}
 }
 

@@ -2,13 +2,10 @@ package pgdb_test
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/errcode"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -69,43 +66,6 @@ func TestVerifyShards(t *testing.T) {
 	onWorkers(`DROP EXTENSION amcheck`)
 	if problems := verify("CREATE EXTENSION amcheck"); len(problems) > 0 {
 		t.Errorf("without amcheck on the workers: %q", problems)
-	}
-}
-
-// TestVerifyLostNode: a worker that is lost while its rows are read is unavailable, not damaged.
-func TestVerifyLostNode(t *testing.T) {
-	t.Parallel()
-	cluster := testdb.OwnCitus(t)
-	url := cluster.Database(t)
-	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
-	testdb.Script(t, url, `CREATE TABLE spread (k int PRIMARY KEY)`)
-	testdb.Script(t, url, `SELECT create_distributed_table('spread', 'k')`)
-	shard := opened.Lines(t, db, `SELECT shard_name(s.logicalrelid, s.shardid) FROM pg_dist_shard s JOIN pg_dist_placement p USING (shardid)
-		JOIN pg_dist_node n USING (groupid) WHERE n.nodename = $1::text`, cluster[1].Host())[0]
-	worker := testdb.WithParameter(t, url, "host", cluster[1].Host())
-	locks := testdb.NewLocks(t, worker)
-	locks.Exec(t, `BEGIN`)
-	locks.Exec(t, `LOCK TABLE `+shard)
-	type result struct {
-		problems []string
-		err      error
-	}
-	ended := make(chan result, 1)
-	go func() {
-		problems, _, err := db.Verify(t.Context())
-		ended <- result{problems, err}
-	}()
-	locks.Waiting(t, 1)
-	reader := opened.Postgres(t, pgdb.Options{URL: worker}, nil)
-	pid, err := strconv.Atoi(opened.Lines(t, reader, `SELECT pid::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if r := <-ended; len(r.problems) > 0 || !errcode.Is(r.err, errcode.Unavailable) {
-		t.Errorf("%q, %v, want no damage and that the database is unavailable", r.problems, r.err)
 	}
 }
 
