@@ -119,7 +119,8 @@ func newTurns(s *service.Opened) *fairshare.Turns {
 	if len(s.Databases) == 0 {
 		return nil
 	}
-	return fairshare.NewTurns(int64(s.Databases[0].Turns()), runtime.GOMAXPROCS(0), s.Databases[0].Wait)
+	d := s.Databases[0]
+	return fairshare.NewTurns(int64(d.Turns()), runtime.GOMAXPROCS(0), fairshare.Patience{Wait: d.Wait, Hung: d.Hung, HungWait: d.HungWait})
 }
 
 // Open opens the enabled services. SQLite databases are migrated; database servers may

@@ -28,6 +28,11 @@ type Options struct {
 	Reserve  int64         // units that a client above its share leaves free; less than Capacity
 	Waiting  int           // maximum number of waiting acquisitions
 	Wait     time.Duration // maximum wait of an acquisition
+
+	// Hung, if set, reports whether the resource does not work, so that no units become free. It is called
+	// during a wait, must not block, and ends a wait that has taken HungWait.
+	Hung     func() bool
+	HungWait time.Duration
 }
 
 // Reserve returns the default reserve of a pool: an eighth of its capacity, and at
@@ -123,15 +128,26 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 
 // await waits until w is granted, refused, or gives up.
 func (p *Pool) await(ctx context.Context, name string, w *waiter) (granted bool) {
-	w.timer.Reset(p.options.Wait)
-	defer w.timer.Stop()
-	select {
-	case granted = <-w.done:
-		return granted
-	case <-w.timer.C:
-	case <-ctx.Done():
+	begun, step := time.Now(), p.options.Wait
+	if p.options.Hung != nil {
+		step = min(step, max(1, (p.options.HungWait+2)/3)) // three steps are not less than the wait
 	}
-	return p.leave(name, w)
+	w.timer.Reset(step)
+	defer w.timer.Stop()
+	for {
+		select {
+		case granted = <-w.done:
+			return granted
+		case <-ctx.Done():
+			return p.leave(name, w)
+		case <-w.timer.C:
+		}
+		waited := time.Since(begun)
+		if waited >= p.options.Wait || p.options.Hung != nil && p.options.Hung() && waited >= p.options.HungWait {
+			return p.leave(name, w)
+		}
+		w.timer.Reset(min(step, p.options.Wait-waited))
+	}
 }
 
 // Do calls fn while the client has a unit. A nil pool is unlimited.

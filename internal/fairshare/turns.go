@@ -46,17 +46,29 @@ const (
 	maxCosts = 1 << 14
 )
 
+// Patience limits the wait for a turn.
+type Patience struct {
+	Wait time.Duration
+
+	// Hung, if set, reports whether the database does not answer. It must not block. A request then waits for
+	// HungWait only.
+	Hung     func() bool
+	HungWait time.Duration
+}
+
 // NewTurns returns turns for a database that serves capacity requests at once, on a
-// machine with so many processors. Requests wait without a limit of their number, each at
-// most as long as wait.
-func NewTurns(capacity int64, processors int, wait time.Duration) *Turns {
+// machine with so many processors. Requests wait without a limit of their number.
+func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
 	if err != nil {
 		panic(err) // the size is positive
 	}
 	return &Turns{
-		pool:  New(capacity, math.MaxInt, wait),
+		pool: NewPool(Options{
+			Capacity: capacity, Reserve: Reserve(capacity), Waiting: math.MaxInt,
+			Wait: p.Wait, Hung: p.Hung, HungWait: p.HungWait,
+		}),
 		unit:  max(1, workInFlight*time.Duration(processors)/time.Duration(capacity)),
 		most:  max(1, capacity/int64(inFlight*processors)),
 		costs: costs, kinds: map[Kind]*cost{},

@@ -1,6 +1,7 @@
 package fairshare_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type machine struct {
 }
 
 func newMachine() *machine {
-	return &machine{turns: fairshare.NewTurns(capacity, processors, long), processors: make(chan struct{}, processors)}
+	return &machine{turns: fairshare.NewTurns(capacity, processors, fairshare.Patience{Wait: long}), processors: make(chan struct{}, processors)}
 }
 
 var lists = fairshare.Kind{Method: "GET", Route: "/{bucket}"}
@@ -254,7 +255,7 @@ func TestTurnsModel(t *testing.T) {
 		capacity, processors := rapid.Int64Range(1, 64).Draw(rt, "capacity"), rapid.IntRange(1, 40).Draw(rt, "processors")
 		clients := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 50), 1, 30), 1, 6).Draw(rt, "milliseconds of the requests by client")
 		synctest.Test(t, func(t *testing.T) {
-			turns := fairshare.NewTurns(capacity, processors, long)
+			turns := fairshare.NewTurns(capacity, processors, fairshare.Patience{Wait: long})
 			var all sync.WaitGroup
 			var done, requests int64
 			var mu sync.Mutex
@@ -290,7 +291,7 @@ func TestTurnsModel(t *testing.T) {
 func TestTurnsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := fairshare.NewTurns(1, 1, time.Second)
+		turns := fairshare.NewTurns(1, 1, fairshare.Patience{Wait: time.Second})
 		turn, err := turns.Acquire(t.Context(), "a", lists)
 		if err != nil {
 			t.Fatal(err)
@@ -311,7 +312,7 @@ func TestTurnsRefused(t *testing.T) {
 }
 
 func BenchmarkTurns(b *testing.B) {
-	turns := fairshare.NewTurns(capacity, processors, long)
+	turns := fairshare.NewTurns(capacity, processors, fairshare.Patience{Wait: long})
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			turn, err := turns.Acquire(b.Context(), "client", lists)
@@ -321,4 +322,25 @@ func BenchmarkTurns(b *testing.B) {
 			turns.Release(turn, cheap)
 		}
 	})
+}
+
+// TestTurnsOfHungDatabase: a wait for a turn ends early if the database hangs, and not if it is busy.
+func TestTurnsOfHungDatabase(t *testing.T) {
+	t.Parallel()
+	for _, hung := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			turns := fairshare.NewTurns(1, 1, fairshare.Patience{Wait: 30 * time.Second, HungWait: 3 * time.Second, Hung: func() bool { return hung }})
+			if _, err := turns.Acquire(t.Context(), "a", lists); err != nil {
+				t.Fatal(err)
+			}
+			begun, want := time.Now(), 30*time.Second
+			if hung {
+				want = 3 * time.Second
+			}
+			_, err := turns.Acquire(t.Context(), "b", lists)
+			if took := time.Since(begun).Round(time.Millisecond); took != want || !errors.Is(err, fairshare.ErrFull) {
+				t.Errorf("hung %t: after %v: %v, want %v", hung, took, err, want)
+			}
+		})
+	}
 }

@@ -235,7 +235,7 @@ func TestSlotsAreShared(t *testing.T) {
 func TestGateSharesTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := fairshare.NewTurns(4, 2, time.Minute)
+		turns := fairshare.NewTurns(4, 2, fairshare.Patience{Wait: time.Minute})
 		release := make(chan struct{})
 		var inside, done sync.Map
 		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
@@ -288,7 +288,7 @@ func TestGateSharesTurns(t *testing.T) {
 func TestGateYieldsTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		turns := fairshare.NewTurns(4, 2, time.Minute)
+		turns := fairshare.NewTurns(4, 2, fairshare.Patience{Wait: time.Minute})
 		release := make(chan struct{})
 		s := service(func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 			web.Identify(w, r.URL.Path)
@@ -328,7 +328,7 @@ func TestGateGivesSlotsBackWithoutATurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(8, time.Second)
-		c.service.Turns = fairshare.NewTurns(1, 2, time.Minute)
+		c.service.Turns = fairshare.NewTurns(1, 2, fairshare.Patience{Wait: time.Minute})
 		c.open()
 		c.send(3)
 		if n := c.gate.Stats().Active; n != 3 {
@@ -373,7 +373,7 @@ func weighsWork(t *testing.T, path string, want int) {
 		time.Sleep(20 * time.Millisecond)
 		return nil
 	})
-	s.Turns = fairshare.NewTurns(32, 2, time.Minute)
+	s.Turns = fairshare.NewTurns(32, 2, fairshare.Patience{Wait: time.Minute})
 	handler := s.Handler(web.Options{Log: slog.New(slog.DiscardHandler), Gate: web.NewGate(256, time.Minute)})
 	ask(handler, http.MethodGet, path, nil) // the first one is known
 	var all sync.WaitGroup

@@ -14,7 +14,7 @@ type Database struct {
 	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
 	PoolConnectionTimeout time.Duration `toml:"database_pool_connection_timeout" doc:"How long a request waits for a connection (on Spanner: for a transaction), or for a worker of Citus that is busy, before it gets 503."`
-	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long a PostgreSQL statement may take, lock waits included, or a Spanner transaction with its retries, before the request gets 503. A request also waits at most this long for its turn at the database."`
+	StatementTimeout      time.Duration `toml:"database_statement_timeout" doc:"How long a PostgreSQL statement may take, lock waits included, or a Spanner transaction with its retries, before the request gets 503. A request also waits at most this long for its turn at the database, and no longer than database_pool_connection_timeout if PostgreSQL does not answer."`
 	PoolLifespan          time.Duration `toml:"database_pool_connection_lifespan" doc:"Age at which a PostgreSQL connection is replaced. 0: an hour."`
 	PoolMaxIdle           time.Duration `toml:"database_pool_connection_max_idle" doc:"How long a PostgreSQL connection may be idle before it is closed. 0: 30 minutes."`
 }

@@ -23,6 +23,11 @@ type Database struct {
 	Where   string        // for messages: the path or URL, without secrets
 	Wait    time.Duration // maximum wait of a request for its turn at the database
 
+	// Hung reports, without blocking, whether the server does not answer. A request then waits for its turn no
+	// longer than HungWait. nil: not supported by the engine.
+	Hung     func() bool
+	HungWait time.Duration
+
 	// Pooler reports whether a connection pooler is in between, and whether statements
 	// are prepared. nil: not supported by the engine.
 	Pooler func(context.Context) (pooled, prepares bool, err error)

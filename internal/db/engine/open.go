@@ -202,6 +202,7 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 	if err != nil {
 		return nil, fmt.Errorf("%s.database_url: %w", d.Service, err)
 	}
+	d.Hung, d.HungWait = db.Hung, s.PoolConnectionTimeout
 	d.conn, d.Pooler, d.Size, d.rounds, d.verify, d.Where = closing{db, db.Close}, db.Pooler, db.Size, db, db.Verify, db.Where()
 	return db, nil
 }

@@ -60,7 +60,8 @@ type DB struct {
 	opts     Options
 	prepares bool // statements are prepared on each connection
 	where    string
-	nodes    *nodes          // of Citus; nil: see Distributed
+	nodes    *nodes // of Citus; nil: see Distributed
+	pulse    *pulse
 	life     context.Context // until Close
 	end      context.CancelFunc
 }
@@ -113,6 +114,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 		prepares: conf.ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement,
 	}
 	db.life, db.end = context.WithCancel(context.WithoutCancel(ctx))
+	db.pulse = &pulse{life: db.life, limit: opts.ConnectTimeout, ask: db.ask}
+	db.pulse.beat()
 	return db, nil
 }
 
@@ -248,6 +251,9 @@ func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *sess
 	s.Conn = conn.Conn()
 	err = fn(p.Context, &s)
 	spoiled = p.Err() != nil
+	if !spoiled && answers(err) {
+		db.pulse.beat()
+	}
 	return p.explain(err)
 }
 

@@ -64,6 +64,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 	p.pause()
 	r.ended = !r.ahead
 	if err == nil {
+		db.pulse.beat()
 		err = context.Cause(p.Context)
 	}
 	if err != nil {

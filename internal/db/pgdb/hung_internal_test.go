@@ -1,0 +1,51 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPulse: a server hangs if no statement has ended for the limit and it does not answer a question either.
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	unanswered := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, tc := range map[string]struct {
+		ask   func(context.Context) error
+		beats bool
+		want  bool
+	}{
+		"hung":                 {ask: unanswered, want: true},
+		"slow to connect to":   {ask: unanswered, beats: true},
+		"locked":               {ask: func(context.Context) error { return nil }},
+		"without a connection": {ask: func(context.Context) error { return errors.New("too many connections") }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			life, end := context.WithCancel(t.Context())
+			defer end()
+			p := &pulse{life: life, limit: 3 * time.Second, ask: tc.ask}
+			p.beat()
+			for step := range 4 { // as a request that waits for its turn
+				if got := p.hung(time.Now()); got != (tc.want && step == 3) {
+					t.Errorf("%s: %t after %d s", name, got, step)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if tc.beats {
+					p.beat()
+				}
+			}
+			p.ask = func(context.Context) error { return nil } // it continues
+			p.beat()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			p.hung(time.Now())
+			synctest.Wait()
+			if p.hung(time.Now()) {
+				t.Errorf("%s: hung after it has answered", name)
+			}
+		})
+	}
+}
