@@ -24,6 +24,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	extpg "holdfast/internal/extstorage/postgres"
 	ss "holdfast/internal/syncstorage"
 	syncpg "holdfast/internal/syncstorage/postgres"
@@ -207,7 +208,7 @@ func writersOf(t testing.TB, url string) (all []*writer) {
 				return err
 			},
 			count: func() (int64, error) {
-				page, err := exts.ListUsage(t.Context(), ext.Span{Tenant: tenant}, 2)
+				page, err := exts.ListUsage(t.Context(), inspection.Span{Tenant: tenant}, 2)
 				if err != nil || len(page) != 1 {
 					return 0, err
 				}

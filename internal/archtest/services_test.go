@@ -43,6 +43,7 @@ var services = []service{
 	},
 	{
 		name: "extstorage", wiring: "ext", backends: []string{"sqlite", "postgres"},
+		parts: []string{"inspection"},
 		helpers: []helper{{
 			name: "jsonschema", ours: []string{"internal/fairshare"},
 			libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},

@@ -78,11 +78,6 @@ type Installs interface {
 	// whether it was created. Errors: ErrInstallDeleted.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
-	// ListInstalls reads at most limit installs of a span that are registered,
-	// revoked or deleted, in order, with their counters. With revoked set, it reads
-	// revoked installs only. Services is not included.
-	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
-
 	// RevokeInstall revokes the access of an install, registered or not. It does
 	// not change an install that is already revoked. Errors: ErrInstallDeleted.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error

@@ -1,6 +1,10 @@
 package extstorage
 
-import "time"
+import (
+	"math"
+	"math/bits"
+	"time"
+)
 
 // Default limits of requests and default quotas of installs.
 const (
@@ -53,3 +57,16 @@ type Quota struct {
 func DefaultQuota() Quota {
 	return Quota{Bytes: MaxBytes, Namespaces: MaxNamespaces, Keys: MaxKeys}
 }
+
+// PercentOf returns used*100/limit without overflow of the product.
+func PercentOf(used, limit int64) int64 {
+	high, low := bits.Mul64(uint64(used), 100)
+	if high >= uint64(limit) {
+		return math.MaxInt64
+	}
+	percent, _ := bits.Div64(high, low, uint64(limit))
+	return int64(min(percent, math.MaxInt64))
+}
+
+// NoticeFrom returns NoticePercent of a limit, rounded down.
+func NoticeFrom(limit int64) int64 { return limit/100*NoticePercent + limit%100*NoticePercent/100 }

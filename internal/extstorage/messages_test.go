@@ -22,7 +22,7 @@ func TestMessages(t *testing.T) {
 	watch := testdb.WatchCitus(t, url)
 	store := postgres.New(opened.Postgres(t, pgdb.Options{URL: watch.URL}, nil), postgres.Options{})
 	m := newService(t, func(o *ext.Options) {
-		o.Store, o.Inspector, o.Registry, o.Installs, o.Tokens, o.Deletions = store, store, store, store, store, store
+		o.Store, o.Registry, o.Installs, o.Tokens, o.Deletions = store, store, store, store, store
 	})
 	put := func(what string, want int) {
 		t.Helper()

@@ -2,8 +2,6 @@ package extstorage
 
 import (
 	"context"
-	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -205,19 +203,9 @@ func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 }
 
 func (u *UsageReport) warn(what string, ns Namespace, limit, used int64) {
-	if percent := percentOf(used, limit); percent >= NoticePercent {
+	if percent := PercentOf(used, limit); percent >= NoticePercent {
 		u.Warnings = append(u.Warnings, Warning{What: what, Namespace: ns, Limit: limit, Used: used, Percent: percent})
 	}
-}
-
-// percentOf returns used*100/limit without overflow of the product.
-func percentOf(used, limit int64) int64 {
-	high, low := bits.Mul64(uint64(used), 100)
-	if high >= uint64(limit) {
-		return math.MaxInt64
-	}
-	percent, _ := bits.Div64(high, low, uint64(limit))
-	return int64(min(percent, math.MaxInt64))
 }
 
 // Namespaces returns the usage by namespace.

@@ -42,7 +42,6 @@ type Documents interface {
 // Options are the dependencies and settings of a Service.
 type Options struct {
 	Store      Store
-	Inspector  Inspector
 	Registry   Registry
 	Installs   Installs
 	Tokens     Tokens
@@ -76,8 +75,8 @@ type Service struct {
 // NewService returns the service. It returns errcode.Invalid if a required option is
 // missing that would fail only later, or if a cursor key is too short.
 func NewService(o Options) (*Service, error) {
-	if o.Store == nil || o.Inspector == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
-		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Inspector, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
+	if o.Store == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
+		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
 	}
 	if len(o.CursorKeys) == 0 || slices.ContainsFunc(o.CursorKeys, func(key []byte) bool { return len(key) < minSecret }) {
 		return nil, errcode.New(errcode.Invalid, "CursorKeys: at least one key is required, each of at least 32 bytes")
@@ -321,12 +320,6 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 // least the setting sweep_after before now.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.opts.Config.SweepAfter)), limit)
-}
-
-// Totals returns the totals of all installs, and the number of tenants above
-// SoftTenantBytes.
-func (s *Service) Totals(ctx context.Context) (Totals, error) {
-	return s.opts.Inspector.Totals(ctx, SoftTenantBytes, s.moment())
 }
 
 // QuotaOf returns the quota of a tier, like Config.QuotaOf.

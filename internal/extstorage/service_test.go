@@ -49,7 +49,7 @@ func newService(t testing.TB, change ...func(*ext.Options)) *service {
 	t.Helper()
 	store, hands, j := openStore(t), clock.NewManual(time.UnixMilli(1_700_000_000_123)), newValidator()
 	o := ext.Options{
-		Store: store, Inspector: store, Registry: store, Installs: store, Tokens: store, Deletions: store, Config: ext.DefaultConfig(), Clock: hands.Now,
+		Store: store, Registry: store, Installs: store, Tokens: store, Deletions: store, Config: ext.DefaultConfig(), Clock: hands.Now,
 		Validators: j, Documents: j, CursorKeys: [][]byte{[]byte(strings.Repeat("k", 32))},
 	}
 	for _, fn := range change {

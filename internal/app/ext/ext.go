@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/sqlite"
@@ -34,6 +35,7 @@ type Extensions struct {
 	cfg        ext.Config
 	deps       *service.Deps
 	opened     *ext.Service
+	inspection *inspection.Service
 	tokens     *bearer.Keyring
 	audit      outbox.Box
 	waker      *outbox.Waker // wakes the relay of the audit
@@ -64,7 +66,7 @@ const tokenSecret = Name + ".token_secret"
 // store is the interface of both backends.
 type store interface {
 	ext.Store
-	ext.Inspector
+	inspection.Store
 	ext.Registry
 	ext.Installs
 	ext.Tokens
@@ -98,13 +100,14 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		return int64(c.Bytes) + ext.CacheBytes/4, most
 	}
 	s.opened, err = ext.NewService(ext.Options{
-		Store: st, Inspector: st, Registry: st, Installs: st, Tokens: st, Deletions: st, Validators: validator, Documents: validator,
+		Store: st, Registry: st, Installs: st, Tokens: st, Deletions: st, Validators: validator, Documents: validator,
 		Config: s.cfg, CursorKeys: cursorKeys, Clock: d.Clock,
 	})
 	if err != nil {
 		return opened, err
 	}
-	s.metrics = observe(d.Metrics, s.opened, d.Clock)
+	s.inspection = inspection.New(st, s.cfg, d.Clock)
+	s.metrics = observe(d.Metrics, s.inspection, d.Clock)
 	if opened.Mounts, err = s.mounts(); err != nil {
 		return opened, err
 	}

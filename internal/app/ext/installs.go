@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/operate"
 )
 
@@ -113,7 +114,7 @@ func stateOf(in *ext.Install) string {
 }
 
 // outputOf returns an install with its usage at a time.
-func (s *Extensions) outputOf(in *ext.InstallUsage, now ext.Moment) installOutput {
+func (s *Extensions) outputOf(in *inspection.InstallUsage, now ext.Moment) installOutput {
 	q := in.Registered.Quota(s.opened.QuotaOf(in.Registered.Tier), now)
 	o := installOutput{
 		Tenant: string(in.Tenant), Install: string(in.Install), State: stateOf(&in.Registered), Tier: in.Registered.Tier,
@@ -136,7 +137,7 @@ type installsInput struct {
 }
 
 // span returns the installs that are chosen.
-func (in installsInput) span() (span ext.Span, err error) {
+func (in installsInput) span() (span inspection.Span, err error) {
 	if span, err = spanOf(in.Tenant); err != nil || in.After == "" {
 		return span, err
 	}
@@ -148,12 +149,12 @@ func (in installsInput) span() (span ext.Span, err error) {
 }
 
 // spanOf returns the installs of a tenant, or of all with "".
-func spanOf(tenant string) (ext.Span, error) {
+func spanOf(tenant string) (inspection.Span, error) {
 	if tenant == "" {
-		return ext.Span{All: true}, nil
+		return inspection.Span{All: true}, nil
 	}
 	o, err := tenantInput{tenant}.owner()
-	return ext.Span{Tenant: o.Tenant}, err
+	return inspection.Span{Tenant: o.Tenant}, err
 }
 
 // Check refuses invalid IDs.
@@ -183,8 +184,8 @@ type installRow struct {
 func (r installRow) Note() string { return r.note }
 
 func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]installRow, error) {
-	all, err := s.rows(ctx, in.installsInput, func(span ext.Span) ([]ext.InstallUsage, error) {
-		return s.opened.PageInstalls(ctx, span, in.Revoked, in.Limit)
+	all, err := s.rows(ctx, in.installsInput, func(span inspection.Span) ([]inspection.InstallUsage, error) {
+		return s.inspection.PageInstalls(ctx, span, in.Revoked, in.Limit)
 	})
 	for i := range all {
 		if in.Revoked && all[i].Stored > 0 {
@@ -195,7 +196,7 @@ func (s *Extensions) listInstalls(ctx context.Context, in installsFilter) ([]ins
 }
 
 // rows returns the rows of a page of installs.
-func (s *Extensions) rows(ctx context.Context, in installsInput, page func(ext.Span) ([]ext.InstallUsage, error)) (all []installRow, err error) {
+func (s *Extensions) rows(ctx context.Context, in installsInput, page func(inspection.Span) ([]inspection.InstallUsage, error)) (all []installRow, err error) {
 	span, err := in.span()
 	if err != nil {
 		return nil, err
@@ -306,7 +307,7 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 	}
 	q := in.Quota(s.opened.QuotaOf(in.Tier), now)
 	d = installDetail{
-		installOutput: s.outputOf(&ext.InstallUsage{Owner: o, Counters: u.Counters, Registered: *in}, now),
+		installOutput: s.outputOf(&inspection.InstallUsage{Owner: o, Counters: u.Counters, Registered: *in}, now),
 		Quota:         quotaText(q),
 		ByNamespace:   []namespaceOutput{}, Until: service.TimeOf(in.Overrides.Until),
 		Created: service.TimeOf(in.CreatedAt), Updated: service.TimeOf(in.UpdatedAt), Revoked: service.TimeOf(in.RevokedAt),

@@ -13,8 +13,8 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
-	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
@@ -27,25 +27,25 @@ type metrics struct {
 	latency  *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
 	invalid  *prometheus.CounterVec
-	service  *ext.Service
+	installs *inspection.Service
 	now      clock.Clock
 	inflight atomic.Int64
 	swept    atomic.Int64
 
 	mu     sync.Mutex
-	totals ext.Totals
+	totals inspection.Totals
 	asked  time.Time // of the last read, which may have failed
 	known  bool      // the last read succeeded
 
-	near      ext.NearQuota
+	near      inspection.NearQuota
 	nearAsked time.Time
 	nearKnown bool
 }
 
 // observe registers the metrics of the open service.
-func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
+func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *metrics {
 	r := &metrics{
-		service: s, now: now,
+		installs: installs, now: now,
 
 		ops:     m.Counter("storage_host_ops_total", "Operations of extension storage, by result.", "operation", "result"),
 		latency: m.Histogram("storage_host_latency_seconds", "Duration of operations of extension storage.", "operation"),
@@ -66,14 +66,14 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 	m.Total("ttl_cleanup_deletes_total", "Rows removed by the sweep of extension storage.", func(set obs.Set) { set(float64(r.swept.Load())) })
 	for _, g := range []struct {
 		name, help string
-		of         func(*ext.Totals) int64
+		of         func(*inspection.Totals) int64
 	}{
-		{"storage_quota_usage_bytes", "Bytes of all installs, as counted for quotas.", func(t *ext.Totals) int64 { return t.Bytes }},
-		{"storage_namespace_keys", "Keys in all namespaces.", func(t *ext.Totals) int64 { return t.Keys }},
-		{"storage_namespaces", "Namespaces with at least one key.", func(t *ext.Totals) int64 { return t.Namespaces }},
-		{"storage_installs", "Installs that have or had a record.", func(t *ext.Totals) int64 { return t.Installs }},
-		{"storage_tenants_over_soft_limit", "Tenants whose installs have more than 2 GiB together.", func(t *ext.Totals) int64 { return t.TenantsOverSoft }},
-		{"ttl_expired_rows_pending", "Expired records that have not been removed yet, counted up to 10000.", func(t *ext.Totals) int64 { return t.ExpiredPending }},
+		{"storage_quota_usage_bytes", "Bytes of all installs, as counted for quotas.", func(t *inspection.Totals) int64 { return t.Bytes }},
+		{"storage_namespace_keys", "Keys in all namespaces.", func(t *inspection.Totals) int64 { return t.Keys }},
+		{"storage_namespaces", "Namespaces with at least one key.", func(t *inspection.Totals) int64 { return t.Namespaces }},
+		{"storage_installs", "Installs that have or had a record.", func(t *inspection.Totals) int64 { return t.Installs }},
+		{"storage_tenants_over_soft_limit", "Tenants whose installs have more than 2 GiB together.", func(t *inspection.Totals) int64 { return t.TenantsOverSoft }},
+		{"ttl_expired_rows_pending", "Expired records that have not been removed yet, counted up to 10000.", func(t *inspection.Totals) int64 { return t.ExpiredPending }},
 	} {
 		m.Gauge(g.name, g.help, func(set obs.Set) {
 			if t, known := r.total(); known {
@@ -86,7 +86,7 @@ func observe(m *obs.Metrics, s *ext.Service, now clock.Clock) *metrics {
 		if !known {
 			return
 		}
-		for i, percent := range ext.NearPercents {
+		for i, percent := range inspection.NearPercents {
 			for _, of := range []struct {
 				quota string
 				n     int64
@@ -116,13 +116,13 @@ const codeInvalid = "VALIDATION_FAILED"
 const totalsAge = time.Minute
 
 // total returns the totals, and false if they could not be read.
-func (m *metrics) total() (ext.Totals, bool) {
+func (m *metrics) total() (inspection.Totals, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.now(); m.asked.IsZero() || now.Sub(m.asked) >= totalsAge || now.Before(m.asked) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		t, err := m.service.Totals(ctx)
+		t, err := m.installs.Totals(ctx)
 		m.totals, m.asked, m.known = t, now, err == nil
 	}
 	return m.totals, m.known
@@ -134,13 +134,13 @@ const nearAge = 5 * time.Minute
 
 // nearQuota returns the counts of installs near a quota, and false if they could not be
 // read.
-func (m *metrics) nearQuota() (ext.NearQuota, bool) {
+func (m *metrics) nearQuota() (inspection.NearQuota, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now := m.now(); m.nearAsked.IsZero() || now.Sub(m.nearAsked) >= nearAge || now.Before(m.nearAsked) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		near, err := m.service.NearQuota(ctx)
+		near, err := m.installs.NearQuota(ctx)
 		m.near, m.nearAsked, m.nearKnown = near, now, err == nil
 	}
 	return m.near, m.nearKnown

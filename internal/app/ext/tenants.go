@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/operate"
 )
 
@@ -39,7 +40,7 @@ const tenantRows = 25
 // tenant, so it reads few installs of a tenant that has many, and tenants with few at once.
 func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
 	const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	span := ext.Span{All: true}
+	span := inspection.Span{All: true}
 	if in.After != "" {
 		o, err := tenantInput{in.After}.owner()
 		if err != nil {
@@ -48,7 +49,7 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 		span.After = ext.Owner{Tenant: o.Tenant, Install: lastInstall}
 	}
 	for {
-		page, err := s.opened.PageInstalls(ctx, span, false, tenantRows)
+		page, err := s.inspection.PageInstalls(ctx, span, false, tenantRows)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +92,7 @@ func (s *Extensions) showTenant(ctx context.Context, in tenantInput) (d tenantDe
 	if err != nil {
 		return d, err
 	}
-	some, err := s.opened.PageInstalls(ctx, ext.Span{Tenant: o.Tenant}, false, 1)
+	some, err := s.inspection.PageInstalls(ctx, inspection.Span{Tenant: o.Tenant}, false, 1)
 	if err == nil && len(some) == 0 && deletion.StartedAt == 0 {
 		err = errcode.New(errcode.NotFound, "the tenant has no installs")
 	}

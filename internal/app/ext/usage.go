@@ -9,6 +9,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/operate"
 )
 
@@ -33,7 +34,9 @@ func (s *Extensions) usageOperations() []operate.Operation {
 }
 
 func (s *Extensions) listUsage(ctx context.Context, in installsInput) ([]installRow, error) {
-	return s.rows(ctx, in, func(span ext.Span) ([]ext.InstallUsage, error) { return s.opened.PageUsage(ctx, span, in.Limit) })
+	return s.rows(ctx, in, func(span inspection.Span) ([]inspection.InstallUsage, error) {
+		return s.inspection.PageUsage(ctx, span, in.Limit)
+	})
 }
 
 type auditInput struct {
@@ -87,7 +90,7 @@ type auditOutput struct {
 // Text implements operate.Printed. Installs without differences have none.
 func (a auditOutput) Text() string { return a.text }
 
-func outputOfAudit(o ext.Owner, found *ext.Audit) auditOutput {
+func outputOfAudit(o ext.Owner, found *inspection.Audit) auditOutput {
 	a := auditOutput{Tenant: string(o.Tenant), Install: string(o.Install), Right: found.Right(), Counters: countersOutput(found.Counters), Rows: countersOutput(found.Counted)}
 	for _, n := range found.Namespaces {
 		a.Namespaces = append(a.Namespaces, namespaceGap{string(n.Namespace), n.Keys, n.Counted})
@@ -135,7 +138,7 @@ type auditor struct {
 }
 
 // add adds an install.
-func (r *auditor) add(o ext.Owner, found *ext.Audit) error {
+func (r *auditor) add(o ext.Owner, found *inspection.Audit) error {
 	a := outputOfAudit(o, found)
 	text, err := a.comparison()
 	if err != nil {
@@ -183,8 +186,7 @@ func (r *auditor) err() error {
 }
 
 func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress operate.Progress) (auditResult, error) {
-	open, err := s.ready()
-	if err != nil {
+	if _, err := s.ready(); err != nil {
 		return auditResult{}, err
 	}
 	r := &auditor{auditInput: in, progress: progress}
@@ -193,7 +195,7 @@ func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress ope
 		if err != nil {
 			return auditResult{}, err
 		}
-		found, err := open.AuditInstall(ctx, o)
+		found, err := s.inspection.AuditInstall(ctx, o)
 		if err != nil {
 			return auditResult{}, err
 		}
@@ -202,7 +204,7 @@ func (s *Extensions) auditUsage(ctx context.Context, in auditInput, progress ope
 	}
 	span, err := spanOf(in.Tenant)
 	if err == nil {
-		err = open.AuditAll(ctx, span, r.add)
+		err = s.inspection.AuditAll(ctx, span, r.add)
 	}
 	if ctx.Err() != nil {
 		err = operate.ErrStopped

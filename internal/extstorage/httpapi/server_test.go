@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/sqlite"
@@ -74,7 +75,7 @@ type server struct {
 // backend is a store on an engine.
 type backend interface {
 	ext.Store
-	ext.Inspector
+	inspection.Store
 	ext.Registry
 	ext.Installs
 	ext.Tokens
@@ -149,7 +150,7 @@ func start(t testing.TB, with setup) *server {
 	}
 	validator := newValidator()
 	s.service, err = ext.NewService(ext.Options{
-		Store: s.store, Inspector: s.store, Registry: s.store, Installs: s.store, Tokens: s.store, Deletions: s.store, Validators: validator, Documents: validator,
+		Store: s.store, Registry: s.store, Installs: s.store, Tokens: s.store, Deletions: s.store, Validators: validator, Documents: validator,
 		Config: config, CursorKeys: [][]byte{[]byte(strings.Repeat("c", 32))}, Clock: s.clock.Now, After: with.after,
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/outbox"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -52,7 +53,7 @@ func TestDistribution(t *testing.T) {
 	if _, err := s.Apply(t.Context(), o, w); err != nil {
 		t.Fatal(err)
 	}
-	want := ext.Totals{Installs: 1, Bytes: 6, Keys: 2, Namespaces: 2, ExpiredPending: 1, TenantsOverSoft: 1}
+	want := inspection.Totals{Installs: 1, Bytes: 6, Keys: 2, Namespaces: 2, ExpiredPending: 1, TenantsOverSoft: 1}
 	if got, err := s.Totals(t.Context(), 5, filledAt+1); err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
@@ -78,7 +79,7 @@ func TestSpansOnCitus(t *testing.T) {
 		owners = append(owners, o)
 	}
 	var got []ext.Owner
-	for span := (ext.Span{All: true}); ; span.After = got[len(got)-1] {
+	for span := (inspection.Span{All: true}); ; span.After = got[len(got)-1] {
 		page, err := s.ListUsage(t.Context(), span, 7)
 		if err != nil {
 			t.Fatal(err)
@@ -94,12 +95,12 @@ func TestSpansOnCitus(t *testing.T) {
 		t.Errorf("pages of %v, want %v", got, owners)
 	}
 	for name, st := range map[string]pgdb.Statement{"a page of all": sqlListUsage, "what is not counted": sqlUncounted} {
-		plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+st.SQL, bounds(ext.Span{All: true}, 7)...), "\n")
+		plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+st.SQL, bounds(inspection.Span{All: true}, 7)...), "\n")
 		if strings.Count(plan, "Task Count: ") != 1 || strings.Contains(plan, "Distributed Subplan") {
 			t.Errorf("%s is not a task on every shard:\n%s", name, plan)
 		}
 	}
-	plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+sqlListInstalls.SQL, pageOfInstalls(ext.Span{All: true}, true, 7)...), "\n")
+	plan := strings.Join(opened.Lines(t, db, `EXPLAIN `+sqlListInstalls.SQL, pageOfInstalls(inspection.Span{All: true}, true, 7)...), "\n")
 	if strings.Count(plan, "Task Count: ") != 1 || strings.Contains(plan, "Distributed Subplan") || !strings.Contains(plan, "ext_storage_installs_revoked_idx") {
 		t.Errorf("revoked installs are not found by their index on every shard:\n%s", plan)
 	}
@@ -189,7 +190,7 @@ func TestRebalance(t *testing.T) {
 		return err
 	})
 	for tenant := range written {
-		page, err := s.ListUsage(t.Context(), ext.Span{Tenant: owner(tenant).Tenant}, 2)
+		page, err := s.ListUsage(t.Context(), inspection.Span{Tenant: owner(tenant).Tenant}, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

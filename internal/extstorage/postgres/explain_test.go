@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -175,11 +176,11 @@ func plansOfTotals(t *testing.T, url string, e *testdb.Explained) {
 	db := opened.Postgres(t, pgdb.Options{URL: url}, nil)
 	at := filledAt + 60*24*3_600_000
 	got, err := New(db, Options{}).Totals(t.Context(), 2*400*54-1, at)
-	want := ext.Totals{Installs: 120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: ext.ExpiredCounted, TenantsOverSoft: 60}
+	want := inspection.Totals{Installs: 120, Bytes: 120 * 400 * 54, Keys: 120 * 400, Namespaces: 120 * 4, ExpiredPending: inspection.ExpiredCounted, TenantsOverSoft: 60}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	for _, p := range e.Run(t, sqlTotals.SQL, 1, now(at), ext.ExpiredCounted) {
+	for _, p := range e.Run(t, sqlTotals.SQL, 1, now(at), inspection.ExpiredCounted) {
 		p.Plan.Walk(func(n *testdb.Node) {
 			if n.Table == "ext_storage_records" && n.Index != "ext_storage_sweep_idx" {
 				t.Errorf("expired records are found by %s %s", n.Type, n.Index)
@@ -209,14 +210,14 @@ func TestPlansOfSpans(t *testing.T) {
 	}
 	const usage, installs = "ext_storage_usage_pkey", "ext_storage_installs_pkey"
 	for _, h := range []step{
-		{"from the first", sqlListUsage, bounds(ext.Span{All: true}, 100), []string{usage, installs}},
-		{"after one", sqlListUsage, bounds(ext.Span{All: true, After: owner("80")}, 100), []string{usage, installs}},
-		{"of a tenant", sqlListUsage, bounds(ext.Span{Tenant: filledTenant}, 100), []string{usage, installs}},
-		{"installs from the first", sqlListInstalls, pageOfInstalls(ext.Span{All: true}, false, 100), []string{usage, installs}},
-		{"installs after one", sqlListInstalls, pageOfInstalls(ext.Span{All: true, After: owner("80")}, false, 100), []string{usage, installs}},
-		{"installs of a tenant", sqlListInstalls, pageOfInstalls(ext.Span{Tenant: filledTenant}, false, 100), []string{usage, installs}},
-		{"revoked installs", sqlListInstalls, pageOfInstalls(ext.Span{All: true, After: owner("80")}, true, 100), []string{usage, "ext_storage_installs_revoked_idx"}},
-		{"not counted", sqlUncounted, bounds(ext.Span{All: true, After: owner("80"), Last: owner("88")}, 100),
+		{"from the first", sqlListUsage, bounds(inspection.Span{All: true}, 100), []string{usage, installs}},
+		{"after one", sqlListUsage, bounds(inspection.Span{All: true, After: owner("80")}, 100), []string{usage, installs}},
+		{"of a tenant", sqlListUsage, bounds(inspection.Span{Tenant: filledTenant}, 100), []string{usage, installs}},
+		{"installs from the first", sqlListInstalls, pageOfInstalls(inspection.Span{All: true}, false, 100), []string{usage, installs}},
+		{"installs after one", sqlListInstalls, pageOfInstalls(inspection.Span{All: true, After: owner("80")}, false, 100), []string{usage, installs}},
+		{"installs of a tenant", sqlListInstalls, pageOfInstalls(inspection.Span{Tenant: filledTenant}, false, 100), []string{usage, installs}},
+		{"revoked installs", sqlListInstalls, pageOfInstalls(inspection.Span{All: true, After: owner("80")}, true, 100), []string{usage, "ext_storage_installs_revoked_idx"}},
+		{"not counted", sqlUncounted, bounds(inspection.Span{All: true, After: owner("80"), Last: owner("88")}, 100),
 			[]string{usage, "ext_storage_records_pkey", "ext_storage_namespaces_pkey"}},
 	} {
 		for range 7 {

@@ -22,6 +22,7 @@ import (
 	"holdfast/internal/db/migrate"
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/outbox"
 	outboxpg "holdfast/internal/outbox/postgres"
 )
@@ -34,7 +35,7 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
-// Store implements extstorage.Store, Inspector, Registry and Installs.
+// Store implements extstorage.Store, Registry and Installs, and inspection.Store.
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
@@ -45,12 +46,12 @@ type Store struct {
 }
 
 var (
-	_ ext.Store     = (*Store)(nil)
-	_ ext.Inspector = (*Store)(nil)
-	_ ext.Registry  = (*Store)(nil)
-	_ ext.Installs  = (*Store)(nil)
-	_ ext.Tokens    = (*Store)(nil)
-	_ ext.Deletions = (*Store)(nil)
+	_ ext.Store        = (*Store)(nil)
+	_ inspection.Store = (*Store)(nil)
+	_ ext.Registry     = (*Store)(nil)
+	_ ext.Installs     = (*Store)(nil)
+	_ ext.Tokens       = (*Store)(nil)
+	_ ext.Deletions    = (*Store)(nil)
 )
 
 // Options configure a Store.

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/extstorage/postgres"
 	"holdfast/internal/extstorage/storetest"
 	"holdfast/internal/suite"
@@ -213,11 +214,11 @@ func reads(t *testing.T, s *postgres.Store, o ext.Owner, key ext.Key, value cano
 	if audit, err := s.Audit(ctx, o); err != nil || !audit.Right() || audit.Counters.Keys != 2 {
 		t.Errorf("Audit: %+v, %v", audit, err)
 	}
-	page, err := s.ListUsage(ctx, ext.Span{Tenant: o.Tenant}, 10)
+	page, err := s.ListUsage(ctx, inspection.Span{Tenant: o.Tenant}, 10)
 	if err != nil || len(page) != 1 || page[0].Owner != o || page[0].Keys != 2 {
 		t.Errorf("ListUsage: %+v, %v", page, err)
 	}
-	if lost, err := s.Uncounted(ctx, ext.Span{All: true}, 10); err != nil || len(lost) != 0 {
+	if lost, err := s.Uncounted(ctx, inspection.Span{All: true}, 10); err != nil || len(lost) != 0 {
 		t.Errorf("Uncounted: %v, %v", lost, err)
 	}
 	if n, err := s.Sweep(ctx, ext.SweptRecords, start+60_000, start+60_000, 10); err != nil || n != 1 {

@@ -5,6 +5,7 @@ import (
 
 	"holdfast/internal/db/pgdb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 )
 
 // Usage implements extstorage.Store.
@@ -29,7 +30,7 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ex
 }
 
 // ListUsage implements extstorage.Store.
-func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []ext.InstallUsage, err error) {
+func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -37,7 +38,7 @@ func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []
 }
 
 // ListInstalls implements extstorage.Installs.
-func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, limit int) (all []ext.InstallUsage, err error) {
+func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -46,14 +47,14 @@ func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, l
 
 // pageOfInstalls returns the arguments of sqlListInstalls, whose generic plan would expect a few rows, and
 // join and sort all installs for each page.
-func pageOfInstalls(span ext.Span, revoked bool, limit int) []any {
+func pageOfInstalls(span inspection.Span, revoked bool, limit int) []any {
 	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }
 
 // usages reads installs with their counters.
-func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []ext.InstallUsage, err error) {
+func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []inspection.InstallUsage, err error) {
 	var (
-		u          ext.InstallUsage
+		u          inspection.InstallUsage
 		registered installRow
 	)
 	err = s.db.ForEach(ctx, st, args,
@@ -70,7 +71,7 @@ func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all 
 }
 
 // Uncounted implements extstorage.Store.
-func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []ext.Owner, err error) {
+func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) (all []ext.Owner, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -85,15 +86,15 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 	return all, nil
 }
 
-func bounds(span ext.Span, limit int) []any {
+func bounds(span inspection.Span, limit int) []any {
 	after, last := span.Bounds()
 	return []any{string(after.Tenant), string(after.Install), string(last.Tenant), string(last.Install), int64(limit)}
 }
 
-// Filled implements extstorage.Inspector.
-func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begin func(), fn func(ext.Filling)) error {
+// Filled implements inspection.Store.
+func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begin func(), fn func(inspection.Filling)) error {
 	var (
-		f          ext.Filling
+		f          inspection.Filling
 		registered installRow
 	)
 	args := []any{ext.NoticeFrom(least.Bytes), ext.NoticeFrom(least.Namespaces), ext.NoticeFrom(least.Keys), now(at)}
@@ -106,20 +107,20 @@ func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begi
 }
 
 // Totals implements extstorage.Store.
-func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t ext.Totals, err error) {
-	_, err = s.db.QueryRow(ctx, sqlTotals, []any{soft, now(at), int64(ext.ExpiredCounted)},
+func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t inspection.Totals, err error) {
+	_, err = s.db.QueryRow(ctx, sqlTotals, []any{soft, now(at), int64(inspection.ExpiredCounted)},
 		&t.Installs, &t.Bytes, &t.Keys, &t.Namespaces, &t.TenantsOverSoft, &t.ExpiredPending)
 	if err != nil {
-		return ext.Totals{}, err
+		return inspection.Totals{}, err
 	}
 	return t, nil
 }
 
 // Audit implements extstorage.Store. The first row of its statement is the
 // install's, the others are of namespaces.
-func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err error) {
+func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
-		return ext.Audit{}, err
+		return inspection.Audit{}, err
 	}
 	var (
 		namespace      ext.Namespace
@@ -127,7 +128,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err er
 		counted, bytes int64
 	)
 	err = s.db.ForEach(ctx, sqlAudit, []any{string(o.Tenant), string(o.Install)},
-		func() { audit = ext.Audit{} },
+		func() { audit = inspection.Audit{} },
 		func() error {
 			if namespace == "" {
 				audit.Counters = c
@@ -139,12 +140,12 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit ext.Audit, err er
 			audit.Counted.Keys += counted
 			audit.Counted.Bytes += bytes
 			if c.Keys != counted {
-				audit.Namespaces = append(audit.Namespaces, ext.NamespaceAudit{Namespace: namespace, Keys: c.Keys, Counted: counted})
+				audit.Namespaces = append(audit.Namespaces, inspection.NamespaceAudit{Namespace: namespace, Keys: c.Keys, Counted: counted})
 			}
 			return nil
 		}, &namespace, &c.Bytes, &c.Keys, &c.Namespaces, &counted, &bytes)
 	if err != nil {
-		return ext.Audit{}, err
+		return inspection.Audit{}, err
 	}
 	return audit, nil
 }

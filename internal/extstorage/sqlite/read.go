@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/db/sqlitedb"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 )
 
 // valueBytesColumn is the column of the value's size in recordColumns. The next one
@@ -153,7 +154,7 @@ func scanNamespaceUsage(r *sqlite.Stmt) ext.NamespaceUsage {
 }
 
 // ListUsage implements extstorage.Store.
-func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []ext.InstallUsage, err error) {
+func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (s *Store) ListUsage(ctx context.Context, span ext.Span, limit int) (all []
 }
 
 // ListInstalls implements extstorage.Installs.
-func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, limit int) (all []ext.InstallUsage, err error) {
+func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -175,11 +176,11 @@ func (s *Store) ListInstalls(ctx context.Context, span ext.Span, revoked bool, l
 }
 
 // usages reads installs with their counters.
-func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []ext.InstallUsage, err error) {
+func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []inspection.InstallUsage, err error) {
 	err = s.db.Read(ctx, name, func(c *sqlite.Conn) error {
 		return sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 			in, err := scanInstall(r)
-			all = append(all, ext.InstallUsage{
+			all = append(all, inspection.InstallUsage{
 				Owner:      ext.Owner{Tenant: ext.TenantID(r.ColumnText(13)), Install: ext.InstallID(r.ColumnText(14))},
 				Counters:   ext.Counters{Bytes: r.ColumnInt64(15), Keys: r.ColumnInt64(16), Namespaces: r.ColumnInt64(17)},
 				Registered: in,
@@ -191,7 +192,7 @@ func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all 
 }
 
 // Uncounted implements extstorage.Store.
-func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []ext.Owner, err error) {
+func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) (all []ext.Owner, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -205,14 +206,14 @@ func (s *Store) Uncounted(ctx context.Context, span ext.Span, limit int) (all []
 	return all, err
 }
 
-// Filled implements extstorage.Inspector.
-func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(ext.Filling)) error {
+// Filled implements inspection.Store.
+func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(inspection.Filling)) error {
 	return s.db.Read(ctx, "ext.filled", func(c *sqlite.Conn) error {
 		begin()
 		return sqlitedb.ForEach(c, sqlFilled, func(r *sqlite.Stmt) error {
 			in, err := scanInstall(r)
 			if err == nil {
-				fn(ext.Filling{Bytes: r.ColumnInt64(13), Namespaces: r.ColumnInt64(14), Keys: r.ColumnInt64(15), Registered: in})
+				fn(inspection.Filling{Bytes: r.ColumnInt64(13), Namespaces: r.ColumnInt64(14), Keys: r.ColumnInt64(15), Registered: in})
 			}
 			return err
 		}, ext.NoticeFrom(least.Bytes), ext.NoticeFrom(least.Namespaces), ext.NoticeFrom(least.Keys), now)
@@ -220,21 +221,21 @@ func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, beg
 }
 
 // Totals implements extstorage.Store.
-func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
+func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t inspection.Totals, err error) {
 	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {
-		t, _, err = sqlitedb.QueryRow(c, sqlTotals, func(r *sqlite.Stmt) ext.Totals {
-			return ext.Totals{
+		t, _, err = sqlitedb.QueryRow(c, sqlTotals, func(r *sqlite.Stmt) inspection.Totals {
+			return inspection.Totals{
 				Installs: r.ColumnInt64(0), Bytes: r.ColumnInt64(1), Keys: r.ColumnInt64(2), Namespaces: r.ColumnInt64(3),
 				TenantsOverSoft: r.ColumnInt64(4), ExpiredPending: r.ColumnInt64(5),
 			}
-		}, soft, now, ext.ExpiredCounted)
+		}, soft, now, inspection.ExpiredCounted)
 		return err
 	})
 	return t, err
 }
 
 // Audit implements extstorage.Store.
-func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error) {
+func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return a, err
 	}
@@ -264,12 +265,12 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a ext.Audit, err error)
 }
 
 // differ returns the namespaces whose counter is not the counted number, sorted.
-func differ(counters, counted map[ext.Namespace]int64) (wrong []ext.NamespaceAudit) {
+func differ(counters, counted map[ext.Namespace]int64) (wrong []inspection.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)
 	for _, ns := range slices.Sorted(maps.Keys(all)) {
 		if counters[ns] != counted[ns] {
-			wrong = append(wrong, ext.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
+			wrong = append(wrong, inspection.NamespaceAudit{Namespace: ns, Keys: counters[ns], Counted: counted[ns]})
 		}
 	}
 	return wrong

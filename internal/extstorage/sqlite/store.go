@@ -16,6 +16,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/outbox"
 	outboxsqlite "holdfast/internal/outbox/sqlite"
 )
@@ -28,7 +29,7 @@ func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
 
-// Store implements extstorage.Store, Inspector, Registry and Installs.
+// Store implements extstorage.Store, Registry and Installs, and inspection.Store.
 type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)
@@ -38,12 +39,12 @@ type Store struct {
 }
 
 var (
-	_ ext.Store     = (*Store)(nil)
-	_ ext.Inspector = (*Store)(nil)
-	_ ext.Registry  = (*Store)(nil)
-	_ ext.Installs  = (*Store)(nil)
-	_ ext.Tokens    = (*Store)(nil)
-	_ ext.Deletions = (*Store)(nil)
+	_ ext.Store        = (*Store)(nil)
+	_ inspection.Store = (*Store)(nil)
+	_ ext.Registry     = (*Store)(nil)
+	_ ext.Installs     = (*Store)(nil)
+	_ ext.Tokens       = (*Store)(nil)
+	_ ext.Deletions    = (*Store)(nil)
 )
 
 // Options configure a Store.

@@ -8,6 +8,7 @@ import (
 
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/testdb"
 )
 
@@ -150,7 +151,7 @@ func deleteInstall(t *testing.T, u *user) {
 		in, revoked, err := u.h.Installs.InstallState(t.Context(), u.owner, u.now)
 		must(t, "InstallState", err)
 		equal(t, "the tombstone", []any{in.Deletion, in.Tier, len(in.Namespaces), in.RevokedAt, len(revoked)}, []any{d, "", 0, ext.Moment(0), 0})
-		page, err := u.h.Inspector.ListUsage(t.Context(), ext.Span{Tenant: u.owner.Tenant}, 10)
+		page, err := u.h.Inspector.ListUsage(t.Context(), inspection.Span{Tenant: u.owner.Tenant}, 10)
 		must(t, "ListUsage", err)
 		equal(t, "installs", []any{len(page), page[0].Owner}, []any{1, v.owner})
 
@@ -528,9 +529,9 @@ func listInstalls(t *testing.T, u *user) {
 	at(5).fillAll()
 	at(5).deleteAll(100)
 	at(0).whole().revokeToken("a", u.now+hour)
-	list := func(span ext.Span, revoked bool, limit int) (all []int) {
+	list := func(span inspection.Span, revoked bool, limit int) (all []int) {
 		for {
-			page, err := u.h.Installs.ListInstalls(t.Context(), span, revoked, limit)
+			page, err := u.h.Inspector.ListInstalls(t.Context(), span, revoked, limit)
 			must(t, "ListInstalls", err)
 			for _, in := range page {
 				for n := range 6 {
@@ -551,7 +552,7 @@ func listInstalls(t *testing.T, u *user) {
 		equal(t, "installs", list(s.all(), false, limit+1), []int{0, 2, 3, 4, 5})
 		equal(t, "revoked", list(s.all(), true, limit+1), []int{2, 3})
 	}
-	equal(t, "of a tenant", list(ext.Span{Tenant: at(2).owner.Tenant}, false, 10), []int{2, 3})
-	_, err := u.h.Installs.ListInstalls(t.Context(), ext.Span{}, false, 10)
+	equal(t, "of a tenant", list(inspection.Span{Tenant: at(2).owner.Tenant}, false, 10), []int{2, 3})
+	_, err := u.h.Inspector.ListInstalls(t.Context(), inspection.Span{}, false, 10)
 	wantCode(t, "an empty span", err, errcode.Denied)
 }

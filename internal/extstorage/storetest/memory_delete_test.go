@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 )
 
 // deletion is a deletion in memory, with the time at which its tombstone is swept.
@@ -208,7 +209,7 @@ func (s *memory) DropSchemas(ctx context.Context, o ext.Owner, ns ext.Namespace,
 	return n, err
 }
 
-func (s *memory) ListInstalls(_ context.Context, span ext.Span, revoked bool, limit int) (all []ext.InstallUsage, err error) {
+func (s *memory) ListInstalls(_ context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -217,23 +218,23 @@ func (s *memory) ListInstalls(_ context.Context, span ext.Span, revoked bool, li
 	after, last := span.Bounds()
 	for o, in := range s.installs {
 		if after.Compare(o) < 0 && o.Compare(last) <= 0 && (!revoked || in.RevokedAt != 0) && o != ext.Services(o.Tenant) {
-			u := ext.InstallUsage{Owner: o, Registered: in}
+			u := inspection.InstallUsage{Owner: o, Registered: in}
 			if m := s.models[o]; m != nil {
 				u.Counters = m.stored()
 			}
 			all = append(all, u)
 		}
 	}
-	slices.SortFunc(all, func(a, b ext.InstallUsage) int { return a.Compare(b.Owner) })
+	slices.SortFunc(all, func(a, b inspection.InstallUsage) int { return a.Compare(b.Owner) })
 	return all[:min(limit, len(all))], nil
 }
 
-func (s *memory) Filled(_ context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(ext.Filling)) error {
+func (s *memory) Filled(_ context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(inspection.Filling)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin()
 	for o, m := range s.models {
-		f := ext.Filling{Bytes: m.stored().Bytes, Namespaces: m.quota(m.countedAt).Namespaces, Registered: s.installs[o]}
+		f := inspection.Filling{Bytes: m.stored().Bytes, Namespaces: m.quota(m.countedAt).Namespaces, Registered: s.installs[o]}
 		for ns := range m.namespaces(m.countedAt) {
 			f.Keys = max(f.Keys, m.keys(ns, m.countedAt))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/testdb"
 )
 
@@ -50,8 +51,8 @@ func (s ownerRange) of(o ext.Owner) *user {
 }
 
 // all returns the span of all tenants of the range.
-func (s ownerRange) all() ext.Span {
-	return ext.Span{
+func (s ownerRange) all() inspection.Span {
+	return inspection.Span{
 		All:   true,
 		After: ext.Owner{Tenant: ext.TenantID(s.prefix + "000000000000"), Install: "00000000-0000-0000-0000-000000000000"},
 		Last:  ext.Owner{Tenant: ext.TenantID(s.prefix + "ffffffffffff"), Install: "ffffffff-ffff-ffff-ffff-ffffffffffff"},
@@ -59,7 +60,7 @@ func (s ownerRange) all() ext.Span {
 }
 
 // list reads a span in pages.
-func (s ownerRange) list(span ext.Span, limit int) (all []ext.InstallUsage) {
+func (s ownerRange) list(span inspection.Span, limit int) (all []inspection.InstallUsage) {
 	s.t.Helper()
 	for {
 		page, err := s.h.Inspector.ListUsage(s.t.Context(), span, limit)
@@ -72,7 +73,7 @@ func (s ownerRange) list(span ext.Span, limit int) (all []ext.InstallUsage) {
 }
 
 // uncounted returns the installs of a span that have rows and no counters.
-func (s ownerRange) uncounted(span ext.Span, limit int) []ext.Owner {
+func (s ownerRange) uncounted(span inspection.Span, limit int) []ext.Owner {
 	s.t.Helper()
 	all, err := s.h.Inspector.Uncounted(s.t.Context(), span, limit)
 	must(s.t, "Uncounted", err)
@@ -81,16 +82,16 @@ func (s ownerRange) uncounted(span ext.Span, limit int) []ext.Owner {
 
 // want checks that a span, read in pages of any size, has these owners with their
 // counters.
-func (s ownerRange) want(what string, span ext.Span, owners ...ext.Owner) {
+func (s ownerRange) want(what string, span inspection.Span, owners ...ext.Owner) {
 	s.t.Helper()
-	var want []ext.InstallUsage
+	var want []inspection.InstallUsage
 	for _, o := range owners {
 		v := s.of(o)
 		registered, err := s.h.Installs.Install(s.t.Context(), o)
 		if !errors.Is(err, ext.ErrNoInstall) {
 			must(s.t, "Install", err)
 		}
-		want = append(want, ext.InstallUsage{Owner: o, Counters: v.stored(), Registered: registered})
+		want = append(want, inspection.InstallUsage{Owner: o, Counters: v.stored(), Registered: registered})
 	}
 	for _, limit := range []int{1, 2, 3, len(owners) + 1, ext.MaxPage} {
 		equal(s.t, fmt.Sprint(what, ", by ", limit), s.list(span, limit), want)
@@ -131,7 +132,7 @@ func spanTenant(_ *testing.T, u *user) {
 			s.of(s.owner(tenant+1, install+1)).apply(put("a", "a", `1`))
 		}
 	}
-	tenant := func(n int) ext.Span { return ext.Span{Tenant: s.owner(n, 1).Tenant} }
+	tenant := func(n int) inspection.Span { return inspection.Span{Tenant: s.owner(n, 1).Tenant} }
 	s.want("the second tenant", tenant(2), s.owner(2, 1), s.owner(2, 2), s.owner(2, 3), s.owner(2, 4))
 	s.want("the last tenant", tenant(3), s.owner(3, 1), s.owner(3, 2), s.owner(3, 3), s.owner(3, 4))
 	s.want("a tenant without installs", tenant(4))
@@ -248,7 +249,7 @@ func spanUncounted(t *testing.T, u *user) {
 	span := s.all()
 	span.After, span.Last = gone, space
 	equal(t, "a part", s.uncounted(span, 10), []ext.Owner{records, space})
-	equal(t, "of a tenant", s.uncounted(ext.Span{Tenant: gone.Tenant}, 10), []ext.Owner{gone})
+	equal(t, "of a tenant", s.uncounted(inspection.Span{Tenant: gone.Tenant}, 10), []ext.Owner{gone})
 	equal(t, "the counted installs", len(s.list(s.all(), 3)), 4)
 	for i, o := range all {
 		audit, err := u.h.Inspector.Audit(t.Context(), o)
@@ -260,7 +261,7 @@ func spanUncounted(t *testing.T, u *user) {
 // spanNothing: an empty database has no installs.
 func spanNothing(t *testing.T, u *user) {
 	u.faulty(t)
-	for _, span := range []ext.Span{{All: true}, {Tenant: u.owner.Tenant}, {All: true, After: u.owner}} {
+	for _, span := range []inspection.Span{{All: true}, {Tenant: u.owner.Tenant}, {All: true, After: u.owner}} {
 		page, err := u.h.Inspector.ListUsage(t.Context(), span, 10)
 		must(t, "ListUsage", err)
 		equal(t, "installs", len(page), 0)
@@ -269,16 +270,16 @@ func spanNothing(t *testing.T, u *user) {
 		equal(t, "uncounted", len(lost), 0)
 	}
 	u.apply(put("a", "a", `1`))
-	page, err := u.h.Inspector.ListUsage(t.Context(), ext.Span{All: true}, 10)
+	page, err := u.h.Inspector.ListUsage(t.Context(), inspection.Span{All: true}, 10)
 	must(t, "ListUsage", err)
-	equal(t, "the first", page, []ext.InstallUsage{{Owner: u.owner, Counters: ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1}}})
+	equal(t, "the first", page, []inspection.InstallUsage{{Owner: u.owner, Counters: ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1}}})
 }
 
 // spanRefused: a span without a tenant is not a span of all tenants.
 func spanRefused(t *testing.T, u *user) {
 	u.apply(put("a", "a", `1`))
 	other := u.other().owner
-	for _, span := range []ext.Span{
+	for _, span := range []inspection.Span{
 		{}, {After: u.owner}, {All: true, Tenant: u.owner.Tenant}, {All: true, Tenant: u.owner.Tenant, After: u.owner},
 		{All: true, After: ext.Owner{Tenant: u.owner.Tenant}}, {All: true, After: ext.Owner{Install: u.owner.Install}},
 		{Tenant: u.owner.Tenant, After: ext.Owner{Tenant: u.owner.Tenant}}, {Tenant: u.owner.Tenant, After: ext.Owner{Install: u.owner.Install}},

@@ -1,5 +1,5 @@
-// Package storetest tests the contract of extstorage's Store, Inspector, Registry
-// and Installs.
+// Package storetest tests the contract of extstorage's Store, Registry and Installs, and of
+// inspection.Store.
 //
 // A backend calls Run from its own test. Callers may rely only on what this suite
 // tests. Every test has a fresh install on one shared database, and all tests run
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/suite"
 )
 
@@ -24,7 +25,7 @@ type Harness struct {
 	// only the suite may sweep it: a sweep affects every install, and each test of
 	// the suite runs at its own time.
 	Store     ext.Store
-	Inspector ext.Inspector
+	Inspector inspection.Store
 	Registry  ext.Registry
 	Installs  ext.Installs
 	Tokens    ext.Tokens

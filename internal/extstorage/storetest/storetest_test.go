@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 )
 
 // TestMemory runs the suite on the model with a lock: the suite must accept the
@@ -205,12 +206,12 @@ func (s *memory) Usage(_ context.Context, o ext.Owner, now ext.Moment) (u ext.Us
 	return u, err
 }
 
-func (s *memory) Audit(_ context.Context, o ext.Owner) (a ext.Audit, err error) {
-	err = s.read(o, func(m *model) error { c := m.stored(); a = ext.Audit{Counters: c, Counted: c}; return nil })
+func (s *memory) Audit(_ context.Context, o ext.Owner) (a inspection.Audit, err error) {
+	err = s.read(o, func(m *model) error { c := m.stored(); a = inspection.Audit{Counters: c, Counted: c}; return nil })
 	return a, err
 }
 
-func (s *memory) Totals(_ context.Context, soft int64, now ext.Moment) (t ext.Totals, err error) {
+func (s *memory) Totals(_ context.Context, soft int64, now ext.Moment) (t inspection.Totals, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tenants := map[ext.TenantID]int64{}
@@ -229,7 +230,7 @@ func (s *memory) Totals(_ context.Context, soft int64, now ext.Moment) (t ext.To
 	return t, nil
 }
 
-func (s *memory) ListUsage(_ context.Context, span ext.Span, limit int) (all []ext.InstallUsage, err error) {
+func (s *memory) ListUsage(_ context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
 	}
@@ -241,14 +242,14 @@ func (s *memory) ListUsage(_ context.Context, span ext.Span, limit int) (all []e
 			continue
 		}
 		if m.last > 0 && after.Compare(o) < 0 && o.Compare(last) <= 0 {
-			all = append(all, ext.InstallUsage{Owner: o, Counters: m.stored(), Registered: s.installs[o]})
+			all = append(all, inspection.InstallUsage{Owner: o, Counters: m.stored(), Registered: s.installs[o]})
 		}
 	}
-	slices.SortFunc(all, func(a, b ext.InstallUsage) int { return a.Compare(b.Owner) })
+	slices.SortFunc(all, func(a, b inspection.InstallUsage) int { return a.Compare(b.Owner) })
 	return all[:min(limit, len(all))], nil
 }
 
-func (s *memory) Uncounted(_ context.Context, span ext.Span, _ int) ([]ext.Owner, error) {
+func (s *memory) Uncounted(_ context.Context, span inspection.Span, _ int) ([]ext.Owner, error) {
 	return nil, span.Check()
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/extstorage/inspection"
 	"holdfast/internal/testdb"
 )
 
@@ -91,19 +92,19 @@ func usageEveryMoment(t *testing.T, u *user) {
 // totals: the totals of all installs, on a database of its own.
 func totals(t *testing.T, u *user) {
 	u.faulty(t)
-	want := func(what string, soft int64, want ext.Totals) {
+	want := func(what string, soft int64, want inspection.Totals) {
 		t.Helper()
 		got, err := u.h.Inspector.Totals(t.Context(), soft, u.now)
 		must(t, "Totals", err)
 		equal(t, what, got, want)
 	}
-	want("of nothing", 0, ext.Totals{})
+	want("of nothing", 0, inspection.Totals{})
 	v, w := u.other(), u.other()
 	v.owner.Tenant = u.owner.Tenant
 	u.apply(put("a", "a", `1`), put("b", "a", `1`))
 	v.apply(put("a", "a", `12`), expiring("a", "b", `1`, u.now+second), expiring("a", "c", `1`, u.now+second+1))
 	w.apply(put("a", "a", `"é"`))
-	all := ext.Totals{Installs: 3, Bytes: 22, Keys: 6, Namespaces: 4}
+	all := inspection.Totals{Installs: 3, Bytes: 22, Keys: 6, Namespaces: 4}
 	want("of all", 16, all)
 	u.now += second
 	all.ExpiredPending, all.TenantsOverSoft = 1, 1
@@ -112,9 +113,9 @@ func totals(t *testing.T, u *user) {
 	all.ExpiredPending, all.TenantsOverSoft = 2, 2
 	want("with both", 5, all)
 	equal(t, "swept", u.sweep(10), 2)
-	want("after the sweep", 6, ext.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
+	want("after the sweep", 6, inspection.Totals{Installs: 3, Bytes: 16, Keys: 4, Namespaces: 4, TenantsOverSoft: 1})
 	w.apply(del("a", "a"))
-	want("with an install that has deleted everything", 100, ext.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
+	want("with an install that has deleted everything", 100, inspection.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
 }
 
 // filledInstalls: installs that are near a quota, or have their own, on a database
@@ -122,12 +123,12 @@ func totals(t *testing.T, u *user) {
 func filledInstalls(t *testing.T, u *user) {
 	u.faulty(t)
 	least := ext.Quota{Bytes: 100, Namespaces: 5, Keys: 10}
-	want := func(what string, want ...ext.Filling) {
+	want := func(what string, want ...inspection.Filling) {
 		t.Helper()
-		var got []ext.Filling
-		err := u.h.Inspector.Filled(t.Context(), least, u.now, func() { got = nil }, func(f ext.Filling) { got = append(got, f) })
+		var got []inspection.Filling
+		err := u.h.Inspector.Filled(t.Context(), least, u.now, func() { got = nil }, func(f inspection.Filling) { got = append(got, f) })
 		must(t, "Filled", err)
-		slices.SortFunc(got, func(a, b ext.Filling) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		slices.SortFunc(got, func(a, b inspection.Filling) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		equal(t, what, got, want)
 	}
 	want("of nothing")
@@ -136,7 +137,7 @@ func filledInstalls(t *testing.T, u *user) {
 	u.apply(put("a", "a", `"`+strings.Repeat("x", 75)+`"`)) // 79 bytes with metadata
 	want("just below")
 	u.apply(put("a", "a", `"`+strings.Repeat("x", 76)+`"`))
-	full := ext.Filling{Bytes: 80, Namespaces: 1, Keys: 1}
+	full := inspection.Filling{Bytes: 80, Namespaces: 1, Keys: 1}
 	want("at four fifths of the bytes", full)
 
 	v.register("s", `{}`)
@@ -144,19 +145,19 @@ func filledInstalls(t *testing.T, u *user) {
 	v.apply(put("s", "a", `1`), put("b", "a", `1`))
 	want("below in namespaces", full)
 	v.register("u", `{}`)
-	many := ext.Filling{Bytes: 6, Namespaces: 4, Keys: 1}
+	many := inspection.Filling{Bytes: 6, Namespaces: 4, Keys: 1}
 	want("with schemas", many, full)
 
 	w := u.other()
 	for i := range 8 {
 		w.apply(put("a", fmt.Sprint(i), `1`), put("b", fmt.Sprint(i/2), `1`))
 	}
-	keys := ext.Filling{Bytes: 36, Namespaces: 2, Keys: 8}
+	keys := inspection.Filling{Bytes: 36, Namespaces: 2, Keys: 8}
 	want("with keys", many, keys, full)
 	x := u.other()
 	x.apply(put("a", "a", `1`))
 	x.setInstall(ext.Registration{Tier: "gold", Overrides: ext.Overrides{Quota: ext.Quota{Keys: 1}, Until: u.now + second}}, false)
-	want("with overrides", ext.Filling{Bytes: 3, Namespaces: 1, Keys: 1, Registered: x.install()}, many, keys, full)
+	want("with overrides", inspection.Filling{Bytes: 3, Namespaces: 1, Keys: 1, Registered: x.install()}, many, keys, full)
 	u.now += second
 	want("with overrides that have ended", many, keys, full)
 	u.close()

@@ -1,0 +1,108 @@
+// Package inspection reads the usage of many installs, for operators and metrics. It checks no grants.
+package inspection
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/extstorage"
+)
+
+// Service implements the use cases. It is safe for concurrent use.
+type Service struct {
+	store  Store
+	config extstorage.Config
+	now    clock.Clock
+}
+
+// New returns the service.
+func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
+	return &Service{st, cfg, now}
+}
+
+// Totals returns the totals of all installs, and the number of tenants above
+// SoftTenantBytes.
+func (s *Service) Totals(ctx context.Context) (Totals, error) {
+	return s.store.Totals(ctx, extstorage.SoftTenantBytes, extstorage.At(s.now()))
+}
+
+// PageUsage returns at most limit installs of the span that have or had a record, in order, with their counters.
+func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
+	return s.store.ListUsage(ctx, span, limit)
+}
+
+// PageInstalls returns at most limit installs of the span, in order: those that have or
+// had a record, and those that are registered, revoked or deleted. With revoked set, it
+// returns revoked installs only.
+func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error) {
+	if revoked {
+		return s.store.ListInstalls(ctx, span, true, limit)
+	}
+	stored, err := s.store.ListUsage(ctx, span, limit)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := s.store.ListInstalls(ctx, span, false, limit)
+	if err != nil {
+		return nil, err
+	}
+	all := append(stored, registered...)
+	slices.SortFunc(all, func(a, b InstallUsage) int { return a.Compare(b.Owner) })
+	all = slices.CompactFunc(all, func(a, b InstallUsage) bool { return a.Owner == b.Owner })
+	return all[:min(len(all), limit)], nil
+}
+
+// AuditAll audits the span's installs and calls fn for each: page by page the
+// installs that have counters, then those that should have counters but have none.
+// Each audit is a snapshot, so concurrent writes do not appear as differences.
+func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
+	for {
+		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := s.audit(ctx, page[i].Owner, fn); err != nil {
+				return err
+			}
+		}
+		part := span
+		if len(page) == extstorage.MaxPage {
+			part.Last = page[extstorage.MaxPage-1].Owner
+		}
+		if err := s.auditUncounted(ctx, part, fn); err != nil || len(page) < extstorage.MaxPage {
+			return err
+		}
+		span.After = part.Last
+	}
+}
+
+func (s *Service) auditUncounted(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
+	for {
+		lost, err := s.store.Uncounted(ctx, span, extstorage.MaxPage)
+		if err != nil || len(lost) == 0 {
+			return err
+		}
+		for _, o := range lost {
+			if err := s.audit(ctx, o, fn); err != nil {
+				return err
+			}
+		}
+		span.After = lost[len(lost)-1]
+	}
+}
+
+func (s *Service) audit(ctx context.Context, o extstorage.Owner, fn func(extstorage.Owner, *Audit) error) error {
+	a, err := s.store.Audit(ctx, o)
+	if err != nil {
+		return fmt.Errorf("install %s of tenant %s: %w", o.Install, o.Tenant, err)
+	}
+	return fn(o, &a)
+}
+
+// AuditInstall audits one install.
+func (s *Service) AuditInstall(ctx context.Context, o extstorage.Owner) (Audit, error) {
+	return s.store.Audit(ctx, o)
+}
