@@ -15,11 +15,11 @@ import (
 
 // callbacks are the methods of services' interfaces that take a function, with the reason.
 var callbacks = map[string]string{
-	"internal/buckets.References.References": "it streams millions of rows from one snapshot, and no transaction writes meanwhile",
-	"internal/extstorage.Inspector.Filled":   "it streams rows, and begin reports that they start again after a retry",
-	"internal/extstorage.Slot.Without":       "it is no store: the function waits while the slot is free",
-	"internal/extstorage.Store.Apply":        "a merge patch of the locked record, which is then validated by its schema, is a pure function (Op.Revise)",
-	"internal/outbox.Box.Refuse":             "the decision depends on the number of refusals, which only the transaction reads; it is a pure function",
+	"internal/buckets.References.References":      "it streams millions of rows from one snapshot, and no transaction writes meanwhile",
+	"internal/extstorage/inspection.Store.Filled": "it streams rows, and begin reports that they start again after a retry",
+	"internal/extstorage.Slot.Without":            "it is no store: the function waits while the slot is free",
+	"internal/extstorage.Store.Apply":             "a merge patch of the locked record, which is then validated by its schema, is a pure function (Op.Revise)",
+	"internal/outbox.Box.Refuse":                  "the decision depends on the number of refusals, which only the transaction reads; it is a pure function",
 }
 
 // TestNoCallbacks: a step of a store takes values. A function would run while the transaction holds locks, or the only
