@@ -48,7 +48,7 @@ func TestExpected(t *testing.T) {
 		}
 		u := buckets.Upload{Properties: buckets.Properties{Checksum: buckets.Checksum{Algorithm: c.chosen.Algorithm}}}
 		o, err := a.Object(u, buckets.Completion{Expected: c.expected})
-		wrong, isChecksum := c.want.(*buckets.ChecksumError) //nolint:errorlint // the type of this row
+		wrong, isChecksum := c.want.(*buckets.ChecksumError)
 		if got, ok := errors.AsType[*buckets.ChecksumError](err); ok != isChecksum || ok && *got != *wrong || !ok && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}

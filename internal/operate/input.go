@@ -189,7 +189,7 @@ func check(v reflect.Value) error {
 		}
 	}
 	// NewAt, because reflect refuses to call a method of an embedded struct whose name is not exported.
-	if c, ok := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface().(interface{ Check() error }); ok {
+	if c, ok := reflect.TypeAssert[interface{ Check() error }](reflect.NewAt(v.Type(), v.Addr().UnsafePointer())); ok {
 		return c.Check()
 	}
 	return nil

@@ -26,8 +26,8 @@ func fill(v reflect.Value) {
 	isTime := v.Type() == reflect.TypeFor[time.Time]()
 	switch {
 	case v.Kind() == reflect.Struct && !isTime: // an embedded one may be private and have exported fields
-		for i := range v.NumField() {
-			fill(v.Field(i))
+		for _, field := range v.Fields() {
+			fill(field)
 		}
 	case !v.CanSet():
 	case isTime:

@@ -98,7 +98,7 @@ func TestDryRunBeforeQuestion(t *testing.T) {
 	remove := []string{"ext", "tenants", "delete", "--tenant", consoleTenant}
 	const (
 		preview  = "would be deleted from tenant " + consoleTenant + ": 1 install, 0 records, "
-		question = "This cannot be undone. Delete tenant tenant " + consoleTenant + "? [y/N] "
+		question = "This cannot be undone. Delete tenant " + consoleTenant + "? [y/N] "
 	)
 	for _, answer := range []string{"n\n", "\n", "y\n"} {
 		status, before, after := typeOnTerminal(t, env, question, func() string {

@@ -238,15 +238,15 @@ func (s *Extensions) check(in service.Settings) (problems conf.Problems) {
 
 // refusals are the reasons of refused requests.
 var refusals = service.Refusals{
-	{bearer.ErrExpired, "bearer-expired"},
-	{bearer.ErrSignature, "bearer-signature"},
-	{bearer.ErrMalformed, "bearer-malformed"},
-	{bearer.ErrNotYet, "bearer-clock"},
-	{bearer.ErrForeign, "bearer-foreign"},
-	{bearer.ErrTooLong, "bearer-lifetime"},
-	{ext.ErrTokenExpired, "bearer-expired"},
-	{ext.ErrTokenRevoked, "bearer-revoked"},
-	{ext.ErrRevoked, "install-revoked"},
-	{ext.ErrInstallDeleted, "install-deleted"},
-	{ext.ErrInstallDeleting, "install-deleted"},
+	{Err: bearer.ErrExpired, Reason: "bearer-expired"},
+	{Err: bearer.ErrSignature, Reason: "bearer-signature"},
+	{Err: bearer.ErrMalformed, Reason: "bearer-malformed"},
+	{Err: bearer.ErrNotYet, Reason: "bearer-clock"},
+	{Err: bearer.ErrForeign, Reason: "bearer-foreign"},
+	{Err: bearer.ErrTooLong, Reason: "bearer-lifetime"},
+	{Err: ext.ErrTokenExpired, Reason: "bearer-expired"},
+	{Err: ext.ErrTokenRevoked, Reason: "bearer-revoked"},
+	{Err: ext.ErrRevoked, Reason: "install-revoked"},
+	{Err: ext.ErrInstallDeleted, Reason: "install-deleted"},
+	{Err: ext.ErrInstallDeleting, Reason: "install-deleted"},
 }

@@ -164,12 +164,12 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 
 // refusals are the reasons of refused requests.
 var refusals = service.Refusals{
-	{hawk.ErrMAC, "hawk-mac"},
-	{hawk.ErrSkew, "hawk-clock"},
-	{hawk.ErrPayload, "hawk-payload"},
-	{hawk.ErrMalformed, "hawk-malformed"},
-	{tokenlib.ErrExpired, "token-expired"},
-	{httpapi.ErrRevoked, "token-revoked"},
-	{tokenlib.ErrSignature, "token-signature"},
-	{tokenlib.ErrMalformed, "token-malformed"},
+	{Err: hawk.ErrMAC, Reason: "hawk-mac"},
+	{Err: hawk.ErrSkew, Reason: "hawk-clock"},
+	{Err: hawk.ErrPayload, Reason: "hawk-payload"},
+	{Err: hawk.ErrMalformed, Reason: "hawk-malformed"},
+	{Err: tokenlib.ErrExpired, Reason: "token-expired"},
+	{Err: httpapi.ErrRevoked, Reason: "token-revoked"},
+	{Err: tokenlib.ErrSignature, Reason: "token-signature"},
+	{Err: tokenlib.ErrMalformed, Reason: "token-malformed"},
 }

@@ -260,8 +260,8 @@ var refusals = func() (all service.Refusals) {
 		all = append(all, service.Refusal{Err: &tokenserver.Refusal{Reason: r}, Reason: r.String()})
 	}
 	return append(all, service.Refusals{
-		{tokenserver.ErrAccountsUnavailable, "accounts-server-unavailable"},
-		{tokenserver.ErrNoNode, "no-node"},
+		{Err: tokenserver.ErrAccountsUnavailable, Reason: "accounts-server-unavailable"},
+		{Err: tokenserver.ErrNoNode, Reason: "no-node"},
 	}...)
 }()
 

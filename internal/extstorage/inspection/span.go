@@ -41,5 +41,6 @@ func (s Span) Check() error {
 // possible owner.
 func (s Span) Bounds() (after, last extstorage.Owner) {
 	const end = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	return cmp.Or(s.After, extstorage.Owner{cmp.Or(s.Tenant, ident.NilUUID), ident.NilUUID}), cmp.Or(s.Last, extstorage.Owner{cmp.Or(s.Tenant, end), end})
+	first := extstorage.Owner{Tenant: cmp.Or(s.Tenant, ident.NilUUID), Install: ident.NilUUID}
+	return cmp.Or(s.After, first), cmp.Or(s.Last, extstorage.Owner{Tenant: cmp.Or(s.Tenant, end), Install: end})
 }

@@ -341,12 +341,13 @@ func (c *command) confirm(ctx context.Context, o *operate.Operation, values map[
 			return err
 		}
 	}
-	question := strings.TrimSpace(o.Ask+" "+o.Label()) + " "
+	change := o.Label()
 	var named []string
 	for _, s := range slices.Backward(o.Subjects()) {
+		change = strings.TrimSuffix(change, " "+s.Name) // of "Delete tenant"
 		named = append(named, s.Name+" "+service.Printable(values[s.Name]))
 	}
-	if !c.sh.Confirm(strings.TrimSpace(question+strings.Join(named, " of ")) + "?") {
+	if !c.sh.Confirm(strings.TrimSpace(o.Ask+" "+change+" "+strings.Join(named, " of ")) + "?") {
 		return service.Usagef("nothing was changed; confirm with --yes")
 	}
 	return nil
