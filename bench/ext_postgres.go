@@ -151,17 +151,21 @@ const (
 		FROM ext_storage_records
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text AND key = $4::text
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $5::timestamptz)`
-	extPgFrom = `SELECT key, ` + extPgHeader + `, CASE WHEN $7::boolean AND value_bytes <= $11::bigint THEN value::text ELSE '' END,
-			CASE WHEN $8::boolean THEN coalesce(metadata::text, '') ELSE '' END
+	extPgFrom = `SELECT key, ` + extPgHeader + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,
+			CASE WHEN @metadata THEN coalesce(metadata::text, '') ELSE '' END
 		FROM ext_storage_records
-		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = $3::text
-			AND key > $4::text AND key >= $5::text AND key < $6::text
-			AND (ttl_expires_at IS NULL OR ttl_expires_at > $9::timestamptz)
+		WHERE tenant_id = @tenant AND extension_install_id = @install AND namespace = @namespace
+			AND key > @after AND key >= @from AND key < @before
+			AND (ttl_expires_at IS NULL OR ttl_expires_at > @now)
 		ORDER BY `
-	extPgList = extPgFrom + `key LIMIT $10::bigint`
 
 	extPageShare = 1 << 20 / extKeys // bytes of a value that are sent at once
 )
+
+// extPgList has numbers instead of names, as the service sends it.
+var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid", "@namespace", "$3::text", "@after", "$4::text", "@from", "$5::text",
+	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
+	Replace(extPgFrom) + "key LIMIT $10::bigint"
 
 // extFound is a row of the records table.
 type extFound struct {

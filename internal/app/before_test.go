@@ -1,7 +1,6 @@
 package app
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,28 +10,25 @@ import (
 // Commands work on the data folder of an older release with fewer services.
 func TestBeforeTheServicesFirstStart(t *testing.T) {
 	t.Parallel()
-	cfg, _, err := Load(Services(), "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := Options{Config: cfg, Data: t.TempDir(), LogTo: t.Output(), Quiet: true, Create: true}
-	for _, create := range []bool{true, false} {
-		o.Create = create
+	o := Options{Data: t.TempDir(), LogTo: t.Output(), Quiet: true}
+	for _, environ := range [][]string{{"HOLDFAST_EXTSTORAGE__ENABLED=false"}, nil} {
+		cfg, _, err := Load(Services(), "", environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Config, o.Create = cfg, environ != nil
 		a, err := Open(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if there := len(a.databases()) == len(cfg.Services); there != create {
-			t.Errorf("created %v: the service is there: %v", create, there)
+		if n := len(a.databases()); n != len(cfg.Services)-1 {
+			t.Errorf("with %q there are %d databases of %d services", environ, n, len(cfg.Services))
 		}
 		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), backup.Options{}); err != nil || len(files) < 3 {
 			t.Errorf("backup: %v, %v", files, err)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
-		}
-		if err := os.Remove(filepath.Join(o.Data, "extstorage.db")); create && err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestDescriptionOfGuests(t *testing.T) {
 	cookie := send(t, "", http.MethodPost, s.URL+"/bff/consumer/v1/session", "").Get("Set-Cookie")
 	cookie, _, _ = strings.Cut(strings.TrimPrefix(cookie, "__Host-gms="), ";")
 	check(t, st, "../../internal/guest/httpapi/openapi.json", "guest.toml", s.URL, "COOKIE="+cookie,
-		"TOKEN="+strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", "booking")), "EVENTS="+strings.TrimSpace(s.Verb("guest", "token", "--service", "tenants", "--events")),
+		"TOKEN="+strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", "booking")), "EVENTS="+strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", "tenants", "--events")),
 		"INTERNAL="+s.Internal(), "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
 }
 

@@ -3,6 +3,7 @@ package pgdb
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,13 @@ func TestPulse(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			life, end := context.WithCancel(t.Context())
 			defer end()
-			p := &pulse{life: life, limit: 3 * time.Second, ask: tc.ask}
+			var continues atomic.Bool
+			p := &pulse{life: life, limit: 3 * time.Second, ask: func(ctx context.Context) error {
+				if continues.Load() {
+					return nil
+				}
+				return tc.ask(ctx)
+			}}
 			p.beat()
 			for step := range 4 { // as a request that waits for its turn
 				if got := p.hung(time.Now()); got != (tc.want && step == 3) {
@@ -37,7 +44,7 @@ func TestPulse(t *testing.T) {
 					p.beat()
 				}
 			}
-			p.ask = func(context.Context) error { return nil } // it continues
+			continues.Store(true)
 			p.beat()
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
