@@ -146,7 +146,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 	s3 := &s3api.Handler{Service: s.service, Verifier: sigv4.New("us-east-1", s.clock.Now), Keys: keys, Region: "us-east-1"}
 	s.s3 = webtest.Serve(t, web.Service{Name: "buckets", Serve: s3.Serve, Error: s3api.WriteError, Route: s3api.Label}, web.Options{}).URL
 	s.client = &http.Client{Transport: &openapitest.Transport{
-		Document: description(t), Next: http.DefaultTransport, Report: func(err error) { s.t.Error(err) },
+		Document: description(t), Next: webtest.Transport, Report: func(err error) { s.t.Error(err) },
 	}}
 	return s
 }

@@ -33,7 +33,7 @@ func described(t testing.TB) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Transport: &openapitest.Transport{Document: d, Next: http.DefaultTransport, Report: func(err error) { t.Error(err) }}}
+	return &http.Client{Transport: &openapitest.Transport{Document: d, Next: webtest.Transport, Report: func(err error) { t.Error(err) }}}
 }
 
 var description = sync.OnceValues(func() (*openapitest.Document, error) {

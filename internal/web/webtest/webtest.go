@@ -17,6 +17,10 @@ import (
 	"holdfast/internal/web"
 )
 
+// Transport is for clients of parallel tests: when a httptest.Server is closed, it closes the idle connections of
+// http.DefaultTransport, and a request that is about to use one fails.
+var Transport = http.DefaultTransport.(*http.Transport).Clone()
+
 // Serve serves a service as the binary does. If o has no log, warnings and errors of the
 // server fail the test.
 func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
