@@ -36,7 +36,6 @@ var consolePages = []struct{ name, path string }{
 	{"checks", "checks"},
 	{"accounts", "tokenserver/accounts"},
 	{"accounts, next", "tokenserver/accounts"},
-	{"accounts by bytes", "tokenserver/accounts?sort=bytes"},
 	{"account", "tokenserver/accounts/show?account=" + consoleAccount},
 	{"allow and deny lists", "tokenserver/access"},
 	{"allow and deny lists, next", "tokenserver/access"},
