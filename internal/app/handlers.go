@@ -66,7 +66,7 @@ func (a *App) options() web.Options {
 func (a *App) mainHandler() http.Handler {
 	root := a.dockerflow()
 	serve := func(w http.ResponseWriter, r *http.Request, at web.Address) error {
-		if isAnswered := answerStray(w, r); isAnswered {
+		if answerStray(w, r) {
 			return nil
 		}
 		return root.Serve(w, r, at)

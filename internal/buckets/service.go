@@ -186,10 +186,12 @@ func (s *Service) checkEarly(ctx context.Context, owner AccountID, b BucketRef, 
 		o, err = s.store.Get(ctx, owner, b.ID, r.Object.Name)
 		return err
 	}
-	if r.Early == nil {
-		r.Early = func(fn func() error) error { return fn() }
+	var err error
+	if r.Early != nil {
+		err = r.Early(get)
+	} else {
+		err = get()
 	}
-	err := r.Early(get)
 	switch {
 	case err == nil:
 		return r.Condition.CheckWrite(&o)

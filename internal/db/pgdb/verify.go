@@ -85,7 +85,7 @@ func (v *verification) all() error {
 	if err != nil {
 		return err
 	}
-	err = v.amcheck(schema, slices.DeleteFunc(tables, func(t verified) bool { return placed[t.id] }))
+	err = v.amcheck(schema, slices.DeleteFunc(tables, func(t verified) bool { return slices.Contains(placed, t) }))
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42501" {
 		v.how = "every row was read; amcheck is installed, and this role may not use it: GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA " + schema
 		return nil
@@ -93,7 +93,7 @@ func (v *verification) all() error {
 	if err != nil || len(placed) == 0 {
 		return err
 	}
-	return v.amcheckShards()
+	return v.amcheckShards(placed)
 }
 
 // amcheck checks tables on this server, and their indexes, by functions of the extension.

@@ -58,25 +58,16 @@ const (
 )
 
 // placed returns the tables whose rows Citus keeps in shards: on this server they are empty.
-func (v *verification) placed() (map[int64]bool, error) {
+func (v *verification) placed() ([]verified, error) {
 	var citus bool
 	if err := v.conn.QueryRow(v.ctx, hasCitus.SQL).Scan(&citus); err != nil || !citus {
 		return nil, err
 	}
-	tables, err := v.list(placedTables)
-	placed := map[int64]bool{}
-	for _, t := range tables {
-		placed[t.id] = true
-	}
-	return placed, err
+	return v.list(placedTables)
 }
 
-// amcheckShards checks the shards of all tables on their nodes, one after the other.
-func (v *verification) amcheckShards() error {
-	tables, err := v.list(placedTables)
-	if err != nil {
-		return err
-	}
+// amcheckShards checks the shards of tables on their nodes, one after the other.
+func (v *verification) amcheckShards(tables []verified) error {
 	var absent, refused []string // nodes
 	for _, t := range tables {
 		rows, err := v.conn.Query(v.ctx, runOnPlacements, t.id, checkPlacement)

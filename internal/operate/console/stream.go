@@ -26,25 +26,29 @@ func download(o *operate.Operation) service.Page {
 
 // downloads returns links to a noun's downloads for which all subjects are known.
 func downloads(noun string, all []operate.Operation, at names) (links []service.Link) {
-	for i := range all {
-		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun && at.name(o) {
+	for _, o := range downloadsOf(noun, all) {
+		if at.name(o) {
 			links = append(links, service.Link{Text: o.Label(), To: at.link(o)})
 		}
 	}
 	return links
 }
 
-// unlisted returns the downloads of a noun that has neither a list nor a read, so no page can link to them without a form.
-func unlisted(noun string, all []operate.Operation) (found []*operate.Operation) {
-	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
-		return nil
-	}
+func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operation) {
 	for i := range all {
 		if o := &all[i]; o.Kind == operate.Download && o.Noun() == noun {
 			found = append(found, o)
 		}
 	}
 	return found
+}
+
+// unlisted returns the downloads of a noun that has neither a list nor a read, so no page can link to them without a form.
+func unlisted(noun string, all []operate.Operation) []*operate.Operation {
+	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
+		return nil
+	}
+	return downloadsOf(noun, all)
 }
 
 // downloadForm asks for the inputs of a download.
