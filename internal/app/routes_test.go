@@ -27,7 +27,7 @@ const (
 	mostList       = 1 << 20  // bytes that a list of buckets or objects may hold
 )
 
-// bodyLengths are tried until a route does not refuse one as too long.
+// bodyLengths are tried until a route accepts a length.
 var bodyLengths = []int{1 << 20, 60 << 10, 14 << 10}
 
 // chargedWalk is a walk of all routes with valid credentials.

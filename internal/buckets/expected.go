@@ -25,8 +25,8 @@ func (e *ChecksumError) Error() string { return "the object does not have the ex
 // ErrorCode implements errcode.Coder.
 func (e *ChecksumError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// check returns ErrObjectSize or a *ChecksumError unless the object is as expected. An object without a checksum has
-// every checksum.
+// check returns ErrObjectSize or a *ChecksumError unless the object is as expected. An object without a checksum
+// matches any checksum.
 func (e *Expected) check(o *Object) error {
 	if e.Size.Set && e.Size.Value != o.Length {
 		return ErrObjectSize
@@ -39,8 +39,8 @@ func (e *Expected) check(o *Object) error {
 	return nil
 }
 
-// checksum computes the object's checksum from those of its parts. The zero value means that the client has chosen no
-// algorithm, or that a part has no checksum of it.
+// checksum computes the object's checksum from its parts' checksums. The zero value means that the client has chosen no
+// algorithm, or that a part has no such checksum.
 func (a *Assembly) checksum(chosen Checksum) (none Checksum) {
 	algorithm, ok := checksum.ParseAlgorithm(chosen.Algorithm)
 	if !ok {

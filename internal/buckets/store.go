@@ -156,7 +156,7 @@ type Uploads interface {
 	// ListUploads reads a page of the uploads of a bucket.
 	ListUploads(ctx context.Context, owner AccountID, b BucketID, q UploadQuery) (UploadPage, error)
 
-	// Complete makes an object of an upload. The errors of the list are those of Assemble, and those of the
+	// Complete makes an object of an upload. Errors about the list are as of Assemble, and about the
 	// object are ErrObjectSize and *ChecksumError.
 	// If the upload has become the current object with this name, Complete returns that
 	// object: a client that did not get the answer repeats the request.

@@ -177,9 +177,9 @@ func parse[In any](inputs []Input, values map[string]string) (in In, err error) 
 	return in, check(v)
 }
 
-// check calls the method Check of each embedded struct that has it, and of the struct itself last. The methods of Go do not suffice:
+// check calls Check on each embedded struct that has it, and on the struct itself last. Go's own promotion does not suffice:
 // two embedded structs with a Check leave the struct without it, and its own Check hides theirs. Check may be called twice,
-// because a struct also has the Check of an only embedded struct.
+// because a struct inherits the Check of an only embedded struct.
 func check(v reflect.Value) error {
 	for i := range v.NumField() {
 		if v.Type().Field(i).Anonymous && v.Field(i).Kind() == reflect.Struct {

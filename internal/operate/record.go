@@ -16,8 +16,8 @@ type Record struct {
 // Logged is the value of an input.
 type Logged struct{ Name, Value string }
 
-// Recorder receives a record after each run of an operation that changes something, also after one that failed, when a background job was
-// started, and when a file with secrets was sent.
+// Recorder receives a record after each change, also a failed one, when a background job was started, and when a file
+// with secrets was sent.
 type Recorder func(context.Context, Record)
 
 // Recorded returns the operations with a recorder.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Sample returns the operation with a function that returns one row with a value in each field, for tests of what is made of operations.
+// Sample returns the operation with a function that returns one row without empty fields, for tests of pages and commands.
 func (o Operation) Sample() Operation {
 	out := reflect.New(o.out).Elem()
 	fill(out)

@@ -345,8 +345,8 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 	return nil
 }
 
-// linked makes a body of one folder available in another by a hard link. It reports
-// whether the file system has them: otherwise the body is verified and copied again.
+// linked links a body into another folder. It reports whether the file system has hard links: without
+// them, the caller verifies and copies the body again.
 func (c *copier) linked(b *body, from, to target) bool {
 	path := filepath.FromSlash(b.Path)
 	name := filepath.Join(to.dir, path)

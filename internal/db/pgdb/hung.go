@@ -67,7 +67,7 @@ func (p *pulse) examine() {
 	}
 }
 
-// ask sends a statement on a connection of its own: those of the pool may all wait.
+// ask sends a statement on a connection of its own, because all connections of the pool may wait.
 func (db *DB) ask(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, db.pool.Config().ConnConfig)
 	if err != nil {

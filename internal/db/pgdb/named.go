@@ -15,7 +15,7 @@ type Arg struct {
 }
 
 // Named is a statement whose parameters have names, with the function that returns the arguments of one
-// execution. In its SQL, f(...) is a call with all of them in named notation, and @name is one of them.
+// execution. In its SQL, f(...) is a call with all arguments in named notation, and @name is a single argument.
 type Named[A any] struct {
 	Statement
 	args   func(A) []Arg

@@ -43,7 +43,7 @@ func downloadsOf(noun string, all []operate.Operation) (found []*operate.Operati
 	return found
 }
 
-// unlisted returns the downloads of a noun that has neither a list nor a read, so no page can link to them without a form.
+// unlisted returns a noun's downloads if no list or read can link to them, so they need a form.
 func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 	if first(operate.List, noun, all) != nil || first(operate.Read, noun, all) != nil {
 		return nil

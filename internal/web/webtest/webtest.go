@@ -17,8 +17,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Transport is for clients of parallel tests: when a httptest.Server is closed, it closes the idle connections of
-// http.DefaultTransport, and a request that is about to use one fails.
+// Transport is for clients of parallel tests: httptest.Server.Close closes the idle connections of
+// http.DefaultTransport, so requests that are about to use them fail.
 var Transport = http.DefaultTransport.(*http.Transport).Clone()
 
 // Serve serves a service as the binary does. If o has no log, warnings and errors of the
