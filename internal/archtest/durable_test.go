@@ -26,7 +26,7 @@ var notDurable = []string{"Create", "CreateTemp", "Link", "Mkdir", "MkdirAll", "
 // undurable are the files of the server that may call them, with the reason.
 var undurable = map[string]string{
 	"internal/backup/backup.go":              "the folder has a temporary name until the backup is complete, and is renamed durably",
-	"internal/app/buckets/backup.go":         "the list of bodies is temporary, and the folders of all links are synced once before the backup is complete",
+	"internal/buckets/maintenance/backup.go": "the list of bodies is temporary, and the folders of all links are synced once before the backup is complete",
 	"internal/cli/generate.go":               "manual pages can be generated again",
 	"internal/app/service/folder.go":         "what a check creates, it removes",
 	"internal/buckets/blobs/filedriver":      "it is durable by itself, and one sync of a folder serves all bodies that are written to it at once",

@@ -63,6 +63,28 @@ func (s *Service) free(ctx context.Context, claim string, garbage []Garbage) (n 
 	return n, errors.Join(failed...)
 }
 
+// Waiting says why garbage is still there at a time: what was deleted after another time, what unexpired claims have, and
+// a backup that holds it.
+func (s *Service) Waiting(ctx context.Context, before, now time.Time) (w Waiting, err error) {
+	if w, err = s.store.Waiting(ctx, At(before), At(now)); err == nil && w.Rows > 0 {
+		w.Held, err = s.store.Held(ctx, At(now))
+	}
+	return w, err
+}
+
+// Backlog reads how much garbage there is.
+func (s *Service) Backlog(ctx context.Context) (b Backlog, err error) {
+	if b.Rows, b.Bytes, b.Oldest, err = s.store.Backlog(ctx); err == nil {
+		b.Held, err = s.store.Held(ctx, s.now())
+	}
+	return b, err
+}
+
+// AbortUploads aborts at most limit uploads that began before a time, and returns their number.
+func (s *Service) AbortUploads(ctx context.Context, before time.Time, limit int) (int, error) {
+	return s.store.AbortOld(ctx, At(before), s.now(), limit)
+}
+
 // Batch is garbage that a client of the native API has claimed.
 type Batch struct {
 	ID      string // empty: there is no garbage

@@ -46,10 +46,18 @@ type Waiting struct {
 	Next    Moment // when the first of the young was deleted
 	Claimed int64  // not young, and claimed by a worker
 	Until   Moment // when the last of these claims expires
+	Held    Moment // when the hold of a backup expires; 0: there is none. Set by Service.Waiting
 }
 
 // Due is the garbage that nothing keeps from being removed.
 func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
+
+// Backlog is the garbage that is not removed yet.
+type Backlog struct {
+	Rows, Bytes int64
+	Oldest      Moment // when the first of it was deleted
+	Held        Moment // when the hold of a backup expires; 0: there is none
+}
 
 // SortGarbage sorts garbage by the time of its deletion.
 func SortGarbage(all []Garbage) {

@@ -184,6 +184,8 @@ type Completion struct {
 // bodies from the storage nodes and then the rows. All steps are idempotent, so a worker
 // that was killed is replaced by another one after its claim has expired.
 type Collector interface {
+	Holds
+
 	// Claim reserves garbage of any account, oldest first, that no unexpired claim has.
 	// While a hold has not expired, it reserves nothing.
 	Claim(ctx context.Context, c Claim) ([]Garbage, error)
@@ -198,17 +200,6 @@ type Collector interface {
 	// Waiting says why garbage is still there: what was deleted after a time, and what
 	// unexpired claims have.
 	Waiting(ctx context.Context, before, now Moment) (Waiting, error)
-
-	// Hold keeps Claim from reserving garbage, so that a backup finds all bodies that the
-	// database had when the hold began. Garbage that was claimed before may still be
-	// removed. A hold with the same ID is extended. Expired holds are removed.
-	Hold(ctx context.Context, id string, now, expires Moment) error
-
-	// Release ends a hold. It is not an error if there is none.
-	Release(ctx context.Context, id string) error
-
-	// Held returns when the last hold expires, 0 without one that has not expired.
-	Held(ctx context.Context, now Moment) (Moment, error)
 
 	// UploadBodies reads the bodies of an upload's parts, of a complete one or of garbage,
 	// with greater numbers than after; at most limit.
@@ -228,6 +219,20 @@ type Collector interface {
 
 	// Backlog counts the garbage, and the time of the oldest.
 	Backlog(ctx context.Context) (rows, bytes int64, oldest Moment, err error)
+}
+
+// Holds keep garbage for backups.
+type Holds interface {
+	// Hold keeps Claim from reserving garbage, so that a backup finds all bodies that the
+	// database had when the hold began. Garbage that was claimed before may still be
+	// removed. A hold with the same ID is extended. Expired holds are removed.
+	Hold(ctx context.Context, id string, now, expires Moment) error
+
+	// Release ends a hold. It is not an error if there is none.
+	Release(ctx context.Context, id string) error
+
+	// Held returns when the last hold expires, 0 without one that has not expired.
+	Held(ctx context.Context, now Moment) (Moment, error)
 }
 
 // References reads which bodies should be on storage nodes.

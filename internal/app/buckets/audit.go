@@ -117,15 +117,15 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 		Verify: in.Verify, Repair: in.Repair, Node: in.Node, Grace: grace, UnknownAccounts: in.UnknownAccounts, Restart: in.Restart,
 		Level: cmp.Or(s.cfg.Copies, s.cluster.Copies()),
 	}
-	p := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
+	printer := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
 	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
-	err = s.maintain(ctx, progress, func(ctx context.Context, m maintenance.Options) (err error) {
-		o.Result, err = maintenance.Audit(ctx, m, options, func(f maintenance.Finding) error {
+	err = s.maintain(ctx, progress, func(ctx context.Context, p maintenance.Progress) (err error) {
+		o.Result, err = s.maintenance.Audit(ctx, p, options, func(f maintenance.Finding) error {
 			finding, err := of.finding(ctx, f)
 			if err != nil {
 				return err
 			}
-			p.add(finding)
+			printer.add(finding)
 			progress.Find(finding)
 			return nil
 		})
@@ -134,7 +134,7 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 	switch r := &o.Result; {
 	case err == nil:
 		o.Bodies, o.Copies, o.Young, o.Left = r.Bodies, r.Copies, r.Young, r.Left
-		o.text, err = p.print(r, grace)
+		o.text, err = printer.print(r, grace)
 	case ctx.Err() != nil:
 		err = errcode.New(errcode.Unavailable, "interrupted: run the audit again with the same options to continue")
 	case errors.Is(err, rows.ErrReadOnly):

@@ -23,6 +23,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/httpapi"
+	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/buckets/sqlite"
@@ -42,19 +43,16 @@ const Listener = "s3"
 
 // Buckets is the service before and after it is opened.
 type Buckets struct {
-	cfg     buckets.Config
-	deps    *service.Deps
-	store   store
-	opened  *buckets.Service
-	keys    *buckets.Keyring
-	tokens  *bearer.Keyring
-	cluster *blobs.Cluster
-	nodes   *nodes
-	metrics *metrics
-	serves  atomic.Bool // this process is a server, which has loaded the storage nodes
-	framing framing
-	reports *reporter
-	work    *background
+	cfg         buckets.Config
+	deps        *service.Deps
+	opened      *buckets.Service
+	maintenance *maintenance.Service
+	keys        *buckets.Keyring
+	tokens      *bearer.Keyring
+	cluster     *blobs.Cluster
+	nodes       *nodes
+	metrics     *metrics
+	serves      atomic.Bool // this process is a server, which has loaded the storage nodes
 
 	mu    sync.Mutex
 	first *newKey // of the account that this process gave a new database
@@ -82,16 +80,9 @@ func (s *Buckets) Service() service.Service {
 
 // store is what every backend is.
 type store interface {
-	buckets.Store
-	buckets.Uploads
-	buckets.Collector
-	buckets.References
-	buckets.Counters
-	buckets.Accounts
+	buckets.Backend
 	buckets.Nodes
-	buckets.Leases
-	buckets.Damages
-	buckets.Scrubs
+	maintenance.Store
 }
 
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
@@ -110,7 +101,6 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	if s.tokens, err = tokenKeys(append([]string{s.cfg.KeySecret}, s.cfg.OldKeySecrets...)); err != nil {
 		return opened, err
 	}
-	s.store = st
 	s.cluster = blobs.NewCluster(blobs.Options{Clock: d.Clock, Report: s.report, Missing: func(ctx context.Context) { s.nodes.reload(ctx) }, Observe: func(node string, e blobs.Event) {
 		s.metrics.bodies.WithLabelValues(node, string(e)).Inc()
 	}})
@@ -123,8 +113,8 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
-	s.metrics = s.observe(d, st, s3)
-	s.reports, s.work = newReporter(st, d.Log), newBackground(s)
+	s.maintenance = s.openMaintenance(st)
+	s.metrics = s.observe(d, s3)
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{
 		{Listener: Listener, Mount: web.Mount{
@@ -135,7 +125,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		}},
 	}
 	opened.Jobs = s.jobs()
-	opened.Ready = s.ready(db)
+	opened.Ready = s.ready(db.Ready(st.Ping))
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
@@ -147,8 +137,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 }
 
 // ready returns the check of the database and of the storage nodes.
-func (s *Buckets) ready(db *engine.Database) func(context.Context) error {
-	reached := db.Ready(s.store.Ping)
+func (s *Buckets) ready(reached func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := reached(ctx); err != nil {
 			return err
@@ -194,7 +183,7 @@ func (s *Buckets) jobs() []sweep.Job {
 			if s.cfg.UploadsAfter == 0 {
 				return 0, nil
 			}
-			n, err := s.store.AbortOld(ctx, buckets.At(now.Add(-s.cfg.UploadsAfter)), buckets.At(now), limit)
+			n, err := s.opened.AbortUploads(ctx, now.Add(-s.cfg.UploadsAfter), limit)
 			s.metrics.aborted.Add(int64(n))
 			return n, err
 		}),
@@ -299,17 +288,14 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.nodes.reload(ctx)
 	s.serves.Store(true)
-	_ = s.work.loadMarks(ctx) // watchMarks tries again
+	s.metrics.know(s.cluster.Nodes())
 	dead := newProcesses(s, s.nodes.process)
 	if err := dead.register(ctx); err != nil {
 		s.deps.Log.Warn("temporary files of this process stay for a day if it is killed", "error", err)
 	}
-	unframed := s.framing.begin()
 	var work sync.WaitGroup
 	work.Go(func() { s.nodes.run(ctx) })
-	work.Go(func() { s.frame(ctx, unframed) })
-	work.Go(func() { s.reports.run(ctx, s.work.nudge) })
-	work.Go(func() { s.work.run(ctx) })
+	work.Go(s.maintenance.Start(ctx))
 	work.Go(func() { dead.run(ctx, s.cfg.SweepEvery) })
 	return func() error {
 		cancel()
@@ -322,22 +308,10 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	}, nil
 }
 
-// report logs and marks what a read has found about the copies of a body.
+// report counts what a read has found about the copies of a body.
 func (s *Buckets) report(f blobs.Finding) {
-	if f.Problem == blobs.Lost {
-		// The body may have been deleted or moved meanwhile. The repair of its copies finds out,
-		// and reports it if it is lost.
-		return
+	if f.Problem != blobs.Lost {
+		s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
 	}
-	s.metrics.bodies.WithLabelValues(f.Node, string(f.Problem)).Inc()
-	if f.Problem == blobs.Unframed {
-		s.framing.add(f.Reference)
-		return
-	}
-	s.deps.Log.Warn("bad copy of a body", "node", f.Node, "path", f.Path, "problem", string(f.Problem))
-	d := buckets.NewDamage(buckets.Copy{Node: f.Node, Path: f.Path}, string(f.Problem), buckets.At(s.deps.Clock()))
-	if f.Reference.Owner != "" {
-		d = d.Of(&f.Reference)
-	}
-	s.reports.note(d)
+	s.maintenance.Report(f)
 }

@@ -150,19 +150,18 @@ func inspectNode(n *blobs.Status, url string) service.Finding {
 
 func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err error) {
 	f = service.Finding{State: service.OK, What: "buckets garbage"}
-	rows, bytes, oldest, err := s.store.Backlog(ctx)
+	b, err := s.opened.Backlog(ctx)
 	if err != nil {
 		return f, err
 	}
 	now := s.deps.Clock()
-	held, err := s.store.Held(ctx, buckets.At(now))
-	f.Says = fmt.Sprintf("%s with %s", service.Count(rows, "deleted object"), service.FormatBytes(bytes))
-	if held != 0 {
+	f.Says = fmt.Sprintf("%s with %s", service.Count(b.Rows, "deleted object"), service.FormatBytes(b.Bytes))
+	if b.Held != 0 {
 		f.Says += ", kept while a backup runs"
 	}
-	if oldest != 0 && now.Sub(oldest.Time()) > s.cfg.GarbageAfter+lateGarbage {
+	if b.Oldest != 0 && now.Sub(b.Oldest.Time()) > s.cfg.GarbageAfter+lateGarbage {
 		f.State = service.Warning
-		f.Says += ", the oldest for " + now.Sub(oldest.Time()).Round(time.Hour).String()
+		f.Says += ", the oldest for " + now.Sub(b.Oldest.Time()).Round(time.Hour).String()
 		f.Fix = "start the server, and look for \"a sweep failed\" in its log: a storage node may be unreachable"
 	}
 	return f, err

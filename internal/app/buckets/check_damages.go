@@ -21,13 +21,13 @@ const (
 // inspectDamages reports damaged copies, and names the objects that are lost.
 func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, err error) {
 	const what = "buckets copies"
-	counts, err := s.store.CountMarks(ctx)
+	h, err := s.maintenance.Health(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var damaged, lost int64
 	oldest := buckets.At(s.deps.Clock())
-	for _, c := range counts {
+	for _, c := range h.Damages {
 		if c.State == buckets.Lost {
 			lost += c.Copies
 			continue
@@ -43,11 +43,7 @@ func (s *Buckets) inspectDamages(ctx context.Context) (found []service.Finding, 
 			f.Fix = "look at the nodes above and at the page Damaged copies of the console, which has the reasons; then run holdfast buckets audits run --verify --repair"
 		}
 	}
-	progress, err := s.scrubSummary(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f.Says += "; " + progress
+	f.Says += "; " + s.scrubSummary(h.Scrubs)
 	found = append(found, f)
 	if lost == 0 {
 		return found, nil
@@ -69,27 +65,21 @@ func (s *Buckets) inspectLost(ctx context.Context, what string) (found []service
 	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
 	seen := map[string]bool{}
 	q := buckets.DamageQuery{State: buckets.Lost, Limit: buckets.MaxPage}
-	for more := true; more; {
-		page, err := s.store.Marked(ctx, q)
+	for d, err := range s.maintenance.Damages(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range page {
-			d := &page[i]
-			q.After = d.Copy
-			if seen[d.Path] { // another copy of the same body
-				continue
-			}
-			if seen[d.Path] = true; len(seen) > shownLost {
-				continue
-			}
-			name, err := of.damaged(ctx, d)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, service.Finding{State: service.Wrong, What: what, Says: name + ": no good copy is left"})
+		if seen[d.Path] { // another copy of the same body
+			continue
 		}
-		more = len(page) == buckets.MaxPage
+		if seen[d.Path] = true; len(seen) > shownLost {
+			continue
+		}
+		name, err := of.damaged(ctx, &d)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, service.Finding{State: service.Wrong, What: what, Says: name + ": no good copy is left"})
 	}
 	last := service.Finding{
 		State: service.Wrong, What: what, Says: countOf(int64(len(seen)), "body", "bodies") + " without a good copy",
@@ -113,13 +103,9 @@ func (n *names) damaged(ctx context.Context, d *buckets.Damage) (string, error) 
 }
 
 // scrubSummary says when the scrubber has read all copies.
-func (s *Buckets) scrubSummary(ctx context.Context) (string, error) {
+func (s *Buckets) scrubSummary(all []buckets.Scrub) string {
 	if s.cfg.ScrubEvery == 0 {
-		return "copies are not read regularly (buckets.scrub_interval = 0)", nil
-	}
-	all, err := s.store.Scrubs(ctx)
-	if err != nil {
-		return "", err
+		return "copies are not read regularly (buckets.scrub_interval = 0)"
 	}
 	all = slices.DeleteFunc(all, func(p buckets.Scrub) bool {
 		return !slices.ContainsFunc(s.cluster.Nodes(), func(n blobs.Status) bool { return n.ID == p.Node })
@@ -127,14 +113,14 @@ func (s *Buckets) scrubSummary(ctx context.Context) (string, error) {
 	oldest := buckets.Moment(0)
 	for i, p := range all {
 		if p.Ended == 0 {
-			return fmt.Sprintf("the first pass over all copies has read %.0f%% of %s", 100*scrubShare(p), p.Node), nil
+			return fmt.Sprintf("the first pass over all copies has read %.0f%% of %s", 100*scrubShare(p), p.Node)
 		}
 		if i == 0 || p.Ended < oldest {
 			oldest = p.Ended
 		}
 	}
 	if oldest == 0 {
-		return "no pass over all copies has begun yet", nil
+		return "no pass over all copies has begun yet"
 	}
-	return "all copies were read since " + oldest.Time().Format(time.DateOnly), nil
+	return "all copies were read since " + oldest.Time().Format(time.DateOnly)
 }

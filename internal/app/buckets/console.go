@@ -35,11 +35,11 @@ func (s *Buckets) console() *service.Console {
 
 // backlogs are the deleted objects that still need space.
 func (s *Buckets) backlogs(context.Context) ([]service.Fact, error) {
-	b, known := s.metrics.garbage()
+	b, known := s.metrics.backlog.get()
 	if !known {
 		return nil, errcode.New(errcode.Unavailable, "the garbage could not be counted")
 	}
-	return []service.Fact{{Name: "Deleted objects to remove", Cell: service.TextCell(service.Count(b.rows, "object") + ", " + service.FormatBytes(b.bytes))}}, nil
+	return []service.Fact{{Name: "Deleted objects to remove", Cell: service.TextCell(service.Count(b.Rows, "object") + ", " + service.FormatBytes(b.Bytes))}}, nil
 }
 
 func momentCell(m buckets.Moment) service.Cell {

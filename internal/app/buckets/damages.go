@@ -55,20 +55,21 @@ type damageOutput struct {
 func (s *Buckets) listDamages(ctx context.Context, in operate.Page[string]) (all []damageOutput, err error) {
 	q := buckets.DamageQuery{Limit: in.Limit}
 	q.After.Node, q.After.Path, _ = strings.Cut(in.After, " ")
-	page, err := s.store.Marked(ctx, q)
-	if err != nil {
-		return nil, err
-	}
 	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}
-	for i := range page {
-		d := &page[i]
-		name, err := of.damaged(ctx, d)
+	for d, err := range s.maintenance.Damages(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		name, err := of.damaged(ctx, &d)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, damageOutput{
 			name, d.Node, d.Path, d.Problem, damageState(d.State), d.FirstSeen.Time(), d.Attempts, service.TimeOf(d.Next), d.Error, d.Node + " " + d.Path,
 		})
+		if len(all) == in.Limit {
+			break
+		}
 	}
 	return all, nil
 }

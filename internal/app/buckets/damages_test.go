@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 func TestDamageIsMarkedAndLost(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	s, _ := openBuckets(t, data)
+	var later atomic.Int64 // on the clock of the service
+	s, _ := openBucketsAt(t, data, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
 	owner, b, path := s.stored(t, strings.Repeat("a body ", 50_000))
 	file := filepath.Join(data, Name, filepath.FromSlash(path))
 	body, err := os.ReadFile(file)
@@ -30,7 +32,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	if err := os.WriteFile(file, body, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o, err := s.store.Get(t.Context(), owner, b.ID, "k")
+	o, err := s.opened.Object(t.Context(), owner, b.ID, "k")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 		t.Fatal("a wrong body was read")
 	}
 	_ = r.Close()
-	if err := s.reports.flush(t.Context()); err != nil {
+	if err := s.maintenance.StoreReports(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	says := func() (all string) {
@@ -62,10 +64,9 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	want(says(), "ok 1 damaged copy, which servers repair from good ones; no pass over all copies has begun yet")
 	repair := func(after time.Duration) {
 		t.Helper()
-		now := s.deps.Clock
-		s.deps.Clock = func() time.Time { return now().Add(after) }
-		defer func() { s.deps.Clock = now }()
-		if _, err := s.work.repairDue(t.Context(), filepath.Join(t.TempDir(), "repair")); err != nil {
+		later.Store(int64(after))
+		defer later.Store(0)
+		if _, err := s.maintenance.RepairDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +77,7 @@ func TestDamageIsMarkedAndLost(t *testing.T) {
 	if err != nil || len(listed) != 1 || listed[0].Object != name || listed[0].State.Cell().State != service.Wrong {
 		t.Errorf("the list: %+v, %v", listed, err)
 	}
-	if _, err := s.store.Delete(t.Context(), owner, b, buckets.Delete{Name: "k", Now: buckets.At(time.Now())}); err != nil {
+	if err := s.opened.DeleteObject(t.Context(), owner, b, buckets.Delete{Name: "k"}); err != nil {
 		t.Fatal(err)
 	}
 	repair(time.Hour)

@@ -93,8 +93,8 @@ func (s *Buckets) drain(ctx context.Context, in drainInput, progress operate.Pro
 		return o, errcode.New(errcode.Conflict, "there is no other active storage node: add one first")
 	}
 	var d maintenance.Drained
-	err = s.maintain(ctx, progress, func(ctx context.Context, options maintenance.Options) (err error) {
-		d, err = maintenance.Drain(ctx, options, n, maintenance.DrainOptions{Keep: in.Keep, FewerCopies: in.FewerCopies})
+	err = s.maintain(ctx, progress, func(ctx context.Context, p maintenance.Progress) (err error) {
+		d, err = s.maintenance.Drain(ctx, p, n, maintenance.DrainOptions{Keep: in.Keep, FewerCopies: in.FewerCopies})
 		return err
 	})
 	switch {

@@ -5,19 +5,37 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"sync"
 
-	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/db/rows"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
-// maintain runs an audit or a drain. Only one may run at a time on a database, whatever machine it is on.
-func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run func(context.Context, maintenance.Options) error) error {
-	folder := filepath.Join(s.deps.Data, Name+"-maintenance")
+// maintenanceFolder returns the folder of maintenance.
+func (s *Buckets) maintenanceFolder() string { return filepath.Join(s.deps.Data, Name+"-maintenance") }
+
+// openMaintenance opens the maintenance of the database and the storage nodes.
+func (s *Buckets) openMaintenance(st store) *maintenance.Service {
+	return maintenance.NewService(maintenance.ServiceOptions{
+		Options: maintenance.Options{Store: st, Nodes: s.nodes.service, Cluster: s.cluster, Clock: s.deps.Clock, Folder: s.maintenanceFolder()},
+		Log:     s.deps.Log, Whole: s.deps.Whole, ReadOnly: rows.ErrReadOnly,
+		ScrubEvery: s.cfg.ScrubEvery, ScrubRate: int64(s.cfg.ScrubRate), Scrubbed: func() []string { return s.nodes.scrubbed(s.cfg.ScrubCloud) },
+		Repaired: func(node string) { s.metrics.repaired.WithLabelValues(node).Inc() },
+		Read: func(node string, copies, bytes int64) {
+			s.metrics.scrubbedCopies.WithLabelValues(node).Add(float64(copies))
+			s.metrics.scrubbedBytes.WithLabelValues(node).Add(float64(bytes))
+		},
+		Changed: func() { s.metrics.health.forget() },
+	})
+}
+
+// maintain runs an audit or a drain. Only one may run at a time on a database, whatever machine it is on. The lock tells a
+// command which process of this data folder runs another one.
+func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run func(context.Context, maintenance.Progress) error) error {
+	folder := s.maintenanceFolder()
 	if err := durable.MakeFolder(folder); err != nil {
 		return err
 	}
@@ -27,25 +45,6 @@ func (s *Buckets) maintain(ctx context.Context, progress operate.Progress, run f
 	} else if err != nil {
 		return err
 	}
-	options := s.maintenance(filepath.Join(folder, "work"), progress)
-	err = s.leased(ctx, folder, progress.Wait, func(ctx context.Context) error { return run(ctx, options) })
-	return errors.Join(err, lock.Release())
-}
-
-// maintenance returns the options of an audit or a drain that reports its progress.
-func (s *Buckets) maintenance(folder string, progress operate.Progress) maintenance.Options {
-	var mu sync.Mutex
-	return maintenance.Options{
-		Store: s.store, Nodes: s.nodes.service, Cluster: s.cluster, Clock: s.deps.Clock, Folder: folder,
-		Show: func(step maintenance.Step, n, total int64) {
-			mu.Lock()
-			defer mu.Unlock()
-			progress.Step(string(step), n, total)
-		},
-		Waiting: func(expires buckets.Moment) {
-			mu.Lock()
-			defer mu.Unlock()
-			progress.Wait("waiting until a backup has ended; one that was killed is waited for until " + expires.Time().Format("15:04:05 MST"))
-		},
-	}
+	show := func(step maintenance.Step, n, total int64) { progress.Step(string(step), n, total) }
+	return errors.Join(run(ctx, maintenance.Progress{Show: show, Wait: progress.Wait}), lock.Release())
 }

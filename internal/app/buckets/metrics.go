@@ -1,9 +1,7 @@
 package buckets
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/buckets/s3api"
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
@@ -25,30 +24,12 @@ type metrics struct {
 	latency *prometheus.HistogramVec
 	bodies  *prometheus.CounterVec
 	aborted atomic.Int64
-	store   metered
 	now     clock.Clock
 
 	repaired, scrubbedCopies, scrubbedBytes *prometheus.CounterVec
 
-	damages cached[[]buckets.DamageCount]
-	scrubs  cached[[]buckets.Scrub]
-
-	mu      sync.Mutex
-	backlog backlog
-	asked   time.Time // of the last read, which may have failed
-	known   bool      // the last read succeeded
-}
-
-type backlog struct {
-	rows, bytes int64
-	oldest      buckets.Moment
-}
-
-// metered is what metrics read of the database.
-type metered interface {
-	buckets.Collector
-	buckets.Damages
-	buckets.Scrubs
+	health  cached[maintenance.Health]
+	backlog cached[buckets.Backlog]
 }
 
 // events are the values of the label event of holdfast_buckets_node_bodies_total.
@@ -58,10 +39,12 @@ var events = []string{
 }
 
 // observe registers the metrics.
-func (s *Buckets) observe(d *service.Deps, store metered, s3 *s3api.Handler) *metrics {
+func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	m, cluster := d.Metrics, s.cluster
 	r := &metrics{
-		store: store, now: d.Clock,
+		now:     d.Clock,
+		health:  cached[maintenance.Health]{read: s.maintenance.Health, now: d.Clock},
+		backlog: cached[buckets.Backlog]{read: s.opened.Backlog, now: d.Clock},
 
 		ops:     m.Counter("holdfast_buckets_operations_total", "Operations of S3, by result.", "operation", "result"),
 		latency: m.Histogram("holdfast_buckets_operation_duration_seconds", "Duration of operations of S3, including the transfer of bodies.", "operation"),
@@ -107,43 +90,27 @@ func (s *Buckets) observe(d *service.Deps, store metered, s3 *s3api.Handler) *me
 	nodes("holdfast_buckets_node_size_bytes", "Size of the storage node.", func(n *blobs.Status) (float64, bool) {
 		return float64(n.Space.Total), n.HasSpace && n.Space.Total >= 0
 	})
-	garbage := func(name, help string, value func(backlog) float64) {
+	garbage := func(name, help string, value func(buckets.Backlog) float64) {
 		m.Gauge(name, help, func(set obs.Set) {
-			if b, known := r.garbage(); known {
+			if b, known := r.backlog.get(); known {
 				set(value(b))
 			}
 		})
 	}
-	garbage("holdfast_buckets_garbage_objects", "Deleted objects whose bodies are not removed yet.", func(b backlog) float64 { return float64(b.rows) })
-	garbage("holdfast_buckets_garbage_bytes", "Bytes of deleted objects that are not removed yet.", func(b backlog) float64 { return float64(b.bytes) })
-	garbage("holdfast_buckets_garbage_oldest_age_seconds", "Time since the deletion of the oldest object that is not removed yet, or 0.", func(b backlog) float64 {
-		if b.oldest == 0 {
+	garbage("holdfast_buckets_garbage_objects", "Deleted objects whose bodies are not removed yet.", func(b buckets.Backlog) float64 { return float64(b.Rows) })
+	garbage("holdfast_buckets_garbage_bytes", "Bytes of deleted objects that are not removed yet.", func(b buckets.Backlog) float64 { return float64(b.Bytes) })
+	garbage("holdfast_buckets_garbage_oldest_age_seconds", "Time since the deletion of the oldest object that is not removed yet, or 0.", func(b buckets.Backlog) float64 {
+		if b.Oldest == 0 {
 			return 0
 		}
-		return d.Clock().Sub(b.oldest.Time()).Seconds()
+		return d.Clock().Sub(b.Oldest.Time()).Seconds()
 	})
 	r.observeDamages(m, cluster, s.cfg.ScrubEvery)
 	return r
 }
 
-// backlogAge is the maximum age of the backlog, because reading it scans all garbage.
+// backlogAge is the maximum age of values of the database. Reading the backlog scans all garbage.
 const backlogAge = time.Minute
-
-// garbage returns the backlog of the garbage collection, and false if it could not be
-// read.
-func (m *metrics) garbage() (backlog, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now := m.now(); m.asked.IsZero() || now.Sub(m.asked) >= backlogAge || now.Before(m.asked) {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		var b backlog
-		var err error
-		b.rows, b.bytes, b.oldest, err = m.store.Backlog(ctx)
-		m.backlog, m.asked, m.known = b, now, err == nil
-	}
-	return m.backlog, m.known
-}
 
 // count wraps the handler of S3.
 func (m *metrics) count(s3 *s3api.Handler) web.Handler {

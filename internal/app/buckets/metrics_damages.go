@@ -10,11 +10,15 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/clock"
 	"holdfast/internal/obs"
 )
 
 // cached is a value of the database that is read at most once a minute.
 type cached[T any] struct {
+	read func(context.Context) (T, error)
+	now  clock.Clock
+
 	mu    sync.Mutex
 	value T
 	asked time.Time // of the last read, which may have failed
@@ -22,13 +26,13 @@ type cached[T any] struct {
 }
 
 // get returns the value, and false if it could not be read.
-func (c *cached[T]) get(now time.Time, read func(context.Context) (T, error)) (T, bool) {
+func (c *cached[T]) get() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked.IsZero() || now.Sub(c.asked) >= backlogAge || now.Before(c.asked) {
+	if now := c.now(); c.asked.IsZero() || now.Sub(c.asked) >= backlogAge || now.Before(c.asked) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		value, err := read(ctx)
+		value, err := c.read(ctx)
 		c.value, c.asked, c.known = value, now, err == nil
 	}
 	return c.value, c.known
@@ -39,9 +43,6 @@ func (c *cached[T]) forget() {
 	defer c.mu.Unlock()
 	c.asked = time.Time{}
 }
-
-// forget makes the next scrape read the damaged copies again.
-func (m *metrics) forget() { m.damages.forget() }
 
 // know makes the counters of nodes begin with 0.
 func (m *metrics) know(nodes []blobs.Status) {
@@ -58,14 +59,15 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 	m.scrubbedCopies = to.Counter("holdfast_buckets_scrubbed_copies_total", "Copies of bodies that the scrubber has read.", "node")
 	m.scrubbedBytes = to.Counter("holdfast_buckets_scrubbed_bytes_total", "Bytes of bodies that the scrubber has read.", "node")
 	to.Gauge("holdfast_buckets_damaged_copies", "Copies of bodies that are missing or wrong: damaged, to be repaired; or lost, without a good copy elsewhere.", func(set obs.Set) {
-		counts, known := m.damages.get(m.now(), m.store.CountMarks)
+		m.know(cluster.Nodes())
+		h, known := m.health.get()
 		if !known {
 			return
 		}
 		for _, n := range cluster.Nodes() {
 			for _, state := range []buckets.DamageState{buckets.Damaged, buckets.Lost} {
 				copies := int64(0)
-				for _, c := range counts {
+				for _, c := range h.Damages {
 					if c.Node == n.ID && c.State == state {
 						copies = c.Copies
 					}
@@ -76,11 +78,11 @@ func (m *metrics) observeDamages(to *obs.Metrics, cluster *blobs.Cluster, scrubE
 	}, "node", "state")
 	scrubs := func(name, help string, value func(buckets.Scrub) float64) {
 		to.Gauge(name, help, func(set obs.Set) {
-			all, known := m.scrubs.get(m.now(), m.store.Scrubs)
+			h, known := m.health.get()
 			for _, n := range cluster.Nodes() {
 				progress := buckets.Scrub{Node: n.ID, Began: buckets.At(m.now()), Total: 1} // no pass has begun
-				if i := slices.IndexFunc(all, func(s buckets.Scrub) bool { return s.Node == n.ID }); i >= 0 {
-					progress = all[i]
+				if i := slices.IndexFunc(h.Scrubs, func(s buckets.Scrub) bool { return s.Node == n.ID }); i >= 0 {
+					progress = h.Scrubs[i]
 				}
 				if known {
 					set(value(progress), n.ID)

@@ -247,8 +247,8 @@ func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 
 // addScrubs adds how far the scrubber is on each node, and when it has read all copies.
 func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
-	scrubs, err := s.store.Scrubs(ctx)
-	for _, p := range scrubs {
+	h, err := s.maintenance.Health(ctx)
+	for _, p := range h.Scrubs {
 		i := slices.IndexFunc(all, func(n nodeOutput) bool { return n.ID == p.Node })
 		if i < 0 {
 			continue
@@ -263,18 +263,11 @@ func (s *Buckets) addScrubs(ctx context.Context, all []nodeOutput) error {
 
 // countBodies counts the bodies on each node and their bytes.
 func (s *Buckets) countBodies(ctx context.Context, all []nodeOutput) error {
-	nodes := map[string]*nodeOutput{}
+	nodes, err := s.maintenance.CountBodies(ctx)
 	for i := range all {
-		all[i].Bodies, all[i].Bytes = new(int64), new(service.Bytes)
-		nodes[all[i].ID] = &all[i]
+		stored := nodes[all[i].ID]
+		bytes := service.Bytes(stored.Bytes)
+		all[i].Bodies, all[i].Bytes = &stored.Bodies, &bytes
 	}
-	return s.store.References(ctx, func(r buckets.Reference) error {
-		for _, id := range r.Sharks {
-			if n := nodes[id]; n != nil {
-				*n.Bodies++
-				*n.Bytes += service.Bytes(r.Length)
-			}
-		}
-		return nil
-	})
+	return err
 }

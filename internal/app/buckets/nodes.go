@@ -296,3 +296,17 @@ func (n *nodes) close() error {
 	defer n.mu.Unlock()
 	return n.use(nil)
 }
+
+// scrubbed returns the nodes that are scrubbed: folders, and with cloud also those of cloud
+// providers.
+func (n *nodes) scrubbed(cloud bool) (ids []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, o := range n.open {
+		if u, err := url.Parse(o.url); err == nil && (cloud || u.Scheme == "file") {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

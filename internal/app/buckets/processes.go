@@ -34,7 +34,7 @@ type processes struct {
 func newProcessID() string { return fmt.Sprintf("%016x", rand.Uint64()) }
 
 func newProcesses(s *Buckets, id string) *processes {
-	return &processes{Buckets: s, id: id, folder: filepath.Join(s.deps.Data, Name+"-maintenance", "processes")}
+	return &processes{Buckets: s, id: id, folder: filepath.Join(s.maintenanceFolder(), "processes")}
 }
 
 // prefix begins the names of the files of servers on this host. A copy of the data folder on

@@ -21,7 +21,8 @@ type Store interface {
 	buckets.Accounts
 	buckets.Damages
 	buckets.Scrubs
-	Held(ctx context.Context, now buckets.Moment) (buckets.Moment, error) // of buckets.Collector
+	buckets.Leases
+	buckets.Holds
 }
 
 // Options of an Audit or a Drain.

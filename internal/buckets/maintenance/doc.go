@@ -2,7 +2,8 @@
 // them, and empties nodes, while servers run. Both read the references of all bodies into
 // files in a folder first, so that memory is bounded whatever the number of bodies, and so
 // that no snapshot of the database stays open for long. One audit or drain may run at a
-// time: the caller holds a lock.
+// time: a Service runs them under a lease. On a server it also repairs and scrubs, while
+// one process has another lease.
 //
 // These promises make an audit safe beside other work:
 //

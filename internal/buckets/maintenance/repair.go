@@ -26,7 +26,7 @@ const (
 // those of an audit that has found these copies, and one of both may run at a time. report
 // is called for each mark.
 func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(buckets.Damage, Outcome)) error {
-	a, err := newBackground(o)
+	a, err := newServerAudit(o)
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func Repair(ctx context.Context, o Options, marks []buckets.Damage, report func(
 	return nil
 }
 
-// newBackground returns an audit for the work of a server, with its files cleared.
-func newBackground(o Options) (*audit, error) {
+// newServerAudit returns an audit for the work of a server, with its files cleared.
+func newServerAudit(o Options) (*audit, error) {
 	if err := durable.MakeFolder(o.Folder); err != nil {
 		return nil, err
 	}

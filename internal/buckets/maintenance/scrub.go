@@ -60,7 +60,7 @@ func (s *Scrubber) Round(ctx context.Context) (worked bool, err error) {
 	if err != nil || len(passes) == 0 {
 		return false, err
 	}
-	a, err := newBackground(s.Options)
+	a, err := newServerAudit(s.Options)
 	if err != nil {
 		return false, err
 	}

@@ -1,7 +1,6 @@
-package buckets
+package maintenance
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -12,13 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 )
 
 // leases are those of a database in memory.
 type leases struct {
-	store
+	Store
 	has     buckets.Lease
 	expires time.Time
 	down    atomic.Bool
@@ -43,8 +41,8 @@ func (s *leases) EndLease(_ context.Context, _, holder string) error {
 	return nil
 }
 
-func leasing(s *leases) (*Buckets, *bytes.Buffer) {
-	return &Buckets{store: s, deps: &service.Deps{Log: slog.New(slog.DiscardHandler)}}, &bytes.Buffer{}
+func leasing(s *leases, folder string) *Service {
+	return NewService(ServiceOptions{Options: Options{Store: s, Folder: folder}, Log: slog.New(slog.DiscardHandler)})
 }
 
 func ignore(string) {}
@@ -56,27 +54,28 @@ func TestLeaseOfKilled(t *testing.T) {
 	folder, other := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		s := &leases{}
-		c, said := leasing(s)
+		in, elsewhere := leasing(s, folder), leasing(s, other)
+		var said strings.Builder
 		say := func(text string) { said.WriteString(text) }
 		killed, err := newLease(folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.takeLease(t.Context(), killed, ignore); err != nil {
+		if err := in.takeLease(t.Context(), killed, ignore); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
 		ran := 0
 		run := func(context.Context) error { ran++; return nil }
-		if err := c.leased(t.Context(), folder, say, run); err != nil || time.Since(began) > 0 || said.Len() > 0 {
-			t.Errorf("in the same folder: %v after %s, %s", err, time.Since(began), said)
+		if err := in.leased(t.Context(), say, run); err != nil || time.Since(began) > 0 || said.Len() > 0 {
+			t.Errorf("in the same folder: %v after %s, %s", err, time.Since(began), said.String())
 		}
-		if err := c.takeLease(t.Context(), killed, ignore); err != nil {
+		if err := in.takeLease(t.Context(), killed, ignore); err != nil {
 			t.Fatal(err)
 		}
-		err = c.leased(t.Context(), other, say, run)
+		err = elsewhere.leased(t.Context(), say, run)
 		if waited := time.Since(began); err != nil || waited < leaseTime || waited > leaseTime+time.Second || !strings.Contains(said.String(), "until its lease expires") {
-			t.Errorf("in another folder: %v after %s, %s", err, waited, said)
+			t.Errorf("in another folder: %v after %s, %s", err, waited, said.String())
 		}
 		if ran != 2 {
 			t.Errorf("it ran %d times", ran)
@@ -90,15 +89,16 @@ func TestLeaseOfRunning(t *testing.T) {
 	t.Parallel()
 	folder, other := t.TempDir(), t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := leasing(&leases{})
+		s := &leases{}
+		in, elsewhere := leasing(s, folder), leasing(s, other)
 		stop, ended := make(chan struct{}), make(chan error)
 		go func() {
-			ended <- c.leased(t.Context(), folder, ignore, func(context.Context) error { <-stop; return nil })
+			ended <- in.leased(t.Context(), ignore, func(context.Context) error { <-stop; return nil })
 		}()
 		time.Sleep(10 * leaseTime)
 		began := time.Now()
 		host, _ := os.Hostname()
-		err := c.leased(t.Context(), other, ignore, func(context.Context) error { t.Error("it ran"); return nil })
+		err := elsewhere.leased(t.Context(), ignore, func(context.Context) error { t.Error("it ran"); return nil })
 		if waited := time.Since(began); err == nil || !strings.Contains(err.Error(), " on "+host) || waited > leasePoll+time.Second {
 			t.Errorf("%v after %s", err, waited)
 		}
@@ -107,7 +107,7 @@ func TestLeaseOfRunning(t *testing.T) {
 			t.Error(err)
 		}
 		began = time.Now()
-		if err := c.leased(t.Context(), other, ignore, func(context.Context) error { return nil }); err != nil || time.Since(began) > 0 {
+		if err := elsewhere.leased(t.Context(), ignore, func(context.Context) error { return nil }); err != nil || time.Since(began) > 0 {
 			t.Errorf("after the end: %v after %s", err, time.Since(began))
 		}
 	})
@@ -126,9 +126,8 @@ func TestLeaseLost(t *testing.T) {
 			folder := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				s := &leases{}
-				c, _ := leasing(s)
 				began := time.Now()
-				err := c.leased(t.Context(), folder, ignore, func(ctx context.Context) error {
+				err := leasing(s, folder).leased(t.Context(), ignore, func(ctx context.Context) error {
 					lose(s)
 					<-ctx.Done()
 					return ctx.Err()

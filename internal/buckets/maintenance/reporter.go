@@ -1,4 +1,4 @@
-package buckets
+package maintenance
 
 import (
 	"context"
@@ -48,10 +48,7 @@ func (r *reporter) note(d buckets.Damage) {
 		return
 	}
 	r.pending[d.Copy] = d
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
+	signal(r.wake)
 }
 
 // run stores reports until ctx ends, and then the last ones. stored is called after each
@@ -77,15 +74,15 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 			stored()
 		case ctx.Err() == nil:
 			r.log.Warn("could not store which copies of bodies are damaged", "error", err, "retry_in", reportEvery)
-			r.again()
+			signal(r.wake) // try again
 		}
 	}
 }
 
-// again makes run try again.
-func (r *reporter) again() {
+// signal wakes what waits for a channel with room for one value, now or when it waits next.
+func signal(wake chan<- struct{}) {
 	select {
-	case r.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }

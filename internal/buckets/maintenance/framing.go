@@ -1,11 +1,10 @@
-package buckets
+package maintenance
 
 import (
 	"context"
 	"sync"
 
 	"holdfast/internal/buckets"
-	"holdfast/internal/buckets/maintenance"
 )
 
 // Limits of framing.
@@ -47,16 +46,16 @@ func (f *framing) add(ref buckets.Reference) {
 	}
 }
 
-// frame works off the queue until the context ends.
-func (s *Buckets) frame(ctx context.Context, queue <-chan buckets.Reference) {
+// addFrames works off the queue until the context ends.
+func (s *Service) addFrames(ctx context.Context, queue <-chan buckets.Reference) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case ref := <-queue:
-			err := maintenance.AddFrames(ctx, s.store, s.cluster, ref, nil)
+			err := AddFrames(ctx, s.o.Store, s.o.Cluster, ref, nil)
 			if err != nil && ctx.Err() == nil {
-				s.deps.Log.Warn("checksums could not be added to a body of an earlier release", "body", ref.ID, "error", err)
+				s.o.Log.Warn("checksums could not be added to a body of an earlier release", "body", ref.ID, "error", err)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package buckets
+package maintenance
 
 import (
 	"context"
@@ -21,36 +21,42 @@ import (
 const (
 	leaseName = "maintenance"
 	leaseTime = 30 * time.Second
-	leasePoll = leaseTime / 6 // how often it is extended
+	leasePoll = leaseTime / 6    // how often it is extended
+	endTime   = 10 * time.Second // how long ending a lease or a hold may take
 )
 
 var errLeaseLost = errcode.New(errcode.Unavailable,
 	"the lease of maintenance could not be extended, so another audit or drain may have begun: run the command again to continue")
 
-// leased runs fn while this process has the lease of maintenance. The data folder is
-// locked.
-func (s *Buckets) leased(ctx context.Context, folder string, wait func(string), fn func(context.Context) error) error {
-	l, err := newLease(folder)
+// leased runs fn while this process has the lease of maintenance. The folder is locked.
+func (s *Service) leased(ctx context.Context, wait func(string), fn func(context.Context) error) error {
+	l, err := newLease(s.o.Folder)
 	if err != nil {
 		return err
 	}
 	if err := s.takeLease(ctx, l, wait); err != nil {
 		return err
 	}
+	return s.holding(ctx, l, fn)
+}
+
+// holding runs fn while a lease that this process has is extended, and then ends it.
+func (s *Service) holding(ctx context.Context, l buckets.Lease, fn func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		s.extendLease(held, l, cancel)
 	}()
-	if err = fn(held); err != nil && ctx.Err() == nil && errors.Is(context.Cause(held), errLeaseLost) {
+	err := fn(held)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(held), errLeaseLost) {
 		err = errLeaseLost
 	}
 	cancel(nil)
 	<-ended
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer done()
-	_ = s.store.EndLease(ctx, l.Name, l.Holder) // otherwise it expires
+	_ = s.o.Store.EndLease(ctx, l.Name, l.Holder) // otherwise it expires
 	return err
 }
 
@@ -74,8 +80,8 @@ func newLease(folder string) (l buckets.Lease, err error) {
 
 // takeLease takes the lease. If another process has it, takeLease waits until the lease
 // has expired, or fails when that process extends it.
-func (s *Buckets) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
-	has, err := s.store.Lease(ctx, l)
+func (s *Service) takeLease(ctx context.Context, l buckets.Lease, wait func(string)) error {
+	has, err := s.o.Store.Lease(ctx, l)
 	begun, silent := time.Now(), true
 	for err == nil && has.Holder != l.Holder {
 		if silent && time.Since(begun) > leasePoll+time.Second {
@@ -86,7 +92,7 @@ func (s *Buckets) takeLease(ctx context.Context, l buckets.Lease, wait func(stri
 			return ctx.Err()
 		}
 		before := has
-		has, err = s.store.Lease(ctx, l)
+		has, err = s.o.Store.Lease(ctx, l)
 		if err == nil && has.Holder != l.Holder && has.Left > before.Left && !isBackground(has) {
 			return errcode.Newf(errcode.Conflict, "another audit or drain runs (%s): wait until it has ended", has.Process)
 		}
@@ -105,12 +111,12 @@ func waitsFor(has buckets.Lease) string {
 }
 
 // extendLease extends the lease until ctx ends, or cancels it when the lease is lost.
-func (s *Buckets) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
+func (s *Service) extendLease(ctx context.Context, l buckets.Lease, cancel context.CancelCauseFunc) {
 	extended := time.Now()
 	for clock.Sleep(ctx, leasePoll) {
 		asked := time.Now()
 		ask, done := context.WithTimeout(ctx, leasePoll)
-		has, err := s.store.Lease(ask, l)
+		has, err := s.o.Store.Lease(ask, l)
 		done()
 		switch {
 		case err == nil && has.Holder != l.Holder, err != nil && time.Since(extended) > leaseTime:

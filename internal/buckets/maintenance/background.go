@@ -1,0 +1,268 @@
+package maintenance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+)
+
+const (
+	// background is the folder of its files.
+	background = "background"
+	// backgroundLease is the lease of the process that repairs and scrubs.
+	backgroundLease = background
+	// backgroundHolder begins the holder of a lease that a server has for a short time.
+	// Commands wait for it.
+	backgroundHolder = background + " "
+	// backgroundEvery is how often a server looks for damaged copies, and for the lease.
+	backgroundEvery = 10 * time.Second
+	// scrubDelay is how long after the start of a server a pass begins or continues; with a
+	// short buckets.scrub_interval less.
+	scrubDelay = time.Minute
+	// repairBatch is how many copies are repaired before commands get their turn.
+	repairBatch = 32
+	// mostMarks is how many marks a process knows, so that reads use other copies first.
+	mostMarks = 10_000
+)
+
+// silent is the progress of background work.
+var silent = Progress{Show: func(Step, int64, int64) {}, Wait: func(string) {}}
+
+// Start begins the work of a server: it stores reports of damaged copies, repairs them, scrubs nodes and adds frames. One
+// process repairs and scrubs at a time. wait waits until all of it has ended, which it does with ctx. When Start returns,
+// the damaged copies are known.
+func (s *Service) Start(ctx context.Context) (wait func()) {
+	_ = s.loadMarks(ctx) // watchMarks tries again
+	unframed := s.framing.begin()
+	var jobs sync.WaitGroup
+	jobs.Go(func() { s.addFrames(ctx, unframed) })
+	jobs.Go(func() { s.reports.run(ctx, s.nudge) })
+	jobs.Go(func() { s.watchMarks(ctx) })
+	jobs.Go(func() {
+		for {
+			s.say(s.lead(ctx))
+			if !clock.Sleep(ctx, backgroundEvery) {
+				return
+			}
+		}
+	})
+	return jobs.Wait
+}
+
+// say logs an error once as long as it stays the same.
+func (s *Service) say(err error) {
+	text := ""
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errLeaseLost) && !errors.Is(err, s.o.ReadOnly) {
+		text = err.Error()
+	}
+	s.saying.Lock()
+	defer s.saying.Unlock()
+	if text != "" && text != s.said {
+		s.o.Log.Warn("could not repair or scrub storage nodes", "error", err, "retry_in", backgroundEvery)
+	}
+	s.said = text
+}
+
+// watchMarks keeps the cluster informed about the marks of all processes.
+func (s *Service) watchMarks(ctx context.Context) {
+	for {
+		if err := s.loadMarks(ctx); err != nil && ctx.Err() == nil {
+			s.o.Log.Debug("could not read which copies are damaged", "error", err)
+		}
+		if !clock.Sleep(ctx, backgroundEvery) {
+			return
+		}
+	}
+}
+
+func (s *Service) loadMarks(ctx context.Context) error {
+	marks, err := s.o.Store.Marked(ctx, buckets.DamageQuery{Limit: mostMarks})
+	if err != nil {
+		return err
+	}
+	copies := make([]buckets.Copy, len(marks))
+	for i := range marks {
+		copies[i] = marks[i].Copy
+	}
+	s.o.Cluster.SetDamaged(copies)
+	return nil
+}
+
+// nudge lets the process that has the lease look for damaged copies at once.
+func (s *Service) nudge() { signal(s.wake) }
+
+// lease returns a lease as this process asks for it.
+func (s *Service) lease(name string) (buckets.Lease, error) {
+	host, err := os.Hostname()
+	return buckets.Lease{Name: name, Holder: s.id, Process: fmt.Sprintf("the background work of process %d on %s", os.Getpid(), host), Left: leaseTime}, err
+}
+
+// lead works while this process has the lease, if it gets it now.
+func (s *Service) lead(ctx context.Context) error {
+	if err := s.o.Whole(ctx); err != nil {
+		return nil //nolint:nilerr // rows that are not copied yet would look deleted
+	}
+	l, err := s.lease(backgroundLease)
+	if err != nil {
+		return err
+	}
+	if has, err := s.o.Store.Lease(ctx, l); err != nil || has.Holder != l.Holder {
+		return err
+	}
+	return s.holding(ctx, l, func(ctx context.Context) error {
+		if err := os.RemoveAll(filepath.Join(s.o.Folder, background)); err != nil { // of a process that was killed
+			return err
+		}
+		errs := make([]error, 2)
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var jobs sync.WaitGroup
+		for i, job := range []func(context.Context) error{s.repairs, s.scrubs} {
+			jobs.Go(func() {
+				defer stop() // after an error, the lease is given back
+				errs[i] = job(ctx)
+			})
+		}
+		jobs.Wait()
+		return errors.Join(errs...)
+	})
+}
+
+// exclusively runs fn while no audit or drain runs. It waits for those that do.
+func (s *Service) exclusively(ctx context.Context, fn func(context.Context) error) error {
+	l, err := s.lease(leaseName)
+	if err != nil {
+		return err
+	}
+	for {
+		has, err := s.o.Store.Lease(ctx, l)
+		if err != nil {
+			return err
+		}
+		if has.Holder == l.Holder {
+			return s.holding(ctx, l, fn)
+		}
+		if !clock.Sleep(ctx, leasePoll) {
+			return ctx.Err()
+		}
+	}
+}
+
+// repairs rewrites damaged copies when their next attempt is due.
+func (s *Service) repairs(ctx context.Context) error {
+	for {
+		again, err := s.RepairDue(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the server stops, or another process has the lease
+		}
+		if err != nil {
+			return err
+		}
+		pause := backgroundEvery
+		if again {
+			pause = time.Second // a command that waits for the lease gets it meanwhile
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// RepairDue repairs a batch of damaged copies whose next attempt is due, and reports whether there may be more.
+func (s *Service) RepairDue(ctx context.Context) (again bool, err error) {
+	now := buckets.At(s.o.Clock())
+	due, err := s.o.Store.DueMarks(ctx, now, repairBatch)
+	if err != nil || len(due) == 0 {
+		return false, err
+	}
+	if until, err := s.o.Store.Held(ctx, now); err != nil || until != 0 {
+		return false, err // a backup runs, so nothing may be changed
+	}
+	marks, err := s.withSiblings(ctx, due)
+	if err != nil {
+		return false, err
+	}
+	err = s.exclusively(ctx, func(ctx context.Context) error {
+		return Repair(ctx, s.options(filepath.Join(background, "repair"), silent), marks, s.repaired)
+	})
+	if err != nil {
+		return false, err
+	}
+	s.o.Changed()
+	return len(due) == repairBatch, s.loadMarks(ctx)
+}
+
+// withSiblings adds the marks of the other copies of the same bodies: they must not be
+// taken for good.
+func (s *Service) withSiblings(ctx context.Context, due []buckets.Damage) ([]buckets.Damage, error) {
+	all, err := s.o.Store.Marked(ctx, buckets.DamageQuery{Limit: mostMarks})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		same := func(d buckets.Damage) bool { return d.Path == m.Path && d.Node != m.Node }
+		known := func(d buckets.Damage) bool { return d.Copy == m.Copy }
+		if slices.ContainsFunc(due, same) && !slices.ContainsFunc(due, known) {
+			due = append(due, m)
+		}
+	}
+	return due, nil
+}
+
+// repaired counts and logs the result of an attempt to repair a copy.
+func (s *Service) repaired(d buckets.Damage, o Outcome) {
+	log := func(level slog.Level, text string) {
+		s.o.Log.Log(context.Background(), level, text, "node", d.Node, "path", d.Path, "problem", d.Problem)
+	}
+	switch {
+	case o == WasRepaired:
+		s.o.Repaired(d.Node)
+		log(slog.LevelInfo, "repaired a copy of a body")
+	case o == IsLost && d.State != buckets.Lost:
+		log(slog.LevelError, "no good copy of a body is left: holdfast check names the object")
+	}
+}
+
+// scrubs reads the copies on the nodes, until ctx ends.
+func (s *Service) scrubs(ctx context.Context) error {
+	every := s.o.ScrubEvery
+	if every == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	pause := min(scrubDelay, every/60)
+	scrubber := &Scrubber{
+		Options: s.options(filepath.Join(background, "scrub"), silent), Every: every, Rate: s.o.ScrubRate, Exclusively: s.exclusively,
+		Nodes: s.o.Scrubbed, Read: s.o.Read,
+	}
+	for clock.Sleep(ctx, pause) {
+		worked, err := scrubber.Round(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the server stops, or another process has the lease
+		}
+		switch pause = time.Second; {
+		case IsNodeError(err):
+			pause = scrubDelay
+		case err != nil:
+			return err
+		case worked:
+			s.nudge()
+		default:
+			pause = min(scrubDelay, every/60)
+		}
+	}
+	return nil
+}

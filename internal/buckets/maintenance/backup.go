@@ -1,0 +1,293 @@
+package maintenance
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/blobs/filedriver"
+	"holdfast/internal/clock"
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+)
+
+const (
+	// copiers is how many bodies are copied at once.
+	copiers = 8
+	// passes is how often a body that was not found is looked for, after pauses of 1 to 32
+	// seconds. Meanwhile it may have been moved to another node, or it is garbage that was
+	// claimed before the hold, and its row is removed after its bodies.
+	passes = 7
+)
+
+var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
+
+// Hold keeps the garbage collector of all processes from removing bodies. The hold is in
+// the database and expires if this process dies.
+func (s *Service) Hold(ctx context.Context, lease time.Duration) (held context.Context, release func(), err error) {
+	id := buckets.NewUUID()
+	extend := func(ctx context.Context) error {
+		now := s.o.Clock()
+		return s.o.Store.Hold(ctx, id, buckets.At(now), buckets.At(now.Add(lease)))
+	}
+	if err := extend(ctx); err != nil {
+		return nil, nil, err
+	}
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		every := time.NewTicker(lease / 5)
+		defer every.Stop()
+		for failed := 0; failed < 4; {
+			select {
+			case <-held.Done():
+				return
+			case <-every.C:
+			}
+			if failed++; extend(held) == nil {
+				failed = 0
+			}
+		}
+		cancel(errHoldLost)
+	}()
+	return held, func() {
+		cancel(nil)
+		<-ended
+		ctx, done := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer done()
+		_ = s.o.Store.Release(ctx, id) // otherwise it expires
+	}, nil
+}
+
+// Copied says which bodies CopyBodies did not copy.
+type Copied struct {
+	Elsewhere map[string]int64 // bodies that are on no node with a folder, by the first of their nodes
+	Lost      []string         // paths of bodies without a good copy, with the reason
+}
+
+// CopyBodies copies every body on the nodes that have a folder, those of garbage included: an object that
+// was deleted after the database was copied is still in the copy. Each body is read once,
+// from any good copy, and has a hard link in the folder of each further node. dir is for temporary files.
+func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
+	c := newCopier(&s.o.Options, progress)
+	defer func() { err = errors.Join(err, c.close()) }()
+	for id, folder := range folders {
+		if err := c.add(id, folder); err != nil {
+			return copied, err
+		}
+	}
+	for pass := range passes {
+		if pass > 0 && (len(c.lost) == 0 || !clock.Sleep(ctx, time.Second<<(pass-1))) {
+			break
+		}
+		if err := c.pass(ctx, dir, pass == 0); err != nil {
+			return copied, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return copied, err
+	}
+	copied.Elsewhere, copied.Lost = c.elsewhere, c.corrupt
+	for path, reason := range c.lost {
+		copied.Lost = append(copied.Lost, path+": "+reason)
+	}
+	slices.Sort(copied.Lost)
+	return copied, c.sync()
+}
+
+// copier copies bodies to the folder of a backup.
+type copier struct {
+	o        *Options
+	progress func(done, total int64)
+	link     func(oldname, newname string) error // os.Link
+	targets  map[string]target                   // by node
+
+	mu        sync.Mutex
+	done      int64
+	elsewhere map[string]int64  // bodies that no file node has, by the first of their nodes
+	lost      map[string]string // reasons, by path
+	corrupt   []string          // bodies without a good copy, with the reason
+}
+
+func newCopier(o *Options, progress func(done, total int64)) *copier {
+	return &copier{o: o, progress: progress, link: os.Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{}}
+}
+
+// target is the folder of a node in the backup.
+type target struct {
+	*filedriver.Driver
+	dir string
+}
+
+func (c *copier) add(id, dir string) error {
+	t := target{dir: dir}
+	if err := durable.MakeFolder(filepath.Dir(t.dir)); err != nil {
+		return err
+	}
+	if err := filedriver.Init(t.dir, id); err != nil {
+		return err
+	}
+	t.Driver = filedriver.New(t.dir, id)
+	c.targets[id] = t
+	return nil
+}
+
+func (c *copier) close() (err error) {
+	for _, t := range c.targets {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
+// pass copies all bodies, or those that were not found before. It writes a list of them
+// first, because a transaction must not last as long as the copy.
+func (c *copier) pass(ctx context.Context, dir string, first bool) (err error) {
+	list, err := os.CreateTemp(dir, ".bodies-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, list.Close(), os.Remove(list.Name())) }()
+	wanted := c.lost
+	var total int64
+	w := bufio.NewWriter(list)
+	err = c.o.Store.References(ctx, func(r buckets.Reference) error {
+		b := newBody(r)
+		if _, ok := wanted[b.path]; !ok && !first {
+			return nil
+		}
+		total++
+		line, err := encodeLine(b.path, r)
+		if err != nil {
+			return err
+		}
+		return writeLine(w, line)
+	})
+	if err = errors.Join(err, w.Flush()); err != nil {
+		return err
+	}
+	in, err := openLines(list.Name(), 0)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	if !first {
+		c.lost, total = map[string]string{}, c.done+total
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := make(chan body)
+	var workers sync.WaitGroup
+	for range copiers {
+		workers.Go(func() {
+			for b := range work {
+				if err := c.finish(&b, total, c.copy(ctx, &b)); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for rows := (&bodies{lines: in}); ctx.Err() == nil; {
+		if err := rows.next(func(*buckets.Reference) bool { return true }); err != nil {
+			cancel(err)
+		}
+		if rows.ended || ctx.Err() != nil {
+			break
+		}
+		work <- rows.body
+	}
+	close(work)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// finish takes note of a body that was copied or could not be read. It returns other
+// errors.
+func (c *copier) finish(b *body, total int64, err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil:
+	case !blobs.IsSourceError(err) || errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, blobs.ErrCorrupt):
+		c.corrupt = append(c.corrupt, b.path+": "+errcode.Message(err))
+	default:
+		c.lost[b.path] = errcode.Message(err)
+		return nil
+	}
+	c.done++
+	c.progress(c.done, total)
+	return nil
+}
+
+// copy copies one body. An error of the nodes that it is read from is a source error.
+func (c *copier) copy(ctx context.Context, b *body) error {
+	var to []target
+	for _, id := range b.ref.Sharks {
+		if t, ok := c.targets[id]; ok {
+			to = append(to, t)
+		}
+	}
+	if len(to) == 0 {
+		c.mu.Lock()
+		c.elsewhere[b.ref.Sharks[0]]++
+		c.mu.Unlock()
+		return nil
+	}
+	for i, t := range to {
+		if i > 0 && c.linked(b, to[0], t) {
+			continue
+		}
+		r, size, err := c.o.Cluster.OpenStored(ctx, b.path, b.ref)
+		if err != nil {
+			return blobs.SourceError(err)
+		}
+		_, err = t.Put(ctx, b.path, r, size)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linked links a body into another folder. It reports whether the file system has hard links: without
+// them, the caller verifies and copies the body again.
+func (c *copier) linked(b *body, from, to target) bool {
+	path := filepath.FromSlash(b.path)
+	name := filepath.Join(to.dir, path)
+	return os.MkdirAll(filepath.Dir(name), 0o700) == nil && c.link(filepath.Join(from.dir, path), name) == nil
+}
+
+// sync makes the folders durable. The driver has done so for what it wrote, but not for
+// links.
+func (c *copier) sync() error {
+	for _, t := range c.targets {
+		root, err := os.OpenRoot(t.dir)
+		if err != nil {
+			return err
+		}
+		err = fs.WalkDir(root.FS(), ".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			f, err := root.Open(path)
+			if err != nil {
+				return err
+			}
+			return errors.Join(f.Sync(), f.Close())
+		})
+		if err := errors.Join(err, root.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package maintenance
+
+import (
+	"testing"
+
+	"holdfast/internal/buckets"
+)
+
+// TestFramingQueue: a server queues a body once, and nothing that is deleted. A command queues nothing.
+func TestFramingQueue(t *testing.T) {
+	t.Parallel()
+	var f framing
+	ref := buckets.Reference{Owner: buckets.AccountID(buckets.NewUUID()), Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID())}}
+	f.add(ref)
+	queue := f.begin()
+	f.add(ref)
+	f.add(ref)
+	f.add(buckets.Reference{Owner: ref.Owner, Body: buckets.Body{ID: buckets.ObjectID(buckets.NewUUID())}, Garbage: true})
+	if n := len(queue); n != 1 {
+		t.Errorf("%d bodies are queued, want 1", n)
+	}
+}
