@@ -229,7 +229,8 @@ func TestCompare(t *testing.T) {
 	}
 	const measured = ` \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*\d+\.\d\d\*\*`
 	for _, row := range []string{`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `GET 100 full \| sqlite \| 1`, `GET 100 full \| sqlite \| 2`, `ext get 500 B \| sqlite \| 1`, `ext get 500 B \| sqlite \| 2`} {
-		if n := len(regexp.MustCompile(`(?m)^\| `+row+measured+measured+` \|`).FindAllString(terminal.String(), -1)); n != 1 {
+	const latencies = ` \| \d+\.\d\d ms \| \d+\.\d\d ms \| \d+\.\d\d ms \| \d+\.\d\d ms`
+		if n := len(regexp.MustCompile(`(?m)^\| `+row+measured+latencies+measured+` \|`).FindAllString(terminal.String(), -1)); n != 1 {
 			t.Errorf("%d rows %s in:\n%s", n, row, &terminal)
 		}
 	}

@@ -32,8 +32,8 @@ func (s *side) operation(name string) *operation {
 	return nil
 }
 
-const compareHead = "| work | engine | connections | ops/s | %s | ratio | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
-	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+const compareHead = "| work | engine | connections | ops/s | %s | ratio | p50 | %[1]s | p99 | %[1]s | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
+	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 
 // compare measures two binaries in alternating windows, under the same conditions, and prints the
 // ratios of their medians.
@@ -139,8 +139,10 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 		}
 	}
 	a, b := sides[0], sides[1]
-	fmt.Fprintf(out, "| %s | %s | %d | %s | %s | %s | %s |\n", work, a.engine.name, n,
+	fmt.Fprintf(out, "| %s | %s | %d | %s | %s | %s | %s | %s | %s |\n", work, a.engine.name, n,
 		beside(a, b, func(s sample) float64 { return s.ops }),
+		latencies(a, b, func(s sample) time.Duration { return s.p50 }),
+		latencies(a, b, func(s sample) time.Duration { return s.p99 }),
 		beside(a, b, func(s sample) float64 { return micros(s.cpu) }),
 		beside(a, b, func(s sample) float64 { return micros(s.engine) }),
 		a.memory()+" | "+b.memory())
@@ -153,6 +155,11 @@ func (s *side) memory() string {
 		return "–"
 	}
 	return mb(s.peak)
+}
+
+// latencies returns two cells: the medians of both sides.
+func latencies(a, b *side, field func(sample) time.Duration) string {
+	return ms(median(a.samples, field)) + " | " + ms(median(b.samples, field))
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

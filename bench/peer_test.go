@@ -54,7 +54,7 @@ func TestPeer(t *testing.T) {
 			spent = ` \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*[\d.]+\*\* \| – \| – \| – \| \d+ MB \| \d+ MB`
 		}
 		for _, work := range []string{workPut, workPage} {
-			row := regexp.MustCompile(`(?m)^\| ` + work + ` \| sqlite \| 2 \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*[\d.]+\*\*` + spent + ` \|$`)
+			row := regexp.MustCompile(`(?m)^\| ` + work + ` \| sqlite \| 2 \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*[\d.]+\*\*( \| \d+\.\d\d ms){4}` + spent + ` \|$`)
 			if !row.Match(text) {
 				t.Errorf("%s: no row %s in:\n%s", name, row, text)
 			}
