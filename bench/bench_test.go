@@ -123,10 +123,11 @@ func TestRun(t *testing.T) {
 			"buckets": {
 				`s3 PUT 4 KiB \| sqlite \| 1`, `s3 PUT 4 KiB \| sqlite \| 2`, `s3 GET 4 KiB \| sqlite \| 1`, `s3 GET 4 KiB \| sqlite \| 2`,
 				`s3 PUT 1 MiB \| sqlite \| 1`, `s3 PUT 1 MiB \| sqlite \| 2`, `s3 GET 1 MiB \| sqlite \| 1`, `s3 GET 1 MiB \| sqlite \| 2`,
-				`s3 PUT 100 MiB \| sqlite \| 1`, `s3 PUT 100 MiB \| sqlite \| 2`, `s3 GET 100 MiB \| sqlite \| 1`, `s3 GET 100 MiB \| sqlite \| 2`,
+				`s3 PUT 64 MiB \| sqlite \| 1`, `s3 PUT 64 MiB \| sqlite \| 2`, `s3 GET 64 MiB \| sqlite \| 1`, `s3 GET 64 MiB \| sqlite \| 2`,
 				`s3 list, page of 1,000 \| sqlite \| 1`, `s3 list, page of 1,000 \| sqlite \| 2`,
 				`s3 list, 100 groups \| sqlite \| 1`, `s3 list, 100 groups \| sqlite \| 2`,
 				`s3 DELETE 4 KiB \| sqlite \| 1`, `s3 DELETE 4 KiB \| sqlite \| 2`,
+				`s3 mixed, 64 KiB \| sqlite \| 1`, `s3 mixed, 64 KiB \| sqlite \| 2`, `s3 mixed, 1 MiB \| sqlite \| 1`, `s3 mixed, 1 MiB \| sqlite \| 2`,
 				`bare file of 4 KiB, synced and renamed \| – \| 1`, `bare file of 4 KiB, synced and renamed \| – \| 2`,
 			},
 			"bucketsmemory": {`stores an object of 16 MiB \| sqlite`, `returns an object of 16 MiB \| sqlite`},
@@ -228,8 +229,8 @@ func TestCompare(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &terminal)
 	}
 	const measured = ` \| [1-9][\d.]* \| [1-9][\d.]* \| \*\*\d+\.\d\d\*\*`
-	for _, row := range []string{`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `GET 100 full \| sqlite \| 1`, `GET 100 full \| sqlite \| 2`, `ext get 500 B \| sqlite \| 1`, `ext get 500 B \| sqlite \| 2`} {
 	const latencies = ` \| \d+\.\d\d ms \| \d+\.\d\d ms \| \d+\.\d\d ms \| \d+\.\d\d ms`
+	for _, row := range []string{`PUT 500 B \| sqlite \| 1`, `PUT 500 B \| sqlite \| 2`, `GET 100 full \| sqlite \| 1`, `GET 100 full \| sqlite \| 2`, `ext get 500 B \| sqlite \| 1`, `ext get 500 B \| sqlite \| 2`} {
 		if n := len(regexp.MustCompile(`(?m)^\| `+row+measured+latencies+measured+` \|`).FindAllString(terminal.String(), -1)); n != 1 {
 			t.Errorf("%d rows %s in:\n%s", n, row, &terminal)
 		}

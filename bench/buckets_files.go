@@ -18,9 +18,10 @@ import (
 // the server computes. That is the CRC64NVME, by which it verifies reads, and for a PUT the MD5,
 // which is the ETag. What is written for a PUT is synced, renamed, and its folder synced.
 type bucketsFiles struct {
-	dir  string
-	load *s3Load
-	last atomic.Int64
+	dir   string
+	load  *s3Load
+	mixed map[int]*mixed // by size of the objects, which have rows only
+	last  atomic.Int64
 }
 
 func newFiles(w *s3Load) (*bucketsFiles, error) {
@@ -28,8 +29,8 @@ func newFiles(w *s3Load) (*bucketsFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &bucketsFiles{dir: dir, load: w}
-	for _, size := range []int{s3Small, s3Middle, w.size.large} {
+	f := &bucketsFiles{dir: dir, load: w, mixed: w.newMixed()}
+	for _, size := range []int{s3Small, s3Mixed, s3Middle, w.size.large} {
 		if err := os.WriteFile(f.source(size), w.body(size), 0o600); err != nil {
 			return nil, errors.Join(err, f.close())
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // the ETag of S3
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -62,6 +63,11 @@ func (l *bucketsPostgres) fill(ctx context.Context) error {
 	for i := range l.load.size.reads {
 		add(bucketsObjects, readKey(s3Small, i), l.load.body(s3Small))
 	}
+	for _, m := range l.files.mixed {
+		for _, key := range m.keys {
+			add(bucketsObjects, key, nil)
+		}
+	}
 	for i := range l.load.size.listKeys {
 		add(bucketsListed, l.load.listKey(i), l.load.body(1))
 	}
@@ -73,8 +79,7 @@ func (l *bucketsPostgres) fill(ctx context.Context) error {
 	return err
 }
 
-func (l *bucketsPostgres) put(ctx context.Context, name string) error {
-	body := l.load.body(s3Small)
+func (l *bucketsPostgres) put(ctx context.Context, name string, body []byte) error {
 	sum := md5.Sum(body) //nolint:gosec // the ETag of S3
 	_, err := l.pool.Exec(ctx, pgPutObject, bucketsOwner, name, bucketsObjects, time.Now(), len(body), sum[:], body)
 	return err
@@ -93,10 +98,29 @@ func (l *bucketsPostgres) read(ctx context.Context, sql string, want int, args .
 	return checked(n, want, rows.Err())
 }
 
+// mix implements mixedRow.
+func (l *bucketsPostgres) mix(ctx context.Context, method, key string) error {
+	switch method {
+	case http.MethodPut:
+		return l.put(ctx, key, nil)
+	case http.MethodDelete:
+		return l.delete(ctx, key)
+	}
+	return l.read(ctx, pgGetObject, 1, bucketsOwner, bucketsObjects, key)
+}
+
+func (l *bucketsPostgres) delete(ctx context.Context, name string) error {
+	_, err := l.pool.Exec(ctx, pgDeleteObject, bucketsOwner, bucketsObjects, name)
+	return err
+}
+
 func (l *bucketsPostgres) window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error) {
+	if size := mixedSize(operation); size > 0 {
+		return rate(ctx, callers, lasting(d), l.files.mix(size, l.mix))
+	}
 	switch operation {
 	case workPutSmall:
-		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error { return l.put(ctx, l.load.newKey()) })
+		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error { return l.put(ctx, l.load.newKey(), l.load.body(s3Small)) })
 	case workGetSmall:
 		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, i int) error {
 			return l.read(ctx, pgGetObject, 1, bucketsOwner, bucketsObjects, readKey(s3Small, i%l.load.size.reads))
@@ -118,13 +142,10 @@ func (l *bucketsPostgres) window(ctx context.Context, operation string, callers 
 		})
 	case workDelete:
 		n := l.load.size.deletes / callers
-		if _, err := rate(ctx, callers, times(n), func(ctx context.Context, c, i int) error { return l.put(ctx, deletedKey(c, i)) }); err != nil {
+		if _, err := rate(ctx, callers, times(n), func(ctx context.Context, c, i int) error { return l.put(ctx, deletedKey(c, i), l.load.body(s3Small)) }); err != nil {
 			return 0, err
 		}
-		return rate(ctx, callers, times(n), func(ctx context.Context, c, i int) error {
-			_, err := l.pool.Exec(ctx, pgDeleteObject, bucketsOwner, bucketsObjects, deletedKey(c, i))
-			return err
-		})
+		return rate(ctx, callers, times(n), func(ctx context.Context, c, i int) error { return l.delete(ctx, deletedKey(c, i)) })
 	}
 	return l.files.window(ctx, operation, callers, d)
 }

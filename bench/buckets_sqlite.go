@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // the ETag of S3
 	"errors"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -59,6 +60,13 @@ func openBucketsSQLite(ctx context.Context, w *s3Load) (limit, error) {
 				return err
 			}
 		}
+		for _, m := range files.mixed {
+			for _, key := range m.keys {
+				if err := putRow(c, bucketsObjects, key, nil); err != nil {
+					return err
+				}
+			}
+		}
 		for i := range w.size.listKeys {
 			if err := putRow(c, bucketsListed, w.listKey(i), w.body(1)); err != nil {
 				return err
@@ -81,33 +89,55 @@ func putRow(c *sqlite.Conn, bucket, name string, body []byte) error {
 		sum[:], "binary/octet-stream", nil, nil, nil, nil, nil, nil, body)
 }
 
+func (l *bucketsSQLite) put(ctx context.Context, key string, body []byte) error {
+	return l.db.Write(ctx, "put", func(c *sqlite.Conn) error { return putRow(c, bucketsObjects, key, body) })
+}
+
+func (l *bucketsSQLite) read(ctx context.Context, sql string, want int, args ...any) error {
+	rows := 0
+	err := l.db.Read(ctx, "read", func(c *sqlite.Conn) error { return lite(c, sql, func(s *sqlite.Stmt) { rows++; readRow(s) }, args...) })
+	return checked(rows, want, err)
+}
+
+func (l *bucketsSQLite) delete(ctx context.Context, key string) error {
+	return l.db.Write(ctx, "delete", func(c *sqlite.Conn) error {
+		return lite(c, bucketsDelete, nil, bucketsOwner, bucketsObjects, key)
+	})
+}
+
+// mix implements mixedRow.
+func (l *bucketsSQLite) mix(ctx context.Context, method, key string) error {
+	switch method {
+	case http.MethodPut:
+		return l.put(ctx, key, nil)
+	case http.MethodDelete:
+		return l.delete(ctx, key)
+	}
+	return l.read(ctx, bucketsGet, 1, bucketsOwner, bucketsObjects, key)
+}
+
 func (l *bucketsSQLite) window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error) {
+	if size := mixedSize(operation); size > 0 {
+		return rate(ctx, callers, lasting(d), l.files.mix(size, l.mix))
+	}
 	small := l.load.body(s3Small)
-	put := func(ctx context.Context, key string) error {
-		return l.db.Write(ctx, "put", func(c *sqlite.Conn) error { return putRow(c, bucketsObjects, key, small) })
-	}
-	read := func(ctx context.Context, sql string, want int, args ...any) error {
-		rows := 0
-		err := l.db.Read(ctx, "read", func(c *sqlite.Conn) error { return lite(c, sql, func(s *sqlite.Stmt) { rows++; readRow(s) }, args...) })
-		return checked(rows, want, err)
-	}
 	switch operation {
 	case workPutSmall:
-		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error { return put(ctx, l.load.newKey()) })
+		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error { return l.put(ctx, l.load.newKey(), small) })
 	case workGetSmall:
 		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, i int) error {
-			return read(ctx, bucketsGet, 1, bucketsOwner, bucketsObjects, readKey(s3Small, i%l.load.size.reads))
+			return l.read(ctx, bucketsGet, 1, bucketsOwner, bucketsObjects, readKey(s3Small, i%l.load.size.reads))
 		})
 	case workListPage:
 		pages := l.load.size.listKeys / s3Page
 		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, i int) error {
-			return read(ctx, bucketsList, s3Page, bucketsOwner, bucketsListed, l.load.listKey(i%pages*s3Page), int64(s3Page))
+			return l.read(ctx, bucketsList, s3Page, bucketsOwner, bucketsListed, l.load.listKey(i%pages*s3Page), int64(s3Page))
 		})
 	case workListGroups:
 		group := l.load.size.listKeys / s3Groups
 		return rate(ctx, callers, lasting(d), func(ctx context.Context, _, _ int) error {
 			for i := range s3Groups {
-				if err := read(ctx, bucketsNext, 1, bucketsOwner, bucketsListed, l.load.listKey(i*group)); err != nil {
+				if err := l.read(ctx, bucketsNext, 1, bucketsOwner, bucketsListed, l.load.listKey(i*group)); err != nil {
 					return err
 				}
 			}
@@ -115,15 +145,11 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 		})
 	case workDelete:
 		n := l.load.size.deletes / callers
-		fill := func(ctx context.Context, c, i int) error { return put(ctx, deletedKey(c, i)) }
+		fill := func(ctx context.Context, c, i int) error { return l.put(ctx, deletedKey(c, i), small) }
 		if _, err := rate(ctx, callers, times(n), fill); err != nil {
 			return 0, err
 		}
-		return rate(ctx, callers, times(n), func(ctx context.Context, caller, i int) error {
-			return l.db.Write(ctx, "delete", func(c *sqlite.Conn) error {
-				return lite(c, bucketsDelete, nil, bucketsOwner, bucketsObjects, deletedKey(caller, i))
-			})
-		})
+		return rate(ctx, callers, times(n), func(ctx context.Context, c, i int) error { return l.delete(ctx, deletedKey(c, i)) })
 	}
 	return l.files.window(ctx, operation, callers, d)
 }

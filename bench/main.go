@@ -109,7 +109,7 @@ var full = size{
 	users: 2_000, ofOne: 100_000, manyRecords: 100, rowsCallers: 16, rowsPayload: 150,
 	extInstalls: 100, extSpread: 2_000, extNamespaces: []int{100, 1_000, 5_000}, events: 50_000,
 	hotCallers: []int{1, 64, 240}, diskRecords: 20_000,
-	reads: 1000, large: 100 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
+	reads: 1000, large: 64 << 20, listKeys: 100_000, deletes: 2000, huge: 5 << 30, bucketKeys: []int{1000, 1_000_000},
 	guests: 1_000_000, guestRows: 2000, browsers: 1000, consoleRows: 1_000_000,
 }
 

@@ -65,6 +65,42 @@ func TestPeer(t *testing.T) {
 	}
 }
 
+// Buckets are compared with each S3 server that `make bench-peers-s3` has built, in the same works,
+// and no server refuses a request.
+func TestS3Peers(t *testing.T) {
+	t.Parallel()
+	testdb.SoakOnly(t, "it takes half a minute for each server")
+	needSchedstat(t)
+	testdb.SQLite(t)
+	for _, name := range []string{"minio", "versitygw"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found, err := filepath.Glob("../bin/" + name + "-v*")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(found) == 0 {
+				t.Skipf("no %s in bin: make bench-peers-s3 builds it", name)
+			}
+			o, err := parse([]string{"-binary", binary.Path(), "-" + name, found[len(found)-1], "-engines", "sqlite", "-window", "20ms", "-runs", "1", "-connections", "1,4"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			*o.size = size{reads: 40, large: 2 << 20, listKeys: 2000, deletes: 20}
+			var terminal bytes.Buffer
+			if err := run(t.Context(), &o, &terminal); err != nil {
+				t.Fatalf("%v\n%s", err, &terminal)
+			}
+			for _, op := range o.service("buckets").operations() {
+				row := regexp.MustCompile(`(?m)^\| ` + op.name + ` \| sqlite \| [14]( \| [1-9][\d.]*){2} \| \*\*[\d.]+\*\*( \| \d+\.\d\d ms){4} \| [1-9].* \| \d+ MB \| \d+ MB \|$`)
+				if n := len(row.FindAllString(terminal.String(), -1)); n != 2 {
+					t.Errorf("%s: %d rows, want 2, in:\n%s", op.name, n, &terminal)
+				}
+			}
+		})
+	}
+}
+
 func TestPeerFlags(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{

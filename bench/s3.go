@@ -23,11 +23,14 @@ const (
 	workGetSmall   = "s3 GET 4 KiB"
 	workPutMiddle  = "s3 PUT 1 MiB"
 	workGetMiddle  = "s3 GET 1 MiB"
-	workPutLarge   = "s3 PUT 100 MiB"
-	workGetLarge   = "s3 GET 100 MiB"
+	workPutLarge   = "s3 PUT 64 MiB"
+	workGetLarge   = "s3 GET 64 MiB"
 	workListPage   = "s3 list, page of 1,000"
 	workListGroups = "s3 list, 100 groups"
 	workDelete     = "s3 DELETE 4 KiB"
+
+	workMixedSmall  = "s3 mixed, 64 KiB"
+	workMixedMiddle = "s3 mixed, 1 MiB"
 )
 
 // Buckets, and the sizes of bodies.
@@ -36,14 +39,16 @@ const (
 	s3List    = "/list"
 
 	s3Small  = 4 << 10
+	s3Mixed  = 64 << 10
 	s3Middle = 1 << 20
-	s3Large  = 100 << 20
 
 	s3Page   = 1000
 	s3Groups = 100
 
-	// s3LargeCallers is the maximum of connections for 100 MiB: with more, windows fill the disk.
-	s3LargeCallers = 4
+	// Maximum of connections for 64 MiB: with more PUTs, windows fill the disk, and with more GETs
+	// those of the limit do, which writes what it reads.
+	s3LargePuts = 4
+	s3LargeGets = 16
 	// s3Fillers is the number of connections that fill the buckets.
 	s3Fillers = 64
 )
@@ -54,10 +59,12 @@ type s3Load struct {
 	size *size
 	data func() []byte // as large as the largest body
 	last atomic.Int64  // number of the last new object
+
+	mixed map[string]map[int]*mixed // by endpoint and size of the objects
 }
 
 func newS3(n *size) *s3Load {
-	return &s3Load{size: n, data: sync.OnceValue(func() []byte {
+	return &s3Load{size: n, mixed: map[string]map[int]*mixed{}, data: sync.OnceValue(func() []byte {
 		return []byte(buckets.Body(0, 0, max(n.large, s3Middle)))
 	})}
 }
@@ -67,7 +74,7 @@ func (w *s3Load) body(size int) []byte { return w.data()[:size] }
 // signer returns how clients sign. Large bodies are streams whose hash a client does not know.
 func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
 	hashes := map[int64]string{}
-	for _, size := range []int{0, 1, s3Small, s3Middle} {
+	for _, size := range []int{0, 1, s3Small, s3Mixed, s3Middle} {
 		hashes[int64(size)] = buckets.Hash(w.body(size))
 	}
 	s := buckets.NewLoadSigner(key, hashes, time.Now())
@@ -92,18 +99,19 @@ func (w *s3Load) listKey(i int) string {
 }
 
 func (w *s3Load) operations() []operation {
-	large := min(s3LargeCallers, s3Fillers)
 	streams := map[string]goal{"sqlite": {ratio: 0.8}, "postgres": {ratio: 0.8}}
 	return []operation{
 		{name: workPutSmall, do: w.put(s3Small)},
 		{name: workGetSmall, do: w.get(s3Small, w.size.reads)},
 		{name: workPutMiddle, do: w.put(s3Middle)},
 		{name: workGetMiddle, do: w.get(s3Middle, s3MiddleReads)},
-		{name: workPutLarge, most: large, goals: streams, do: w.put(w.size.large)},
-		{name: workGetLarge, most: large, goals: streams, do: w.get(w.size.large, s3LargeReads)},
+		{name: workPutLarge, most: s3LargePuts, goals: streams, do: w.put(w.size.large)},
+		{name: workGetLarge, most: s3LargeGets, goals: streams, do: w.get(w.size.large, s3LargeReads)},
 		{name: workListPage, do: w.listPage},
 		{name: workListGroups, do: w.listGroups},
 		{name: workDelete, times: w.size.deletes, prepare: w.putDeleted, do: w.delete},
+		{name: workMixedSmall, do: w.mix(s3Mixed)},
+		{name: workMixedMiddle, do: w.mix(s3Middle)},
 	}
 }
 
@@ -121,13 +129,18 @@ func (w *s3Load) put(size int) func(context.Context, *caller, int) error {
 
 func (w *s3Load) get(size, objects int) func(context.Context, *caller, int) error {
 	return func(ctx context.Context, c *caller, i int) error {
-		var n counted
-		err := c.exchange(ctx, http.MethodGet, readKey(size, i%objects), nil, "", &n)
-		if err == nil && int(n) != size {
-			err = fmt.Errorf("read %d bytes, want %d", n, size)
-		}
-		return err
+		return getObject(ctx, c, readKey(size, i%objects), size)
 	}
+}
+
+// getObject reads an object of that size.
+func getObject(ctx context.Context, c *caller, key string, size int) error {
+	var n counted
+	err := c.exchange(ctx, http.MethodGet, key, nil, "", &n)
+	if err == nil && int(n) != size {
+		err = fmt.Errorf("read %d bytes, want %d", n, size)
+	}
+	return err
 }
 
 // counted counts what is written.
@@ -206,6 +219,13 @@ func (w *s3Load) fill(ctx context.Context, _ *engine, owners []credentials) erro
 			put(readKey(size, i), w.body(size))
 		}
 	}
+	objects := w.newMixed()
+	for size, m := range objects {
+		for _, key := range m.keys {
+			put(key, w.body(size))
+		}
+	}
+	w.mixed[owners[0].Endpoint] = objects
 	for i := range w.size.listKeys {
 		put(s3List+"/"+w.listKey(i), w.body(1))
 	}

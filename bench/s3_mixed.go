@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+)
+
+// mixedTurns are 20 requests of a mixed work: GET, HEAD, PUT or DELETE. The shares are those of
+// MinIO's load generator, `warp mixed`: 45, 30, 15 and 10 %. The order is fixed, because a window
+// with more PUTs by chance would be slower.
+const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
+
+var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
+
+// mixed is the state of a mixed work at one server.
+type mixed struct {
+	mu   sync.Mutex
+	turn int
+	keys []string // of existing objects that no request uses
+}
+
+// step chooses the next method and a key, and lets send use them. PUT gets a new key, any other
+// method a random one of the existing objects. Until send returns, no other request gets the key,
+// so no object is read while it is deleted.
+func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
+	m.mu.Lock()
+	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
+	m.turn++
+	var key string
+	if n := len(m.keys); method == http.MethodPut || n == 0 {
+		method, key = http.MethodPut, newKey()
+	} else {
+		i := rand.IntN(n)
+		key = m.keys[i]
+		m.keys[i] = m.keys[n-1]
+		m.keys = m.keys[:n-1]
+	}
+	m.mu.Unlock()
+	err := send(method, key)
+	if err == nil && method != http.MethodDelete {
+		m.mu.Lock()
+		m.keys = append(m.keys, key)
+		m.mu.Unlock()
+	}
+	return err
+}
+
+// newMixed returns the state of the mixed works, by the size of their objects, with the keys of
+// objects that the caller creates.
+func (w *s3Load) newMixed() map[int]*mixed {
+	all := map[int]*mixed{}
+	for size, objects := range map[int]int{s3Mixed: w.size.reads, s3Middle: w.size.reads / 4} {
+		m := &mixed{}
+		for range objects {
+			m.keys = append(m.keys, w.newKey())
+		}
+		all[size] = m
+	}
+	return all
+}
+
+// mix sends the next request of a mixed work.
+func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
+	return func(ctx context.Context, c *caller, _ int) error {
+		return w.mixed[c.Endpoint][size].step(w.newKey, func(method, key string) error {
+			switch method {
+			case http.MethodGet:
+				return getObject(ctx, c, key, size)
+			case http.MethodPut:
+				return c.exchange(ctx, method, key, w.body(size), "", io.Discard)
+			}
+			return c.exchange(ctx, method, key, nil, "", io.Discard)
+		})
+	}
+}
+
+// mixedSize returns the size of the objects of a mixed work; 0: it is another work.
+func mixedSize(operation string) int {
+	switch operation {
+	case workMixedSmall:
+		return s3Mixed
+	case workMixedMiddle:
+		return s3Middle
+	}
+	return 0
+}
+
+// mixedRow does in the database what a request of a mixed work needs there.
+type mixedRow func(ctx context.Context, method, key string) error
+
+// mix is the limit of a mixed work: a row for each request, and a file for GET and PUT. Files of
+// deleted objects stay, as they do at the server until it collects garbage.
+func (f *bucketsFiles) mix(size int, row mixedRow) step {
+	return func(ctx context.Context, _, _ int) error {
+		return f.mixed[size].step(f.load.newKey, func(method, key string) error {
+			if method == http.MethodGet || method == http.MethodPut {
+				if err := f.copy(size, method == http.MethodPut); err != nil {
+					return err
+				}
+			}
+			return row(ctx, method, key)
+		})
+	}
+}
