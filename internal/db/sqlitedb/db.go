@@ -48,6 +48,7 @@ type Options struct {
 type DB struct {
 	opts    Options
 	queue   chan *step
+	calls   chan func(*sqlite.Conn) // run between groups
 	closing chan struct{}
 	once    sync.Once
 	stopped chan struct{} // closed when the writer has ended
@@ -75,6 +76,7 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	db := &DB{
 		opts:    opts,
 		queue:   make(chan *step, maxGroup),
+		calls:   make(chan func(*sqlite.Conn)),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 		readers: newReaders(opts.Path, opts.Readers),
@@ -124,7 +126,10 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 			return nil, errors.Join(err, conn.Close())
 		}
 		pragmas = append(pragmas, cacheSize(writerCache),
-			`synchronous = FULL`, `wal_autocheckpoint = 4000`, `journal_size_limit = 67108864`)
+			`synchronous = FULL`, `journal_size_limit = 67108864`)
+		if err := sqlitex.ExecuteTransient(conn, autoCheckpoint, nil); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
 	}
 	for _, p := range pragmas {
 		if err := sqlitex.ExecuteTransient(conn, `PRAGMA `+p, nil); err != nil {
@@ -133,6 +138,12 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	}
 	return conn, nil
 }
+
+// CheckpointPages is the number of frames in the WAL after which it is written to the
+// database file.
+const CheckpointPages = 4000
+
+var autoCheckpoint = fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, CheckpointPages)
 
 // Bytes of the page cache of a connection. The driver allocates 8 KiB for a page of 4
 // KiB.

@@ -125,6 +125,8 @@ func (w *writer) run() {
 		select {
 		case s := <-w.db.queue:
 			w.serveAll(s)
+		case call := <-w.db.calls:
+			call(w.conn)
 		case <-w.db.closing:
 			w.finish()
 			return
@@ -153,7 +155,8 @@ func (w *writer) close() error {
 	conn := w.conn
 	w.conn = nil
 	// A failing checkpoint loses nothing: the WAL is read at the next start.
-	conn.SetBusyTimeout(patience)
+	// A server with a replica reads the WAL all the time, so a command must not wait for it.
+	conn.SetBusyTimeout(100 * time.Millisecond)
 	_ = sqlitex.Execute(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
 	return conn.Close()
 }
