@@ -35,6 +35,7 @@ var undurable = map[string]string{
 	"internal/db/engine/open.go":             "the temporary folder of a command is removed at its end",
 	"internal/db/sqlitedb/db.go":             "an empty file, whose folder is synced at once; SQLite syncs what it writes",
 	"internal/db/sqlitedb/lock.go":           "a lock ends with the machine, and an empty lock file is created again",
+	"internal/replica/capture.go":            "after a power cut the spool begins again with all pages",
 	"internal/outbox/sink.go":                "the file grows by lines, which it syncs, and its folder is synced when it is opened",
 	"internal/durable":                       "this is the package that makes files durable",
 }

@@ -1,0 +1,409 @@
+package replica
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/superfly/ltx"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+)
+
+// source is a database of which the replica is a copy.
+type source struct {
+	name   string
+	db     *sqlitedb.DB
+	spool  string // its folder of LTX files
+	limit  int64  // bytes of the spool
+	frames int    // of the WAL after which it is checkpointed
+	clock  clock.Clock
+	fault  func(point string) error
+	follow *sqlitedb.Follower // nil if it is not captured
+	at     position
+	chain  chain
+	broken bool // a file of the chain was dropped: begin again
+
+	compared, restarted int // how often all pages were compared, and the WAL was begun again
+
+	mu      sync.Mutex
+	state   state
+	waiting []ltxFile // in the order of their TXIDs
+	bytes   int64     // of all files in waiting
+	away    bool      // the spool was full: wait for the target
+}
+
+// state is what was captured of a database.
+type state struct {
+	run  string
+	txid ltx.TXID
+	asOf time.Time // every write that was acknowledged before is captured
+}
+
+// ltxFile is a file in the spool.
+type ltxFile struct {
+	run      string
+	from, to ltx.TXID
+	size     int64
+	asOf     time.Time
+}
+
+// counted is the size that counts for the limit of the spool: the first file of a run has
+// the whole database.
+func (f ltxFile) counted() int64 {
+	if f.from == 1 {
+		return 0
+	}
+	return f.size
+}
+
+func (f ltxFile) path(spool string) string {
+	return filepath.Join(spool, f.run+"-"+rangeName(f.from, f.to)+".ltx")
+}
+
+// capture writes what was committed since the last call into the spool.
+func (s *source) capture(ctx context.Context) error {
+	if s.isAway() {
+		return nil
+	}
+	asOf := s.clock()
+	if s.follow == nil {
+		return s.begin(ctx, asOf)
+	}
+	err := s.advance(asOf)
+	if err == nil && s.at.frames > s.frames {
+		err = s.restart(ctx)
+	}
+	if isGap(err) {
+		err = s.compare(ctx, asOf)
+	}
+	if s.broken {
+		return errors.Join(err, s.stop())
+	}
+	return err
+}
+
+// begin follows the database and captures all its pages.
+func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
+	if err := s.clear(); err != nil {
+		return err
+	}
+	if s.follow, err = s.db.Follow(ctx); err != nil {
+		s.follow = nil
+		return err
+	}
+	s.chain, s.broken = chain{}, false
+	if err := s.compare(ctx, asOf); err != nil {
+		return errors.Join(err, s.stop())
+	}
+	return nil
+}
+
+// clear empties the spool. Files of a former process are not needed, because this one
+// begins with all pages.
+func (s *source) clear() error {
+	if err := durable.MakeFolder(s.spool); err != nil {
+		return err
+	}
+	found, err := os.ReadDir(s.spool)
+	for _, f := range found {
+		err = errors.Join(err, os.Remove(filepath.Join(s.spool, f.Name())))
+	}
+	return err
+}
+
+// stop ends following the database. The next capture begins again.
+func (s *source) stop() error {
+	if s.follow == nil {
+		return nil
+	}
+	err := s.follow.Close()
+	s.follow = nil
+	return err
+}
+
+// advance captures what the WAL has after the position.
+func (s *source) advance(asOf time.Time) error {
+	if err := s.follow.Hold(); err != nil {
+		return err
+	}
+	l, err := s.follow.Log()
+	if err != nil {
+		return err
+	}
+	return s.read(l.Committed, asOf)
+}
+
+// read captures the WAL up to a number of committed frames.
+func (s *source) read(to int, asOf time.Time) error {
+	wal, err := openWAL(s.follow.Path())
+	if err != nil {
+		return err
+	}
+	defer wal.Close()
+	if to == s.at.frames {
+		if err := s.at.check(wal, to); err != nil {
+			return err
+		}
+		s.captured(asOf)
+		return nil
+	}
+	c, err := s.at.read(wal, to)
+	if err != nil {
+		return err
+	}
+	n := s.chain.begin(c.size)
+	if page := n.missing(c); page > 0 {
+		return gapError{fmt.Sprintf("it does not have page %d", page)}
+	}
+	f, err := s.write(n, asOf, func(w io.Writer) error {
+		if err := n.encode(w, wal, c, asOf.UnixMilli()); err != nil {
+			return err
+		}
+		return s.at.check(wal, to) // nothing was overwritten meanwhile
+	})
+	if err != nil {
+		return err
+	}
+	s.at = c.end
+	n.apply(&s.chain)
+	s.push(f)
+	return nil
+}
+
+// restart checkpoints the database and makes SQLite begin the WAL again.
+func (s *source) restart(ctx context.Context) error {
+	if _, err := s.follow.Checkpoint(); err != nil { // most of the work, without the writer
+		return err
+	}
+	former := s.at.header
+	done, err := s.follow.Restart(ctx, func() (int, error) {
+		err := s.advance(s.clock())
+		return s.at.frames, err
+	}, s.isIntact)
+	if err != nil || !done {
+		return err
+	}
+	wal, err := openWAL(s.follow.Path())
+	if err != nil {
+		return err
+	}
+	defer wal.Close()
+	h, err := readHeader(wal)
+	if err != nil || h == former {
+		return err // if it goes on, a reader still needs it
+	}
+	if h.salt[0] != former.salt[0]+1 || h.pageSize != former.pageSize {
+		return gapError{"another process has begun it again"}
+	}
+	s.at = position{header: h, sum: h.sum}
+	s.restarted++
+	return nil
+}
+
+func (s *source) isIntact() bool {
+	wal, err := openWAL(s.follow.Path())
+	if err != nil {
+		return false
+	}
+	defer wal.Close()
+	return s.at.check(wal, s.at.frames) == nil
+}
+
+// pinTries limits how often another process may write while a position is determined.
+const pinTries = 20
+
+// pin begins a read transaction and returns its position in the WAL.
+func (s *source) pin(ctx context.Context) (at position, err error) {
+	for range pinTries {
+		if err := s.follow.Touch(ctx); err != nil {
+			return at, err
+		}
+		pinned := false
+		err := s.follow.Paused(ctx, func() (err error) {
+			at, pinned, err = s.tryPin()
+			return err
+		})
+		if pinned || err != nil && !isGap(err) {
+			return at, err
+		}
+	}
+	return at, errcode.New(errcode.Unavailable, "other processes write to the database all the time")
+}
+
+// tryPin is pin while the writer pauses. It returns false if another process has written.
+func (s *source) tryPin() (at position, pinned bool, err error) {
+	before, err := s.position()
+	if err != nil {
+		return at, false, err
+	}
+	if err := s.follow.Hold(); err != nil {
+		return at, false, err
+	}
+	at, err = s.position()
+	return at, err == nil && at == before, err
+}
+
+func (s *source) position() (position, error) {
+	l, err := s.follow.Log()
+	if err != nil {
+		return position{}, err
+	}
+	wal, err := openWAL(s.follow.Path())
+	if err != nil {
+		return position{}, err
+	}
+	defer wal.Close()
+	return positionAt(wal, l.Committed)
+}
+
+// compare captures the pages that differ from those that were captured before: all of them
+// at the beginning.
+func (s *source) compare(ctx context.Context, asOf time.Time) error {
+	at, err := s.pin(ctx)
+	if err != nil {
+		return err
+	}
+	size, pageSize, err := s.follow.Size()
+	if err != nil {
+		return err
+	}
+	if s.chain.run == "" || s.chain.pageSize != pageSize {
+		s.chain = chain{run: ulid.Make().String(), pageSize: pageSize}
+	}
+	n := s.chain.begin(size)
+	f, err := s.write(n, asOf, func(w io.Writer) error { return n.scan(ctx, w, s.follow, asOf.UnixMilli()) })
+	if err != nil {
+		return err
+	}
+	s.at = at // not before: a failure would lose what was written since the former position
+	n.apply(&s.chain)
+	s.push(f)
+	s.compared++
+	return nil
+}
+
+// scan writes the pages of a database that differ from those of the chain.
+func (n *next) scan(ctx context.Context, w io.Writer, from *sqlitedb.Follower, milliseconds int64) error {
+	enc, err := ltx.NewEncoder(w)
+	if err != nil {
+		return err
+	}
+	if err := enc.EncodeHeader(n.header(milliseconds)); err != nil {
+		return err
+	}
+	lock := ltx.LockPgno(n.of.pageSize)
+	err = from.Pages(ctx, func(page uint32, data []byte) error {
+		sum := ltx.ChecksumPage(page, data)
+		if page == lock || page <= n.of.size && n.of.pages[page-1] == sum {
+			return nil
+		}
+		n.set(page, sum)
+		return enc.EncodePage(ltx.PageHeader{Pgno: page}, data)
+	})
+	if err != nil {
+		return err
+	}
+	enc.SetPostApplyChecksum(n.checksum())
+	return enc.Close()
+}
+
+// write writes an LTX file into the spool. It need not be durable: after a power cut, the
+// spool begins again.
+func (s *source) write(n *next, asOf time.Time, encode func(io.Writer) error) (ltxFile, error) {
+	f := ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
+	path := f.path(s.spool)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return f, err
+	}
+	buffered := bufio.NewWriterSize(file, 64<<10)
+	err = encode(buffered)
+	if err == nil {
+		err = errors.Join(buffered.Flush(), s.fault("spool"))
+	}
+	if info, statErr := file.Stat(); err == nil {
+		err = statErr
+		if err == nil {
+			f.size = info.Size()
+		}
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		_ = os.Remove(path)
+	}
+	return f, err
+}
+
+// push appends a file to those that wait for the target. If they exceed the limit, they are
+// dropped, and the database is captured again when the target is back.
+func (s *source) push(f ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		_ = os.Remove(f.path(s.spool))
+		return
+	}
+	s.waiting = append(s.waiting, f)
+	s.bytes += f.counted()
+	s.state = state{run: f.run, txid: f.to, asOf: f.asOf}
+	if s.bytes > s.limit {
+		s.drop()
+	}
+}
+
+// drop forgets what waits for the target. It is called with the lock.
+func (s *source) drop() {
+	for _, f := range s.waiting {
+		_ = os.Remove(f.path(s.spool))
+	}
+	s.waiting, s.bytes, s.away, s.broken = nil, 0, true, true
+	s.state.run = ""
+}
+
+// captured notes that there was nothing to capture.
+func (s *source) captured(asOf time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.asOf = asOf
+}
+
+func (s *source) isAway() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away
+}
+
+// pending returns what was captured, and the files that the target does not have.
+func (s *source) pending() (state, []ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, append([]ltxFile(nil), s.waiting...)
+}
+
+// shipped notes that a file is in the target.
+func (s *source) shipped(f ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 || s.waiting[0] != f {
+		return // dropped meanwhile
+	}
+	_ = os.Remove(f.path(s.spool))
+	s.waiting, s.bytes = s.waiting[1:], s.bytes-f.counted()
+}
+
+// reachable notes that the target answers.
+func (s *source) reachable() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = false
+}

@@ -1,0 +1,120 @@
+package replica
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/superfly/ltx"
+)
+
+// chain is the state of a database after the last LTX file. Numbers of transactions (TXID)
+// count these files, not the transactions of SQLite, of which one file may have many.
+type chain struct {
+	run      string // names a series of files; each begins with all pages
+	txid     ltx.TXID
+	pageSize uint32
+	size     uint32 // number of pages
+	sum      ltx.Checksum
+	pages    []ltx.Checksum // of each page
+}
+
+// pageSum is the checksum of a page that changed.
+type pageSum struct {
+	page uint32
+	sum  ltx.Checksum
+}
+
+// next computes the state after a file.
+type next struct {
+	of      chain
+	size    uint32
+	sum     ltx.Checksum
+	changed []pageSum
+}
+
+// begin starts to compute the state after a file. The database has size pages after it.
+func (c *chain) begin(size uint32) *next {
+	n := &next{of: *c, size: size, sum: c.sum}
+	for page := size; page < c.size; page++ { // pages that were cut off
+		n.sum ^= c.pages[page]
+	}
+	return n
+}
+
+// set notes the content of a page.
+func (n *next) set(page uint32, sum ltx.Checksum) {
+	if page <= n.of.size {
+		n.sum ^= n.of.pages[page-1]
+	}
+	n.sum ^= sum
+	n.changed = append(n.changed, pageSum{page, sum})
+}
+
+// checksum returns the checksum of the database.
+func (n *next) checksum() ltx.Checksum { return ltx.ChecksumFlag | n.sum }
+
+// apply makes the chain the one after the file.
+func (n *next) apply(c *chain) {
+	if grow := int(n.size) - len(c.pages); grow > 0 {
+		c.pages = append(c.pages, make([]ltx.Checksum, grow)...)
+	}
+	clear(c.pages[min(c.size, n.size):])
+	c.pages = c.pages[:n.size]
+	for _, p := range n.changed {
+		c.pages[p.page-1] = p.sum
+	}
+	c.txid, c.size, c.sum = n.of.txid+1, n.size, n.checksum()
+}
+
+// header returns the header of the file that leads to the next state.
+func (n *next) header(milliseconds int64) ltx.Header {
+	return ltx.Header{
+		Version: ltx.Version, PageSize: n.of.pageSize, Commit: n.size,
+		MinTXID: n.of.txid + 1, MaxTXID: n.of.txid + 1,
+		Timestamp: milliseconds, PreApplyChecksum: n.of.sum,
+	}
+}
+
+// encode writes the pages of transactions as an LTX file.
+func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int64) error {
+	enc, err := ltx.NewEncoder(w)
+	if err != nil {
+		return err
+	}
+	if err := enc.EncodeHeader(n.header(milliseconds)); err != nil {
+		return err
+	}
+	numbers := make([]uint32, 0, len(c.pages))
+	for page := range c.pages {
+		numbers = append(numbers, page)
+	}
+	slices.Sort(numbers)
+	data := make([]byte, n.of.pageSize)
+	for _, page := range numbers {
+		if err := readAt(wal, data, c.pages[page]); err != nil {
+			return err
+		}
+		n.set(page, ltx.ChecksumPage(page, data))
+		if err := enc.EncodePage(ltx.PageHeader{Pgno: page}, data); err != nil {
+			return err
+		}
+	}
+	enc.SetPostApplyChecksum(n.checksum())
+	return enc.Close()
+}
+
+// missing returns a page that transactions must have written but have not; 0 if there is
+// none. Pages above the smallest size were added, each with its content.
+func (n *next) missing(c changes) uint32 {
+	lock := ltx.LockPgno(n.of.pageSize)
+	for page := min(n.of.size, c.least) + 1; page <= c.size; page++ {
+		if _, ok := c.pages[page]; !ok && page != lock {
+			return page
+		}
+	}
+	return 0
+}
+
+// name returns the name of an LTX file below the folder of its run.
+func rangeName(from, to ltx.TXID) string { return fmt.Sprintf("%s-%s", from, to) }

@@ -1,0 +1,259 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"holdfast/internal/errcode"
+)
+
+// twoPoints returns a world whose replica has several objects and restore points.
+func twoPoints(t *testing.T, edit func(*Options)) *world {
+	w := newWorld(t, t.TempDir(), edit)
+	t.Cleanup(w.close)
+	for range 3 {
+		for _, name := range names {
+			w.must(w.exec(name, insert, 50, 3000))
+		}
+		w.must(w.capture())
+		w.must(w.ship())
+	}
+	return w
+}
+
+// restoreAll restores the newest point and returns the content of its databases.
+func (w *world) restoreAll() (content []string, err error) {
+	into := w.t.(*testing.T).TempDir()
+	done, err := Restore(context.Background(), Restoring{Target: w.target, Identities: w.r.keys.identities, Into: into})
+	if err != nil {
+		left, readErr := os.ReadDir(into)
+		w.must(readErr)
+		for _, f := range left {
+			if !strings.HasSuffix(f.Name(), ".db") {
+				w.t.Errorf("a failed restore leaves %s", f.Name())
+			}
+		}
+		return nil, err
+	}
+	for _, path := range done.Files {
+		content = append(content, dumpFile(w.t, path))
+	}
+	return content, nil
+}
+
+func (w *world) objects() []string {
+	objects, err := w.target.Target.List(context.Background(), "")
+	w.must(err)
+	return objects
+}
+
+// TestDamage: whatever happens to an object, a restore names it, or it does not need it and restores what was there.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*Options){
+		"plain":     nil,
+		"encrypted": func(o *Options) { o.Recipients = []age.Recipient{identity.Recipient()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorldWithIdentity(t, edit, identity)
+			want, err := w.restoreAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			damaged := 0
+			for _, object := range w.objects() {
+				path := Folder(filepath.Join(w.root, "target")).path(object)
+				whole, err := os.ReadFile(path)
+				w.must(err)
+				for kind, content := range damages(whole) {
+					w.must(os.WriteFile(path, content, 0o600))
+					if kind == "missing" {
+						w.must(os.Remove(path))
+					}
+					got, err := w.restoreAll()
+					switch {
+					case err == nil && kind == "missing" && strings.HasPrefix(object, pointsPrefix): // then it restores the point before
+					case err == nil && strings.Join(got, "") != strings.Join(want, ""):
+						t.Errorf("%s of %s: restored something else", kind, object)
+					case err == nil && strings.HasPrefix(object, "files/"):
+						t.Errorf("%s of %s: not noticed", kind, object)
+					case err != nil && !strings.Contains(err.Error(), object) && !(kind == "missing" && strings.Contains(err.Error(), strings.TrimSuffix(object, encrypted))):
+						t.Errorf("%s of %s: the error does not name it: %v", kind, object, err)
+					case err != nil:
+						damaged++
+					}
+				}
+				w.must(os.WriteFile(path, whole, 0o600))
+			}
+			if damaged < 20 {
+				t.Errorf("only %d damages were noticed", damaged)
+			}
+		})
+	}
+}
+
+func newWorldWithIdentity(t *testing.T, edit func(*Options), identity age.Identity) *world {
+	w := newWorld(t, t.TempDir(), edit)
+	w.r.keys.identities = []age.Identity{identity}
+	t.Cleanup(w.close)
+	for range 3 {
+		for _, name := range names {
+			w.must(w.exec(name, insert, 50, 3000))
+		}
+		w.must(w.capture())
+		w.must(w.ship())
+	}
+	return w
+}
+
+// damages returns damaged contents of a file.
+func damages(whole []byte) map[string][]byte {
+	flip := func(at int) []byte {
+		b := bytes.Clone(whole)
+		b[at] ^= 1 << rand.IntN(8)
+		return b
+	}
+	return map[string][]byte{
+		"a flipped bit":          flip(rand.IntN(len(whole))),
+		"a flipped first bit":    flip(0),
+		"a flipped last bit":     flip(len(whole) - 1),
+		"a missing half":         whole[:len(whole)/2],
+		"a missing last byte":    whole[:len(whole)-1],
+		"a byte that was added":  append(bytes.Clone(whole), 0),
+		"missing":                nil,
+		"an empty file":          {},
+		"a file of another kind": []byte(strings.Repeat("holdfast ", 100)),
+	}
+}
+
+// TestSwappedObjects: an object with the content of another one is damaged.
+func TestSwappedObjects(t *testing.T) {
+	t.Parallel()
+	w := twoPoints(t, nil)
+	var files []string
+	for _, object := range w.objects() {
+		if strings.HasPrefix(object, "files/") {
+			files = append(files, Folder(filepath.Join(w.root, "target")).path(object))
+		}
+	}
+	for i, path := range files {
+		whole, err := os.ReadFile(path)
+		w.must(err)
+		other, err := os.ReadFile(files[(i+1)%len(files)])
+		w.must(err)
+		w.must(os.WriteFile(path, other, 0o600))
+		if _, err := w.restoreAll(); err == nil {
+			t.Errorf("%s: not noticed", path)
+		}
+		w.must(os.WriteFile(path, whole, 0o600))
+	}
+}
+
+// TestIdentities: an encrypted replica needs the identity of a recipient, and shows nothing of
+// the databases.
+func TestIdentities(t *testing.T) {
+	t.Parallel()
+	mine, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldWithIdentity(t, func(o *Options) { o.Recipients = []age.Recipient{mine.Recipient()} }, mine)
+	if _, err := w.restoreAll(); err != nil {
+		t.Error(err)
+	}
+	for want, identities := range map[string][]age.Identity{
+		"is encrypted: expected the identity of a recipient": nil,
+		"is encrypted for other recipients":                  {other},
+	} {
+		w.r.keys.identities = identities
+		if _, err := w.restoreAll(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s, got %v", want, err)
+		}
+	}
+	for _, object := range w.objects() {
+		text, err := os.ReadFile(Folder(filepath.Join(w.root, "target")).path(object))
+		w.must(err)
+		if object != markerName && (!strings.HasSuffix(object, encrypted) || bytes.Contains(text, []byte("CREATE")) || bytes.Contains(text, []byte("txid"))) {
+			t.Errorf("%s is not encrypted", object)
+		}
+	}
+}
+
+// TestAnotherServer: the replica of another server, and other objects, are never overwritten.
+func TestAnotherServer(t *testing.T) {
+	t.Parallel()
+	w := twoPoints(t, nil)
+	before := w.objects()
+	other := newWorld(t, t.TempDir(), func(o *Options) { o.Server, o.Target = "server-2", w.target })
+	t.Cleanup(other.close)
+	other.must(other.capture())
+	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "the replica of another server") {
+		t.Errorf("another server: %v", err)
+	}
+	if after := w.objects(); strings.Join(after, " ") != strings.Join(before, " ") {
+		t.Errorf("objects were %v and are %v", before, after)
+	}
+	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(markerName)))
+	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "has objects but no") {
+		t.Errorf("a target with other objects: %v", err)
+	}
+	if _, err := w.restoreAll(); !errcode.Is(err, errcode.NotFound) || !strings.Contains(err.Error(), "there is no replica") {
+		t.Errorf("a replica without a marker: %v", err)
+	}
+}
+
+// TestRestoreAtTime: a time selects the newest point at or before it, a name selects a
+// database, and an existing file is never touched.
+func TestRestoreAtTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.TempDir(), nil)
+	t.Cleanup(w.close)
+	start := w.clock.Now()
+	for range 4 {
+		w.must(w.exec("one.db", insert, 5, 100))
+		w.must(w.capture())
+		w.must(w.ship())
+		w.clock.Advance(10e9)
+	}
+	for seconds, number := range map[int]uint64{0: 1, 9: 1, 10: 2, 39: 4, 1000: 4} {
+		into := t.TempDir()
+		done, err := Restore(t.Context(), Restoring{Target: w.target, Into: into, At: start.Add(time.Duration(seconds) * time.Second), Only: []string{"one.db"}})
+		if err != nil || done.Point.Number != number || done.Newest.Number != 4 || len(done.Files) != 1 {
+			t.Errorf("%d s: %+v, %v", seconds, done, err)
+		}
+	}
+	for name, r := range map[string]Restoring{
+		"a time before the first point": {At: start.Add(-1)},
+		"an unknown database":           {Only: []string{"three.db"}},
+	} {
+		r.Target, r.Into = w.target, t.TempDir()
+		if _, err := Restore(t.Context(), r); !errcode.Is(err, errcode.NotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	into := t.TempDir()
+	w.must(os.WriteFile(filepath.Join(into, "two.db"), []byte("mine"), 0o600))
+	if _, err := Restore(t.Context(), Restoring{Target: w.target, Into: into}); !errcode.Is(err, errcode.Conflict) {
+		t.Errorf("an existing file: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(into, "two.db")); err != nil || string(text) != "mine" {
+		t.Errorf("it has %q, %v", text, err)
+	}
+}

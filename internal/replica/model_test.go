@@ -1,0 +1,144 @@
+package replica
+
+import (
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/db/sqlitedb"
+)
+
+// TestModel compares every restore point with what the databases were, over random writes
+// of this process and of others, checkpoints, restarts, kills, and faults of the target and of each
+// step.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	walks, restored := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // in memory, and one for each walk
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer os.RemoveAll(root)
+		limit := rapid.SampledFrom([]int64{0, 0, 100_000}).Draw(rt, "limit")
+		w := newWorld(rtb{t, rt}, root, func(o *Options) { o.SpoolBytes = limit })
+		defer func() { w.close() }()
+		rt.Repeat(w.actions())
+		// Whatever happened: once the target works, everything is there.
+		w.target.set(targetWorks)
+		w.fault = nil
+		for range 3 { // a drop of the spool, and a capture of all pages
+			w.capture()
+			err = w.ship()
+		}
+		if err != nil {
+			rt.Fatalf("the replica does not recover: %v", err)
+		}
+		for _, s := range w.r.sources {
+			place := w.r.published[s.name]
+			if w.states[place] != w.dump(s.name) {
+				rt.Fatalf("the last point does not have the last write of %s", s.name)
+			}
+		}
+		walks++
+		restored += w.stats.restored
+	})
+	t.Logf("%d walks, %d databases restored", walks, restored)
+}
+
+// memory returns a folder in memory, where a sync costs nothing, or the folder for temporary files.
+func memory() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return os.TempDir()
+}
+
+// rtb is a testing.TB whose failures are those of a random test.
+type rtb struct {
+	testing.TB
+	rt *rapid.T
+}
+
+func (b rtb) Helper()                   {}
+func (b rtb) Fatal(args ...any)         { b.rt.Fatal(args...) }
+func (b rtb) Fatalf(f string, a ...any) { b.rt.Fatalf(f, a...) }
+func (b rtb) Errorf(f string, a ...any) { b.rt.Errorf(f, a...) }
+
+func (w *world) actions() map[string]func(*rapid.T) {
+	file := func(rt *rapid.T) string { return rapid.SampledFrom(names).Draw(rt, "file") }
+	other := func(rt *rapid.T, sql ...string) {
+		_ = w.other(file(rt), func(c *sqlite.Conn) error { // it may be busy
+			for _, s := range sql {
+				if err := sqlitex.ExecuteTransient(c, s, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	captureAndShip := func(*rapid.T) { _, _ = w.capture(), w.ship() } // the target may fail
+	return map[string]func(*rapid.T){
+		"write": func(rt *rapid.T) {
+			w.must(w.exec(file(rt), insert, rapid.IntRange(1, 20).Draw(rt, "rows"), rapid.SampledFrom([]int{10, 1000, 9000}).Draw(rt, "bytes")))
+		},
+		"write much": func(rt *rapid.T) {
+			rows := rapid.IntRange(50, 200).Draw(rt, "rows")
+			w.must(w.dbs[file(rt)].WriteAlone(rt.Context(), "much", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, insert, rows, 2000) }))
+		},
+		"delete": func(rt *rapid.T) {
+			w.must(w.exec(file(rt), `DELETE FROM t WHERE id % ? = 0`, rapid.IntRange(1, 5).Draw(rt, "modulus")))
+		},
+		"fail to write": func(rt *rapid.T) {
+			if err := w.exec(file(rt), insert+` UNION ALL SELECT 'x', abs(-9223372036854775808)`, 50, 3000); err == nil {
+				rt.Fatal("the write does not fail")
+			}
+		},
+		"vacuum":     func(rt *rapid.T) { other(rt, `VACUUM`) },
+		"table":      func(rt *rapid.T) { other(rt, `CREATE TABLE IF NOT EXISTS u (id INTEGER PRIMARY KEY, body)`) },
+		"drop table": func(rt *rapid.T) { other(rt, `DROP TABLE IF EXISTS u`) },
+		"other writes": func(rt *rapid.T) {
+			other(rt, `DELETE FROM t WHERE id % 7 = 0`, `INSERT INTO t (body) VALUES (randomblob(5000))`)
+		},
+		"checkpoint": func(rt *rapid.T) {
+			other(rt, `PRAGMA wal_checkpoint(`+rapid.SampledFrom([]string{"PASSIVE", "FULL", "RESTART", "TRUNCATE"}).Draw(rt, "mode")+`)`)
+		},
+		"other restarts": func(rt *rapid.T) {
+			other(rt, `PRAGMA wal_checkpoint(RESTART)`, `INSERT INTO t (body) VALUES (randomblob(500))`)
+		},
+		"capture":         func(*rapid.T) { _ = w.capture() },
+		"ship":            func(*rapid.T) { _ = w.ship() },
+		"sync":            captureAndShip,
+		"sync once more":  captureAndShip,
+		"target":          func(rt *rapid.T) { w.target.set(rapid.IntRange(targetWorks, targetIsFull).Draw(rt, "mode")) },
+		"target works":    func(*rapid.T) { w.target.set(targetWorks) },
+		"release":         w.releaseHold,
+		"restart":         func(*rapid.T) { w.close(); w.open() },
+		"write while off": func(rt *rapid.T) { w.close(); other(rt, `INSERT INTO t (body) VALUES (randomblob(500))`); w.open() },
+		"kill":            func(*rapid.T) { w.kill() },
+		"fault": func(rt *rapid.T) {
+			after := rapid.IntRange(0, 4).Draw(rt, "after")
+			w.fault = func(string) error {
+				if after--; after < 0 {
+					w.fault = nil
+					return errTarget
+				}
+				return nil
+			}
+		},
+		"time": func(*rapid.T) { w.clock.Advance(1500_000_000) },
+	}
+}
+
+// releaseHold ends the read transaction, as if it protected nothing: the replica must notice
+// what it has missed.
+func (w *world) releaseHold(rt *rapid.T) {
+	for _, s := range w.r.sources {
+		if s.follow != nil && rapid.Bool().Draw(rt, "which") {
+			w.must(s.follow.Release())
+		}
+	}
+}

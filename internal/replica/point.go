@@ -1,0 +1,167 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/superfly/ltx"
+
+	"holdfast/internal/errcode"
+)
+
+// Point is a restore point: what the databases were at a time.
+type Point struct {
+	// Number increases with each point.
+	Number uint64 `json:"number"`
+	// Time is when the databases were read. The point has every write that was
+	// acknowledged before.
+	Time time.Time `json:"time"`
+	// Files are the databases by name.
+	Files map[string]Place `json:"files"`
+}
+
+// Place is a state of a database.
+type Place struct {
+	Run  string   `json:"run"`
+	TXID ltx.TXID `json:"txid"`
+}
+
+// The objects of a replica.
+const (
+	markerName   = "holdfast-replica.json"
+	pointsPrefix = "points/"
+)
+
+// marker is the content of the object that says whose replica it is.
+type marker struct {
+	Format int    `json:"format"`
+	Server string `json:"server"`
+}
+
+const format = 1
+
+// filesPrefix begins the names of the LTX files of a run.
+func filesPrefix(database, run string) string { return "files/" + database + "/" + run + "/" }
+
+// objectName returns the name of an LTX file, without the suffix of keys.
+func (f ltxFile) objectName(database string) string {
+	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
+}
+
+// pointName returns the name of a point. The time in it lets a list tell which points are wanted.
+func pointName(p Point) string {
+	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
+}
+
+// listedPoint is a point as its name tells it.
+type listedPoint struct {
+	name   string
+	number uint64
+	time   time.Time
+}
+
+func parsePointName(name string) (p listedPoint, ok bool) {
+	text, _ := strings.CutSuffix(strings.TrimSuffix(strings.TrimPrefix(name, pointsPrefix), encrypted), ".json")
+	number, milliseconds, _ := strings.Cut(text, "-")
+	n, err := strconv.ParseUint(number, 16, 64)
+	ms, timeErr := strconv.ParseInt(milliseconds, 10, 64)
+	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil && len(number) == 16
+}
+
+// parseFileName returns the range of an LTX file from the name of its object.
+func parseFileName(name, prefix string) (from, to ltx.TXID, ok bool) {
+	text := strings.TrimSuffix(strings.TrimPrefix(name, prefix), encrypted)
+	from, to, err := ltx.ParseFilename(text)
+	return from, to, err == nil
+}
+
+// listPoints returns the points of a replica in their order.
+func listPoints(ctx context.Context, t Target) (points []listedPoint, err error) {
+	names, err := t.List(ctx, pointsPrefix)
+	for _, name := range names {
+		if p, ok := parsePointName(name); ok {
+			points = append(points, p)
+		}
+	}
+	return points, err
+}
+
+// readPoint reads a point.
+func readPoint(ctx context.Context, t Target, k keys, name string) (p Point, err error) {
+	var content bytes.Buffer
+	if err := get(ctx, t, k, name, &content); err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(content.Bytes(), &p); err != nil {
+		return p, damagedError(name, "is damaged", err)
+	}
+	return p, nil
+}
+
+// get copies the content of an object to w.
+func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error {
+	r, err := t.Get(ctx, name)
+	if errcode.Is(err, errcode.NotFound) {
+		return damagedError(name, "is missing", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return k.open(name, r, w)
+}
+
+// claim makes a target the replica of a server, or checks that it is. It returns an error
+// for a target that is the replica of another server or has other objects.
+func claim(ctx context.Context, t Target, server string) error {
+	found, err := readMarker(ctx, t)
+	if err == nil && found.Server != server {
+		return errcode.New(errcode.Denied, "the target has the replica of another server: use another URL, or delete it")
+	}
+	if !errcode.Is(err, errcode.NotFound) {
+		return err
+	}
+	names, err := t.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return errcode.Newf(errcode.Denied, "the target has objects but no %s: expected an empty one", markerName)
+	}
+	text, err := json.Marshal(marker{Format: format, Server: server})
+	if err != nil {
+		return err
+	}
+	if err := t.Put(ctx, markerName, bytes.NewReader(text)); err != nil {
+		return err
+	}
+	if found, err := readMarker(ctx, t); err != nil || found.Server == server {
+		return err
+	}
+	return errcode.New(errcode.Denied, "another server has made the target its replica")
+}
+
+func readMarker(ctx context.Context, t Target) (m marker, err error) {
+	r, err := t.Get(ctx, markerName)
+	if err != nil {
+		return m, err
+	}
+	defer r.Close()
+	err = json.NewDecoder(contextReader{ctx, r}).Decode(&m)
+	if ctx.Err() != nil {
+		return m, ctx.Err()
+	}
+	if err != nil || m.Server == "" {
+		return m, damagedError(markerName, "is damaged", err)
+	}
+	if m.Format != format {
+		return m, errcode.Newf(errcode.Unavailable, "%s has the format %d: expected %d", markerName, m.Format, format)
+	}
+	return m, nil
+}

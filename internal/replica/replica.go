@@ -1,0 +1,323 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
+)
+
+// Options configure a Replica.
+type Options struct {
+	// Server is the identity of the server, a random text that its data folder keeps.
+	Server string
+
+	// Files are the databases by name, such as sync.db, under which they are restored.
+	Files map[string]*sqlitedb.DB
+
+	Target Target
+
+	// Recipients can decrypt the replica. Without any, it is not encrypted.
+	Recipients []age.Recipient
+
+	// Spool is a folder for files that are not in the target yet, and SpoolBytes its
+	// limit for each database; 0 means 256 MiB. Beyond the limit, they are dropped, and the
+	// database is sent as a whole when the target is back.
+	Spool      string
+	SpoolBytes int64
+
+	// Interval is the time between two restore points; 0 means one second.
+	Interval time.Duration
+
+	// Timeout ends the upload of a small object; 0 means 30 seconds. Larger ones have a second more
+	// for each 100 KB.
+	Timeout time.Duration
+
+	// Before, if set, is called before a point is published, with what must then be in the
+	// target. Its error prevents the point.
+	Before func(ctx context.Context, p Point) error
+
+	Clock clock.Clock
+	Log   *slog.Logger
+
+	// Fault, if set, is called between all steps. Its error ends the step. For tests only.
+	Fault func(point string) error
+}
+
+// Replica copies databases to a target. Close it before the databases.
+type Replica struct {
+	opts    Options
+	sources []*source
+	keys    keys
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	capturing sync.Mutex // one capture at a time
+	shipping  sync.Mutex // one shipment at a time
+	claimed   bool
+	number    uint64 // of the last point
+	published map[string]Place
+
+	mu     sync.Mutex
+	status Status
+}
+
+// Status says how far a replica is.
+type Status struct {
+	// Since is the time before which every acknowledged write is in the last restore
+	// point. It is zero before the first one.
+	Since time.Time
+	// WaitingBytes is the size of what is captured but not in the target.
+	WaitingBytes int64
+	// CaptureError and ShipError are why the last attempt failed, or nil.
+	CaptureError, ShipError error
+}
+
+// Lag returns for how long acknowledged writes may be missing in the last restore point.
+func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
+
+// New returns a replica that does nothing until Start or Sync.
+func New(opts Options) *Replica {
+	if opts.SpoolBytes <= 0 {
+		opts.SpoolBytes = 256 << 20
+	}
+	if opts.Interval <= 0 {
+		opts.Interval = time.Second
+	}
+	if opts.Timeout <= 0 {
+		opts.Timeout = 30 * time.Second
+	}
+	if opts.Fault == nil {
+		opts.Fault = func(string) error { return nil }
+	}
+	r := &Replica{opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {}}
+	for _, name := range slices.Sorted(maps.Keys(opts.Files)) {
+		db := opts.Files[name]
+		r.sources = append(r.sources, &source{
+			name: name, db: db, spool: filepath.Join(opts.Spool, name), limit: opts.SpoolBytes, frames: sqlitedb.CheckpointPages,
+			clock: opts.Clock, fault: opts.Fault,
+		})
+	}
+	return r
+}
+
+// Start copies continuously until Close.
+func (r *Replica) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	r.running.Go(func() { r.repeat(ctx, r.capture) })
+	r.running.Go(func() { r.repeat(ctx, r.ship) })
+}
+
+// repeat calls fn in each interval, and less often while it fails.
+func (r *Replica) repeat(ctx context.Context, fn func(context.Context) error) {
+	failures := 0
+	for {
+		began := time.Now()
+		if err := fn(ctx); err != nil {
+			failures++
+			if ctx.Err() == nil {
+				r.opts.Log.Warn("replica is late", "error", err)
+			}
+		} else {
+			failures = 0
+		}
+		wait := r.opts.Interval<<min(failures, 5) - time.Since(began)
+		if !clock.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// Sync captures what was written until now, ships it, and publishes it as a restore point.
+func (r *Replica) Sync(ctx context.Context) error {
+	return errors.Join(r.capture(ctx), r.ship(ctx))
+}
+
+// Close captures and ships what was written, until ctx ends, and stops.
+func (r *Replica) Close(ctx context.Context) error {
+	r.stop()
+	r.running.Wait()
+	err := r.Sync(ctx)
+	r.capturing.Lock()
+	defer r.capturing.Unlock()
+	for _, s := range r.sources {
+		err = errors.Join(err, s.stop())
+	}
+	return err
+}
+
+// capture captures all databases. One that fails does not prevent the others.
+func (r *Replica) capture(ctx context.Context) (err error) {
+	r.capturing.Lock()
+	defer r.capturing.Unlock()
+	for _, s := range r.sources {
+		if failed := s.capture(ctx); failed != nil {
+			err = errors.Join(err, errcode.Wrap(errcode.Unavailable, "cannot capture "+s.name, failed))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.CaptureError = err
+	return err
+}
+
+// Status returns how far the replica is.
+func (r *Replica) Status() Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.status
+	for _, source := range r.sources {
+		_, files := source.pending()
+		for _, f := range files {
+			s.WaitingBytes += f.size
+		}
+	}
+	return s
+}
+
+// ship sends what was captured, and publishes a restore point if anything was.
+func (r *Replica) ship(ctx context.Context) error {
+	r.shipping.Lock()
+	defer r.shipping.Unlock()
+	since, err := r.send(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.ShipError = err
+	if err == nil && !since.IsZero() {
+		r.status.Since = since
+	}
+	return err
+}
+
+// send is ship. It returns the time of which the target has everything, zero if a database was never
+// captured.
+func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
+	if err := r.prepare(ctx); err != nil {
+		return since, err
+	}
+	p := Point{Files: map[string]Place{}}
+	complete := true
+	for _, s := range r.sources {
+		state, files := s.pending()
+		complete = complete && state.run != ""
+		for _, f := range files {
+			if err := r.sendFile(ctx, s, f); err != nil {
+				return since, err
+			}
+		}
+		p.Files[s.name] = Place{Run: state.run, TXID: state.txid}
+		if p.Time.IsZero() || state.asOf.Before(p.Time) {
+			p.Time = state.asOf
+		}
+	}
+	if !complete {
+		return since, nil
+	}
+	if maps.Equal(p.Files, r.published) {
+		return p.Time, nil
+	}
+	return p.Time, r.publish(ctx, p)
+}
+
+// prepare claims the target, and tells databases that wait for it that it answers.
+func (r *Replica) prepare(ctx context.Context) error {
+	away := false
+	for _, s := range r.sources {
+		away = away || s.isAway()
+	}
+	if r.claimed && !away {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	if err := claim(ctx, r.opts.Target, r.opts.Server); err != nil {
+		return err
+	}
+	if !r.claimed {
+		points, err := listPoints(ctx, r.opts.Target)
+		if err != nil {
+			return err
+		}
+		if len(points) > 0 {
+			r.number = points[len(points)-1].number
+		}
+		r.claimed = true
+	}
+	for _, s := range r.sources {
+		s.reachable()
+	}
+	return nil
+}
+
+// sendFile sends a file of the spool.
+func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
+	content, err := os.Open(f.path(s.spool))
+	if errors.Is(err, os.ErrNotExist) {
+		return errcode.New(errcode.Unavailable, s.name+": the files in the spool were dropped, because the target is too slow")
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := r.opts.Fault("send"); err != nil {
+		return err
+	}
+	if err := r.put(ctx, f.objectName(s.name), content, f.size); err != nil {
+		return err
+	}
+	if err := r.opts.Fault("sent"); err != nil {
+		return err
+	}
+	s.shipped(f)
+	return nil
+}
+
+// put writes an object with a content of about size bytes.
+func (r *Replica) put(ctx context.Context, name string, content io.Reader, size int64) error {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout+time.Duration(size/100_000)*time.Second)
+	defer cancel()
+	name += r.keys.suffix()
+	sealed := r.keys.seal(name, content)
+	defer sealed.Close()
+	return r.opts.Target.Put(ctx, name, sealed)
+}
+
+// publish writes a restore point.
+func (r *Replica) publish(ctx context.Context, p Point) error {
+	p.Number = r.number + 1
+	if r.opts.Before != nil {
+		if err := r.opts.Before(ctx, p); err != nil {
+			return err
+		}
+	}
+	if err := r.opts.Fault("publish"); err != nil {
+		return err
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	// If the response is lost, the point may exist. Another one must not have its number.
+	r.number = p.Number
+	if err := r.put(ctx, pointName(p), bytes.NewReader(text), int64(len(text))); err != nil {
+		return err
+	}
+	r.published = p.Files
+	return r.opts.Fault("published")
+}

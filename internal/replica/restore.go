@@ -1,0 +1,236 @@
+package replica
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	"github.com/superfly/ltx"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+)
+
+// Restoring configures Restore.
+type Restoring struct {
+	Target     Target
+	Identities []age.Identity // of encrypted replicas
+
+	// Into is an existing folder, to which the databases are written under their names. One that exists is an error.
+	Into string
+
+	// At selects the newest point at or before a time; zero selects the newest one.
+	At time.Time
+
+	// Only selects databases by name; nil selects all.
+	Only []string
+}
+
+// Restored is what Restore has written.
+type Restored struct {
+	Point  Point    // the restored moment
+	Newest Point    // the newest point of the replica
+	Files  []string // paths of the databases
+}
+
+// Restore writes the databases of a replica as they were at a restore point. It checks
+// every object, that none is missing, the checksum of each database, and its structure. If
+// it fails, it leaves no database that it has not checked.
+func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
+	k := keys{identities: r.Identities}
+	if done.Newest, done.Point, err = r.choose(ctx, k); err != nil {
+		return done, err
+	}
+	var names []string
+	for name := range done.Point.Files {
+		if r.Only == nil || slices.Contains(r.Only, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range r.Only {
+		if !slices.Contains(names, name) {
+			return done, errcode.Newf(errcode.NotFound, "the restore point has no database %q", name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		into := filepath.Join(r.Into, name)
+		if err := r.restore(ctx, k, done.Point.Files[name], into); err != nil {
+			return done, fmt.Errorf("restore %s: %w", name, err)
+		}
+		done.Files = append(done.Files, into)
+	}
+	return done, nil
+}
+
+// choose returns the newest point and the selected one.
+func (r Restoring) choose(ctx context.Context, k keys) (newest, chosen Point, err error) {
+	if _, err := readMarker(ctx, r.Target); err != nil {
+		if errcode.Is(err, errcode.NotFound) {
+			err = errcode.Wrap(errcode.NotFound, "there is no replica at this URL: it has no "+markerName, err)
+		}
+		return newest, chosen, err
+	}
+	points, err := listPoints(ctx, r.Target)
+	if err != nil {
+		return newest, chosen, err
+	}
+	if len(points) == 0 {
+		return newest, chosen, errcode.New(errcode.NotFound, "the replica has no restore point")
+	}
+	at := len(points) - 1
+	for !r.At.IsZero() && at >= 0 && points[at].time.After(r.At) {
+		at--
+	}
+	if at < 0 {
+		return newest, chosen, errcode.Newf(errcode.NotFound, "the replica has no restore point before %s: the first is %s",
+			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
+	}
+	if newest, err = readPoint(ctx, r.Target, k, points[len(points)-1].name); err == nil {
+		chosen, err = readPoint(ctx, r.Target, k, points[at].name)
+	}
+	return newest, chosen, err
+}
+
+// restore writes one database.
+func (r Restoring) restore(ctx context.Context, k keys, place Place, into string) error {
+	if _, err := os.Lstat(into); !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(err, errcode.Newf(errcode.Conflict, "%s exists already", into))
+	}
+	prefix := filesPrefix(filepath.Base(into), place.Run)
+	names, err := r.Target.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	chosen, err := cover(names, prefix, place.TXID)
+	if err != nil {
+		return err
+	}
+	// The name says that the content was not checked yet, should this process be killed.
+	unchecked := into + ".restoring"
+	if err := os.RemoveAll(unchecked); err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(unchecked) }()
+	err = durable.Create(unchecked, func(w io.Writer) error { return r.write(ctx, k, chosen, w) })
+	if err != nil {
+		return err
+	}
+	problems, err := sqlitedb.VerifyFile(ctx, unchecked)
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return errcode.Newf(errcode.Unavailable, "the restored database is damaged: %s", problems[0])
+	}
+	return durable.Rename(unchecked, into)
+}
+
+// cover returns the objects that lead to a TXID, the largest ones: first one with all pages.
+func cover(names []string, prefix string, to ltx.TXID) (chosen []string, err error) {
+	type object struct {
+		name     string
+		from, to ltx.TXID
+	}
+	var all []object
+	for _, name := range names {
+		if first, last, ok := parseFileName(name, prefix); ok && last <= to {
+			all = append(all, object{name, first, last})
+		}
+	}
+	for reached := ltx.TXID(0); reached < to; {
+		best := -1
+		for i, o := range all {
+			if o.from == reached+1 && (best < 0 || o.to > all[best].to) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return nil, damagedError(prefix+rangeName(reached+1, reached+1)+".ltx", "is missing", nil)
+		}
+		chosen, reached = append(chosen, all[best].name), all[best].to
+	}
+	return chosen, nil
+}
+
+// write writes a database from objects. Each is checked before its content is used.
+func (r Restoring) write(ctx context.Context, k keys, names []string, w io.Writer) (err error) {
+	folder, err := os.OpenRoot(r.Into)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }()
+	var files []io.Reader
+	for i, name := range names {
+		temporary := fmt.Sprintf(".restoring-%d.ltx", i)
+		file, err := folder.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = errors.Join(file.Close(), folder.Remove(temporary)) }()
+		if err := get(ctx, r.Target, k, name, file); err != nil {
+			return err
+		}
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := matches(file, name); err != nil {
+			return err
+		}
+		files = append(files, newBuffered(file))
+	}
+	return merge(ctx, files, w)
+}
+
+// merge writes the database that LTX files lead to. The files are in order, and the first
+// one has all pages.
+func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
+	read, write := io.Pipe()
+	defer func() { _ = read.Close() }()
+	merged := make(chan error, 1)
+	go func() {
+		c, err := ltx.NewCompactor(write, files)
+		if err == nil {
+			err = c.Compact(ctx)
+		}
+		_ = write.CloseWithError(err) // nil is the end
+		merged <- err
+	}()
+	// It compares the checksum of all pages with the one after the last file.
+	err := ltx.NewDecoder(newBuffered(read)).DecodeDatabaseTo(w)
+	if err != nil {
+		read.CloseWithError(err)
+	}
+	if mergeErr := <-merged; mergeErr != nil && err == nil {
+		err = mergeErr
+	}
+	if err != nil {
+		return errcode.Wrap(errcode.Unavailable, "the files of the replica do not lead to a valid database", err)
+	}
+	return nil
+}
+
+// matches returns an error unless an LTX file is what its name says.
+func matches(file io.ReadSeeker, name string) error {
+	h, _, err := ltx.DecodeHeader(file)
+	if err != nil {
+		return damagedError(name, "is not an LTX file", err)
+	}
+	if want := rangeName(h.MinTXID, h.MaxTXID) + ".ltx"; path.Base(strings.TrimSuffix(name, encrypted)) != want {
+		return damagedError(name, "has other transactions than its name says", nil)
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return err
+}
+
+func newBuffered(r io.Reader) io.Reader { return bufio.NewReaderSize(r, 64<<10) }

@@ -1,0 +1,121 @@
+package replica
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+
+	"holdfast/internal/errcode"
+)
+
+// encrypted ends the names of encrypted objects.
+const encrypted = ".age"
+
+// keys encrypt or decrypt objects.
+type keys struct {
+	recipients []age.Recipient
+	identities []age.Identity
+}
+
+// suffix ends the names of the objects that are written.
+func (k keys) suffix() string {
+	if len(k.recipients) > 0 {
+		return encrypted
+	}
+	return ""
+}
+
+// digest begins the checksum that ends each object. It includes the name, so that an object is not taken for
+// another one.
+func digest(name string) hash.Hash {
+	h := sha256.New()
+	_, _ = io.WriteString(h, strings.TrimSuffix(name, encrypted)+"\n")
+	return h
+}
+
+// seal returns an object with a content: a checksum follows it, and both are encrypted if
+// there are recipients. Close it, even if it was not read to its end.
+func (k keys) seal(name string, content io.Reader) io.ReadCloser {
+	sum := digest(name)
+	plain := io.MultiReader(io.TeeReader(content, sum), &tail{sum: sum})
+	if len(k.recipients) == 0 {
+		return io.NopCloser(plain)
+	}
+	r, w := io.Pipe()
+	go func() {
+		to, err := age.Encrypt(w, k.recipients...)
+		if err == nil {
+			_, err = io.Copy(to, plain)
+		}
+		if err == nil {
+			err = to.Close()
+		}
+		_ = w.CloseWithError(err) // nil is the end
+	}()
+	return r
+}
+
+// tail reads the checksum of what was read before.
+type tail struct {
+	sum hash.Hash
+	r   *bytes.Reader
+}
+
+func (t *tail) Read(p []byte) (int, error) {
+	if t.r == nil {
+		t.r = bytes.NewReader(t.sum.Sum(nil))
+	}
+	return t.r.Read(p)
+}
+
+// damagedError names an object of a replica that is damaged or missing.
+func damagedError(name, reason string, cause error) error {
+	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the object %s of the replica %s", name, reason), cause)
+}
+
+// open copies the content of an object to w, and checks it.
+func (k keys) open(name string, object io.Reader, w io.Writer) error {
+	if strings.HasSuffix(name, encrypted) {
+		if len(k.identities) == 0 {
+			return errcode.Newf(errcode.Invalid, "the object %s of the replica is encrypted: expected the identity of a recipient", name)
+		}
+		opened, err := age.Decrypt(object, k.identities...)
+		if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
+			return errcode.Newf(errcode.Invalid, "the object %s of the replica is encrypted for other recipients", name)
+		}
+		if err != nil {
+			return damagedError(name, "cannot be decrypted", err)
+		}
+		object = opened
+	}
+	sum := digest(name)
+	in := bufio.NewReaderSize(object, 64<<10)
+	for {
+		// The last bytes are the checksum.
+		peeked, err := in.Peek(in.Size())
+		if err != nil && !errors.Is(err, io.EOF) {
+			return damagedError(name, "cannot be read", err)
+		}
+		content := len(peeked) - sha256.Size
+		if content < 0 {
+			return damagedError(name, "is damaged: it is too short", nil)
+		}
+		if _, err := io.MultiWriter(w, sum).Write(peeked[:content]); err != nil {
+			return err
+		}
+		if err != nil { // the end
+			if !bytes.Equal(sum.Sum(nil), peeked[content:]) {
+				return damagedError(name, "is damaged: its checksum is wrong", nil)
+			}
+			return nil
+		}
+		_, _ = in.Discard(content)
+	}
+}

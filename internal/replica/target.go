@@ -1,0 +1,116 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+)
+
+// Target is where a replica is. Names have slashes and no dots at the begin of a segment.
+// All methods may be called concurrently.
+type Target interface {
+	// Put writes an object, which may exist. It is visible only when it is whole.
+	Put(ctx context.Context, name string, body io.Reader) error
+
+	// Get reads an object. It returns errcode.NotFound if there is none.
+	Get(ctx context.Context, name string) (io.ReadCloser, error)
+
+	// List returns the names that begin with a prefix, in their order.
+	List(ctx context.Context, prefix string) ([]string, error)
+
+	// Delete deletes an object, which need not exist.
+	Delete(ctx context.Context, name string) error
+}
+
+// Folder is a target in a folder, such as one of another disk.
+type Folder string
+
+// Put implements Target.
+func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
+	path := f.path(name)
+	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {
+		return f.fail("write", err)
+	}
+	return f.fail("write", durable.Replace(path, func(w io.Writer) error {
+		_, err := io.Copy(w, contextReader{ctx, body})
+		return err
+	}))
+}
+
+// Get implements Target.
+func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	file, err := os.Open(f.path(name))
+	if err != nil {
+		return nil, f.fail("read", err)
+	}
+	return file, nil
+}
+
+// List implements Target.
+func (f Folder) List(ctx context.Context, prefix string) (names []string, err error) {
+	err = filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // deleted meanwhile, or not yet created
+		case err != nil || ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case strings.HasPrefix(d.Name(), ".") && path != string(f):
+			return nil // not complete
+		}
+		name, err := filepath.Rel(string(f), path)
+		if name = filepath.ToSlash(name); d.IsDir() {
+			if !strings.HasPrefix(name+"/", prefix) && !strings.HasPrefix(prefix, name+"/") && name != "." {
+				return fs.SkipDir
+			}
+			return err
+		}
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+		return err
+	})
+	slices.Sort(names)
+	return names, f.fail("list", err)
+}
+
+// Delete implements Target.
+func (f Folder) Delete(_ context.Context, name string) error {
+	err := os.Remove(f.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return f.fail("delete", err)
+}
+
+func (f Folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
+
+func (Folder) fail(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return errcode.Wrap(errcode.NotFound, "the replica does not have the object", err)
+	}
+	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
+}
+
+// contextReader stops to read when a context ends.
+type contextReader struct {
+	ctx context.Context //nolint:containedctx // of the call
+	r   io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}

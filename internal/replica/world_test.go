@@ -1,0 +1,324 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+)
+
+// world is a server with databases and a replica, as tests see it.
+type world struct {
+	t      testing.TB
+	root   string
+	folder string // of the databases
+	lives  int
+	dbs    map[string]*sqlitedb.DB
+	target *faultyTarget
+	clock  *clock.Manual
+	r      *Replica
+	edit   func(*Options)
+	fault  func(string) error
+
+	states  map[Place]string // what the database was at each captured place
+	checked map[string]bool  // restore points
+	stats   struct{ restored, gaps, restarts, runs int }
+}
+
+var names = []string{"one.db", "two.db"}
+
+func newWorld(t testing.TB, root string, edit func(*Options)) *world {
+	w := &world{
+		t: t, root: root, edit: edit, clock: clock.NewManual(time.Unix(1_700_000_000, 0)),
+		target: &faultyTarget{Target: Folder(filepath.Join(root, "target"))},
+		states: map[Place]string{}, checked: map[string]bool{},
+		dbs: map[string]*sqlitedb.DB{},
+	}
+	w.folder = w.newFolder()
+	w.open()
+	return w
+}
+
+func (w *world) newFolder() string {
+	w.lives++
+	folder := filepath.Join(w.root, fmt.Sprintf("life-%d", w.lives))
+	w.must(os.MkdirAll(folder, 0o700))
+	return folder
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// open opens the databases and their replica.
+func (w *world) open() {
+	w.t.Helper()
+	for _, name := range names {
+		db, err := sqlitedb.Open(context.Background(), sqlitedb.Options{Path: w.path(name), Readers: 4})
+		w.must(err)
+		w.dbs[name] = db
+		w.must(db.WriteAlone(context.Background(), "create", func(c *sqlite.Conn) error {
+			return sqlitex.ExecuteScript(c, `CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, body BLOB);
+				CREATE INDEX IF NOT EXISTS i ON t (body)`, nil)
+		}))
+	}
+	opts := Options{
+		Server: "server-1", Files: w.dbs, Target: w.target, Spool: filepath.Join(w.folder, "spool"),
+		Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler),
+		Fault: func(point string) error {
+			if w.fault != nil {
+				return w.fault(point)
+			}
+			return nil
+		},
+	}
+	if w.edit != nil {
+		w.edit(&opts)
+	}
+	w.r = New(opts)
+	for _, s := range w.r.sources {
+		s.frames = 30
+	}
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.folder, name) }
+
+// close stops the replica and the databases.
+func (w *world) close() {
+	w.t.Helper()
+	for _, s := range w.r.sources {
+		w.must(s.stop())
+	}
+	for _, db := range w.dbs {
+		w.must(db.Close())
+	}
+}
+
+// kill continues with what is on the disk, as after a process that was killed.
+func (w *world) kill() {
+	w.t.Helper()
+	before := w.folder
+	w.folder = w.newFolder()
+	w.must(os.CopyFS(w.folder, os.DirFS(before)))
+	for _, name := range names { // SQLite reads the WAL again
+		if err := os.Remove(w.path(name) + "-shm"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			w.t.Fatal(err)
+		}
+	}
+	after := w.folder
+	w.folder = before
+	w.close()
+	w.must(os.RemoveAll(before))
+	w.folder = after
+	w.open()
+}
+
+// other opens a connection as another process does.
+func (w *world) other(name string, fn func(c *sqlite.Conn) error) error {
+	w.t.Helper()
+	c, err := sqlite.OpenConn(w.path(name), sqlite.OpenReadWrite)
+	w.must(err)
+	c.SetBusyTimeout(0)
+	err = fn(c)
+	w.must(c.Close())
+	return err
+}
+
+// capture captures, and notes what the databases are.
+func (w *world) capture() error {
+	err := w.r.capture(context.Background())
+	for _, s := range w.r.sources {
+		state, _ := s.pending()
+		place := Place{Run: state.run, TXID: state.txid}
+		if _, known := w.states[place]; !known && state.run != "" {
+			w.states[place] = w.dump(s.name)
+		}
+	}
+	return err
+}
+
+// ship ships, and checks every new restore point.
+func (w *world) ship() error {
+	w.t.Helper()
+	err := w.r.ship(context.Background())
+	w.check()
+	return err
+}
+
+// check restores every point that was not checked yet.
+func (w *world) check() {
+	w.t.Helper()
+	points, err := listPoints(context.Background(), w.target.Target)
+	w.must(err)
+	for _, listed := range points {
+		if w.checked[listed.name] {
+			continue
+		}
+		w.checked[listed.name] = true
+		w.restoreAndCompare(listed)
+	}
+}
+
+func (w *world) restoreAndCompare(listed listedPoint) {
+	w.t.Helper()
+	p, err := readPoint(context.Background(), w.target.Target, w.r.keys, listed.name)
+	w.must(err)
+	into := filepath.Join(w.root, "restored")
+	w.must(os.MkdirAll(into, 0o700))
+	defer os.RemoveAll(into)
+	for name, place := range p.Files {
+		path := filepath.Join(into, name)
+		r := Restoring{Target: w.target.Target, Into: into, Identities: w.r.keys.identities}
+		if err := r.restore(context.Background(), w.r.keys, place, path); err != nil {
+			w.t.Fatalf("point %d: %v", p.Number, err)
+		}
+		want, known := w.states[place]
+		if !known {
+			w.t.Fatalf("point %d has %v of %s, which was never captured", p.Number, place, name)
+		}
+		if got := dumpFile(w.t, path); got != want {
+			w.t.Fatalf("point %d: %s differs from what it was:\n%.300s\nwas:\n%.300s", p.Number, name, got, want)
+		}
+		w.stats.restored++
+	}
+}
+
+// dump returns the content of a database.
+func (w *world) dump(name string) (text string) {
+	w.t.Helper()
+	w.must(w.dbs[name].Read(context.Background(), "dump", func(c *sqlite.Conn) (err error) {
+		text, err = dump(c)
+		return err
+	}))
+	return text
+}
+
+func dumpFile(t testing.TB, path string) string {
+	t.Helper()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	text, err := dump(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// dump returns the schema and all rows of all tables.
+func dump(c *sqlite.Conn) (string, error) {
+	var text bytes.Buffer
+	var tables []string
+	err := sqlitedb.ForEach(c, `SELECT name, type, sql FROM sqlite_schema ORDER BY name`, func(s *sqlite.Stmt) error {
+		fmt.Fprintln(&text, s.ColumnText(2))
+		if s.ColumnText(1) == "table" {
+			tables = append(tables, s.ColumnText(0))
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, table := range tables {
+		err := sqlitedb.ForEach(c, `SELECT id, length(body), hex(substr(body, 1, 16)), sum(unicode(substr(body, 5))) FROM `+table+` GROUP BY id ORDER BY id`,
+			func(s *sqlite.Stmt) error {
+				fmt.Fprintln(&text, table, s.ColumnText(0), s.ColumnText(1), s.ColumnText(2), s.ColumnText(3))
+				return nil
+			})
+		if err != nil {
+			return "", err
+		}
+	}
+	return text.String(), nil
+}
+
+// modes of a target.
+const (
+	targetWorks = iota
+	targetFails
+	targetLosesResponse // does what it is asked, and fails
+	targetHangs
+	targetIsFull // refuses what is written, after half of it
+)
+
+// faultyTarget is a target with a mode.
+type faultyTarget struct {
+	Target
+
+	mu   sync.Mutex
+	mode int
+}
+
+var errTarget = errors.New("the target fails")
+
+func (f *faultyTarget) set(mode int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mode = mode
+}
+
+func (f *faultyTarget) Put(ctx context.Context, name string, body io.Reader) error {
+	f.mu.Lock()
+	mode := f.mode
+	f.mu.Unlock()
+	switch mode {
+	case targetFails:
+		return errTarget
+	case targetHangs:
+		return hang(ctx)
+	case targetIsFull:
+		_, _ = io.CopyN(io.Discard, body, 100)
+		return errTarget
+	}
+	err := f.Target.Put(ctx, name, body)
+	if mode == targetLosesResponse && err == nil {
+		return errTarget
+	}
+	return err
+}
+
+// hang waits for the timeout of the caller, at most 10 ms.
+func hang(ctx context.Context) error {
+	clock.Sleep(ctx, 10*time.Millisecond)
+	return context.DeadlineExceeded
+}
+
+func (f *faultyTarget) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	f.mu.Lock()
+	mode := f.mode
+	f.mu.Unlock()
+	switch mode {
+	case targetFails:
+		return nil, errTarget
+	case targetHangs:
+		return nil, hang(ctx)
+	}
+	return f.Target.Get(ctx, name)
+}
+
+// exec runs a statement through the writer.
+func (w *world) exec(name, sql string, args ...any) error {
+	return w.dbs[name].Write(context.Background(), "exec", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sql, args...) })
+}
+
+// insert adds rows with random bodies of up to size bytes.
+const insert = `INSERT OR REPLACE INTO t (id, body)
+	WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT abs(random() % 5000), randomblob(1 + abs(random() % ?2)) FROM n`
