@@ -39,6 +39,7 @@ type flaky struct {
 	getAfter int64         // so does Get
 	hang     chan struct{} // operations wait until it is closed, or their context ends
 	deaf     bool          // operations that hang do not notice their context
+	late     chan struct{} // Put returns when it is closed, after it has stored the body
 	space    *blobs.Space
 	asked    chan struct{} // gets a value for each call of Space
 	puts     int
@@ -116,7 +117,14 @@ func (f *flaky) Put(ctx context.Context, path string, body io.Reader, size int64
 		}
 		body = io.MultiReader(&read, body)
 	}
-	return f.Driver.Put(ctx, path, body, size)
+	n, err := f.Driver.Put(ctx, path, body, size)
+	f.mu.Lock()
+	late := f.late
+	f.mu.Unlock()
+	if late != nil {
+		<-late
+	}
+	return n, err
 }
 
 func (f *flaky) Get(ctx context.Context, path string, offset, length int64) (blobs.Reader, error) {

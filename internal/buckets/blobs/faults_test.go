@@ -441,6 +441,27 @@ func TestReplicate(t *testing.T) {
 	})
 }
 
+// TestRestoreGivenUp: a copy that a node completes after its restore was given up stays: it may be the only one.
+func TestRestoreGivenUp(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b []byte) {
+		c := newCluster(t, time.Minute, "a:1")
+		body, late := c.mustWrite(b, 1), make(chan struct{})
+		c.nodes["a:1"].set(func(f *flaky) { f.late = late })
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Restore(ctx, path, body, "a:1") }()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the restore: %v", err)
+		}
+		close(late)
+		c.settled()
+		c.wantRead(body, b)
+	})
+}
+
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	b := content(1000)

@@ -52,7 +52,8 @@ func (c *Cluster) Restore(ctx context.Context, path string, body buckets.Referen
 	if err != nil {
 		return err
 	}
-	err = c.copyTo(ctx, copySet{path, &body, from}, to)
+	// The row names the node, so a copy that is completed late is good. It may have replaced the only one.
+	err = c.copyTo(ctx, copySet{path, &body, from}, to, true)
 	c.blame(ctx, to, err)
 	if err == nil {
 		c.bad.Remove(badCopy{to.id, path})
@@ -77,7 +78,7 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 			return added, err
 		}
 		m := nodes[0]
-		err = c.copyTo(ctx, of, m)
+		err = c.copyTo(ctx, of, m, false)
 		c.blame(ctx, m, err)
 		switch {
 		case err == nil:
@@ -94,11 +95,11 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 }
 
 // copyTo copies a body to one node. Chunks keep their trailers, so that what a disk or memory
-// damages on the way is found.
-func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member) error {
+// damages on the way is found. keep is that of write.
+func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()
-	w := &write{c: c, ctx: ctx, path: from.path, copies: 1, p: c.place(StoredSize(&from.body.Body), 1)}
+	w := &write{c: c, ctx: ctx, path: from.path, copies: 1, p: c.place(StoredSize(&from.body.Body), 1), keep: keep}
 	return w.single(to, r)
 }
 

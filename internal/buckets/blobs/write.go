@@ -65,6 +65,7 @@ type write struct {
 	sum    checksum.CRC64
 	total  int64     // bytes that were sent to each node
 	done   []*member // nodes that have the body
+	keep   bool      // a copy that a node completes after it was given up stays
 }
 
 // stored returns where the body is, and what its row needs to verify it.
@@ -342,9 +343,12 @@ func (w *write) undo() {
 	}
 }
 
-// abandon cancels a put, and removes its copy if there is one all the same.
+// abandon cancels a put, and removes its copy if there is one all the same, unless it is to be kept.
 func (w *write) abandon(p *put) {
 	p.cancel()
+	if w.keep {
+		return
+	}
 	w.c.work.Go(func() {
 		<-p.finished
 		if p.err == nil {
