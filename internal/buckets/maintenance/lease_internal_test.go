@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 // leases are those of a database in memory.
 type leases struct {
 	Store
+	mu      sync.Mutex
 	has     buckets.Lease
 	expires time.Time
 	down    atomic.Bool
@@ -26,6 +28,8 @@ func (s *leases) Lease(_ context.Context, l buckets.Lease) (buckets.Lease, error
 	if s.down.Load() {
 		return buckets.Lease{}, errors.New("down")
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if left := time.Until(s.expires); s.has.Holder != l.Holder && left > 0 {
 		s.has.Left = left
 		return s.has, nil
@@ -35,6 +39,8 @@ func (s *leases) Lease(_ context.Context, l buckets.Lease) (buckets.Lease, error
 }
 
 func (s *leases) EndLease(_ context.Context, _, holder string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.has.Holder == holder {
 		s.expires = time.Time{}
 	}
@@ -119,7 +125,11 @@ func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*leases){
 		"the database is unavailable": func(s *leases) { s.down.Store(true) },
-		"another process has it":      func(s *leases) { s.has.Holder = "other"; s.expires = time.Now().Add(time.Hour) },
+		"another process has it":      func(s *leases) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.has.Holder, s.expires = "other", time.Now().Add(time.Hour)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ type Scrubber struct {
 
 	// Exclusively runs fn while no audit, drain or repair runs on the database.
 	Exclusively func(ctx context.Context, fn func(context.Context) error) error
-	// Read, if set, is called after copies of a node were read.
+	// Read, if set, is called after copies of a node were read, by several goroutines.
 	Read func(node string, copies, bytes int64)
 
 	listing time.Duration // how long the last reading of the references took

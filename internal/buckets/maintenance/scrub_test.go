@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,9 +105,9 @@ func TestScrub(t *testing.T) {
 		s.must(os.Remove(s.file(b.Sharks[1], &b)))
 
 		now := clock.NewManual(time.Now())
-		var read int64
+		var read atomic.Int64
 		scrubber := s.scrubber(now.Now)
-		scrubber.Read = func(_ string, copies, _ int64) { read += copies }
+		scrubber.Read = func(_ string, copies, _ int64) { read.Add(copies) }
 		if rounds := s.scrub(scrubber); rounds != 1 {
 			t.Errorf("%d rounds", rounds)
 		}
@@ -118,8 +119,8 @@ func TestScrub(t *testing.T) {
 		if _, err := os.Stat(stray); !os.IsNotExist(err) {
 			t.Errorf("the old file: %v", err)
 		}
-		if read != 10 {
-			t.Errorf("%d copies were read", read)
+		if read.Load() != 10 {
+			t.Errorf("%d copies were read", read.Load())
 		}
 		s.must(os.Remove(young)) // it was kept
 		var copies, found int64
@@ -163,11 +164,12 @@ func TestScrubContinues(t *testing.T) {
 				s.corrupt(o.Sharks[0], &o)
 			}
 		}
-		rounds, read := 0, int64(0)
+		var read atomic.Int64
+		rounds := 0
 		for {
 			scrubber := s.scrubber(fast())
 			scrubber.Rate = 210_000 * 3 / 60 // three bodies in each round of a minute
-			scrubber.Read = func(_ string, copies, _ int64) { read += copies }
+			scrubber.Read = func(_ string, copies, _ int64) { read.Add(copies) }
 			worked, err := scrubber.Round(t.Context())
 			s.must(err)
 			if !worked {
@@ -175,8 +177,8 @@ func TestScrubContinues(t *testing.T) {
 			}
 			rounds++
 		}
-		if rounds < 3 || read != 40 {
-			t.Errorf("%d rounds have read %d copies", rounds, read)
+		if rounds < 3 || read.Load() != 40 {
+			t.Errorf("%d rounds have read %d copies", rounds, read.Load())
 		}
 		if got := s.marks(); len(got) != 4 {
 			t.Errorf("marks: %q", got)
