@@ -5,13 +5,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/catalogue/builtin"
 	"holdfast/internal/guest/catalogue/upstream"
-	"holdfast/internal/obs"
 )
 
 // openCatalogue returns the catalogue that the configuration selects.
@@ -20,28 +18,6 @@ func (s *Guest) openCatalogue() catalogue.Source {
 		return builtin.New()
 	}
 	return upstream.New(s.cfg.Upstreams)
-}
-
-// observeCatalogue registers the metrics of caches and upstreams in the options.
-func observeCatalogue(m *obs.Metrics, o *catalogue.Options) {
-	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
-	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
-	for _, c := range catalogue.Caches {
-		for _, state := range catalogue.CacheStates {
-			requests.WithLabelValues(c.Name, string(state))
-		}
-		for _, result := range []string{"ok", "error"} {
-			calls.WithLabelValues(c.Name, result)
-		}
-	}
-	o.Cached = func(cache string, state catalogue.CacheState) { requests.WithLabelValues(cache, string(state)).Inc() }
-	o.Called = func(cache string, d time.Duration, err error) {
-		result := "ok"
-		if err != nil {
-			result = "error"
-		}
-		calls.WithLabelValues(cache, result).Observe(d.Seconds())
-	}
 }
 
 const whatCatalogue = "guest catalogue"

@@ -70,11 +70,7 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 
 // mount serves the booking sites.
 func (h *handoffParts) mount(m *obs.Metrics) service.Mount {
-	results := m.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
-	for _, r := range httpapi.ConsumeResults {
-		results.WithLabelValues(r)
-	}
-	receiver := &httpapi.Receiver{Handoffs: h.Service, Tokens: h.tokens, Clock: h.deps.Clock, Count: func(r string) { results.WithLabelValues(r).Inc() }}
+	receiver := &httpapi.Receiver{Handoffs: h.Service, Tokens: h.tokens, Clock: h.deps.Clock, Count: countConsumes(m)}
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/handoff/ID/consume", "/internal/handoff/ID/verify"}, Mount: web.Mount{
 		Owns: httpapi.OwnsReceiver, Service: web.Service{Serve: receiver.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver},
 	}}

@@ -6,11 +6,9 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/db/redisdb"
-	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/memory"
 	"holdfast/internal/guest/redis"
-	"holdfast/internal/obs"
 )
 
 // hot is the hot state as the server sees it.
@@ -58,33 +56,4 @@ func (h *hot) run(ctx context.Context) {
 		return
 	}
 	h.local.Run(ctx)
-}
-
-// observe registers the metrics, and returns what counts operations that continued without
-// hot state.
-func (h *hot) observe(m *obs.Metrics) func(what string) {
-	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Operations of guests that continued without hot state, because it was unavailable.", "operation")
-	for _, what := range guest.Degradations {
-		degraded.WithLabelValues(what)
-	}
-	if h.redis != nil {
-		m.Gauge("holdfast_guest_redis_up", "1 if there is a working connection to Redis, else 0.", func(set obs.Set) {
-			if up, _ := h.redis.State(); up {
-				set(1)
-			} else {
-				set(0)
-			}
-		})
-		m.Total("holdfast_guest_redis_disconnects_total", "How often the connection to Redis was given up after failures.", func(set obs.Set) {
-			_, opened := h.redis.State()
-			set(float64(opened))
-		})
-	}
-	if h.memory != nil {
-		m.Gauge("holdfast_guest_hot_entries", "Entries of the hot state in memory.", func(set obs.Set) {
-			n, _, _ := h.memory.Bytes()
-			set(float64(n))
-		})
-	}
-	return func(what string) { degraded.WithLabelValues(what).Inc() }
 }

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/inbox"
-	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
 
@@ -98,22 +97,6 @@ func mountEvents(h *httpapi.EventReceiver) service.Mount {
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/events"}, Mount: web.Mount{
 		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents},
 	}}
-}
-
-// counted counts the results of a receiver, and logs events in quarantine.
-func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
-	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")
-	for _, r := range httpapi.ReceivedResults {
-		results.WithLabelValues(r)
-	}
-	return func(ctx context.Context, e inbox.Event) (inbox.Result, error) {
-		result, err := receive(ctx, e)
-		results.WithLabelValues(httpapi.ReceivedResult(result, err)).Inc()
-		if err == nil && result == inbox.Quarantined {
-			log.Error("event is in quarantine", "event", e.ID, "topic", e.Type)
-		}
-		return result, err
-	}
 }
 
 func toInbox(e *broker.Event) inbox.Event {

@@ -12,13 +12,6 @@ import (
 // mostRecords limits --records, so that an int of 32 bits does not overflow.
 const mostRecords = 100_000_000
 
-// commands returns the commands that are no operations: budget needs no database.
-func (s *Storage) commands(sh *service.Shell) []*cobra.Command {
-	cmd := &cobra.Command{Use: "sync", Short: "Manage the storage of Firefox Sync"}
-	cmd.AddCommand(s.budget(sh))
-	return []*cobra.Command{cmd}
-}
-
 func (s *Storage) budget(sh *service.Shell) *cobra.Command {
 	var records int
 	var quota bool

@@ -44,15 +44,12 @@ func (s *Storage) fitSpanner(settings service.Settings) (problems conf.Problems)
 
 // spannerOptions completes the options of the Spanner client.
 func (s *Storage) spannerOptions(o *spannerdb.Options) {
-	m := s.deps.Metrics
-	predicted := m.Counter("holdfast_sync_spanner_predicted_mutations_total", "Predicted mutations of Spanner commits.", "statement")
-	counted := m.Counter("holdfast_sync_spanner_mutations_total", "Mutations of commits as counted by Spanner. The emulator counts none.", "statement")
 	o.EmulatorHost, o.RouteToLeader = s.cfg.EmulatorHost, s.cfg.RouteToLeader
-	o.Mutations = func(step string, foretold, count int) {
-		predicted.WithLabelValues(step).Add(float64(foretold))
-		counted.WithLabelValues(step).Add(float64(count))
-		if count != 0 && count != foretold {
-			s.deps.Log.Warn("mutation count of a Spanner commit differs from the prediction", "statement", step, "predicted", foretold, "counted", count)
+	count := countMutations(s.deps)
+	o.Mutations = func(step string, foretold, counted int) {
+		count(step, foretold, counted)
+		if counted != 0 && counted != foretold {
+			s.deps.Log.Warn("mutation count of a Spanner commit differs from the prediction", "statement", step, "predicted", foretold, "counted", counted)
 		}
 	}
 }

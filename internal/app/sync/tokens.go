@@ -10,8 +10,7 @@ import (
 	"holdfast/internal/operate"
 )
 
-// operations returns the operations of the service.
-func (s *Storage) operations() []operate.Operation {
+func (s *Storage) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "tokens/create", Doc: "Create a storage token, as the tokenserver does", Title: "Storage tokens", Group: "Create storage tokens",
 		Text: "A token reads and writes the records of one storage user. No account is needed or created.",

@@ -125,7 +125,7 @@ func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*leases){
 		"the database is unavailable": func(s *leases) { s.down.Store(true) },
-		"another process has it":      func(s *leases) {
+		"another process has it": func(s *leases) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.has.Holder, s.expires = "other", time.Now().Add(time.Hour)

@@ -4,7 +4,6 @@ package tokenserver
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -231,15 +230,6 @@ func (s *Accounts) ensureNode(ctx context.Context, d *service.Deps) error {
 	return err
 }
 
-// countEvents returns a function that counts events of the accounts server.
-func countEvents(d *service.Deps) func(tokenserver.EventKind) {
-	events := d.Metrics.Counter("holdfast_tokenserver_account_events_total", "Events received from the accounts server.", "event")
-	for _, k := range []tokenserver.EventKind{tokenserver.OtherEvent, tokenserver.AccountDeleted, tokenserver.PasswordChanged} {
-		events.WithLabelValues(k.String())
-	}
-	return func(k tokenserver.EventKind) { events.WithLabelValues(k.String()).Inc() }
-}
-
 // minter creates the storage tokens of the tokenserver.
 type minter struct{ keyring *tokenlib.Keyring }
 
@@ -264,41 +254,3 @@ var refusals = func() (all service.Refusals) {
 		{Err: tokenserver.ErrNoNode, Reason: "no-node"},
 	}...)
 }()
-
-// inspect finds out whether an account has ever signed in, for probe.
-func (s *Accounts) inspect(ctx context.Context, store tokenserver.Store) error {
-	users, err := store.ListUsers(ctx, 0, 1, true)
-	s.used.Store(len(users) > 0)
-	return err
-}
-
-// unreachable is the finding about an accounts server that gives no answer. While nobody has
-// signed in, the server may be meant for its other services, in a network without internet.
-func (s *Accounts) unreachable(what string, err error) service.Finding {
-	f := service.Finding{
-		State: service.Wrong, What: what, Says: err.Error() + ", so nobody can sign in to Firefox Sync",
-		Fix: "let the server reach it, by HTTPS_PROXY if it needs a proxy, or set tokenserver.fxa_oauth_primary_jwk",
-	}
-	if !s.used.Load() {
-		f.State, f.Says = service.Warning, f.Says+"; nobody has signed in yet"
-		f.Fix += "; without Firefox Sync, set tokenserver.enabled and syncstorage.enabled to false"
-	}
-	return f
-}
-
-// probe requests the keys of the accounts server.
-func (s *Accounts) probe(ctx context.Context) []service.Finding {
-	const what = "accounts server"
-	if s.cfg.FxAOAuthPrimaryJWK.IsSet() {
-		return []service.Finding{{State: service.OK, What: what, Says: "not needed: its key is configured"}}
-	}
-	base := s.cfg.AccountsServer()
-	status, err := service.Fetch(ctx, base+"/v1/jwks")
-	switch {
-	case err != nil:
-		return []service.Finding{s.unreachable(what, err)}
-	case status != 200:
-		return []service.Finding{{State: service.Wrong, What: what, Says: fmt.Sprintf("%s/v1/jwks answers %d", base, status), Fix: "correct tokenserver.fxa_oauth_server_url"}}
-	}
-	return []service.Finding{{State: service.OK, What: what, Says: base + " answers"}}
-}

@@ -123,15 +123,9 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		return nil, err
 	}
 	opened.Databases = []*engine.Database{db}
-	over := d.Metrics.Counter("holdfast_sync_over_quota_total", "Writes over a quota that is not enforced.")
 	_, _, connections := db.Connections()
 	s.opened, err = syncstorage.NewService(syncstorage.Options{
-		Store: store, Config: s.cfg, Clock: d.Clock, Connections: connections,
-		OverQuota: func(o syncstorage.Owner, collection string, used syncstorage.Used) {
-			over.WithLabelValues().Inc()
-			d.Log.Warn("user is over quota, which is not enforced", "uid", o.UID, "collection", collection,
-				"collection_bytes", used.Collection, "user_bytes", used.User)
-		},
+		Store: store, Config: s.cfg, Clock: d.Clock, Connections: connections, OverQuota: countOverQuota(d),
 	})
 	if err != nil {
 		return opened, err

@@ -1,0 +1,133 @@
+package guest
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/operate"
+)
+
+func (s *Guest) keyOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "keys", Doc: "List the keys", Title: "Handoff keys", Empty: "There are no keys.",
+			Group: "Manage the keys that sign handoffs",
+			Long: "Manage the keys that sign handoff tokens. Running servers use every change at once. To rotate keys\n" +
+				"without an interruption for sites that verify tokens offline: add a key, export the keys to those sites,\n" +
+				"activate the key, and retire the old one when its tokens have expired.",
+			Text: "The active key signs handoff tokens, and keys that are not retired verify them. To rotate keys without an interruption, add a key, give it to the sites that verify offline (holdfast guest keys export), activate it, and retire the old one when its tokens have expired.",
+		}, s.listKeys),
+		operate.NewChange(operate.About{Path: "keys/add", Doc: "Add a key that verifies, but does not sign yet", Button: "Add a key"}, s.onKeys((*handoffs.Keys).Add)),
+		operate.NewChange(operate.About{
+			Path: "keys/rotate", Doc: "Add a key and activate it at once", Button: "Add and activate a key",
+			Ask: "Sites that verify offline refuse handoffs until they have the new key.",
+		}, s.onKeys((*handoffs.Keys).Rotate)),
+		operate.NewChange(operate.About{Path: "keys/activate", Doc: "Let a key sign; the former one only verifies"}, s.onKey((*handoffs.Keys).Activate)),
+		operate.NewChange(operate.About{Path: "keys/retire", Doc: "Retire a key whose tokens have all expired"}, s.onKey((*handoffs.Keys).Retire)),
+		operate.NewChange(operate.About{
+			Path: "keys/revoke", Doc: "Void all tokens of a key at once, such as after a leak", Danger: true,
+			Ask: "All tokens of the key are void at once. If it is the active one, a new key takes its place, which sites that verify offline do not have yet.",
+		}, s.onKey((*handoffs.Keys).Revoke)),
+		operate.NewChange(operate.About{
+			Path: "keys/revoke-all", Doc: "Void all tokens at once, such as after a restore", Title: "Revoke all keys",
+			Text: "All tokens are void at once, such as after a leak.", Button: "Revoke all keys", Danger: true, Confirm: "revoke all",
+		}, s.onKeys((*handoffs.Keys).RevokeAll)),
+		operate.NewDownload(operate.About{
+			Path: "keys/export", Doc: "Print the keys with their secrets, for sites that verify tokens offline", Button: "Export the keys with their secrets",
+			Media: operate.Lines, Secret: true,
+			More: "It prints a line of JSON for each key that is not retired. A key can sign tokens: protect it like a password. A site\n" +
+				"must consume a token after verifying it offline, because it may have been used before.",
+		}, s.exportKeys),
+	}
+}
+
+// exportedKey is a key with its secret.
+type exportedKey struct {
+	ID        string    `json:"id"`
+	Secret    string    `json:"secret"` // base64
+	NotBefore time.Time `json:"notBefore"`
+}
+
+func (s *Guest) exportKeys(ctx context.Context, _ operate.None, _ operate.Progress) (f operate.File, err error) {
+	h, err := s.ready()
+	if err != nil {
+		return f, err
+	}
+	all, err := h.Keys.Export(ctx)
+	return operate.File{Name: "handoff-keys.ndjson", Write: func(to io.Writer) error {
+		lines := json.NewEncoder(to)
+		for _, k := range all {
+			//nolint:gosec // the export is for another process that signs handoffs
+			if err := lines.Encode(exportedKey{k.ID, base64.StdEncoding.EncodeToString(k.Secret), k.NotBefore}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, err
+}
+
+type keyInput struct {
+	Key string `subject:"key" doc:"key ID"`
+}
+
+// keyOutput is a key without its secret.
+type keyOutput struct {
+	ID        string            `json:"id" title:"Key" subject:"key" example:"0b9a4e2f7c1d4a53"`
+	State     handoffs.KeyState `json:"state" title:"State" enum:"active,verify-only,retired"`
+	NotBefore time.Time         `json:"notBefore" title:"Added"`
+	NotAfter  time.Time         `json:"notAfter,omitzero" title:"Replaced"`
+	RetiredAt time.Time         `json:"retiredAt,omitzero" title:"Retired"`
+}
+
+func outputOf(k handoffs.Key) keyOutput {
+	return keyOutput{k.ID, k.State, k.NotBefore, k.NotAfter, k.Retired}
+}
+
+// Notice implements operate.Changed.
+func (k keyOutput) Notice() string { return fmt.Sprintf("key %s is %s", k.ID, k.State) }
+
+// Offers says which changes make sense.
+func (k keyOutput) Offers(verb string) bool {
+	return k.State == handoffs.KeyVerifyOnly || k.State == handoffs.KeyActive && verb == "revoke"
+}
+
+func (s *Guest) listKeys(ctx context.Context, _ operate.None) (all []keyOutput, err error) {
+	h, err := s.ready()
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.Keys.List(ctx)
+	for _, k := range found {
+		all = append(all, outputOf(k))
+	}
+	return all, err
+}
+
+// onKey returns a change of one key.
+func (s *Guest) onKey(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyInput) (keyOutput, error) {
+	return func(ctx context.Context, in keyInput) (keyOutput, error) {
+		h, err := s.ready()
+		if err != nil {
+			return keyOutput{}, err
+		}
+		key, err := do(h.Keys, ctx, in.Key)
+		return outputOf(key), err
+	}
+}
+
+// onKeys returns a change of the whole ring.
+func (s *Guest) onKeys(do func(*handoffs.Keys, context.Context) (handoffs.Key, error)) func(context.Context, operate.None) (keyOutput, error) {
+	return func(ctx context.Context, _ operate.None) (keyOutput, error) {
+		h, err := s.ready()
+		if err != nil {
+			return keyOutput{}, err
+		}
+		key, err := do(h.Keys, ctx)
+		return outputOf(key), err
+	}
+}

@@ -1,0 +1,114 @@
+package guest
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/bots"
+	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/guest/telemetry"
+	"holdfast/internal/inbox"
+	"holdfast/internal/obs"
+)
+
+// countEvaluations returns a function that counts the requests that were scored.
+func countEvaluations(m *obs.Metrics) func(bots.Verdict, bots.Action) {
+	evaluations := m.Counter("holdfast_guest_bot_evaluations_total", "Requests that were scored, by verdict and action.", "verdict", "action")
+	for _, e := range []struct {
+		verdict bots.Verdict
+		action  bots.Action
+	}{{bots.Human, bots.NoAction}, {bots.Suspect, bots.NoAction}, {bots.Suspect, bots.Challenge}, {bots.Bot, bots.HardBlock}} {
+		evaluations.WithLabelValues(string(e.verdict), string(e.action))
+	}
+	return func(v bots.Verdict, a bots.Action) { evaluations.WithLabelValues(string(v), string(a)).Inc() }
+}
+
+// observeCatalogue registers the metrics of caches and upstreams in the options.
+func observeCatalogue(m *obs.Metrics, o *catalogue.Options) {
+	requests := m.Counter("holdfast_guest_cache_requests_total", "Requests to caches of the catalogue, by result.", "cache", "result")
+	calls := m.Histogram("holdfast_guest_upstream_duration_seconds", "Durations of calls of the upstreams of the catalogue, by result.", "upstream", "result")
+	for _, c := range catalogue.Caches {
+		for _, state := range catalogue.CacheStates {
+			requests.WithLabelValues(c.Name, string(state))
+		}
+		for _, result := range []string{"ok", "error"} {
+			calls.WithLabelValues(c.Name, result)
+		}
+	}
+	o.Cached = func(cache string, state catalogue.CacheState) { requests.WithLabelValues(cache, string(state)).Inc() }
+	o.Called = func(cache string, d time.Duration, err error) {
+		result := "ok"
+		if err != nil {
+			result = "error"
+		}
+		calls.WithLabelValues(cache, result).Observe(d.Seconds())
+	}
+}
+
+// observe registers the metrics, and returns what counts operations that continued without
+// hot state.
+func (h *hot) observe(m *obs.Metrics) func(what string) {
+	degraded := m.Counter("holdfast_guest_hot_degraded_total", "Operations of guests that continued without hot state, because it was unavailable.", "operation")
+	for _, what := range guest.Degradations {
+		degraded.WithLabelValues(what)
+	}
+	if h.redis != nil {
+		m.Gauge("holdfast_guest_redis_up", "1 if there is a working connection to Redis, else 0.", func(set obs.Set) {
+			if up, _ := h.redis.State(); up {
+				set(1)
+			} else {
+				set(0)
+			}
+		})
+		m.Total("holdfast_guest_redis_disconnects_total", "How often the connection to Redis was given up after failures.", func(set obs.Set) {
+			_, opened := h.redis.State()
+			set(float64(opened))
+		})
+	}
+	if h.memory != nil {
+		m.Gauge("holdfast_guest_hot_entries", "Entries of the hot state in memory.", func(set obs.Set) {
+			n, _, _ := h.memory.Bytes()
+			set(float64(n))
+		})
+	}
+	return func(what string) { degraded.WithLabelValues(what).Inc() }
+}
+
+// countTelemetry returns what counts telemetry.
+func countTelemetry(m *obs.Metrics) func(kind, result string, n int) {
+	items := m.Counter("holdfast_guest_telemetry_items_total", "Page views and funnel events that were received, searches, views of properties and sessions that have begun; with sampling, not all are published.", "kind", "result")
+	for _, kind := range []string{telemetry.PageViews, telemetry.FunnelEvents, telemetry.Searches, telemetry.DetailViews, telemetry.Sessions} {
+		for _, result := range []string{telemetry.Published, telemetry.SampledOut, telemetry.Dropped} {
+			items.WithLabelValues(kind, result)
+		}
+	}
+	return func(kind, result string, n int) { items.WithLabelValues(kind, result).Add(float64(n)) }
+}
+
+// counted counts the results of a receiver, and logs events in quarantine.
+func counted(m *obs.Metrics, log *slog.Logger, receive receiver) receiver {
+	results := m.Counter("holdfast_guest_received_events_total", "Events about tenants that were received, by result.", "result")
+	for _, r := range httpapi.ReceivedResults {
+		results.WithLabelValues(r)
+	}
+	return func(ctx context.Context, e inbox.Event) (inbox.Result, error) {
+		result, err := receive(ctx, e)
+		results.WithLabelValues(httpapi.ReceivedResult(result, err)).Inc()
+		if err == nil && result == inbox.Quarantined {
+			log.Error("event is in quarantine", "event", e.ID, "topic", e.Type)
+		}
+		return result, err
+	}
+}
+
+// countConsumes returns a function that counts requests to consume a handoff.
+func countConsumes(m *obs.Metrics) func(result string) {
+	results := m.Counter("holdfast_guest_handoff_consumes_total", "Requests to consume a handoff, by result.", "result")
+	for _, r := range httpapi.ConsumeResults {
+		results.WithLabelValues(r)
+	}
+	return func(r string) { results.WithLabelValues(r).Inc() }
+}

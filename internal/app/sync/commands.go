@@ -1,0 +1,14 @@
+package sync
+
+import (
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app/service"
+)
+
+// commands returns the commands that are no operations: budget needs no database.
+func (s *Storage) commands(sh *service.Shell) []*cobra.Command {
+	cmd := &cobra.Command{Use: "sync", Short: "Manage the storage of Firefox Sync"}
+	cmd.AddCommand(s.budget(sh))
+	return []*cobra.Command{cmd}
+}

@@ -1,0 +1,26 @@
+package sync
+
+import (
+	"holdfast/internal/app/service"
+	"holdfast/internal/syncstorage"
+)
+
+// countOverQuota returns a function that counts and logs writes over a quota.
+func countOverQuota(d *service.Deps) func(syncstorage.Owner, string, syncstorage.Used) {
+	over := d.Metrics.Counter("holdfast_sync_over_quota_total", "Writes over a quota that is not enforced.")
+	return func(o syncstorage.Owner, collection string, used syncstorage.Used) {
+		over.WithLabelValues().Inc()
+		d.Log.Warn("user is over quota, which is not enforced", "uid", o.UID, "collection", collection,
+			"collection_bytes", used.Collection, "user_bytes", used.User)
+	}
+}
+
+// countMutations returns a function that counts the mutations of Spanner commits.
+func countMutations(d *service.Deps) func(step string, foretold, counted int) {
+	predicted := d.Metrics.Counter("holdfast_sync_spanner_predicted_mutations_total", "Predicted mutations of Spanner commits.", "statement")
+	mutations := d.Metrics.Counter("holdfast_sync_spanner_mutations_total", "Mutations of commits as counted by Spanner. The emulator counts none.", "statement")
+	return func(step string, foretold, counted int) {
+		predicted.WithLabelValues(step).Add(float64(foretold))
+		mutations.WithLabelValues(step).Add(float64(counted))
+	}
+}
