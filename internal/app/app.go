@@ -23,6 +23,7 @@ import (
 	"holdfast/internal/fairshare"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
+	"holdfast/internal/obs/tracing"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/readonly"
@@ -82,7 +83,7 @@ type App struct {
 	log            *slog.Logger
 	metrics        *obs.Metrics
 	refused        *prometheus.CounterVec // refused requests, by service and reason
-	traces         *obs.Traces
+	traces         *tracing.Traces
 	now            clock.Clock
 	lastHeartbeat  heartbeat
 	resolver       *web.Resolver

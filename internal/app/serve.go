@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
+	"holdfast/internal/obs/tracing"
 	"holdfast/internal/operate"
 	"holdfast/internal/web"
 )
@@ -51,7 +52,7 @@ func Run(ctx context.Context, o Options, out io.Writer, notices []string) error 
 // prints the start message to out.
 func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	adjustLimit := a.limitMemory()
-	traces, err := obs.StartTraces(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
+	traces, err := tracing.Start(ctx, strings.TrimRight(a.cfg.Log.OTLPEndpoint, "/"), a.version.Version, a.log)
 	if err != nil {
 		return err
 	}

@@ -2,61 +2,11 @@ package obs
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
-	"os"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
-
-// Traces sends a span for each request to a collector.
-type Traces struct {
-	provider *sdktrace.TracerProvider
-}
-
-// StartTraces sends spans to the base URL of a collector by OTLP over HTTP. If
-// endpoint is "", the standard OpenTelemetry variables apply, and without them it
-// returns nil. It succeeds while the collector is unavailable: spans are dropped, and
-// the log says so. The library has one error handler for the process, which would
-// print text.
-func StartTraces(ctx context.Context, endpoint, version string, log *slog.Logger) (*Traces, error) {
-	var opts []otlptracehttp.Option
-	switch {
-	case endpoint != "":
-		opts = append(opts, otlptracehttp.WithEndpointURL(endpoint+"/v1/traces"))
-	case os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
-		return nil, nil
-	}
-	exporter, err := otlptracehttp.New(ctx, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("traces: %w", err)
-	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("could not send traces", "error", err) }))
-	res := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.version", version))
-	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
-}
-
-// Trace creates the span of a request. The attributes contain the route but no path,
-// because paths name users and records.
-func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc) {
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	ctx, span := t.provider.Tracer("holdfast").Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
-	defer span.End()
-	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-	next(answer, r.WithContext(ctx))
-	span.SetAttributes(attribute.Int("http.response.status_code", answer.status))
-	if answer.status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, "")
-	}
-}
 
 // TraceContext returns the headers traceparent and tracestate of W3C Trace Context for what
 // a request causes: those of its span, or what the client sent. Both are "" without a valid
@@ -86,26 +36,4 @@ func traceOf(r *http.Request) context.Context {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
 	return ctx
-}
-
-// statusWriter records the status of a response.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap implements what http.ResponseController expects.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Close sends the remaining spans.
-func (t *Traces) Close(ctx context.Context) error {
-	if t == nil {
-		return nil
-	}
-	return t.provider.Shutdown(ctx)
 }

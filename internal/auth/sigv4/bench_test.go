@@ -1,4 +1,4 @@
-//test:unraced compiling Google's clients for the race detector takes a minute
+//test:unraced the race detector makes it ten times as slow
 
 package sigv4_test
 

@@ -1,5 +1,3 @@
-//test:unraced compiling Google's clients for the race detector takes a minute
-
 package tokenlib
 
 import (

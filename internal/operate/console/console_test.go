@@ -1,3 +1,5 @@
+//test:unraced compiling gRPC for the race detector takes a minute
+
 package console_test
 
 import (

@@ -1,4 +1,4 @@
-//test:unraced compiling Google's clients for the race detector takes a minute
+//test:unraced compiling gRPC for the race detector takes a minute
 
 package spannertest
 

@@ -1,0 +1,69 @@
+package archtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRacedPackages checks that no test under the race detector needs gRPC, whose compilation takes longer than all other raced
+// packages together.
+func TestRacedPackages(t *testing.T) {
+	t.Parallel()
+	readModule(t) // lets the cache of go test notice a change of any file
+	root, err := findRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./internal/...")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raced := 0
+	for line := range strings.Lines(string(out)) {
+		name, deps, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, isTest := strings.CutSuffix(name, ".test")
+		folder, _ := ours(name)
+		if !isTest {
+			continue
+		}
+		why := whyUnraced(t, filepath.Join(root, folder))
+		switch slow := strings.Contains(" "+deps+" ", " google.golang.org/grpc "); {
+		case why == "":
+			raced++
+			if slow {
+				t.Errorf("%s depends on gRPC: without that import, or with //test:unraced WHY in a file of its tests, make test is faster", folder)
+			}
+		case strings.Contains(why, "gRPC") && !slow:
+			t.Errorf("%s does not depend on gRPC: test it with the race detector", folder)
+		}
+	}
+	if raced < 20 {
+		t.Errorf("found only %d packages that are tested with the race detector", raced)
+	}
+}
+
+// whyUnraced returns why the tests in a folder run without the race detector, or "". test/packages reads it, too.
+func whyUnraced(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if why, ok := strings.CutPrefix(line, "//test:unraced "); ok {
+				return strings.TrimSpace(why)
+			}
+		}
+	}
+	return ""
+}
