@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ type Options struct {
 	NewSecrets bool   // accept and record secrets that the data was not written with
 	Notify     string // socket of the service manager to notify, or ""
 
+	// ReadOnly is what the operations of the server itself change (overview.Operations), if commands have been made of them. nil: a new one.
+	ReadOnly *readonly.Switch
+
 	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; if it is "",
 	// the server sets the limit itself.
 	MemoryLimit string
@@ -99,6 +103,7 @@ type App struct {
 	addresses      map[string]string // by listener, once they are open
 	opened         []*opened
 	readOnly       *readonly.Switch
+	operations     []operate.Operation // of the server itself
 
 	instance *listen.Instance
 	secrets  secrets.Completed
@@ -157,7 +162,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	a.readOnly = &readonly.Switch{Setting: a.cfg.Server.ReadOnly, Log: a.log}
+	a.readOnly = cmp.Or(o.ReadOnly, &readonly.Switch{})
+	a.readOnly.Setting, a.readOnly.Log = a.cfg.Server.ReadOnly, a.log
+	a.operations = operate.Recorded(overview.Operations(a.readOnly), a.recordChange("server"))
 	a.overview = a.newOverview()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
@@ -196,15 +203,20 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		return err
 	}
 	if len(s.Operations) > 0 {
-		api := adminapi.New(s.CommandName(), s.Operations)
-		open.Mounts = append(open.Mounts, service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
-			Owns: api.Owns, Service: web.Service{Serve: a.asOperator(api.Serve), Error: adminapi.WriteError, Route: api.Label},
-		}})
+		open.Mounts = append(open.Mounts, a.mountOf(s.CommandName(), s.Operations))
 	}
 	for _, r := range open.Refusals {
 		a.refused.WithLabelValues(s.Name, r.Reason)
 	}
 	return nil
+}
+
+// mountOf returns the routes of operations: of a service, or of the server itself, whose name is "".
+func (a *App) mountOf(name string, all []operate.Operation) service.Mount {
+	api := adminapi.New(name, all)
+	return service.Mount{Listener: service.Admin, Paths: api.Paths(), Mount: web.Mount{
+		Owns: api.Owns, Service: web.Service{Serve: a.asOperator(api.Serve), Error: adminapi.WriteError, Route: api.Label},
+	}}
 }
 
 // add adds an open service.

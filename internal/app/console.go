@@ -33,7 +33,7 @@ func (a *App) newConsole() (*console.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := append(a.overview.Pages(), c.OwnPages()...)
+	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
 	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
 	for _, s := range a.opened {
 		if s.Console == nil && len(s.operations) == 0 {
@@ -88,7 +88,7 @@ func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 func (a *App) newOverview() *overview.Overview {
 	o := &overview.Overview{
 		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
-		ReadOnly: a.readOnly, Settings: a.settings,
+		Settings: a.settings,
 	}
 	for _, s := range a.cfg.Services {
 		if !s.Config.IsEnabled() {

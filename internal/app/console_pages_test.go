@@ -94,22 +94,22 @@ func consoleServer(b *browser, environ []string) {
 // consoleReadOnly makes a service read-only, which the overview shows, and ends that.
 func (b *browser) consoleReadOnly() {
 	b.open("read-only")
-	b.submit("Stop writes to extstorage")
-	b.shows("Extstorage is read-only.", "read-only, by the admin listener")
-	if b.form("Stop writes to extstorage") != nil {
+	b.submit("Stop writes: service extstorage")
+	b.shows("Extstorage is read-only.", "read-only, by an operator")
+	if b.form("Stop writes: service extstorage") != nil {
 		b.t.Errorf("a service that is read-only can be made read-only:\n%s", b.page)
 	}
 	b.viewer.open("read-only")
 	b.open("")
-	b.shows("read-only, by the admin listener")
+	b.shows("read-only, by an operator")
 	b.open("extstorage/records?namespace=settings&install=" + someInstall + "&tenant=" + someTenant)
 	b.try(http.StatusServiceUnavailable, "The service is read-only", "Create", "key", "k", "value", `"typed"`)
 	b.shows(`"typed"`)
 	b.open("read-only")
-	b.submit("Accept writes to extstorage")
+	b.submit("Accept writes: service extstorage")
 	b.shows("Extstorage accepts writes again.")
-	b.hides("the admin listener")
-	b.try(http.StatusNotFound, "No such service", "Stop writes to extstorage", "service", "nothing")
+	b.hides("an operator")
+	b.try(http.StatusNotFound, "No such service", "Stop writes: service extstorage", "service", "nothing")
 }
 
 // consoleViewer opens every page of the navigation. They have no forms that change

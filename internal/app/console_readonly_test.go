@@ -40,10 +40,10 @@ func TestConsoleShowsCopy(t *testing.T) {
 			shows("")
 			shows("read-only", "set the database_url that holdfast copy has printed", "holdfast copy extstorage --reopen")
 		}
-		if page := shows("read-only"); strings.Contains(page, "Stop writes to extstorage") || strings.Contains(page, "Accept writes to extstorage") {
+		if page := shows("read-only"); strings.Contains(page, "Stop writes: service extstorage") || strings.Contains(page, "Accept writes: service extstorage") {
 			t.Errorf("an operator may end read-only of a copy in\n%s", page)
 		}
-		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=end", o.form("/console/", "service", s.Name))
+		o.want("ending it", http.StatusConflict, "only that can change it", http.MethodPost, "/console/read-only?do=off", o.form("/console/", "service", s.Name))
 	}
 	if err := db.Reopen(t.Context(), s.Name, s.Tables); err != nil {
 		t.Fatal(err)
@@ -55,14 +55,14 @@ func TestConsoleShowsCopy(t *testing.T) {
 		if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.Name, state) }); err != nil {
 			t.Fatal(err)
 		}
-		if page := o.want("the state", http.StatusOK, says, http.MethodGet, "/console/read-only", nil); strings.Contains(page, "Stop writes to extstorage") {
+		if page := o.want("the state", http.StatusOK, says, http.MethodGet, "/console/read-only", nil); strings.Contains(page, "Stop writes: service extstorage") {
 			t.Errorf("an operator may disturb a copy in\n%s", page)
 		}
 	}
 	if err := db.Update(t.Context(), func(u rows.Update) error { return u.SetState(s.Name, "") }); err != nil {
 		t.Fatal(err)
 	}
-	o.want("after the end", http.StatusOK, "Stop writes to extstorage", http.MethodGet, "/console/read-only", nil)
+	o.want("after the end", http.StatusOK, "Stop writes: service extstorage", http.MethodGet, "/console/read-only", nil)
 	a.cfg.Server.ReadOnly, a.readOnly.Setting = true, true
 	if page := o.want("the setting", http.StatusOK, "server.read_only is not applied yet", http.MethodGet, "/console/read-only", nil); strings.Contains(page, "?do=") {
 		t.Errorf("an operator may change the setting in\n%s", page)

@@ -106,7 +106,7 @@ func consoleAccounts(b *browser, environ []string) {
 	b.follow(largeAccount)
 	b.submit("Allow")
 	b.open("tokenserver/access")
-	b.submit("Remove from the lists account " + smallAccount)
+	b.submit("Remove from the lists: account " + smallAccount)
 	b.follow(largeAccount)
 	b.try(http.StatusBadRequest, "Nothing was changed", "Delete data", "confirm", smallAccount)
 	b.submit("Delete data", "confirm", largeAccount)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
@@ -205,10 +203,12 @@ func (a *App) closed() http.Handler {
 	}))
 	o := a.options()
 	o.Gate, o.Memory, o.Trace = nil, a.operatorMemory, nil // operators do not wait for clients
-	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, "/livez", "/readyz", "/metrics", "/version", "/read-only", "/__error__", "/debug/pprof/"))
-	services.Mounts = append(services.Mounts, web.Mount{Service: failing(), Owns: func(path string) bool { return path == errorPath }})
+	own := a.mountOf("", a.operations)
+	paths := slices.Concat([]string{"/livez", "/readyz", "/metrics", "/version"}, own.Paths, []string{"/__error__", "/debug/pprof/"})
+	services := a.mux(service.Admin, &web.Resolver{}, o, a.notFound(service.Admin, paths...))
+	own.Name = "server"
+	services.Mounts = append(services.Mounts, own.Mount, web.Mount{Service: failing(), Owns: func(path string) bool { return path == errorPath }})
 	mux.Handle("/", services)
-	a.handleReadOnly(mux)
 	mux.Handle("GET /debug/pprof/", charged(profileMemory, pprof.Index))
 	mux.Handle("GET /debug/pprof/cmdline", charged(0, pprof.Cmdline))
 	mux.Handle("GET /debug/pprof/profile", charged(profileMemory, pprof.Profile))
@@ -286,56 +286,4 @@ func (a *App) checkHost(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// readOnlyState is a service on the admin listener.
-type readOnlyState struct {
-	Service  string     `json:"service"`
-	ReadOnly bool       `json:"readOnly"`
-	By       string     `json:"by,omitempty"`
-	Until    *time.Time `json:"until,omitempty"` // of a copy that is in progress
-}
-
-// handleReadOnly adds the paths that show read-only and switch it.
-func (a *App) handleReadOnly(mux *http.ServeMux) {
-	mux.Handle("GET /read-only", a.charged(0, func(w http.ResponseWriter, r *http.Request) {
-		states := []readOnlyState{}
-		for _, s := range a.opened {
-			db := s.Rows()
-			if db == nil {
-				continue
-			}
-			holder, until, err := db.ReadOnly(r.Context(), s.Name)
-			if err != nil {
-				sendError(w, http.StatusServiceUnavailable, s.Name+": "+cmp.Or(errcode.Message(err), "internal error"))
-				return
-			}
-			state := readOnlyState{Service: s.Name, ReadOnly: holder != "", By: holder}
-			if holder != "" && !until.IsZero() {
-				state.Until = &until
-			}
-			states = append(states, state)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(states) // an error means that the client has left
-	}))
-	change := func(to bool) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			name := r.PathValue("service")
-			err := a.readOnly.Set(r.Context(), name, to)
-			switch {
-			case errcode.Is(err, errcode.NotFound):
-				sendError(w, http.StatusNotFound, errcode.Message(err))
-			case errcode.Is(err, errcode.Conflict):
-				sendError(w, http.StatusConflict, errcode.Message(err))
-			case err != nil:
-				sendError(w, http.StatusServiceUnavailable, cmp.Or(errcode.Message(err), "internal error"))
-			default:
-				a.log.Warn("read-only was changed", "service", name, "read_only", to)
-				w.WriteHeader(http.StatusNoContent)
-			}
-		}
-	}
-	mux.Handle("POST /read-only/{service}", a.charged(0, change(true)))
-	mux.Handle("DELETE /read-only/{service}", a.charged(0, change(false)))
 }

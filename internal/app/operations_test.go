@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/cli"
 	"holdfast/internal/openapitest"
@@ -18,33 +19,48 @@ import (
 	"holdfast/internal/operate/adminapi"
 	pages "holdfast/internal/operate/console"
 	"holdfast/internal/operate/openapi"
+	"holdfast/internal/readonly"
 )
 
-// descriptions are the API descriptions of the services with operations, below the folder of the service.
+// descriptions are the API descriptions of the services with operations, below the folder of the service, and of the server itself.
 var descriptions = map[string]string{
 	"guest": "httpapi/openapi.json", "tokenserver": "httpapi/openapi-admin.json", "syncstorage": "httpapi/openapi-admin.json",
-	"buckets": "httpapi/openapi-admin.json", "extstorage": "httpapi/openapi-admin.json",
+	"buckets": "httpapi/openapi-admin.json", "extstorage": "httpapi/openapi-admin.json", "app": "openapi-admin.json",
 }
 
-// TestOperations walks the operations of all services: each has a command with a help, a page or a button,
+// declared are the operations of a service, or of the server itself.
+type declared struct {
+	folder, command string
+	all             []operate.Operation
+}
+
+// allDeclared returns the operations of the server itself and of all services.
+func allDeclared() []declared {
+	found := []declared{{"app", "", overview.Operations(&readonly.Switch{})}}
+	for _, s := range app.Services() {
+		if len(s.Operations) > 0 {
+			found = append(found, declared{s.Name, s.CommandName(), s.Operations})
+		}
+	}
+	return found
+}
+
+// TestOperations walks the operations of the server and of all services: each has a command with a help, a page or a button,
 // and a route that the API description has as the declaration says.
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, s := range app.Services() {
-		if len(s.Operations) == 0 {
-			continue
-		}
+	for _, s := range allDeclared() {
 		wantDescribed(t, &s)
-		buttons := buttonsOf(s.Operations)
-		for _, o := range s.Operations {
+		buttons := buttonsOf(s.all)
+		for _, o := range s.all {
 			seen++
-			wantBytes(t, s.Name+" "+o.Path, o.Output())
+			wantBytes(t, s.folder+" "+o.Path, o.Output())
 			for _, noun := range nounsOf(&o) {
 				if o.ServerOnly {
 					continue
 				}
-				wantCommand(t, o, s.CommandName(), noun, o.Verb())
+				wantCommand(t, o, strings.Fields(s.command+" "+noun+" "+o.Verb())...)
 			}
 			for _, former := range o.Former {
 				if words, ok := strings.CutPrefix(former, "holdfast "); ok {
@@ -52,10 +68,10 @@ func TestOperations(t *testing.T) {
 				}
 			}
 			if !slices.Contains(buttons, o.Path) {
-				t.Errorf("%s: no page or button of %s", s.Name, o.Path)
+				t.Errorf("%s: no page or button of %s", s.folder, o.Path)
 			}
 		}
-		wantGroups(t, s.Name, s.Operations)
+		wantGroups(t, s.folder, s.all)
 	}
 	if seen == 0 {
 		t.Error("no service has operations")
@@ -94,30 +110,30 @@ func nounsOf(o *operate.Operation) []string {
 	return slices.Compact(nouns)
 }
 
-// wantDescribed checks that the API description of a service is what its operations say.
-func wantDescribed(t *testing.T, s *service.Service) {
+// wantDescribed checks that an API description is what the operations say.
+func wantDescribed(t *testing.T, s *declared) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", s.Name, filepath.FromSlash(descriptions[s.Name])))
+	text, err := os.ReadFile(filepath.Join("..", s.folder, filepath.FromSlash(descriptions[s.folder])))
 	if err != nil {
-		t.Fatalf("%s: %v: add its API description to this test", s.Name, err)
+		t.Fatalf("%s: %v: add its API description to this test", s.folder, err)
 	}
-	updated, err := openapi.Document(s.CommandName(), s.Operations)
-	if !strings.Contains(descriptions[s.Name], "admin") { // it has the other listeners, too
-		updated, err = openapi.Update(text, s.CommandName(), s.Operations)
+	updated, err := openapi.Document(s.command, s.all)
+	if !strings.Contains(descriptions[s.folder], "admin") { // it has the other listeners, too
+		updated, err = openapi.Update(text, s.command, s.all)
 	}
 	if err != nil || !bytes.Equal(text, updated) {
-		t.Errorf("%s: the API description does not have the operations as they are declared (%v): run make generate", s.Name, err)
+		t.Errorf("%s: the API description does not have the operations as they are declared (%v): run make generate", s.folder, err)
 	}
 	described, err := openapitest.Load(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	have := described.Routes()
-	for _, r := range adminapi.New(s.CommandName(), s.Operations).Routes() {
+	for _, r := range adminapi.New(s.command, s.all).Routes() {
 		if !slices.ContainsFunc(have, func(d openapitest.Route) bool {
 			return d.Method == r.Method && strings.EqualFold(strings.NewReplacer("{", "", "}", "").Replace(d.Path), r.Path)
 		}) {
-			t.Errorf("%s: %s %s is not described", s.Name, r.Method, r.Path)
+			t.Errorf("%s: %s %s is not described", s.folder, r.Method, r.Path)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/app"
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate"
 	pages "holdfast/internal/operate/console"
@@ -17,13 +16,13 @@ import (
 func TestEveryPageIsLinked(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, s := range app.Services() {
+	for _, s := range allDeclared() {
 		var all []operate.Operation
-		for _, o := range s.Operations {
+		for _, o := range s.all {
 			all = append(all, o.Sample())
 		}
 		linked := map[string]bool{}
-		if s.Name == "extstorage" {
+		if s.folder == "extstorage" {
 			linked["schemas"] = true // the page records, which is written by hand, links to it
 		}
 		shown := pages.Pages(nil, all)
@@ -39,7 +38,7 @@ func TestEveryPageIsLinked(t *testing.T) {
 		}
 		for _, p := range shown {
 			if !linked[p.Path] {
-				t.Errorf("%s: no other page links to %s", s.Name, p.Path)
+				t.Errorf("%s: no other page links to %s", s.folder, p.Path)
 			}
 		}
 	}

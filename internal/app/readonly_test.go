@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"holdfast/internal/app"
+	"holdfast/internal/cli"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
@@ -77,7 +79,19 @@ func started(t *testing.T, data string, environ ...string) (cfg *app.Config, ann
 	}
 }
 
-// TestReadOnly: the admin listener and the setting make a service read-only in its
+// readOnlyCommand returns a function that runs holdfast read-only, and checks its status and a part of its output.
+func readOnlyCommand(t *testing.T, environ []string) func(status int, says string, args ...string) {
+	return func(status int, says string, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		got := cli.Run(t.Context(), cli.Env{Args: append([]string{"read-only"}, args...), Environ: environ, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out})
+		if got != status || !strings.Contains(out.String(), says) {
+			t.Errorf("holdfast read-only %q: %d %s", args, got, &out)
+		}
+	}
+}
+
+// TestReadOnly: the admin listener, a command while the server runs, and the setting make a service read-only in its
 // database, for every process.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
@@ -94,6 +108,8 @@ func TestReadOnly(t *testing.T) {
 					t.Errorf("%s: a write: %v", what, err)
 				}
 			}
+			environ := []string{"HOLDFAST_DATA=" + data, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url, "HOLDFAST_BUCKETS__ENABLED=false"}
+			command, withSetting := readOnlyCommand(t, environ), readOnlyCommand(t, append(environ, "HOLDFAST_SERVER__READ_ONLY=true"))
 			refused("at first", false)
 			serveOnce(t, data, url, "false", func(ask func(method, path string) (int, string)) {
 				for _, step := range []struct {
@@ -101,36 +117,48 @@ func TestReadOnly(t *testing.T) {
 					status       int
 					refused      bool
 				}{
-					{http.MethodPost, "/read-only/extstorage", http.StatusNoContent, true},
-					{http.MethodPost, "/read-only/extstorage", http.StatusNoContent, true},
-					{http.MethodDelete, "/read-only/extstorage", http.StatusNoContent, false},
-					{http.MethodDelete, "/read-only/extstorage", http.StatusNoContent, false},
-					{http.MethodPost, "/read-only/nothing", http.StatusNotFound, false},
-					{http.MethodPost, "/read-only/extstorage", http.StatusNoContent, true},
+					{http.MethodPost, "/read-only/extstorage/on", http.StatusOK, true},
+					{http.MethodPost, "/read-only/extstorage/on", http.StatusOK, true},
+					{http.MethodPost, "/read-only/extstorage/off", http.StatusOK, false},
+					{http.MethodPost, "/read-only/extstorage/off", http.StatusOK, false},
+					{http.MethodPost, "/read-only/nothing/on", http.StatusNotFound, false},
+					{http.MethodDelete, "/read-only/extstorage/on", http.StatusMethodNotAllowed, false},
+					{http.MethodPost, "/read-only/extstorage/on", http.StatusOK, true},
 				} {
 					if status, body := ask(step.method, step.path); status != step.status {
 						t.Errorf("%s %s: %d %s", step.method, step.path, status, body)
 					}
 					refused(step.method+" "+step.path, step.refused)
 				}
-				if status, body := ask(http.MethodGet, "/read-only"); status != http.StatusOK || !strings.Contains(body, `{"service":"extstorage","readOnly":true,"by":"the admin listener"}`) {
+				if status, body := ask(http.MethodGet, "/read-only"); status != http.StatusOK || !strings.Contains(body, `{"service":"extstorage","readOnly":true,"by":"an operator"}`) {
 					t.Errorf("the state: %d %s", status, body)
 				}
 			})
 			serveOnce(t, data, url, "true", func(ask func(method, path string) (int, string)) {
-				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusConflict {
+				if status, body := ask(http.MethodPost, "/read-only/extstorage/off"); status != http.StatusConflict {
 					t.Errorf("the admin listener on the setting: %d %s", status, body)
 				}
+				withSetting(1, "only that can change it", "off", "extstorage")
 				refused("the setting", true)
 			})
 			serveOnce(t, data, url, "false", func(ask func(method, path string) (int, string)) {
 				refused("what the admin listener began", true)
-				if status, body := ask(http.MethodDelete, "/read-only/extstorage"); status != http.StatusNoContent {
+				if status, body := ask(http.MethodPost, "/read-only/extstorage/off"); status != http.StatusOK {
 					t.Errorf("the end: %d %s", status, body)
 				}
 				refused("the end", false)
+				command(0, "extstorage is read-only", "on", "extstorage")
+				refused("the command", true)
+				command(0, "read-only, by an operator", "list")
+				command(1, "no such service", "on", "nothing")
+				command(0, "extstorage accepts writes again", "off", "extstorage")
+				command(0, `"readOnly":false`, "list", "--json")
+				refused("the command that ends it", false)
 			})
-			serveOnce(t, data, url, "true", func(func(method, path string) (int, string)) { refused("the setting alone", true) })
+			serveOnce(t, data, url, "true", func(func(method, path string) (int, string)) {
+				refused("the setting alone", true)
+				command(1, "only that can change it", "off", "extstorage")
+			})
 			serveOnce(t, data, url, "false", func(func(method, path string) (int, string)) { refused("without the setting", false) })
 		})
 	}

@@ -218,14 +218,14 @@ func (w *chargedWalk) routes() []route {
 // describedAPIs are the descriptions of APIs.
 var describedAPIs = []string{
 	"../extstorage/httpapi/openapi.json", "../buckets/httpapi/openapi.json", "../guest/httpapi/openapi.json", "../tokenserver/httpapi/openapi-admin.json",
-	"../syncstorage/httpapi/openapi-admin.json", "../buckets/httpapi/openapi-admin.json", "../extstorage/httpapi/openapi-admin.json",
+	"../syncstorage/httpapi/openapi-admin.json", "../buckets/httpapi/openapi-admin.json", "../extstorage/httpapi/openapi-admin.json", "openapi-admin.json",
 }
 
 // filler are the names in paths of the descriptions of APIs.
 var filler = strings.NewReplacer("{account}", "main", "{bucket}", "photos", "{object}", "tagged", "{install}", someInstall, "{namespace}", "a",
 	"{key}", "001", "{version}", "1", "{propertyId}", "22222222-2222-4222-8222-000000000001", "{tenantId}", someTenant, "{country}", "AT", "{region}", "Vienna",
 	"{srsId}", "srs_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{id}", "bhd_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", "{event}", someTenant, "{job}", "purge", "{session}", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B",
-	"{node}", "https:%2F%2Fsync.example.org", "{uid}", "1", "{tenant}", someTenant, "{seq}", "1", "{run}", "unknown")
+	"{node}", "https:%2F%2Fsync.example.org", "{uid}", "1", "{tenant}", someTenant, "{seq}", "1", "{run}", "unknown", "{service}", "unknown")
 
 // described returns the routes of the descriptions of APIs.
 func (w *chargedWalk) described() (all []route) {

@@ -226,7 +226,7 @@ func TestExemptions(t *testing.T) {
 // walkedPaths are paths of each listener: fixed ones, and at least one of each mount.
 var walkedPaths = []string{
 	"/", "//", "/x", "/robots.txt", "/favicon.ico", "/.well-known/x", "/__heartbeat__", "/__lbheartbeat__", "/__version__", "/__error__",
-	"/livez", "/readyz", "/metrics", "/version", "/read-only", "/read-only/sync", "/debug/pprof/", "/debug/pprof/heap",
+	"/livez", "/readyz", "/metrics", "/version", "/read-only", "/read-only/x/on", "/debug/pprof/", "/debug/pprof/heap",
 	"/console", "/console/", "/console/sign-in", "/console/sign-out", "/console/static/x", "/console/x",
 	"/1.0/sync/1.5", "/1.5/1/storage/bookmarks", "/1.5/1/info/collections", "/storage/1/x",
 	"/buckets/openapi.json", "/buckets/v1/accounts/main/buckets", "/buckets/v1/gc/batches", "/bucket/key", "/bucket?uploads", "/bucket?delete",

@@ -143,6 +143,21 @@ func (o *Operation) Label() string {
 	return Sentence(o.Verb())
 }
 
+// LabelOf returns the text of the button with the names of its subjects: "Revoke key K", "Delete tenant T" or "Stop writes: service S".
+func (o *Operation) LabelOf(named string) string {
+	label := o.Label()
+	for _, s := range o.Subjects() {
+		label = strings.TrimSuffix(label, " "+s.Name)
+	}
+	if named == "" {
+		return label
+	}
+	if strings.Contains(label, " ") { // it has an object of its own
+		label += ":"
+	}
+	return label + " " + named
+}
+
 // Sentence returns the words of a name, e.g. "Retry all" for "retry-all".
 func Sentence(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", " ")

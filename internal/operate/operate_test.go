@@ -279,6 +279,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s, want %s", o.Label(), want)
 		}
 	}
+	for button, want := range map[string]string{"": "Paint wall w", "Delete wall": "Delete wall w", "Stop paint": "Stop paint: wall w"} {
+		o := operate.NewChange(operate.About{Path: "walls/paint", Doc: "Paint", Button: button}, func(context.Context, recordInput) (wall, error) { return wall{}, nil })
+		if got := o.LabelOf("wall w"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }
 
 // A wrong declaration panics, and says what is wrong.

@@ -14,9 +14,9 @@ import (
 
 // Holders of read-only that may end it.
 const (
-	BySetting = "server.read_only"
-	ByAdmin   = "the admin listener"
-	byCopy    = "copy " // and the ID of the copy
+	BySetting  = "server.read_only"
+	ByOperator = "an operator"
+	byCopy     = "copy " // and the ID of the copy
 )
 
 // ByCopy returns the holder that is a copy.
@@ -33,7 +33,7 @@ func End(service, holder string) string {
 	case IsByCopy(holder):
 		return "set the database_url that holdfast copy has printed, or go on with this database: holdfast copy " + service + " --reopen"
 	default:
-		return "end it on the page Read-only of the console, or send DELETE /read-only/" + service + " to the admin listener"
+		return "run holdfast read-only off " + service + ", or end it on the page Read-only of the console"
 	}
 }
 
@@ -106,7 +106,7 @@ func (w *Switch) of(name string) *settled {
 func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	i := slices.IndexFunc(w.Services, func(s *service.Running) bool { return s.Name == name && s.Rows() != nil })
 	if i < 0 {
-		return errcode.New(errcode.NotFound, "no such service, or it cannot be read-only: see GET /read-only")
+		return errcode.New(errcode.NotFound, "no such service, or it cannot be read-only: see holdfast read-only list")
 	}
 	s, db := w.Services[i], w.Services[i].Rows()
 	holder, _, err := db.ReadOnly(ctx, name)
@@ -116,10 +116,10 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	switch {
 	case err != nil:
 		return err
-	case holder != "" && holder != ByAdmin:
+	case holder != "" && holder != ByOperator:
 		return errcode.Newf(errcode.Conflict, "%s is read-only by %s: only that can change it (holdfast copy %s --reopen ends read-only by a copy)", name, holder, name)
 	case to:
-		return db.Close(ctx, name, ByAdmin, 0, s.Tables)
+		return db.Close(ctx, name, ByOperator, 0, s.Tables)
 	}
 	return db.Reopen(ctx, name, s.Tables)
 }

@@ -1,4 +1,4 @@
-// Command describe writes the entries of operations into the API descriptions of their services.
+// Command describe writes the entries of operations into the API descriptions of their services and of the server itself.
 package main
 
 import (
@@ -7,11 +7,21 @@ import (
 	"path/filepath"
 
 	"holdfast/internal/app"
+	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate/openapi"
+	"holdfast/internal/readonly"
 )
 
 func main() {
+	server, err := openapi.Document("", overview.Operations(&readonly.Switch{}))
+	if err == nil {
+		err = os.WriteFile(filepath.Join("internal", "app", "openapi-admin.json"), server, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "the server: %v\n", err)
+		os.Exit(1)
+	}
 	for _, s := range app.Services() {
 		if len(s.Operations) == 0 {
 			continue

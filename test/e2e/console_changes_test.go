@@ -29,12 +29,12 @@ func changesOf(folder string) []step {
 		object        = "buckets/object?account=main&bucket=pictures&object=page.html"
 	)
 	return slices.Concat([]step{
-		{"read-only", "Stop writes to extstorage", nil, "Extstorage is read-only."},
-		{"", "Accept writes to extstorage", nil, "Extstorage accepts writes again."},
+		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
+		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},
 		{"", "Deny", []string{"account", consoleAccount}, "Account " + consoleAccount + " may not sign in."},
-		{"", "Remove from the lists account " + consoleAccount, nil, "Removed account " + consoleAccount},
+		{"", "Remove from the lists: account " + consoleAccount, nil, "Removed account " + consoleAccount},
 		{"tokenserver/refused", "Allow account " + consoleStranger, nil, "Account " + consoleStranger + " may sign in."},
 		{"tokenserver/accounts", "Show account", []string{"account", consoleUser}, "Storage user"},
 		{"", "Set quota", []string{"quota", "1GiB"}, "The quota is set"},

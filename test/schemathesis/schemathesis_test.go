@@ -79,7 +79,7 @@ func TestDescriptionOfGuests(t *testing.T) {
 		"INTERNAL="+s.Internal(), "ADMIN="+s.Admin, "ADMIN_TOKEN="+admin)
 }
 
-// TestDescriptionOfOperators: the requests for operators of Firefox Sync.
+// TestDescriptionOfOperators: the requests for operators of Firefox Sync and of the server itself.
 func TestDescriptionOfOperators(t *testing.T) {
 	t.Parallel()
 	testdb.SoakOnly(t, "the requests for operators of guests go through the same code, and the services compare their answers with the descriptions")
@@ -88,9 +88,9 @@ func TestDescriptionOfOperators(t *testing.T) {
 	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__ADMIN_TOKEN="+admin)
 	const account = "0123456789abcdef0123456789abcdef" // of the examples
 	send(t, admin, http.MethodPost, s.Admin+"/tokenserver/access/"+account+"/allow", `{"note":"my sister"}`)
-	for _, service := range []string{"tokenserver", "syncstorage"} {
-		t.Run(service, func(t *testing.T) {
-			check(t, st, "../../internal/"+service+"/httpapi/openapi-admin.json", "admin.toml", s.Admin, "ADMIN_TOKEN="+admin)
+	for _, folder := range []string{"tokenserver/httpapi", "syncstorage/httpapi", "app"} {
+		t.Run(folder, func(t *testing.T) {
+			check(t, st, "../../internal/"+folder+"/openapi-admin.json", "admin.toml", s.Admin, "ADMIN_TOKEN="+admin)
 		})
 	}
 }

@@ -24,7 +24,7 @@ func (s *Buckets) operations() []operate.Operation {
 var (
 	errDisabled          = errors.New("buckets are disabled, or no server has been started on this data yet")
 	errAccountConfigured = errcode.New(errcode.Conflict, "the account is in the configuration: remove it there, and restart the server")
-	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: GET /read-only on the admin listener says why; if they were copied, use the target of the copy")
+	errReadOnly          = errcode.New(errcode.Unavailable, "buckets are read-only: holdfast read-only list says why; if they were copied, use the target of the copy")
 )
 
 // on returns an operation on the open service.

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
-	"holdfast/internal/readonly"
 	"holdfast/internal/web"
 )
 
@@ -38,7 +37,6 @@ type Overview struct {
 	Traffic  func() obs.Traffic
 	Unready  func(context.Context) map[string]error // returns why services are not ready
 	Checks   *check.OnDemand
-	ReadOnly *readonly.Switch
 	Settings func() []conf.Setting
 	Sweeps   Sweeps
 	History  History // of the charts
@@ -48,7 +46,7 @@ type Overview struct {
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
-		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: o.showSweeps}, o.readOnlyPage(), {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
+		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: o.showSweeps}, {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
 	}
 }
 

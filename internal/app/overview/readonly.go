@@ -2,29 +2,146 @@ package overview
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 	"holdfast/internal/readonly"
 )
 
 // readyTimeout limits how long the database of a service may take to say whether it is read-only.
 const readyTimeout = 2 * time.Second
 
-// readOnlyPage is the page that shows which services are read-only and why, and switches it.
-func (o *Overview) readOnlyPage() service.Page {
-	change := func(name, notice string, to bool) service.Action {
-		return service.Action{Name: name, Logged: []string{"service"}, Run: func(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
-			return service.Outcome{Notice: fmt.Sprintf(notice, r.Value("service"))}, o.ReadOnly.Set(ctx, r.Value("service"), to)
-		}}
+// Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
+func Operations(w *readonly.Switch) []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "read-only", Doc: "List which services are read-only, and by whom", Rows: "services",
+			Group: "Make a service read-only, such as before maintenance of its database", Title: "Read-only", Empty: "No service can be read-only.",
+			Text: "A read-only service answers writes with 503 and Retry-After, on every server that uses its database. Reads go on. holdfast copy makes its source read-only for its last pass, and leaves it so when everything is copied.",
+		}, listReadOnly(w)),
+		operate.NewChange(operate.About{
+			Path: "read-only/on", Doc: "Make a service read-only, on every server that uses its database", Button: "Stop writes", Danger: true,
+			Ask: "Writes of clients get 503 until you accept them again.",
+		}, setReadOnly(w, true)),
+		operate.NewChange(operate.About{Path: "read-only/off", Doc: "Accept writes to a service again", Button: "Accept writes"}, setReadOnly(w, false)),
 	}
-	return service.Page{Path: "read-only", Title: "Read-only", Listed: true, Show: o.showReadOnly, Actions: []service.Action{
-		change("begin", "%s is read-only", true), change("end", "%s accepts writes again", false),
-	}}
+}
+
+// readOnlyState says for people whether a service accepts writes.
+type readOnlyState struct {
+	state service.State
+	text  string
+}
+
+func (s readOnlyState) String() string { return s.text }
+
+// Cell implements console.Shown.
+func (s readOnlyState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
+
+// copyBy is the process that copies a database.
+type copyBy string
+
+func (c copyBy) String() string {
+	return "in progress, by " + string(c) + ", whose terminal shows its progress"
+}
+
+// readOnlyOutput is a service that can be read-only.
+type readOnlyOutput struct {
+	Service  string        `json:"service" title:"Service" subject:"service"`
+	State    readOnlyState `json:"-" title:"State"`
+	ReadOnly *bool         `json:"readOnly,omitempty" doc:"missing: the database cannot be read"`
+	By       string        `json:"by,omitempty" doc:"who has made it read-only" example:"an operator"`
+	Until    time.Time     `json:"until,omitzero" doc:"end, if a copy in progress does not prolong it"`
+	Copy     copyBy        `json:"copy,omitempty" title:"Copy" zero:"-" doc:"the process that copies the database"`
+	Problem  string        `json:"problem,omitempty" doc:"why writes are refused otherwise, or why that is unknown"`
+	Fix      string        `json:"fix,omitempty" title:"What to do" zero:"-" doc:"how to end read-only, if read-only/off does not"`
+
+	offers string // the verb of the change that is possible; "" for none
+}
+
+// Offers says which change is possible.
+func (o readOnlyOutput) Offers(verb string) bool { return verb == o.offers }
+
+func listReadOnly(w *readonly.Switch) func(context.Context, operate.None) ([]readOnlyOutput, error) {
+	return func(ctx context.Context, _ operate.None) (all []readOnlyOutput, err error) {
+		for _, s := range w.Services {
+			if db := s.Rows(); db != nil {
+				all = append(all, readOnlyRow(ctx, w, s.Name, db))
+			}
+		}
+		return all, nil
+	}
+}
+
+// readOnlyRow returns whether a service accepts writes, and the copy that uses its database.
+func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.Database) readOnlyOutput {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	var copied copying.State
+	holder, until, err := db.ReadOnly(ctx, name)
+	if err == nil {
+		err = db.View(ctx, func(v rows.View) (err error) { copied, err = copying.ReadState(v, name); return err })
+	}
+	o := readOnlyOutput{Service: name, State: readOnlyState{service.OK, "accepts writes"}}
+	if copied.Claim != nil {
+		o.Copy = copyBy(copied.Claim.By)
+	}
+	if err != nil {
+		o.Problem = failureText(err)
+		o.State = readOnlyState{service.Wrong, o.Problem}
+		return o
+	}
+	isReadOnly := holder != ""
+	o.ReadOnly, o.By, o.Until = &isReadOnly, holder, until
+	switch {
+	case copied.IsPart():
+		o.Problem = copying.ErrPart.Error()
+		o.State = readOnlyState{service.Wrong, o.Problem}
+	case !isReadOnly && copied.Claim != nil: // the copy makes it read-only itself
+	case !isReadOnly && w.Setting:
+		o.State.text += ": server.read_only is not applied yet"
+	case !isReadOnly:
+		o.offers = "on"
+	default:
+		o.State = readOnlyState{service.Warning, readOnlyBy(holder, until)}
+		switch {
+		case holder == readonly.ByOperator && !w.Setting:
+			o.offers = "off"
+		case until.IsZero():
+			o.Fix = readonly.End(name, holder)
+		default:
+			o.Fix = "wait for the end of the copy, which prints what to set"
+		}
+	}
+	return o
+}
+
+type readOnlyInput struct {
+	Service string `subject:"service" doc:"name of the service, as in the configuration"`
+}
+
+// readOnlyChange is the result of a change.
+type readOnlyChange struct {
+	Service  string `json:"service"`
+	ReadOnly bool   `json:"readOnly"`
+}
+
+// Notice implements operate.Changed.
+func (c readOnlyChange) Notice() string {
+	if c.ReadOnly {
+		return c.Service + " is read-only"
+	}
+	return c.Service + " accepts writes again"
+}
+
+func setReadOnly(w *readonly.Switch, to bool) func(context.Context, readOnlyInput) (readOnlyChange, error) {
+	return func(ctx context.Context, in readOnlyInput) (readOnlyChange, error) {
+		return readOnlyChange{in.Service, to}, w.Set(ctx, in.Service, to)
+	}
 }
 
 // readOnlyBy says who made a service read-only, and until when.
@@ -62,60 +179,4 @@ func failureText(err error) string {
 		return text
 	}
 	return err.Error()
-}
-
-func (o *Overview) showReadOnly(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	t := &service.Table{
-		Columns: []service.Column{{Title: "Service"}, {Title: "State"}, {Title: "Copy"}, {Title: "What to do"}, {Title: "Action"}},
-		Empty:   "No service can be read-only.",
-	}
-	for _, s := range o.Services {
-		if db := s.Rows(); db != nil {
-			t.Rows = append(t.Rows, o.readOnlyRow(ctx, s.Name, db))
-		}
-	}
-	return &service.View{Blocks: []service.Block{&service.Text{
-		Body: "A read-only service answers writes with 503 and Retry-After, on every server that uses its database. Reads go on. holdfast copy makes its source read-only for its last pass, and leaves it so when everything is copied.",
-	}, t}}, nil
-}
-
-// readOnlyRow shows whether a service accepts writes, and the copy that uses its database.
-func (o *Overview) readOnlyRow(ctx context.Context, name string, db rows.Database) []service.Cell {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	var copied copying.State
-	holder, until, err := db.ReadOnly(ctx, name)
-	if err == nil {
-		err = db.View(ctx, func(v rows.View) (err error) { copied, err = copying.ReadState(v, name); return err })
-	}
-	state, running, fix, action := service.Cell{State: service.OK, Text: "accepts writes"}, "-", "-", service.Cell{}
-	if copied.Claim != nil {
-		running = "in progress, by " + copied.Claim.By + ", whose terminal shows its progress"
-	}
-	keep := map[string]string{"service": name}
-	switch {
-	case err != nil:
-		state = service.Cell{State: service.Wrong, Text: failureText(err)}
-	case copied.IsPart():
-		state = service.Cell{State: service.Wrong, Text: copying.ErrPart.Error()}
-	case holder == "" && copied.Claim != nil: // the copy makes it read-only itself
-	case holder == "" && !o.ReadOnly.Setting:
-		action.Forms = []service.Form{{
-			Action: "begin", Submit: "Stop writes", Label: "Stop writes to " + name, Danger: true, Keep: keep,
-			Ask: "Writes of clients get 503 until you accept them again.",
-		}}
-	case holder == "":
-		state.Text += ": server.read_only is not applied yet"
-	default:
-		state = service.Cell{State: service.Warning, Text: readOnlyBy(holder, until)}
-		fix = readonly.End(name, holder)
-		if !until.IsZero() {
-			fix = "wait for the end of the copy, which prints what to set"
-		}
-		if holder == readonly.ByAdmin && !o.ReadOnly.Setting {
-			fix = "-"
-			action.Forms = []service.Form{{Action: "end", Submit: "Accept writes", Label: "Accept writes to " + name, Keep: keep}}
-		}
-	}
-	return []service.Cell{service.TextCell(name), state, service.TextCell(running), service.TextCell(fix), action}
 }

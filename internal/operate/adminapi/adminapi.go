@@ -41,16 +41,21 @@ type Route struct{ Method, Path string }
 type route struct {
 	Route
 	parts []string
+	first int    // the place of the first subject in parts
 	runs  string // the path of background jobs
 	*operate.Operation
 }
 
-// New returns the API of the operations of a service.
+// New returns the API of the operations of a service. Paths of the server's own operations, whose name is "", begin with the noun.
 func New(service string, all []operate.Operation) *API {
-	a := &API{}
+	a, prefix := &API{}, ""
+	if service != "" {
+		prefix = "/" + service
+	}
 	for i := range all {
 		o := &all[i]
-		r := route{Route{http.MethodGet, "/" + service + "/" + o.Noun()}, nil, "/" + service + "/runs/", o}
+		path := prefix + "/" + o.Noun()
+		r := route{Route{http.MethodGet, path}, nil, len(strings.Split(path, "/")), prefix + "/runs/", o}
 		if !slices.Contains(a.paths, r.Path) {
 			a.paths = append(a.paths, r.Path)
 		}
@@ -127,9 +132,9 @@ func (o *route) matches(parts []string) (values int, ok bool) {
 	if len(parts) != len(o.parts) {
 		return 0, false
 	}
-	end := firstValue + len(o.Subjects())
+	end := o.first + len(o.Subjects())
 	for i, part := range parts {
-		switch isValue := i >= firstValue && i < end; {
+		switch isValue := i >= o.first && i < end; {
 		case isValue && part != "":
 			values++
 		case isValue || part != o.parts[i]:
@@ -138,9 +143,6 @@ func (o *route) matches(parts []string) (values int, ok bool) {
 	}
 	return values, true
 }
-
-// firstValue is the place of the first subject in the parts of a path, which begins with a slash.
-const firstValue = 3
 
 var errPath = web.Refuse(http.StatusNotFound, "not-found", "no such path")
 

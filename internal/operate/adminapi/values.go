@@ -26,7 +26,7 @@ func (o *route) values(w http.ResponseWriter, r *http.Request, path string) (map
 	all := map[string]string{}
 	others, parts := o.Others(), strings.Split(path, "/")
 	for i, s := range o.Subjects() {
-		value, err := url.PathUnescape(parts[firstValue+i])
+		value, err := url.PathUnescape(parts[o.first+i])
 		if err != nil {
 			return nil, errPath
 		}

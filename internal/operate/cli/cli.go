@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -18,7 +17,8 @@ import (
 	"holdfast/internal/operate"
 )
 
-// Commands returns a command with the name of a service, which has those of its operations.
+// Commands returns a command with the name of a service, which has those of its operations. The operations of the server itself have the
+// name "".
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
 	nouns, verbs := map[string]*cobra.Command{}, map[string]*command{}
@@ -35,7 +35,7 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 		}
 		c := newCommand(sh, o, &cobra.Command{Use: o.Verb(), Short: o.Doc})
 		for line := range strings.Lines(o.Example) {
-			c.cmd.Example += fmt.Sprintf("  holdfast %s %s %s %s", name, o.Noun(), o.Verb(), line)
+			c.cmd.Example += "  " + strings.Join(slices.DeleteFunc([]string{"holdfast", name, o.Noun(), o.Verb(), line}, func(word string) bool { return word == "" }), " ")
 		}
 		verbs[o.Path] = c
 		noun.AddCommand(c.cmd)
@@ -341,13 +341,11 @@ func (c *command) confirm(ctx context.Context, o *operate.Operation, values map[
 			return err
 		}
 	}
-	change := o.Label()
 	var named []string
 	for _, s := range slices.Backward(o.Subjects()) {
-		change = strings.TrimSuffix(change, " "+s.Name) // of "Delete tenant"
 		named = append(named, s.Name+" "+service.Printable(values[s.Name]))
 	}
-	if !c.sh.Confirm(strings.TrimSpace(o.Ask+" "+change+" "+strings.Join(named, " of ")) + "?") {
+	if !c.sh.Confirm(strings.TrimSpace(o.Ask+" "+o.LabelOf(strings.Join(named, " of "))) + "?") {
 		return service.Usagef("nothing was changed; confirm with --yes")
 	}
 	return nil

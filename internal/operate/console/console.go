@@ -254,7 +254,7 @@ func buttons(list *operate.Operation, row *operate.Row, at names, changes []*ope
 			if o.Noun() != list.Noun() {
 				f.Page = o.Noun()
 			}
-			f.Label = f.Submit + " " + s.Name + " " + at[s.Name]
+			f.Label = o.LabelOf(s.Name + " " + at[s.Name])
 			all = append(all, f)
 		}
 	}

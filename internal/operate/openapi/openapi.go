@@ -3,6 +3,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -22,9 +23,9 @@ const inJSON = "application/json"
 //go:embed admin.json
 var admin string
 
-// Document returns the API description of a service that has one for its operations only.
+// Document returns the API description of a service that has one for its operations only. The server itself has the name "".
 func Document(service string, all []operate.Operation) ([]byte, error) {
-	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", service)), service, all)
+	return Update([]byte(strings.ReplaceAll(admin, "SERVICE", cmp.Or(service, "server"))), service, all)
 }
 
 // Update returns an API description with the entries of operations instead of those that it has. Other parts
