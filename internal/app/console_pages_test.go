@@ -251,27 +251,27 @@ func (b *browser) consoleSchemas(install string) {
 	b.viewer.open("")
 	b.submit("Register draft", "document", `{"type":"integer","title":`+`"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`)
 	b.shows("Registered version 1 as a draft.", `"type": "integer"`)
-	b.try(http.StatusOK, "none: every JSON value is valid", "Compare and try") // it changes nothing
-	b.shows("There is no version to compare with.")
+	b.follow("Check of schema version")
+	b.shows("Check of schema version 1", "none: every JSON value is valid", "There are no differences.", "All of these records are valid.")
 	b.submit("Activate")
 	b.shows("Version 1 is active.")
+	b.follow("Schema version")
 	b.try(http.StatusBadRequest, "/type: ", "Register draft", "document", `{"type":"nothing"}`)
 	b.shows("Schema version 1 of settings") // the page of the form, with what was typed
 	if f := b.form("Register draft"); b.fill(f).Get("document") != `{"type":"nothing"}` {
 		b.t.Error("the form has lost what was typed")
 	}
 	b.submit("Register draft", "document", `{"type":"string"}`)
-	b.try(http.StatusOK, "breaking", "Compare and try")
-	b.shows("version 1", "kept")
-	b.follow("Schemas of settings")
+	b.follow("Check of schema version")
+	b.shows("breaking", "version 1", "must be of type string")
+	b.leadsTo("extstorage/record?install=" + someInstall + "&key=kept&namespace=settings&tenant=" + someTenant + "&version=2")
+	b.open("extstorage/schemas?install=" + someInstall + "&namespace=settings&tenant=" + someTenant)
 	b.try(http.StatusOK, "harmless", "Try draft", "document", `{"type":["integer","string"]}`)
 	b.shows("string is now allowed", "version 1")
 	b.open("extstorage/schemas/show?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
-	b.try(http.StatusOK, "breaking", "Compare and try")
-	b.viewer.open("extstorage/schemas/show?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
-	b.viewer.try(http.StatusOK, "breaking", "Compare and try") // changes nothing
+	b.viewer.open("extstorage/schemas/check?install=" + someInstall + "&namespace=settings&tenant=" + someTenant + "&version=2")
+	b.viewer.shows("breaking") // it changes nothing
 	b.viewer.open("")
-	b.follow("Version 2")
 	b.submit("Activate")
 	b.submit("Deprecate")
 	b.shows("Version 2 is deprecated.")

@@ -53,11 +53,11 @@ type About struct {
 	Rows     string // the member of the JSON that has the rows; "": the noun
 	Limit    int    // rows that the command prints without --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
-	Resumes  bool   // the command has --after, and prints where the next page begins
 
 	// Of a list or a read.
-	Offers []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
-	Finds  string   // of a read: the button of a form on the page of the noun, which shows the thing that is typed
+	Resumes bool     // the command has --after, and prints where the next page or part begins
+	Offers  []string // changes of other nouns that its page offers for a row, e.g. "access/allow"
+	Finds   string   // of a read: the button of a form on the page of the noun, which shows the thing that is typed
 
 	// Of a change: the button.
 	Button   string // "": the verb
@@ -290,11 +290,16 @@ func With[T any](o Operation, name string, get func(context.Context) (T, error))
 
 // NewRead declares a read of one thing. The first fields of In, which name the thing, have the tag subject
 // instead of flag: "tenant", or "tenant,flag" for a required flag of the command instead of an argument. Out is as
-// for NewList, and the tag text is on a field that is shown as a text, e.g. a body.
+// for NewList, and the tag text is on a field that is shown as a text, e.g. a body. A read in parts has the input after, and
+// the tag cursor on a field with its value for the next part, which is empty in the last one.
 func NewRead[In, Out any](about About, fn func(context.Context, In) (Out, error)) Operation {
 	o, row := declare[In, Out](Read, about)
 	o.run = runner(o.Inputs, false, func(ctx context.Context, in In, _ call) (Out, error) { return fn(ctx, in) }, func(_ In, out Out) *Result {
-		return &Result{Rows: []Row{row(out)}, value: out}
+		r := &Result{Rows: []Row{row(out)}, value: out}
+		if next, ok := r.Rows[0].cursor.(string); ok && next != "" && o.Input("after") != nil {
+			r.Next = next
+		}
+		return r
 	})
 	return o
 }
@@ -370,9 +375,10 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 			panic(fmt.Sprintf("operation %q: only the result of a change has a secret, and it is no subject", o.Path))
 		}
 	}
-	o.isPaged = kind == List && o.Input("after") != nil
-	if o.isPaged != (kind == List && fields.cursor != nil) {
-		panic(fmt.Sprintf("operation %q: expected Page in the input and the tag cursor in the rows, or none of them", o.Path))
+	hasAfter, hasCursor := o.Input("after") != nil, fields.cursor != nil // a read may have the result of a list
+	if kind == List && hasAfter != hasCursor || kind == Read && hasAfter && !hasCursor {
+		panic(fmt.Sprintf("operation %q: expected the input after (which Page has) and the tag cursor in the result, or none of them", o.Path))
 	}
+	o.isPaged = kind == List && hasAfter
 	return o, func(out Out) Row { return fields.row(out) }
 }

@@ -304,6 +304,10 @@ func TestWrongDeclarations(t *testing.T) {
 		noDefault struct {
 			Coats int `flag:"coats" doc:"how often"`
 		}
+		part struct {
+			Wall  string `subject:"wall" doc:"the wall"`
+			After string `flag:"after" doc:"next of the part before"`
+		}
 		unknown struct {
 			Coats float64 `flag:"coats" doc:"how often"`
 		}
@@ -333,7 +337,10 @@ func TestWrongDeclarations(t *testing.T) {
 		`operate_test.embedding: unknown tag "loged"`:                     func() { list[embedding]("walls", "List") },
 		`operate_test.row: unknown tag "titel": expected json, title, `:   func() { listOf[row]() },
 		`operate_test.brick: unknown tag "enums": expected json, title, `: func() { listOf[bricks]() },
-		`operation "walls": expected Page in the`:                         func() { list[operate.Page[string]]("walls", "List") },
+		`operation "walls": expected the input after`:                     func() { list[operate.Page[string]]("walls", "List") },
+		`operation "walls/show": expected the input after`: func() {
+			operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(context.Context, part) (wall, error) { return wall{}, nil })
+		},
 		`operation "walls/show": expected the tag`: func() {
 			operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(context.Context, operate.None) (wall, error) { return wall{}, nil })
 		},

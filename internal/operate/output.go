@@ -20,7 +20,7 @@ type Result struct {
 
 	Notice string // what a change did: a sentence without a full stop; "": its columns are shown
 	Note   string // of a change: what the operator has to do besides, shown by the command
-	Next   any    // of a list in pages: where the next page begins; nil: this is the last one
+	Next   any    // of a list in pages or a read in parts: where the next one begins; nil: this is the last one
 
 	value   any            // as JSON
 	members map[string]any // of a list

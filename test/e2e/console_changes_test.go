@@ -55,7 +55,6 @@ func changesOf(folder string) []step {
 		{"", "Delete record", nil, "Deleted record mine."},
 		{schemas, "Try draft", []string{"document", `{"type":"string"}`}, "Trial of a draft for settings"},
 		{"", "Register draft", nil, "Registered version 1 as a draft."},
-		{"", "Compare and try", nil, "Check of schema version 1 of settings"},
 		{"", "Activate", nil, "Version 1 is active."},
 		{"", "Deprecate", nil, "Version 1 is deprecated."},
 		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest one cannot be deleted alone

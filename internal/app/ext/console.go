@@ -25,7 +25,7 @@ func (s *Extensions) console() *service.Console {
 			{Name: "register", Logged: parseNamespace, Run: s.registerDraft},
 			{Name: "try", Reads: true, Run: s.tryDraft},
 		}},
-		{Path: "schemas/show", Show: s.showTrial, Actions: []service.Action{{Name: "check", Reads: true, Run: s.checkSchema}}},
+		{Path: "schemas/show", Show: s.showVersion},
 	}}
 }
 

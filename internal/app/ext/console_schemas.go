@@ -60,92 +60,34 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 		Blocks:  reportBlocks(p, &report),
 	}
 	if next := report.DryRun.Next; next != "" {
-		o.View.Blocks = append(o.View.Blocks, &service.Form{Page: "schemas", Action: "try", Submit: continues, Keep: p.keep("document", document, "cursor", next)})
+		o.View.Blocks = append(o.View.Blocks, &service.Form{Page: "schemas", Action: "try", Submit: "Continue with the next records", Keep: p.keep("document", document, "cursor", next)})
 	}
 	o.View.Blocks = append(o.View.Blocks, draftForm(p, document))
 	return o, nil
 }
 
-// continues is the button of a check that has not reached all records.
-const continues = "Continue with the next records"
-
-// parseVersion reads the place and the version of a schema.
-func parseVersion(r *service.PageRequest) (p place, v ext.SchemaVersion, err error) {
-	if p, err = parsePlace(r, parseNamespace...); err != nil {
-		return p, 0, err
-	}
-	n, err := strconv.ParseInt(r.Value("version"), 10, 32)
-	if err != nil || n < 1 {
-		return p, 0, errcode.New(errcode.Invalid, "version: expected a whole number from 1")
-	}
-	return p, ext.SchemaVersion(n), nil
-}
-
-// showTrial shows forms below a version: to try it, and to write a draft from it.
-func (s *Extensions) showTrial(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	p, v, err := parseVersion(r)
+// showVersion shows a form below a version, to write a draft from it.
+func (s *Extensions) showVersion(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
-	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, v)
+	v, err := strconv.ParseInt(r.Value("version"), 10, 32)
+	if err != nil || v < 1 {
+		return nil, errcode.New(errcode.Invalid, "version: expected a whole number from 1")
+	}
+	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, ext.SchemaVersion(v))
 	if err != nil {
 		return nil, err
 	}
 	return &service.View{
-		Title: fmt.Sprintf("Schema version %d of %s", v, p.Namespace), Parents: p.schemaTrail(),
-		Blocks: []service.Block{checkForm(p.keep("version", decimal(int64(v))), "Compare and try", ""), draftForm(p, indented(string(sc.Document)))},
+		Title: fmt.Sprintf("Schema version %d of %s", v, p.Namespace), Parents: p.schemaTrail(), Blocks: []service.Block{draftForm(p, indented(string(sc.Document)))},
 	}, nil
 }
 
 // schemaTrail returns the links to the pages above a version.
 func (p place) schemaTrail() []service.Link {
 	return append(p.trail()[:3], service.Link{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)})
-}
-
-func activateForm(keep map[string]string) *service.Form {
-	return &service.Form{
-		Title: "Activate", Text: "New values are validated by this version. Stored records are not validated again.", Page: "schemas", Action: "activate", Submit: "Activate", Keep: keep,
-	}
-}
-
-func checkForm(keep map[string]string, submit, cursor string) *service.Form {
-	f := &service.Form{Action: "check", Page: "schemas/show", Submit: submit, Keep: keep}
-	if cursor == "" {
-		f.Title, f.Text = "Compare with the active version and try on the stored records", "This changes nothing."
-		return f
-	}
-	f.Keep["cursor"] = cursor
-	return f
-}
-
-// checkSchema compares a version with the active one and validates the stored records by
-// it, as many as the time allows.
-func (s *Extensions) checkSchema(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	p, v, err := parseVersion(r)
-	if err != nil {
-		return o, err
-	}
-	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, v)
-	if err != nil {
-		return o, err
-	}
-	report, err := s.opened.CheckVersion(ctx, p.request(ctx), p.Namespace, v, r.Value("cursor"))
-	if err != nil {
-		return o, explained("", err)
-	}
-	version := decimal(int64(v))
-	o.View = &service.View{
-		Title:   fmt.Sprintf("Check of schema version %d of %s", v, p.Namespace),
-		Parents: append(p.schemaTrail(), service.Link{Text: "Version " + version, To: service.PageLink("schemas/show", p.values("version", version)...)}),
-		Blocks:  reportBlocks(p, &report),
-	}
-	if next := report.DryRun.Next; next != "" {
-		o.View.Blocks = append(o.View.Blocks, checkForm(p.keep("version", version), continues, next))
-	}
-	if sc.Status != ext.Active {
-		o.View.Blocks = append(o.View.Blocks, activateForm(p.keep("version", version)))
-	}
-	return o, nil
 }
 
 // reportBlocks show the comparison of a schema with the active one, and the stored records that are not

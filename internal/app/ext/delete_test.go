@@ -176,6 +176,9 @@ func TestSchemaCommands(t *testing.T) {
 // deleteSchemas checks refused deletions in a namespace with two versions, and deletes them all.
 func deleteSchemas(t *testing.T, p operator, namespace []string) {
 	t.Helper()
+	if check := strings.Join(p.prints(append([]string{"ext", "schemas", "check", "--version", "2"}, namespace...)...), "\n"); !strings.Contains(check, "ACTIVE           version 1") || !strings.Contains(check, "breaking") {
+		t.Errorf("the check of version 2 is %s", check)
+	}
 	for _, tc := range []struct {
 		args   []string
 		status int

@@ -278,6 +278,15 @@ func TestSchemaOperations(t *testing.T) {
 	if text := a.send(200, http.MethodGet, schemas+"/export", ""); text != `{"type":"string"}`+"\n"+`{"type":"object"}` {
 		t.Errorf("exported is %s", text)
 	}
+	var check schemaCheck
+	a.read(&check, 200, http.MethodGet, schemas+"/2/check", "")
+	if check.Version != 2 || check.Status != "draft" || check.Active != 1 || check.Effect != "breaking" || len(check.Changes) == 0 || check.Failed != 0 || check.Next != "" {
+		t.Errorf("%+v", check)
+	}
+	if text := a.send(422, http.MethodGet, schemas+"/2/check?after=x", ""); !strings.Contains(text, `"parameter":"after"`) {
+		t.Error(text)
+	}
+	a.send(404, http.MethodGet, schemas+"/7/check", "")
 	a.send(200, http.MethodPost, schemas+"/2/activate", "")
 	a.send(200, http.MethodPost, schemas+"/2/deprecate", "")
 	a.send(409, http.MethodPost, schemas+"/2/delete", "") // the newest version

@@ -21,6 +21,11 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			Group: "Manage the JSON Schemas of an install's namespaces", Former: []string{"schema"},
 		}, on(s, s.listSchemas)),
 		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a version of a schema", Title: "Schema version"}, on(s, s.showSchema)),
+		operate.NewRead(operate.About{
+			Path: "schemas/check", Doc: "Compare a version with the active one, and validate the stored records by it", Title: "Check of schema version",
+			More:  "It changes nothing. If the time does not suffice for all records, it prints where to continue.",
+			Opens: "record", Resumes: true,
+		}, on(s, s.checkSchema)),
 		operate.NewDownload(operate.About{
 			Path: "schemas/export", Doc: "Print the documents of all versions, one per line, the newest first", Former: []string{"holdfast ext schema list --documents"},
 			Media: operate.Lines, Memory: transferSize,

@@ -319,7 +319,7 @@ func (c *command) run(ctx context.Context, args []string) error {
 	}
 	r, err := c.runWatched(ctx, o, values, args)
 	if r != nil {
-		if err = errors.Join(c.show(o, r), err); err == nil && r.IsPartial() {
+		if err = errors.Join(c.show(o, r), err, c.more(r)); err == nil && r.IsPartial() {
 			err = &service.ExitError{Status: 1}
 		}
 	}

@@ -74,11 +74,16 @@ func (c *command) end(p *printer, last *operate.Result) error {
 			fmt.Fprintln(c.sh.Stderr, service.PrintableLines(note))
 		}
 	}
-	switch {
-	case last.Next == nil || !c.Resumes:
-		return nil
-	case c.asJSON:
+	if c.asJSON && c.Resumes && last.Next != nil {
 		return c.sh.PrintLine(map[string]any{"next": last.Next})
+	}
+	return c.more(last)
+}
+
+// more prints where the next page or part begins. JSON has it.
+func (c *command) more(last *operate.Result) error {
+	if last.Next == nil || !c.Resumes || c.asJSON {
+		return nil
 	}
 	_, err := fmt.Fprintf(c.sh.Stderr, "there may be more: continue with --after %s\n", service.Printable(fmt.Sprint(last.Next)))
 	return err

@@ -38,6 +38,17 @@ type pileInput struct {
 	Pile string `subject:"pile" doc:"name of the pile"`
 }
 
+type weighInput struct {
+	pileInput
+	After string `flag:"after" doc:"next of the part before"`
+}
+
+// weighed is a read in parts.
+type weighed struct {
+	Part string `json:"part" title:"Part"`
+	Next string `json:"next,omitempty" cursor:""`
+}
+
 type growInput struct {
 	pileInput
 	By string `flag:"by" doc:"how many" arg:"STONES | none"`
@@ -70,6 +81,9 @@ func quarry(t *testing.T, opened *int, typed string) (out, errs string, err erro
 		operate.NewRead(operate.About{Path: "piles/show", Doc: "Show"}, func(_ context.Context, in pileInput) (pile, error) {
 			return pile{in.Pile, map[bool][]stone{true: {{N: 7}}}[in.Pile == "a"]}, nil
 		}),
+		operate.NewRead(operate.About{Path: "piles/weigh", Doc: "Weigh", Resumes: true}, func(_ context.Context, in weighInput) (weighed, error) {
+			return weighed{in.Pile + in.After, map[string]string{"": "b c"}[in.After]}, nil
+		}),
 		operate.NewChange(operate.About{Path: "piles/grow", Doc: "Grow"}, func(_ context.Context, in growInput) (pile, error) { return pile{Pile: in.Pile + in.By}, nil }),
 	}
 	var stdout, stderr bytes.Buffer
@@ -87,7 +101,7 @@ func quarry(t *testing.T, opened *int, typed string) (out, errs string, err erro
 	return stdout.String(), stderr.String(), err
 }
 
-// TestResumes: a list that stops at its limit says where to continue, and what its rows note.
+// TestResumes: a list that stops at its limit says where to continue, and what its rows note. So does a read in parts.
 func TestResumes(t *testing.T) {
 	t.Parallel()
 	const note = "some stones \\u001b were not weighed\n"
@@ -96,6 +110,9 @@ func TestResumes(t *testing.T) {
 		"stones list --after 4":                  {"NUMBER  BYTES\n5       5242880\n", ""},
 		"stones list --json --limit 1":           {`{"n":1,"bytes":1048576}` + "\n" + `{"next":1}` + "\n", ""},
 		"stones list --json --limit 2 --after 3": {`{"n":4,"bytes":null}` + "\n" + `{"n":5,"bytes":5242880}` + "\n" + `{"next":5}` + "\n", ""},
+		"piles weigh a":                          {"PART  a\n", "there may be more: continue with --after b c\n"},
+		"piles weigh a --json":                   {`{"part":"a","next":"b c"}` + "\n", ""},
+		"piles weigh a --after b":                {"PART  ab\n", ""},
 		"piles show a":                           {"PILE  a\n\nSTONES\nNUMBER  BYTES\n7       -\n", ""},
 		"piles show b":                           {"PILE  b\n\nSTONES\nThere are no stones.\n", ""},
 		"piles grow a":                           {"PILE  a\n\nSTONES\nThere are no stones.\n", ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"reflect"
+	"slices"
 	"testing"
 
 	"holdfast/internal/app/service"
@@ -34,6 +35,18 @@ type treeInput struct {
 	Tree string `subject:"tree" doc:"name of the tree"`
 }
 
+type ringsInput struct {
+	treeInput
+	After string `flag:"after" doc:"next of the part before"`
+}
+
+// rings are a read in parts.
+type rings struct {
+	Tree  string `json:"tree" title:"Tree" subject:"tree"`
+	Rings int    `json:"rings" title:"Rings"`
+	Next  string `json:"next,omitempty" cursor:""`
+}
+
 type birdsInput struct {
 	Tree string `flag:"tree" doc:"only birds in this tree"`
 }
@@ -44,6 +57,9 @@ func garden() []operate.Operation {
 		operate.NewList(operate.About{Path: "trees", Doc: "List", Title: "Trees"}, func(context.Context, operate.None) ([]tree, error) { return nil, nil }),
 		operate.NewRead(operate.About{Path: "trees/show", Doc: "Show", Title: "Tree", Opens: "nest"}, func(_ context.Context, in treeInput) (tree, error) {
 			return tree{in.Tree, 2, 9, []nest{{"n", 3}}}, nil
+		}),
+		operate.NewRead(operate.About{Path: "trees/rings", Doc: "Count", Title: "Rings"}, func(_ context.Context, in ringsInput) (rings, error) {
+			return rings{in.Tree, 9, map[string]string{"": "10 20"}[in.After]}, nil
 		}),
 		operate.NewList(operate.About{Path: "birds", Doc: "List", Title: "Birds"}, func(context.Context, birdsInput) ([]nest, error) { return nil, nil }),
 	}
@@ -60,7 +76,7 @@ func TestPageBelow(t *testing.T) {
 		own("trees", service.View{Blocks: []service.Block{mine}}),
 		own("trees/show", service.View{Title: "My tree", Parents: []service.Link{{Text: "Wood"}}, Blocks: []service.Block{mine}}),
 	}, garden())
-	if len(pages) != 3 || pages[0].Title != "Trees" || !pages[0].Listed || len(pages[0].Actions) != 1 || len(pages[1].Actions) != 1 {
+	if len(pages) != 4 || pages[0].Title != "Trees" || !pages[0].Listed || len(pages[0].Actions) != 1 || len(pages[1].Actions) != 1 {
 		t.Fatalf("%+v", pages)
 	}
 	if view := show(t, &pages[0], nil); len(view.Blocks) != 2 || view.Blocks[1] != service.Block(mine) || view.Title != "" {
@@ -71,7 +87,7 @@ func TestPageBelow(t *testing.T) {
 		&service.Notice{State: service.Warning, Text: "It is old."},
 		&service.Facts{Rows: []service.Fact{{Name: "Height", Cell: service.Cell{Text: "2", Share: 2, Most: 9}}}},
 		&service.Table{Title: "Nests", Columns: []service.Column{{Title: "Nest"}, {Title: "Eggs", Number: true}}, Rows: [][]service.Cell{{{Text: "n", To: "nest?nest=n&tree=oak"}, {Text: "3"}}}},
-		&service.Links{All: []service.Link{{Text: "Birds", To: "birds?tree=oak"}}},
+		&service.Links{All: []service.Link{{Text: "Rings", To: "trees/rings?tree=oak"}, {Text: "Birds", To: "birds?tree=oak"}}},
 		mine,
 	}}
 	if !reflect.DeepEqual(view, want) {
@@ -79,5 +95,19 @@ func TestPageBelow(t *testing.T) {
 	}
 	if view = show(t, &pages[1], url.Values{"tree": {"elm"}}); len(view.Blocks) != 4 {
 		t.Errorf("a note without a reason: %s", dump(view))
+	}
+}
+
+// TestReadInParts: the page of a read in parts links to the next part, and to the other read of the same thing.
+func TestReadInParts(t *testing.T) {
+	t.Parallel()
+	pages := console.Pages(nil, garden())
+	at := slices.IndexFunc(pages, func(p service.Page) bool { return p.Path == "trees/rings" })
+	other := []service.Link{{Text: "Tree", To: "trees/show?tree=oak"}, {Text: "Birds", To: "birds?tree=oak"}}
+	for after, want := range map[string][]service.Link{"": append(slices.Clone(other), service.Link{Text: "Next part", To: "trees/rings?after=10+20&tree=oak"}), "10 20": other} {
+		view := show(t, &pages[at], url.Values{"tree": {"oak"}, "after": {after}})
+		if links, ok := view.Blocks[len(view.Blocks)-1].(*service.Links); !ok || !slices.Equal(links.All, want) {
+			t.Errorf("%q: %s", after, dump(view))
+		}
 	}
 }

@@ -294,7 +294,11 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 		}
 		view.Blocks = append(view.Blocks, tables(o, row, at)...)
-		if links := below(o, all, at); links != nil {
+		links := below(o, all, at)
+		if found.Next != nil {
+			links = append(links, service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(found.Next)}).linkTo(o.Path, append(rowNames(o), "after"))})
+		}
+		if links != nil {
 			view.Blocks = append(view.Blocks, &service.Links{All: links})
 		}
 		for _, change := range forms {

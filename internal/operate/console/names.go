@@ -125,10 +125,15 @@ func listsBelow(list *operate.Operation, all []operate.Operation) (below []*oper
 	return below
 }
 
-// below returns the links on the page of a read: to lists that belong to the subject, and to lists with an input
-// for the subject.
+// below returns the links on the page of a read: to other reads of the subject, to lists that belong to it, and to lists with an
+// input for it.
 func below(read *operate.Operation, all []operate.Operation, at names) (links []service.Link) {
 	subject := read.Subject().Name
+	for i := range all {
+		if o := &all[i]; o.Kind == operate.Read && o.Noun() == read.Noun() && o.Path != read.Path && at.name(o) {
+			links = append(links, service.Link{Text: o.Title, To: at.link(o)})
+		}
+	}
 	if list := first(operate.List, read.Noun(), all); list != nil {
 		for _, o := range listsBelow(list, all) {
 			links = append(links, service.Link{Text: o.Title, To: at.link(o)})

@@ -1,0 +1,83 @@
+package ext
+
+import (
+	"context"
+	"fmt"
+
+	ext "holdfast/internal/extstorage"
+	"holdfast/internal/operate"
+)
+
+type checkInput struct {
+	versionInput
+	After string `flag:"after" doc:"next of the part before"`
+}
+
+// activeVersion is the version by which new values are validated; 0: none.
+type activeVersion int64
+
+func (v activeVersion) String() string {
+	if v == 0 {
+		return "none: every JSON value is valid"
+	}
+	return fmt.Sprintf("version %d", int64(v))
+}
+
+// schemaCheck is the comparison of a version with the active one, and the stored records that are not valid by it.
+type schemaCheck struct {
+	schemaOutput
+	Active  activeVersion      `json:"active" title:"Active" least:"0" doc:"the version that it was compared with; 0: none"`
+	Effect  string             `json:"effect,omitempty" title:"Effect" zero:"-" example:"harmless" doc:"missing: there is no active version"`
+	Checked int                `json:"checked" title:"Records checked" least:"0"`
+	Failed  int                `json:"failed" title:"Not valid" least:"0"`
+	Changes []schemaDifference `json:"changes" table:"Differences" empty:"There are no differences."`
+	Invalid []invalidRecord    `json:"invalid" table:"Records that are not valid" empty:"All of these records are valid."`
+	Next    string             `json:"next,omitempty" cursor:"" doc:"value of after for the next part; missing: this is the last one"`
+}
+
+// schemaDifference is a difference from the active version.
+type schemaDifference struct {
+	Pointer string `json:"pointer" title:"Location" zero:"the whole schema" example:"/properties/theme"`
+	Change  string `json:"change" title:"Change"`
+	Effect  string `json:"effect" title:"Effect"`
+}
+
+// invalidRecord is a stored record that is not valid.
+type invalidRecord struct {
+	Key     string `json:"key" title:"Key" subject:"key"`
+	Pointer string `json:"pointer" title:"Location" zero:"the whole value"`
+	Reason  string `json:"reason" title:"Reason"`
+}
+
+// checkSchema compares a version with the active one and validates the stored records by it, as many as the time allows.
+func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCheck, err error) {
+	p, err := in.place()
+	if err != nil {
+		return c, err
+	}
+	v := ext.SchemaVersion(in.Version)
+	sc, err := s.opened.Schema(ctx, p.request(ctx), p.Namespace, v)
+	if err != nil {
+		return c, err
+	}
+	report, err := s.opened.CheckVersion(ctx, p.request(ctx), p.Namespace, v, in.After)
+	if pointer, _ := ext.PointerOf(err); pointer == "/cursor" {
+		return c, &operate.InputError{Input: "after", Reason: "expected next of the part before"}
+	} else if err != nil {
+		return c, explained("", err)
+	}
+	c = schemaCheck{
+		schemaOutput: outputOfSchema(&sc), Active: activeVersion(report.Active), Checked: report.DryRun.Checked, Failed: report.DryRun.Failed,
+		Changes: []schemaDifference{}, Invalid: []invalidRecord{}, Next: report.DryRun.Next,
+	}
+	if c.Active != 0 {
+		c.Effect = report.Compatibility.Effect
+	}
+	for _, one := range report.Compatibility.Changes {
+		c.Changes = append(c.Changes, schemaDifference{one.Pointer, one.Change, one.Effect})
+	}
+	for _, one := range report.DryRun.First {
+		c.Invalid = append(c.Invalid, invalidRecord{string(one.Key), one.Pointer, one.Reason})
+	}
+	return c, nil
+}
