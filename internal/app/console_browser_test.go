@@ -38,7 +38,8 @@ type browser struct {
 	t      *testing.T
 	base   string
 	client *http.Client
-	viewer *browser // may not do what this one does; nil for the viewer itself
+	viewer *browser        // may not do what this one does; nil for the viewer itself
+	linked map[string]bool // paths to which pages have linked or forms have led
 
 	at   string // address of the page
 	page *element
@@ -117,7 +118,7 @@ func signIn(t *testing.T, base, token string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &browser{t: t, base: base, client: &http.Client{Jar: jar, Transport: &http.Transport{}}}
+	b := &browser{t: t, base: base, client: &http.Client{Jar: jar, Transport: &http.Transport{}}, linked: map[string]bool{}}
 	t.Cleanup(b.client.CloseIdleConnections)
 	b.open("sign-in")
 	b.submit("Sign in", "token", token)
@@ -125,8 +126,18 @@ func signIn(t *testing.T, base, token string) *browser {
 }
 
 // send sends a request and returns its status; the page of the answer is then that of the
-// browser.
+// browser. On a busy machine the trial of a schema may time out, so it sends the request again.
 func (b *browser) send(method, address string, form url.Values) (status int) {
+	b.t.Helper()
+	for range 20 {
+		if status = b.sendOnce(method, address, form); status != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return status
+}
+
+func (b *browser) sendOnce(method, address string, form url.Values) (status int) {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), method, address, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -156,6 +167,10 @@ func (b *browser) do(r *http.Request) (status int) {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		b.page = parsePage(b.t, b.raw)
 		b.check(resp.Header.Get("Content-Security-Policy"))
+		for _, a := range b.page.all("a") {
+			path, _, _ := strings.Cut(a.attrs["href"], "?")
+			b.linked[path] = true
+		}
 	}
 	return resp.StatusCode
 }
@@ -316,11 +331,9 @@ func (b *browser) post(f *element, sent url.Values) (status int) {
 	if f.attrs["method"] == "get" {
 		return b.send(http.MethodGet, to+"?"+sent.Encode(), nil)
 	}
-	for range 20 { // on a busy machine the trial of a schema may time out
-		if status = b.send(http.MethodPost, to, sent); status != http.StatusServiceUnavailable {
-			break
-		}
-	}
+	status = b.send(http.MethodPost, to, sent)
+	path, _, _ := strings.Cut(strings.TrimPrefix(b.at, b.base), "?")
+	b.linked[path] = true
 	return status
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	pages "holdfast/internal/operate/console"
 	"holdfast/internal/testdb"
 )
 
@@ -54,6 +55,36 @@ func consolePages(t *testing.T, settings ...string) {
 	t.Run("guests", func(t *testing.T) { consoleGuests(b.in(t), addressOf(t, text, "clients"), accepts) })
 	t.Run("buckets", func(t *testing.T) { consoleBuckets(b.in(t)) })
 	t.Run("viewer", func(t *testing.T) { consoleViewer(b.viewer.in(t)) })
+	t.Run("links", func(t *testing.T) { consoleLinks(b.in(t)) })
+}
+
+// consoleLinks checks that a page has linked to each page of an operation, or that a form has led to it.
+func consoleLinks(b *browser) {
+	b.open("buckets/quotas")
+	b.try(http.StatusOK, "Bytes", "Show quota", "account", "main")
+	b.open("tokenserver/users")
+	b.try(http.StatusOK, "Download the file", "Export", "uid", "1")
+	b.open("extstorage/usage")
+	b.submit("Start the audit")
+	b.open("extstorage/runs")
+	b.open("buckets/runs")
+	// Only a message broker sets an event of the audit aside. The same link of guests is tested.
+	b.linked["/console/extstorage/dead-letters/show"] = true
+	seen := 0
+	for _, s := range allDeclared() {
+		prefix := "/console/"
+		if s.command != "" {
+			prefix += s.folder + "/"
+		}
+		for _, p := range pages.Pages(nil, s.all) {
+			if seen++; !b.linked[prefix+p.Path] {
+				b.t.Errorf("no page links to %s%s", prefix, p.Path)
+			}
+		}
+	}
+	if seen < 40 {
+		b.t.Errorf("there are only %d pages", seen)
+	}
 }
 
 // in returns the browser for a part of a test.
