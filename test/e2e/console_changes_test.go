@@ -84,13 +84,21 @@ func changesOf(folder string) []step {
 		{"buckets/quotas", "Show quota", []string{"account", "main"}, "1.0 GiB"},
 		{"buckets/tokens", "Create token", []string{"account", "main"}, "The token is shown only once."},
 		{"buckets/nodes", "Add storage node", []string{"node", "a:new", "url", "file://" + folder}, "Storage node a:new is active"},
-		{"", "Drain", nil, "The drain has begun."},
+		{"", drainLocal, nil, "The drain has begun."},
+		{"", stopDrain, nil, "The job is being stopped."},
+		{"", drainLocal, nil, "The drain has begun."},
 		{"buckets/audits", "Start", nil, "The audit has begun."},
 	}, changesOfGuests(), []step{
 		{"sessions", "End session 2", nil, "The session has ended."},
 		{"sessions", "End all sessions", nil, "Holdfast console"},
 	})
 }
+
+// The buttons of a drain, which waits while a backup holds the garbage collection. Stopped, it is started again.
+const (
+	drainLocal = "Drain node local:1"
+	stopDrain  = "Stop the drain"
+)
 
 func changesOfGuests() []step {
 	const tenant = "33333333-4444-4333-8444-555555555555"
@@ -159,6 +167,27 @@ func (c *consolePages) awaitDeadLetter(page, button string) {
 	}
 }
 
+// awaitNode loads the page of storage nodes until the server uses the new node.
+func (c *consolePages) awaitNode() {
+	c.t.Helper()
+	const isUsed = `return all('main tbody tr').find(r => r.cells[0].textContent === 'a:new').cells[2].textContent !== '-'`
+	for !chromium.Run[bool](c.t, c.p, isUsed) {
+		c.p.Go(c.t, c.base+"buckets/nodes")
+	}
+}
+
+// awaitStopped loads the page of storage nodes until the drain has ended.
+func (c *consolePages) awaitStopped() {
+	c.t.Helper()
+	for text := stopDrain; strings.Contains(text, stopDrain); {
+		c.p.Go(c.t, c.base+"buckets/nodes")
+		text = chromium.Run[string](c.t, c.p, `return $('main').textContent`)
+		if !strings.Contains(text, stopDrain) && !strings.Contains(text, "run the command again to continue") {
+			c.t.Errorf("the drain was not stopped:\n%s", text)
+		}
+	}
+}
+
 // submit fills the form of a button and clicks the button. It returns the text of the page that this leads to.
 func (c *consolePages) submit(s step) string {
 	c.t.Helper()
@@ -197,6 +226,8 @@ func (c *consolePages) submit(s step) string {
 func (c *consolePages) makeChanges() {
 	c.t.Helper()
 	consoleCookie(c.t, c.s) // session 2
+	holds := filepath.Join(c.s.Data, "buckets.db")
+	alter(c.t, holds, `INSERT INTO manta_bucket_hold (id, expires) VALUES ('backup', 9000000000000000)`)
 	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node")) {
 		if s.page != "" {
 			c.p.Go(c.t, c.base+s.page)
@@ -207,12 +238,22 @@ func (c *consolePages) makeChanges() {
 			}
 			c.awaitDeadLetter(s.page, s.button)
 		}
+		switch s.button {
+		case drainLocal:
+			c.awaitNode()
+		case stopDrain:
+			chromium.Run[bool](c.t, c.p, `return !!await until(() => $('.live').textContent.includes('waiting until a backup has ended'))`)
+		}
 		text := c.submit(s)
 		for i := 0; i < 20 && strings.Contains(text, "retry later"); i++ { // a trial of a schema is limited in time
 			text = c.submit(s)
 		}
 		if !strings.Contains(text, s.says) {
 			c.t.Fatalf("%s %q %q: no %q in\n%s", s.page, s.button, s.fields, s.says, text)
+		}
+		if s.button == stopDrain {
+			c.awaitStopped()
+			alter(c.t, holds, `DELETE FROM manta_bucket_hold`)
 		}
 	}
 	for action := range c.offered {

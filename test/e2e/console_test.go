@@ -149,7 +149,7 @@ func (c *consolePages) fillBucket() {
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	axe := chromium.NewAxe(t)
-	c := openConsole(t)
+	c := openConsole(t, "HOLDFAST_BUCKETS__INLINE=0") // so that a drain moves bodies
 	p := c.p
 	c.fillBucket()
 	record := c.inner()[0]
