@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/certificates"
 	"holdfast/internal/check"
 	"holdfast/internal/clock"
 	"holdfast/internal/copying"
@@ -104,6 +105,7 @@ type App struct {
 	opened         []*opened
 	readOnly       *readonly.Switch
 	operations     []operate.Operation // of the server itself
+	certificates   certificates.Source // nil without TLS
 
 	instance *listen.Instance
 	secrets  secrets.Completed

@@ -56,5 +56,7 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 
 // checkRunning checks what Check does, except for the addresses, on which this server listens.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
-	return check.Running(ctx, a.cfg.checked(a.data), &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
+	s := a.cfg.checked(a.data)
+	s.Certificates = a.certificates
+	return check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
 }

@@ -3,8 +3,8 @@ package app
 import (
 	"context"
 	"os"
-	"time"
 
+	"holdfast/internal/certificates"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/obs"
 	"holdfast/internal/sweep"
@@ -127,10 +127,21 @@ func (a *App) observeMemory(b *web.Memory) {
 	m.Total("holdfast_http_memory_refused_total", "Requests rejected with 503 because the memory for requests was used up.", func(set obs.Set) { set(float64(b.Stats().Refused)) })
 }
 
-// observeCertificate registers the expiry of the certificate.
-func (a *App) observeCertificate(until time.Time) {
+// certificateOptions registers the metrics of the certificate.
+func (a *App) certificateOptions() certificates.Options {
 	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of the main listener expires.",
-		func(set obs.Set) { set(float64(until.Unix())) })
+		func(set obs.Set) { set(float64(a.certificates.State().Until.Unix())) })
+	renewals := a.metrics.Counter("holdfast_tls_certificate_renewals_total", "New certificates, by outcome: ok, or error for those that could not be obtained or used.", "outcome")
+	for _, outcome := range []string{"ok", "error"} {
+		renewals.WithLabelValues(outcome)
+	}
+	return certificates.Options{Clock: a.now, Log: a.log, Observe: func(err error) {
+		if err != nil {
+			renewals.WithLabelValues("error").Inc()
+			return
+		}
+		renewals.WithLabelValues("ok").Inc()
+	}}
 }
 
 // sweep runs the jobs until ctx ends.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/certificates"
 	"holdfast/internal/listen"
 	"holdfast/internal/obs"
 	"holdfast/internal/obs/tracing"
@@ -58,8 +58,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	}
 	a.traces = traces
 	defer a.flushTraces(ctx)
-	certificates, err := a.certificates()
-	if err != nil {
+	if err := a.openCertificates(); err != nil {
 		return err
 	}
 	if err := a.startSecrets(ctx); err != nil {
@@ -87,10 +86,10 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	rest.Go(func() error { a.overview.Run(background); return nil })
 	rest.Go(func() error { a.checks.Run(background, a.now, a.checkRunning); return nil })
 	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
-	rest.Go(func() error {
-		a.sweep(background)
-		return nil
-	})
+	rest.Go(func() error { a.sweep(background); return nil })
+	if a.certificates != nil {
+		rest.Go(func() error { a.certificates.Run(background); return nil })
+	}
 	drain := web.Drain{Delay: a.cfg.Server.DrainDelay, Grace: a.cfg.Server.ShutdownGrace}
 	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others end, too
 	clients.Go(func() error { return a.guard.Await(ctx) })
@@ -106,7 +105,9 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 			drain.NotReady = func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") }
 		}
 		server := web.NewServer(a.instance.Handler(l.name, h), a.cfg.Server.limits(), a.log)
-		server.TLSConfig = certificates.Clone()
+		if a.certificates != nil {
+			server.TLSConfig = a.certificates.TLS()
+		}
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
 	err = clients.Wait()
@@ -147,18 +148,16 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
-// certificates returns the TLS configuration of the listeners for clients, or nil
-// without TLS.
-func (a *App) certificates() (*tls.Config, error) {
+// openCertificates opens the certificate of the listeners for clients. Without TLS there is none.
+func (a *App) openCertificates() (err error) {
 	if a.cfg.Server.TLSCert == "" {
-		return nil, nil
+		return nil
 	}
-	cert, err := tls.LoadX509KeyPair(a.cfg.Server.TLSCert, a.cfg.Server.TLSKey)
+	a.certificates, err = certificates.OpenFiles(a.cfg.Server.TLSCert, a.cfg.Server.TLSKey, a.certificateOptions())
 	if err != nil {
-		return nil, fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
+		return fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
 	}
-	a.observeCertificate(cert.Leaf.NotAfter)
-	return &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}}, nil
+	return nil
 }
 
 // listener is an open listener.

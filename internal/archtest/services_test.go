@@ -144,6 +144,7 @@ var beside = []helper{
 	{name: "internal/listen"},
 	{name: "internal/secrets", libs: []string{"github.com/pelletier/go-toml/v2", "golang.org/x/sync/errgroup"}},
 	{name: "internal/backup"},
+	{name: "internal/certificates"},
 	{name: "internal/check"},
 	{name: "internal/app/overview"},
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
@@ -63,6 +64,8 @@ type Server struct {
 	Listen    string // address of the main listener
 	TLSCert   string
 	TLSKey    string
+
+	Certificates certificates.Source // of the running server; nil in another process, and without TLS
 
 	Master     string // "" if it is not set
 	OldMasters []string

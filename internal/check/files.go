@@ -97,21 +97,26 @@ func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	return found
 }
 
-// certificate checks the certificate of the main and the internal listener.
+// certificate checks the certificate of the listeners for clients.
 func (c *check) certificate() []service.Finding {
 	const what = "server.tls_cert_file"
 	if c.TLSCert == "" {
 		return nil
 	}
+	wrong := func(says, fix string) []service.Finding {
+		if c.Certificates != nil { // it reads the files itself, and serves what it has read before
+			says += "; until it is corrected, the server uses the certificate that is valid until " + date(c.Certificates.State().Until)
+		}
+		return []service.Finding{{State: service.Wrong, What: what, Says: says, Fix: fix}}
+	}
 	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 	switch {
 	case err != nil:
-		return []service.Finding{{State: service.Wrong, What: what, Says: service.Reason(err), Fix: "name a certificate chain and its private key, both in PEM"}}
+		return wrong(service.Reason(err), "name a certificate chain and its private key, both in PEM")
 	case time.Now().After(cert.Leaf.NotAfter):
-		return []service.Finding{{
-			State: service.Wrong, What: what, Says: fmt.Sprintf("%s expired on %s", c.TLSCert, cert.Leaf.NotAfter.UTC().Format(time.DateOnly)),
-			Fix: "renew it and restart the server",
-		}}
+		return wrong(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
 	}
-	return []service.Finding{{State: service.OK, What: what, Says: fmt.Sprintf("%s is valid until %s", c.TLSCert, cert.Leaf.NotAfter.UTC().Format(time.DateOnly))}}
+	return []service.Finding{{State: service.OK, What: what, Says: c.TLSCert + " is valid until " + date(cert.Leaf.NotAfter)}}
 }
+
+func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }

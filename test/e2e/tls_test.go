@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -41,5 +42,36 @@ func TestTLS(t *testing.T) {
 	defer internal.Body.Close()
 	if internal.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the internal listener: %d", internal.StatusCode)
+	}
+}
+
+// TestNewCertificate: a server uses new files without a restart, and the former certificate while they are broken.
+func TestNewCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key, client := binary.Certificate(t)
+	newCert, newKey, newClient := binary.Certificate(t)
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key)
+	served := func(c *http.Client) bool {
+		c.CloseIdleConnections()
+		resp, err := c.Get(s.URL + "/__lbheartbeat__")
+		return err == nil && resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	}
+	if !served(client) || served(newClient) {
+		t.Fatal("the first certificate is not served")
+	}
+	if err := os.Rename(newCert, cert); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitMetric(`holdfast_tls_certificate_renewals_total{outcome="error"} 1`)
+	if !served(client) {
+		t.Error("the former certificate is not served while the files do not match")
+	}
+	wrong(t, binary.Run(t, s.Env, "check"), "server.tls_cert_file", "both in PEM")
+	if err := os.Rename(newKey, key); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitMetric(`holdfast_tls_certificate_renewals_total{outcome="ok"} 1`)
+	if !served(newClient) || served(client) {
+		t.Error("the new certificate is not served")
 	}
 }

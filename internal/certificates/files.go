@@ -1,0 +1,137 @@
+package certificates
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// lookEvery is how often the files are read. They are small and in the page cache, and a comparison of their content
+// also notices a link that now points to another file, as certbot changes it.
+const lookEvery = 5 * time.Second
+
+// Files is a Source that reads a certificate chain and its private key from files.
+type Files struct {
+	Options
+	certFile, keyFile string
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	used    pair // the content of the files that current was read from
+	refused pair // the content that was refused
+	failure error
+	warned  bool
+}
+
+// pair is the content of the two files.
+type pair struct{ cert, key []byte }
+
+func (p pair) equal(other pair) bool {
+	return bytes.Equal(p.cert, other.cert) && bytes.Equal(p.key, other.key)
+}
+
+// OpenFiles reads the files. It accepts an expired certificate: the server starts, and clients report what is wrong.
+func OpenFiles(certFile, keyFile string, o Options) (*Files, error) {
+	f := &Files{Options: o, certFile: certFile, keyFile: keyFile}
+	content, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(content.cert, content.key)
+	if err != nil {
+		return nil, err
+	}
+	f.current, f.used = &cert, content
+	return f, nil
+}
+
+func (f *Files) read() (p pair, err error) {
+	if p.cert, err = os.ReadFile(f.certFile); err != nil {
+		return p, err
+	}
+	p.key, err = os.ReadFile(f.keyFile)
+	return p, err
+}
+
+// TLS implements Source.
+func (f *Files) TLS() *tls.Config {
+	return serve(func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.current, nil
+	})
+}
+
+// State implements Source.
+func (f *Files) State() State {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := State{Until: f.current.Leaf.NotAfter}
+	if f.warned {
+		s.Problem = f.failure.Error()
+	}
+	return s
+}
+
+// Run implements Source.
+func (f *Files) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.look()
+		}
+	}
+}
+
+// look reads the files, and uses the new certificate if they have one. It keeps the former one while the new pair is
+// of no use. Between the writes of two files they do not match, so a pair is reported when it is the same the next
+// time.
+func (f *Files) look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	content, err := f.read()
+	if err == nil && content.equal(f.used) {
+		f.settle()
+		return
+	}
+	var cert tls.Certificate
+	if err == nil {
+		cert, err = tls.X509KeyPair(content.cert, content.key)
+	}
+	if err == nil && f.Clock().After(cert.Leaf.NotAfter) {
+		err = fmt.Errorf("it expired on %s", cert.Leaf.NotAfter.UTC().Format(time.DateOnly))
+	}
+	if err != nil {
+		f.refuse(content, err)
+		return
+	}
+	f.current, f.used = &cert, content
+	f.settle()
+	f.Log.Info("certificate replaced", "file", f.certFile, "until", cert.Leaf.NotAfter.UTC())
+	f.observe(nil)
+}
+
+// settle forgets a refused pair.
+func (f *Files) settle() { f.refused, f.failure, f.warned = pair{}, nil, false }
+
+// refuse remembers a pair that is of no use, and reports it once.
+func (f *Files) refuse(content pair, err error) {
+	again := f.failure != nil && f.refused.equal(content) && f.failure.Error() == err.Error()
+	if f.warned = f.warned && again; again && !f.warned {
+		f.warned = true
+		f.Log.Warn("certificate not replaced: the former one stays in use", "file", f.certFile, "error", err,
+			"until", f.current.Leaf.NotAfter.UTC())
+		f.observe(err)
+	}
+	f.refused, f.failure = content, err
+}
+
+var _ Source = (*Files)(nil)
