@@ -27,6 +27,7 @@ type source struct {
 	spool  string // its folder of LTX files
 	limit  int64  // bytes of the spool
 	frames int    // of the WAL after which it is checkpointed
+	least  int64  // size of files after which a snapshot may be taken
 	clock  clock.Clock
 	fault  func(point string) error
 	follow *sqlitedb.Follower // nil if it is not captured
@@ -36,11 +37,21 @@ type source struct {
 
 	compared, restarted int // how often all pages were compared, and the WAL was begun again
 
-	mu      sync.Mutex
-	state   state
-	waiting []ltxFile // in the order of their TXIDs
-	bytes   int64     // of all files in waiting
-	away    bool      // the spool was full: wait for the target
+	mu       sync.Mutex
+	state    state
+	waiting  []ltxFile // in the order of their TXIDs
+	kept     []ltxFile // are in the target, and will be merged there
+	snapshot ltxFile   // has all pages, and waits for the target; the zero value if none does
+	last     snapshot
+	bytes    int64 // of all files in waiting
+	away     bool  // the spool was full: wait for the target
+}
+
+// snapshot is the last file with all pages.
+type snapshot struct {
+	size  int64
+	at    time.Time
+	since int64 // size of the files after it
 }
 
 // state is what was captured of a database.
@@ -81,14 +92,19 @@ func (s *source) capture(ctx context.Context) error {
 		return s.begin(ctx, asOf)
 	}
 	err := s.advance(asOf)
-	if err == nil && s.at.frames > s.frames {
+	switch {
+	case isGap(err):
+		err = s.compare(ctx, asOf, false)
+	case err == nil && s.needsSnapshot(asOf):
+		err = s.compare(ctx, asOf, true)
+	case err == nil && s.at.frames > s.frames:
 		err = s.restart(ctx)
-	}
-	if isGap(err) {
-		err = s.compare(ctx, asOf)
 	}
 	if s.broken {
 		return errors.Join(err, s.stop())
+	}
+	if isGap(err) { // of restart, or of a file that was replaced: the next capture compares all pages
+		return nil
 	}
 	return err
 }
@@ -103,7 +119,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 		return err
 	}
 	s.chain, s.broken = chain{}, false
-	if err := s.compare(ctx, asOf); err != nil {
+	if err := s.compare(ctx, asOf, false); err != nil {
 		return errors.Join(err, s.stop())
 	}
 	return nil
@@ -112,6 +128,9 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 // clear empties the spool. Files of a former process are not needed, because this one
 // begins with all pages.
 func (s *source) clear() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
 	if err := durable.MakeFolder(s.spool); err != nil {
 		return err
 	}
@@ -166,7 +185,7 @@ func (s *source) read(to int, asOf time.Time) error {
 	if page := n.missing(c); page > 0 {
 		return gapError{fmt.Sprintf("it does not have page %d", page)}
 	}
-	f, err := s.write(n, asOf, func(w io.Writer) error {
+	f, err := s.write(s.nextFile(n, asOf), func(w io.Writer) error {
 		if err := n.encode(w, wal, c, asOf.UnixMilli()); err != nil {
 			return err
 		}
@@ -268,8 +287,8 @@ func (s *source) position() (position, error) {
 }
 
 // compare captures the pages that differ from those that were captured before: all of them
-// at the beginning.
-func (s *source) compare(ctx context.Context, asOf time.Time) error {
+// at the beginning. If full, it also writes a snapshot, which has all pages.
+func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	at, err := s.pin(ctx)
 	if err != nil {
 		return err
@@ -282,46 +301,83 @@ func (s *source) compare(ctx context.Context, asOf time.Time) error {
 		s.chain = chain{run: ulid.Make().String(), pageSize: pageSize}
 	}
 	n := s.chain.begin(size)
-	f, err := s.write(n, asOf, func(w io.Writer) error { return n.scan(ctx, w, s.follow, asOf.UnixMilli()) })
+	f, all := s.nextFile(n, asOf), s.nextFile(n, asOf)
+	all.from = 1
+	scan := func(differ, all io.Writer) error { return n.scan(ctx, s.follow, differ, all, asOf.UnixMilli()) }
+	if full && n.of.txid > 0 {
+		all, err = s.write(all, func(w io.Writer) error {
+			f, err = s.write(f, func(differ io.Writer) error { return scan(differ, w) })
+			return err
+		})
+	} else {
+		f, err = s.write(f, func(differ io.Writer) error { return scan(differ, nil) })
+	}
 	if err != nil {
 		return err
 	}
 	s.at = at // not before: a failure would lose what was written since the former position
 	n.apply(&s.chain)
 	s.push(f)
+	if all.size > 0 {
+		s.pushSnapshot(all)
+	}
 	s.compared++
 	return nil
 }
 
-// scan writes the pages of a database that differ from those of the chain.
-func (n *next) scan(ctx context.Context, w io.Writer, from *sqlitedb.Follower, milliseconds int64) error {
-	enc, err := ltx.NewEncoder(w)
-	if err != nil {
-		return err
-	}
-	if err := enc.EncodeHeader(n.header(milliseconds)); err != nil {
-		return err
-	}
-	lock := ltx.LockPgno(n.of.pageSize)
-	err = from.Pages(ctx, func(page uint32, data []byte) error {
-		sum := ltx.ChecksumPage(page, data)
-		if page == lock || page <= n.of.size && n.of.pages[page-1] == sum {
-			return nil
+// scan writes the pages of a database that differ from those of the chain, and all pages,
+// if there is a writer for them.
+func (n *next) scan(ctx context.Context, from *sqlitedb.Follower, differ, all io.Writer, milliseconds int64) error {
+	header := n.header(milliseconds)
+	to := []*ltx.Encoder{nil, nil}
+	for i, w := range []io.Writer{differ, all} {
+		if w == nil {
+			continue
 		}
-		n.set(page, sum)
-		return enc.EncodePage(ltx.PageHeader{Pgno: page}, data)
-	})
-	if err != nil {
-		return err
+		var err error
+		if to[i], err = ltx.NewEncoder(w); err != nil {
+			return err
+		}
+		if err := to[i].EncodeHeader(header); err != nil {
+			return err
+		}
+		header.MinTXID, header.PreApplyChecksum = 1, 0
 	}
-	enc.SetPostApplyChecksum(n.checksum())
-	return enc.Close()
+	err := from.Pages(ctx, func(page uint32, data []byte) error { return n.scanPage(to, page, data) })
+	for _, enc := range to {
+		if enc != nil && err == nil {
+			enc.SetPostApplyChecksum(n.checksum())
+			err = enc.Close()
+		}
+	}
+	return err
+}
+
+func (n *next) scanPage(to []*ltx.Encoder, page uint32, data []byte) error {
+	if page == ltx.LockPgno(n.of.pageSize) {
+		return nil
+	}
+	sum, h := ltx.ChecksumPage(page, data), ltx.PageHeader{Pgno: page}
+	if page > n.of.size || n.of.pages[page-1] != sum {
+		n.set(page, sum)
+		if err := to[0].EncodePage(h, data); err != nil {
+			return err
+		}
+	}
+	if to[1] == nil {
+		return nil
+	}
+	return to[1].EncodePage(h, data)
+}
+
+// nextFile returns the file that leads to the next state.
+func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
+	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }
 
 // write writes an LTX file into the spool. It need not be durable: after a power cut, the
 // spool begins again.
-func (s *source) write(n *next, asOf time.Time, encode func(io.Writer) error) (ltxFile, error) {
-	f := ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
+func (s *source) write(f ltxFile, encode func(io.Writer) error) (ltxFile, error) {
 	path := f.path(s.spool)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -342,68 +398,4 @@ func (s *source) write(n *next, asOf time.Time, encode func(io.Writer) error) (l
 		_ = os.Remove(path)
 	}
 	return f, err
-}
-
-// push appends a file to those that wait for the target. If they exceed the limit, they are
-// dropped, and the database is captured again when the target is back.
-func (s *source) push(f ltxFile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.broken {
-		_ = os.Remove(f.path(s.spool))
-		return
-	}
-	s.waiting = append(s.waiting, f)
-	s.bytes += f.counted()
-	s.state = state{run: f.run, txid: f.to, asOf: f.asOf}
-	if s.bytes > s.limit {
-		s.drop()
-	}
-}
-
-// drop forgets what waits for the target. It is called with the lock.
-func (s *source) drop() {
-	for _, f := range s.waiting {
-		_ = os.Remove(f.path(s.spool))
-	}
-	s.waiting, s.bytes, s.away, s.broken = nil, 0, true, true
-	s.state.run = ""
-}
-
-// captured notes that there was nothing to capture.
-func (s *source) captured(asOf time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.asOf = asOf
-}
-
-func (s *source) isAway() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.away
-}
-
-// pending returns what was captured, and the files that the target does not have.
-func (s *source) pending() (state, []ltxFile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state, append([]ltxFile(nil), s.waiting...)
-}
-
-// shipped notes that a file is in the target.
-func (s *source) shipped(f ltxFile) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.waiting) == 0 || s.waiting[0] != f {
-		return // dropped meanwhile
-	}
-	_ = os.Remove(f.path(s.spool))
-	s.waiting, s.bytes = s.waiting[1:], s.bytes-f.counted()
-}
-
-// reachable notes that the target answers.
-func (s *source) reachable() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.away = false
 }

@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 	"zombiezen.com/go/sqlite"
@@ -31,14 +33,13 @@ func TestModel(t *testing.T) {
 		w.target.set(targetWorks)
 		w.fault = nil
 		for range 3 { // a drop of the spool, and a capture of all pages
-			w.capture()
-			err = w.ship()
+			err = errors.Join(w.capture(), w.ship())
 		}
 		if err != nil {
 			rt.Fatalf("the replica does not recover: %v", err)
 		}
 		for _, s := range w.r.sources {
-			place := w.r.published[s.name]
+			place := w.r.newest().Files[s.name]
 			if w.states[place] != w.dump(s.name) {
 				rt.Fatalf("the last point does not have the last write of %s", s.name)
 			}
@@ -129,7 +130,10 @@ func (w *world) actions() map[string]func(*rapid.T) {
 				return nil
 			}
 		},
-		"time": func(*rapid.T) { w.clock.Advance(1500_000_000) },
+		"time": func(rt *rapid.T) {
+			w.clock.Advance(time.Duration(rapid.SampledFrom([]int{1, 60, 3600}).Draw(rt, "seconds")) * time.Second)
+		},
+		"maintain": func(*rapid.T) { w.maintain() },
 	}
 }
 

@@ -36,6 +36,7 @@ type Place struct {
 const (
 	markerName   = "holdfast-replica.json"
 	pointsPrefix = "points/"
+	filesAll     = "files/"
 )
 
 // marker is the content of the object that says whose replica it is.
@@ -47,14 +48,15 @@ type marker struct {
 const format = 1
 
 // filesPrefix begins the names of the LTX files of a run.
-func filesPrefix(database, run string) string { return "files/" + database + "/" + run + "/" }
+func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
 
 // objectName returns the name of an LTX file, without the suffix of keys.
 func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
 
-// pointName returns the name of a point. The time in it lets a list tell which points are wanted.
+// pointName returns the name of a point. Points are not encrypted, because the server must
+// read them to delete old ones; they contain no more than the names of objects.
 func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
@@ -67,18 +69,11 @@ type listedPoint struct {
 }
 
 func parsePointName(name string) (p listedPoint, ok bool) {
-	text, _ := strings.CutSuffix(strings.TrimSuffix(strings.TrimPrefix(name, pointsPrefix), encrypted), ".json")
+	text, _ := strings.CutSuffix(strings.TrimPrefix(name, pointsPrefix), ".json")
 	number, milliseconds, _ := strings.Cut(text, "-")
 	n, err := strconv.ParseUint(number, 16, 64)
 	ms, timeErr := strconv.ParseInt(milliseconds, 10, 64)
 	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil && len(number) == 16
-}
-
-// parseFileName returns the range of an LTX file from the name of its object.
-func parseFileName(name, prefix string) (from, to ltx.TXID, ok bool) {
-	text := strings.TrimSuffix(strings.TrimPrefix(name, prefix), encrypted)
-	from, to, err := ltx.ParseFilename(text)
-	return from, to, err == nil
 }
 
 // listPoints returns the points of a replica in their order.
@@ -93,9 +88,9 @@ func listPoints(ctx context.Context, t Target) (points []listedPoint, err error)
 }
 
 // readPoint reads a point.
-func readPoint(ctx context.Context, t Target, k keys, name string) (p Point, err error) {
+func readPoint(ctx context.Context, t Target, name string) (p Point, err error) {
 	var content bytes.Buffer
-	if err := get(ctx, t, k, name, &content); err != nil {
+	if err := get(ctx, t, keys{}, name, &content); err != nil {
 		return p, err
 	}
 	if err := json.Unmarshal(content.Bytes(), &p); err != nil {

@@ -40,6 +40,10 @@ type Options struct {
 	Spool      string
 	SpoolBytes int64
 
+	// Keep is the age up to which there are restore points; 0 means a week. Of those older
+	// than an hour, there is one for each five minutes.
+	Keep time.Duration
+
 	// Interval is the time between two restore points; 0 means one second.
 	Interval time.Duration
 
@@ -67,14 +71,17 @@ type Replica struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	capturing sync.Mutex // one capture at a time
-	shipping  sync.Mutex // one shipment at a time
-	claimed   bool
-	number    uint64 // of the last point
-	published map[string]Place
+	capturing          sync.Mutex // one capture at a time
+	shipping           sync.Mutex // one shipment at a time
+	claimed            bool
+	number             uint64     // of the last point
+	maintaining        sync.Mutex // one maintenance at a time
+	mergedAt, tidiedAt time.Time
+	points             map[string]Point // that were read, by the names of their objects
 
-	mu     sync.Mutex
-	status Status
+	mu        sync.Mutex
+	status    Status
+	published Point // the newest one
 }
 
 // Status says how far a replica is.
@@ -99,6 +106,9 @@ func New(opts Options) *Replica {
 	if opts.Interval <= 0 {
 		opts.Interval = time.Second
 	}
+	if opts.Keep <= 0 {
+		opts.Keep = 7 * 24 * time.Hour
+	}
 	if opts.Timeout <= 0 {
 		opts.Timeout = 30 * time.Second
 	}
@@ -109,7 +119,7 @@ func New(opts Options) *Replica {
 	for _, name := range slices.Sorted(maps.Keys(opts.Files)) {
 		db := opts.Files[name]
 		r.sources = append(r.sources, &source{
-			name: name, db: db, spool: filepath.Join(opts.Spool, name), limit: opts.SpoolBytes, frames: sqlitedb.CheckpointPages,
+			name: name, db: db, spool: filepath.Join(opts.Spool, name), limit: opts.SpoolBytes, frames: sqlitedb.CheckpointPages, least: snapshotLeast,
 			clock: opts.Clock, fault: opts.Fault,
 		})
 	}
@@ -122,6 +132,7 @@ func (r *Replica) Start() {
 	r.stop = cancel
 	r.running.Go(func() { r.repeat(ctx, r.capture) })
 	r.running.Go(func() { r.repeat(ctx, r.ship) })
+	r.running.Go(func() { r.repeat(ctx, r.maintain) })
 }
 
 // repeat calls fn in each interval, and less often while it fails.
@@ -160,6 +171,13 @@ func (r *Replica) Close(ctx context.Context) error {
 		err = errors.Join(err, s.stop())
 	}
 	return err
+}
+
+// newest returns the newest point that this process has published.
+func (r *Replica) newest() Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.published
 }
 
 // capture captures all databases. One that fails does not prevent the others.
@@ -229,7 +247,7 @@ func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
 	if !complete {
 		return since, nil
 	}
-	if maps.Equal(p.Files, r.published) {
+	if maps.Equal(p.Files, r.newest().Files) {
 		return p.Time, nil
 	}
 	return p.Time, r.publish(ctx, p)
@@ -278,7 +296,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	if err := r.opts.Fault("send"); err != nil {
 		return err
 	}
-	if err := r.put(ctx, f.objectName(s.name), content, f.size); err != nil {
+	if err := r.put(ctx, f.objectName(s.name)+r.keys.suffix(), r.keys, content, f.size); err != nil {
 		return err
 	}
 	if err := r.opts.Fault("sent"); err != nil {
@@ -289,11 +307,10 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 }
 
 // put writes an object with a content of about size bytes.
-func (r *Replica) put(ctx context.Context, name string, content io.Reader, size int64) error {
+func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout+time.Duration(size/100_000)*time.Second)
 	defer cancel()
-	name += r.keys.suffix()
-	sealed := r.keys.seal(name, content)
+	sealed := k.seal(name, content)
 	defer sealed.Close()
 	return r.opts.Target.Put(ctx, name, sealed)
 }
@@ -315,9 +332,11 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	}
 	// If the response is lost, the point may exist. Another one must not have its number.
 	r.number = p.Number
-	if err := r.put(ctx, pointName(p), bytes.NewReader(text), int64(len(text))); err != nil {
+	if err := r.put(ctx, pointName(p), keys{}, bytes.NewReader(text), int64(len(text))); err != nil {
 		return err
 	}
-	r.published = p.Files
+	r.mu.Lock()
+	r.published = p
+	r.mu.Unlock()
 	return r.opts.Fault("published")
 }

@@ -48,7 +48,7 @@ type Restored struct {
 // it fails, it leaves no database that it has not checked.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	k := keys{identities: r.Identities}
-	if done.Newest, done.Point, err = r.choose(ctx, k); err != nil {
+	if done.Newest, done.Point, err = r.choose(ctx); err != nil {
 		return done, err
 	}
 	var names []string
@@ -74,7 +74,7 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 }
 
 // choose returns the newest point and the selected one.
-func (r Restoring) choose(ctx context.Context, k keys) (newest, chosen Point, err error) {
+func (r Restoring) choose(ctx context.Context) (newest, chosen Point, err error) {
 	if _, err := readMarker(ctx, r.Target); err != nil {
 		if errcode.Is(err, errcode.NotFound) {
 			err = errcode.Wrap(errcode.NotFound, "there is no replica at this URL: it has no "+markerName, err)
@@ -96,8 +96,8 @@ func (r Restoring) choose(ctx context.Context, k keys) (newest, chosen Point, er
 		return newest, chosen, errcode.Newf(errcode.NotFound, "the replica has no restore point before %s: the first is %s",
 			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
 	}
-	if newest, err = readPoint(ctx, r.Target, k, points[len(points)-1].name); err == nil {
-		chosen, err = readPoint(ctx, r.Target, k, points[at].name)
+	if newest, err = readPoint(ctx, r.Target, points[len(points)-1].name); err == nil {
+		chosen, err = readPoint(ctx, r.Target, points[at].name)
 	}
 	return newest, chosen, err
 }
@@ -112,9 +112,9 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	if err != nil {
 		return err
 	}
-	chosen, err := cover(names, prefix, place.TXID)
-	if err != nil {
-		return err
+	chosen, err := filesOf(names)[filepath.Base(into)+"/"+place.Run].cover(place.TXID)
+	if missing, ok := errors.AsType[missingError](err); ok {
+		return damagedError(prefix+rangeName(missing.txid, missing.txid)+".ltx", "is missing", nil)
 	}
 	// The name says that the content was not checked yet, should this process be killed.
 	unchecked := into + ".restoring"
@@ -136,42 +136,16 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	return durable.Rename(unchecked, into)
 }
 
-// cover returns the objects that lead to a TXID, the largest ones: first one with all pages.
-func cover(names []string, prefix string, to ltx.TXID) (chosen []string, err error) {
-	type object struct {
-		name     string
-		from, to ltx.TXID
-	}
-	var all []object
-	for _, name := range names {
-		if first, last, ok := parseFileName(name, prefix); ok && last <= to {
-			all = append(all, object{name, first, last})
-		}
-	}
-	for reached := ltx.TXID(0); reached < to; {
-		best := -1
-		for i, o := range all {
-			if o.from == reached+1 && (best < 0 || o.to > all[best].to) {
-				best = i
-			}
-		}
-		if best < 0 {
-			return nil, damagedError(prefix+rangeName(reached+1, reached+1)+".ltx", "is missing", nil)
-		}
-		chosen, reached = append(chosen, all[best].name), all[best].to
-	}
-	return chosen, nil
-}
-
 // write writes a database from objects. Each is checked before its content is used.
-func (r Restoring) write(ctx context.Context, k keys, names []string, w io.Writer) (err error) {
+func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer) (err error) {
 	folder, err := os.OpenRoot(r.Into)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = folder.Close() }()
 	var files []io.Reader
-	for i, name := range names {
+	for i, object := range from {
+		name := object.name
 		temporary := fmt.Sprintf(".restoring-%d.ltx", i)
 		file, err := folder.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {

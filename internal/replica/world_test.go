@@ -93,7 +93,7 @@ func (w *world) open() {
 	}
 	w.r = New(opts)
 	for _, s := range w.r.sources {
-		s.frames = 30
+		s.frames, s.least = 30, 60_000
 	}
 }
 
@@ -177,7 +177,7 @@ func (w *world) check() {
 
 func (w *world) restoreAndCompare(listed listedPoint) {
 	w.t.Helper()
-	p, err := readPoint(context.Background(), w.target.Target, w.r.keys, listed.name)
+	p, err := readPoint(context.Background(), w.target.Target, listed.name)
 	w.must(err)
 	into := filepath.Join(w.root, "restored")
 	w.must(os.MkdirAll(into, 0o700))
@@ -322,3 +322,20 @@ func (w *world) exec(name, sql string, args ...any) error {
 // insert adds rows with random bodies of up to size bytes.
 const insert = `INSERT OR REPLACE INTO t (id, body)
 	WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT abs(random() % 5000), randomblob(1 + abs(random() % ?2)) FROM n`
+
+// maintain maintains the target, and checks that all points that remain can still be restored.
+func (w *world) maintain() {
+	w.t.Helper()
+	before := len(w.objects())
+	_ = w.r.maintain(context.Background()) // the target may fail
+	if len(w.objects()) != before {
+		w.checked = map[string]bool{}
+		w.check()
+	}
+}
+
+func (w *world) objects() []string {
+	objects, err := w.target.Target.List(context.Background(), "")
+	w.must(err)
+	return objects
+}

@@ -1,0 +1,307 @@
+package replica
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/superfly/ltx"
+)
+
+const (
+	// mergeEvery is how often small files in the target are merged, and tidyEvery how
+	// often what is no longer needed is deleted.
+	mergeEvery = 5 * time.Minute
+	tidyEvery  = 15 * time.Minute
+
+	// fine is the age up to which every restore point is kept. Of older ones, there is one
+	// for each mergeEvery.
+	fine = time.Hour
+)
+
+// maintain sends snapshots, merges files, and deletes what is no longer needed. It works beside
+// ship, so that a large snapshot does not delay a restore point.
+func (r *Replica) maintain(ctx context.Context) error {
+	r.maintaining.Lock()
+	defer r.maintaining.Unlock()
+	published := r.newest()
+	if published.Number == 0 {
+		return nil // nothing is there yet
+	}
+	now := r.opts.Clock()
+	var err error
+	for _, s := range r.sources {
+		err = errors.Join(err, r.sendSnapshot(ctx, s))
+	}
+	if err == nil && now.Sub(r.mergedAt) >= mergeEvery {
+		for _, s := range r.sources {
+			err = errors.Join(err, r.merge(ctx, s, published.Files[s.name]))
+		}
+		if err == nil {
+			r.mergedAt = now
+		}
+	}
+	if err == nil && now.Sub(r.tidiedAt) >= tidyEvery {
+		if err = r.tidy(ctx, now); err == nil {
+			r.tidiedAt = now
+		}
+	}
+	return err
+}
+
+// sendSnapshot sends the snapshot that waits for the target.
+func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
+	f, waits := s.snapshotWaiting()
+	if !waits {
+		return nil
+	}
+	content, err := os.Open(f.path(s.spool))
+	if err != nil {
+		return ignoreDropped(err)
+	}
+	defer content.Close()
+	if err := r.opts.Fault("send snapshot"); err != nil {
+		return err
+	}
+	if err := r.put(ctx, f.objectName(s.name)+r.keys.suffix(), r.keys, content, f.size); err != nil {
+		return err
+	}
+	s.snapshotShipped(f)
+	return r.opts.Fault("sent snapshot")
+}
+
+// ignoreDropped ignores that a file was dropped from the spool meanwhile.
+func ignoreDropped(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// merge sends one file instead of those that lead to a place.
+func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
+	files, merged := s.mergeable(place)
+	if len(files) < 2 {
+		return nil
+	}
+	merged, err := s.write(merged, func(w io.Writer) error { return compact(ctx, s.spool, files, w) })
+	if err != nil {
+		return ignoreDropped(err)
+	}
+	defer func() { _ = os.Remove(merged.path(s.spool)) }()
+	content, err := os.Open(merged.path(s.spool))
+	if err != nil {
+		return ignoreDropped(err)
+	}
+	defer content.Close()
+	if err := r.put(ctx, merged.objectName(s.name)+r.keys.suffix(), r.keys, content, merged.size); err != nil {
+		return err
+	}
+	s.merged(files)
+	return r.opts.Fault("merged")
+}
+
+// compact writes the file that files of the spool become together.
+func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) error {
+	var readers []io.Reader
+	for _, f := range files {
+		file, err := os.Open(f.path(spool))
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		readers = append(readers, bufio.NewReaderSize(file, 16<<10))
+	}
+	c, err := ltx.NewCompactor(w, readers)
+	if err != nil {
+		return err
+	}
+	return c.Compact(ctx)
+}
+
+// tidy deletes restore points and objects that are no longer needed.
+func (r *Replica) tidy(ctx context.Context, now time.Time) error {
+	// The runs first: an object that is sent after the list belongs to one of them, or is in no list.
+	runs := map[string]string{}
+	for _, s := range r.sources {
+		state, _ := s.pending()
+		runs[s.name] = state.run
+	}
+	names, err := r.opts.Target.List(ctx, "")
+	if err != nil {
+		return err
+	}
+	points, err := r.readPoints(ctx, names)
+	if err != nil {
+		return err
+	}
+	for _, name := range unneeded(names, points, runs, retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery}) {
+		if err := r.opts.Fault("delete"); err != nil {
+			return err
+		}
+		if err := r.opts.Target.Delete(ctx, name); err != nil {
+			return err
+		}
+		delete(r.points, name)
+	}
+	return nil
+}
+
+// readPoints reads the points that were not read before.
+func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Point, error) {
+	points := map[string]Point{}
+	for _, name := range names {
+		if _, ok := parsePointName(name); !ok || !strings.HasPrefix(name, pointsPrefix) {
+			continue
+		}
+		p, known := r.points[name]
+		if !known {
+			var err error
+			if p, err = readPoint(ctx, r.opts.Target, name); err != nil {
+				return nil, err
+			}
+		}
+		points[name] = p
+	}
+	r.points = points
+	return points, nil
+}
+
+// retention says which restore points are kept.
+type retention struct {
+	now   time.Time
+	keep  time.Duration // the age up to which points are kept
+	fine  time.Duration // the age up to which all points are kept
+	every time.Duration // the time between older ones
+}
+
+// unneeded returns the objects that can be deleted, in an order in which every point that
+// remains can be restored at any time: points first. The newest point is always kept. runs
+// are the current runs of databases, of which files may be newer than the newest point.
+func unneeded(names []string, points map[string]Point, runs map[string]string, rule retention) (remove []string) {
+	files := filesOf(names)
+	kept, newest := rule.choose(points, files)
+	for _, name := range names {
+		if _, isPoint := points[name]; isPoint && !kept[name] {
+			remove = append(remove, name)
+		}
+	}
+	needed := map[string]bool{}
+	for name := range kept {
+		for database, place := range points[name].Files {
+			found, _ := files[database+"/"+place.Run].cover(place.TXID)
+			for _, f := range found {
+				needed[f.name] = true
+			}
+		}
+	}
+	for key, all := range files {
+		database, run, _ := strings.Cut(key, "/")
+		for _, f := range all {
+			place := points[newest].Files[database]
+			isNew := runs[database] == run && (place.Run != run || f.to > place.TXID)
+			if !needed[f.name] && !isNew {
+				remove = append(remove, f.name)
+			}
+		}
+	}
+	return remove
+}
+
+// choose returns the names of the points to keep, and of the newest one.
+func (rule retention) choose(points map[string]Point, files map[string]objects) (kept map[string]bool, newest string) {
+	kept = map[string]bool{}
+	type choice struct {
+		name  string
+		files int
+	}
+	best := map[int64]choice{}
+	for name, p := range points {
+		if newest == "" || p.Number > points[newest].Number {
+			newest = name
+		}
+		age := rule.now.Sub(p.Time)
+		switch {
+		case age <= rule.fine:
+			kept[name] = true
+		case age <= rule.keep:
+			n, whole := 0, true
+			for database, place := range p.Files {
+				found, err := files[database+"/"+place.Run].cover(place.TXID)
+				n, whole = n+len(found), whole && err == nil
+			}
+			// A point at which files were merged needs the fewest files.
+			slot := p.Time.Unix() / max(1, int64(rule.every/time.Second))
+			if b, known := best[slot]; whole && (!known || n < b.files || n == b.files && name > b.name) {
+				best[slot] = choice{name, n}
+			}
+		}
+	}
+	for _, b := range best {
+		kept[b.name] = true
+	}
+	if newest != "" {
+		kept[newest] = true
+	}
+	return kept, newest
+}
+
+// object is an LTX file in the target.
+type object struct {
+	name     string
+	from, to ltx.TXID
+}
+
+// objects are the LTX files of a run, ordered by their first TXID, and by their last one.
+type objects []object
+
+// filesOf returns the LTX files among objects, by database and run, as "sync.db/RUN".
+func filesOf(names []string) map[string]objects {
+	all := map[string]objects{}
+	for _, name := range names {
+		parts := strings.Split(name, "/")
+		if len(parts) != 4 || parts[0]+"/" != filesAll {
+			continue
+		}
+		if from, to, err := ltx.ParseFilename(strings.TrimSuffix(parts[3], encrypted)); err == nil {
+			key := parts[1] + "/" + parts[2]
+			all[key] = append(all[key], object{name, from, to})
+		}
+	}
+	for _, of := range all {
+		slices.SortFunc(of, func(a, b object) int {
+			if a.from != b.from {
+				return int(a.from) - int(b.from)
+			}
+			return int(a.to) - int(b.to)
+		})
+	}
+	return all
+}
+
+// cover returns the objects that lead to a TXID, the largest ones: first one with all
+// pages. If one is missing, the error has its number.
+func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
+	for reached := ltx.TXID(0); reached < to; {
+		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return int(o.from) - int(from) })
+		best := -1
+		for ; i < len(o) && o[i].from == reached+1 && o[i].to <= to; i++ {
+			best = i
+		}
+		if best < 0 {
+			return nil, missingError{reached + 1}
+		}
+		chosen, reached = append(chosen, o[best]), o[best].to
+	}
+	return chosen, nil
+}
+
+// missingError means that no object begins with a TXID.
+type missingError struct{ txid ltx.TXID }
+
+func (e missingError) Error() string { return "no file begins with " + e.txid.String() }

@@ -1,0 +1,174 @@
+package replica
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/superfly/ltx"
+	"pgregory.net/rapid"
+)
+
+// history makes the objects of a replica, as maintain and ship do, over days.
+type history struct {
+	names  []string
+	points map[string]Point
+	runs   map[string]string
+	txid   map[string]ltx.TXID
+	merged map[string]ltx.TXID
+	now    time.Time
+	number uint64
+
+	started int // runs
+}
+
+func (h *history) add(database string, from, to ltx.TXID) {
+	h.names = append(h.names, ltxFile{run: h.runs[database], from: from, to: to}.objectName(database))
+}
+
+func (h *history) begin(database string) {
+	h.started++
+	h.runs[database] = fmt.Sprintf("run%d", h.started)
+	h.txid[database], h.merged[database] = 1, 1
+	h.add(database, 1, 1)
+}
+
+func (h *history) publish() {
+	h.number++
+	p := Point{Number: h.number, Time: h.now, Files: map[string]Place{}}
+	for database, run := range h.runs {
+		p.Files[database] = Place{run, h.txid[database]}
+	}
+	h.points[pointName(p)] = p
+	h.names = append(h.names, pointName(p))
+}
+
+// TestRetention: after each deletion, even if it is the last one before a crash, all points that remain can be
+// restored, and the newest one and those of the last hour remain. The number of objects
+// has a limit.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		h := &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: time.Unix(1_700_000_000, 0)}
+		h.begin("one.db")
+		h.begin("two.db")
+		h.publish()
+		for range rapid.IntRange(1, 60).Draw(rt, "events") {
+			database := rapid.SampledFrom(names).Draw(rt, "database")
+			switch rapid.SampledFrom([]string{"write", "write", "publish", "publish", "merge", "snapshot", "run", "tidy", "wait"}).Draw(rt, "event") {
+			case "write":
+				h.txid[database]++
+				h.add(database, h.txid[database], h.txid[database])
+			case "publish":
+				h.publish()
+			case "merge":
+				if h.txid[database] > h.merged[database] {
+					h.add(database, h.merged[database]+1, h.txid[database])
+					h.merged[database] = h.txid[database]
+				}
+			case "snapshot":
+				h.add(database, 1, h.txid[database])
+			case "run":
+				h.begin(database)
+			case "wait":
+				h.now = h.now.Add(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, time.Hour, 100 * time.Hour}).Draw(rt, "time"))
+			case "tidy":
+				h.tidy(rt)
+			}
+			h.now = h.now.Add(time.Second)
+		}
+		h.publish()
+		h.now = h.now.Add(1000 * time.Hour)
+		h.tidy(rt)
+		if len(h.points) != 1 {
+			rt.Fatalf("%d points remain", len(h.points))
+		}
+	})
+}
+
+// tidy deletes one object after the other.
+func (h *history) tidy(rt *rapid.T) {
+	rule := retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}
+	newest := h.number
+	recent := 0
+	for _, p := range h.points {
+		if h.now.Sub(p.Time) <= fine {
+			recent++
+		}
+	}
+	before := h.restorable()
+	for _, name := range unneeded(h.names, h.points, h.runs, rule) {
+		delete(h.points, name)
+		h.names = without(h.names, name)
+		for point := range h.points {
+			if before[point] && !h.restorable()[point] {
+				rt.Fatalf("after the deletion of %s, %s cannot be restored", name, point)
+			}
+		}
+	}
+	found := false
+	for _, p := range h.points {
+		found = found || p.Number == newest
+		if h.now.Sub(p.Time) <= fine {
+			recent--
+		}
+	}
+	if !found || recent != 0 {
+		rt.Fatalf("the newest point is there: %v; points of the last hour that are not: %d", found, recent)
+	}
+	if again := unneeded(h.names, h.points, h.runs, rule); len(again) > 0 {
+		rt.Fatalf("a second run deletes %v", again)
+	}
+	// What was sent after the last point must remain.
+	for database, run := range h.runs {
+		if _, err := filesOf(h.names)[database+"/"+run].cover(h.txid[database]); err != nil {
+			rt.Fatalf("%s: %v", database, err)
+		}
+	}
+}
+
+func (h *history) restorable() map[string]bool {
+	files, all := filesOf(h.names), map[string]bool{}
+	for name, p := range h.points {
+		all[name] = true
+		for database, place := range p.Files {
+			if _, err := files[database+"/"+place.Run].cover(place.TXID); err != nil {
+				all[name] = false
+			}
+		}
+	}
+	return all
+}
+
+func without(names []string, name string) (rest []string) {
+	for _, n := range names {
+		if n != name {
+			rest = append(rest, n)
+		}
+	}
+	return rest
+}
+
+// TestRetentionSizes: hours with a point each second become 3,600 points and one for each five
+// minutes, and as many files.
+func TestRetentionSizes(t *testing.T) {
+	t.Parallel()
+	h := &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: time.Unix(1_700_000_000, 0).Truncate(mergeEvery)}
+	h.begin("one.db")
+	for second := range 3 * 3600 {
+		h.txid["one.db"]++
+		h.add("one.db", h.txid["one.db"], h.txid["one.db"])
+		h.publish()
+		if second%300 == 299 {
+			h.add("one.db", h.merged["one.db"]+1, h.txid["one.db"])
+			h.merged["one.db"] = h.txid["one.db"]
+		}
+		h.now = h.now.Add(time.Second)
+	}
+	start := time.Now()
+	deleted := len(unneeded(h.names, h.points, h.runs, retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}))
+	t.Logf("%d of %d objects remain, after %v", len(h.names)-deleted, len(h.names), time.Since(start))
+	if remain := len(h.names) - deleted; remain > 2*3600+2*3*12+50 {
+		t.Errorf("%d objects remain", remain)
+	}
+}

@@ -1,0 +1,168 @@
+package replica
+
+import (
+	"os"
+	"slices"
+	"time"
+)
+
+// push appends a file to those that wait for the target. If they exceed the limit, they are
+// dropped, and the database is captured again when the target is back.
+func (s *source) push(f ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		_ = os.Remove(f.path(s.spool))
+		return
+	}
+	s.waiting = append(s.waiting, f)
+	s.bytes += f.counted()
+	s.state = state{run: f.run, txid: f.to, asOf: f.asOf}
+	if f.from == 1 {
+		s.last = snapshot{size: f.size, at: f.asOf}
+	} else {
+		s.last.since += f.size
+	}
+	if s.bytes > s.limit {
+		s.drop()
+	}
+}
+
+// drop forgets what waits for the target. It is called with the lock.
+func (s *source) drop() {
+	for _, f := range slices.Concat(s.waiting, s.kept, []ltxFile{s.snapshot}) {
+		_ = os.Remove(f.path(s.spool))
+	}
+	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
+	s.away, s.broken = true, true
+	s.state.run = ""
+}
+
+// forget deletes the first files that were kept. It is called with the lock.
+func (s *source) forget(files []ltxFile) {
+	for _, f := range files {
+		_ = os.Remove(f.path(s.spool))
+	}
+	s.kept = s.kept[min(len(files), len(s.kept)):]
+}
+
+// pushSnapshot makes a file with all pages wait for the target, instead of a former one.
+func (s *source) pushSnapshot(f ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshot.run != "" || s.broken {
+		_ = os.Remove(s.snapshot.path(s.spool))
+	}
+	if s.broken {
+		_ = os.Remove(f.path(s.spool))
+		return
+	}
+	s.snapshot, s.last = f, snapshot{size: f.size, at: f.asOf}
+}
+
+const (
+	snapshotEvery = 24 * time.Hour
+	// snapshotLeast is the size of files for which a restore need not be made faster.
+	snapshotLeast = 16 << 20
+)
+
+// needsSnapshot reports whether a restore would have to read many files after the last snapshot.
+func (s *source) needsSnapshot(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.last
+	return l.since > 0 && now.Sub(l.at) >= snapshotEvery || l.since > max(l.size, s.least)
+}
+
+// snapshotWaiting returns the snapshot that waits for the target.
+func (s *source) snapshotWaiting() (ltxFile, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.snapshot, s.snapshot.run != ""
+}
+
+// snapshotShipped notes that a snapshot is in the target.
+func (s *source) snapshotShipped(f ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshot == f {
+		_ = os.Remove(f.path(s.spool))
+		s.snapshot = ltxFile{}
+	}
+}
+
+// mergeable returns the files in the target that lead to a published place, and what they
+// become together.
+func (s *source) mergeable(place Place) (files []ltxFile, merged ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.kept {
+		if f.run != place.Run || f.to > place.TXID {
+			break
+		}
+		files = append(files, f)
+	}
+	if len(files) > 0 {
+		merged = files[len(files)-1]
+		merged.from, merged.size = files[0].from, 0
+	}
+	return files, merged
+}
+
+// merged notes that files were merged in the target.
+func (s *source) merged(files []ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept) >= len(files) && len(files) > 0 && s.kept[0] == files[0] {
+		s.forget(files)
+	}
+}
+
+// captured notes that there was nothing to capture.
+func (s *source) captured(asOf time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.asOf = asOf
+}
+
+func (s *source) isAway() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.away
+}
+
+// pending returns what was captured, and the files that the target does not have.
+func (s *source) pending() (state, []ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, append([]ltxFile(nil), s.waiting...)
+}
+
+// shipped notes that a file is in the target.
+func (s *source) shipped(f ltxFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 || s.waiting[0] != f {
+		return // dropped meanwhile
+	}
+	s.waiting, s.bytes = s.waiting[1:], s.bytes-f.counted()
+	if f.from == 1 {
+		_ = os.Remove(f.path(s.spool))
+		return
+	}
+	s.kept = append(s.kept, f)
+	var size int64
+	for _, f := range s.kept {
+		size += f.size
+	}
+	if size > s.limit { // they remain in the target as they are
+		s.forget(s.kept)
+	}
+}
+
+// reachable notes that the target answers.
+func (s *source) reachable() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = false
+}
