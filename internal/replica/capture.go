@@ -33,7 +33,6 @@ type source struct {
 	follow *sqlitedb.Follower // nil if it is not captured
 	at     position
 	chain  chain
-	broken bool // a file of the chain was dropped: begin again
 
 	compared, restarted int // how often all pages were compared, and the WAL was begun again
 
@@ -43,8 +42,10 @@ type source struct {
 	kept     []ltxFile // are in the target, and will be merged there
 	snapshot ltxFile   // has all pages, and waits for the target; the zero value if none does
 	last     snapshot
-	bytes    int64 // of all files in waiting
-	away     bool  // the spool was full: wait for the target
+	resumed  ltx.TXID // the last one before the server was stopped, until the target confirms it
+	bytes    int64    // of all files in waiting
+	away     bool     // the spool was full: wait for the target
+	broken   bool     // a file of the chain was dropped: begin again
 }
 
 // snapshot is the last file with all pages.
@@ -87,6 +88,11 @@ func (s *source) capture(ctx context.Context) error {
 	if s.isAway() {
 		return nil
 	}
+	if s.isBroken() {
+		if err := s.stop(); err != nil {
+			return err
+		}
+	}
 	asOf := s.clock()
 	if s.follow == nil {
 		return s.begin(ctx, asOf)
@@ -100,7 +106,7 @@ func (s *source) capture(ctx context.Context) error {
 	case err == nil && s.at.frames > s.frames:
 		err = s.restart(ctx)
 	}
-	if s.broken {
+	if s.isBroken() {
 		return errors.Join(err, s.stop())
 	}
 	if isGap(err) { // of restart, or of a file that was replaced: the next capture compares all pages
@@ -111,6 +117,13 @@ func (s *source) capture(ctx context.Context) error {
 
 // begin follows the database and captures all its pages.
 func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
+	if err := durable.MakeFolder(s.spool); err != nil {
+		return err
+	}
+	former, last, err := s.resume()
+	if err != nil {
+		return err
+	}
 	if err := s.clear(); err != nil {
 		return err
 	}
@@ -118,22 +131,22 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 		s.follow = nil
 		return err
 	}
-	s.chain, s.broken = chain{}, false
+	s.chain = former
+	s.mu.Lock()
+	s.broken, s.resumed, s.last = false, former.txid, last
+	s.mu.Unlock()
 	if err := s.compare(ctx, asOf, false); err != nil {
 		return errors.Join(err, s.stop())
 	}
 	return nil
 }
 
-// clear empties the spool. Files of a former process are not needed, because this one
-// begins with all pages.
+// clear empties the spool. Files of a former process are not needed: either the target has
+// them, or this process begins with all pages.
 func (s *source) clear() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
-	if err := durable.MakeFolder(s.spool); err != nil {
-		return err
-	}
 	found, err := os.ReadDir(s.spool)
 	for _, f := range found {
 		err = errors.Join(err, os.Remove(filepath.Join(s.spool, f.Name())))
@@ -299,6 +312,7 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	}
 	if s.chain.run == "" || s.chain.pageSize != pageSize {
 		s.chain = chain{run: ulid.Make().String(), pageSize: pageSize}
+		s.confirmed(true) // nothing was resumed
 	}
 	n := s.chain.begin(size)
 	f, all := s.nextFile(n, asOf), s.nextFile(n, asOf)

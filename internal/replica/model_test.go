@@ -81,6 +81,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return nil
 		})
 	}
+	copied := ""                                                      // of the folder, when the server was stopped
 	captureAndShip := func(*rapid.T) { _, _ = w.capture(), w.ship() } // the target may fail
 	return map[string]func(*rapid.T){
 		"write": func(rt *rapid.T) {
@@ -110,15 +111,26 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"other restarts": func(rt *rapid.T) {
 			other(rt, `PRAGMA wal_checkpoint(RESTART)`, `INSERT INTO t (body) VALUES (randomblob(500))`)
 		},
-		"capture":         func(*rapid.T) { _ = w.capture() },
-		"ship":            func(*rapid.T) { _ = w.ship() },
-		"sync":            captureAndShip,
-		"sync once more":  captureAndShip,
-		"target":          func(rt *rapid.T) { w.target.set(rapid.IntRange(targetWorks, targetIsFull).Draw(rt, "mode")) },
-		"target works":    func(*rapid.T) { w.target.set(targetWorks) },
-		"release":         w.releaseHold,
-		"restart":         func(*rapid.T) { w.close(); w.open() },
-		"write while off": func(rt *rapid.T) { w.close(); other(rt, `INSERT INTO t (body) VALUES (randomblob(500))`); w.open() },
+		"capture":        func(*rapid.T) { _ = w.capture() },
+		"ship":           func(*rapid.T) { _ = w.ship() },
+		"sync":           captureAndShip,
+		"sync once more": captureAndShip,
+		"target":         func(rt *rapid.T) { w.target.set(rapid.IntRange(targetWorks, targetIsFull).Draw(rt, "mode")) },
+		"target works":   func(*rapid.T) { w.target.set(targetWorks) },
+		"release":        w.releaseHold,
+		"restart":        func(*rapid.T) { w.shutDown(); w.open() },
+		"copy": func(*rapid.T) {
+			w.shutDown()
+			copied = w.newFolder()
+			w.must(os.CopyFS(copied, os.DirFS(w.folder)))
+			w.open()
+		},
+		"go back": func(*rapid.T) {
+			if copied != "" {
+				w.goBack(copied)
+			}
+		},
+		"write while off": func(rt *rapid.T) { w.shutDown(); other(rt, `INSERT INTO t (body) VALUES (randomblob(500))`); w.open() },
 		"kill":            func(*rapid.T) { w.kill() },
 		"fault": func(rt *rapid.T) {
 			after := rapid.IntRange(0, 4).Draw(rt, "after")

@@ -160,7 +160,8 @@ func (r *Replica) Sync(ctx context.Context) error {
 	return errors.Join(r.capture(ctx), r.ship(ctx))
 }
 
-// Close captures and ships what was written, until ctx ends, and stops.
+// Close captures and ships what was written, until ctx ends, and stops. If the target then
+// has everything, the next start sends only the pages that differ.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
@@ -168,7 +169,7 @@ func (r *Replica) Close(ctx context.Context) error {
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
 	for _, s := range r.sources {
-		err = errors.Join(err, s.stop())
+		err = errors.Join(err, s.save(), s.stop())
 	}
 	return err
 }
@@ -232,6 +233,9 @@ func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
 	p := Point{Files: map[string]Place{}}
 	complete := true
 	for _, s := range r.sources {
+		if err := r.confirm(ctx, s); err != nil {
+			return since, err
+		}
 		state, files := s.pending()
 		complete = complete && state.run != ""
 		for _, f := range files {

@@ -131,6 +131,12 @@ func (s *source) isAway() bool {
 	return s.away
 }
 
+func (s *source) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
 // pending returns what was captured, and the files that the target does not have.
 func (s *source) pending() (state, []ltxFile) {
 	s.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,7 +100,16 @@ func (w *world) open() {
 
 func (w *world) path(name string) string { return filepath.Join(w.folder, name) }
 
-// close stops the replica and the databases.
+// shutDown stops the replica and the databases as a server does.
+func (w *world) shutDown() {
+	w.t.Helper()
+	_ = w.r.Close(context.Background()) // the target may fail
+	w.note()
+	w.check()
+	w.close()
+}
+
+// close stops the databases, and the replica without its last steps.
 func (w *world) close() {
 	w.t.Helper()
 	for _, s := range w.r.sources {
@@ -107,6 +117,33 @@ func (w *world) close() {
 	}
 	for _, db := range w.dbs {
 		w.must(db.Close())
+	}
+}
+
+// goBack continues with a copy of the folder that was made when the server was stopped.
+func (w *world) goBack(copied string) {
+	w.t.Helper()
+	w.shutDown()
+	w.forgetUnsent()
+	w.folder = w.newFolder()
+	w.must(os.CopyFS(w.folder, os.DirFS(copied)))
+	w.open()
+}
+
+// forgetUnsent forgets places of which the target has no file: the copy may use their
+// numbers again.
+func (w *world) forgetUnsent() {
+	files := filesOf(w.objects())
+	for place := range w.states {
+		sent := false
+		for key, of := range files {
+			for _, f := range of {
+				sent = sent || strings.HasSuffix(key, "/"+place.Run) && f.to >= place.TXID
+			}
+		}
+		if !sent {
+			delete(w.states, place)
+		}
 	}
 }
 
@@ -143,6 +180,12 @@ func (w *world) other(name string, fn func(c *sqlite.Conn) error) error {
 // capture captures, and notes what the databases are.
 func (w *world) capture() error {
 	err := w.r.capture(context.Background())
+	w.note()
+	return err
+}
+
+// note notes what the databases are at the places that were captured.
+func (w *world) note() {
 	for _, s := range w.r.sources {
 		state, _ := s.pending()
 		place := Place{Run: state.run, TXID: state.txid}
@@ -150,7 +193,6 @@ func (w *world) capture() error {
 			w.states[place] = w.dump(s.name)
 		}
 	}
-	return err
 }
 
 // ship ships, and checks every new restore point.

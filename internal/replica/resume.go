@@ -1,0 +1,122 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/superfly/ltx"
+
+	"holdfast/internal/durable"
+)
+
+// chainName is the file in the spool with the chain of a server that was stopped.
+const chainName = "chain"
+
+// saved is a chain and its last snapshot, as they are stored.
+type saved struct {
+	Run            string
+	TXID           ltx.TXID
+	PageSize, Size uint32
+	Sum            ltx.Checksum
+	Pages          []ltx.Checksum
+
+	SnapshotSize, Since int64
+	SnapshotAt          time.Time
+}
+
+// save stores the chain, if the target has all of it, so that the next start sends only
+// the pages that differ.
+func (s *source) save() error {
+	s.mu.Lock()
+	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
+	last := s.last
+	if s.snapshot.run != "" {
+		last.at = time.Time{} // it was not sent: the next start takes another one
+	}
+	s.mu.Unlock()
+	if s.follow == nil || !whole {
+		return nil
+	}
+	c := s.chain
+	var content bytes.Buffer
+	err := gob.NewEncoder(&content).Encode(saved{c.run, c.txid, c.pageSize, c.size, c.sum, c.pages, last.size, last.since, last.at})
+	if err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(s.spool, chainName), func(w io.Writer) error {
+		_, err := io.Copy(w, keys{}.seal(chainName, &content))
+		return err
+	})
+}
+
+// resume reads the chain that save has stored, and deletes it: it must not be used again. A
+// file that is damaged is as good as none.
+func (s *source) resume() (c chain, last snapshot, err error) {
+	path := filepath.Join(s.spool, chainName)
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, last, nil
+	}
+	if err != nil {
+		return c, last, err
+	}
+	var content bytes.Buffer
+	readErr := keys{}.open(chainName, file, &content)
+	if err := errors.Join(file.Close(), os.Remove(path), durable.SyncFolder(s.spool)); err != nil {
+		return c, last, err
+	}
+	var of saved
+	if readErr != nil || gob.NewDecoder(&content).Decode(&of) != nil || int(of.Size) != len(of.Pages) {
+		return c, last, nil //nolint:nilerr // then all pages are sent
+	}
+	c = chain{run: of.Run, txid: of.TXID, pageSize: of.PageSize, size: of.Size, sum: of.Sum, pages: of.Pages}
+	return c, snapshot{size: of.SnapshotSize, since: of.Since, at: of.SnapshotAt}, nil
+}
+
+// confirm checks that the target has the chain that a source has resumed, and nothing
+// after it. If the data folder is an older copy, the target has files of the same series
+// with the same numbers: then a new series begins.
+func (r *Replica) confirm(ctx context.Context, s *source) error {
+	run, resumed := s.unconfirmed()
+	if resumed == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	prefix := filesPrefix(s.name, run)
+	names, err := r.opts.Target.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	found := filesOf(names)[s.name+"/"+run]
+	_, missing := found.cover(resumed)
+	last := ltx.TXID(0)
+	for _, f := range found {
+		last = max(last, f.to)
+	}
+	s.confirmed(missing == nil && last == resumed)
+	return nil
+}
+
+func (s *source) unconfirmed() (run string, txid ltx.TXID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.run, s.resumed
+}
+
+// confirmed notes whether the target has the resumed chain.
+func (s *source) confirmed(ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resumed = 0
+	if !ok {
+		s.drop()
+		s.away = false // begin at once
+	}
+}
