@@ -92,7 +92,16 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()
-	srv.RegisterOnShutdown(end)
+	var open atomic.Int64 // connections
+	srv.ConnState = func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+		startRequest(c, state)
+	}
 	srv.BaseContext = func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), shuttingDownKey{}, ending)
 	}
@@ -134,8 +143,27 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Grace)
 	defer cancel()
+	// Shutdown would not know a connection that is being accepted now. If the service manager keeps the socket open, the next
+	// server accepts those after it.
+	if err := l.Close(); err != nil {
+		return broken(err)
+	}
+	if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		return broken(err)
+	}
+	end()
+	lastRequests(grace, &open)
 	if err := srv.Shutdown(grace); err != nil {
 		return broken(fmt.Errorf("requests were cut off: %w", err))
 	}
 	return nil
+}
+
+// lastRequests lets clients that send one request after the other have the answer that says that the connection ends. It waits
+// until no connection is open, or for as long as such a client takes.
+func lastRequests(ctx context.Context, open *atomic.Int64) {
+	const pause = 5 * time.Millisecond
+	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {
+		time.Sleep(pause)
+	}
 }
