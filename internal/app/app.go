@@ -31,6 +31,7 @@ import (
 	"holdfast/internal/readonly"
 	"holdfast/internal/secrets"
 	"holdfast/internal/sweep"
+	"holdfast/internal/systemd"
 	"holdfast/internal/web"
 )
 
@@ -66,8 +67,8 @@ type Options struct {
 	NoSecrets bool
 	// Unknown are settings of secrets with a value that stands for one that cannot be read.
 	Unknown    map[string]bool
-	NewSecrets bool   // accept and record secrets that the data was not written with
-	Notify     string // socket of the service manager to notify, or ""
+	NewSecrets bool // accept and record secrets that the data was not written with
+	Manager    systemd.Manager
 
 	// ReadOnly is what the operations of the server itself change (overview.Operations), if commands have been made of them. nil: a new one.
 	ReadOnly *readonly.Switch
@@ -83,7 +84,7 @@ type App struct {
 	data           string
 	version        Version
 	migrate        bool
-	manager        string // Options.Notify
+	manager        systemd.Manager
 	limit          string // Options.MemoryLimit
 	log            *slog.Logger
 	metrics        *obs.Metrics
@@ -134,7 +135,7 @@ func newTurns(s *service.Opened) *fairshare.Turns {
 // Open opens the enabled services. SQLite databases are migrated; database servers may
 // be unavailable. The caller must Close the App.
 func Open(ctx context.Context, o Options) (_ *App, err error) {
-	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Notify, limit: o.MemoryLimit, now: o.Clock}
+	a := &App{cfg: o.Config, data: o.Data, version: o.Version, migrate: o.Migrate, manager: o.Manager, limit: o.MemoryLimit, now: o.Clock}
 	if a.now == nil {
 		a.now = clock.System
 	}

@@ -84,6 +84,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	var rest errgroup.Group
 	rest.Go(func() error { a.start(background); return nil })
 	rest.Go(func() error { a.overview.Run(background); return nil })
+	rest.Go(func() error { a.watch(background); return nil })
 	rest.Go(func() error { a.checks.Run(background, a.now, a.checkRunning); return nil })
 	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
 	rest.Go(func() error { a.sweep(background); return nil })
@@ -181,22 +182,31 @@ func (c *Config) listeners() []service.Listener {
 	return all
 }
 
-// listen opens every listener that has an address.
+// closed closes listeners because of an error, and returns it.
+func closed(all []listener, err error) error {
+	for _, open := range all {
+		err = errors.Join(err, open.Close())
+	}
+	return err
+}
+
+// listen opens every listener that has an address, or takes the socket that systemd has opened for it.
 func (a *App) listen() (all []listener, err error) {
 	for _, c := range a.cfg.listeners() {
 		if c.Address == "" {
 			continue
 		}
-		l, err := net.Listen("tcp", c.Address)
-		if err != nil {
-			f := listen.Refused(c, err)
-			err = fmt.Errorf("%s: %s; %s", c.Setting, f.Says, f.Fix)
-			for _, open := range all {
-				err = errors.Join(err, open.Close())
+		l := a.manager.Sockets.Take(c.Address)
+		if l == nil {
+			if l, err = net.Listen("tcp", c.Address); err != nil {
+				f := listen.Refused(c, err)
+				return nil, closed(all, fmt.Errorf("%s: %s; %s", c.Setting, f.Says, f.Fix))
 			}
-			return nil, err
 		}
 		all = append(all, listener{c.Name, l})
+	}
+	if unused := a.manager.Sockets; len(unused) > 0 { // its clients would wait forever
+		return nil, closed(all, fmt.Errorf("systemd listens on %s for this server, and no setting has this address: set it, or remove the line from the .socket unit", unused[0].Addr()))
 	}
 	a.addresses = map[string]string{}
 	for _, l := range all {

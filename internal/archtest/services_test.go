@@ -142,6 +142,7 @@ var beside = []helper{
 	{name: "internal/copying", libs: []string{"golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore"}},
 	{name: "internal/importing"},
 	{name: "internal/listen"},
+	{name: "internal/systemd", libs: []string{"github.com/coreos/go-systemd/v22"}},
 	{name: "internal/secrets", libs: []string{"github.com/pelletier/go-toml/v2", "golang.org/x/sync/errgroup"}},
 	{name: "internal/backup"},
 	{name: "internal/certificates"},

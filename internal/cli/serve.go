@@ -12,6 +12,7 @@ import (
 	"holdfast/internal/backup"
 	"holdfast/internal/check"
 	"holdfast/internal/conf"
+	"holdfast/internal/systemd"
 )
 
 func (c *command) serve() *cobra.Command {
@@ -42,9 +43,13 @@ func (c *command) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			manager, err := systemd.FromEnvironment()
+			if err != nil {
+				return err
+			}
 			return app.Run(cmd.Context(), app.Options{
 				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
-				Notify: c.getenv("NOTIFY_SOCKET", ""), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
+				Manager: manager, MemoryLimit: c.getenv("GOMEMLIMIT", ""),
 			}, c.env.Stdout, logged)
 		},
 	}
@@ -96,7 +101,7 @@ func (c *command) migrate() *cobra.Command {
 }
 
 func (c *command) check() *cobra.Command {
-	var deep bool
+	var o check.Options
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Find what is wrong with configuration and environment, and print how to fix it",
@@ -104,11 +109,14 @@ func (c *command) check() *cobra.Command {
 			"print what is wrong and how to fix it. The exit status is 1 when something is wrong.\n\n" +
 			"With --deep every database is read completely, also while a server uses it, and damage is reported:\n" +
 			"SQLite checks pages and indexes; of PostgreSQL every row is read, and indexes are checked where the\n" +
-			"extension amcheck is installed.",
+			"extension amcheck is installed.\n\n" +
+			"With --start it leaves out addresses, database servers and all that is on other machines: a server starts\n" +
+			"without these. The systemd unit runs it before each start.",
 		Example: "  holdfast check\n" +
 			"  holdfast check --deep",
 		Args: service.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Progress = c.step
 			cfg, report, err := app.Load(c.services, c.file, c.env.Environ)
 			var wrong *conf.Error
 			findings := check.Configuration(c.file, report, err)
@@ -116,12 +124,14 @@ func (c *command) check() *cobra.Command {
 				return err
 			}
 			if err == nil {
-				findings = append(findings, app.Check(cmd.Context(), cfg, c.data, check.Options{Deep: deep, Progress: c.step})...)
+				findings = append(findings, app.Check(cmd.Context(), cfg, c.data, o)...)
 			}
 			return c.printFindings(findings)
 		},
 	}
-	cmd.Flags().BoolVar(&deep, "deep", false, "read every database completely, and report damage")
+	cmd.Flags().BoolVar(&o.Deep, "deep", false, "read every database completely, and report damage")
+	cmd.Flags().BoolVar(&o.Start, "start", false, "check only what a server needs to start")
+	cmd.MarkFlagsMutuallyExclusive("deep", "start")
 	return cmd
 }
 

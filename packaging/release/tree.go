@@ -13,6 +13,7 @@ import (
 var shipped = [][2]string{
 	{"README.md", ""}, {"CHANGELOG.md", ""}, {"LICENSE", ""}, {"SECURITY.md", ""}, {"CONTACT", ""}, {"docs", ""},
 	{"packaging/holdfast.service", "holdfast.service"},
+	{"packaging/holdfast.socket", "holdfast.socket"},
 	{"packaging/holdfast-backup.service", "holdfast-backup.service"},
 	{"packaging/holdfast-backup.timer", "holdfast-backup.timer"},
 	{"packaging/holdfast.sysusers", "holdfast.sysusers"},

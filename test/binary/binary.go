@@ -135,13 +135,32 @@ func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound) // a sweep or a backup may have much to do
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, args...)
+	return run(t, ctx, exec.CommandContext(ctx, path, args...), env)
+}
+
+// RunSockets runs serve with sockets that the service manager has opened, as systemd passes them, until it ends.
+func RunSockets(t *testing.T, sockets []*os.File, env []string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound)
+	defer cancel()
+	return run(t, ctx, socketed(ctx, sockets), env)
+}
+
+// socketed returns serve with sockets. Its process ID, which it checks, is known to a shell that becomes the server.
+func socketed(ctx context.Context, sockets []*os.File) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`LISTEN_FDS=%d LISTEN_PID=$$ exec "$0" serve`, len(sockets)), path)
+	cmd.ExtraFiles = sockets
+	return cmd
+}
+
+func run(t *testing.T, ctx context.Context, cmd *exec.Cmd, env []string) Result { //nolint:revive // t is first in tests
+	t.Helper()
 	cmd.Env = env
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Fatalf("holdfast %s did not end:\n%s%s", strings.Join(args, " "), &stdout, &stderr)
+		t.Fatalf("holdfast %s did not end:\n%s%s", strings.Join(cmd.Args[1:], " "), &stdout, &stderr)
 	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)

@@ -2,10 +2,12 @@ package binary
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -67,22 +69,27 @@ func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
 // LaunchProgram is Launch with another program that has the same command line.
 func LaunchProgram(t *testing.T, program, data string, vars ...string) *Server {
 	t.Helper()
-	return launch(t, program, nil, data, vars)
+	return launch(t, exec.Command(program, "serve"), data, vars)
 }
 
 // LaunchFlags is Launch with flags of serve.
 func LaunchFlags(t *testing.T, flags []string, data string, vars ...string) *Server {
 	t.Helper()
-	return launch(t, path, flags, data, vars)
+	return launch(t, exec.Command(path, append([]string{"serve"}, flags...)...), data, vars)
 }
 
-func launch(t *testing.T, program string, flags []string, data string, vars []string) *Server {
+// LaunchSockets is Launch with sockets that the service manager has opened, as systemd passes them.
+func LaunchSockets(t *testing.T, sockets []*os.File, data string, vars ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, Data: data, Output: &Output{}, Ended: make(chan struct{})}
+	return launch(t, socketed(context.WithoutCancel(t.Context()), sockets), data, vars)
+}
+
+func launch(t *testing.T, cmd *exec.Cmd, data string, vars []string) *Server {
+	t.Helper()
+	s := &Server{t: t, Cmd: cmd, Data: data, Output: &Output{}, Ended: make(chan struct{})}
 	// The system chooses the ports: over thousands of starts a free port found beforehand would be
 	// taken at some time.
 	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
-	s.Cmd = exec.Command(program, append([]string{"serve"}, flags...)...)
 	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
 	if err := s.Cmd.Start(); err != nil {
 		t.Fatal(err)

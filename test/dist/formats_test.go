@@ -26,7 +26,7 @@ var (
 		"/usr/share/doc/holdfast/docs/monitoring/alerts.yml",
 	}
 	systemds = []string{
-		"/usr/lib/systemd/system/holdfast.service", "/usr/lib/systemd/system/holdfast-backup.service",
+		"/usr/lib/systemd/system/holdfast.service", "/usr/lib/systemd/system/holdfast.socket", "/usr/lib/systemd/system/holdfast-backup.service",
 		"/usr/lib/systemd/system/holdfast-backup.timer", "/usr/lib/sysusers.d/holdfast.conf",
 	}
 )

@@ -93,7 +93,7 @@ func TestTarball(t *testing.T) {
 		modes[inside] = h.Mode
 	}
 	for file, mode := range map[string]int64{
-		"holdfast": 0o755, "holdfast.service": 0o644, "holdfast-backup.service": 0o644, "holdfast-backup.timer": 0o644,
+		"holdfast": 0o755, "holdfast.service": 0o644, "holdfast.socket": 0o644, "holdfast-backup.service": 0o644, "holdfast-backup.timer": 0o644,
 		"holdfast.sysusers": 0o644, "holdfast.logrotate": 0o644, "holdfast.toml": 0o644, "man/holdfast.1.gz": 0o644,
 		"completions/holdfast.bash": 0o644, "completions/holdfast.zsh": 0o644, "completions/holdfast.fish": 0o644,
 		"LICENSE": 0o644, "THIRD-PARTY.txt": 0o644, "README.md": 0o644, "CHANGELOG.md": 0o644, "SECURITY.md": 0o644, "docs/operations.md": 0o644,

@@ -42,13 +42,18 @@ func TestUnit(t *testing.T) {
 		t.Fatal("the documentation has no override of the unit")
 	}
 	// Nothing is installed at the path in the unit.
-	text := strings.Replace(unit(t), "ExecStart=holdfast ", "ExecStart="+filepath.Join(tree(t), "holdfast")+" ", 1)
+	text := strings.ReplaceAll(unit(t), "=holdfast ", "="+filepath.Join(tree(t), "holdfast")+" ")
 	for _, tc := range []struct{ name, more, exposure string }{{"released", "", "15"}, {"overridden", override[1], "18"}} {
-		path := filepath.Join(t.TempDir(), "holdfast.service")
+		dir := t.TempDir()
+		path := filepath.Join(dir, "holdfast.service")
 		if err := os.WriteFile(path, []byte(text+tc.more), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out := output(t, "systemd-analyze", "verify", "--man=no", path); strings.Contains(out, "holdfast") {
+		socket := filepath.Join(dir, "holdfast.socket")
+		if err := os.Link(filepath.Join(tree(t), "holdfast.socket"), socket); err != nil {
+			t.Fatal(err)
+		}
+		if out := output(t, "systemd-analyze", "verify", "--man=no", path, socket); strings.Contains(out, "holdfast") {
 			t.Errorf("%s: %s", tc.name, out)
 		}
 		// In tenths. What is left is the network, which the service needs, and checks of newer
@@ -77,7 +82,7 @@ func TestInstallByHand(t *testing.T) {
 		}
 		installed[found[1]] = found[2]
 	}
-	if len(installed) != 7 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
+	if len(installed) != 8 || !strings.Contains(unit(t), "HOLDFAST_CONFIG="+installed["holdfast.toml"]+" ") {
 		t.Errorf("installed %v", installed)
 	}
 }
@@ -97,6 +102,12 @@ func TestUnitStarts(t *testing.T) {
 	words := strings.Fields(unitSetting(t, text, "ExecStart"))
 	cmd := exec.Command(filepath.Join(tree, words[0]), words[1:]...)
 	cmd.Env = binary.Environ(append(strings.Fields(strings.ReplaceAll(unitSetting(t, text, "Environment"), "=/", "="+root+"/")), binary.GuestsByDefault)...)
+	words = strings.Fields(unitSetting(t, text, "ExecStartPre"))
+	before := exec.Command(filepath.Join(tree, words[0]), words[1:]...)
+	before.Env = cmd.Env
+	if out, err := before.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", words, err, out)
+	}
 	serve(t, cmd)
 	for _, database := range []string{"syncstorage.db", "guest.db"} {
 		if _, err := os.Stat(filepath.Join(root, "var/lib/holdfast", database)); err != nil {

@@ -388,6 +388,29 @@ func TestCheckCertificate(t *testing.T) {
 }
 
 // TestCheckAdminToken: an admin token that can be guessed is a warning.
+// Before a start, systemd holds the addresses, and a database server may be away: the server waits for it. What keeps the
+// server from starting is wrong.
+func TestCheckBeforeStart(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	held, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	env := append(checked(t, data), "HOLDFAST_SERVER__LISTEN="+held.Addr().String(), "HOLDFAST_SYNCSTORAGE__DATABASE_URL=postgres://nobody@127.0.0.1:1/none",
+		"SYNC_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
+	wrong(t, binary.Run(t, env, "check"), "server.listen")
+	right(t, binary.Run(t, env, "check", "--start"), "syncstorage database", "a server also starts while its database is away")
+	cert, _, _ := binary.Certificate(t)
+	_, otherKey, _ := binary.Certificate(t)
+	wrong(t, binary.Run(t, append(slices.Clip(env), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+otherKey), "check", "--start"), "server.tls_cert_file")
+	if err := os.WriteFile(filepath.Join(data, "secrets.toml"), []byte("not TOML"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wrong(t, binary.Run(t, env, "check", "--start"), "secrets")
+}
+
 func TestCheckAdminToken(t *testing.T) {
 	t.Parallel()
 	for length, warns := range map[int]bool{1: true, 31: true, 32: false} {

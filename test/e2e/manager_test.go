@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +64,112 @@ func TestServiceManagerAway(t *testing.T) {
 	s := binary.Start(t, t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(t.TempDir(), "nobody"))
 	if out := s.Output.String(); !strings.Contains(out, "could not notify the service manager") {
 		t.Errorf("the log does not say so:\n%s", out)
+	}
+}
+
+// A watchdog hears from the server as long as it runs.
+func TestWatchdog(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn := manager(t, socket)
+	s := binary.Launch(t, t.TempDir(), "NOTIFY_SOCKET="+socket, "WATCHDOG_USEC=30000")
+	wantWord(t, conn, "READY=1")
+	for range 5 {
+		wantWord(t, conn, "WATCHDOG=1")
+	}
+	s.Kill()
+}
+
+// socket opens a listener as systemd does for a .socket unit, and returns its address.
+func socket(t *testing.T) (f *os.File, address string) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err = l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	t.Cleanup(func() { f.Close() })
+	return f, l.Addr().String()
+}
+
+// While a server restarts, the sockets of systemd are open: clients wait, none is refused, and no acknowledged
+// write is lost.
+func TestRestartUnderLoad(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	clients, address := socket(t)
+	s3, s3Address := socket(t)
+	start := func() *binary.Server {
+		s := binary.LaunchSockets(t, []*os.File{clients, s3}, data, "HOLDFAST_SERVER__LISTEN="+address, "HOLDFAST_BUCKETS__LISTEN="+s3Address)
+		s.Await("/readyz", http.StatusOK)
+		return s
+	}
+	s := start()
+	var written [4]atomic.Int64 // acknowledged writes of each client
+	users := make([]binary.Credentials, len(written))
+	for i := range users {
+		users[i] = s.Token(int64(i + 1))
+	}
+	stop := make(chan struct{})
+	total := func() (n int64) {
+		for i := range written {
+			n += written[i].Load()
+		}
+		return n
+	}
+	var load sync.WaitGroup
+	for i := range written {
+		transport := &http.Transport{DisableKeepAlives: i%2 == 0}
+		load.Go(func() {
+			defer transport.CloseIdleConnections()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				n := written[i].Load() + 1
+				a, err := users[i].SendBy(t.Context(), &http.Client{Transport: transport}, "PUT", fmt.Sprintf("/storage/tabs/%d", n), `{"payload":"x"}`)
+				if err != nil || a.Status != http.StatusOK {
+					t.Errorf("client %d, write %d: %d %s %v", i, n, a.Status, a.Body, err)
+					return
+				}
+				written[i].Store(n)
+			}
+		})
+	}
+	const restarts = 20
+	for range restarts {
+		for before := total(); total() < before+20 && !t.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+		s.Signal(syscall.SIGTERM)
+		<-s.Ended
+		s = start()
+	}
+	close(stop)
+	load.Wait()
+	for i, c := range users {
+		want := fmt.Sprintf(`{"tabs":%d}`, written[i].Load())
+		if a := c.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != want {
+			t.Errorf("client %d: %s; acknowledged %s", i, a.Body, want)
+		}
+	}
+	t.Logf("%d restarts, %d writes", restarts, total())
+}
+
+// A socket that no setting names would keep its clients waiting forever.
+func TestUnusedSocket(t *testing.T) {
+	t.Parallel()
+	f, address := socket(t)
+	r := binary.RunSockets(t, []*os.File{f}, binary.Environ("HOLDFAST_DATA="+t.TempDir(), "HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0",
+		"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0"))
+	if r.Status != 1 || !strings.Contains(r.Stderr, "systemd listens on "+address+" for this server, and no setting has this address") {
+		t.Errorf("%d %s%s", r.Status, r.Stdout, r.Stderr)
 	}
 }
 
