@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/openapitest"
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
+	commands "holdfast/internal/operate/cli"
 	pages "holdfast/internal/operate/console"
 	"holdfast/internal/operate/openapi"
 	"holdfast/internal/readonly"
@@ -56,16 +57,11 @@ func TestOperations(t *testing.T) {
 		for _, o := range s.all {
 			seen++
 			wantBytes(t, s.folder+" "+o.Path, o.Output())
-			for _, noun := range nounsOf(&o) {
-				if o.ServerOnly {
-					continue
-				}
-				wantCommand(t, o, strings.Fields(s.command+" "+noun+" "+o.Verb())...)
+			if !o.ServerOnly {
+				wantCommand(t, o, strings.Fields(s.command+" "+o.Noun()+" "+o.Verb())...)
 			}
 			for _, former := range o.Former {
-				if words, ok := strings.CutPrefix(former, "holdfast "); ok {
-					wantFormer(t, &o, words)
-				}
+				wantFormer(t, &s, &o, former)
 			}
 			if !slices.Contains(buttons, o.Path) {
 				t.Errorf("%s: no page or button of %s", s.folder, o.Path)
@@ -98,17 +94,6 @@ func wantBytes(t *testing.T, name string, out reflect.Type) {
 
 // sizes are the titles of columns with a number of bytes.
 var sizes = regexp.MustCompile(`(?i)^(bytes|byte quota|size|free|stored)$`)
-
-// nounsOf returns the noun of an operation, and its former names.
-func nounsOf(o *operate.Operation) []string {
-	nouns := []string{o.Noun()}
-	for _, former := range o.Former {
-		if !strings.Contains(former, " ") {
-			nouns = append(nouns, former)
-		}
-	}
-	return slices.Compact(nouns)
-}
 
 // wantDescribed checks that an API description is what the operations say.
 func wantDescribed(t *testing.T, s *declared) {
@@ -158,13 +143,19 @@ func wantCommand(t *testing.T, o operate.Operation, words ...string) {
 	}
 }
 
-// wantFormer checks that a former spelling with all words of a command still is the command of an operation.
-func wantFormer(t *testing.T, o *operate.Operation, words string) {
+// wantFormer checks that a former spelling is replaced by the words of an operation.
+func wantFormer(t *testing.T, s *declared, o *operate.Operation, former operate.Former) {
 	t.Helper()
-	if o.Kind == operate.List && !strings.Contains(words, "--") { // the noun
-		words += " " + o.Verb()
+	typed, want := former.Words, s.command+" "+o.Noun()
+	if former.Noun {
+		typed += " " + o.Verb()
 	}
-	wantCommand(t, *o, strings.Fields(words)...)
+	if former.Flag != "" {
+		typed += " --" + former.Flag
+	}
+	if got := strings.Join(commands.Rename(strings.Fields(typed), app.Services()), " "); !strings.HasPrefix(got, want+" "+o.Verb()) {
+		t.Errorf("holdfast %s is holdfast %s, want holdfast %s", typed, got, want)
+	}
 }
 
 // wantGroups checks that each noun says what its commands and its page are for.

@@ -86,14 +86,17 @@ type About struct {
 	// ServerOnly says that there is no command, because the operation is about the process of the server.
 	ServerOnly bool
 
-	// Former are former spellings of the command, which no help shows: other names of the noun, the noun alone,
-	// the noun alone with --json; of a change a flag of the command with the verb, as in "retry --all", and
-	// as in "retry --event", whose value is the subject. A spelling with all words of the command begins with holdfast, e.g.
-	// "holdfast sync node" of a list for all operations with its noun, "holdfast ext audit dead" of a list alone, "holdfast sync node
-	// drain --undo" of another operation, "holdfast ext token --service=" of an operation that this flag chooses, which it still has,
-	// "holdfast sync user quota --uid UID" if the value of the flag is the subject now, or "holdfast sync token --json" of a command
-	// that always printed JSON.
-	Former []string
+	Former []Former // spellings of the command, which no help shows
+}
+
+// Former is a former spelling of a command.
+type Former struct {
+	Words string // after holdfast, e.g. "sync node drain"
+	Noun  bool   // they stand for the noun, before all its verbs
+	JSON  bool   // the command always printed JSON
+	Flag  string // without which the words are no spelling of this command, e.g. "undo"; it is not typed any more
+	Keeps bool   // the flag is still typed
+	Value bool   // the value of the flag is the first argument now
 }
 
 // Operation is a declared operation. NewList, NewRead, NewChange and NewJob make it.

@@ -12,7 +12,7 @@ import (
 func (s *Buckets) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []string{"account"},
+			Path: "accounts", Doc: "List accounts", Title: "Accounts", Empty: "There are no accounts.", Former: []operate.Former{{Words: "buckets account", Noun: true}},
 			Group: "Manage accounts, which own buckets",
 		}, on(s, s.listAccounts)),
 		operate.NewRead(operate.About{Path: "accounts/show", Doc: "Show an account with what it stores and its quotas", Title: "Account"}, on(s, s.showAccount)),

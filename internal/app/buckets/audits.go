@@ -22,7 +22,7 @@ const shown = 20
 
 func (s *Buckets) auditOperations() []operate.Operation {
 	job := operate.NewJob(operate.About{
-		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them", Former: []string{"holdfast buckets audit"},
+		Path: "audits/run", Doc: "Compare storage nodes and usage counters with the database, and repair them", Former: []operate.Former{{Words: "buckets audit"}},
 		Group: "Compare storage nodes with the database", Title: "Audits", Button: "Start",
 		Background: true, Begun: "the audit has begun", Stop: "Stop the audit",
 		Text: "An audit compares the bodies on all storage nodes, and the counters of objects and bytes, with the database while servers run.",

@@ -14,7 +14,7 @@ import (
 func (s *Buckets) keyOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "keys", Doc: "List the access keys of an account", Title: "Access keys", Empty: "There are no access keys.", Former: []string{"key"},
+			Path: "keys", Doc: "List the access keys of an account", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
 			Group: "Manage the access keys of an account",
 		}, on(s, s.listKeys)),
 		operate.NewChange(operate.About{Path: "keys/create", Doc: "Create an access key and print it with its secret", Button: "Create access key"}, on(s, s.addKey)),

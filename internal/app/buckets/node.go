@@ -18,7 +18,7 @@ import (
 func (s *Buckets) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "nodes", Doc: "List the storage nodes with their state and free space", Title: "Storage nodes", Empty: "There are no storage nodes.", Former: []string{"node"},
+			Path: "nodes", Doc: "List the storage nodes with their state and free space", Title: "Storage nodes", Empty: "There are no storage nodes.", Former: []operate.Former{{Words: "buckets node", Noun: true}},
 			Group: "Manage the storage nodes, which have the bodies of objects",
 		}, on(s, s.listNodes)),
 		operate.NewChange(operate.About{

@@ -29,7 +29,7 @@ func tokenKeys(secrets []string) (*bearer.Keyring, error) {
 
 func (s *Buckets) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "tokens/create", Doc: "Create a token of an account for the native API", Former: []string{"holdfast buckets token"},
+		Path: "tokens/create", Doc: "Create a token of an account for the native API", Former: []operate.Former{{Words: "buckets token"}},
 		More: "It allows everything in the buckets of the account. With --gc it also allows to claim and free deleted objects\n" +
 			"of all accounts. A token cannot be revoked by itself: it is valid until it expires or until the account is deleted.",
 		Example: "main --ttl 24h",

@@ -25,7 +25,7 @@ func (s *Extensions) deadLetterOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "dead-letters", Rows: "events", Doc: "List set-aside audit events", Title: "Dead letters", Empty: "No event was set aside.",
-			Group: "Manage audit events that were set aside because they could not be published", Former: []string{"holdfast ext audit", "holdfast ext audit dead"},
+			Group: "Manage audit events that were set aside because they could not be published", Former: []operate.Former{{Words: "ext audit", Noun: true}, {Words: "ext audit dead"}},
 			Text: "These audit events could not be published and were set aside. An event that is queued again comes after newer events of its install.",
 		}, s.listDead),
 		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside audit event", Title: "Dead letter"}, s.showDead),
@@ -36,10 +36,10 @@ func (s *Extensions) deadLetterOperations() []operate.Operation {
 			Path: "dead-letters/drop", Doc: "Delete a set-aside audit event", More: dropped, Danger: true, Ask: "The event is never published. This cannot be undone.",
 		}, letters.One("deleted", outbox.Dead.DropDead)),
 		operate.NewJob(operate.About{
-			Path: "dead-letters/retry-all", Doc: "Publish all set-aside audit events again", More: retried, Former: []string{"holdfast ext audit retry --all"},
+			Path: "dead-letters/retry-all", Doc: "Publish all set-aside audit events again", More: retried, Former: []operate.Former{{Words: "ext audit retry", Flag: "all"}},
 		}, letters.All("queued again", outbox.Dead.RetryDead)),
 		operate.NewJob(operate.About{
-			Path: "dead-letters/drop-all", Doc: "Delete all set-aside audit events", More: dropped, Former: []string{"holdfast ext audit drop --all"}, Danger: true,
+			Path: "dead-letters/drop-all", Doc: "Delete all set-aside audit events", More: dropped, Former: []operate.Former{{Words: "ext audit drop", Flag: "all"}}, Danger: true,
 			Confirm: "drop all", Title: "Drop all", Text: "The events are never published. This cannot be undone.",
 		}, letters.All("deleted", outbox.Dead.DropDead)),
 	}

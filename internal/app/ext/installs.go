@@ -21,14 +21,14 @@ func (s *Extensions) installOperations() []operate.Operation {
 	return append(slices.Concat([]operate.Operation{
 		operate.NewList(operate.About{
 			Path: "installs", Doc: "List installs with the data that they hold", Title: "Installs", Empty: "There are no installs.",
-			Group: "Manage installs: tier, quotas and access", Former: []string{"install"}, PageRows: ext.MaxPage,
+			Group: "Manage installs: tier, quotas and access", Former: []operate.Former{{Words: "ext install", Noun: true}}, PageRows: ext.MaxPage,
 			More: "They are the installs that are registered, revoked or recently deleted, and those that have or had a record.\n" +
 				"With --revoked list only installs without access, and how to delete them.",
 			Example: "\n--revoked\n",
 		}, on(s, s.listInstalls)),
 		operate.NewRead(operate.About{
 			Path: "installs/show", Doc: "Show the registration and the usage of an install", Title: "Install", Opens: "records",
-			Former: []string{"holdfast ext usage --install="},
+			Former: []operate.Former{{Words: "ext usage", Flag: "install", Keeps: true}},
 		}, on(s, s.showInstall)),
 		operate.NewChange(operate.About{
 			Path: "installs/set", Doc: "Register an install, or replace its registration", NewRow: true, Title: "Register an install", Button: "Register",

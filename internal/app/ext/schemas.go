@@ -18,7 +18,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "schemas", Doc: "List the schemas of a namespace, the newest first", Title: "Schemas", Empty: "There are no schemas: every JSON value is valid.",
-			Group: "Manage the JSON Schemas of an install's namespaces", Former: []string{"schema"},
+			Group: "Manage the JSON Schemas of an install's namespaces", Former: []operate.Former{{Words: "ext schema", Noun: true}},
 		}, on(s, s.listSchemas)),
 		operate.NewRead(operate.About{Path: "schemas/show", Doc: "Show a version of a schema", Title: "Schema version"}, on(s, s.showSchema)),
 		operate.NewRead(operate.About{
@@ -27,7 +27,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			Opens: "record", Resumes: true,
 		}, on(s, s.checkSchema)),
 		operate.NewDownload(operate.About{
-			Path: "schemas/export", Doc: "Print the documents of all versions, one per line, the newest first", Former: []string{"holdfast ext schema list --documents"},
+			Path: "schemas/export", Doc: "Print the documents of all versions, one per line, the newest first", Former: []operate.Former{{Words: "ext schema list", Flag: "documents"}},
 			Media: operate.Lines, Memory: transferSize,
 		}, s.exportSchemas),
 		operate.NewUpload(operate.About{
@@ -52,7 +52,7 @@ func (s *Extensions) schemaOperations() []operate.Operation {
 			More: "Version numbers are not used again.",
 		}, on(s, s.deleteSchema)),
 		operate.NewChange(operate.About{
-			Path: "schemas/delete-all", Doc: "Delete all versions of a namespace's schemas", Former: []string{"holdfast ext schema delete --all"},
+			Path: "schemas/delete-all", Doc: "Delete all versions of a namespace's schemas", Former: []operate.Former{{Words: "ext schema delete", Flag: "all"}},
 			Title: "Delete all versions", Text: "After that, every JSON value is valid.", Button: "Delete all versions", Ask: "This cannot be undone.", Danger: true, Retypes: true,
 			More: "After that the namespace accepts any JSON, and it no longer counts toward the quota of namespaces unless it has a\n" +
 				"key. Version numbers are not used again.",

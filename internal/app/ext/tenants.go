@@ -16,7 +16,7 @@ func (s *Extensions) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "tenants", Doc: "List the tenants that have installs", Title: "Tenants", Empty: "There are no tenants.", PageRows: ext.MaxPage,
-			Group: "Show, delete and restore tenants with all their installs", Former: []string{"tenant"},
+			Group: "Show, delete and restore tenants with all their installs", Former: []operate.Former{{Words: "ext tenant", Noun: true}},
 		}, on(s, s.listTenants)),
 		operate.NewRead(operate.About{Path: "tenants/show", Doc: "Show whether a tenant is deleted", Title: "Tenant"}, on(s, s.showTenant)),
 		operate.NewChange(operate.About{

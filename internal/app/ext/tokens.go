@@ -19,20 +19,20 @@ func (s *Extensions) tokenOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "tokens", Rows: "revoked", Doc: "List revoked tokens of an install that have not expired", Title: "Tokens", Empty: "No token is revoked.",
-			Group: "Create and revoke tokens of installs", Text: "These tokens are revoked and have not expired.", Former: []string{"holdfast ext token revoked"},
+			Group: "Create and revoke tokens of installs", Text: "These tokens are revoked and have not expired.", Former: []operate.Former{{Words: "ext token revoked"}},
 		}, s.listTokens),
 		operate.NewChange(operate.About{
-			Path: "tokens/create", Doc: "Create a token for an install", Former: []string{"holdfast ext token"}, Title: "Create a token", Button: "Create token",
+			Path: "tokens/create", Doc: "Create a token for an install", Former: []operate.Former{{Words: "ext token"}}, Title: "Create a token", Button: "Create token",
 			More: "The token is signed with the server's own key. It is valid for one install and the named namespaces, with\n" +
 				"access r (read), w (write) or rw.",
 			Example: "--tenant $TENANT --install $INSTALL --namespace settings=rw --namespace log=r\n",
 		}, s.createToken),
 		operate.NewChange(operate.About{
-			Path: "tokens/revoke", Doc: "Revoke a token", More: revokeHelp, Former: []string{"holdfast ext token revoke"}, Title: "Revoke a token", Button: "Revoke token", Danger: true,
+			Path: "tokens/revoke", Doc: "Revoke a token", More: revokeHelp, Former: []operate.Former{{Words: "ext token revoke"}}, Title: "Revoke a token", Button: "Revoke token", Danger: true,
 			Text: "The token may be of any install, or of a service.", Example: "$TOKEN\n",
 		}, s.revokeToken),
 		operate.NewChange(operate.About{
-			Path: "tokens/revoke-id", Doc: "Revoke a token of an install by its ID", Former: []string{"holdfast ext token revoke --id="},
+			Path: "tokens/revoke-id", Doc: "Revoke a token of an install by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "id", Keeps: true}},
 			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
 			More: "ID is the ID (jti) that an audit event or ext tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --install $INSTALL --id $ID\n",
 		}, s.revokeTokenID),
@@ -45,17 +45,17 @@ func (s *Extensions) serviceTokenOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Path: "service-tokens", Rows: "revoked", Doc: "List revoked tokens of a tenant's services that have not expired", Title: "Tokens of services",
 			Empty: "No token is revoked.", Group: "Create and revoke tokens of services that act for the installs of a tenant",
-			Text: "These tokens are revoked and have not expired.", Former: []string{"holdfast ext token revoked --services"},
+			Text: "These tokens are revoked and have not expired.", Former: []operate.Former{{Words: "ext token revoked", Flag: "services"}},
 		}, s.listServiceTokens),
 		operate.NewChange(operate.About{
-			Path: "service-tokens/create", Doc: "Create a token for a service that acts for installs", Former: []string{"holdfast ext token --service="},
+			Path: "service-tokens/create", Doc: "Create a token for a service that acts for installs", Former: []operate.Former{{Words: "ext token", Flag: "service", Keeps: true}},
 			Title: "Create a token for a service", Text: "It is valid on the internal listener, for every install of the tenant.", Button: "Create token",
 			More: "The token is signed with the server's own key. It is valid on the internal listener only, for every install\n" +
 				"of the tenant; with --schemas it may also write schemas.",
 			Example: "--tenant $TENANT --service runner --ttl 720h\n",
 		}, s.createServiceToken),
 		operate.NewChange(operate.About{
-			Path: "service-tokens/revoke-id", Doc: "Revoke a token of a service by its ID", Former: []string{"holdfast ext token revoke --services"},
+			Path: "service-tokens/revoke-id", Doc: "Revoke a token of a service by its ID", Former: []operate.Former{{Words: "ext token revoke", Flag: "services"}},
 			Title: "Revoke a token by its ID", Button: "Revoke", Danger: true,
 			More: "ID is the ID (jti) that an audit event or ext service-tokens create --json shows.\n" + revokeHelp, Example: "--tenant $TENANT --id $ID\n",
 		}, s.revokeServiceTokenID),

@@ -19,7 +19,7 @@ const transferSize = 8 << 20 // bytes, with copies: an exported page, or a step 
 func (s *Extensions) transferOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewDownload(operate.About{
-			Path: "installs/export", Doc: "Export the records and schemas of an install as lines of JSON", Former: []string{"holdfast ext export"},
+			Path: "installs/export", Doc: "Export the records and schemas of an install as lines of JSON", Former: []operate.Former{{Words: "ext export"}},
 			Media: operate.Lines, Memory: transferSize, Counts: "records",
 			More: "They are in the format of the API: a line of JSON for each, and a last line that says that the export is complete.\n" +
 				"They are read from the database page by page while servers run. Revoked installs can be exported, too: revoke an\n" +
@@ -27,7 +27,7 @@ func (s *Extensions) transferOperations() []operate.Operation {
 			Example: "--tenant $TENANT --install $INSTALL -o install.ndjson\n",
 		}, s.exportInstall),
 		operate.NewUpload(operate.About{
-			Path: "installs/import", Doc: "Import an export into an install", Former: []string{"holdfast ext import"},
+			Path: "installs/import", Doc: "Import an export into an install", Former: []operate.Former{{Words: "ext import"}},
 			Media: operate.Lines, Memory: transferSize, Largest: operate.LargestLines, Stays: true,
 			Title: "Import an export", Text: "Limits and quotas apply. If a line is wrong, the records before it stay.", Button: "Import",
 			More: "Records and schemas are imported while servers run. FILE may be -, for standard input. Limits and quotas apply, and\n" +

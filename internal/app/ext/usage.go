@@ -15,7 +15,7 @@ import (
 
 func (s *Extensions) usageOperations() []operate.Operation {
 	audit := operate.NewJob(operate.About{
-		Path: "usage/audit", Doc: "Count all rows and compare them with the counters", Former: []string{"holdfast ext usage --audit"}, Counts: "installs",
+		Path: "usage/audit", Doc: "Count all rows and compare them with the counters", Former: []operate.Former{{Words: "ext usage", Flag: "audit"}}, Counts: "installs",
 		More: "Of several installs, only those that differ are printed, including those that have rows but no counters. The exit\n" +
 			"status is 1 when something differs. Servers can keep running.",
 		Example: "\n--tenant $TENANT --install $INSTALL\n",
@@ -25,7 +25,7 @@ func (s *Extensions) usageOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "usage", Doc: "List how much installs store", Title: "Usage", Empty: "No install has a record.", PageRows: ext.MaxPage,
-			Group: "Show how much installs store, and verify the counters", Former: []string{"usage"}, Rows: "installs",
+			Group: "Show how much installs store, and verify the counters", Former: []operate.Former{{Words: "ext usage"}}, Rows: "installs",
 			More:    "It shows how much installs store and may store, as quotas count it: a line for each install that has or had a record.",
 			Example: "\n--tenant $TENANT\n",
 		}, on(s, s.listUsage)),

@@ -24,16 +24,16 @@ func (s *Guest) deadLetterOperations() []operate.Operation {
 			Text:  "These events could not be published and were set aside. An event that is queued again comes after newer events of its session.",
 		}, s.listDead),
 		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside event", Title: "Dead letter"}, s.showDead),
-		operate.NewChange(operate.About{Path: "dead-letters/retry", Doc: "Publish a set-aside event again", More: retried, Former: []string{"retry --event"}},
+		operate.NewChange(operate.About{Path: "dead-letters/retry", Doc: "Publish a set-aside event again", More: retried, Former: []operate.Former{{Words: "guest dead-letters retry", Flag: "event", Value: true}}},
 			letters.One("queued again", outbox.Dead.RetryDead)),
 		operate.NewChange(operate.About{
-			Path: "dead-letters/drop", Doc: "Delete a set-aside event", More: dropped, Former: []string{"drop --event"}, Danger: true,
+			Path: "dead-letters/drop", Doc: "Delete a set-aside event", More: dropped, Former: []operate.Former{{Words: "guest dead-letters drop", Flag: "event", Value: true}}, Danger: true,
 			Ask: "The event is never published. This cannot be undone.",
 		}, letters.One("deleted", outbox.Dead.DropDead)),
-		operate.NewJob(operate.About{Path: "dead-letters/retry-all", Doc: "Publish all set-aside events again", More: retried, Former: []string{"retry --all"}},
+		operate.NewJob(operate.About{Path: "dead-letters/retry-all", Doc: "Publish all set-aside events again", More: retried, Former: []operate.Former{{Words: "guest dead-letters retry", Flag: "all"}}},
 			letters.All("queued again", outbox.Dead.RetryDead)),
 		operate.NewJob(operate.About{
-			Path: "dead-letters/drop-all", Doc: "Delete all set-aside events", More: dropped, Former: []string{"drop --all"}, Danger: true, Confirm: "drop all",
+			Path: "dead-letters/drop-all", Doc: "Delete all set-aside events", More: dropped, Former: []operate.Former{{Words: "guest dead-letters drop", Flag: "all"}}, Danger: true, Confirm: "drop all",
 			Title: "Drop all", Text: "The events are never published. This cannot be undone.",
 		}, letters.All("deleted", outbox.Dead.DropDead)),
 	}

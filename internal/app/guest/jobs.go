@@ -23,7 +23,7 @@ func (s *Guest) jobOperations() []operate.Operation {
 		}, s.listJobs),
 		operate.NewJob(operate.About{Path: "jobs/run", Doc: "Delete the old data of a job", Counts: "rows", Ask: "Deleted rows cannot be restored."}, s.runJob),
 		operate.NewJob(operate.About{
-			Path: "jobs/run-all", Doc: "Delete the old data of all jobs", Counts: "rows", Former: []string{"run --all"},
+			Path: "jobs/run-all", Doc: "Delete the old data of all jobs", Counts: "rows", Former: []operate.Former{{Words: "guest jobs run", Flag: "all"}},
 			Title: "Run all jobs", Ask: "Deleted rows cannot be restored.",
 		}, s.runAllJobs),
 	}

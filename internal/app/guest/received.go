@@ -10,7 +10,7 @@ import (
 
 func (s *Guest) quarantineOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "quarantine", Rows: "events", Limit: 100, Former: []string{"quarantine --json"},
+		Path: "quarantine", Rows: "events", Limit: 100, Former: []operate.Former{{Words: "guest quarantine", JSON: true}},
 		Doc:   "List received events that had no effect because they were not understood or their ID was used twice",
 		Group: "Show received events that had no effect", Title: "Quarantine", Empty: "All received events had their effect.",
 		Text: "Received events that had no effect because they were not understood or their ID was used twice, the newest first.",
@@ -43,7 +43,7 @@ func (s *Guest) listQuarantine(ctx context.Context, in operate.Latest) (all []qu
 
 func (s *Guest) refusalOperations() []operate.Operation {
 	return []operate.Operation{operate.NewList(operate.About{
-		Path: "refusals", Limit: 100, Former: []string{"refusals"},
+		Path: "refusals", Limit: 100, Former: []operate.Former{{Words: "guest refusals"}},
 		Doc:   "List handoffs that were consumed again, with the number of refused attempts",
 		Group: "Show refused attempts to consume handoffs", Title: "Refused handoffs", Empty: "No handoff was consumed twice.",
 		Text: "Attempts to consume a handoff that were refused, the one with the last attempt first.",

@@ -13,7 +13,7 @@ import (
 
 func (s *Guest) sessionOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "sessions/erase", Former: []string{"session"}, Group: "Manage sessions of guests", Doc: "Delete everything that is stored about a session",
+		Path: "sessions/erase", Former: []operate.Former{{Words: "guest session", Noun: true}}, Group: "Manage sessions of guests", Doc: "Delete everything that is stored about a session",
 		More: "These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its\n" +
 			"open handoffs become void. Audited events stay until they are old, and events that are not published yet\n" +
 			"until they are published: they have the ID of the session, which is random. If the command fails, run it\n" +

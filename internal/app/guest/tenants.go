@@ -11,7 +11,7 @@ import (
 func (s *Guest) tenantOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
-			Path: "tenants", Former: []string{"tenant"}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
+			Path: "tenants", Former: []operate.Former{{Words: "guest tenant", Noun: true}}, Doc: "List the suspended tenants", Title: "Suspended tenants", Empty: "No tenant is suspended.",
 			Group: "Suspend and reinstate tenants",
 			Long: "Suspend and reinstate tenants, as received events do: the one with the latest time counts. No handoff to a\n" +
 				"suspended tenant is minted or consumed. Running servers leave its properties out of searches within a minute.",

@@ -14,7 +14,7 @@ import (
 // tokenOperations are about the tokens of services.
 func (s *Guest) tokenOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
-		Path: "tokens/create", Doc: "Create a token of a service for the internal listener", Former: []string{"holdfast guest token"},
+		Path: "tokens/create", Doc: "Create a token of a service for the internal listener", Former: []operate.Former{{Words: "guest token"}},
 		Group: "Create tokens of services for the internal listener", Title: "Service tokens", Button: "Create token",
 		More: "With the token a booking site verifies and consumes handoffs on the internal listener. With --tenant it is\n" +
 			"limited to the handoffs to this tenant. With --events it allows only to push events, which suspend and\n" +

@@ -16,7 +16,7 @@ func (s *Accounts) accountOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "accounts", Limit: 1000, Resumes: true, PageRows: mostSorted, Title: "Accounts", Empty: "No such account has storage.",
-			Doc: "List accounts with their usage", Group: "Manage accounts", Former: []string{"holdfast sync user"},
+			Doc: "List accounts with their usage", Group: "Manage accounts", Former: []operate.Former{{Words: "sync user", Noun: true}},
 			More: "It lists accounts that have storage: how much each stores, its own quota, and its last write, which counts\n" +
 				"as its last use because sign-ins are not recorded. Expired records count until they are swept. A\n" +
 				"dash means that this server does not know: the storage is on another node, or is not counted (on\n" +

@@ -12,7 +12,7 @@ import (
 func (s *Accounts) userOperations() []operate.Operation {
 	return []operate.Operation{operate.NewChange(operate.About{
 		Path: "users/quota", Doc: "Show or set how much one storage user may store", Title: "Quota of a storage user", Button: "Set quota",
-		Group: "Manage storage users by their UID", Former: []string{"holdfast sync user quota --uid UID"},
+		Group: "Manage storage users by their UID", Former: []operate.Former{{Words: "sync user quota", Flag: "uid", Value: true}},
 		Text: "A server with storage but without accounts knows only the UIDs of storage users.",
 		More: "It is as accounts quota, for a server with storage but without accounts. On Spanner it needs --fxa-uid and\n" +
 			"--fxa-kid, which accounts show prints on the server with the accounts.",

@@ -21,7 +21,7 @@ import (
 // name "".
 func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Command {
 	root := &cobra.Command{Use: name}
-	nouns, verbs := map[string]*cobra.Command{}, map[string]*command{}
+	nouns := map[string]*cobra.Command{}
 	for i := range all {
 		o := &all[i]
 		if o.ServerOnly {
@@ -37,33 +37,9 @@ func Commands(name string, all []operate.Operation, sh *service.Shell) *cobra.Co
 		for line := range strings.Lines(o.Example) {
 			c.cmd.Example += "  " + strings.Join(slices.DeleteFunc([]string{"holdfast", name, o.Noun(), o.Verb(), line}, func(word string) bool { return word == "" }), " ")
 		}
-		verbs[o.Path] = c
 		noun.AddCommand(c.cmd)
 	}
-	for i := range all {
-		o := &all[i]
-		for _, former := range o.Former {
-			addFormer(former, o, nouns[o.Noun()], verbs, sh)
-		}
-	}
 	return root
-}
-
-// addFormer adds a former spelling of an operation.
-func addFormer(former string, o *operate.Operation, noun *cobra.Command, verbs map[string]*command, sh *service.Shell) {
-	if strings.HasPrefix(former, whole) {
-		return // see Rename
-	}
-	first, flag, _ := strings.Cut(former, " ")
-	flag = strings.TrimPrefix(flag, "--")
-	switch {
-	case first == o.Noun():
-		newCommand(sh, o, noun).hide(flag == "json")
-	case o.Kind == operate.List || flag == "":
-		noun.Aliases = append(noun.Aliases, first)
-	default:
-		verbs[o.Noun()+"/"+first].addFormer(flag, o)
-	}
 }
 
 // command is the command of an operation.
@@ -74,33 +50,30 @@ type command struct {
 
 	asJSON, all, yes bool
 	limit            int
-	output           string                        // of a download: the file; "": standard output
-	former           map[string]*operate.Operation // by a flag that selects it
+	output           string // of a download: the file; "": standard output
 }
 
 // newCommand makes a command run an operation.
 func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *command {
-	c := &command{Operation: o, sh: sh, cmd: cmd, former: map[string]*operate.Operation{}}
+	c := &command{Operation: o, sh: sh, cmd: cmd}
 	if o.More != "" {
 		cmd.Long = o.Doc + ".\n" + o.More
 	}
 	c.addFlags()
-	if cmd.Name() == o.Verb() {
-		cmd.Use = strings.Join(append([]string{cmd.Use}, append(c.required(o), c.arguments(o)...)...), " ")
-		if in := optional(o); in != nil {
-			cmd.Use += " [" + in.Argument + "]"
-		}
-		if o.Kind == operate.Upload {
-			cmd.Use += map[bool]string{false: " FILE", true: " [FILE]"}[o.MayBeStdin]
-		}
+	cmd.Use = strings.Join(slices.Concat([]string{cmd.Use}, c.required(), c.arguments()), " ")
+	if in := c.optional(); in != nil {
+		cmd.Use += " [" + in.Argument + "]"
+	}
+	if o.Kind == operate.Upload {
+		cmd.Use += map[bool]string{false: " FILE", true: " [FILE]"}[o.MayBeStdin]
 	}
 	cmd.Args = c.check
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := c.refuseEmpty(); err != nil {
 			return err
 		}
-		if err := c.chosen().Check(c.values(args)); err != nil { // this needs no database
-			return c.typed(c.chosen(), err)
+		if err := o.Check(c.values(args)); err != nil { // this needs no database
+			return c.typed(err)
 		}
 		return sh.Run(c.run)(cmd, args)
 	}
@@ -108,29 +81,28 @@ func newCommand(sh *service.Shell, o *operate.Operation, cmd *cobra.Command) *co
 }
 
 // optional returns the input that is an optional argument of the command, or nil.
-func optional(o *operate.Operation) *operate.Input {
-	i := slices.IndexFunc(o.Inputs, func(in operate.Input) bool { return in.Argument != "" })
+func (c *command) optional() *operate.Input {
+	i := slices.IndexFunc(c.Inputs, func(in operate.Input) bool { return in.Argument != "" })
 	if i < 0 {
 		return nil
 	}
-	return &o.Inputs[i]
+	return &c.Inputs[i]
 }
 
-// check refuses unexpected arguments and missing flags. Flags may select another operation.
+// check refuses unexpected arguments and missing flags.
 func (c *command) check(cmd *cobra.Command, args []string) error {
-	o := c.chosen()
-	names := c.arguments(o)
-	if o.Kind == operate.Upload && (!o.MayBeStdin || len(args) > len(names)) {
+	names := c.arguments()
+	if c.Kind == operate.Upload && (!c.MayBeStdin || len(args) > len(names)) {
 		names = append(names, "FILE")
 	}
-	if optional(o) != nil && len(args) > len(names) {
+	if c.optional() != nil && len(args) > len(names) {
 		args = slices.Delete(slices.Clone(args), len(names), len(names)+1)
 	}
 	if len(args) > len(names) {
 		return service.Args(names...)(cmd, args)
 	}
 	var missing []string
-	for _, s := range o.Subjects() {
+	for _, s := range c.Subjects() {
 		if s.IsFlag && !cmd.Flags().Changed(s.Name) {
 			missing = append(missing, "--"+s.Name)
 		}
@@ -148,7 +120,7 @@ func (c *command) check(cmd *cobra.Command, args []string) error {
 // refuseEmpty refuses a flag with an empty text, which may be a variable without a value: a list must not show all tenants
 // instead of a single tenant. Without a cursor a list begins at its first row.
 func (c *command) refuseEmpty() error {
-	for _, in := range c.chosen().Inputs {
+	for _, in := range c.Inputs {
 		if in.Name == "after" {
 			continue
 		}
@@ -159,9 +131,9 @@ func (c *command) refuseEmpty() error {
 	return nil
 }
 
-// required returns the flags of an operation that are required, as its help shows them.
-func (c *command) required(o *operate.Operation) (all []string) {
-	for _, s := range o.Subjects() {
+// required returns the flags that are required, as the help shows them.
+func (c *command) required() (all []string) {
+	for _, s := range c.Subjects() {
 		if s.IsFlag {
 			all = append(all, "--"+s.Name+" "+cmp.Or(s.Value, strings.ToUpper(s.Name)))
 		}
@@ -221,60 +193,17 @@ func (c *command) jsonDoc() string {
 	return "print one line of JSON for each " + append([]string{"row"}, c.Names...)[len(c.Names)]
 }
 
-// hide hides the flags of a former spelling, which may print JSON always.
-func (c *command) hide(isJSON bool) {
-	c.asJSON = isJSON
-	c.cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-	c.cmd.DisableFlagsInUseLine = true
-	c.cmd.Use = c.cmd.Name() + " COMMAND"
-}
-
-// addFormer adds a flag that was a former spelling: --VERB of another operation, or the subject.
-func (c *command) addFormer(flag string, o *operate.Operation) {
-	flags := c.cmd.Flags()
-	if s := o.Input(flag); s == nil || !s.Subject {
-		flags.Bool(flag, false, o.Doc)
-	} else {
-		flags.String(flag, "", s.Doc)
-	}
-	flags.Lookup(flag).Hidden = true
-	for _, s := range c.Subjects() { // check requires the subjects of the selected operation
-		if f := flags.Lookup(s.Name); f != nil {
-			delete(f.Annotations, cobra.BashCompOneRequiredFlag)
-		}
-	}
-	for other := range c.former {
-		c.cmd.MarkFlagsMutuallyExclusive(flag, other)
-	}
-	c.former[flag] = o
-}
-
-// chosen returns the operation that the flags select.
-func (c *command) chosen() *operate.Operation {
-	for flag, o := range c.former {
-		if c.cmd.Flags().Changed(flag) {
-			return o
-		}
-	}
-	return c.Operation
-}
-
-// arguments returns the arguments of an operation. Flags may have subjects.
-func (c *command) arguments(o *operate.Operation) (all []string) {
-	for _, s := range c.typedSubjects(o) {
+// arguments returns the arguments. Flags may have subjects.
+func (c *command) arguments() (all []string) {
+	for _, s := range c.typedSubjects() {
 		all = append(all, strings.ToUpper(s.Name))
 	}
 	return all
 }
 
 // typedSubjects returns the subjects that are arguments.
-func (c *command) typedSubjects(o *operate.Operation) (all []operate.Input) {
-	for _, s := range o.Subjects() {
-		if !s.IsFlag && !(c.former[s.Name] == o && c.cmd.Flags().Changed(s.Name)) {
-			all = append(all, s)
-		}
-	}
-	return all
+func (c *command) typedSubjects() []operate.Input {
+	return slices.DeleteFunc(slices.Clone(c.Subjects()), func(s operate.Input) bool { return s.IsFlag })
 }
 
 // text returns the value of a flag as an input takes it.
@@ -287,78 +216,77 @@ func text(v pflag.Value) string {
 
 // values returns the typed values by input. Without a limit a list has its own default.
 func (c *command) values(args []string) map[string]string {
-	o := c.chosen()
 	values := map[string]string{}
-	for _, in := range o.Inputs {
+	for _, in := range c.Inputs {
 		f := c.cmd.Flags().Lookup(in.Name)
 		if f == nil || !f.Changed && !(in.Name == "limit" && c.Limit > 0) {
 			continue
 		}
 		values[in.Name] = text(f.Value)
 	}
-	typed := c.typedSubjects(o)
+	typed := c.typedSubjects()
 	for i, s := range typed {
 		values[s.Name] = args[i]
 	}
-	if in := optional(o); in != nil && len(args) > len(typed) {
+	if in := c.optional(); in != nil && len(args) > len(typed) {
 		values[in.Name] = args[len(typed)]
 	}
 	return values
 }
 
 func (c *command) run(ctx context.Context, args []string) error {
-	o, values := c.chosen(), c.values(args)
-	switch o.Kind {
+	values := c.values(args)
+	switch c.Kind {
 	case operate.List:
 		return c.list(ctx, values)
 	case operate.Download:
-		return c.download(ctx, o, values)
+		return c.download(ctx, values)
 	}
-	if err := c.confirm(ctx, o, values); err != nil {
+	if err := c.confirm(ctx, values); err != nil {
 		return err
 	}
-	r, err := c.runWatched(ctx, o, values, args)
+	r, err := c.runWatched(ctx, values, args)
 	if r != nil {
-		if err = errors.Join(c.show(o, r), err, c.more(r)); err == nil && r.IsPartial() {
+		if err = errors.Join(c.show(r), err, c.more(r)); err == nil && r.IsPartial() {
 			err = &service.ExitError{Status: 1}
 		}
 	}
-	return c.typed(o, err)
+	return c.typed(err)
 }
 
 // confirm asks before a change that is dangerous: on a terminal, and otherwise if the change needs it. On a terminal it first
 // shows the result of a dry run.
-func (c *command) confirm(ctx context.Context, o *operate.Operation, values map[string]string) error {
-	if c.yes || values[operate.DryRun] == "true" || !o.NeedsYes && !(o.Danger && c.sh.CanAsk()) {
+func (c *command) confirm(ctx context.Context, values map[string]string) error {
+	if c.yes || values[operate.DryRun] == "true" || !c.NeedsYes && !(c.Danger && c.sh.CanAsk()) {
 		return nil
 	}
-	if o.Input(operate.DryRun) != nil && c.sh.CanAsk() {
+	if c.Input(operate.DryRun) != nil && c.sh.CanAsk() {
 		trial := maps.Clone(values)
 		trial[operate.DryRun] = "true"
-		if r, err := o.Run(ctx, trial, nil); err != nil {
-			return c.typed(o, err)
-		} else if err := c.show(o, r); err != nil {
+		if r, err := c.Run(ctx, trial, nil); err != nil {
+			return c.typed(err)
+		} else if err := c.show(r); err != nil {
 			return err
 		}
 	}
 	var named []string
-	for _, s := range slices.Backward(o.Subjects()) {
+	for _, s := range slices.Backward(c.Subjects()) {
 		named = append(named, s.Name+" "+service.Printable(values[s.Name]))
 	}
-	if !c.sh.Confirm(strings.TrimSpace(o.Ask+" "+o.LabelOf(strings.Join(named, " of "))) + "?") {
+	if !c.sh.Confirm(strings.TrimSpace(c.Ask+" "+c.LabelOf(strings.Join(named, " of "))) + "?") {
 		return service.Usagef("nothing was changed; confirm with --yes")
 	}
 	return nil
 }
 
 // typed returns an error that names the input as it is typed.
-func (c *command) typed(o *operate.Operation, err error) error {
+func (c *command) typed(err error) error {
 	wrong, ok := errors.AsType[*operate.InputError](err)
 	if !ok {
 		return err
 	}
 	name := "--" + wrong.Input
-	if in := optional(o); in != nil && in.Name == wrong.Input || slices.ContainsFunc(c.typedSubjects(o), func(s operate.Input) bool { return s.Name == wrong.Input }) {
+	if in := c.optional(); in != nil && in.Name == wrong.Input || slices.ContainsFunc(c.typedSubjects(), func(s operate.Input) bool { return s.Name == wrong.Input }) {
 		name = strings.ToUpper(wrong.Input)
 	}
 	return service.Usagef("%s: %s", name, wrong.Reason)

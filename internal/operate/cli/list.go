@@ -33,7 +33,7 @@ func (c *command) list(ctx context.Context, values map[string]string) error {
 		}
 		r, err := c.Run(ctx, values, nil)
 		if err != nil {
-			return c.typed(c.Operation, err)
+			return c.typed(err)
 		}
 		if p == nil {
 			if p, err = c.newPrinter(r.Columns); err != nil {

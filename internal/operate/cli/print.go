@@ -75,7 +75,7 @@ func withoutAside(all []operate.Column, cells []any) (columns []operate.Column, 
 }
 
 // show prints the result of another operation than a list: JSON, the notice of a change, or facts and texts.
-func (c *command) show(o *operate.Operation, r *operate.Result) error {
+func (c *command) show(r *operate.Result) error {
 	if r.Note != "" {
 		fmt.Fprintln(c.sh.Stderr, service.PrintableLines(r.Note))
 	}
@@ -83,7 +83,7 @@ func (c *command) show(o *operate.Operation, r *operate.Result) error {
 		return c.sh.PrintLine(r.JSON())
 	}
 	switch {
-	case r.Notice != "" && o.Kind == operate.Job: // it may have several lines
+	case r.Notice != "" && c.Kind == operate.Job: // it may have several lines
 		_, err := fmt.Fprintln(c.sh.Stdout, service.PrintableLines(r.Notice))
 		return err
 	case r.Notice != "":

@@ -8,9 +8,9 @@ import (
 )
 
 // download writes a file, or to standard output. The file gets its name when it is complete.
-func (c *command) download(ctx context.Context, o *operate.Operation, values map[string]string) error {
-	w := &watch{command: c, of: o}
-	r, err := o.Run(ctx, values, w.see)
+func (c *command) download(ctx context.Context, values map[string]string) error {
+	w := &watch{command: c}
+	r, err := c.Run(ctx, values, w.see)
 	switch {
 	case err != nil:
 	case c.output == "":
@@ -21,11 +21,11 @@ func (c *command) download(ctx context.Context, o *operate.Operation, values map
 	if w.bar != nil {
 		w.bar.End()
 	}
-	return c.typed(o, err)
+	return c.typed(err)
 }
 
 // upload runs an upload with a file, or with - for standard input.
-func (c *command) upload(ctx context.Context, o *operate.Operation, values map[string]string, name string) (*operate.Result, error) {
+func (c *command) upload(ctx context.Context, values map[string]string, name string) (*operate.Result, error) {
 	from, size, err := c.sh.OpenInput(name)
 	if err != nil {
 		return nil, err
@@ -33,5 +33,5 @@ func (c *command) upload(ctx context.Context, o *operate.Operation, values map[s
 	defer from.Close()
 	bar := c.sh.Bar("bytes", size)
 	defer bar.End()
-	return o.Upload(ctx, values, operate.Body{Reader: bar.Reader(from), Size: size}, nil)
+	return c.Upload(ctx, values, operate.Body{Reader: bar.Reader(from), Size: size}, nil)
 }

@@ -40,7 +40,7 @@ func streams() []operate.Operation {
 		return drawn{in.Wall + in.Color + ": " + string(text)}, nil
 	}
 	return []operate.Operation{
-		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain", Former: []string{"holdfast house plan"}}, func(_ context.Context, in one, p operate.Progress) (operate.File, error) {
+		operate.NewDownload(operate.About{Path: "walls/plan", Doc: "Get the plan", Media: "text/plain", Former: []operate.Former{{Words: "house plan"}}}, func(_ context.Context, in one, p operate.Progress) (operate.File, error) {
 			if in.Wall == "none" {
 				return operate.File{}, errcode.New(errcode.NotFound, "there is no such wall")
 			}

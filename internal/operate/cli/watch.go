@@ -9,24 +9,24 @@ import (
 	"holdfast/internal/operate"
 )
 
-// runWatched runs an operation. It draws the progress of a job on a terminal, and prints its rows. If they cannot be
+// runWatched runs the operation. It draws the progress of a job on a terminal, and prints its rows. If they cannot be
 // printed, it stops the job.
-func (c *command) runWatched(ctx context.Context, o *operate.Operation, values map[string]string, args []string) (*operate.Result, error) {
-	switch o.Kind {
+func (c *command) runWatched(ctx context.Context, values map[string]string, args []string) (*operate.Result, error) {
+	switch c.Kind {
 	case operate.Upload:
 		name := "-"
-		if n := len(c.typedSubjects(o)); len(args) > n {
+		if n := len(c.typedSubjects()); len(args) > n {
 			name = args[n]
 		}
-		return c.upload(ctx, o, values, name)
+		return c.upload(ctx, values, name)
 	case operate.Job:
 	default:
-		return o.Run(ctx, values, nil)
+		return c.Run(ctx, values, nil)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	w := &watch{command: c, of: o, stop: stop}
-	r, err := o.Run(ctx, values, w.see)
+	w := &watch{command: c, stop: stop}
+	r, err := c.Run(ctx, values, w.see)
 	if w.bar != nil {
 		w.bar.End()
 	}
@@ -39,7 +39,6 @@ func (c *command) runWatched(ctx context.Context, o *operate.Operation, values m
 // watch shows the updates of a job.
 type watch struct {
 	*command
-	of   *operate.Operation
 	bar  *service.Bar // of the current step; nil: no step has begun
 	step string
 	said string // the latest reason to wait
@@ -63,7 +62,7 @@ func (w *watch) see(u operate.Update) {
 			if w.bar != nil {
 				w.bar.End()
 			}
-			w.bar, w.step = w.sh.Bar(cmp.Or(u.Step, w.of.Counts), u.Total), u.Step
+			w.bar, w.step = w.sh.Bar(cmp.Or(u.Step, w.Counts), u.Total), u.Step
 		}
 		w.bar.ShowOf(u.Done, u.Total)
 	}
@@ -72,7 +71,7 @@ func (w *watch) see(u operate.Update) {
 // found prints a row, and stops the job if it cannot be printed.
 func (w *watch) found(row any) {
 	if w.asJSON {
-		w.err = w.sh.PrintLine(w.of.Found.Row(row).Value)
+		w.err = w.sh.PrintLine(w.Found.Row(row).Value)
 	} else if p, ok := row.(operate.Printed); ok {
 		_, w.err = fmt.Fprint(w.sh.Stdout, service.PrintableLines(p.Text()))
 	}

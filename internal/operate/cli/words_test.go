@@ -28,11 +28,11 @@ func mints() []operate.Operation {
 		return mintedToken{strings.Join(in.Access, ",") + in.Service, "7"}, nil
 	}
 	return []operate.Operation{
-		operate.NewList(operate.About{Path: "tokens", Doc: "List", Former: []string{"holdfast house token", "holdfast house token old"}}, func(context.Context, operate.None) ([]wall, error) {
+		operate.NewList(operate.About{Path: "tokens", Doc: "List", Former: []operate.Former{{Words: "house token", Noun: true}, {Words: "house token old"}}}, func(context.Context, operate.None) ([]wall, error) {
 			return []wall{{Name: "listed"}}, nil
 		}),
-		operate.NewChange(operate.About{Path: "tokens/mint", Doc: "Mint", Former: []string{"holdfast house token new"}}, mint),
-		operate.NewChange(operate.About{Path: "service-tokens/mint", Doc: "Mint", Former: []string{"holdfast house token new --service="}}, mint),
+		operate.NewChange(operate.About{Path: "tokens/mint", Doc: "Mint", Former: []operate.Former{{Words: "house token new"}}}, mint),
+		operate.NewChange(operate.About{Path: "service-tokens/mint", Doc: "Mint", Former: []operate.Former{{Words: "house token new", Flag: "service", Keeps: true}}}, mint),
 	}
 }
 
