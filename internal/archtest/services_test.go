@@ -122,6 +122,7 @@ var shared = []helper{
 	{name: "internal/broker/nats", libs: []string{"github.com/nats-io/nats.go"}},
 	{name: "internal/broker/sinks"},
 	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
+	{name: "internal/replica/cloudtarget", libs: []string{"gocloud.dev"}, notStd: []string{"net/http"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},

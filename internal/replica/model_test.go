@@ -20,7 +20,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	walks, restored := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // in memory, and one for each walk
+		root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -56,6 +56,17 @@ func memory() string {
 		return "/dev/shm"
 	}
 	return os.TempDir()
+}
+
+// memoryFolder returns a folder in memory that the test removes.
+func memoryFolder(t *testing.T) string {
+	t.Helper()
+	root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // in memory
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	return root
 }
 
 // rtb is a testing.TB whose failures are those of a random test.

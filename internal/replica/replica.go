@@ -130,15 +130,33 @@ func New(opts Options) *Replica {
 func (r *Replica) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
-	r.running.Go(func() { r.repeat(ctx, r.capture) })
-	r.running.Go(func() { r.repeat(ctx, r.ship) })
-	r.running.Go(func() { r.repeat(ctx, r.maintain) })
+	captured := make(chan struct{}, 1)
+	r.running.Go(func() {
+		r.repeat(ctx, nil, func(ctx context.Context) error {
+			err := r.capture(ctx)
+			select {
+			case captured <- struct{}{}:
+			default: // it ships what was captured before
+			}
+			return err
+		})
+	})
+	r.running.Go(func() { r.repeat(ctx, captured, r.ship) })
+	r.running.Go(func() { r.repeat(ctx, nil, r.maintain) })
 }
 
-// repeat calls fn in each interval, and less often while it fails.
-func (r *Replica) repeat(ctx context.Context, fn func(context.Context) error) {
+// repeat calls fn in each interval, or when ready has something, and less often while it
+// fails.
+func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(context.Context) error) {
 	failures := 0
 	for {
+		if ready != nil {
+			select {
+			case <-ready:
+			case <-ctx.Done():
+				return
+			}
+		}
 		began := time.Now()
 		if err := fn(ctx); err != nil {
 			failures++
@@ -147,6 +165,9 @@ func (r *Replica) repeat(ctx context.Context, fn func(context.Context) error) {
 			}
 		} else {
 			failures = 0
+		}
+		if ready != nil && failures == 0 {
+			continue
 		}
 		wait := r.opts.Interval<<min(failures, 5) - time.Since(began)
 		if !clock.Sleep(ctx, wait) {

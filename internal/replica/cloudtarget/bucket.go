@@ -1,0 +1,131 @@
+// Package cloudtarget keeps a replica in a bucket of a cloud provider, or of any server that
+// speaks its protocol: s3://, gs://, azblob://, and mem:// for tests. It wraps
+// gocloud.dev/blob, whose documentation lists the parameters of each URL, such as prefix.
+package cloudtarget
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5" //nolint:gosec // the ETag of S3
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+	_ "gocloud.dev/blob/memblob"   // mem://
+	_ "gocloud.dev/blob/s3blob"    // s3://
+	"gocloud.dev/gcerrors"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
+)
+
+const (
+	// small is the size up to which an object is sent with its MD5 in one request.
+	small = 1 << 20
+	// partSize and parts limit the memory of a larger one. S3 accepts no smaller parts, and 10,000 of
+	// them are 50 GB.
+	partSize = 5 << 20
+	parts    = 2
+)
+
+// Bucket is a target in a bucket.
+type Bucket struct{ bucket *blob.Bucket }
+
+var _ replica.Target = (*Bucket)(nil)
+
+// Open opens the bucket of a URL. It does not connect to the provider.
+func Open(ctx context.Context, address string) (*Bucket, error) {
+	u, err := url.Parse(address)
+	if err != nil || !slices.Contains([]string{"s3", "gs", "azblob", "mem"}, u.Scheme) {
+		return nil, errcode.New(errcode.Invalid, "invalid URL: expected the scheme s3, gs or azblob")
+	}
+	bucket, err := blob.OpenBucket(ctx, address)
+	if err != nil {
+		return nil, errcode.Wrap(errcode.Unavailable, "the bucket does not open", err)
+	}
+	return &Bucket{bucket}, nil
+}
+
+// Close closes the bucket.
+func (b *Bucket) Close() error { return b.bucket.Close() }
+
+// Put implements replica.Target.
+func (b *Bucket) Put(ctx context.Context, name string, body io.Reader) error {
+	var begin bytes.Buffer
+	_, err := io.CopyN(&begin, body, small+1)
+	options := blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: partSize, MaxConcurrency: parts}
+	switch {
+	case errors.Is(err, io.EOF):
+		sum := md5.Sum(begin.Bytes()) //nolint:gosec // as providers do
+		options.ContentMD5, options.BufferSize = sum[:], begin.Len()
+		return b.fail("write", b.bucket.WriteAll(ctx, name, begin.Bytes(), &options))
+	case err != nil:
+		return err
+	}
+	return b.fail("write", b.write(ctx, name, io.MultiReader(&begin, body), options))
+}
+
+// write sends a large object. The provider makes it visible when the writer is closed, and
+// not at all if its context is canceled before.
+func (b *Bucket) write(ctx context.Context, name string, body io.Reader, options blob.WriterOptions) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := b.bucket.NewWriter(ctx, name, &options)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(w, body); err != nil {
+		cancel()
+		_ = w.Close()
+		return err
+	}
+	return w.Close()
+}
+
+// Get implements replica.Target.
+func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r, err := b.bucket.NewReader(ctx, name, nil)
+	if err != nil {
+		return nil, b.fail("read", err)
+	}
+	return r, nil
+}
+
+// List implements replica.Target.
+func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err error) {
+	all := b.bucket.List(&blob.ListOptions{Prefix: prefix})
+	for {
+		object, err := all.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			slices.Sort(names)
+			return names, nil
+		}
+		if err != nil {
+			return nil, b.fail("list", err)
+		}
+		names = append(names, object.Key)
+	}
+}
+
+// Delete implements replica.Target.
+func (b *Bucket) Delete(ctx context.Context, name string) error {
+	err := b.bucket.Delete(ctx, name)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil
+	}
+	return b.fail("delete", err)
+}
+
+func (*Bucket) fail(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case what == "read" && gcerrors.Code(err) == gcerrors.NotFound:
+		return errcode.Wrap(errcode.NotFound, "the replica does not have the object", err)
+	}
+	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
+}
