@@ -102,7 +102,7 @@ func TestGuestTenants(t *testing.T) {
 func guestCommandsRefuse(t *testing.T, data string, vars []string) {
 	t.Helper()
 	for command, wanted := range map[string]string{
-		"quarantine --limit 0":         "holdfast guest quarantine: --limit: must be at least 1",
+		"quarantine --limit 0":         "holdfast guest quarantine list: --limit: must be at least 1",
 		"outbox list --limit -1":       "holdfast guest outbox list: --limit: must be at least 1",
 		"tokens create --service A":    "holdfast guest tokens create: --service: must be 1 to 64 characters",
 		"token --service a --tenant x": "holdfast guest tokens create: --tenant: must be a UUID",
