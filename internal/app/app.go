@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"holdfast/internal/alerts"
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
@@ -70,8 +71,8 @@ type Options struct {
 	NewSecrets bool // accept and record secrets that the data was not written with
 	Manager    systemd.Manager
 
-	// ReadOnly is what the operations of the server itself change (overview.Operations), if commands have been made of them. nil: a new one.
-	ReadOnly *readonly.Switch
+	// Operated is what the operations of the server itself change (overview.Operations), if commands have been made of them. nil: a new one.
+	Operated *overview.Operated
 
 	// MemoryLimit is the operator's GOMEMLIMIT, which the runtime has read; if it is "",
 	// the server sets the limit itself.
@@ -105,6 +106,7 @@ type App struct {
 	addresses      map[string]string // by listener, once they are open
 	opened         []*opened
 	readOnly       *readonly.Switch
+	alerts         *alerts.Alerts
 	operations     []operate.Operation // of the server itself
 	certificates   certificates.Source // nil without TLS
 
@@ -165,10 +167,12 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	a.readOnly = cmp.Or(o.ReadOnly, &readonly.Switch{})
+	operated := cmp.Or(o.Operated, &overview.Operated{})
+	a.readOnly, a.alerts = &operated.ReadOnly, &operated.Alerts
 	a.readOnly.Setting, a.readOnly.Log = a.cfg.Server.ReadOnly, a.log
-	a.operations = operate.Recorded(overview.Operations(a.readOnly), a.recordChange("server"))
+	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
+	a.prepareAlerts()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
 	for _, s := range a.cfg.enabled() {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
 	"holdfast/internal/listen"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	Server   Server
 	Log      Log
+	Alerts   alerts.Settings
 	Services []service.Service
 
 	report conf.Report // where the settings were set
@@ -97,6 +99,7 @@ func NewConfig(services []service.Service) *Config {
 			ShutdownGrace: 30 * time.Second,
 		},
 		Log:      Log{Level: "info", Format: "text", Access: true},
+		Alerts:   alerts.Defaults(),
 		Services: services,
 	}
 }
@@ -106,6 +109,7 @@ func (c *Config) sections() []conf.Section {
 	all := []conf.Section{
 		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
 		{Key: "log", Doc: "Logs and traces.", Value: &c.Log},
+		{Key: "alerts", Doc: "Messages to an operator when something is wrong.", Value: &c.Alerts},
 	}
 	for _, s := range c.Services {
 		all = append(all, conf.Section{Key: s.Name, Doc: s.Doc, Value: s.Config})
@@ -181,6 +185,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	}
 	problems = append(problems, c.Server.check().In("server", report)...)
 	problems = append(problems, c.Log.check().In("log", report)...)
+	problems = append(problems, c.Alerts.Check().In("alerts", report)...)
 	for _, s := range c.enabled() {
 		if s.LargestRequest != nil {
 			problems = append(problems, c.Server.fits(s.Name, s.LargestRequest()).In("server", report)...)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"holdfast/internal/alerts"
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
@@ -96,6 +99,16 @@ func (a *App) newOverview() *overview.Overview {
 		}
 	}
 	return o
+}
+
+// prepareAlerts completes the alerts, which name the server by its public URL, or else by its machine.
+func (a *App) prepareAlerts() {
+	l := a.alerts
+	l.Settings, l.Clock, l.Log, l.File = a.cfg.Alerts, a.now, a.log, filepath.Join(a.data, "alerts.json")
+	if l.Server = a.cfg.Server.PublicURL; l.Server == "" {
+		l.Server, _ = os.Hostname()
+	}
+	l.Conditions = func(ctx context.Context) []alerts.Condition { return a.overview.Conditions(ctx, &l.Settings) }
 }
 
 // settings returns the configuration as the server uses it.

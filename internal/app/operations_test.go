@@ -20,7 +20,6 @@ import (
 	commands "holdfast/internal/operate/cli"
 	pages "holdfast/internal/operate/console"
 	"holdfast/internal/operate/openapi"
-	"holdfast/internal/readonly"
 )
 
 // descriptions are the API descriptions of the services with operations, below the folder of the service, and of the server itself.
@@ -37,7 +36,7 @@ type declared struct {
 
 // allDeclared returns the operations of the server itself and of all services.
 func allDeclared() []declared {
-	found := []declared{{"app", "", overview.Operations(&readonly.Switch{})}}
+	found := []declared{{"app", "", overview.Operations(&overview.Operated{})}}
 	for _, s := range app.Services() {
 		if len(s.Operations) > 0 {
 			found = append(found, declared{s.Name, s.CommandName(), s.Operations})

@@ -21,7 +21,6 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	operations "holdfast/internal/operate/cli"
-	"holdfast/internal/readonly"
 )
 
 // Env is the environment of a command.
@@ -49,7 +48,7 @@ func Main(env Env) int {
 
 // Run is Main without signals: it ends when ctx does.
 func Run(ctx context.Context, env Env) int {
-	c := &command{env: env, services: env.Services, readOnly: &readonly.Switch{}}
+	c := &command{env: env, services: env.Services, operated: &overview.Operated{}}
 	if c.services == nil {
 		c.services = app.Services()
 	}
@@ -98,9 +97,9 @@ func (c *command) report(cmd *cobra.Command, err error) int {
 type command struct {
 	env      Env
 	services []service.Service
-	readOnly *readonly.Switch // of the server's own operations
-	file     string           // --config
-	data     string           // --data
+	operated *overview.Operated // by the server's own operations
+	file     string             // --config
+	data     string             // --data
 	flags    []conf.Flag
 }
 
@@ -157,7 +156,7 @@ func (c *command) addCommands(root *cobra.Command) {
 		merge(root, commands)
 	}
 	add(serverGroup, c.serve(), c.check(), c.health(), c.migrate(), c.sweep(), c.backup(), c.copyService(), c.importService(), c.config())
-	add(serverGroup, operations.Commands("", overview.Operations(c.readOnly), c.shell()).Commands()...)
+	add(serverGroup, operations.Commands("", overview.Operations(c.operated), c.shell()).Commands()...)
 	add(otherGroup, c.completion(), c.man(), c.version())
 	root.SetHelpCommandGroupID(otherGroup)
 	for _, s := range c.services {
@@ -270,7 +269,7 @@ func (c *command) withOnly(ctx context.Context, name string, leave bool, fn func
 		cfg = cfg.Only(name)
 	}
 	a, err := app.Open(ctx, app.Options{
-		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, ReadOnly: c.readOnly,
+		Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, Operated: c.operated,
 	})
 	if err != nil {
 		return err

@@ -10,11 +10,10 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate/openapi"
-	"holdfast/internal/readonly"
 )
 
 func main() {
-	server, err := openapi.Document("", overview.Operations(&readonly.Switch{}))
+	server, err := openapi.Document("", overview.Operations(&overview.Operated{}))
 	if err == nil {
 		err = os.WriteFile(filepath.Join("internal", "app", "openapi-admin.json"), server, 0o644)
 	}

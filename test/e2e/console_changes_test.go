@@ -31,6 +31,7 @@ func changesOf(folder string) []step {
 	return slices.Concat([]step{
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
+		{"alerts", "Send a test", nil, "alerts.url is not set"},
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},
 		{"", "Deny", []string{"account", consoleAccount}, "Account " + consoleAccount + " may not sign in."},

@@ -39,7 +39,19 @@ func (s *Buckets) backlogs(context.Context) ([]service.Fact, error) {
 	if !known {
 		return nil, errcode.New(errcode.Unavailable, "the garbage could not be counted")
 	}
-	return []service.Fact{{Name: "Deleted objects to remove", Cell: service.TextCell(service.Count(b.Rows, "object") + ", " + service.FormatBytes(b.Bytes))}}, nil
+	facts := []service.Fact{{Name: "Deleted objects to remove", Cell: service.TextCell(service.Count(b.Rows, "object") + ", " + service.FormatBytes(b.Bytes))}}
+	if h, known := s.metrics.health.get(); known {
+		var copies int64
+		for _, d := range h.Damages {
+			copies += d.Copies
+		}
+		damaged := service.Cell{Text: strconv.FormatInt(copies, 10), To: "damages"}
+		if copies > 0 {
+			damaged.State = service.Warning
+		}
+		facts = append(facts, service.Fact{Name: "Damaged copies", Cell: damaged})
+	}
+	return facts, nil
 }
 
 func momentCell(m buckets.Moment) service.Cell {

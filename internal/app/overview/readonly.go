@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
@@ -15,8 +16,18 @@ import (
 // readyTimeout limits how long the database of a service may take to say whether it is read-only.
 const readyTimeout = 2 * time.Second
 
+// Operated is what the operations of the server itself read and change.
+type Operated struct {
+	ReadOnly readonly.Switch
+	Alerts   alerts.Alerts
+}
+
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
-func Operations(w *readonly.Switch) []operate.Operation {
+func Operations(o *Operated) []operate.Operation {
+	return append(readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts)...)
+}
+
+func readOnlyOperations(w *readonly.Switch) []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "read-only", Doc: "List which services are read-only, and by whom", Rows: "services",

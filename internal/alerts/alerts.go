@@ -1,0 +1,327 @@
+// Package alerts tells an operator by a webhook when something is wrong, and when that has ended.
+package alerts
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/conf"
+	"holdfast/internal/durable"
+)
+
+// Settings are the section [alerts].
+type Settings struct {
+	URL       conf.Secret   `toml:"url" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
+	Format    string        `toml:"format" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
+	BackupAge time.Duration `toml:"backup_age" doc:"Age of the latest backup from which there is an alert, if the server has embedded databases. 0: never."`
+	DiskDays  int           `toml:"disk_days" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
+}
+
+// Formats of an alert.
+const (
+	JSON  = "json"
+	Slack = "slack"
+)
+
+// Defaults returns the settings of a server without configuration.
+func Defaults() Settings { return Settings{Format: JSON, BackupAge: 48 * time.Hour, DiskDays: 7} }
+
+// Check returns what is wrong with the settings.
+func (s *Settings) Check() (problems conf.Problems) {
+	if u, err := url.Parse(s.URL.Reveal()); s.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		problems.Addf("url", "must be a URL that begins with https:// or http://")
+	}
+	if s.Format != JSON && s.Format != Slack {
+		problems.Addf("format", "must be json or slack")
+	}
+	if s.BackupAge < 0 {
+		problems.Addf("backup_age", "must not be negative")
+	}
+	if s.DiskDays < 0 {
+		problems.Addf("disk_days", "must not be negative")
+	}
+	return problems
+}
+
+// Condition is something that is wrong.
+type Condition struct {
+	Name    string        `json:"name"`    // its kind, e.g. "disk-full"
+	Subject string        `json:"subject"` // what is affected, e.g. the name of a service
+	State   service.State `json:"-"`       // Warning or Wrong
+	Says    string        `json:"says"`    // what was found
+	Fix     string        `json:"fix,omitempty"`
+}
+
+// key identifies a condition while it lasts: what it says may change.
+type key struct{ Name, Subject string }
+
+func (c *Condition) key() key { return key{c.Name, c.Subject} }
+
+// Told is a condition that the operator knows of.
+type Told struct {
+	Condition
+
+	Severity string    `json:"severity"` // "warning" or "critical"
+	Since    time.Time `json:"since"`
+}
+
+// Message is an alert in the format JSON.
+type Message struct {
+	Told
+
+	Status string    `json:"status"` // Begun, Ended or Test
+	At     time.Time `json:"at"`
+	Server string    `json:"server"`
+	Title  string    `json:"title"`
+	Text   string    `json:"text"`
+}
+
+// The states of an alert.
+const (
+	Begun = "begun"
+	Ended = "ended"
+	Test  = "test"
+)
+
+// Alerts sends alerts to a webhook.
+type Alerts struct {
+	Settings
+
+	Server string // the name of this server in alerts
+	File   string // remembers, across restarts, what the operator knows
+	Clock  clock.Clock
+	Log    *slog.Logger
+
+	Client *http.Client // nil: one that does not follow redirects
+
+	// Conditions returns all that is wrong now.
+	Conditions func(context.Context) []Condition
+
+	mu    sync.Mutex
+	known map[key]Told // what the operator knows
+}
+
+const (
+	interval    = 30 * time.Second
+	sendTimeout = 10 * time.Second
+)
+
+// Run compares what is wrong with what the operator knows, until ctx ends, and sends the difference. A condition is sent when it
+// was found twice in a row, and its end when it was missing twice, so that a moment is no alert. An alert that cannot be sent
+// is tried again each time.
+func (a *Alerts) Run(ctx context.Context) {
+	if a.URL.Reveal() == "" {
+		return
+	}
+	a.mu.Lock()
+	a.known = a.read()
+	a.mu.Unlock()
+	var before map[key]Condition
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		now := map[key]Condition{}
+		for _, c := range a.Conditions(ctx) {
+			now[c.key()] = c
+		}
+		if ctx.Err() != nil {
+			return // what was found may only say so
+		}
+		if before != nil && a.update(ctx, before, now) {
+			a.write()
+		}
+		before = now
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// update sends what has begun and ended, and reports whether that has changed what the operator knows.
+func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (changed bool) {
+	known := a.copy()
+	at := a.Clock().UTC()
+	for k, c := range now {
+		_, was := before[k]
+		if _, is := known[k]; is || !was {
+			continue
+		}
+		one := Told{Condition: c, Severity: severity(c.State), Since: at}
+		if a.send(ctx, a.message(Begun, &one)) != nil {
+			return changed // others would wait as long for the same answer
+		}
+		a.set(k, &one)
+		changed = true
+	}
+	for k, one := range known {
+		_, was := before[k]
+		if _, is := now[k]; is || was {
+			continue
+		}
+		if a.send(ctx, a.message(Ended, &one)) != nil {
+			return changed
+		}
+		a.set(k, nil)
+		changed = true
+	}
+	return changed
+}
+
+// copy returns what the operator knows.
+func (a *Alerts) copy() map[key]Told {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.known)
+}
+
+// set changes what the operator knows of a condition; nil: nothing.
+func (a *Alerts) set(k key, one *Told) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if one == nil {
+		delete(a.known, k)
+	} else {
+		a.known[k] = *one
+	}
+}
+
+// Known returns what the operator was told of and has not ended, the oldest first.
+func (a *Alerts) Known() []Told {
+	all := slices.Collect(maps.Values(a.copy()))
+	slices.SortFunc(all, func(a, b Told) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name), strings.Compare(a.Subject, b.Subject))
+	})
+	return all
+}
+
+func severity(s service.State) string {
+	if s == service.Wrong {
+		return "critical"
+	}
+	return "warning"
+}
+
+// message returns an alert.
+func (a *Alerts) message(status string, one *Told) Message {
+	m := Message{Told: *one, Status: status, At: a.Clock().UTC(), Server: a.Server}
+	m.Title = one.Name
+	if one.Subject != "" {
+		m.Title += " (" + one.Subject + ")"
+	}
+	m.Title += " on " + a.Server
+	m.Text = one.Says
+	switch {
+	case status == Ended:
+		m.Title = "Ended: " + m.Title
+		m.Text = fmt.Sprintf("It lasted %s. It was: %s", m.At.Sub(one.Since).Round(time.Second), one.Says)
+	case one.Fix != "":
+		m.Text += ". To fix it: " + one.Fix
+	}
+	return m
+}
+
+// SendTest sends an alert that says that it is a test.
+func (a *Alerts) SendTest(ctx context.Context) error {
+	if a.URL.Reveal() == "" {
+		return errors.New("alerts.url is not set")
+	}
+	one := Told{Condition: Condition{Name: "test", Says: "this is a test: alerts reach you"}, Severity: "warning", Since: a.Clock().UTC()}
+	return a.send(ctx, a.message(Test, &one))
+}
+
+// noRedirects is the default client: a server that answers with a redirect has not taken the alert.
+var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// send posts an alert and logs the result.
+func (a *Alerts) send(ctx context.Context, m Message) error {
+	err := a.post(ctx, m)
+	log := a.Log.With("alert", m.Name, "subject", m.Subject, "status", m.Status)
+	if err != nil {
+		log.Warn("could not send an alert", "error", err)
+		return err
+	}
+	log.Info("alert", "says", m.Says)
+	return nil
+}
+
+func (a *Alerts) post(ctx context.Context, m Message) error {
+	var body any = m
+	if a.Format == Slack {
+		body = map[string]string{"text": "*" + m.Title + "*\n" + m.Text}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.URL.Reveal(), bytes.NewReader(text))
+	if err != nil {
+		return errors.New("alerts.url is not valid") // the error has the URL, which may be secret
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := cmp.Or(a.Client, noRedirects).Do(r)
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("the webhook does not answer: %w", wrapped.Err) // without the URL
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is used again
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("the webhook answers with status %d", resp.StatusCode)
+	}
+	return nil
+}
+
+// read returns what the operator knows. Of a file that cannot be read nothing is known: the operator hears of it again.
+func (a *Alerts) read() map[key]Told {
+	known := map[key]Told{}
+	text, err := os.ReadFile(a.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return known
+	}
+	var all []Told
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		a.Log.Warn("could not read which alerts were sent", "file", a.File, "error", err)
+		return known
+	}
+	for _, one := range all {
+		known[one.key()] = one
+	}
+	return known
+}
+
+// write stores what the operator knows. On a full disk only this process knows it.
+func (a *Alerts) write() {
+	text, err := json.Marshal(a.Known())
+	if err == nil {
+		err = durable.Replace(a.File, durable.Bytes(text))
+	}
+	if err != nil {
+		a.Log.Warn("could not store which alerts were sent", "file", a.File, "error", err)
+	}
+}

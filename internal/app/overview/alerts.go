@@ -1,0 +1,67 @@
+package overview
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/alerts"
+	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+func alertOperations(a *alerts.Alerts) []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "alerts", Doc: "List the alerts that have been sent and have not ended", Group: "Send a test alert",
+			Title: "Alerts", Empty: "No alert is open.", ServerOnly: true,
+			Text: "The server posts an alert to alerts.url when something is wrong, and another when that has ended.",
+		}, listAlerts(a)),
+		operate.NewChange(operate.About{Path: "alerts/test", Doc: "Send a test alert to alerts.url", Button: "Send a test"}, testAlert(a)),
+	}
+}
+
+// alertOutput is an alert that has not ended.
+type alertOutput struct {
+	Name     string    `json:"name" title:"Alert" doc:"its kind" example:"disk-full"`
+	Subject  string    `json:"subject" title:"Subject" zero:"-" doc:"what is affected, such as a service"`
+	Severity severity  `json:"severity" title:"Severity" enum:"warning,critical"`
+	Since    time.Time `json:"since" title:"Since" doc:"when it was sent"`
+	Says     string    `json:"says" title:"Finding"`
+	Fix      string    `json:"fix,omitempty" title:"What to do" zero:"-"`
+}
+
+// severity is the severity of an alert.
+type severity string
+
+// Cell implements console.Shown.
+func (s severity) Cell() service.Cell {
+	if s == "critical" {
+		return service.Cell{State: service.Wrong, Text: string(s)}
+	}
+	return service.Cell{State: service.Warning, Text: string(s)}
+}
+
+func listAlerts(a *alerts.Alerts) func(context.Context, operate.None) ([]alertOutput, error) {
+	return func(context.Context, operate.None) (all []alertOutput, err error) {
+		for _, one := range a.Known() {
+			all = append(all, alertOutput{one.Name, one.Subject, severity(one.Severity), one.Since, one.Says, one.Fix})
+		}
+		return all, nil
+	}
+}
+
+// tested is the result of a test alert.
+type tested struct{}
+
+// Notice implements operate.Changed.
+func (tested) Notice() string { return "the test alert was sent" }
+
+func testAlert(a *alerts.Alerts) func(context.Context, operate.None) (tested, error) {
+	return func(ctx context.Context, _ operate.None) (tested, error) {
+		if err := a.SendTest(ctx); err != nil {
+			return tested{}, errcode.Wrap(errcode.Unavailable, "the alert was not sent: "+err.Error(), err)
+		}
+		return tested{}, nil
+	}
+}

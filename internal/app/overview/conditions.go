@@ -1,0 +1,151 @@
+package overview
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/alerts"
+	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+)
+
+// Names of conditions, which alerts send.
+const (
+	NotReady   = "not-ready"
+	CheckFails = "check"
+	DiskFull   = "disk-full"
+	BackupLate = "backup-late"
+	SweepLate  = "sweep-late"
+	Backlog    = "backlog"
+)
+
+const (
+	alertChecksAge = 10 * time.Minute // the findings that alerts use may be so old
+	leastGrowth    = 6 * time.Hour    // the growth of a shorter time says nothing about days
+	leastFree      = 0.1              // of a disk
+	almostNoneFree = 0.02
+)
+
+// Conditions returns all that is wrong with the server, for alerts.
+func (o *Overview) Conditions(ctx context.Context, s *alerts.Settings) (all []alerts.Condition) {
+	unready := o.Unready(ctx)
+	for _, one := range o.Services {
+		if err := unready[one.Name]; err != nil {
+			all = append(all, alerts.Condition{Name: NotReady, Subject: one.Name, State: service.Wrong, Says: err.Error(), Fix: "run: holdfast check"})
+		}
+	}
+	found, _ := o.Checks.Latest(ctx, o.Clock(), alertChecksAge, checkPatience)
+	for _, f := range found {
+		if f.State == service.Wrong {
+			all = append(all, alerts.Condition{Name: CheckFails, Subject: f.What, State: f.State, Says: f.Says, Fix: f.Fix})
+		}
+	}
+	all = append(all, o.diskConditions(s.DiskDays)...)
+	if c := o.backupCondition(s.BackupAge); c != nil {
+		all = append(all, *c)
+	}
+	for _, one := range o.Sweeps.list() {
+		switch {
+		case one.err != nil:
+			all = append(all, alerts.Condition{Name: SweepLate, Subject: one.job, State: service.Warning, Says: "the sweep fails: " + failureText(one.err)})
+		case one.late(o.Clock()):
+			all = append(all, alerts.Condition{Name: SweepLate, Subject: one.job, State: service.Warning, Says: "the sweep is late"})
+		}
+	}
+	return append(all, o.backlogConditions(ctx)...)
+}
+
+// disk is a disk with embedded databases.
+type disk struct {
+	free, size float64
+	grown      float64 // bytes per day
+}
+
+// diskConditions finds disks that are nearly full, or will be within days. Databases whose disks have the same size and free space are taken
+// to be on one disk.
+func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
+	type id struct{ free, size float64 }
+	disks, names := map[id]*disk{}, map[id]string{}
+	var order []id
+	for _, d := range o.databases() {
+		if !d.Embedded() {
+			continue
+		}
+		free, size, err := d.Disk()
+		if err != nil || size == 0 {
+			continue
+		}
+		at := id{free, size}
+		if disks[at] == nil {
+			disks[at], names[at] = &disk{free: free, size: size}, d.Where
+			order = append(order, at)
+		}
+		if _, grown, in, known := o.History.growth(d.Where); known && in >= leastGrowth {
+			disks[at].grown += float64(grown) / (in.Hours() / 24)
+		}
+	}
+	for _, at := range order {
+		if c := disks[at].condition(days); c != nil {
+			c.Name, c.Subject = DiskFull, "the disk of "+names[at]
+			all = append(all, *c)
+		}
+	}
+	return all
+}
+
+// condition returns what is wrong with a disk, or nil.
+func (d *disk) condition(days int) *alerts.Condition {
+	const fix = "free some space, such as that of old backups, or move the data folder to a larger disk"
+	left := service.FormatBytes(int64(d.free)) + " are free"
+	switch {
+	case d.free < almostNoneFree*d.size:
+		return &alerts.Condition{State: service.Wrong, Says: left, Fix: fix}
+	case d.free < leastFree*d.size:
+		return &alerts.Condition{State: service.Warning, Says: left, Fix: fix}
+	case d.grown > 0 && d.free/d.grown < float64(days):
+		return &alerts.Condition{State: service.Warning, Says: fmt.Sprintf("%s, and the databases fill that within %s", left, service.Count(int64(d.free/d.grown)+1, "day")), Fix: fix}
+	}
+	return nil
+}
+
+// backupCondition returns a condition if the latest backup is older than the limit.
+func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
+	embedded := false
+	for _, d := range o.databases() {
+		embedded = embedded || d.Embedded()
+	}
+	if limit == 0 || !embedded {
+		return nil
+	}
+	c := &alerts.Condition{Name: BackupLate, State: service.Warning, Says: "there is no backup", Fix: "run: holdfast backup DIR"}
+	b, err := backup.Read(o.Data)
+	switch {
+	case err != nil:
+		c.Says, c.Fix = "it is not known when the latest backup was made: "+backup.RecordFile+" cannot be read", "make a backup, which writes the file again"
+	case b != nil && o.Clock().Sub(b.At) <= limit:
+		return nil
+	case b != nil:
+		c.Says = "the latest backup is " + formatSpan(o.Clock().Sub(b.At)) + " old: " + b.Path
+	}
+	return c
+}
+
+// backlogConditions returns the backlogs that need an operator, such as dead letters.
+func (o *Overview) backlogConditions(ctx context.Context) (all []alerts.Condition) {
+	for _, s := range o.Services {
+		if s.Console == nil || s.Console.Backlogs == nil {
+			continue
+		}
+		facts, err := s.Console.Backlogs(ctx)
+		if err != nil {
+			continue // the service is not ready
+		}
+		for _, f := range facts {
+			if f.Cell.State == service.Warning || f.Cell.State == service.Wrong {
+				all = append(all, alerts.Condition{Name: Backlog, Subject: s.Name + ", " + f.Name, State: f.Cell.State, Says: f.Cell.Text, Fix: "see its page in the console"})
+			}
+		}
+	}
+	return all
+}
