@@ -222,8 +222,8 @@ soak: ## hours of tests, in parts of less than two hours each: make soak PART=mo
 		$(MAKE) --no-print-directory soak-$(PART) ;; \
 	esac
 
-soak-models: testservers #: every model but those on Spanner, with 50 times the steps
-	export $(LIKEBIN) RAPID_CHECKS=5000; $(WITHSERVERS) $(SOAKTEST) $(filter-out %/spanner,$(MODELS))
+soak-models: testservers #: every model but those on Spanner, with 50 times the walks of make test
+	export $(LIKEBIN) TEST_WITHOUT_SOAK=1 RAPID_CHECKS=$$((50 * $(CHECKS))); $(WITHSERVERS) $(SOAKTEST) $(filter-out %/spanner,$(MODELS))
 
 # The emulator scans whole tables, so that a long walk takes ever longer on it:
 # many walks, each in a database of its own.
