@@ -213,6 +213,32 @@ func TestAnotherServer(t *testing.T) {
 	}
 }
 
+// TestCopiedDataFolder: of two servers with one identity, the former one stops as soon as it notices. A target
+// that has lost its marker is not used.
+func TestCopiedDataFolder(t *testing.T) {
+	t.Parallel()
+	w := twoPoints(t, nil)
+	copied := newWorld(t, t.TempDir(), func(o *Options) { o.Target = w.target })
+	t.Cleanup(copied.close)
+	copied.must(copied.capture())
+	copied.must(copied.r.ship(context.Background()))
+	w.clock.Advance(time.Hour)
+	if err := w.r.maintain(context.Background()); !errcode.Is(err, errcode.Denied) {
+		t.Errorf("the former server deletes objects: %v", err)
+	}
+	w.must(w.exec("one.db", insert, 5, 100))
+	w.must(w.capture())
+	before := w.objects()
+	if err := w.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "another server writes") {
+		t.Errorf("the former server goes on: %v", err)
+	}
+	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(markerName)))
+	copied.clock.Advance(time.Hour)
+	if err := copied.r.ship(context.Background()); !errcode.Is(err, errcode.Unavailable) || len(w.objects()) != len(before)-1 {
+		t.Errorf("a target without a marker: %v", err)
+	}
+}
+
 // TestRestoreAtTime: a time selects the newest point at or before it, a name selects a
 // database, and an existing file is never touched.
 func TestRestoreAtTime(t *testing.T) {

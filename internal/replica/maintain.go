@@ -126,6 +126,9 @@ func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) er
 
 // tidy deletes restore points and objects that are no longer needed.
 func (r *Replica) tidy(ctx context.Context, now time.Time) error {
+	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
+		return err
+	}
 	// The runs first: an object that is sent after the list belongs to one of them, or is in no list.
 	runs := map[string]string{}
 	for _, s := range r.sources {

@@ -43,6 +43,9 @@ const (
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
+	// Holder is the process that writes to the replica. Another one with a copy of the data
+	// folder has the same server.
+	Holder string `json:"holder"`
 }
 
 const format = 1
@@ -112,34 +115,48 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 	return k.open(name, r, w)
 }
 
-// claim makes a target the replica of a server, or checks that it is. It returns an error
-// for a target that is the replica of another server or has other objects.
-func claim(ctx context.Context, t Target, server string) error {
+// claim makes a target the replica of a server and of a process. It returns an error for a
+// target that is the replica of another server or has other objects.
+func claim(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
-	if err == nil && found.Server != server {
+	if err == nil && found.Server != mine.Server {
 		return errcode.New(errcode.Denied, "the target has the replica of another server: use another URL, or delete it")
 	}
-	if !errcode.Is(err, errcode.NotFound) {
-		return err
+	if errcode.Is(err, errcode.NotFound) {
+		err = checkEmpty(ctx, t)
 	}
-	names, err := t.List(ctx, "")
 	if err != nil {
 		return err
 	}
-	if len(names) > 0 {
-		return errcode.Newf(errcode.Denied, "the target has objects but no %s: expected an empty one", markerName)
-	}
-	text, err := json.Marshal(marker{Format: format, Server: server})
+	text, err := json.Marshal(mine)
 	if err != nil {
 		return err
 	}
 	if err := t.Put(ctx, markerName, bytes.NewReader(text)); err != nil {
 		return err
 	}
-	if found, err := readMarker(ctx, t); err != nil || found.Server == server {
-		return err
+	return checkHolder(ctx, t, mine)
+}
+
+// checkHolder returns an error unless a target is the replica of a process. It may have been
+// deleted, or a disk is no longer mounted.
+func checkHolder(ctx context.Context, t Target, mine marker) error {
+	found, err := readMarker(ctx, t)
+	switch {
+	case errcode.Is(err, errcode.NotFound):
+		return errcode.Wrap(errcode.Unavailable, "the target has lost "+markerName, err)
+	case err == nil && found != mine:
+		return errcode.New(errcode.Denied, "another server writes to the replica, such as one with a copy of this data folder")
 	}
-	return errcode.New(errcode.Denied, "another server has made the target its replica")
+	return err
+}
+
+func checkEmpty(ctx context.Context, t Target) error {
+	names, err := t.List(ctx, "")
+	if err == nil && len(names) > 0 {
+		err = errcode.Newf(errcode.Denied, "the target has objects but no %s: expected an empty one", markerName)
+	}
+	return err
 }
 
 func readMarker(ctx context.Context, t Target) (m marker, err error) {

@@ -3,6 +3,7 @@ package replica
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -74,6 +75,8 @@ type Replica struct {
 	capturing          sync.Mutex // one capture at a time
 	shipping           sync.Mutex // one shipment at a time
 	claimed            bool
+	heldAt             time.Time // when the target was last checked
+	mine               marker
 	number             uint64     // of the last point
 	maintaining        sync.Mutex // one maintenance at a time
 	mergedAt, tidiedAt time.Time
@@ -115,7 +118,10 @@ func New(opts Options) *Replica {
 	if opts.Fault == nil {
 		opts.Fault = func(string) error { return nil }
 	}
-	r := &Replica{opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {}}
+	r := &Replica{
+		opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {},
+		mine: marker{Format: format, Server: opts.Server, Holder: rand.Text()},
+	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Files)) {
 		db := opts.Files[name]
 		r.sources = append(r.sources, &source{
@@ -278,33 +284,49 @@ func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
 	return p.Time, r.publish(ctx, p)
 }
 
-// prepare claims the target, and tells databases that wait for it that it answers.
+// checkEvery is how often ship checks that the target is still the replica of this process.
+const checkEvery = time.Minute
+
+// prepare claims the target or checks it, and tells databases that wait for it that it answers.
 func (r *Replica) prepare(ctx context.Context) error {
 	away := false
 	for _, s := range r.sources {
 		away = away || s.isAway()
 	}
-	if r.claimed && !away {
+	now := r.opts.Clock()
+	if r.claimed && !away && now.Sub(r.heldAt) < checkEvery {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
-	if err := claim(ctx, r.opts.Target, r.opts.Server); err != nil {
+	check := r.claim
+	if r.claimed {
+		check = func(ctx context.Context) error { return checkHolder(ctx, r.opts.Target, r.mine) }
+	}
+	if err := check(ctx); err != nil {
 		return err
 	}
-	if !r.claimed {
-		points, err := listPoints(ctx, r.opts.Target)
-		if err != nil {
-			return err
-		}
-		if len(points) > 0 {
-			r.number = points[len(points)-1].number
-		}
-		r.claimed = true
-	}
+	r.heldAt = now
 	for _, s := range r.sources {
 		s.reachable()
 	}
+	return nil
+}
+
+// claim makes the target the replica of this process, and reads the number of the newest
+// point.
+func (r *Replica) claim(ctx context.Context) error {
+	if err := claim(ctx, r.opts.Target, r.mine); err != nil {
+		return err
+	}
+	points, err := listPoints(ctx, r.opts.Target)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		r.number = points[len(points)-1].number
+	}
+	r.claimed = true
 	return nil
 }
 

@@ -21,7 +21,11 @@ import (
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	var crashed []string
-	for at := range 100 {
+	every := 1
+	if testing.Short() {
+		every = 4
+	}
+	for at := 0; ; at += every {
 		w := newWorld(t, memoryFolder(t), nil)
 		step, name := 0, ""
 		w.fault = func(point string) error {
@@ -58,7 +62,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		crashed = append(crashed, name)
 	}
 	for _, want := range []string{"spool", "send", "sent", "publish", "published", "send snapshot", "sent snapshot", "merged", "delete"} {
-		if !slices.Contains(crashed, want) {
+		if !slices.Contains(crashed, want) && every == 1 {
 			t.Errorf("no crash at the step %q", want)
 		}
 	}
