@@ -163,7 +163,7 @@ func (b *browser) consoleAudit() {
 		b.t.Errorf("stop without an audit: %d", status)
 	}
 	b.open("buckets/audits")
-	b.try(http.StatusBadRequest, "expected at least 2h", "Start", "grace", "1m")
+	b.try(http.StatusBadRequest, "must be at least 2h", "Start", "grace", "1m")
 	b.open("buckets/audits")
 	b.submit("Start", "verify", "yes")
 	b.shows("The audit has begun.")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/overview"
@@ -70,6 +71,39 @@ func TestOperations(t *testing.T) {
 	}
 	if seen == 0 {
 		t.Error("no service has operations")
+	}
+}
+
+// TestDurations walks the inputs of all services that are durations, such as the lifetime of a token: what is wrong is
+// refused with the same text.
+func TestDurations(t *testing.T) {
+	t.Parallel()
+	lifetimes := 0
+	for _, s := range app.Services() {
+		for _, o := range s.Operations {
+			for _, in := range o.Inputs {
+				if d, err := time.ParseDuration(in.Default); err != nil || d == 0 {
+					continue
+				}
+				if in.Name == "ttl" {
+					lifetimes++
+				}
+				values := map[string]string{}
+				for _, subject := range o.Subjects() {
+					values[subject.Name] = "1"
+				}
+				for _, wrong := range []string{"soon", "60", "1 h", "30d"} {
+					values[in.Name] = wrong
+					want := in.Name + ": expected a duration with a unit, such as 30s, 5m or 2h"
+					if err := o.Check(values); err == nil || err.Error() != want {
+						t.Errorf("%s %s with %s %s: %v, want %s", s.Name, o.Path, in.Name, wrong, err, want)
+					}
+				}
+			}
+		}
+	}
+	if lifetimes < 5 {
+		t.Errorf("found %d operations with the lifetime of a token", lifetimes)
 	}
 }
 

@@ -5,7 +5,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
+	"holdfast/internal/conf"
 	"holdfast/internal/errcode"
 )
 
@@ -20,7 +22,7 @@ type Input struct {
 	Logged   bool         // the log of changes has the value
 	Argument string       // of another input: it is an optional last argument of the command, which its help shows so
 	Title    string       // in forms; "": the name
-	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words
+	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String, as people write it
 	Default  string       // as text
 	Schema   string       // name of its schema in the API description, if it has one
 	Example  string       // for the API description, where a schema alone has too many values
@@ -28,7 +30,8 @@ type Input struct {
 	Local    bool         // only the command has it
 	Secret   bool         // the console does not show what is typed
 
-	at []int
+	at         []int
+	isDuration bool
 }
 
 // Number returns the default of a number.
@@ -69,6 +72,10 @@ func Camel(words string) string {
 // Expected says what the input takes.
 func (i *Input) Expected() string {
 	switch i.Kind {
+	case reflect.String:
+		if i.isDuration {
+			return "a duration with a unit, such as 30s, 5m or 2h"
+		}
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
 	case reflect.Bool:
@@ -120,6 +127,23 @@ func (l Latest) Check() error { return checkLimit(l.Limit) }
 
 func (l Latest) limit() int { return l.Limit }
 
+// Lifetime is embedded in the input of an operation that creates a token.
+type Lifetime struct {
+	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
+}
+
+// Within returns an error unless the lifetime is from a second to most, which is a setting unless setting is empty.
+func (l Lifetime) Within(most time.Duration, setting string) error {
+	if l.TTL >= time.Second && l.TTL <= most {
+		return nil
+	}
+	reason := "must be from 1s to " + conf.FormatDuration(most)
+	if setting != "" {
+		reason += ", the setting " + setting
+	}
+	return &InputError{"ttl", reason}
+}
+
 func checkLimit(n int) error {
 	if n < 1 {
 		return &InputError{"limit", "must be at least 1"}
@@ -134,6 +158,9 @@ func inputsOf(t reflect.Type) (all []Input) {
 		in := Input{
 			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Kind: f.Type.Kind(),
 			Value: f.Tag.Get("value"), Argument: f.Tag.Get("arg"), Title: f.Tag.Get("title"), Schema: f.Tag.Get("schema"), Example: f.Tag.Get("example"), Least: f.Tag.Get("least"), at: f.Index,
+		}
+		if in.isDuration = f.Type == reflect.TypeFor[time.Duration](); in.isDuration {
+			in.Kind = reflect.String
 		}
 		_, in.Local = f.Tag.Lookup("local")
 		_, in.Secret = f.Tag.Lookup("secret")
@@ -219,6 +246,14 @@ func (i *Input) set(field reflect.Value, text string) error {
 		}
 		field.SetBool(text == "true")
 	case reflect.String:
+		if i.isDuration {
+			d, err := time.ParseDuration(text)
+			if err != nil && text != "" {
+				return wrong
+			}
+			field.SetInt(int64(d))
+			return nil
+		}
 		field.SetString(text)
 	case reflect.Slice:
 		words, ok := reflect.TypeAssert[*[]string](field.Addr())

@@ -44,26 +44,20 @@ func (s *Buckets) auditOperations() []operate.Operation {
 }
 
 type auditInput struct {
-	Verify          bool   `flag:"verify" doc:"read every copy and compare its MD5"`
-	Repair          bool   `flag:"repair" doc:"repair what is found: restore copies, remove files without a row, set counters"`
-	Node            string `flag:"node" doc:"audit only this storage node (DATACENTER:NAME), and no counters"`
-	Grace           string `flag:"grace" doc:"ignore unreferenced files that are younger, at least 2h" default:"24h"`
-	UnknownAccounts bool   `flag:"unknown-accounts" doc:"with repair, also remove files of accounts that the database does not have"`
-	Restart         bool   `flag:"restart" doc:"do not continue an interrupted audit"`
+	Verify          bool          `flag:"verify" doc:"read every copy and compare its MD5"`
+	Repair          bool          `flag:"repair" doc:"repair what is found: restore copies, remove files without a row, set counters"`
+	Node            string        `flag:"node" doc:"audit only this storage node (DATACENTER:NAME), and no counters"`
+	Grace           time.Duration `flag:"grace" doc:"ignore unreferenced files that are younger, at least 2h" default:"24h"`
+	UnknownAccounts bool          `flag:"unknown-accounts" doc:"with repair, also remove files of accounts that the database does not have"`
+	Restart         bool          `flag:"restart" doc:"do not continue an interrupted audit"`
 }
 
 // Check implements the checks of values.
 func (in auditInput) Check() error {
-	_, err := in.duration()
-	return err
-}
-
-func (in *auditInput) duration() (time.Duration, error) {
-	grace, err := parseDuration("grace", in.Grace)
-	if err == nil && grace < maintenance.MinGrace {
-		err = &operate.InputError{Input: "grace", Reason: fmt.Sprintf("invalid value %q: expected at least %s", in.Grace, conf.FormatDuration(maintenance.MinGrace))}
+	if in.Grace < maintenance.MinGrace {
+		return &operate.InputError{Input: "grace", Reason: "must be at least " + conf.FormatDuration(maintenance.MinGrace)}
 	}
-	return grace, err
+	return nil
 }
 
 // findingState says whether a finding was repaired.
@@ -109,12 +103,8 @@ func (a auditOutput) IsPartial() bool { return a.Result.Left > 0 }
 func (a auditOutput) Notice() string { return a.text }
 
 func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Progress) (o auditOutput, err error) {
-	grace, err := in.duration()
-	if err != nil {
-		return o, err
-	}
 	options := maintenance.AuditOptions{
-		Verify: in.Verify, Repair: in.Repair, Node: in.Node, Grace: grace, UnknownAccounts: in.UnknownAccounts, Restart: in.Restart,
+		Verify: in.Verify, Repair: in.Repair, Node: in.Node, Grace: in.Grace, UnknownAccounts: in.UnknownAccounts, Restart: in.Restart,
 		Level: cmp.Or(s.cfg.Copies, s.cluster.Copies()),
 	}
 	printer := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
@@ -134,7 +124,7 @@ func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Pro
 	switch r := &o.Result; {
 	case err == nil:
 		o.Bodies, o.Copies, o.Young, o.Left = r.Bodies, r.Copies, r.Young, r.Left
-		o.text, err = printer.print(r, grace)
+		o.text, err = printer.print(r, in.Grace)
 	case ctx.Err() != nil:
 		err = errcode.New(errcode.Unavailable, "interrupted: run the audit again with the same options to continue")
 	case errors.Is(err, rows.ErrReadOnly):

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
@@ -82,13 +81,4 @@ type usageOutput struct {
 
 func outputOfUsage(u buckets.Usage, q buckets.Quota) usageOutput {
 	return usageOutput{u.Objects, q.Objects, service.Bytes(u.Bytes), service.Bytes(q.Bytes)}
-}
-
-// parseDuration parses the value of an input.
-func parseDuration(input, text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, &operate.InputError{Input: input, Reason: fmt.Sprintf("invalid value %q: expected a duration such as 24h", text)}
-	}
-	return d, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/buckets/httpapi"
-	"holdfast/internal/conf"
 	"holdfast/internal/operate"
 )
 
@@ -40,23 +39,12 @@ func (s *Buckets) tokenOperations() []operate.Operation {
 
 type tokenInput struct {
 	accountInput
-	TTL string `flag:"ttl" doc:"how long the token is valid" default:"1h"`
-	GC  bool   `flag:"gc" doc:"let it claim and free deleted objects of all accounts"`
+	operate.Lifetime
+	GC bool `flag:"gc" doc:"let it claim and free deleted objects of all accounts"`
 }
 
 // Check implements the checks of values.
-func (in tokenInput) Check() error {
-	_, err := in.duration()
-	return err
-}
-
-func (in *tokenInput) duration() (time.Duration, error) {
-	ttl, err := parseDuration("ttl", in.TTL)
-	if err == nil && (ttl < time.Second || ttl > maxTTL) {
-		err = &operate.InputError{Input: "ttl", Reason: "must be from 1s to " + conf.FormatDuration(maxTTL)}
-	}
-	return ttl, err
-}
+func (in tokenInput) Check() error { return in.Within(maxTTL, "") }
 
 type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
@@ -70,12 +58,8 @@ func (s *Buckets) createToken(ctx context.Context, in tokenInput) (o tokenOutput
 		return o, err
 	}
 	a, err := s.account(ctx, in.Account)
-	if err != nil {
-		return o, err
-	}
-	ttl, err := in.duration()
 	if err == nil {
-		o.Token, err = s.tokens.Sign(httpapi.Claims(a, in.GC), s.deps.Clock(), ttl)
+		o.Token, err = s.tokens.Sign(httpapi.Claims(a, in.GC), s.deps.Clock(), in.TTL)
 	}
 	return o, err
 }

@@ -30,6 +30,7 @@ import (
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/ident"
+	"holdfast/internal/operate"
 	"holdfast/internal/testdb"
 )
 
@@ -108,7 +109,7 @@ func TestTokenKeys(t *testing.T) {
 	if c, err := a.tokens.Verify(token, time.Now()); err != nil || c.KeyID != "2026-Q4" {
 		t.Errorf("their token: %+v, %v", c, err)
 	}
-	own, err := a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, TTL: time.Minute})
+	own, err := a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, Lifetime: operate.Lifetime{TTL: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestTokenKeys(t *testing.T) {
 	if g, err := ext.ParseGrant(c.Raw); err != nil || g.Owner != someInstall || g.In("a") != ext.Read || g.In("b") != 0 {
 		t.Errorf("it grants %+v, %v", g, err)
 	}
-	if _, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "Run ner", TTL: time.Minute}); err == nil || !strings.Contains(err.Error(), "service: invalid name") {
+	if _, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "Run ner", Lifetime: operate.Lifetime{TTL: time.Minute}}); err == nil || !strings.Contains(err.Error(), "service: invalid name") {
 		t.Errorf("a service of a bad name: %v", err)
 	}
 }
@@ -138,7 +139,7 @@ func TestOldTokenSecrets(t *testing.T) {
 		by    string
 		still error // after the old secret was removed
 	}{{before, first, bearer.ErrSignature}, {after, second, nil}} {
-		made, err := signer.a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, TTL: time.Minute})
+		made, err := signer.a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read}, Lifetime: operate.Lifetime{TTL: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +200,7 @@ func TestExtProblems(t *testing.T) {
 func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 	t.Parallel()
 	a := open(t, func(d *service.Deps) { d.Unsaved = map[string]bool{tokenSecret: true} })
-	if _, err := a.makeToken(tokenRequest{Owner: someInstall, TTL: time.Minute}); err == nil || !strings.Contains(err.Error(), "start the server once to add it") {
+	if _, err := a.makeToken(tokenRequest{Owner: someInstall, Lifetime: operate.Lifetime{TTL: time.Minute}}); err == nil || !strings.Contains(err.Error(), "start the server once to add it") {
 		t.Errorf("a token: %v", err)
 	}
 }
@@ -248,7 +249,7 @@ func TestExtMetrics(t *testing.T) {
 	at := time.Now()
 	a := open(t, func(d *service.Deps) { d.Clock = func() time.Time { return at } })
 	main, internal := a.Handler(service.Main), a.Handler(service.Internal)
-	token, err := a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read | ext.Modify}, TTL: time.Hour})
+	token, err := a.makeToken(tokenRequest{Owner: someInstall, Namespaces: map[ext.Namespace]ext.Access{"a": ext.Read | ext.Modify}, Lifetime: operate.Lifetime{TTL: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestExtMetrics(t *testing.T) {
 	send(http.StatusBadRequest, "POST", "/namespaces/a/records", `{"items":[{"key":"x","value":1},{"key":"y/z","value":1}]}`)
 	token.Token = strings.Replace(token.Token, ".", ".e30", 1) // invalid signature
 	send(http.StatusUnauthorized, "GET", "/usage", "")
-	runner, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "runner", TTL: time.Hour})
+	runner, err := a.makeToken(tokenRequest{Owner: ext.Owner{Tenant: someInstall.Tenant}, Service: "runner", Lifetime: operate.Lifetime{TTL: time.Hour}})
 	if err != nil {
 		t.Fatal(err)
 	}

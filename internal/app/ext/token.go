@@ -3,7 +3,6 @@ package ext
 import (
 	"time"
 
-	"holdfast/internal/conf"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
@@ -17,7 +16,7 @@ type tokenRequest struct {
 	Namespaces map[ext.Namespace]ext.Access // for an install
 	Service    string                       // name of a service that acts for installs of the tenant; "" for an install
 	Schemas    bool                         // a service may write schemas
-	TTL        time.Duration
+	operate.Lifetime
 }
 
 // revocation is a token to revoke.
@@ -52,11 +51,8 @@ func (s *Extensions) makeToken(r tokenRequest) (t tokenOutput, err error) {
 		return t, err
 	}
 	d := s.deps
-	if r.TTL < time.Second {
-		return t, &operate.InputError{Input: "ttl", Reason: "must be at least 1s"}
-	}
-	if most := s.cfg.TokenMaxLifetime; r.TTL > most {
-		return t, &operate.InputError{Input: "ttl", Reason: "must be at most " + conf.FormatDuration(most) + ", the setting extstorage.token_max_lifetime"}
+	if err := r.Within(s.cfg.TokenMaxLifetime, Name+".token_max_lifetime"); err != nil {
+		return t, err
 	}
 	if d.Unsaved[tokenSecret] {
 		return t, errcode.New(errcode.Invalid, "the secrets file has no key for tokens: start the server once to add it")

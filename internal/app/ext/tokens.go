@@ -102,25 +102,11 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 	return all, err
 }
 
-// createInput is what both kinds of tokens have.
-type createInput struct {
-	TTL string `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
-}
-
-// lifetime returns the parsed duration.
-func (in createInput) lifetime() (time.Duration, error) {
-	d, err := time.ParseDuration(in.TTL)
-	if err != nil {
-		err = &operate.InputError{Input: "ttl", Reason: "expected a duration such as 720h"}
-	}
-	return d, err
-}
-
 type createTokenInput struct {
 	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 	Install    string   `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
 	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, such as settings=rw; repeatable" logged:""`
-	createInput
+	operate.Lifetime
 }
 
 // request returns the token to create.
@@ -131,10 +117,8 @@ func (in createTokenInput) request() (r tokenRequest, err error) {
 	if len(in.Namespaces) == 0 {
 		return r, &operate.InputError{Input: "namespace", Reason: "expected at least one, such as settings=rw"}
 	}
-	if r.Namespaces, err = parseWords(in.Namespaces, false); err != nil {
-		return r, err
-	}
-	r.TTL, err = in.lifetime()
+	r.Namespaces, err = parseWords(in.Namespaces, false)
+	r.Lifetime = in.Lifetime
 	return r, err
 }
 
@@ -148,7 +132,7 @@ type createServiceTokenInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -" logged:""`
 	Schemas bool   `flag:"schemas" doc:"let the service register and activate schemas"`
-	createInput
+	operate.Lifetime
 }
 
 // request returns the token to create.
@@ -159,9 +143,8 @@ func (in createServiceTokenInput) request() (r tokenRequest, err error) {
 	if in.Service == "" {
 		return r, &operate.InputError{Input: "service", Reason: "must not be empty"}
 	}
-	r.Service, r.Schemas = in.Service, in.Schemas
-	r.TTL, err = in.lifetime()
-	return r, err
+	r.Service, r.Schemas, r.Lifetime = in.Service, in.Schemas, in.Lifetime
+	return r, nil
 }
 
 // Check refuses a token that would be of no use.

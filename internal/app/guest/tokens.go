@@ -2,9 +2,7 @@ package guest
 
 import (
 	"context"
-	"time"
 
-	"holdfast/internal/conf"
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/httpapi"
@@ -29,7 +27,7 @@ type tokenInput struct {
 	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -" logged:""`
 	Tenant  string `flag:"tenant" value:"UUID" doc:"UUID of the only tenant whose handoffs it may consume" logged:""`
 	Events  bool   `flag:"events" doc:"for a service that pushes events about tenants to /internal/events" logged:""`
-	TTL     string `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
+	operate.Lifetime
 }
 
 // Check refuses a token that would be of no use.
@@ -37,8 +35,7 @@ func (in tokenInput) Check() error {
 	if _, err := in.claims(); err != nil {
 		return err
 	}
-	_, err := in.lifetime()
-	return err
+	return in.Within(maxTTL, "")
 }
 
 // claims returns the claims of the token.
@@ -60,17 +57,6 @@ func (in *tokenInput) claims() (claims map[string]any, err error) {
 	return claims, err
 }
 
-func (in *tokenInput) lifetime() (time.Duration, error) {
-	ttl, err := time.ParseDuration(in.TTL)
-	switch {
-	case err != nil:
-		err = &operate.InputError{Input: "ttl", Reason: "expected a duration such as 720h"}
-	case ttl < time.Second || ttl > maxTTL:
-		err = &operate.InputError{Input: "ttl", Reason: "must be from 1s to " + conf.FormatDuration(maxTTL)}
-	}
-	return ttl, err
-}
-
 type tokenOutput struct {
 	Token string `json:"token" title:"Token" secret:"The token is shown only once."`
 }
@@ -84,12 +70,8 @@ func (s *Guest) createToken(_ context.Context, in tokenInput) (out tokenOutput, 
 		return out, err
 	}
 	claims, err := in.claims()
-	if err != nil {
-		return out, err
-	}
-	ttl, err := in.lifetime()
 	if err == nil {
-		out.Token, err = h.tokens.Sign(claims, h.deps.Clock(), ttl)
+		out.Token, err = h.tokens.Sign(claims, h.deps.Clock(), in.TTL)
 	}
 	return out, err
 }

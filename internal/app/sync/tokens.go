@@ -28,7 +28,7 @@ type tokenInput struct {
 	UID    int64  `subject:"uid,flag" value:"UID" doc:"UID of the storage user" least:"1" example:"1"`
 	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server"`
 	FxAKID string `flag:"fxa-kid" value:"ID" doc:"ID of the account's keys"`
-	TTL    string `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid" default:"1h" example:"5m"`
+	operate.Lifetime
 }
 
 // Check refuses users that cannot exist, and lifetimes that are too long.
@@ -36,13 +36,7 @@ func (in tokenInput) Check() error {
 	if in.UID < 1 {
 		return &operate.InputError{Input: "uid", Reason: "must be at least 1"}
 	}
-	switch ttl, err := time.ParseDuration(in.TTL); {
-	case err != nil:
-		return &operate.InputError{Input: "ttl", Reason: "expected a duration with a unit, such as 30s, 5m or 2h"}
-	case ttl < time.Second || ttl > maxTTL:
-		return &operate.InputError{Input: "ttl", Reason: fmt.Sprintf("must be from 1s to %.0fh", maxTTL.Hours())}
-	}
-	return nil
+	return in.Within(maxTTL, "")
 }
 
 // Token is a storage token.
@@ -62,16 +56,12 @@ func (s *Storage) createToken(_ context.Context, in tokenInput) (t Token, err er
 	if s.opened == nil {
 		return t, errcode.New(errcode.Conflict, "storage of Firefox Sync is disabled: set syncstorage.enabled = true")
 	}
-	ttl, err := time.ParseDuration(in.TTL)
-	if err != nil {
-		return t, err
-	}
 	d := s.deps
 	c := tokenlib.Claims{
 		UID: in.UID, FxAUID: in.FxAUID, FxAKID: in.FxAKID, Node: d.Server.Address(d.Server.Listen), Origin: tokenlib.Origin,
-		Expires: d.Clock().Add(ttl.Truncate(time.Second)),
+		Expires: d.Clock().Add(in.TTL.Truncate(time.Second)),
 	}
-	t = Token{UID: c.UID, Endpoint: fmt.Sprintf("%s/1.5/%d", c.Node, c.UID), Duration: int64(ttl / time.Second)}
+	t = Token{UID: c.UID, Endpoint: fmt.Sprintf("%s/1.5/%d", c.Node, c.UID), Duration: int64(in.TTL / time.Second)}
 	t.ID, t.Key, err = s.keyring.Mint(c)
 	return t, err
 }
