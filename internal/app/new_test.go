@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/check"
 	"holdfast/internal/db/engine"
 )
 
-// Commands skip a service with which no server has used the data folder yet. A service whose file was lost is an error.
+// Commands skip a service with which no server has used the data folder yet, and back up the others. A service whose file
+// was lost is an error.
 func TestNewService(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -32,6 +34,12 @@ func TestNewService(t *testing.T) {
 		var names []string
 		for _, s := range a.opened {
 			names = append(names, s.Name)
+		}
+		if n := len(a.databases()); n != len(names) {
+			t.Errorf("%d databases of %d services", n, len(names))
+		}
+		if files, err := a.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), backup.Options{}); err != nil || len(files) <= len(names) {
+			t.Errorf("backup of %v: %v, %v", names, files, err)
 		}
 		return names, a.Close()
 	}
