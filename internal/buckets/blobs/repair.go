@@ -95,7 +95,7 @@ func (c *Cluster) replicate(ctx context.Context, of copySet, p *placement, n int
 }
 
 // copyTo copies a body to one node. Chunks keep their trailers, so that what a disk or memory
-// damages on the way is found. keep is that of write.
+// damages on the way is found. With keep, a copy that the node completes after it was given up stays.
 func (c *Cluster) copyTo(ctx context.Context, from copySet, to *member, keep bool) error {
 	r := c.newReading(ctx, from, 0, chunkCount(from.body.Length))
 	defer r.drop()

@@ -79,7 +79,7 @@ func (r *reporter) run(ctx context.Context, stored func()) {
 	}
 }
 
-// signal wakes what waits for a channel with room for one value, now or when it waits next.
+// signal wakes the receiver of a channel with room for one value, now or when it receives next.
 func signal(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
