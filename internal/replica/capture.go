@@ -20,14 +20,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source is a database of which the replica is a copy.
+// source is a replicated database.
 type source struct {
 	name   string
 	db     *sqlitedb.DB
-	spool  string // its folder of LTX files
-	limit  int64  // bytes of the spool
-	frames int    // of the WAL after which it is checkpointed
-	least  int64  // size of files after which a snapshot may be taken
+	spool  string // folder for LTX files
+	limit  int64  // maximum bytes in the spool
+	frames int    // WAL length that triggers a checkpoint
+	least  int64  // bytes of LTX files below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
 	follow *sqlitedb.Follower // nil if it is not captured
@@ -38,14 +38,14 @@ type source struct {
 
 	mu       sync.Mutex
 	state    state
-	waiting  []ltxFile // in the order of their TXIDs
+	waiting  []ltxFile // ordered by TXID
 	kept     []ltxFile // are in the target, and will be merged there
 	snapshot ltxFile   // has all pages, and waits for the target; the zero value if none does
 	last     snapshot
 	resumed  ltx.TXID // the last one before the server was stopped, until the target confirms it
-	bytes    int64    // of all files in waiting
+	bytes    int64    // in waiting
 	away     bool     // the spool was full: wait for the target
-	broken   bool     // a file of the chain was dropped: begin again
+	broken   bool     // files were dropped: begin again
 }
 
 // snapshot is the last file with all pages.
@@ -55,7 +55,7 @@ type snapshot struct {
 	since int64 // size of the files after it
 }
 
-// state is what was captured of a database.
+// state is the newest captured state.
 type state struct {
 	run  string
 	txid ltx.TXID
@@ -70,8 +70,8 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// counted is the size that counts for the limit of the spool: the first file of a run has
-// the whole database.
+// counted is the size that the spool limit applies to. The first file of a run is exempt, because it
+// has the whole database.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0
@@ -141,8 +141,8 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool. Files of a former process are not needed: either the target has
-// them, or this process begins with all pages.
+// clear empties the spool. Files from a former process are not needed: either they are in the
+// target, or this process begins with all pages.
 func (s *source) clear() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,8 +299,7 @@ func (s *source) position() (position, error) {
 	return positionAt(wal, l.Committed)
 }
 
-// compare captures the pages that differ from those that were captured before: all of them
-// at the beginning. If full, it also writes a snapshot, which has all pages.
+// compare captures the pages that differ from the chain: all pages at the beginning. If full, it also writes a snapshot, which has all pages.
 func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	at, err := s.pin(ctx)
 	if err != nil {
@@ -339,8 +338,7 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	return nil
 }
 
-// scan writes the pages of a database that differ from those of the chain, and all pages,
-// if there is a writer for them.
+// scan writes the pages that differ from the chain, and all pages if all is not nil.
 func (n *next) scan(ctx context.Context, from *sqlitedb.Follower, differ, all io.Writer, milliseconds int64) error {
 	header := n.header(milliseconds)
 	to := []*ltx.Encoder{nil, nil}

@@ -8,18 +8,18 @@ import (
 	"github.com/superfly/ltx"
 )
 
-// chain is the state of a database after the last LTX file. Numbers of transactions (TXID)
-// count these files, not the transactions of SQLite, of which one file may have many.
+// chain is the database state after the last LTX file. A transaction number (TXID) counts LTX
+// files: one file may contain many SQLite transactions.
 type chain struct {
-	run      string // names a series of files; each begins with all pages
+	run      string // ID; the first file of a run has all pages
 	txid     ltx.TXID
 	pageSize uint32
-	size     uint32 // number of pages
+	size     uint32 // in pages
 	sum      ltx.Checksum
-	pages    []ltx.Checksum // of each page
+	pages    []ltx.Checksum // by page number - 1
 }
 
-// pageSum is the checksum of a page that changed.
+// pageSum is the new checksum for a changed page.
 type pageSum struct {
 	page uint32
 	sum  ltx.Checksum
@@ -42,7 +42,7 @@ func (c *chain) begin(size uint32) *next {
 	return n
 }
 
-// set notes the content of a page.
+// set records a page checksum.
 func (n *next) set(page uint32, sum ltx.Checksum) {
 	if page <= n.of.size {
 		n.sum ^= n.of.pages[page-1]
@@ -51,7 +51,7 @@ func (n *next) set(page uint32, sum ltx.Checksum) {
 	n.changed = append(n.changed, pageSum{page, sum})
 }
 
-// checksum returns the checksum of the database.
+// checksum returns the database checksum.
 func (n *next) checksum() ltx.Checksum { return ltx.ChecksumFlag | n.sum }
 
 // apply makes the chain the one after the file.
@@ -67,7 +67,7 @@ func (n *next) apply(c *chain) {
 	c.txid, c.size, c.sum = n.of.txid+1, n.size, n.checksum()
 }
 
-// header returns the header of the file that leads to the next state.
+// header returns the LTX header for the next file.
 func (n *next) header(milliseconds int64) ltx.Header {
 	return ltx.Header{
 		Version: ltx.Version, PageSize: n.of.pageSize, Commit: n.size,
@@ -76,7 +76,7 @@ func (n *next) header(milliseconds int64) ltx.Header {
 	}
 }
 
-// encode writes the pages of transactions as an LTX file.
+// encode writes changed pages as an LTX file.
 func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int64) error {
 	enc, err := ltx.NewEncoder(w)
 	if err != nil {
@@ -116,5 +116,5 @@ func (n *next) missing(c changes) uint32 {
 	return 0
 }
 
-// name returns the name of an LTX file below the folder of its run.
+// rangeName returns the base name for an LTX file, without its extension.
 func rangeName(from, to ltx.TXID) string { return fmt.Sprintf("%s-%s", from, to) }

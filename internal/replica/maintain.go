@@ -83,7 +83,7 @@ func ignoreDropped(err error) error {
 	return err
 }
 
-// merge sends one file instead of those that lead to a place.
+// merge uploads one file that replaces several.
 func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
 	files, merged := s.mergeable(place)
 	if len(files) < 2 {
@@ -106,7 +106,7 @@ func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
 	return r.opts.Fault("merged")
 }
 
-// compact writes the file that files of the spool become together.
+// compact merges files from the spool into one.
 func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) error {
 	var readers []io.Reader
 	for _, f := range files {
@@ -216,7 +216,7 @@ func unneeded(names []string, points map[string]Point, runs map[string]string, r
 	return remove
 }
 
-// choose returns the names of the points to keep, and of the newest one.
+// choose returns which points to keep, and which is the newest.
 func (rule retention) choose(points map[string]Point, files map[string]objects) (kept map[string]bool, newest string) {
 	kept = map[string]bool{}
 	type choice struct {
@@ -260,7 +260,7 @@ type object struct {
 	from, to ltx.TXID
 }
 
-// objects are the LTX files of a run, ordered by their first TXID, and by their last one.
+// objects are the LTX files in a run, ordered by first TXID, then by last TXID.
 type objects []object
 
 // filesOf returns the LTX files among objects, by database and run, as "sync.db/RUN".

@@ -26,20 +26,20 @@ type Point struct {
 	Files map[string]Place `json:"files"`
 }
 
-// Place is a state of a database.
+// Place identifies a database state.
 type Place struct {
 	Run  string   `json:"run"`
 	TXID ltx.TXID `json:"txid"`
 }
 
-// The objects of a replica.
+// Object names in a target.
 const (
 	markerName   = "holdfast-replica.json"
 	pointsPrefix = "points/"
 	filesAll     = "files/"
 )
 
-// marker is the content of the object that says whose replica it is.
+// marker identifies the owner of a replica.
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
@@ -50,16 +50,16 @@ type marker struct {
 
 const format = 1
 
-// filesPrefix begins the names of the LTX files of a run.
+// filesPrefix is the name prefix for LTX files in a run.
 func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
 
-// objectName returns the name of an LTX file, without the suffix of keys.
+// objectName returns the object name for an LTX file, without the suffix for encryption.
 func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
 
-// pointName returns the name of a point. Points are not encrypted, because the server must
-// read them to delete old ones; they contain no more than the names of objects.
+// pointName returns the object name for a point. Points are not encrypted, because the server must
+// read them to delete old ones; they contain nothing that object names do not show.
 func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
@@ -102,7 +102,7 @@ func readPoint(ctx context.Context, t Target, name string) (p Point, err error) 
 	return p, nil
 }
 
-// get copies the content of an object to w.
+// get copies the object content to w and checks it.
 func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error {
 	r, err := t.Get(ctx, name)
 	if errcode.Is(err, errcode.NotFound) {
@@ -115,8 +115,8 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 	return k.open(name, r, w)
 }
 
-// claim makes a target the replica of a server and of a process. It returns an error for a
-// target that is the replica of another server or has other objects.
+// claim writes the marker. It returns an error if the target belongs to another server or
+// contains other objects.
 func claim(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	if err == nil && found.Server != mine.Server {
@@ -138,8 +138,8 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	return checkHolder(ctx, t, mine)
 }
 
-// checkHolder returns an error unless a target is the replica of a process. It may have been
-// deleted, or a disk is no longer mounted.
+// checkHolder returns an error unless this process owns the target. The marker may be missing because the
+// replica was deleted, or because a disk is no longer mounted.
 func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {

@@ -24,7 +24,7 @@ import (
 
 // Options configure a Replica.
 type Options struct {
-	// Server is the identity of the server, a random text that its data folder keeps.
+	// Server is the server ID, a random text that is stored in the data folder.
 	Server string
 
 	// Files are the databases by name, such as sync.db, under which they are restored.
@@ -48,7 +48,7 @@ type Options struct {
 	// Interval is the time between two restore points; 0 means one second.
 	Interval time.Duration
 
-	// Timeout ends the upload of a small object; 0 means 30 seconds. Larger ones have a second more
+	// Timeout limits an upload; 0 means 30 seconds. Large objects get another second
 	// for each 100 KB.
 	Timeout time.Duration
 
@@ -77,10 +77,10 @@ type Replica struct {
 	claimed            bool
 	heldAt             time.Time // when the target was last checked
 	mine               marker
-	number             uint64     // of the last point
+	number             uint64     // last point number
 	maintaining        sync.Mutex // one maintenance at a time
 	mergedAt, tidiedAt time.Time
-	points             map[string]Point // that were read, by the names of their objects
+	points             map[string]Point // cache, by object name
 
 	mu        sync.Mutex
 	status    Status
@@ -92,7 +92,7 @@ type Status struct {
 	// Since is the time before which every acknowledged write is in the last restore
 	// point. It is zero before the first one.
 	Since time.Time
-	// WaitingBytes is the size of what is captured but not in the target.
+	// WaitingBytes is the size of captured files that are not in the target.
 	WaitingBytes int64
 	// CaptureError and ShipError are why the last attempt failed, or nil.
 	CaptureError, ShipError error
@@ -251,8 +251,8 @@ func (r *Replica) ship(ctx context.Context) error {
 	return err
 }
 
-// send is ship. It returns the time of which the target has everything, zero if a database was never
-// captured.
+// send implements ship. All writes acknowledged before since are in the target; since is zero if a
+// database was never captured.
 func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
 	if err := r.prepare(ctx); err != nil {
 		return since, err
@@ -284,7 +284,7 @@ func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
 	return p.Time, r.publish(ctx, p)
 }
 
-// checkEvery is how often ship checks that the target is still the replica of this process.
+// checkEvery is how often ship checks that this process still owns the target.
 const checkEvery = time.Minute
 
 // prepare claims the target or checks it, and tells databases that wait for it that it answers.
@@ -313,8 +313,7 @@ func (r *Replica) prepare(ctx context.Context) error {
 	return nil
 }
 
-// claim makes the target the replica of this process, and reads the number of the newest
-// point.
+// claim claims the target and reads the last point number.
 func (r *Replica) claim(ctx context.Context) error {
 	if err := claim(ctx, r.opts.Target, r.mine); err != nil {
 		return err
@@ -330,7 +329,7 @@ func (r *Replica) claim(ctx context.Context) error {
 	return nil
 }
 
-// sendFile sends a file of the spool.
+// sendFile uploads a file from the spool.
 func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	content, err := os.Open(f.path(s.spool))
 	if errors.Is(err, os.ErrNotExist) {
@@ -353,7 +352,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// put writes an object with a content of about size bytes.
+// put uploads an object; size determines its timeout.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout+time.Duration(size/100_000)*time.Second)
 	defer cancel()

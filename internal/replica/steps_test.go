@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
@@ -137,4 +138,88 @@ func BenchmarkLag(b *testing.B) {
 	b.ReportMetric(lags[len(lags)/2], "p50-s")
 	b.ReportMetric(lags[len(lags)*99/100], "p99-s")
 	b.ReportMetric(lags[len(lags)-1], "max-s")
+}
+
+// TestForeignRestart: another process writes, checkpoints and begins the WAL again, just before
+// the replica would do so. The first salt then is larger by one, as after a restart by the replica,
+// but a frame was lost.
+func TestForeignRestart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.TempDir(), nil)
+	t.Cleanup(w.close)
+	s := w.r.sources[0]
+	s.least = 1 << 30 // no snapshot instead
+	w.must(w.capture())
+	w.must(w.exec(s.name, insert, 100, 3000))
+	calls := 0
+	w.fault = func(point string) error {
+		if point != "spool" {
+			return nil
+		}
+		switch calls++; calls {
+		case 1: // so that the replica has something to capture while the writer pauses
+			return w.exec(s.name, insert, 1, 100)
+		case 2:
+			w.must(s.follow.Release())
+			return w.other(s.name, func(c *sqlite.Conn) error {
+				for _, sql := range []string{
+					`UPDATE t SET body = 'lost' WHERE id = (SELECT max(id) FROM t)`, `PRAGMA wal_checkpoint(TRUNCATE)`,
+					`INSERT INTO t (body) VALUES (x'00')`,
+				} {
+					if err := sqlitex.ExecuteTransient(c, sql, nil); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return nil
+	}
+	salt := s.at.header.salt[0]
+	err := w.capture()
+	w.fault = nil
+	if err != nil || calls != 2 {
+		t.Fatalf("%d steps, %v", calls, err)
+	}
+	wal, err := openWAL(w.path(s.name) + "-wal")
+	w.must(err)
+	h, err := readHeader(wal)
+	w.must(errors.Join(err, wal.Close()))
+	if h.salt[0] != salt+1 {
+		t.Fatalf("the first salt was %d and is %d: the test proves nothing", salt, h.salt[0])
+	}
+	w.must(w.capture())
+	w.must(w.ship())
+	if w.states[w.r.newest().Files[s.name]] != w.dump(s.name) || s.compared < 2 {
+		t.Errorf("the point is not what the database is, after %d comparisons", s.compared)
+	}
+}
+
+// TestFailedComparison: a comparison of all pages that fails, such as on a full disk, loses nothing.
+func TestFailedComparison(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, t.TempDir(), nil)
+	t.Cleanup(w.close)
+	s := w.r.sources[0]
+	w.must(w.exec(s.name, insert, 20, 3000))
+	w.must(w.capture())
+	w.must(s.follow.Release())
+	w.must(w.exec(s.name, `UPDATE t SET body = 'lost'`))
+	w.must(w.other(s.name, func(c *sqlite.Conn) error {
+		return sqlitex.ExecuteTransient(c, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
+	}))
+	full := errors.New("the disk is full")
+	w.fault = func(string) error { return full }
+	for range 3 {
+		if err := w.capture(); !errors.Is(err, full) {
+			t.Fatalf("the comparison does not fail: %v", err)
+		}
+		w.must(w.exec(s.name, insert, 1, 100))
+	}
+	w.fault = nil
+	w.must(w.capture())
+	w.must(w.ship())
+	if w.states[w.r.newest().Files[s.name]] != w.dump(s.name) {
+		t.Error("the point is not what the database is")
+	}
 }

@@ -29,7 +29,7 @@ func isGap(err error) bool {
 // walSum is the checksum of the WAL up to a frame.
 type walSum [2]uint32
 
-// walHeader is what the header of a WAL says. Each time SQLite begins the WAL again, it
+// walHeader is a WAL header. Each time SQLite begins the WAL again, it
 // increments the first salt and chooses the second one at random.
 type walHeader struct {
 	bigEndian bool
@@ -49,7 +49,7 @@ func (h walHeader) offset(frame int) int64 {
 	return walHeaderSize + int64(frame)*(frameHeaderSize+int64(h.pageSize))
 }
 
-// add continues a checksum with bytes, whose number is a multiple of 8.
+// add continues a checksum; len(b) is a multiple of 8.
 func (h walHeader) add(s walSum, b []byte) walSum {
 	if h.bigEndian {
 		for ; len(b) >= 8; b = b[8:] {
@@ -65,7 +65,7 @@ func (h walHeader) add(s walSum, b []byte) walSum {
 	return s
 }
 
-// readHeader reads the header of a WAL.
+// readHeader reads and checks a WAL header.
 func readHeader(r io.ReaderAt) (h walHeader, err error) {
 	b := make([]byte, walHeaderSize)
 	if err := readAt(r, b, 0); err != nil {
@@ -91,10 +91,10 @@ func readAt(r io.ReaderAt, b []byte, offset int64) error {
 	return err
 }
 
-// frame is the header of a frame.
+// frame is a frame header.
 type frame struct {
 	page   uint32
-	commit uint32 // the number of pages of the file after the transaction; 0 if it is not its last frame
+	commit uint32 // in the last frame of a transaction: the database size in pages; otherwise 0
 	salt   [2]uint32
 	sum    walSum
 }
@@ -104,7 +104,7 @@ func parseFrame(b []byte) frame {
 	return frame{page: word(0), commit: word(1), salt: [2]uint32{word(2), word(3)}, sum: walSum{word(4), word(5)}}
 }
 
-// readFrame reads the header of a frame, which was read before.
+// readFrame reads a frame header without checking it.
 func (h walHeader) readFrame(r io.ReaderAt, n int) (frame, error) {
 	b := make([]byte, frameHeaderSize)
 	if err := readAt(r, b, h.offset(n)); err != nil {
@@ -113,8 +113,7 @@ func (h walHeader) readFrame(r io.ReaderAt, n int) (frame, error) {
 	return parseFrame(b), nil
 }
 
-// positionAt returns the position after a number of frames, of which SQLite says that they
-// are committed.
+// positionAt returns the position after a number of committed frames.
 func positionAt(r io.ReaderAt, frames int) (position, error) {
 	h, err := readHeader(r)
 	if err != nil || frames == 0 {
@@ -129,9 +128,9 @@ func positionAt(r io.ReaderAt, frames int) (position, error) {
 
 // changes are the pages that transactions have written.
 type changes struct {
-	pages map[uint32]int64 // where the last content of a page is in the WAL
-	size  uint32           // number of pages of the file after the last transaction
-	least uint32           // the smallest number of pages that the file had in between
+	pages map[uint32]int64 // offset of the last content by page number
+	size  uint32           // database size in pages after the last transaction
+	least uint32           // smallest database size in between
 	most  uint32           // no page has a larger number
 	end   position
 }
@@ -165,7 +164,7 @@ func (p position) read(r io.ReaderAt, to int) (c changes, err error) {
 	return c, nil
 }
 
-// check returns an error if the WAL is not the one of the position.
+// check returns a gapError if the WAL was begun again or overwritten after the position was taken.
 func (p position) check(r io.ReaderAt, to int) error {
 	h, err := readHeader(r)
 	switch {
@@ -185,7 +184,7 @@ func (p position) check(r io.ReaderAt, to int) error {
 	return err
 }
 
-// commit notes the end of a transaction, after which the file has a number of pages.
+// commit records the end of a transaction and the database size after it.
 func (c *changes) commit(size uint32) {
 	if c.most > size { // the file was cut, or the transaction needed fewer pages in the end
 		for page := range c.pages {
