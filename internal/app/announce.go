@@ -57,10 +57,12 @@ func (a *App) announcement(listeners []listener) (all announcement) {
 			}
 			add("clients", base, note)
 		case service.Admin:
-			add(l.name, "http://"+at, "/readyz, /metrics")
+			add(l.name, a.cfg.Server.AdminURL(at), "/readyz, /metrics")
 			if url := a.consoleURL(); url != "" {
 				add("console", url, "in a browser")
 			}
+		case service.Redirect:
+			add(l.name, "http://"+at, "to "+base)
 		default:
 			add(l.name, a.scheme()+"://"+at, "")
 		}

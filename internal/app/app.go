@@ -334,12 +334,7 @@ func (a *App) address(address string) string {
 }
 
 // scheme returns the URL scheme of the main listener.
-func (a *App) scheme() string {
-	if a.cfg.Server.TLSCert != "" {
-		return "https"
-	}
-	return "http"
-}
+func (a *App) scheme() string { return a.cfg.Server.scheme() }
 
 // Sweep runs every sweep until no expired data is left, and reports a line for each.
 func (a *App) Sweep(ctx context.Context, report func(line string)) error {

@@ -20,6 +20,7 @@ func Check(ctx context.Context, cfg *Config, data string, o check.Options) []ser
 func (c *Config) checked(data string) *check.Server {
 	s := &check.Server{
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
+		Domain: c.Server.Domain, ACMEDirectory: c.Server.ACMEDirectory, HTTPListen: c.Server.HTTPListen,
 		Master: c.Server.MasterSecret.Reveal(), AdminToken: c.Server.AdminToken.Reveal(),
 		Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
 	}

@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
+	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
 	"holdfast/internal/listen"
 	"holdfast/internal/web"
@@ -49,8 +50,15 @@ type Server struct {
 	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for your own services. Empty: no internal listener."`
 	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server, such as https://sync.example.org, with its port and path prefix. Unset: the address that each request was sent to."`
 	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted, such as 127.0.0.1 or 10.0.0.0/8."`
-	TLSCert        string   `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, all listeners but the admin one serve HTTPS."`
-	TLSKey         string   `toml:"tls_key_file" doc:"PEM file with the private key."`
+
+	Domain        string `toml:"domain" doc:"Name of this server, such as sync.example.org, for which it obtains and renews a certificate by ACME. All listeners but an admin one on loopback then serve HTTPS, listen is :443 unless it is set, and public_url follows. It accepts the terms of the certificate authority (CA). Unset: no CA is contacted."`
+	HTTPListen    string `toml:"http_listen" doc:"Address of a listener without TLS, used only with domain: it answers the CA (HTTP-01) and redirects browsers to HTTPS. Empty: no such listener; the CA then uses port 443 (TLS-ALPN-01)."`
+	ACMEDirectory string `toml:"acme_directory" doc:"Directory URL of the CA for domain."`
+	ACMERootFile  string `toml:"acme_root_file" doc:"PEM file with the root certificates by which acme_directory is verified, for a private CA. Unset: those of the system."`
+	ACMEEmail     string `toml:"acme_email" doc:"E-mail address of the account at the CA. Optional."`
+
+	TLSCert string `toml:"tls_cert_file" doc:"PEM file with the certificate chain. With tls_key_file, all listeners but the admin one serve HTTPS. New files are used without a restart."`
+	TLSKey  string `toml:"tls_key_file" doc:"PEM file with the private key."`
 
 	MasterSecret     conf.Secret   `toml:"master_secret" doc:"Signs storage tokens. It must be the same on the server with the accounts and on every storage node. Unset: generated and kept in the secrets file."`
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets whose tokens are still accepted, while you replace the master secret."`
@@ -89,6 +97,8 @@ func NewConfig(services []service.Service) *Config {
 		Server: Server{
 			Listen:        "127.0.0.1:8000",
 			AdminListen:   "127.0.0.1:8001",
+			HTTPListen:    ":80",
+			ACMEDirectory: certificates.LetsEncrypt,
 			Console:       true,
 			MaxRequests:   256,
 			QueueWait:     2 * time.Second,
@@ -183,6 +193,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	case err != nil:
 		return nil, report, err
 	}
+	c.Server.followDomain(report)
 	problems = append(problems, c.Server.check().In("server", report)...)
 	problems = append(problems, c.Log.check().In("log", report)...)
 	problems = append(problems, c.Alerts.Check().In("alerts", report)...)
@@ -199,6 +210,41 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	return c, report, nil
 }
 
+// followDomain sets what follows from the domain, unless it is set.
+func (s *Server) followDomain(report conf.Report) {
+	if s.Domain == "" {
+		return
+	}
+	if report.Where("server.listen") == "default" {
+		s.Listen = ":443"
+	}
+	if s.PublicURL == "" {
+		s.PublicURL = "https://" + s.Domain
+		if port := listen.PortOf(s.Listen); port != "443" {
+			s.PublicURL += ":" + port
+		}
+	}
+}
+
+// AdminURL returns the URL of the admin listener at an address. It has TLS only with a domain, and where other machines
+// reach it.
+func (s *Server) AdminURL(address string) string {
+	if s.adminHasTLS() {
+		return "https://" + net.JoinHostPort(s.Domain, listen.PortOf(address))
+	}
+	return "http://" + address
+}
+
+func (s *Server) adminHasTLS() bool { return s.Domain != "" && !listen.IsLoopback(s.AdminListen) }
+
+// scheme returns the URL scheme of the main listener.
+func (s *Server) scheme() string {
+	if s.TLSCert != "" || s.Domain != "" {
+		return "https"
+	}
+	return "http"
+}
+
 // isLocal reports whether only this machine reaches the main listener: there is no proxy in
 // front of it either.
 func (s *Server) isLocal() bool {
@@ -209,6 +255,7 @@ func (s *Server) check() (problems conf.Problems) {
 	wrong := problems.Addf
 	s.checkAddresses(wrong)
 	s.checkTLS(wrong)
+	s.checkDomain(wrong)
 	if u, err := url.Parse(s.DocumentsLink); s.DocumentsLink != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		wrong("documents_link", "is not a URL that begins with https:// or http://")
 	}
@@ -235,7 +282,7 @@ func (s *Server) check() (problems conf.Problems) {
 }
 
 func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
-	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen} {
+	for key, addr := range map[string]string{"listen": s.Listen, "admin_listen": s.AdminListen, "internal_listen": s.InternalListen, "http_listen": s.HTTPListen} {
 		if addr == "" && key != "listen" {
 			continue
 		}
@@ -273,6 +320,29 @@ func (s *Server) checkTLS(wrong func(key, format string, args ...any)) {
 		if _, err := os.Stat(file); file != "" && err != nil {
 			wrong(key, "cannot read %s: %v", file, fileError(err))
 		}
+	}
+}
+
+func (s *Server) checkDomain(wrong func(key, format string, args ...any)) {
+	if s.Domain == "" {
+		return
+	}
+	u, err := url.Parse("https://" + s.Domain)
+	if err != nil || u.Hostname() != s.Domain || s.Domain != strings.ToLower(s.Domain) || net.ParseIP(s.Domain) != nil ||
+		!strings.Contains(strings.Trim(s.Domain, "."), ".") || strings.Contains(s.Domain, "*") {
+		wrong("domain", "must be a name such as sync.example.org, in lower case and without a port")
+	}
+	if s.TLSCert != "" || s.TLSKey != "" {
+		wrong("domain", "cannot be set together with tls_cert_file and tls_key_file")
+	}
+	if u, err := url.Parse(s.ACMEDirectory); err != nil || u.Host == "" || u.Scheme != "https" {
+		wrong("acme_directory", "must be a URL that begins with https://")
+	}
+	if s.ACMEEmail != "" && !strings.Contains(s.ACMEEmail, "@") {
+		wrong("acme_email", "must be an e-mail address")
+	}
+	if _, err := os.Stat(s.ACMERootFile); s.ACMERootFile != "" && err != nil {
+		wrong("acme_root_file", "cannot read %s: %v", s.ACMERootFile, fileError(err))
 	}
 }
 

@@ -182,3 +182,37 @@ func TestInternalListen(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDomainDecides: the listen address and the public URL follow from the domain, unless they are set.
+func TestDomainDecides(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		environ             []string
+		listen, public, url string
+	}{
+		{nil, ":443", "https://sync.example.org", "http://127.0.0.1:8001"},
+		{[]string{"HOLDFAST_SERVER__LISTEN=:8443"}, ":8443", "https://sync.example.org:8443", "http://127.0.0.1:8001"},
+		{[]string{"HOLDFAST_SERVER__LISTEN=:8443", "HOLDFAST_SERVER__PUBLIC_URL=https://sync.example.org/a"}, ":8443", "https://sync.example.org/a", "http://127.0.0.1:8001"},
+		{[]string{"HOLDFAST_SERVER__ADMIN_LISTEN=:8001"}, ":443", "https://sync.example.org", "https://sync.example.org:8001"},
+	} {
+		cfg, _, err := Load(Services(), "", append(c.environ, "HOLDFAST_SERVER__DOMAIN=sync.example.org"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := cfg.Server; s.Listen != c.listen || s.PublicURL != c.public || s.AdminURL(s.AdminListen) != c.url || s.isLocal() {
+			t.Errorf("%v: listen %s, public URL %s, admin URL %s", c.environ, s.Listen, s.PublicURL, s.AdminURL(s.AdminListen))
+		}
+	}
+	for _, wrong := range []string{
+		"DOMAIN=sync", "DOMAIN=Sync.example.org", "DOMAIN=*.example.org", "DOMAIN=192.0.2.1", "DOMAIN=sync.example.org:443", "DOMAIN=https://sync.example.org",
+		"TLS_CERT_FILE=/dev/null", "ACME_DIRECTORY=http://ca.example.org", "ACME_EMAIL=operator", "ACME_ROOT_FILE=/nowhere",
+	} {
+		environ := []string{"HOLDFAST_SERVER__" + wrong}
+		if !strings.HasPrefix(wrong, "DOMAIN=") {
+			environ = append(environ, "HOLDFAST_SERVER__DOMAIN=sync.example.org")
+		}
+		if _, _, err := Load(Services(), "", environ); err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+}

@@ -60,7 +60,8 @@ func (a *App) isOwnHost(host string) bool {
 		host = h
 	}
 	host = strings.Trim(host, "[]")
-	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || strings.EqualFold(host, own)
+	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || strings.EqualFold(host, own) ||
+		a.cfg.Server.adminHasTLS() && strings.EqualFold(host, a.cfg.Server.Domain)
 }
 
 // consoleHandler returns the handler of the console, or nil if it is off.
@@ -83,7 +84,7 @@ func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 	}
 	return namedHint{"server", service.Hint{
 		Text:  "To manage the server in a browser, open this link, which signs in once within an hour",
-		Lines: []string{"http://" + listeners[at].Addr().String() + a.console.NewLink()},
+		Lines: []string{a.cfg.Server.AdminURL(listeners[at].Addr().String()) + a.console.NewLink()},
 	}}, true
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/service"
+	"holdfast/internal/certificates"
 	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
@@ -43,6 +44,8 @@ func (a *App) listenerHandler(name string, draining *atomic.Bool) http.Handler {
 		return a.adminHandler(draining)
 	case service.Main:
 		return a.mainHandler()
+	case service.Redirect:
+		return a.redirectHandler()
 	}
 	return a.otherHandler(name)
 }
@@ -82,6 +85,29 @@ func writeRootError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	dockerflow.WriteError(w, r, err)
+}
+
+// redirectHandler returns the handler of the listener without TLS beside the main one: it answers the challenges of a
+// certificate authority, and redirects other requests.
+func (a *App) redirectHandler() http.Handler {
+	to, _ := web.ParseOrigin(a.publicURL()) // a domain has one
+	to.Prefix = ""
+	redirect := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.RequestURI()
+		if !strings.HasPrefix(path, "/") {
+			path = "/"
+		}
+		http.Redirect(w, r, to.String()+path, http.StatusPermanentRedirect) //nolint:gosec // the host is that of the configuration
+	}))
+	if acme, ok := a.certificates.(*certificates.ACME); ok {
+		redirect = acme.Handler(redirect)
+	}
+	rest := a.notFound(service.Redirect)
+	rest.Serve = func(w http.ResponseWriter, r *http.Request, _ web.Address) error {
+		redirect.ServeHTTP(w, r)
+		return nil
+	}
+	return a.mux(service.Redirect, &web.Resolver{}, a.options(), rest)
 }
 
 // otherHandler returns the handler of a listener other than main and admin.

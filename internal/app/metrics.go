@@ -130,7 +130,13 @@ func (a *App) observeMemory(b *web.Memory) {
 // certificateOptions registers the metrics of the certificate.
 func (a *App) certificateOptions() certificates.Options {
 	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of the main listener expires.",
-		func(set obs.Set) { set(float64(a.certificates.State().Until.Unix())) })
+		func(set obs.Set) {
+			if until := a.certificates.State().Until; until.IsZero() {
+				set(0) // there is none yet
+			} else {
+				set(float64(until.Unix()))
+			}
+		})
 	renewals := a.metrics.Counter("holdfast_tls_certificate_renewals_total", "New certificates, by outcome: ok, or error for those that could not be obtained or used.", "outcome")
 	for _, outcome := range []string{"ok", "error"} {
 		renewals.WithLabelValues(outcome)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -101,15 +102,14 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		switch l.name {
 		case service.Admin:
 			server := web.NewServer(a.instance.Handler(l.name, h), web.DefaultLimits(), a.log)
+			server.TLSConfig = a.tlsConfig(l.name)
 			rest.Go(func() error { return web.Serve(background, server, l.Listener, web.Drain{Grace: time.Second}) })
 			continue
 		case service.Main:
 			drain.NotReady = func() { draining.Store(true); a.log.Info("shutting down"); a.notify("STOPPING=1") }
 		}
 		server := web.NewServer(a.instance.Handler(l.name, h), a.cfg.Server.limits(), a.log)
-		if a.certificates != nil {
-			server.TLSConfig = a.certificates.TLS()
-		}
+		server.TLSConfig = a.tlsConfig(l.name)
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
 	err = clients.Wait()
@@ -150,16 +150,33 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
-// openCertificates opens the certificate of the listeners for clients. Without TLS there is none.
+// openCertificates opens the certificate of the listeners. Without TLS there is none.
 func (a *App) openCertificates() (err error) {
-	if a.cfg.Server.TLSCert == "" {
-		return nil
-	}
-	a.certificates, err = certificates.OpenFiles(a.cfg.Server.TLSCert, a.cfg.Server.TLSKey, a.certificateOptions())
-	if err != nil {
-		return fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
+	s := &a.cfg.Server
+	switch {
+	case s.Domain != "":
+		a.certificates, err = certificates.OpenACME(certificates.ACMEOptions{
+			Options: a.certificateOptions(), Domain: s.Domain, Data: a.data, Directory: s.ACMEDirectory, RootFile: s.ACMERootFile,
+			Email: s.ACMEEmail, Listen: s.Listen, HTTPListen: s.HTTPListen,
+		})
+		if err != nil {
+			return fmt.Errorf("server.domain: %w", err)
+		}
+	case s.TLSCert != "":
+		a.certificates, err = certificates.OpenFiles(s.TLSCert, s.TLSKey, a.certificateOptions())
+		if err != nil {
+			return fmt.Errorf("server.tls_cert_file, tls_key_file: %w", err)
+		}
 	}
 	return nil
+}
+
+// tlsConfig returns the TLS configuration of a listener, or nil if it has no TLS.
+func (a *App) tlsConfig(listener string) *tls.Config {
+	if a.certificates == nil || listener == service.Redirect || listener == service.Admin && !a.cfg.Server.adminHasTLS() {
+		return nil
+	}
+	return a.certificates.TLS()
 }
 
 // listener is an open listener.
@@ -174,6 +191,9 @@ func (c *Config) listeners() []service.Listener {
 		{Name: service.Main, Setting: "server.listen", Address: c.Server.Listen},
 		{Name: service.Admin, Setting: "server.admin_listen", Address: c.Server.AdminListen},
 		{Name: service.Internal, Setting: "server.internal_listen", Address: c.Server.InternalListen},
+	}
+	if c.Server.Domain != "" {
+		all = append(all, service.Listener{Name: service.Redirect, Setting: "server.http_listen", Address: c.Server.HTTPListen})
 	}
 	for _, s := range c.enabled() {
 		if s.Listeners != nil {

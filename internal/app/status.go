@@ -109,7 +109,7 @@ func (a *App) consoleURL() string {
 	if a.console == nil || at == "" {
 		return ""
 	}
-	return "http://" + listen.WithHostName(at, "127.0.0.1") + console.Prefix
+	return a.cfg.Server.AdminURL(listen.WithHostName(at, "127.0.0.1")) + console.Prefix
 }
 
 // nothingHere is the page for a path that does not exist. to is a page that does.

@@ -102,7 +102,7 @@ func TestBinary(t *testing.T) {
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); packages++ {
 		p := lines.Text()
 		folder, _ := ours(p)
-		if within(p, "testing") || within(p, "pgregory.net/rapid") || within(p, "github.com/hanwen/go-fuse") || within(folder, "internal/testdb") || within(folder, "internal/workload") || folder == "internal/suite" || folder == "internal/auth/sigv4/sigv4test" || path.Base(folder) == "storetest" {
+		if within(p, "testing") || within(p, "pgregory.net/rapid") || within(p, "github.com/hanwen/go-fuse") || within(p, "github.com/letsencrypt/pebble/v2") || within(folder, "internal/testdb") || within(folder, "internal/workload") || folder == "internal/suite" || folder == "internal/auth/sigv4/sigv4test" || path.Base(folder) == "storetest" {
 			t.Errorf("the binary contains %s, which is for tests", p)
 		}
 	}

@@ -146,7 +146,7 @@ var beside = []helper{
 	{name: "internal/systemd", libs: []string{"github.com/coreos/go-systemd/v22"}},
 	{name: "internal/secrets", libs: []string{"github.com/pelletier/go-toml/v2", "golang.org/x/sync/errgroup"}},
 	{name: "internal/backup"},
-	{name: "internal/certificates"},
+	{name: "internal/certificates", libs: []string{"github.com/caddyserver/certmagic", "github.com/mholt/acmez/v3", "go.uber.org/zap"}},
 	{name: "internal/check"},
 	{name: "internal/alerts"},
 	{name: "internal/app/overview"},
@@ -249,6 +249,10 @@ func aside() []rule {
 			reason: "it serves any service, so it knows none",
 		},
 		{
+			who: []string{"internal/testdb/acmetest"}, libs: []string{"github.com/letsencrypt/pebble/v2", "github.com/miekg/dns", "log"},
+			reason: "it is a certificate authority for tests, so it knows none of the servers",
+		},
+		{
 			who: []string{"internal/openapitest"}, libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 			reason: "it checks responses of any service against its OpenAPI file, so it knows none",
 		},
@@ -293,7 +297,7 @@ func aside() []rule {
 			reason: "it writes the operations of all services into their API descriptions, which are part of the binary",
 		},
 		{
-			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb", "internal/workload/**", "client/ext"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest", "internal/durable"},
+			who: []string{"test/**"}, ours: []string{"test/**", "internal/auth/**", "internal/testdb", "internal/workload/**", "client/ext"}, libs: []string{"*"}, tests: []string{"internal/testdb/spannertest", "internal/openapitest", "internal/durable", "internal/testdb/acmetest"},
 			reason: "it tests the binary from outside, as its users run it",
 		},
 	}

@@ -24,11 +24,16 @@ import (
 // pairOf returns a self-signed certificate for localhost with its key.
 func pairOf(t *testing.T, until time.Time) pair {
 	t.Helper()
+	return pairFor(t, "localhost", until)
+}
+
+func pairFor(t *testing.T, name string, until time.Time) pair {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, DNSNames: []string{"localhost"}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, DNSNames: []string{name}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

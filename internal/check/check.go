@@ -65,6 +65,10 @@ type Server struct {
 	TLSCert   string
 	TLSKey    string
 
+	Domain        string // for which a certificate is obtained by ACME, or ""
+	ACMEDirectory string
+	HTTPListen    string // address of the listener without TLS, with a domain
+
 	Certificates certificates.Source // of the running server; nil in another process, and without TLS
 
 	Master     string // "" if it is not set
@@ -132,9 +136,9 @@ func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 	}
 	found = slices.Concat(c.checkFolders(), found, databases, c.distributions())
 	if c.Start {
-		return append(found, c.certificate()...)
+		return append(found, c.certificate(ctx)...)
 	}
-	found = slices.Concat(found, c.listeners(ctx), c.certificate())
+	found = slices.Concat(found, c.listeners(ctx), c.certificate(ctx))
 	if c.PublicURL == "" && !listen.IsLoopback(c.Listen) {
 		found = append(found, service.Finding{
 			State: service.Warning, What: "server.public_url", Says: "unset: clients get the address that each request was sent to",
@@ -158,7 +162,7 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 		databases = append(databases, c.opened(limited, open, one)...)
 		cancel()
 	}
-	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate())
+	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate(ctx))
 	return append(found, c.outside(ctx)...)
 }
 

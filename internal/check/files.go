@@ -2,6 +2,7 @@ package check
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -98,8 +99,14 @@ func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 }
 
 // certificate checks the certificate of the listeners for clients.
-func (c *check) certificate() []service.Finding {
+func (c *check) certificate(ctx context.Context) []service.Finding {
 	const what = "server.tls_cert_file"
+	if c.Domain != "" && c.Start {
+		return nil // a server obtains what it does not have
+	}
+	if c.Domain != "" {
+		return append([]service.Finding{c.obtained(ctx)}, c.domain(ctx)...)
+	}
 	if c.TLSCert == "" {
 		return nil
 	}
@@ -114,7 +121,11 @@ func (c *check) certificate() []service.Finding {
 	case err != nil:
 		return wrong(service.Reason(err), "name a certificate chain and its private key, both in PEM")
 	case time.Now().After(cert.Leaf.NotAfter):
-		return wrong(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
+		found := wrong(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
+		if c.Start { // a server starts with it, and clients say what is wrong
+			found[0].State = service.Warning
+		}
+		return found
 	}
 	return []service.Finding{{State: service.OK, What: what, Says: c.TLSCert + " is valid until " + date(cert.Leaf.NotAfter)}}
 }

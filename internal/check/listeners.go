@@ -40,7 +40,7 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 			})
 			continue
 		}
-		f := inUse(ctx, l, own, c.TLSCert != "")
+		f := inUse(ctx, l, own, c.TLSCert != "" || c.Domain != "")
 		c.running = c.running || f.State == service.OK
 		found = append(found, f)
 	}

@@ -177,6 +177,7 @@ const (
 	Main     = "main"     // for clients
 	Internal = "internal" // for services of the operator
 	Admin    = "admin"    // for the operator; the server verifies the admin token
+	Redirect = "redirect" // without TLS, beside a main listener with a certificate by ACME; services have no paths on it
 )
 
 // Mount is a handler for the paths that it owns on a listener.

@@ -1,0 +1,84 @@
+package check
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/certificates"
+	"holdfast/internal/listen"
+)
+
+const (
+	domainSetting = "server.domain"
+	domainTimeout = 5 * time.Second // of DNS
+	reachable     = "the name must lead to this machine, and the certificate authority must reach port 443 or 80 of it"
+)
+
+// obtained checks the certificate that the server has obtained.
+func (c *check) obtained(ctx context.Context) service.Finding {
+	f := service.Finding{State: service.OK, What: domainSetting}
+	var state certificates.State
+	if c.Certificates != nil {
+		state = c.Certificates.State()
+	} else {
+		var err error
+		if state, err = certificates.Stored(ctx, c.Data, c.ACMEDirectory, c.Domain); err != nil {
+			f.State, f.Says, f.Fix = service.Wrong, "the stored certificate cannot be used: "+service.Reason(err), "chown the data folder to the user that runs holdfast"
+			return f
+		}
+	}
+	problem := strings.TrimSpace(state.Problem)
+	switch {
+	case state.Until.IsZero() && problem != "":
+		f.State, f.Says, f.Fix = service.Wrong, c.Domain+" has no certificate; the last attempt failed: "+problem, reachable
+	case state.Until.IsZero():
+		f.Says = "the certificate of " + c.Domain + " will be obtained by the running server"
+	case time.Now().After(state.Until):
+		f.State, f.Says, f.Fix = service.Wrong, "the certificate of "+c.Domain+" expired on "+date(state.Until), "start the server, which renews it; "+reachable
+		if problem != "" {
+			f.Says += "; the last attempt to renew it failed: " + problem
+		}
+	case problem != "":
+		f.State, f.Says, f.Fix = service.Warning, "the certificate of "+c.Domain+" is valid until "+date(state.Until)+", but: "+problem, reachable
+	default:
+		f.Says = "the certificate of " + c.Domain + " is valid until " + date(state.Until)
+	}
+	return f
+}
+
+// domain checks what this machine can know about the way from the certificate authority to the server.
+func (c *check) domain(ctx context.Context) (found []service.Finding) {
+	if listen.PortOf(c.Listen) != "443" && listen.PortOf(c.HTTPListen) != "80" {
+		found = append(found, service.Finding{
+			State: service.Warning, What: domainSetting, Says: "the server listens neither on port 443 nor on port 80, to which the certificate authority connects",
+			Fix: "set server.listen or server.http_listen, or let a router or a load balancer that does not end TLS forward one of these ports",
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, domainTimeout)
+	defer cancel()
+	names, err := net.DefaultResolver.LookupHost(ctx, c.Domain)
+	if err != nil {
+		return append(found, service.Finding{
+			State: service.Warning, What: domainSetting, Says: c.Domain + " has no address in the DNS that this machine uses", Fix: "add an A or AAAA record that leads to this machine",
+		})
+	}
+	own, err := net.InterfaceAddrs()
+	isOwn := func(address string) bool {
+		ip := net.ParseIP(address)
+		return slices.ContainsFunc(own, func(a net.Addr) bool {
+			network, ok := a.(*net.IPNet)
+			return ok && network.IP.Equal(ip)
+		})
+	}
+	if err == nil && !slices.ContainsFunc(names, isOwn) {
+		found = append(found, service.Finding{
+			State: service.Warning, What: domainSetting, Says: c.Domain + " leads to " + strings.Join(names, ", ") + ", which this machine does not have",
+			Fix: "correct the DNS record, unless a router forwards the ports 443 and 80 of that address to this machine",
+		})
+	}
+	return found
+}
