@@ -146,12 +146,13 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	} else if find := p.finds(); find != nil {
 		view.Blocks = append(view.Blocks, findForm(find))
 	}
-	view.Blocks = append(view.Blocks, p.runs()...)
+	runs, running := p.runs()
+	view.Blocks = append(view.Blocks, runs...)
 	for _, o := range others {
 		if p.list != nil && o.Kind == operate.Job && !o.Background && o.Subject() == nil && rows == 0 {
 			continue // it concerns all rows; a background job may find others
 		}
-		if run, ok := o.Latest(); ok && !run.HasEnded() {
+		if slices.Contains(running, o) {
 			continue // one at a time
 		}
 		view.Blocks = append(view.Blocks, form(o, at))

@@ -13,8 +13,9 @@ import (
 // liveEvery is the time between updates of a page while a background job runs.
 const liveEvery = time.Second
 
-// runs shows the latest run of each background job on a page, and a button that stops one.
-func (p *page) runs() (blocks []service.Block) {
+// runs shows the latest run of each background job on a page, and a button that stops one. It returns the jobs that it
+// shows as running, so that a page does not offer to start one of them that ends meanwhile.
+func (p *page) runs() (blocks []service.Block, running []*operate.Operation) {
 	var shown, stops []service.Block
 	for _, o := range p.changes {
 		run, ok := o.Latest()
@@ -23,6 +24,7 @@ func (p *page) runs() (blocks []service.Block) {
 		}
 		shown = append(shown, runBlocks(o, &run)...)
 		if !run.HasEnded() {
+			running = append(running, o)
 			stops = append(stops, &service.Form{
 				Page: "runs", Action: "stop", Submit: cmp.Or(o.Stop, "Stop the job"), Danger: true, Keep: map[string]string{"run": run.ID},
 			})
@@ -31,7 +33,7 @@ func (p *page) runs() (blocks []service.Block) {
 	if len(stops) > 0 {
 		shown = []service.Block{&service.Live{Every: liveEvery, Blocks: shown}}
 	}
-	return append(shown, stops...)
+	return append(shown, stops...), running
 }
 
 // runBlocks shows a run and what it has found.
