@@ -68,6 +68,7 @@ func TestOperations(t *testing.T) {
 			}
 		}
 		wantGroups(t, s.folder, s.all)
+		wantSubjects(t, &s)
 	}
 	if seen == 0 {
 		t.Error("no service has operations")
@@ -105,6 +106,44 @@ func TestDurations(t *testing.T) {
 	if lifetimes < 5 {
 		t.Errorf("found %d operations with the lifetime of a token", lifetimes)
 	}
+}
+
+// wantSubjects checks the names of what operations are about. A row whose name no operation takes has no link and no button, and a
+// change of something that no row names has only a form.
+func wantSubjects(t *testing.T, s *declared) {
+	t.Helper()
+	taken, shown, hasPage := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, o := range s.all {
+		for _, in := range o.Inputs {
+			taken[in.Name] = true
+			shown[in.Name] = shown[in.Name] || in.Subject && !o.Kind.Changes() // the page is about it
+		}
+		hasPage[o.Noun()] = hasPage[o.Noun()] || o.Kind == operate.List
+		for _, name := range subjectsOf(&o) {
+			shown[name] = true
+		}
+	}
+	for _, o := range s.all {
+		for _, name := range subjectsOf(&o) {
+			if !taken[name] {
+				t.Errorf("%s: the rows of %s have the subject %s, which no operation takes", s.folder, o.Path, name)
+			}
+		}
+		if in := o.Subject(); o.Kind.Changes() && hasPage[o.Noun()] && in != nil && !o.NewRow && !shown[in.Name] {
+			t.Errorf("%s: %s takes the subject %s, which no row has: spell it as in the list, or declare NewRow", s.folder, o.Path, in.Name)
+		}
+	}
+}
+
+// subjectsOf returns the names that a result has for other operations.
+func subjectsOf(o *operate.Operation) (names []string) {
+	names = slices.Clone(o.Names)
+	for _, c := range o.Columns {
+		if c.Subject != "" {
+			names = append(names, c.Subject)
+		}
+	}
+	return names
 }
 
 // wantBytes checks that people read the sizes of a result rounded and scripts read them exact: a column with a number of

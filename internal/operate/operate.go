@@ -355,8 +355,13 @@ func runner[In, Out any](inputs []Input, isPartial bool, fn func(context.Context
 // wrong: that is when the program starts, and in every test.
 func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Row) {
 	o = Operation{About: about, Kind: kind, Inputs: inputsOf(reflect.TypeFor[In]()), out: reflect.TypeFor[Out]()}
-	if _, _, hasVerb := strings.Cut(o.Path, "/"); hasVerb == (kind == List) || o.Doc == "" {
-		panic(fmt.Sprintf("operation %q: expected a noun for a list, or a noun and a verb, and a doc", o.Path))
+	switch _, _, hasVerb := strings.Cut(o.Path, "/"); {
+	case hasVerb && kind == List:
+		panic(fmt.Sprintf("operation %q: expected a noun alone: a list has no verb", o.Path))
+	case !hasVerb && kind != List:
+		panic(fmt.Sprintf("operation %q: expected a noun and a verb, e.g. keys/revoke", o.Path))
+	case o.Doc == "":
+		panic(fmt.Sprintf("operation %q: expected a doc", o.Path))
 	}
 	if (kind == Download || kind == Upload) != (o.Media != "") {
 		panic(fmt.Sprintf("operation %q: expected a content type of a download or an upload, and of no other operation", o.Path))
@@ -380,7 +385,11 @@ func declare[In, Out any](kind Kind, about About) (o Operation, row func(Out) Ro
 	}
 	hasAfter, hasCursor := o.Input("after") != nil, fields.cursor != nil // a read may have the result of a list
 	if kind == List && hasAfter != hasCursor || kind == Read && hasAfter && !hasCursor {
-		panic(fmt.Sprintf("operation %q: expected the input after (which Page has) and the tag cursor in the result, or none of them", o.Path))
+		missing := "the tag cursor on the field of the result that is the next input after"
+		if !hasAfter {
+			missing = "the input after, which Page has, because the result has the tag cursor"
+		}
+		panic(fmt.Sprintf("operation %q: expected %s", o.Path, missing))
 	}
 	o.isPaged = kind == List && hasAfter
 	return o, func(out Out) Row { return fields.row(out) }

@@ -326,8 +326,8 @@ func TestWrongDeclarations(t *testing.T) {
 		}
 	)
 	for part, declare := range map[string]func(){
-		`operation "walls/paint": expected a noun`:                        func() { list[operate.None]("walls/paint", "List") },
-		`operation "walls": expected a noun`:                              func() { list[operate.None]("walls", "") },
+		`operation "walls/paint": expected a noun alone`:                  func() { list[operate.None]("walls/paint", "List") },
+		`operation "walls": expected a doc`:                               func() { list[operate.None]("walls", "") },
 		"field Color of operate_test.noDoc":                               func() { list[noDoc]("walls", "List") },
 		"field Color of operate_test.noName":                              func() { list[noName]("walls", "List") },
 		"field Wall of operate_test.late":                                 func() { list[late]("walls", "List") },
@@ -337,8 +337,8 @@ func TestWrongDeclarations(t *testing.T) {
 		`operate_test.embedding: unknown tag "loged"`:                     func() { list[embedding]("walls", "List") },
 		`operate_test.row: unknown tag "titel": expected json, title, `:   func() { listOf[row]() },
 		`operate_test.brick: unknown tag "enums": expected json, title, `: func() { listOf[bricks]() },
-		`operation "walls": expected the input after`:                     func() { list[operate.Page[string]]("walls", "List") },
-		`operation "walls/show": expected the input after`: func() {
+		`operation "walls": expected the tag cursor`:                     func() { list[operate.Page[string]]("walls", "List") },
+		`operation "walls/show": expected the tag cursor`: func() {
 			operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(context.Context, part) (wall, error) { return wall{}, nil })
 		},
 		`operation "walls/show": expected the tag`: func() {

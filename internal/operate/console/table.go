@@ -21,7 +21,7 @@ func filter(t *service.Table, o *operate.Operation, columns []operate.Column, r 
 				t.Columns[i].Sort = c.Sort
 			}
 		default:
-			t.Search = append(t.Search, service.Field{Name: in.Name, Label: in.Label(), Help: in.Doc, Checkbox: in.IsBool()})
+			t.Search = append(t.Search, service.Field{Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Checkbox: in.IsBool()})
 		}
 	}
 }
