@@ -189,6 +189,13 @@ func (c *consolePages) awaitStopped() {
 	}
 }
 
+// note records the actions of the forms that a page offers.
+func (c *consolePages) note(actions []string) {
+	for _, action := range actions {
+		c.offered[action] = true
+	}
+}
+
 // submit fills the form of a button and clicks the button. It returns the text of the page that this leads to.
 func (c *consolePages) submit(s step) string {
 	c.t.Helper()
@@ -215,9 +222,7 @@ func (c *consolePages) submit(s step) string {
 			button.click();
 			return [to(button), ...offered]`, s.button, append([]string{}, s.fields...))
 		c.submitted[to[0]] = true
-		for _, action := range to {
-			c.offered[action] = true
-		}
+		c.note(to)
 	})
 	return chromium.Run[string](c.t, c.p, `return $('main').textContent`)
 }

@@ -163,6 +163,7 @@ func TestConsole(t *testing.T) {
 			if elements := chromium.Run[int](t, p, `return all('main b, main img:not(.preview), main script').length + (all('h1').length - 1)`); elements != 0 {
 				t.Errorf("%s has elements of a text", page)
 			}
+			c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
 		}
 	}
 	for _, page := range []string{c.base, record, c.base + "tokenserver/access"} {
