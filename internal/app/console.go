@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
+	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
 	"holdfast/internal/operate"
 	pages "holdfast/internal/operate/console"
@@ -94,12 +96,26 @@ func (a *App) newOverview() *overview.Overview {
 		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
 		Settings: a.settings,
 	}
+	o.Certificate = a.certificate
 	for _, s := range a.cfg.Services {
 		if !s.Config.IsEnabled() {
 			o.Disabled = append(o.Disabled, s.Name)
 		}
 	}
 	return o
+}
+
+// certificate returns the state of the certificate for clients, and how long before its end an operator has to know: one of ACME
+// is renewed long before that.
+func (a *App) certificate() (state *certificates.State, early time.Duration) {
+	if a.certificates == nil {
+		return nil, 0
+	}
+	s := a.certificates.State()
+	if _, renewed := a.certificates.(*certificates.ACME); renewed {
+		return &s, 24 * time.Hour
+	}
+	return &s, 14 * 24 * time.Hour
 }
 
 // prepareAlerts completes the alerts, which name the server by its public URL, or else by its machine.

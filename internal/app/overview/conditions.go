@@ -8,16 +8,18 @@ import (
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/certificates"
 )
 
 // Names of conditions, which alerts send.
 const (
-	NotReady   = "not-ready"
-	CheckFails = "check"
-	DiskFull   = "disk-full"
-	BackupLate = "backup-late"
-	SweepLate  = "sweep-late"
-	Backlog    = "backlog"
+	NotReady    = "not-ready"
+	CheckFails  = "check"
+	Certificate = "certificate"
+	DiskFull    = "disk-full"
+	BackupLate  = "backup-late"
+	SweepLate   = "sweep-late"
+	Backlog     = "backlog"
 )
 
 const (
@@ -41,6 +43,9 @@ func (o *Overview) Conditions(ctx context.Context, s *alerts.Settings) (all []al
 			all = append(all, alerts.Condition{Name: CheckFails, Subject: f.What, State: f.State, Says: f.Says, Fix: f.Fix})
 		}
 	}
+	if state, early := o.Certificate(); state != nil {
+		all = append(all, certificateConditions(*state, early, o.Clock())...)
+	}
 	all = append(all, o.diskConditions(s.DiskDays)...)
 	if c := o.backupCondition(s.BackupAge); c != nil {
 		all = append(all, *c)
@@ -54,6 +59,26 @@ func (o *Overview) Conditions(ctx context.Context, s *alerts.Settings) (all []al
 		}
 	}
 	return append(all, o.backlogConditions(ctx)...)
+}
+
+// certificateConditions returns a condition if the certificate ends soon, or a new one cannot be used.
+func certificateConditions(s certificates.State, early time.Duration, now time.Time) []alerts.Condition {
+	c := alerts.Condition{Name: Certificate, State: service.Warning, Says: s.Problem, Fix: "run: holdfast check"}
+	left := s.Until.Sub(now)
+	switch {
+	case s.Until.IsZero() && s.Problem == "", left >= early && s.Problem == "": // the first one is on its way, or nothing is wrong
+		return nil
+	case s.Until.IsZero():
+		c.State, c.Says = service.Wrong, "there is no certificate: "+s.Problem
+		return []alerts.Condition{c}
+	case left <= 0:
+		c.State = service.Wrong
+	}
+	ends := "the certificate ends on " + s.Until.UTC().Format(time.DateOnly)
+	if c.Says = ends; s.Problem != "" {
+		c.Says += ", and a new one cannot be used: " + s.Problem
+	}
+	return []alerts.Condition{c}
 }
 
 // disk is a disk with embedded databases.
@@ -97,7 +122,7 @@ func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
 // condition returns what is wrong with a disk, or nil.
 func (d *disk) condition(days int) *alerts.Condition {
 	const fix = "free some space, such as that of old backups, or move the data folder to a larger disk"
-	left := service.FormatBytes(int64(d.free)) + " are free"
+	left := service.FormatBytes(int64(d.free)) + " free"
 	switch {
 	case d.free < almostNoneFree*d.size:
 		return &alerts.Condition{State: service.Wrong, Says: left, Fix: fix}

@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/certificates"
 	"holdfast/internal/check"
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
@@ -40,6 +41,9 @@ type Overview struct {
 	Settings func() []conf.Setting
 	Sweeps   Sweeps
 	History  History // of the charts
+
+	// Certificate returns the state of the certificate for clients, and how long before its end an operator has to know; nil without TLS.
+	Certificate func() (state *certificates.State, early time.Duration)
 }
 
 // Pages returns the pages.
