@@ -337,7 +337,7 @@ func TestWrongDeclarations(t *testing.T) {
 		`operate_test.embedding: unknown tag "loged"`:                     func() { list[embedding]("walls", "List") },
 		`operate_test.row: unknown tag "titel": expected json, title, `:   func() { listOf[row]() },
 		`operate_test.brick: unknown tag "enums": expected json, title, `: func() { listOf[bricks]() },
-		`operation "walls": expected the tag cursor`:                     func() { list[operate.Page[string]]("walls", "List") },
+		`operation "walls": expected the tag cursor`:                      func() { list[operate.Page[string]]("walls", "List") },
 		`operation "walls/show": expected the tag cursor`: func() {
 			operate.NewRead(operate.About{Path: "walls/show", Doc: "Show"}, func(context.Context, part) (wall, error) { return wall{}, nil })
 		},

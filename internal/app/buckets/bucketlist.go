@@ -13,7 +13,7 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{
 			Path: "buckets", Doc: "List the buckets of an account with what they store and their quotas", Title: "Buckets", Empty: "There are no buckets.",
-			Group: "Show the buckets of an account", Former: []operate.Former{{Words: "buckets buckets"}, {Words: "buckets list"}}, Opens: "objects",
+			Group: "Show the buckets of an account", Former: []operate.Former{{Words: "buckets buckets"}, {Words: "buckets list"}}, Opens: "objects", //nolint:dupword // the noun is the name of the service
 		}, on(s, s.listBuckets)),
 	}
 }
