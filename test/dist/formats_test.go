@@ -240,7 +240,7 @@ func links(t *testing.T, root string) {
 func documented(t *testing.T, root string) {
 	t.Helper()
 	units, err := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system/*"))
-	if err != nil || len(units) != 3 {
+	if err != nil || len(units) != 4 {
 		t.Fatalf("units %v, %v", units, err)
 	}
 	for _, path := range units {
