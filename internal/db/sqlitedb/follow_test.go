@@ -49,7 +49,7 @@ func TestFollowedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 12 {
-		insertRow(t, db, `INSERT INTO t (body) VALUES (randomblob(2000000))`)
+		insertRow(t, db, `INSERT INTO t (body) VALUES (zeroblob(2000000))`)
 	}
 	other, err := sqlitedb.Open(t.Context(), sqlitedb.Options{Path: path})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestFollowedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 12 {
-		insertRow(t, db, `INSERT INTO t (body) VALUES (randomblob(2000000))`)
+		insertRow(t, db, `INSERT INTO t (body) VALUES (zeroblob(2000000))`)
 	}
 	info, err := os.Stat(path + "-wal")
 	if err != nil || info.Size() > 64<<20 {

@@ -154,9 +154,8 @@ func (w *writer) close() error {
 	}
 	conn := w.conn
 	w.conn = nil
-	// A failing checkpoint loses nothing: the WAL is read at the next start.
-	// A server with a replica reads the WAL all the time, so a command must not wait for it.
-	conn.SetBusyTimeout(100 * time.Millisecond)
+	// A failing checkpoint loses nothing: the WAL is read at the next start. It does not wait for readers of other processes, of which a
+	// server with a replica always is one: while it waited, it would keep them from writing.
 	_ = sqlitex.Execute(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
 	return conn.Close()
 }
