@@ -58,7 +58,7 @@ var services = []service{
 		helpers: []helper{
 			{name: "blobs", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
-			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
+			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
 			{name: "maintenance", ours: []string{"internal/buckets/blobs", "internal/buckets/blobs/filedriver"}},
 			{name: "blobs/drivertest", ours: []string{"internal/buckets/blobs"}, libs: []string{"pgregory.net/rapid"}},
 		},
@@ -122,6 +122,7 @@ var shared = []helper{
 	{name: "internal/broker/nats", libs: []string{"github.com/nats-io/nats.go"}},
 	{name: "internal/broker/sinks"},
 	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
+	{name: "internal/cloudbucket", libs: []string{"gocloud.dev"}},
 	{name: "internal/replica/cloudtarget", libs: []string{"gocloud.dev"}, notStd: []string{"net/http"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},

@@ -1,6 +1,5 @@
 // Package cloudtarget keeps a replica in a bucket of a cloud provider, or of any server that
-// speaks its protocol: s3://, gs://, azblob://, and mem:// for tests. It wraps
-// gocloud.dev/blob, whose documentation lists the parameters of each URL, such as prefix.
+// speaks its protocol. Package cloudbucket lists the URLs.
 package cloudtarget
 
 import (
@@ -13,23 +12,11 @@ import (
 	"slices"
 
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/azureblob" // azblob://
-	_ "gocloud.dev/blob/gcsblob"   // gs://
-	_ "gocloud.dev/blob/memblob"   // mem://
-	_ "gocloud.dev/blob/s3blob"    // s3://
 	"gocloud.dev/gcerrors"
 
+	"holdfast/internal/cloudbucket"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
-)
-
-const (
-	// small is the size up to which an object is sent with its MD5 in one request.
-	small = 1 << 20
-	// partSize and parts limit the memory of a larger one. S3 accepts no smaller parts, and 10,000 of
-	// them are 50 GB.
-	partSize = 5 << 20
-	parts    = 2
 )
 
 // Bucket is a target in a bucket.
@@ -40,7 +27,7 @@ var _ replica.Target = (*Bucket)(nil)
 // Open opens the bucket of a URL. It does not connect to the provider.
 func Open(ctx context.Context, address string) (*Bucket, error) {
 	u, err := url.Parse(address)
-	if err != nil || !slices.Contains([]string{"s3", "gs", "azblob", "mem"}, u.Scheme) {
+	if err != nil || !cloudbucket.IsScheme(u.Scheme) {
 		return nil, errcode.New(errcode.Invalid, "invalid URL: expected the scheme s3, gs or azblob")
 	}
 	bucket, err := blob.OpenBucket(ctx, address)
@@ -56,25 +43,25 @@ func (b *Bucket) Close() error { return b.bucket.Close() }
 // Put implements replica.Target.
 func (b *Bucket) Put(ctx context.Context, name string, body io.Reader) error {
 	var begin bytes.Buffer
-	_, err := io.CopyN(&begin, body, small+1)
-	options := blob.WriterOptions{ContentType: "application/octet-stream", BufferSize: partSize, MaxConcurrency: parts}
+	_, err := io.CopyN(&begin, body, cloudbucket.Small+1)
 	switch {
 	case errors.Is(err, io.EOF):
 		sum := md5.Sum(begin.Bytes()) //nolint:gosec // as providers do
-		options.ContentMD5, options.BufferSize = sum[:], begin.Len()
-		return b.fail("write", b.bucket.WriteAll(ctx, name, begin.Bytes(), &options))
+		options := cloudbucket.Upload(sum[:])
+		options.BufferSize = begin.Len()
+		return b.fail("write", b.bucket.WriteAll(ctx, name, begin.Bytes(), options))
 	case err != nil:
 		return err
 	}
-	return b.fail("write", b.write(ctx, name, io.MultiReader(&begin, body), options))
+	return b.fail("write", b.write(ctx, name, io.MultiReader(&begin, body)))
 }
 
 // write sends a large object. The provider makes it visible when the writer is closed, and
 // not at all if its context is canceled before.
-func (b *Bucket) write(ctx context.Context, name string, body io.Reader, options blob.WriterOptions) error {
+func (b *Bucket) write(ctx context.Context, name string, body io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := b.bucket.NewWriter(ctx, name, &options)
+	w, err := b.bucket.NewWriter(ctx, name, cloudbucket.Upload(nil))
 	if err != nil {
 		return err
 	}

@@ -12,19 +12,11 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/cloudbucket"
 )
 
-const (
-	// smallBody is the size up to which a body is buffered: the provider then gets its
-	// MD5 in the same request. The MD5 of a larger one is checked after the upload.
-	smallBody = 1 << 20
-	// partSize and parts limit the memory of an upload. S3 accepts no smaller parts, and
-	// 10,000 of them are 50 GB.
-	partSize = 5 << 20
-	parts    = 2
-)
-
-var buffers = sync.Pool{New: func() any { return new([smallBody]byte) }}
+// buffers are for small bodies. The MD5 of a larger one is checked after the upload.
+var buffers = sync.Pool{New: func() any { return new([cloudbucket.Small]byte) }}
 
 // Put implements blobs.Driver.
 func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int64) (int64, error) {
@@ -35,7 +27,7 @@ func (d *Driver) Put(ctx context.Context, path string, body io.Reader, size int6
 	if err != nil {
 		return 0, err
 	}
-	buffer := buffers.Get().(*[smallBody]byte)
+	buffer := buffers.Get().(*[cloudbucket.Small]byte)
 	defer buffers.Put(buffer)
 	n, err := fill(buffer[:], body)
 	u := upload{ctx: ctx, bucket: bucket, path: path, size: size, begin: buffer[:n]}
@@ -99,9 +91,7 @@ func (u upload) write() (written, error) {
 	}
 	ctx, cancel := context.WithCancel(u.ctx)
 	defer cancel()
-	w, err := u.bucket.NewWriter(ctx, u.path, &blob.WriterOptions{
-		ContentType: "application/octet-stream", ContentMD5: u.md5, BufferSize: partSize, MaxConcurrency: parts,
-	})
+	w, err := u.bucket.NewWriter(ctx, u.path, cloudbucket.Upload(u.md5))
 	if err != nil {
 		return written{}, err
 	}

@@ -1,6 +1,5 @@
 // Package clouddriver stores bodies in a bucket of a cloud provider, or of any server
-// that speaks its protocol: s3://, gs://, azblob://, and mem:// for tests. It wraps
-// gocloud.dev/blob, whose documentation lists the parameters of each URL.
+// that speaks its protocol. Package cloudbucket lists the URLs.
 package clouddriver
 
 import (
@@ -12,13 +11,10 @@ import (
 	"sync"
 
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/azureblob" // azblob://
-	_ "gocloud.dev/blob/gcsblob"   // gs://
-	_ "gocloud.dev/blob/memblob"   // mem://
-	_ "gocloud.dev/blob/s3blob"    // s3://
 	"gocloud.dev/gcerrors"
 
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/cloudbucket"
 	"holdfast/internal/errcode"
 )
 
@@ -35,16 +31,11 @@ type Driver struct {
 
 var _ blobs.Driver = (*Driver)(nil)
 
-// IsScheme reports whether the driver serves URLs of a scheme.
-func IsScheme(scheme string) bool {
-	return scheme == "s3" || scheme == "gs" || scheme == "azblob" || scheme == "mem"
-}
-
 // New returns the driver of a bucket that Init made a node. A node in memory needs no
 // Init, and is empty when it is opened.
 func New(address, id string) (*Driver, error) {
 	u, err := url.Parse(address)
-	if err != nil || !IsScheme(u.Scheme) {
+	if err != nil || !cloudbucket.IsScheme(u.Scheme) {
 		return nil, errcode.Newf(errcode.Invalid, "storage node %s: expected a URL with the scheme s3, gs, azblob or mem", id)
 	}
 	return &Driver{id: id, url: u}, nil
