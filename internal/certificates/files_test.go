@@ -1,12 +1,8 @@
 package certificates
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"log/slog"
 	"math/big"
@@ -19,6 +15,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/testdb"
 )
 
 // pairOf returns a self-signed certificate for localhost with its key.
@@ -29,23 +26,13 @@ func pairOf(t *testing.T, until time.Time) pair {
 
 func pairFor(t *testing.T, name string, until time.Time) pair {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := testdb.SelfSigned(&x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, DNSNames: []string{name},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, DNSNames: []string{name}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair{
-		cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
-	}
+	return pair{cert, key}
 }
 
 // serial returns the serial number of the certificate of a pair.

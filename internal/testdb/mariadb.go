@@ -2,15 +2,10 @@ package testdb
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"database/sql/driver"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/url"
 	"os"
 	"os/exec"
@@ -216,24 +211,11 @@ func MariaDBCertificate(t testing.TB, address string) string {
 // writeCertificate writes a self-signed certificate and its key into a folder. The server, which is
 // another user, reads both.
 func writeCertificate(dir string) error {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := SelfSigned(&x509.Certificate{
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,
+	})
 	if err != nil {
 		return err
 	}
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
-		DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, private.Public(), private)
-	if err != nil {
-		return err
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(dir, certFile), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644),
-		os.WriteFile(filepath.Join(dir, keyFile), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o644),
-	)
+	return errors.Join(os.WriteFile(filepath.Join(dir, certFile), cert, 0o644), os.WriteFile(filepath.Join(dir, keyFile), key, 0o644))
 }
