@@ -3,7 +3,6 @@
 package archtest
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io/fs"
@@ -84,29 +83,34 @@ func (p *pkg) naming() (wrong []string) {
 	return wrong
 }
 
-// TestBinary checks that the binary contains no packages for tests.
-func TestBinary(t *testing.T) {
-	t.Parallel()
+// goList returns the root of the module and the lines of go list.
+func goList(t *testing.T, args ...string) (root string, lines []string) {
+	t.Helper()
 	readModule(t) // lets the cache of go test notice a change of any file
 	root, err := findRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/...")
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages := 0
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); packages++ {
-		p := lines.Text()
+	return root, strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// TestBinary checks that the binary contains no packages for tests.
+func TestBinary(t *testing.T) {
+	t.Parallel()
+	_, list := goList(t, "-deps", "./cmd/...")
+	for _, p := range list {
 		folder, _ := ours(p)
 		if within(p, "testing") || within(p, "pgregory.net/rapid") || within(p, "github.com/hanwen/go-fuse") || within(p, "github.com/letsencrypt/pebble/v2") || within(folder, "internal/testdb") || within(folder, "internal/workload") || folder == "internal/suite" || folder == "internal/auth/sigv4/sigv4test" || path.Base(folder) == "storetest" {
 			t.Errorf("the binary contains %s, which is for tests", p)
 		}
 	}
-	if packages < 100 {
+	if packages := len(list); packages < 100 {
 		t.Errorf("found only %d packages in the binary", packages)
 	}
 }

@@ -2,7 +2,6 @@ package archtest
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,20 +11,10 @@ import (
 // packages together.
 func TestRacedPackages(t *testing.T) {
 	t.Parallel()
-	readModule(t) // lets the cache of go test notice a change of any file
-	root, err := findRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./internal/...")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, packages := goList(t, "-test", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./internal/...")
 	raced := 0
-	for line := range strings.Lines(string(out)) {
-		name, deps, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, line := range packages {
+		name, deps, _ := strings.Cut(line, " ")
 		name, isTest := strings.CutSuffix(name, ".test")
 		folder, _ := ours(name)
 		if !isTest {
