@@ -100,16 +100,8 @@ func TestDamage(t *testing.T) {
 }
 
 func newWorldWithIdentity(t *testing.T, edit func(*Options), identity age.Identity) *world {
-	w := newWorld(t, t.TempDir(), edit)
+	w := twoPoints(t, edit)
 	w.r.keys.identities = []age.Identity{identity}
-	t.Cleanup(w.close)
-	for range 3 {
-		for _, name := range names {
-			w.must(w.exec(name, insert, 50, 3000))
-		}
-		w.must(w.capture())
-		w.must(w.ship())
-	}
 	return w
 }
 

@@ -115,12 +115,7 @@ func TestRestartUnderLoad(t *testing.T) {
 		users[i] = s.Token(int64(i + 1))
 	}
 	stop := make(chan struct{})
-	total := func() (n int64) {
-		for i := range written {
-			n += written[i].Load()
-		}
-		return n
-	}
+	acknowledged := make(chan struct{})
 	var load sync.WaitGroup
 	for i := range written {
 		transport := &http.Transport{DisableKeepAlives: i%2 == 0}
@@ -139,27 +134,39 @@ func TestRestartUnderLoad(t *testing.T) {
 					return
 				}
 				written[i].Store(n)
+				select {
+				case acknowledged <- struct{}{}:
+				default: // nobody counts during a restart
+				}
 			}
 		})
 	}
+	ended := make(chan struct{}) // all clients have ended
+	go func() { load.Wait(); close(ended) }()
 	const restarts = 20
 	for range restarts {
-		for before := total(); total() < before+20 && !t.Failed(); {
-			time.Sleep(time.Millisecond)
+		for range 20 {
+			select {
+			case <-acknowledged:
+			case <-ended:
+				t.FailNow() // the clients have said why
+			}
 		}
 		s.Signal(syscall.SIGTERM)
 		<-s.Ended
 		s = start()
 	}
 	close(stop)
-	load.Wait()
+	<-ended
+	var total int64
 	for i, c := range users {
+		total += written[i].Load()
 		want := fmt.Sprintf(`{"tabs":%d}`, written[i].Load())
 		if a := c.Want(t, http.StatusOK, "GET", "/info/collection_counts", ""); a.Body != want {
 			t.Errorf("client %d: %s; acknowledged %s", i, a.Body, want)
 		}
 	}
-	t.Logf("%d restarts, %d writes", restarts, total())
+	t.Logf("%d restarts, %d writes", restarts, total)
 }
 
 // A socket that no setting names would keep its clients waiting forever.
