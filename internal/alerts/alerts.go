@@ -45,7 +45,7 @@ func Defaults() Settings { return Settings{Format: JSON, BackupAge: 48 * time.Ho
 
 // Check returns what is wrong with the settings.
 func (s *Settings) Check() (problems conf.Problems) {
-	if u, err := url.Parse(s.URL.Reveal()); s.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if s.URL != "" && !conf.IsURL(s.URL.Reveal()) {
 		problems.Addf("url", "must be a URL that begins with https:// or http://")
 	}
 	if s.Format != JSON && s.Format != Slack {

@@ -256,7 +256,7 @@ func (s *Server) check() (problems conf.Problems) {
 	s.checkAddresses(wrong)
 	s.checkTLS(wrong)
 	s.checkDomain(wrong)
-	if u, err := url.Parse(s.DocumentsLink); s.DocumentsLink != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if s.DocumentsLink != "" && !conf.IsURL(s.DocumentsLink) {
 		wrong("documents_link", "is not a URL that begins with https:// or http://")
 	}
 	if s.ViewerToken != "" && s.ViewerToken == s.AdminToken {
@@ -382,7 +382,7 @@ func (l *Log) check() (problems conf.Problems) {
 	default:
 		problems.Addf("format", "must be text or json")
 	}
-	if u, err := url.Parse(l.OTLPEndpoint); l.OTLPEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if l.OTLPEndpoint != "" && !conf.IsURL(l.OTLPEndpoint) {
 		problems.Addf("otlp_endpoint", "must be a URL such as http://127.0.0.1:4318")
 	}
 	return problems

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"holdfast/internal/errcode"
@@ -157,6 +158,12 @@ type Problems []Problem
 // Addf adds a problem with a setting. The text is like "must be at least 1".
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
+}
+
+// IsURL reports whether a setting is a URL that begins with https:// or http:// and has a host.
+func IsURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // In returns the problems with the path of the section in their keys and with the origin

@@ -93,9 +93,9 @@ func (p place) schemaTrail() []service.Link {
 // reportBlocks show the comparison of a schema with the active one, and the stored records that are not
 // valid by it.
 func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
-	active, effect, same := "none: every JSON value is valid", "-", "There is no version to compare with."
+	effect, same := "-", "There is no version to compare with."
 	if report.Active != 0 {
-		active, effect, same = "version "+decimal(int64(report.Active)), report.Compatibility.Effect, "There are no differences."
+		effect, same = report.Compatibility.Effect, "There are no differences."
 	}
 	changes := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Change"}, {Title: "Effect"}}, Empty: same}
 	for _, c := range report.Compatibility.Changes {
@@ -109,7 +109,7 @@ func reportBlocks(p place, report *ext.SchemaReport) []service.Block {
 	}
 	return []service.Block{
 		&service.Facts{Rows: []service.Fact{
-			{Name: "Active", Cell: service.TextCell(active)}, {Name: "Effect", Cell: service.TextCell(effect)},
+			{Name: "Active", Cell: service.TextCell(activeVersion(report.Active).String())}, {Name: "Effect", Cell: service.TextCell(effect)},
 			{Name: "Records checked", Cell: service.TextCell(strconv.Itoa(report.DryRun.Checked))}, {Name: "Not valid", Cell: service.TextCell(strconv.Itoa(report.DryRun.Failed))},
 		}},
 		changes, failures,
