@@ -136,11 +136,7 @@ func (d *disk) condition(days int) *alerts.Condition {
 
 // backupCondition returns a condition if the latest backup is older than the limit.
 func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
-	embedded := false
-	for _, d := range o.databases() {
-		embedded = embedded || d.Embedded()
-	}
-	if limit == 0 || !embedded {
+	if limit == 0 || !o.hasFiles() {
 		return nil
 	}
 	c := &alerts.Condition{Name: BackupLate, State: service.Warning, Says: "there is no backup", Fix: "run: holdfast backup DIR"}
@@ -158,19 +154,12 @@ func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 
 // backlogConditions returns the backlogs that need an operator, such as dead letters.
 func (o *Overview) backlogConditions(ctx context.Context) (all []alerts.Condition) {
-	for _, s := range o.Services {
-		if s.Console == nil || s.Console.Backlogs == nil {
-			continue
-		}
-		facts, err := s.Console.Backlogs(ctx)
-		if err != nil {
-			continue // the service is not ready
-		}
+	o.eachBacklog(ctx, func(name string, facts []service.Fact, _ error) { // an error means that the service is not ready
 		for _, f := range facts {
 			if f.Cell.State == service.Warning || f.Cell.State == service.Wrong {
-				all = append(all, alerts.Condition{Name: Backlog, Subject: s.Name + ", " + f.Name, State: f.Cell.State, Says: f.Cell.Text, Fix: "see its page in the console"})
+				all = append(all, alerts.Condition{Name: Backlog, Subject: name + ", " + f.Name, State: f.Cell.State, Says: f.Cell.Text, Fix: "see its page in the console"})
 			}
 		}
-	}
+	})
 	return all
 }

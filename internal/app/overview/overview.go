@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +64,11 @@ func (o *Overview) databases() (all []*engine.Database) {
 		all = append(all, s.Databases...)
 	}
 	return all
+}
+
+// hasFiles reports whether any database is a file of this server.
+func (o *Overview) hasFiles() bool {
+	return slices.ContainsFunc(o.databases(), (*engine.Database).Embedded)
 }
 
 // showOverview is the first page of the console.
@@ -189,10 +195,8 @@ func (o *Overview) backupCell() service.Cell {
 		return service.Cell{State: service.Warning, Text: "unknown: " + filepath.Join(o.Data, backup.RecordFile) + " cannot be read"}
 	}
 	if b == nil {
-		for _, d := range o.databases() {
-			if d.Embedded() {
-				return service.Cell{State: service.Warning, Text: "none yet: holdfast backup DIR makes one"}
-			}
+		if o.hasFiles() {
+			return service.Cell{State: service.Warning, Text: "none yet: holdfast backup DIR makes one"}
 		}
 		return service.TextCell("databases on servers: see their own tools")
 	}
@@ -278,22 +282,28 @@ func (o *Overview) showSweeps(context.Context, *service.PageRequest) (*service.V
 // backlogs returns what waits to be done in the services.
 func (o *Overview) backlogs(ctx context.Context) *service.Table {
 	t := &service.Table{Title: "Backlogs", Columns: []service.Column{{Title: "Service"}, {Title: "What"}, {Title: "How much"}}, Empty: "No service reports a backlog."}
-	for _, s := range o.Services {
-		if s.Console == nil || s.Console.Backlogs == nil {
-			continue
-		}
-		facts, err := s.Console.Backlogs(ctx)
+	o.eachBacklog(ctx, func(name string, facts []service.Fact, err error) {
 		if err != nil {
 			facts = []service.Fact{{Name: "unknown", Cell: service.Cell{State: service.Wrong, Text: errcode.Message(err)}}}
 		}
 		for _, f := range facts {
 			if f.To != "" {
-				f.To = s.Name + "/" + f.To
+				f.To = name + "/" + f.To
 			}
-			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Name), service.TextCell(f.Name), f.Cell})
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(name), service.TextCell(f.Name), f.Cell})
+		}
+	})
+	return t
+}
+
+// eachBacklog calls fn with the backlogs of each service that has any.
+func (o *Overview) eachBacklog(ctx context.Context, fn func(name string, facts []service.Fact, err error)) {
+	for _, s := range o.Services {
+		if s.Console != nil && s.Console.Backlogs != nil {
+			facts, err := s.Console.Backlogs(ctx)
+			fn(s.Name, facts, err)
 		}
 	}
-	return t
 }
 
 // showSettings shows the configuration.
