@@ -132,7 +132,7 @@ func (a *App) certificateOptions() certificates.Options {
 	a.metrics.Gauge("holdfast_tls_certificate_expiry_timestamp_seconds", "Unix time at which the certificate of the main listener expires.",
 		func(set obs.Set) {
 			if until := a.certificates.State().Until; until.IsZero() {
-				set(0) // there is none yet
+				set(0) // no certificate yet
 			} else {
 				set(float64(until.Unix()))
 			}

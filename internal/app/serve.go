@@ -150,7 +150,7 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 	return stop, nil
 }
 
-// openCertificates opens the certificate of the listeners. There is none without TLS.
+// openCertificates opens the certificate of the listeners, if they serve HTTPS.
 func (a *App) openCertificates() (err error) {
 	s := &a.cfg.Server
 	switch {

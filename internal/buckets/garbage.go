@@ -46,7 +46,7 @@ type Waiting struct {
 	Next    Moment // when the first of the young was deleted
 	Claimed int64  // not young, and claimed by a worker
 	Until   Moment // when the last of these claims expires
-	Held    Moment // when the hold of a backup expires; 0: there is none. Set by Service.Waiting
+	Held    Moment // when the hold of a backup expires; 0: no backup runs. Set by Service.Waiting
 }
 
 // Due is the garbage that nothing keeps from being removed.
@@ -56,7 +56,7 @@ func (w Waiting) Due() int64 { return w.Rows - w.Young - w.Claimed }
 type Backlog struct {
 	Rows, Bytes int64
 	Oldest      Moment // when the first of it was deleted
-	Held        Moment // when the hold of a backup expires; 0: there is none
+	Held        Moment // when the hold of a backup expires; 0: no backup runs
 }
 
 // SortGarbage sorts garbage by the time of its deletion.

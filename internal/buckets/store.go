@@ -228,7 +228,7 @@ type Holds interface {
 	// removed. A hold with the same ID is extended. Expired holds are removed.
 	Hold(ctx context.Context, id string, now, expires Moment) error
 
-	// Release ends a hold. It is not an error if there is none.
+	// Release ends a hold. A hold that does not exist is not an error.
 	Release(ctx context.Context, id string) error
 
 	// Held returns when the last hold expires, 0 without one that has not expired.

@@ -182,7 +182,7 @@ func (a *ACME) Run(ctx context.Context) {
 	}
 }
 
-// begin loads the stored certificate, and obtains one if there is none or if it is about to expire. certmagic tries
+// begin loads the stored certificate, and obtains one if none is stored or if it is about to expire. certmagic tries
 // again after failures, and renews the certificate later.
 func (a *ACME) begin(ctx context.Context) error {
 	_, err := readStored(ctx, a.store, a.Directory, a.Domain)
@@ -278,7 +278,7 @@ func readStored(ctx context.Context, s *storage, directory, domain string) (*tls
 	return &pair, nil
 }
 
-// Stored describes the certificate in a data folder, for a process that does not serve. Until is zero if there is none.
+// Stored describes the certificate in a data folder, for a process that does not serve. Until is zero if none is stored.
 func Stored(ctx context.Context, data, directory, domain string) (State, error) {
 	store := newStorage(filepath.Join(data, Folder))
 	failure, err := store.Load(ctx, failureFile)

@@ -23,7 +23,7 @@ type Source interface {
 
 // State describes a certificate.
 type State struct {
-	Until   time.Time // when the certificate in use expires; zero if there is none
+	Until   time.Time // when the certificate in use expires; zero without a certificate
 	Problem string    // why it could not be replaced, or "" if nothing is wrong
 }
 

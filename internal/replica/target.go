@@ -20,7 +20,7 @@ type Target interface {
 	// Put writes an object, which may exist. It is visible only when it is whole.
 	Put(ctx context.Context, name string, body io.Reader) error
 
-	// Get reads an object. It returns errcode.NotFound if there is none.
+	// Get reads an object, or returns errcode.NotFound.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
 	// List returns the names that begin with a prefix, in their order.

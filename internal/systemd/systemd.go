@@ -9,7 +9,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Manager is the service manager of a server. The zero value is none.
+// Manager is the service manager that has started a server. The zero value means that none has.
 type Manager struct {
 	Watchdog time.Duration // it restarts a server from which it hears nothing for so long; 0: never
 	Sockets  Sockets

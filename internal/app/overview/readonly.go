@@ -65,7 +65,7 @@ type readOnlyOutput struct {
 	Service  string        `json:"service" title:"Service" subject:"service"`
 	State    readOnlyState `json:"-" title:"State"`
 	ReadOnly *bool         `json:"readOnly,omitempty" doc:"missing: the database cannot be read"`
-	By       string        `json:"by,omitempty" doc:"who has made it read-only" example:"an operator"`
+	By       string        `json:"by,omitempty" doc:"who made it read-only" example:"an operator"`
 	Until    time.Time     `json:"until,omitzero" doc:"end, if a copy in progress does not prolong it"`
 	Copy     copyBy        `json:"copy,omitempty" title:"Copy" zero:"-" doc:"the process that copies the database"`
 	Problem  string        `json:"problem,omitempty" doc:"why writes are refused otherwise, or why that is unknown"`
