@@ -15,9 +15,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// twoPoints returns a world whose replica has several objects and restore points.
-func twoPoints(t *testing.T, edit func(*Options)) *world {
+// twoPoints returns a world whose replica has several objects and restore points. Each point is restored with the identities.
+func twoPoints(t *testing.T, edit func(*Options), identities ...age.Identity) *world {
 	w := newWorld(t, t.TempDir(), edit)
+	w.r.keys.identities = identities
 	t.Cleanup(w.close)
 	for range 3 {
 		for _, name := range names {
@@ -62,7 +63,7 @@ func TestDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorldWithIdentity(t, edit, identity)
+			w := twoPoints(t, edit, identity)
 			want, err := w.restoreAll()
 			if err != nil {
 				t.Fatal(err)
@@ -97,12 +98,6 @@ func TestDamage(t *testing.T) {
 			}
 		})
 	}
-}
-
-func newWorldWithIdentity(t *testing.T, edit func(*Options), identity age.Identity) *world {
-	w := twoPoints(t, edit)
-	w.r.keys.identities = []age.Identity{identity}
-	return w
 }
 
 // damages returns damaged contents of a file.
@@ -160,7 +155,7 @@ func TestIdentities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldWithIdentity(t, func(o *Options) { o.Recipients = []age.Recipient{mine.Recipient()} }, mine)
+	w := twoPoints(t, func(o *Options) { o.Recipients = []age.Recipient{mine.Recipient()} }, mine)
 	if _, err := w.restoreAll(); err != nil {
 		t.Error(err)
 	}
