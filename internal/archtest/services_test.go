@@ -124,6 +124,7 @@ var shared = []helper{
 	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
 	{name: "internal/cloudbucket", libs: []string{"gocloud.dev"}},
 	{name: "internal/replica/cloudtarget", libs: []string{"gocloud.dev"}, notStd: []string{"net/http"}},
+	{name: "internal/replica/location", libs: []string{"filippo.io/age"}, notStd: []string{"net/http"}},
 	{name: "internal/auth/hawk"},
 	{name: "internal/auth/tokenlib", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},

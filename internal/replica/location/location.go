@@ -1,0 +1,133 @@
+// Package location opens the folder or bucket that has a replica or backups, reads the keys of its encryption, and
+// knows the ID of the server whose data is in it.
+package location
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+
+	"holdfast/internal/cloudbucket"
+	"holdfast/internal/conf"
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/cloudtarget"
+)
+
+// Settings are the settings that replicas and backups share.
+type Settings struct {
+	URL        string   `toml:"url"`
+	Recipients []string `toml:"recipients"`
+}
+
+// Check returns what is wrong with the settings.
+func (s *Settings) Check() (problems conf.Problems) {
+	if s.URL != "" {
+		if _, err := parse(s.URL); err != nil {
+			problems.Addf("url", "%s", errcode.Message(err))
+		} else if len(s.Recipients) == 0 && !isFolder(s.URL) {
+			problems.Addf("recipients", "must be set, because the secrets leave this machine: make a key with holdfast backup key")
+		}
+	}
+	if _, err := s.Keys(); err != nil {
+		problems.Addf("recipients", "%s", errcode.Message(err))
+	}
+	return problems
+}
+
+// Keys returns the recipients, who can decrypt what is written.
+func (s *Settings) Keys() (keys []age.Recipient, err error) {
+	for _, text := range s.Recipients {
+		one, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil || len(one) != 1 {
+			return nil, errcode.New(errcode.Invalid, "has a text that is no public key: expected keys such as age1…")
+		}
+		keys = append(keys, one...)
+	}
+	return keys, nil
+}
+
+// Identities reads a file with the private keys that decrypt a replica or a backup, as holdfast backup key and
+// age-keygen write it.
+func Identities(file string) ([]age.Identity, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	all, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s has no private key: expected a line that begins with AGE-SECRET-KEY-1: %w", file, err)
+	}
+	return all, nil
+}
+
+// IsURL reports whether a text is the URL of a location, not the path of a folder.
+func IsURL(text string) bool {
+	scheme, _, found := strings.Cut(text, "://")
+	return found && (scheme == "file" || cloudbucket.IsScheme(scheme))
+}
+
+// Open opens a location. It does not connect to a provider.
+func Open(ctx context.Context, address string) (t replica.Target, closeIt func() error, err error) {
+	u, err := parse(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	if u.Scheme == "file" {
+		return replica.Folder(filepath.FromSlash(u.Path)), func() error { return nil }, nil
+	}
+	b, err := cloudtarget.Open(ctx, address)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, b.Close, nil
+}
+
+func isFolder(address string) bool { return strings.HasPrefix(address, "file:") }
+
+func parse(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Scheme != "file" && !cloudbucket.IsScheme(u.Scheme):
+		return nil, errcode.New(errcode.Invalid, "must be a URL such as s3://bucket?prefix=holdfast/, gs://…, azblob://… or file:///folder")
+	case u.Scheme == "file" && (u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.RawQuery != ""):
+		return nil, errcode.New(errcode.Invalid, "must be file:// and the path of a folder, such as file:///mnt/backup")
+	case u.Scheme != "file" && u.Host == "":
+		return nil, errcode.Newf(errcode.Invalid, "must name a bucket, such as %s://bucket?prefix=holdfast/", u.Scheme)
+	}
+	return u, nil
+}
+
+// serverFile is the file in the data folder with the server ID.
+const serverFile = "server-id"
+
+// ServerID returns the ID of the server with a data folder, and creates one for a new folder. A restored data folder has
+// another one, so that it never writes to the repository of the lost server.
+func ServerID(data string) (string, error) {
+	name := filepath.Join(data, serverFile)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = durable.Create(name, durable.Bytes([]byte(rand.Text()+"\n")))
+		if err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
+			text, err = os.ReadFile(name)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	id := strings.TrimSpace(string(text))
+	if id == "" {
+		return "", fmt.Errorf("%s is empty: delete it, and choose a new location for replica and backups", name)
+	}
+	return id, nil
+}

@@ -1,0 +1,95 @@
+//test:unraced the providers of buckets bring gRPC, which takes a minute to compile for the race detector
+
+package location
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+)
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipients := []string{key.Recipient().String()}
+	for _, c := range []struct {
+		s    Settings
+		want string // part of the problem, or "" if there is no problem
+	}{
+		{Settings{}, ""},
+		{Settings{URL: "s3://bucket?prefix=a/", Recipients: recipients}, ""},
+		{Settings{URL: "file:///mnt/backup"}, ""},
+		{Settings{URL: "file:///mnt/backup", Recipients: recipients}, ""},
+		{Settings{URL: "s3://bucket"}, "holdfast backup key"},
+		{Settings{URL: "s3://", Recipients: recipients}, "must name a bucket"},
+		{Settings{URL: "/mnt/backup"}, "must be a URL"},
+		{Settings{URL: "file://mnt/backup"}, "must be file:// and the path"},
+		{Settings{URL: "ftp://host/backup", Recipients: recipients}, "must be a URL"},
+		{Settings{Recipients: []string{key.String()}}, "is no public key"},
+		{Settings{Recipients: []string{""}}, "is no public key"},
+	} {
+		problems := c.s.Check()
+		switch {
+		case c.want == "" && len(problems) > 0:
+			t.Errorf("%v: %v", c.s, problems)
+		case c.want != "" && (len(problems) != 1 || !strings.Contains(problems[0].What, c.want)):
+			t.Errorf("%v: %v, want %q", c.s, problems, c.want)
+		}
+		for _, p := range problems {
+			if strings.Contains(p.What, "AGE-SECRET-KEY") {
+				t.Errorf("%v shows a private key", p)
+			}
+		}
+	}
+}
+
+func TestIdentities(t *testing.T) {
+	t.Parallel()
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("# public key: " + key.Recipient().String() + "\n" + key.String() + "\n")
+	if all, err := Identities(file); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	write(key.Recipient().String())
+	if _, err := Identities(file); err == nil || !strings.Contains(err.Error(), "no private key") {
+		t.Errorf("a public key: %v", err)
+	}
+}
+
+// A server keeps its ID, and another data folder has another one.
+func TestServerID(t *testing.T) {
+	t.Parallel()
+	data, other := t.TempDir(), t.TempDir()
+	first, err := ServerID(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ServerID(data); err != nil || again != first {
+		t.Errorf("%q, then %q, %v", first, again, err)
+	}
+	if another, err := ServerID(other); err != nil || another == first {
+		t.Errorf("another folder has %q, %v", another, err)
+	}
+	if err := os.WriteFile(filepath.Join(data, serverFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ServerID(data); err == nil {
+		t.Error("an empty file has no error")
+	}
+}
