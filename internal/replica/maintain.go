@@ -143,7 +143,7 @@ func (r *Replica) tidy(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range unneeded(names, points, runs, retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery}) {
+	for _, name := range unneeded(names, points, runs, r.retention(now)) {
 		if err := r.opts.Fault("delete"); err != nil {
 			return err
 		}
@@ -175,12 +175,18 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 	return points, nil
 }
 
-// retention says which restore points are kept.
+// retention says which restore points are kept. Points that are dated in the future, because a clock was wrong, always are.
 type retention struct {
 	now   time.Time
 	keep  time.Duration // the age up to which points are kept
 	fine  time.Duration // the age up to which all points are kept
 	every time.Duration // the time between older ones
+	rule  Keep          // which others are kept, of any age
+}
+
+// retention returns which restore points this replica keeps now.
+func (r *Replica) retention(now time.Time) retention {
+	return retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery, rule: r.opts.Rule}
 }
 
 // unneeded returns the objects that can be deleted, in an order in which every point that
@@ -219,39 +225,48 @@ func unneeded(names []string, points map[string]Point, runs map[string]string, r
 // choose returns which points to keep, and which is the newest.
 func (rule retention) choose(points map[string]Point, files map[string]objects) (kept map[string]bool, newest string) {
 	kept = map[string]bool{}
-	type choice struct {
-		name  string
-		files int
-	}
-	best := map[int64]choice{}
+	slots := map[int64]candidate{}
+	var old []candidate
 	for name, p := range points {
 		if newest == "" || p.Number > points[newest].Number {
 			newest = name
 		}
 		age := rule.now.Sub(p.Time)
-		switch {
-		case age <= rule.fine:
+		isRecent := rule.fine > 0 && age <= rule.fine
+		if isRecent || age < 0 {
 			kept[name] = true
-		case age <= rule.keep:
-			n, whole := 0, true
-			for database, place := range p.Files {
-				found, err := files[database+"/"+place.Run].cover(place.TXID)
-				n, whole = n+len(found), whole && err == nil
-			}
-			// A point at which files were merged needs the fewest files.
-			slot := p.Time.Unix() / max(1, int64(rule.every/time.Second))
-			if b, known := best[slot]; whole && (!known || n < b.files || n == b.files && name > b.name) {
-				best[slot] = choice{name, n}
-			}
+		}
+		if age < 0 || isRecent && rule.rule == (Keep{}) {
+			continue
+		}
+		c := candidateOf(name, p, files)
+		old = append(old, c)
+		// A point at which files were merged needs the fewest files.
+		slot := p.Time.Unix() / max(1, int64(rule.every/time.Second))
+		if best, known := slots[slot]; !isRecent && age < rule.keep && c.whole &&
+			(!known || c.files < best.files || c.files == best.files && name > best.name) {
+			slots[slot] = c
 		}
 	}
-	for _, b := range best {
-		kept[b.name] = true
+	for _, best := range slots {
+		kept[best.name] = true
+	}
+	for _, name := range rule.rule.choose(old) {
+		kept[name] = true
 	}
 	if newest != "" {
 		kept[newest] = true
 	}
 	return kept, newest
+}
+
+func candidateOf(name string, p Point, files map[string]objects) candidate {
+	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
+	for database, place := range p.Files {
+		found, err := files[database+"/"+place.Run].cover(place.TXID)
+		c.files, c.whole = c.files+len(found), c.whole && err == nil
+	}
+	return c
 }
 
 // object is an LTX file in the target.

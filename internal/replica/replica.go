@@ -45,6 +45,9 @@ type Options struct {
 	// than an hour, there is one for each five minutes.
 	Keep time.Duration
 
+	// Rule keeps some of the points that are older than Keep.
+	Rule Keep
+
 	// Interval is the time between two restore points; 0 means one second.
 	Interval time.Duration
 

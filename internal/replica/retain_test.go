@@ -22,6 +22,10 @@ type history struct {
 	started int // runs
 }
 
+func newHistory(now time.Time) *history {
+	return &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: now}
+}
+
 func (h *history) add(database string, from, to ltx.TXID) {
 	h.names = append(h.names, ltxFile{run: h.runs[database], from: from, to: to}.objectName(database))
 }
@@ -49,7 +53,7 @@ func (h *history) publish() {
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: time.Unix(1_700_000_000, 0)}
+		h := newHistory(time.Unix(1_700_000_000, 0))
 		h.begin("one.db")
 		h.begin("two.db")
 		h.publish()
@@ -153,7 +157,7 @@ func without(names []string, name string) (rest []string) {
 // minutes, and as many files.
 func TestRetentionSizes(t *testing.T) {
 	t.Parallel()
-	h := &history{points: map[string]Point{}, runs: map[string]string{}, txid: map[string]ltx.TXID{}, merged: map[string]ltx.TXID{}, now: time.Unix(1_700_000_000, 0).Truncate(mergeEvery)}
+	h := newHistory(time.Unix(1_700_000_000, 0).Truncate(mergeEvery))
 	h.begin("one.db")
 	for second := range 3 * 3600 {
 		h.txid["one.db"]++

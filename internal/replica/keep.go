@@ -1,0 +1,80 @@
+package replica
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/errcode"
+)
+
+// Keep says which old restore points are kept: the newest of each of the last hours, days, weeks, months and years
+// in which there is a point. The zero value keeps none for this reason.
+type Keep struct{ Hours, Days, Weeks, Months, Years int }
+
+// maxKeep limits each number of a rule.
+const maxKeep = 10_000
+
+// ParseKeep parses a rule such as "7d 4w 6m", with the units h, d, w, m (months) and y.
+func ParseKeep(text string) (k Keep, err error) {
+	fields := map[string]*int{"h": &k.Hours, "d": &k.Days, "w": &k.Weeks, "m": &k.Months, "y": &k.Years}
+	for word := range strings.FieldsSeq(text) {
+		unit := word[len(word)-1:]
+		n, err := strconv.Atoi(strings.TrimSuffix(word, unit))
+		field := fields[unit]
+		if err != nil || n < 1 || n > maxKeep || field == nil || *field != 0 {
+			return Keep{}, errcode.Newf(errcode.Invalid, "invalid rule %q: expected numbers with the units h, d, w, m (months) and y, each unit once, such as 7d 4w 6m", text)
+		}
+		*field = n
+	}
+	return k, nil
+}
+
+// period is a unit of a rule.
+type period struct {
+	count int
+	of    func(time.Time) int // the number of the period that has a time; later periods have larger numbers
+}
+
+// periods returns the units of the rule. They are those of UTC, so that all servers agree; weeks begin on Monday.
+func (k Keep) periods() []period {
+	return []period{
+		{k.Hours, func(t time.Time) int { return int(t.Unix() / 3600) }},
+		{k.Days, func(t time.Time) int { return int(t.Unix() / 86400) }},
+		{k.Weeks, func(t time.Time) int { year, week := t.UTC().ISOWeek(); return year*100 + week }},
+		{k.Months, func(t time.Time) int { return t.UTC().Year()*12 + int(t.UTC().Month()) }},
+		{k.Years, func(t time.Time) int { return t.UTC().Year() }},
+	}
+}
+
+// candidate is a point that may be kept.
+type candidate struct {
+	name   string
+	number uint64
+	at     time.Time
+	files  int  // that a restore reads
+	whole  bool // none of them is missing
+}
+
+// choose returns the names of the points that the rule keeps. A point that lacks a file counts only if no other one is in
+// its period.
+func (k Keep) choose(all []candidate) (names []string) {
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.number, a.number)) })
+	for _, p := range k.periods() {
+		rest := all
+		for range p.count {
+			if len(rest) == 0 {
+				break
+			}
+			same := 1
+			for same < len(rest) && p.of(rest[same].at) == p.of(rest[0].at) {
+				same++
+			}
+			best := max(0, slices.IndexFunc(rest[:same], func(c candidate) bool { return c.whole }))
+			names, rest = append(names, rest[best].name), rest[same:]
+		}
+	}
+	return names
+}

@@ -1,0 +1,156 @@
+package replica
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseKeep(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Keep{
+		"": {}, "7d 4w 6m": {Days: 7, Weeks: 4, Months: 6}, " 12h  2y ": {Hours: 12, Years: 2}, "1d": {Days: 1},
+	} {
+		if got, err := ParseKeep(text); err != nil || got != want {
+			t.Errorf("%q is %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"7", "d", "0d", "-1d", "7d 2d", "7s", "7dd", "7d,4w", "1.5d", "10001d", "7 d"} {
+		if got, err := ParseKeep(text); err == nil {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+}
+
+// specified returns the numbers of the points that a rule keeps, said as plainly as possible: a point is kept if it is the newest
+// in its period, and fewer than n periods after it have a point.
+func specified(rule Keep, now time.Time, points []Point) (kept []uint64) {
+	for _, p := range points {
+		isKept := p.Time.After(now) || p.Number == points[len(points)-1].Number
+		for _, period := range []struct {
+			n    int
+			name func(time.Time) string
+		}{
+			{rule.Hours, func(t time.Time) string { return t.Format("2006-01-02 15") }},
+			{rule.Days, func(t time.Time) string { return t.Format("2006-01-02") }},
+			{rule.Weeks, func(t time.Time) string { y, w := t.ISOWeek(); return fmt.Sprint(y, w) }},
+			{rule.Months, func(t time.Time) string { return t.Format("2006-01") }},
+			{rule.Years, func(t time.Time) string { return t.Format("2006") }},
+		} {
+			isNewest, later := true, map[string]bool{}
+			for _, other := range points {
+				isLater := other.Time.After(p.Time) || other.Time.Equal(p.Time) && other.Number > p.Number
+				if !isLater || other.Time.After(now) {
+					continue
+				}
+				if period.name(other.Time) == period.name(p.Time) {
+					isNewest = false
+				} else {
+					later[period.name(other.Time)] = true
+				}
+			}
+			isKept = isKept || isNewest && len(later) < period.n
+		}
+		if isKept {
+			kept = append(kept, p.Number)
+		}
+	}
+	return kept
+}
+
+// TestKeepModel: after any sequence of backups and deletions, also while the clock is wrong, the rule keeps what its
+// specification says, and each kept point can be restored.
+func TestKeepModel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		draw := func(what string) int { return rapid.IntRange(0, 4).Draw(rt, what) }
+		rule := Keep{draw("hours"), draw("days"), draw("weeks"), draw("months"), draw("years")}
+		h := newHistory(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC))
+		h.begin("one.db")
+		for range rapid.IntRange(1, 60).Draw(rt, "events") {
+			h.now = h.now.Add(rapid.SampledFrom([]time.Duration{
+				time.Minute, time.Hour, 24 * time.Hour, 24 * time.Hour, 8 * 24 * time.Hour, 40 * 24 * time.Hour, -time.Hour, -50 * 24 * time.Hour,
+			}).Draw(rt, "time"))
+			switch rapid.SampledFrom([]string{"write", "write", "write", "run", "none"}).Draw(rt, "event") {
+			case "write":
+				h.txid["one.db"]++
+				h.add("one.db", h.txid["one.db"], h.txid["one.db"])
+			case "run":
+				h.begin("one.db")
+			}
+			h.publish()
+			if !rapid.Bool().Draw(rt, "tidy") {
+				continue
+			}
+			want := specified(rule, h.now, h.ordered())
+			for _, name := range unneeded(h.names, h.points, nil, retention{now: h.now, rule: rule}) {
+				delete(h.points, name)
+				h.names = without(h.names, name)
+			}
+			var got []uint64
+			for _, p := range h.ordered() {
+				got = append(got, p.Number)
+			}
+			if !slices.Equal(got, want) {
+				rt.Fatalf("at %v, %+v keeps %v: expected %v", h.now, rule, got, want)
+			}
+			for point, ok := range h.restorable() {
+				if !ok {
+					rt.Fatalf("%s cannot be restored", point)
+				}
+			}
+		}
+	})
+}
+
+// ordered returns the points by number.
+func (h *history) ordered() (all []Point) {
+	for _, p := range h.points {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Point) int { return int(a.Number) - int(b.Number) })
+	return all
+}
+
+// TestKeepDamaged: a point that lacks a file is not kept instead of a whole one, and is kept where no other is.
+func TestKeepDamaged(t *testing.T) {
+	t.Parallel()
+	h := newHistory(time.Date(2026, 1, 10, 1, 0, 0, 0, time.UTC))
+	for range 4 { // two on each day
+		h.begin("one.db")
+		h.publish()
+		h.now = h.now.Add(12 * time.Hour)
+	}
+	h.names = without(h.names, "files/one.db/run2/0000000000000001-0000000000000001.ltx")
+	check := func(want ...uint64) {
+		t.Helper()
+		kept, _ := retention{now: h.now, rule: Keep{Days: 3}}.choose(h.points, filesOf(h.names))
+		for _, p := range h.ordered() {
+			if kept[pointName(p)] != slices.Contains(want, p.Number) {
+				t.Errorf("%v is kept", kept)
+			}
+		}
+	}
+	check(1, 4)
+	h.names = without(h.names, "files/one.db/run1/0000000000000001-0000000000000001.ltx")
+	check(2, 4)
+}
+
+// TestKeepOfReplica: beyond the age up to which a replica keeps points, the rule does.
+func TestKeepOfReplica(t *testing.T) {
+	t.Parallel()
+	h := newHistory(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	h.begin("one.db")
+	for range 60 * 24 {
+		h.publish()
+		h.now = h.now.Add(time.Hour)
+	}
+	kept, _ := retention{now: h.now, fine: fine, keep: 7 * 24 * time.Hour, every: mergeEvery, rule: Keep{Days: 10, Months: 3}}.choose(h.points, filesOf(h.names))
+	// All hours of the last seven days, three days before, and the end of January.
+	if len(kept) != 7*24-1+3+1 {
+		t.Errorf("%d points are kept", len(kept))
+	}
+}
