@@ -86,7 +86,7 @@ func TestKeepModel(t *testing.T) {
 				continue
 			}
 			want := specified(rule, h.now, h.ordered())
-			for _, name := range unneeded(h.names, h.points, nil, retention{now: h.now, rule: rule}) {
+			for _, name := range unneeded(h.names, h.points, current{}, retention{now: h.now, rule: rule}) {
 				delete(h.points, name)
 				h.names = without(h.names, name)
 			}

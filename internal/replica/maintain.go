@@ -125,15 +125,15 @@ func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) er
 }
 
 // tidy deletes restore points and objects that are no longer needed.
-func (r *Replica) tidy(ctx context.Context, now time.Time) error {
+func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
 	}
-	// The runs first: an object that is sent after the list belongs to one of them, or is in no list.
-	runs := map[string]string{}
+	// What is current first: an object that is sent after the list belongs to it, or is in no list.
+	now := current{runs: map[string]string{}, also: r.currentAlso()}
 	for _, s := range r.sources {
 		state, _ := s.pending()
-		runs[s.name] = state.run
+		now.runs[s.name] = state.run
 	}
 	names, err := r.opts.Target.List(ctx, "")
 	if err != nil {
@@ -143,7 +143,7 @@ func (r *Replica) tidy(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range unneeded(names, points, runs, r.retention(now)) {
+	for _, name := range unneeded(names, points, now, r.retention(at)) {
 		if err := r.opts.Fault("delete"); err != nil {
 			return err
 		}
@@ -189,10 +189,15 @@ func (r *Replica) retention(now time.Time) retention {
 	return retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery, rule: r.opts.Rule}
 }
 
+// current are objects that may be newer than the newest point.
+type current struct {
+	runs map[string]string // by database
+	also map[string]bool   // object names
+}
+
 // unneeded returns the objects that can be deleted, in an order in which every point that
-// remains can be restored at any time: points first. The newest point is always kept. runs
-// are the current runs of databases, of which files may be newer than the newest point.
-func unneeded(names []string, points map[string]Point, runs map[string]string, rule retention) (remove []string) {
+// remains can be restored at any time: points first. The newest point is always kept.
+func unneeded(names []string, points map[string]Point, now current, rule retention) (remove []string) {
 	files := filesOf(names)
 	kept, newest := rule.choose(points, files)
 	for _, name := range names {
@@ -202,6 +207,9 @@ func unneeded(names []string, points map[string]Point, runs map[string]string, r
 	}
 	needed := map[string]bool{}
 	for name := range kept {
+		for _, object := range points[name].Also {
+			needed[object] = true
+		}
 		for database, place := range points[name].Files {
 			found, _ := files[database+"/"+place.Run].cover(place.TXID)
 			for _, f := range found {
@@ -209,11 +217,16 @@ func unneeded(names []string, points map[string]Point, runs map[string]string, r
 			}
 		}
 	}
+	for _, name := range names {
+		if strings.HasPrefix(name, alsoPrefix) && !needed[name] && !now.also[name] {
+			remove = append(remove, name)
+		}
+	}
 	for key, all := range files {
 		database, run, _ := strings.Cut(key, "/")
 		for _, f := range all {
 			place := points[newest].Files[database]
-			isNew := runs[database] == run && (place.Run != run || f.to > place.TXID)
+			isNew := now.runs[database] == run && (place.Run != run || f.to > place.TXID)
 			if !needed[f.name] && !isNew {
 				remove = append(remove, f.name)
 			}

@@ -24,6 +24,8 @@ type Point struct {
 	Time time.Time `json:"time"`
 	// Files are the databases by name.
 	Files map[string]Place `json:"files"`
+	// Also are the objects with other files, by name.
+	Also map[string]string `json:"also,omitempty"`
 }
 
 // Place identifies a database state.
@@ -37,6 +39,7 @@ const (
 	markerName   = "holdfast-replica.json"
 	pointsPrefix = "points/"
 	filesAll     = "files/"
+	alsoPrefix   = "also/"
 )
 
 // marker identifies the owner of a replica.

@@ -30,6 +30,10 @@ type Options struct {
 	// Files are the databases by name, such as sync.db, under which they are restored.
 	Files map[string]*sqlitedb.DB
 
+	// Also are small files that a restore needs besides the databases, such as the secrets file: paths by name. Each
+	// is sent when it has changed; one that does not exist is left out.
+	Also map[string]string
+
 	Target Target
 
 	// Recipients can decrypt the replica. Without any, it is not encrypted.
@@ -87,7 +91,8 @@ type Replica struct {
 
 	mu        sync.Mutex
 	status    Status
-	published Point // the newest one
+	published Point                // the newest one
+	also      map[string]alsoState // by name
 }
 
 // Status says how far a replica is.
@@ -123,7 +128,7 @@ func New(opts Options) *Replica {
 	}
 	r := &Replica{
 		opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {},
-		mine: marker{Format: format, Server: opts.Server, Holder: rand.Text()},
+		mine: marker{Format: format, Server: opts.Server, Holder: rand.Text()}, also: map[string]alsoState{},
 	}
 	for _, name := range slices.Sorted(maps.Keys(opts.Files)) {
 		db := opts.Files[name]
@@ -281,7 +286,10 @@ func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
 	if !complete {
 		return since, nil
 	}
-	if maps.Equal(p.Files, r.newest().Files) {
+	if p.Also, err = r.sendAlso(ctx); err != nil {
+		return since, err
+	}
+	if last := r.newest(); maps.Equal(p.Files, last.Files) && maps.Equal(p.Also, last.Also) {
 		return p.Time, nil
 	}
 	return p.Time, r.publish(ctx, p)

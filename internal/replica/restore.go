@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -32,7 +33,7 @@ type Restoring struct {
 	// At selects the newest point at or before a time; zero selects the newest one.
 	At time.Time
 
-	// Only selects databases by name; nil selects all.
+	// Only selects databases by name; nil selects all. The other files are always restored.
 	Only []string
 }
 
@@ -40,7 +41,7 @@ type Restoring struct {
 type Restored struct {
 	Point  Point    // the restored moment
 	Newest Point    // the newest point of the replica
-	Files  []string // paths of the databases
+	Files  []string // paths of the databases and the other files
 }
 
 // Restore writes the databases of a replica as they were at a restore point. It checks
@@ -66,6 +67,14 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	for _, name := range names {
 		into := filepath.Join(r.Into, name)
 		if err := r.restore(ctx, k, done.Point.Files[name], into); err != nil {
+			return done, fmt.Errorf("restore %s: %w", name, err)
+		}
+		done.Files = append(done.Files, into)
+	}
+	for _, name := range slices.Sorted(maps.Keys(done.Point.Also)) {
+		into := filepath.Join(r.Into, name)
+		err := durable.Create(into, func(w io.Writer) error { return get(ctx, r.Target, k, done.Point.Also[name], w) })
+		if err != nil {
 			return done, fmt.Errorf("restore %s: %w", name, err)
 		}
 		done.Files = append(done.Files, into)

@@ -101,7 +101,7 @@ func (h *history) tidy(rt *rapid.T) {
 		}
 	}
 	before := h.restorable()
-	for _, name := range unneeded(h.names, h.points, h.runs, rule) {
+	for _, name := range unneeded(h.names, h.points, current{runs: h.runs}, rule) {
 		delete(h.points, name)
 		h.names = without(h.names, name)
 		for point := range h.points {
@@ -120,7 +120,7 @@ func (h *history) tidy(rt *rapid.T) {
 	if !found || recent != 0 {
 		rt.Fatalf("the newest point is there: %v; points of the last hour that are not: %d", found, recent)
 	}
-	if again := unneeded(h.names, h.points, h.runs, rule); len(again) > 0 {
+	if again := unneeded(h.names, h.points, current{runs: h.runs}, rule); len(again) > 0 {
 		rt.Fatalf("a second run deletes %v", again)
 	}
 	// What was sent after the last point must remain.
@@ -170,7 +170,7 @@ func TestRetentionSizes(t *testing.T) {
 		h.now = h.now.Add(time.Second)
 	}
 	start := time.Now()
-	deleted := len(unneeded(h.names, h.points, h.runs, retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}))
+	deleted := len(unneeded(h.names, h.points, current{runs: h.runs}, retention{now: h.now, keep: 7 * 24 * time.Hour, fine: fine, every: mergeEvery}))
 	t.Logf("%d of %d objects remain, after %v", len(h.names)-deleted, len(h.names), time.Since(start))
 	if remain := len(h.names) - deleted; remain > 2*3600+2*3*12+50 {
 		t.Errorf("%d objects remain", remain)
