@@ -28,10 +28,11 @@ import (
 
 // Settings are the section [alerts].
 type Settings struct {
-	URL       conf.Secret   `toml:"url" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
-	Format    string        `toml:"format" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
-	BackupAge time.Duration `toml:"backup_age" doc:"Age of the latest backup from which there is an alert, if the server has embedded databases. 0: never."`
-	DiskDays  int           `toml:"disk_days" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
+	URL        conf.Secret   `toml:"url" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
+	Format     string        `toml:"format" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
+	BackupAge  time.Duration `toml:"backup_age" doc:"Age of the latest backup from which there is an alert, if the server has embedded databases. 0: never."`
+	ReplicaLag time.Duration `toml:"replica_lag" doc:"Alert when acknowledged writes have not been in the replica for so long. 0: never."`
+	DiskDays   int           `toml:"disk_days" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
 }
 
 // Formats of an alert.
@@ -41,7 +42,9 @@ const (
 )
 
 // Defaults returns the settings of a server without configuration.
-func Defaults() Settings { return Settings{Format: JSON, BackupAge: 48 * time.Hour, DiskDays: 7} }
+func Defaults() Settings {
+	return Settings{Format: JSON, BackupAge: 48 * time.Hour, ReplicaLag: 5 * time.Minute, DiskDays: 7}
+}
 
 // Check returns what is wrong with the settings.
 func (s *Settings) Check() (problems conf.Problems) {
@@ -53,6 +56,9 @@ func (s *Settings) Check() (problems conf.Problems) {
 	}
 	if s.BackupAge < 0 {
 		problems.Addf("backup_age", "must not be negative")
+	}
+	if s.ReplicaLag != 0 && s.ReplicaLag < time.Minute {
+		problems.Addf("replica_lag", "must be at least 1m, or 0")
 	}
 	if s.DiskDays < 0 {
 		problems.Addf("disk_days", "must not be negative")

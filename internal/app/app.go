@@ -30,6 +30,7 @@ import (
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/readonly"
+	"holdfast/internal/replication"
 	"holdfast/internal/secrets"
 	"holdfast/internal/sweep"
 	"holdfast/internal/systemd"
@@ -107,8 +108,9 @@ type App struct {
 	opened         []*opened
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
-	operations     []operate.Operation // of the server itself
-	certificates   certificates.Source // nil without TLS
+	operations     []operate.Operation      // of the server itself
+	certificates   certificates.Source      // nil without TLS
+	replication    *replication.Replication // nil without a replica
 
 	instance *listen.Instance
 	secrets  secrets.Completed

@@ -22,7 +22,7 @@ func (c *Config) checked(data string) *check.Server {
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
 		Domain: c.Server.Domain, ACMEDirectory: c.Server.ACMEDirectory, HTTPListen: c.Server.HTTPListen,
 		Master: c.Server.MasterSecret.Reveal(), AdminToken: c.Server.AdminToken.Reveal(),
-		Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
+		Replica: c.Replica, Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
 	}
 	for _, old := range c.Server.OldMasterSecrets {
 		s.OldMasters = append(s.OldMasters, old.Reveal())
@@ -58,6 +58,6 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 // checkRunning checks what Check does, except for the addresses, on which this server listens.
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	s := a.cfg.checked(a.data)
-	s.Certificates = a.certificates
+	s.Certificates, s.Replication = a.certificates, a.replication
 	return check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
 }

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
 	"holdfast/internal/listen"
+	"holdfast/internal/replication"
 	"holdfast/internal/web"
 )
 
@@ -26,6 +27,7 @@ type Config struct {
 	Server   Server
 	Log      Log
 	Alerts   alerts.Settings
+	Replica  replication.Settings
 	Services []service.Service
 
 	report conf.Report // where the settings were set
@@ -110,6 +112,7 @@ func NewConfig(services []service.Service) *Config {
 		},
 		Log:      Log{Level: "info", Format: "text", Access: true},
 		Alerts:   alerts.Defaults(),
+		Replica:  replication.Defaults(),
 		Services: services,
 	}
 }
@@ -120,6 +123,7 @@ func (c *Config) sections() []conf.Section {
 		{Key: "server", Doc: "Listeners, secrets and the limits that all services share.", Value: &c.Server},
 		{Key: "log", Doc: "Logs and traces.", Value: &c.Log},
 		{Key: "alerts", Doc: "Messages to an operator when something is wrong.", Value: &c.Alerts},
+		{Key: "replica", Doc: "A continuous copy of the SQLite databases elsewhere.", Value: &c.Replica},
 	}
 	for _, s := range c.Services {
 		all = append(all, conf.Section{Key: s.Name, Doc: s.Doc, Value: s.Config})
@@ -197,6 +201,7 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	problems = append(problems, c.Server.check().In("server", report)...)
 	problems = append(problems, c.Log.check().In("log", report)...)
 	problems = append(problems, c.Alerts.Check().In("alerts", report)...)
+	problems = append(problems, c.Replica.Check().In("replica", report)...)
 	for _, s := range c.enabled() {
 		if s.LargestRequest != nil {
 			problems = append(problems, c.Server.fits(s.Name, s.LargestRequest()).In("server", report)...)

@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/operate"
 	pages "holdfast/internal/operate/console"
+	"holdfast/internal/replication"
 	"holdfast/internal/web"
 )
 
@@ -97,6 +98,7 @@ func (a *App) newOverview() *overview.Overview {
 		Settings: a.settings,
 	}
 	o.Certificate = a.certificate
+	o.Replica = func() *replication.State { return a.replication.State() }
 	for _, s := range a.cfg.Services {
 		if !s.Config.IsEnabled() {
 			o.Disabled = append(o.Disabled, s.Name)

@@ -150,6 +150,18 @@ func (a *App) certificateOptions() certificates.Options {
 	}}
 }
 
+// observeReplica registers the metrics of the replica.
+func (a *App) observeReplica() {
+	if a.replication == nil {
+		return
+	}
+	m := a.metrics
+	m.Gauge("holdfast_replica_lag_seconds", "For how long acknowledged writes may be missing in the newest restore point of the replica.",
+		func(set obs.Set) { set(a.replication.State().Lag.Seconds()) })
+	m.Gauge("holdfast_replica_waiting_bytes", "Changes that wait to be sent to the replica.",
+		func(set obs.Set) { set(float64(a.replication.State().Waiting)) })
+}
+
 // sweep runs the jobs until ctx ends.
 func (a *App) sweep(ctx context.Context) {
 	jobs := a.jobs()

@@ -20,6 +20,7 @@ import (
 	"holdfast/internal/obs"
 	"holdfast/internal/obs/tracing"
 	"holdfast/internal/operate"
+	"holdfast/internal/replication"
 	"holdfast/internal/web"
 )
 
@@ -69,6 +70,11 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	stop, err := a.startReplica(ctx)
+	if err != nil {
+		return errors.Join(err, stopServices())
+	}
+	stopServices = inOrder(stopServices, stop) // services write until they are stopped
 	listeners, err := a.listen()
 	if err != nil {
 		return errors.Join(err, stopServices())
@@ -80,8 +86,8 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	var draining atomic.Bool
 	// The admin listener and the sweeps end after the other listeners, so that metrics
 	// and readiness are available while those drain.
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	background, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	var rest errgroup.Group
 	rest.Go(func() error { a.start(background); return nil })
 	rest.Go(func() error { a.overview.Run(background); return nil })
@@ -113,7 +119,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
 	err = clients.Wait()
-	stop()
+	end()
 	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
 }
 
@@ -123,6 +129,29 @@ func (a *App) readOnlyAtStart(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	_ = a.readOnly.Settle(ctx)
+}
+
+// inOrder returns a function that calls all functions.
+func inOrder(all ...func() error) func() error {
+	return func() (err error) {
+		for _, fn := range all {
+			err = errors.Join(err, fn())
+		}
+		return err
+	}
+}
+
+// startReplica starts the replica, if one is configured.
+func (a *App) startReplica(ctx context.Context) (stop func() error, err error) {
+	a.replication, err = replication.Open(ctx, replication.Options{
+		Settings: a.cfg.Replica, Data: a.data, Services: a.running(), Clock: a.now, Log: a.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.observeReplica()
+	a.replication.Start()
+	return func() error { return a.replication.Close(ctx) }, nil
 }
 
 // startServices starts the background work of the services.

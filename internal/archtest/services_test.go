@@ -148,6 +148,7 @@ var beside = []helper{
 	{name: "internal/systemd", libs: []string{"github.com/coreos/go-systemd/v22"}},
 	{name: "internal/secrets", libs: []string{"github.com/pelletier/go-toml/v2", "golang.org/x/sync/errgroup"}},
 	{name: "internal/backup"},
+	{name: "internal/replication"},
 	{name: "internal/certificates", libs: []string{"github.com/caddyserver/certmagic", "github.com/mholt/acmez/v3", "go.uber.org/zap"}},
 	{name: "internal/check"},
 	{name: "internal/alerts"},

@@ -17,6 +17,7 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/listen"
 	"holdfast/internal/readonly"
+	"holdfast/internal/replication"
 	"holdfast/internal/secrets"
 )
 
@@ -70,6 +71,9 @@ type Server struct {
 	HTTPListen    string // address of the listener without TLS, with a domain
 
 	Certificates certificates.Source // of the running server; nil in another process, and without TLS
+
+	Replica     replication.Settings
+	Replication *replication.Replication // likewise
 
 	Master     string // "" if it is not set
 	OldMasters []string
@@ -166,8 +170,15 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 	return append(found, c.outside(ctx)...)
 }
 
-// outside checks the public URL, and what the services need besides their databases.
+// outside checks the public URL, the replica, and what the services need besides their databases.
 func (c *check) outside(ctx context.Context) (found []service.Finding) {
+	if s := c.Replication.State(); s != nil {
+		found = append(found, s.Finding())
+	} else {
+		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
+		found = append(found, replication.Check(limited, &c.Replica, c.Data)...)
+		cancel()
+	}
 	if c.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, c.PublicURL))
 	}

@@ -93,6 +93,32 @@ func listPoints(ctx context.Context, t Target) (points []listedPoint, err error)
 	return points, err
 }
 
+// Listed is a restore point in a target.
+type Listed struct {
+	Number uint64
+	Time   time.Time
+}
+
+// Content is the content of a target.
+type Content struct {
+	Server string   // ID of the server whose data it is
+	Points []Listed // the oldest first
+}
+
+// Inspect returns the restore points in a target, or errcode.NotFound if it has no replica.
+func Inspect(ctx context.Context, t Target) (c Content, err error) {
+	m, err := readMarker(ctx, t)
+	if err != nil {
+		return c, err
+	}
+	points, err := listPoints(ctx, t)
+	for _, p := range points {
+		c.Points = append(c.Points, Listed{p.number, p.time})
+	}
+	c.Server = m.Server
+	return c, err
+}
+
 // readPoint reads a point.
 func readPoint(ctx context.Context, t Target, name string) (p Point, err error) {
 	var content bytes.Buffer
@@ -123,7 +149,7 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 func claim(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	if err == nil && found.Server != mine.Server {
-		return errcode.New(errcode.Denied, "the target has the replica of another server: use another URL, or delete it")
+		return errcode.New(errcode.Denied, "the target has the data of another server: "+OtherServerFix)
 	}
 	if errcode.Is(err, errcode.NotFound) {
 		err = checkEmpty(ctx, t)
@@ -140,6 +166,10 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	}
 	return checkHolder(ctx, t, mine)
 }
+
+// OtherServerFix is what an operator can do about a target with the data of another server. A restored data folder is
+// another server, too.
+const OtherServerFix = "set another URL, such as with another prefix, or delete what is there"
 
 // checkHolder returns an error unless this process owns the target. The marker may be missing because the
 // replica was deleted, or because a disk is no longer mounted.

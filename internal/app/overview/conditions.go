@@ -18,6 +18,7 @@ const (
 	Certificate = "certificate"
 	DiskFull    = "disk-full"
 	BackupLate  = "backup-late"
+	ReplicaLate = "replica-late"
 	SweepLate   = "sweep-late"
 	Backlog     = "backlog"
 )
@@ -47,6 +48,10 @@ func (o *Overview) Conditions(ctx context.Context, s *alerts.Settings) (all []al
 		all = append(all, certificateConditions(*state, early, o.Clock())...)
 	}
 	all = append(all, o.diskConditions(s.DiskDays)...)
+	if state := o.Replica(); state != nil && s.ReplicaLag > 0 && state.Lag > s.ReplicaLag {
+		f := state.Finding()
+		all = append(all, alerts.Condition{Name: ReplicaLate, State: f.State, Says: f.Says, Fix: f.Fix})
+	}
 	if c := o.backupCondition(s.BackupAge); c != nil {
 		all = append(all, *c)
 	}

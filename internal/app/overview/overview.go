@@ -18,6 +18,7 @@ import (
 	"holdfast/internal/db/engine"
 	"holdfast/internal/errcode"
 	"holdfast/internal/obs"
+	"holdfast/internal/replication"
 	"holdfast/internal/web"
 )
 
@@ -45,6 +46,8 @@ type Overview struct {
 
 	// Certificate returns the state of the certificate for clients, and how long before its end an operator has to know; nil without TLS.
 	Certificate func() (state *certificates.State, early time.Duration)
+
+	Replica func() *replication.State // nil without a replica
 }
 
 // Pages returns the pages.
@@ -88,7 +91,8 @@ func (o *Overview) showOverview(ctx context.Context, _ *service.PageRequest) (*s
 	}}
 	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
 	state := &service.Facts{Rows: []service.Fact{
-		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Last backup", Cell: o.backupCell()}, {Name: "Sweeps", Cell: sweepsCell(o.Sweeps.list(), o.Clock())},
+		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Replica", Cell: o.replicaCell()}, {Name: "Last backup", Cell: o.backupCell()},
+		{Name: "Sweeps", Cell: sweepsCell(o.Sweeps.list(), o.Clock())},
 	}}
 	blocks := []service.Block{state}
 	if t := findingTable(found, service.Wrong, service.Warning); len(t.Rows) > 0 {
@@ -186,6 +190,24 @@ func checksCell(found []service.Finding, at time.Time) service.Cell {
 		return service.Cell{State: service.Warning, Text: service.Count(warnings, "warning"), To: "checks"}
 	}
 	return service.Cell{State: service.OK, Text: "nothing is wrong", To: "checks"}
+}
+
+// replicaCell says how far the replica is.
+func (o *Overview) replicaCell() service.Cell {
+	s := o.Replica()
+	switch {
+	case s == nil && !o.hasFiles():
+		return service.TextCell("databases on servers: see their own tools")
+	case s == nil:
+		return service.TextCell("none: replica.url sets one")
+	case s.Since.IsZero():
+		return service.Cell{State: s.Finding().State, Text: "no restore point yet, in " + s.URL}
+	}
+	c := service.Cell{State: s.Finding().State, Text: s.Lag.Round(100*time.Millisecond).String() + " behind, in " + s.URL}
+	if s.Waiting > 0 {
+		c.Text += ", " + service.FormatBytes(s.Waiting) + " to send"
+	}
+	return c
 }
 
 // backupCell says when the latest backup was made.

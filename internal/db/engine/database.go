@@ -116,6 +116,9 @@ func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
+// File returns the SQLite file; nil for a database server.
+func (d *Database) File() *sqlitedb.DB { return d.file }
+
 // Migrate applies the pending migrations. The error of a server that refuses the connection says what an operator
 // can do about it.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {

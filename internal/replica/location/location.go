@@ -26,8 +26,8 @@ import (
 
 // Settings are the settings that replicas and backups share.
 type Settings struct {
-	URL        string   `toml:"url"`
-	Recipients []string `toml:"recipients"`
+	URL        string   `toml:"url" doc:"Folder or bucket: file:///mnt/disk, s3://bucket?prefix=holdfast/, gs://bucket or azblob://bucket, with the parameters and credentials of storage nodes in buckets. Each server needs its own. Unset: off."`
+	Recipients []string `toml:"recipients" doc:"Public keys (age) that encrypt everything before it is sent. holdfast backup key makes a pair, of which the private key restores. Required for a bucket."`
 }
 
 // Check returns what is wrong with the settings.
@@ -77,6 +77,19 @@ func IsURL(text string) bool {
 	return found && (scheme == "file" || cloudbucket.IsScheme(scheme))
 }
 
+// Name returns a URL for messages, without parameters and credentials.
+func Name(address string) string {
+	u, err := parse(address)
+	if err != nil {
+		return address
+	}
+	name := u.Scheme + "://" + u.Host + u.Path
+	if prefix := u.Query().Get("prefix"); prefix != "" {
+		name += "/" + strings.TrimSuffix(prefix, "/")
+	}
+	return name
+}
+
 // Open opens a location. It does not connect to a provider.
 func Open(ctx context.Context, address string) (t replica.Target, closeIt func() error, err error) {
 	u, err := parse(address)
@@ -114,13 +127,23 @@ const serverFile = "server-id"
 // ServerID returns the ID of the server with a data folder, and creates one for a new folder. A restored data folder has
 // another one, so that it never writes to the repository of the lost server.
 func ServerID(data string) (string, error) {
+	id, err := KnownServerID(data)
+	if err != nil || id != "" {
+		return id, err
+	}
+	err = durable.Create(filepath.Join(data, serverFile), durable.Bytes([]byte(rand.Text()+"\n")))
+	if err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
+		return "", err
+	}
+	return KnownServerID(data)
+}
+
+// KnownServerID is ServerID without creating one: "" for a new folder.
+func KnownServerID(data string) (string, error) {
 	name := filepath.Join(data, serverFile)
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = durable.Create(name, durable.Bytes([]byte(rand.Text()+"\n")))
-		if err == nil || errors.Is(err, fs.ErrExist) { // another process was faster
-			text, err = os.ReadFile(name)
-		}
+		return "", nil
 	}
 	if err != nil {
 		return "", err

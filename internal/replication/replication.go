@@ -1,0 +1,178 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
+	"holdfast/internal/secrets"
+)
+
+const (
+	spoolFolder = "replica-spool" // in the data folder
+
+	// closeTime is how long a server that stops may send its last changes.
+	closeTime = 5 * time.Second
+
+	// Late is the lag from which the replica is a warning.
+	Late = 30 * time.Second
+)
+
+// Options configure Open.
+type Options struct {
+	Settings Settings
+	Data     string // the data folder
+	Services []*service.Running
+	Clock    clock.Clock
+	Log      *slog.Logger
+}
+
+// Replication replicates a server. A nil one belongs to a server without a replica.
+type Replication struct {
+	url     string
+	replica *replica.Replica
+	closeIt func() error
+	clock   clock.Clock
+	log     *slog.Logger
+	started time.Time
+}
+
+// Open returns the replication of a server, or nil if no replica is configured or no database is a SQLite file. It does not
+// connect to the target.
+func Open(ctx context.Context, o Options) (*Replication, error) {
+	files := map[string]*sqlitedb.DB{}
+	for _, s := range o.Services {
+		for _, d := range s.Databases {
+			if d.Embedded() {
+				files[d.Service+".db"] = d.File()
+			}
+		}
+	}
+	if o.Settings.URL == "" || len(files) == 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
+	recipients, err := o.Settings.Keys()
+	if err != nil {
+		return nil, fmt.Errorf("replica.recipients: %w", err)
+	}
+	id, err := location.ServerID(o.Data)
+	if err != nil {
+		return nil, err
+	}
+	target, closeIt, err := location.Open(ctx, o.Settings.URL)
+	if err != nil {
+		return nil, fmt.Errorf("replica.url: %w", err)
+	}
+	r := &Replication{url: location.Name(o.Settings.URL), closeIt: closeIt, clock: o.Clock, log: o.Log, started: o.Clock()}
+	r.replica = replica.New(replica.Options{
+		Server: id, Files: files, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
+		Target: target, Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
+		Keep: o.Settings.Retention, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
+	})
+	return r, nil
+}
+
+// Start replicates until Close.
+func (r *Replication) Start() {
+	if r != nil {
+		r.replica.Start()
+	}
+}
+
+// Close sends the last changes, for a limited time. What it cannot send then, the next start sends. Close it before the databases.
+func (r *Replication) Close(ctx context.Context) error {
+	if r == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := r.replica.Close(ctx); err != nil {
+		r.log.Warn("the replica does not have the last changes", "error", err)
+	}
+	return r.closeIt()
+}
+
+// State is how far the replica is.
+type State struct {
+	URL     string        // without credentials
+	Since   time.Time     // every write acknowledged before is in the newest restore point; zero before the first
+	Lag     time.Duration // for how long acknowledged writes may be missing
+	Waiting int64         // bytes that were not sent yet
+	Problem string        // why the last attempt failed, or ""
+}
+
+// State returns how far the replica is, or nil without a replica.
+func (r *Replication) State() *State {
+	if r == nil {
+		return nil
+	}
+	status := r.replica.Status()
+	s := &State{URL: r.url, Since: status.Since, Waiting: status.WaitingBytes, Lag: max(0, r.clock().Sub(r.started))}
+	if !s.Since.IsZero() {
+		s.Lag = status.Lag(r.clock())
+	}
+	if err := errors.Join(status.CaptureError, status.ShipError); err != nil {
+		s.Problem = service.Reason(err)
+	}
+	return s
+}
+
+// Finding says for holdfast check and the console how far the replica is.
+func (s *State) Finding() service.Finding {
+	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + formatTime(s.Since)}
+	if s.Since.IsZero() {
+		f.Says = s.URL + " has no restore point of this start yet"
+	}
+	if s.Lag > Late {
+		f.State, f.Says = service.Warning, f.Says+fmt.Sprintf(": it is %s behind", s.Lag.Round(time.Second))
+		f.Fix = "see whether " + s.URL + " can be reached and written"
+	}
+	if s.Problem != "" {
+		f.Says += "; the last attempt failed: " + s.Problem
+	}
+	return f
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.0 UTC") }
+
+// Check reads the replica of a server that another process may write, and changes nothing.
+func Check(ctx context.Context, s *Settings, data string) []service.Finding {
+	if s.URL == "" {
+		return nil
+	}
+	name := location.Name(s.URL)
+	f := service.Finding{State: service.Warning, What: "replica", Fix: "see whether " + name + " can be reached and written; replica.url names it"}
+	target, closeIt, err := location.Open(ctx, s.URL)
+	if err != nil {
+		f.Says = service.Reason(err)
+		return []service.Finding{f}
+	}
+	defer func() { _ = closeIt() }()
+	state, err := replica.Inspect(ctx, target)
+	own, idErr := location.KnownServerID(data)
+	switch {
+	case errcode.Is(err, errcode.NotFound):
+		return []service.Finding{{State: service.OK, What: "replica", Says: name + " has no replica yet; a server begins one"}}
+	case err != nil:
+		f.Says = name + ": " + service.Reason(err)
+	case idErr != nil:
+		f.Says, f.Fix = service.Reason(idErr), "make the data folder readable"
+	case state.Server != own:
+		f.State, f.Says, f.Fix = service.Wrong, name+" has the replica of another server", replica.OtherServerFix
+	case len(state.Points) == 0:
+		return []service.Finding{{State: service.OK, What: "replica", Says: name + " has no restore point yet"}}
+	default:
+		newest := state.Points[len(state.Points)-1].Time
+		return []service.Finding{{State: service.OK, What: "replica", Says: fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(state.Points)), "restore point"), formatTime(newest))}}
+	}
+	return []service.Finding{f}
+}
