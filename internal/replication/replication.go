@@ -64,6 +64,10 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replica.recipients: %w", err)
 	}
+	keep, err := replica.ParseKeep(o.Settings.Keep)
+	if err != nil {
+		return nil, fmt.Errorf("replica.keep: %w", err)
+	}
 	id, err := location.ServerID(o.Data)
 	if err != nil {
 		return nil, err
@@ -76,7 +80,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	r.replica = replica.New(replica.Options{
 		Server: id, Files: files, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
 		Target: target, Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
-		Keep: o.Settings.Retention, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
+		Keep: o.Settings.Retention, Rule: keep, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
 	})
 	return r, nil
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"holdfast/internal/conf"
+	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 )
 
@@ -13,12 +15,13 @@ type Settings struct {
 
 	Interval   time.Duration `toml:"interval" doc:"Time between two restore points."`
 	Retention  time.Duration `toml:"retention" doc:"Age up to which there is a restore point for each five minutes. Of the last hour, all are kept."`
+	Keep       string        `toml:"keep" doc:"Older restore points to keep: the newest of each of so many hours (h), days (d), weeks (w), months (m) and years (y), such as 7d 4w 6m."`
 	SpoolBytes int64         `toml:"spool_bytes" unit:"bytes" doc:"Disk space, for each database, for changes that wait in the data folder until they are sent. Beyond it, they are dropped, and the database is sent as a whole when the replica can be reached again."`
 }
 
 // Defaults returns the settings of a server without configuration.
 func Defaults() Settings {
-	return Settings{Interval: time.Second, Retention: 7 * 24 * time.Hour, SpoolBytes: 256 << 20}
+	return Settings{Interval: time.Second, Retention: 7 * 24 * time.Hour, Keep: "7d 4w", SpoolBytes: 256 << 20}
 }
 
 // Check returns what is wrong with the settings.
@@ -29,6 +32,9 @@ func (s *Settings) Check() (problems conf.Problems) {
 	}
 	if s.Retention < time.Hour {
 		problems.Addf("retention", "must be at least 1h")
+	}
+	if _, err := replica.ParseKeep(s.Keep); err != nil {
+		problems.Addf("keep", "%s", errcode.Message(err))
 	}
 	if s.SpoolBytes < 1<<20 {
 		problems.Addf("spool_bytes", "must be at least 1048576")
