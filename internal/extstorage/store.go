@@ -32,6 +32,9 @@ type Store interface {
 	// Apply fail.
 	Apply(ctx context.Context, o Owner, w Write) (Applied, error)
 
+	// SkipChanges makes every install skip the next n change numbers; see SkippedChanges.
+	SkipChanges(ctx context.Context, n int64) error
+
 	// Get reads a record, or returns ErrNoRecord if it is absent or expired.
 	Get(ctx context.Context, o Owner, ns Namespace, key Key, now Moment) (Record, error)
 
@@ -138,3 +141,9 @@ const (
 	ChangesKept = 7 * 24 * time.Hour
 	AnswersKept = 24 * time.Hour
 )
+
+// SkippedChanges returns how many change numbers each install of a restored database skips. After its data was copied, the lost
+// server may have issued them, as ETags and to clients that follow the changes: those ETags must not match, and those
+// clients must get ErrChangesGone and read everything again. The number grows with the age of the copy, so that a second
+// restore of the same copy skips those that the first restored server has issued.
+func SkippedChanges(age time.Duration) int64 { return 1_000_000_000 + 1_000_000*int64(age/time.Second) }

@@ -79,7 +79,15 @@ type Users interface {
 	// Forget deletes a row if it is replaced. It is not an error if the row is not
 	// replaced or does not exist.
 	Forget(ctx context.Context, uid int64) error
+
+	// SkipUIDs makes new users skip the next n UIDs; see SkippedUIDs.
+	SkipUIDs(ctx context.Context, n int64) error
 }
+
+// SkippedUIDs returns how many UIDs a restored database skips. After its data was copied, the lost server may have assigned
+// them to new users, who have tokens and data on the nodes. The number grows with the age of the copy, so a second restore of
+// the same copy skips those that the first restored server has assigned.
+func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
 // Deadlines define which rows are due: those that were replaced before these times.
 type Deadlines struct {

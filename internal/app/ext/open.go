@@ -168,7 +168,10 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 		return nil, err
 	}
 	opened.Databases = []*engine.Database{db}
-	db.AfterBackup = sqlite.Leap
+	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
+		return sqlite.New(copied, sqlite.Options{}).SkipChanges(ctx, ext.SkippedChanges(0))
+	}
+	db.AfterRestore = func(ctx context.Context, age time.Duration) error { return st.SkipChanges(ctx, ext.SkippedChanges(age)) }
 	if pg == nil {
 		return st, nil
 	}

@@ -62,6 +62,11 @@ func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *en
 		Guests: p.guests, Store: st, Catalogue: p.catalogue, Clock: d.Clock, Bots: scorer,
 		Keys: keys, Hasher: hasher, Life: s.cfg.HandoffLife, Site: s.sites(p.source), Restored: h.warnRestored,
 	})
+	// Handoffs that are open in a copy may have been consumed since then.
+	db.AfterRestore = func(ctx context.Context, _ time.Duration) error {
+		_, err := keys.RevokeAll(ctx)
+		return err
+	}
 	if h.embedded {
 		db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error { return sqlite.EraseKeys(ctx, copied, d.Clock()) }
 	}

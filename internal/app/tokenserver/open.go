@@ -154,7 +154,13 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	if err != nil {
 		return nil, err
 	}
-	db.AfterBackup, db.MigrateAtStart = sqlite.SkipUIDs, s.cfg.RunMigrations
+	db.MigrateAtStart = s.cfg.RunMigrations
+	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
+		return sqlite.New(copied).SkipUIDs(ctx, tokenserver.SkippedUIDs(0))
+	}
+	db.AfterRestore = func(ctx context.Context, age time.Duration) error {
+		return store.SkipUIDs(ctx, tokenserver.SkippedUIDs(age))
+	}
 	opened := &service.Opened{Databases: []*engine.Database{db}}
 	verifier, err := fxa.New(s.cfg, d.Clock)
 	if err != nil {

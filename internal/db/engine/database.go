@@ -41,9 +41,10 @@ type Database struct {
 	// AfterMigrate does what migrations cannot, and describes it; "" if there was nothing
 	// to do. It is idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup changes the copy of a SQLite file so that the copy does not issue the
-	// numbers that the original issues after the backup.
-	AfterBackup func(context.Context, *sqlitedb.DB) error
+	// AfterBackup changes the copy of a SQLite file, and AfterRestore a restored database whose copy has this age, so that it
+	// does not issue the numbers that the original issues after it was copied.
+	AfterBackup  func(context.Context, *sqlitedb.DB) error
+	AfterRestore func(ctx context.Context, age time.Duration) error
 	// MigrateAtStart migrates a database server at every start. A SQLite file is always
 	// migrated.
 	MigrateAtStart bool

@@ -157,3 +157,9 @@ func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.Schema
 	}
 	return all, nil
 }
+
+// SkipChanges implements extstorage.Store. On Citus the statement changes all shards.
+func (s *Store) SkipChanges(ctx context.Context, n int64) error {
+	_, err := s.db.Exec(ctx, sqlSkipChanges, n)
+	return err
+}

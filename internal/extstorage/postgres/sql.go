@@ -21,6 +21,8 @@ var (
 
 // Corrections of imported records.
 var (
+	sqlSkipChanges = pgdb.Statement{Name: "ext.skip_changes", Wide: true, SQL: `
+		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint`}
 	sqlLeap = pgdb.Statement{Name: "ext.leap", Key: 1, SQL: `
 		SELECT ext_leap_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz, p_after => $4::bigint)`}
 	sqlRestore       = pgdb.NewNamed(pgdb.Statement{Name: "ext.restore", Key: 1, SQL: `SELECT ext_restore_v1(...)`}, restored.args)

@@ -16,6 +16,7 @@ func changeChecks() []check {
 		{"Behind", changesBehind},
 		{"WhileWritten", changesWhileWritten},
 		{"NothingForNothing", nothingForNothing},
+		{"Skipped", skippedChanges},
 	}
 }
 
@@ -139,4 +140,20 @@ func nothingForNothing(t *testing.T, u *user) {
 	_, err := u.try(guarded(put("s", "a", `1`), ifRevision(7)))
 	wantError(t, "a precondition", err, item(0, &ext.MismatchError{Current: 1}))
 	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ext.Seq(2))
+}
+
+// skippedChanges: in a restored database, every install continues after a gap. Clients that have a number of the lost server,
+// or of the gap, must read everything again. Installs without changes and closed ones are restored, too.
+func skippedChanges(t *testing.T, u *user) {
+	u.h = u.h.Faulty(t, func(string) error { return nil }) // a database of its own: it concerns all installs
+	u.apply(put("s", "a", `1`), put("s", "b", `1`))
+	const skipped = 1_000_000
+	must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))
+	equal(t, "the next number", u.do(put("s", "c", `1`)).Seq, ext.Seq(skipped+3))
+	for _, since := range []ext.Seq{2, 3, skipped + 1} {
+		_, err := u.h.Store.Changes(t.Context(), u.owner, since, 10, u.now)
+		wantError(t, fmt.Sprint("changes since ", since), err, ext.ErrChangesGone)
+	}
+	equal(t, "changes since the gap", len(u.feed(skipped+2, 10).Changes), 1)
+	u.audited()
 }

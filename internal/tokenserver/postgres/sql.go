@@ -19,6 +19,8 @@ var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 
 // Users.
 var (
+	sqlSkipUIDs = pgdb.Statement{Name: "token.skip_uids", SQL: `
+		SELECT setval(s, nextval(s) + $1::bigint) FROM pg_get_serial_sequence('users', 'uid') AS s`}
 	// One row for each user, or one row with only the access.
 	sqlAccountState = pgdb.Statement{Name: "token.account_state", SQL: `
 		SELECT a.access, u.* FROM (VALUES (1)) one

@@ -81,5 +81,5 @@ const (
 const (
 	sqlFirstUID = `INSERT INTO sqlite_sequence (name, seq) SELECT 'users', 0
 		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`
-	sqlLeap = `UPDATE sqlite_sequence SET seq = seq + 1000000 WHERE name = 'users'`
+	sqlSkipUIDs = `UPDATE sqlite_sequence SET seq = seq + ?1 WHERE name = 'users'`
 )

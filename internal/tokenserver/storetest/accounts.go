@@ -137,6 +137,16 @@ func testUIDsNeverComeAgain(t *testing.T, e env) {
 	}
 }
 
+// testSkipUIDs: a restored database does not assign the UIDs that the lost server may have assigned.
+func testSkipUIDs(t *testing.T, e env) {
+	const skipped = 5000
+	first := e.signIn(t, account(), signIn(7, "aa", 5))
+	must(t, e.Store.SkipUIDs(t.Context(), skipped))
+	if next := e.signIn(t, account(), signIn(7, "aa", 5)); next.UID <= first.UID+skipped {
+		t.Errorf("after %d, %d was assigned: expected to skip %d", first.UID, next.UID, skipped)
+	}
+}
+
 func testReplace(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))

@@ -67,6 +67,7 @@ func groups() []suite.Group[env] {
 			{"SameKeysSameUser", testSameKeysSameUser},
 			{"NewestTwentyCount", testNewestTwentyCount},
 			{"UIDsNeverComeAgain", testUIDsNeverComeAgain},
+			{"SkipUIDs", testSkipUIDs},
 			{"Replace", testReplace},
 			{"Retire", testRetire},
 			{"Delete", testDelete},
