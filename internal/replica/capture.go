@@ -30,6 +30,7 @@ type source struct {
 	least  int64  // bytes of LTX files below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
+	once   bool               // for a backup: it is captured once, and not followed
 	follow *sqlitedb.Follower // nil if it is not captured
 	at     position
 	chain  chain
@@ -85,6 +86,9 @@ func (f ltxFile) path(spool string) string {
 
 // capture writes what was committed since the last call into the spool.
 func (s *source) capture(ctx context.Context) error {
+	if s.once {
+		return s.captureOnce(ctx)
+	}
 	if s.isAway() {
 		return nil
 	}
@@ -124,7 +128,7 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.clear(); err != nil {
+	if err := s.clear(""); err != nil {
 		return err
 	}
 	if s.follow, err = s.db.Follow(ctx); err != nil {
@@ -141,15 +145,17 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool. Files from a former process are not needed: either they are in the
+// clear empties the spool, except for a file. Files from a former process are not needed: either they are in the
 // target, or this process begins with all pages.
-func (s *source) clear() error {
+func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
 	found, err := os.ReadDir(s.spool)
 	for _, f := range found {
-		err = errors.Join(err, os.Remove(filepath.Join(s.spool, f.Name())))
+		if f.Name() != except {
+			err = errors.Join(err, os.Remove(filepath.Join(s.spool, f.Name())))
+		}
 	}
 	return err
 }
@@ -305,7 +311,23 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	if err != nil {
 		return err
 	}
-	size, pageSize, err := s.follow.Size()
+	if err := s.comparePages(ctx, s.follow, asOf, full); err != nil {
+		return err
+	}
+	s.at = at // not before: a failure would lose what was written since the former position
+	s.compared++
+	return nil
+}
+
+// pages are the pages of a database as of one moment.
+type pages interface {
+	Pages(ctx context.Context, fn func(number uint32, data []byte) error) error
+	Size() (pages, bytes uint32, err error)
+}
+
+// comparePages is compare for pages that do not change.
+func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, full bool) error {
+	size, pageSize, err := from.Size()
 	if err != nil {
 		return err
 	}
@@ -316,7 +338,7 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	n := s.chain.begin(size)
 	f, all := s.nextFile(n, asOf), s.nextFile(n, asOf)
 	all.from = 1
-	scan := func(differ, all io.Writer) error { return n.scan(ctx, s.follow, differ, all, asOf.UnixMilli()) }
+	scan := func(differ, all io.Writer) error { return n.scan(ctx, from, differ, all, asOf.UnixMilli()) }
 	if full && n.of.txid > 0 {
 		all, err = s.write(all, func(w io.Writer) error {
 			f, err = s.write(f, func(differ io.Writer) error { return scan(differ, w) })
@@ -328,18 +350,16 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	if err != nil {
 		return err
 	}
-	s.at = at // not before: a failure would lose what was written since the former position
 	n.apply(&s.chain)
 	s.push(f)
 	if all.size > 0 {
 		s.pushSnapshot(all)
 	}
-	s.compared++
 	return nil
 }
 
 // scan writes the pages that differ from the chain, and all pages if all is not nil.
-func (n *next) scan(ctx context.Context, from *sqlitedb.Follower, differ, all io.Writer, milliseconds int64) error {
+func (n *next) scan(ctx context.Context, from pages, differ, all io.Writer, milliseconds int64) error {
 	header := n.header(milliseconds)
 	to := []*ltx.Encoder{nil, nil}
 	for i, w := range []io.Writer{differ, all} {

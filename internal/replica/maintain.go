@@ -186,6 +186,9 @@ type retention struct {
 
 // retention returns which restore points this replica keeps now.
 func (r *Replica) retention(now time.Time) retention {
+	if r.opts.Once {
+		return retention{now: now, rule: r.opts.Rule}
+	}
 	return retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery, rule: r.opts.Rule}
 }
 

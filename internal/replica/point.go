@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,9 +50,14 @@ type marker struct {
 	// Holder is the process that writes to the replica. Another one with a copy of the data
 	// folder has the same server.
 	Holder string `json:"holder"`
+	// Kind is "" for a replica, and backupKind for backups.
+	Kind string `json:"kind,omitempty"`
 }
 
-const format = 1
+const (
+	format     = 1
+	backupKind = "backups"
+)
 
 // filesPrefix is the name prefix for LTX files in a run.
 func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
@@ -151,6 +157,9 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	if err == nil && found.Server != mine.Server {
 		return errcode.New(errcode.Denied, "the target has the data of another server: "+OtherServerFix)
 	}
+	if err == nil && found.Kind != mine.Kind {
+		return errcode.New(errcode.Denied, "the target has "+kindName(found)+": the replica and the backups of a server need a URL each")
+	}
 	if errcode.Is(err, errcode.NotFound) {
 		err = checkEmpty(ctx, t)
 	}
@@ -170,6 +179,8 @@ func claim(ctx context.Context, t Target, mine marker) error {
 // OtherServerFix is what an operator can do about a target with the data of another server. A restored data folder is
 // another server, too.
 const OtherServerFix = "set another URL, such as with another prefix, or delete what is there"
+
+func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
 // checkHolder returns an error unless this process owns the target. The marker may be missing because the
 // replica was deleted, or because a disk is no longer mounted.

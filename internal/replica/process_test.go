@@ -50,6 +50,13 @@ func child(what, root string) error {
 			}
 		}
 	}
+	if what == "backup" {
+		for {
+			if err := backUp(root); err != nil {
+				return err
+			}
+		}
+	}
 	db, err := sqlitedb.Open(context.Background(), sqlitedb.Options{Path: path})
 	if err != nil {
 		return err
@@ -71,7 +78,7 @@ func child(what, root string) error {
 func writeRow(db *sqlitedb.DB, writer string, n int) error {
 	life := os.Getpid()
 	err := db.Write(context.Background(), "row", func(c *sqlite.Conn) error {
-		if err := sqlitedb.Exec(c, `CREATE TABLE IF NOT EXISTS r (life INTEGER, writer TEXT, n INTEGER, body BLOB)`); err != nil {
+		if err := createRows(c); err != nil {
 			return err
 		}
 		return sqlitedb.Exec(c, `INSERT INTO r VALUES (?, ?, ?, randomblob(?))`, life, writer, n, n*37%6000)
@@ -81,6 +88,10 @@ func writeRow(db *sqlitedb.DB, writer string, n int) error {
 	}
 	_, err = fmt.Fprintf(os.Stdout, "%d %s %d %d\n", life, writer, n, time.Now().UnixMicro())
 	return err
+}
+
+func createRows(c *sqlite.Conn) error {
+	return sqlitedb.Exec(c, `CREATE TABLE IF NOT EXISTS r (life INTEGER, writer TEXT, n INTEGER, body BLOB)`)
 }
 
 // row is an acknowledged write.
@@ -104,7 +115,7 @@ func TestKilledProcesses(t *testing.T) {
 		rounds = 2
 	}
 	for round := range rounds {
-		all = append(all, runAndKill(t, root, time.Duration(800+round*150)*time.Millisecond)...)
+		all = append(all, runAndKill(t, root, time.Duration(800+round*150)*time.Millisecond, "server", "command")...)
 		into := t.TempDir()
 		done, err := Restore(t.Context(), Restoring{Target: target, Into: into})
 		if err != nil {
@@ -129,15 +140,14 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// runAndKill runs a server and a command for a while, kills both, and returns what was
-// acknowledged.
-func runAndKill(t *testing.T, root string, d time.Duration) (rows []row) {
+// runAndKill runs processes for a while, kills them, and returns what was acknowledged.
+func runAndKill(t *testing.T, root string, d time.Duration, processes ...string) (rows []row) {
 	t.Helper()
 	var mu sync.Mutex
 	var running sync.WaitGroup
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	for _, what := range []string{"server", "command"} {
+	for _, what := range processes {
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env = append(os.Environ(), childVariable+"="+what+":"+root)
 		out, err := cmd.StdoutPipe()

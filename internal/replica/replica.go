@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +35,13 @@ type Options struct {
 	// Also are small files that a restore needs besides the databases, such as the secrets file: paths by name. Each
 	// is sent when it has changed; one that does not exist is left out.
 	Also map[string]string
+
+	// Order are the names of the databases in the order in which they are captured; nil: sorted.
+	Order []string
+
+	// Once is for a backup: Sync makes one restore point and checks all objects that it sends. It does not checkpoint
+	// databases, so another process, or this one, may replicate or serve them. Tidy deletes what Rule does not keep.
+	Once bool
 
 	Target Target
 
@@ -130,11 +139,16 @@ func New(opts Options) *Replica {
 		opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {},
 		mine: marker{Format: format, Server: opts.Server, Holder: rand.Text()}, also: map[string]alsoState{},
 	}
-	for _, name := range slices.Sorted(maps.Keys(opts.Files)) {
-		db := opts.Files[name]
+	if opts.Once {
+		r.mine.Kind, r.opts.SpoolBytes = backupKind, math.MaxInt64
+	}
+	if opts.Order == nil {
+		opts.Order = slices.Sorted(maps.Keys(opts.Files))
+	}
+	for _, name := range opts.Order {
 		r.sources = append(r.sources, &source{
-			name: name, db: db, spool: filepath.Join(opts.Spool, name), limit: opts.SpoolBytes, frames: sqlitedb.CheckpointPages, least: snapshotLeast,
-			clock: opts.Clock, fault: opts.Fault,
+			name: name, db: opts.Files[name], spool: filepath.Join(opts.Spool, name), limit: r.opts.SpoolBytes, frames: sqlitedb.CheckpointPages, least: snapshotLeast,
+			clock: opts.Clock, fault: opts.Fault, once: opts.Once,
 		})
 	}
 	return r
@@ -192,6 +206,11 @@ func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(con
 
 // Sync captures what was written until now, ships it, and publishes it as a restore point.
 func (r *Replica) Sync(ctx context.Context) error {
+	if r.opts.Once {
+		if err := r.continueSeries(ctx); err != nil {
+			return err
+		}
+	}
 	return errors.Join(r.capture(ctx), r.ship(ctx))
 }
 
@@ -200,6 +219,9 @@ func (r *Replica) Sync(ctx context.Context) error {
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
+	if r.opts.Once {
+		return r.closeOnce()
+	}
 	err := r.Sync(ctx)
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
@@ -363,13 +385,23 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// put uploads an object; size determines its timeout.
+// put uploads an object; size determines its timeout. For a backup, it reads the object back.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
+	if r.opts.Once {
+		size *= 2
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout+time.Duration(size/100_000)*time.Second)
 	defer cancel()
 	sealed := k.seal(name, content)
 	defer sealed.Close()
-	return r.opts.Target.Put(ctx, name, sealed)
+	if !r.opts.Once {
+		return r.opts.Target.Put(ctx, name, sealed)
+	}
+	sum := sha256.New()
+	if err := r.opts.Target.Put(ctx, name, io.TeeReader(sealed, sum)); err != nil {
+		return err
+	}
+	return readBack(ctx, r.opts.Target, name, sum.Sum(nil))
 }
 
 // publish writes a restore point.
@@ -377,6 +409,11 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	p.Number = r.number + 1
 	if r.opts.Before != nil {
 		if err := r.opts.Before(ctx, p); err != nil {
+			return err
+		}
+	}
+	if r.opts.Once {
+		if err := r.checkPoint(ctx, p); err != nil {
 			return err
 		}
 	}

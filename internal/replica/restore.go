@@ -123,7 +123,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	}
 	chosen, err := filesOf(names)[filepath.Base(into)+"/"+place.Run].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {
-		return damagedError(prefix+rangeName(missing.txid, missing.txid)+".ltx", "is missing", nil)
+		return missing.named(prefix)
 	}
 	// The name says that the content was not checked yet, should this process be killed.
 	unchecked := into + ".restoring"

@@ -40,7 +40,7 @@ func (s *source) save() error {
 		last.at = time.Time{} // it was not sent: the next start takes another one
 	}
 	s.mu.Unlock()
-	if s.follow == nil || !whole {
+	if s.follow == nil && !s.once || !whole {
 		return nil
 	}
 	c := s.chain
@@ -55,11 +55,19 @@ func (s *source) save() error {
 	})
 }
 
-// resume reads the chain that save has stored, and deletes it: it must not be used again. A
-// file that is damaged is as good as none.
+// resume reads the chain that save has stored, and deletes it: it must not be used again.
 func (s *source) resume() (c chain, last snapshot, err error) {
-	path := filepath.Join(s.spool, chainName)
-	file, err := os.Open(path)
+	c, last, err = s.saved()
+	if err != nil || c.run == "" {
+		return c, last, err
+	}
+	err = errors.Join(os.Remove(filepath.Join(s.spool, chainName)), durable.SyncFolder(s.spool))
+	return c, last, err
+}
+
+// saved reads the chain that save has stored. A file that is damaged is as good as none.
+func (s *source) saved() (c chain, last snapshot, err error) {
+	file, err := os.Open(filepath.Join(s.spool, chainName))
 	if errors.Is(err, os.ErrNotExist) {
 		return c, last, nil
 	}
@@ -68,7 +76,7 @@ func (s *source) resume() (c chain, last snapshot, err error) {
 	}
 	var content bytes.Buffer
 	readErr := keys{}.open(chainName, file, &content)
-	if err := errors.Join(file.Close(), os.Remove(path), durable.SyncFolder(s.spool)); err != nil {
+	if err := file.Close(); err != nil {
 		return c, last, err
 	}
 	var of saved

@@ -152,7 +152,7 @@ func (s *source) shipped(f ltxFile) {
 		return // dropped meanwhile
 	}
 	s.waiting, s.bytes = s.waiting[1:], s.bytes-f.counted()
-	if f.from == 1 {
+	if f.from == 1 || s.once {
 		_ = os.Remove(f.path(s.spool))
 		return
 	}

@@ -125,35 +125,13 @@ func (f *Follower) checkpoint(pragma string) (Log, error) {
 	return l, classify(err)
 }
 
-// Pages calls fn for every page of the file, in the state that the read transaction sees.
-// fn must not keep data.
+// Pages calls fn for every page of the file; see Frozen.
 func (f *Follower) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
-	f.held.SetInterrupt(ctx.Done())
-	defer f.held.SetInterrupt(nil)
-	var data []byte
-	return ForEach(f.held, `SELECT pgno, data FROM sqlite_dbpage`, func(s *sqlite.Stmt) error {
-		if n := s.ColumnLen(1); n != len(data) {
-			data = make([]byte, n)
-		}
-		s.ColumnBytes(1, data)
-		return fn(uint32(s.ColumnInt64(0)), data)
-	})
+	return (&Frozen{f.held}).Pages(ctx, fn)
 }
 
-// Size returns the number of pages of the file, in the state that the read transaction
-// sees, and their size in bytes.
-func (f *Follower) Size() (pages, bytes uint32, err error) {
-	if pages, err = f.number(`PRAGMA page_count`); err != nil {
-		return 0, 0, err
-	}
-	bytes, err = f.number(`PRAGMA page_size`)
-	return pages, bytes, err
-}
-
-func (f *Follower) number(pragma string) (uint32, error) {
-	n, _, err := QueryRow(f.held, pragma, func(s *sqlite.Stmt) uint32 { return uint32(s.ColumnInt64(0)) })
-	return n, classify(err)
-}
+// Size returns the size of the file; see Frozen.
+func (f *Follower) Size() (pages, bytes uint32, err error) { return (&Frozen{f.held}).Size() }
 
 // Paused runs fn while the writer pauses. Only another process can write meanwhile.
 func (f *Follower) Paused(ctx context.Context, fn func() error) error {

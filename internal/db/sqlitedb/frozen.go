@@ -1,0 +1,57 @@
+package sqlitedb
+
+import (
+	"context"
+	"errors"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// Frozen is a file as of one moment, while writes continue. It never checkpoints the file, and until Close
+// no process can begin the write-ahead log again.
+type Frozen struct{ conn *sqlite.Conn }
+
+// Freeze returns the file as it is now. Close it before the DB.
+func (db *DB) Freeze() (*Frozen, error) {
+	conn, err := openConn(db.opts.Path, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, classify(err)
+	}
+	if err := begin(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &Frozen{conn}, nil
+}
+
+// Close ends the read transaction.
+func (f *Frozen) Close() error { return classify(f.conn.Close()) }
+
+// Pages calls fn for every page of the file, in the state that the read transaction sees.
+// fn must not keep data.
+func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
+	f.conn.SetInterrupt(ctx.Done())
+	defer f.conn.SetInterrupt(nil)
+	var data []byte
+	return ForEach(f.conn, `SELECT pgno, data FROM sqlite_dbpage`, func(s *sqlite.Stmt) error {
+		if n := s.ColumnLen(1); n != len(data) {
+			data = make([]byte, n)
+		}
+		s.ColumnBytes(1, data)
+		return fn(uint32(s.ColumnInt64(0)), data)
+	})
+}
+
+// Size returns the number of pages of the file, in the state that the read transaction
+// sees, and their size in bytes.
+func (f *Frozen) Size() (pages, bytes uint32, err error) {
+	if pages, err = f.number(`PRAGMA page_count`); err != nil {
+		return 0, 0, err
+	}
+	bytes, err = f.number(`PRAGMA page_size`)
+	return pages, bytes, err
+}
+
+func (f *Frozen) number(pragma string) (uint32, error) {
+	n, _, err := QueryRow(f.conn, pragma, func(s *sqlite.Stmt) uint32 { return uint32(s.ColumnInt64(0)) })
+	return n, classify(err)
+}

@@ -1,0 +1,153 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+)
+
+// maxSeries limits the number of files of a series of backups, all of which a restore reads.
+const maxSeries = 500
+
+// continueSeries claims the target, and finds out which databases continue the series of the former backup. The stored
+// chain of a database may be continued if the newest point of the target has exactly its state. What a backup that was
+// interrupted has sent after it, no point refers to.
+func (r *Replica) continueSeries(ctx context.Context) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	points, err := listPoints(ctx, r.opts.Target)
+	if err != nil {
+		return err
+	}
+	var newest Point
+	if len(points) > 0 {
+		if newest, err = readPoint(ctx, r.opts.Target, points[len(points)-1].name); err != nil {
+			r.opts.Log.Warn("the newest restore point cannot be read: the backup sends whole databases", "error", err)
+		}
+	}
+	for _, s := range r.sources {
+		if err := durable.MakeFolder(s.spool); err != nil {
+			return err
+		}
+		former, last, err := s.saved()
+		if err != nil {
+			return err
+		}
+		if newest.Files[s.name] != (Place{Run: former.run, TXID: former.txid}) || last.since > max(last.size, s.least) || former.txid >= maxSeries {
+			continue
+		}
+		whole, err := r.cutSeries(ctx, s.name, former)
+		if err != nil {
+			return err
+		}
+		if whole {
+			s.chain, s.last = former, last
+		}
+	}
+	return nil
+}
+
+// cutSeries deletes the files of a series after its last point, and reports whether the target has all others.
+func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whole bool, err error) {
+	names, err := r.opts.Target.List(ctx, filesPrefix(database, c.run))
+	if err != nil {
+		return false, err
+	}
+	found := filesOf(names)[database+"/"+c.run]
+	for _, f := range found {
+		if f.to > c.txid {
+			if err := r.opts.Target.Delete(ctx, f.name); err != nil {
+				return false, err
+			}
+		}
+	}
+	_, missing := found.cover(c.txid)
+	return missing == nil, nil
+}
+
+// captureOnce writes the pages that differ from the chain into the spool. It leaves the stored chain there, because
+// it is valid until the next point.
+func (s *source) captureOnce(ctx context.Context) error {
+	if err := s.clear(chainName); err != nil {
+		return err
+	}
+	asOf := s.clock()
+	frozen, err := s.db.Freeze()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.comparePages(ctx, frozen, asOf, false), frozen.Close())
+}
+
+// closeOnce stores the chains of a backup that has published its point, and empties the spool. Otherwise the next backup
+// continues from the chains that are stored.
+func (r *Replica) closeOnce() (err error) {
+	for _, s := range r.sources {
+		if r.newest().Number > 0 {
+			err = errors.Join(err, s.save())
+		}
+		err = errors.Join(err, s.clear(chainName))
+	}
+	return err
+}
+
+// checkPoint returns an error unless the target belongs to this process, and has every file that a new point needs.
+func (r *Replica) checkPoint(ctx context.Context, p Point) error {
+	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
+		return err
+	}
+	for database, place := range p.Files {
+		prefix := filesPrefix(database, place.Run)
+		names, err := r.opts.Target.List(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		_, err = filesOf(names)[database+"/"+place.Run].cover(place.TXID)
+		if missing, ok := errors.AsType[missingError](err); ok {
+			return missing.named(prefix)
+		}
+	}
+	return nil
+}
+
+// named returns the error for a file of a series.
+func (e missingError) named(prefix string) error {
+	return damagedError(prefix+rangeName(e.txid, e.txid)+".ltx", "is missing", nil)
+}
+
+// readBack returns an error unless an object has the SHA-256 of the bytes that were sent.
+func readBack(ctx context.Context, t Target, name string, sent []byte) error {
+	r, err := t.Get(ctx, name)
+	if errcode.Is(err, errcode.NotFound) {
+		return damagedError(name, "is missing, although it was sent", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, contextReader{ctx, r}); err != nil {
+		return damagedError(name, "cannot be read back", err)
+	}
+	if !bytes.Equal(sum.Sum(nil), sent) {
+		return damagedError(name, "has other bytes than were sent", nil)
+	}
+	return nil
+}
+
+// Published returns the restore point that Sync has published; its number is 0 before.
+func (r *Replica) Published() Point { return r.newest() }
+
+// Tidy deletes the restore points that the rule does not keep, and what only they need. An empty rule keeps everything.
+func (r *Replica) Tidy(ctx context.Context) error {
+	if r.opts.Rule == (Keep{}) {
+		return nil
+	}
+	return r.tidy(ctx, r.opts.Clock())
+}
