@@ -31,6 +31,7 @@ import (
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/readonly"
 	"holdfast/internal/replication"
+	"holdfast/internal/restore"
 	"holdfast/internal/secrets"
 	"holdfast/internal/sweep"
 	"holdfast/internal/systemd"
@@ -148,6 +149,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		level = "warn"
 	}
 	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
+		return nil, err
+	}
+	if err := restore.CheckFinished(a.data); err != nil {
 		return nil, err
 	}
 	a.ready, a.checks, a.changes = newReadiness(a.log), check.NewOnDemand(), console.NewChanges(a.log, a.now)

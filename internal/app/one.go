@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/copying"
@@ -81,6 +83,30 @@ func OpenOne(ctx context.Context, name string, o Options) (*One, error) {
 		}
 	}
 	return one, nil
+}
+
+// OpenServices opens some services of a configuration.
+func OpenServices(ctx context.Context, names []string, o Options) (*App, error) {
+	o.Config = o.Config.with(func(s *service.Service) bool { return slices.Contains(names, s.Name) })
+	return Open(ctx, o)
+}
+
+// Services returns the open services.
+func (a *App) Services() []*service.Running { return a.running() }
+
+// AfterRestore makes restored databases, whose copy has this age, ready for use.
+func AfterRestore(ctx context.Context, restored []*service.Running, age time.Duration) error {
+	for _, s := range restored {
+		for _, d := range s.Databases {
+			if d.AfterRestore == nil {
+				continue
+			}
+			if err := d.AfterRestore(ctx, age); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // OpenParts opens the services of a configuration that an import of a service fills, with

@@ -149,6 +149,7 @@ var beside = []helper{
 	{name: "internal/secrets", libs: []string{"github.com/pelletier/go-toml/v2", "golang.org/x/sync/errgroup"}},
 	{name: "internal/backup"},
 	{name: "internal/replication"},
+	{name: "internal/restore", libs: []string{"filippo.io/age"}},
 	{name: "internal/certificates", libs: []string{"github.com/caddyserver/certmagic", "github.com/mholt/acmez/v3", "go.uber.org/zap"}},
 	{name: "internal/check"},
 	{name: "internal/alerts"},

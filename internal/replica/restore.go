@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,79 @@ type Restoring struct {
 
 	// Only selects databases by name; nil selects all. The other files are always restored.
 	Only []string
+
+	// Progress, if set, is called with the name of each database.
+	Progress func(name string)
+}
+
+// Found is what Look has found.
+type Found struct {
+	Point Point     // that would be restored
+	Until time.Time // the source is known to have acknowledged writes until then; not before Point.Time
+}
+
+// Look chooses the restore point as Restore does, and returns an error if an object is missing. It reads only names, points, and the
+// newest changes after the point.
+func Look(ctx context.Context, r Restoring) (f Found, err error) {
+	newest, chosen, err := r.choose(ctx)
+	if err != nil {
+		return f, err
+	}
+	f = Found{Point: chosen, Until: newest.Time}
+	names, err := r.Target.List(ctx, "")
+	if err != nil {
+		return f, err
+	}
+	files := filesOf(names)
+	for name, place := range chosen.Files {
+		_, err := files[name+"/"+place.Run].cover(place.TXID)
+		if missing, ok := errors.AsType[missingError](err); ok {
+			return f, damagedError(filesPrefix(name, place.Run)+rangeName(missing.txid, missing.txid)+".ltx", "is missing", nil)
+		}
+	}
+	for _, object := range chosen.Also {
+		if _, ok := slices.BinarySearch(names, object); !ok {
+			return f, damagedError(object, "is missing", nil)
+		}
+	}
+	for name, place := range newest.Files {
+		at, err := r.lastChange(ctx, files, name, place)
+		if err != nil {
+			return f, err
+		}
+		if at.After(f.Until) {
+			f.Until = at
+		}
+	}
+	return f, nil
+}
+
+// lastChange returns when the newest changes were read that were sent after a point and are in none; zero if there are none.
+func (r Restoring) lastChange(ctx context.Context, files map[string]objects, database string, place Place) (at time.Time, err error) {
+	last := ""
+	for _, key := range slices.Sorted(maps.Keys(files)) { // names of runs begin with their time
+		name, run, _ := strings.Cut(key, "/")
+		if name != database || run < place.Run {
+			continue
+		}
+		for _, f := range files[key] {
+			if run > place.Run || f.to > place.TXID {
+				last = f.name
+			}
+		}
+	}
+	if last == "" {
+		return at, nil
+	}
+	var begin head
+	if err := get(ctx, r.Target, keys{identities: r.Identities}, last, &begin); err != nil {
+		return at, ctx.Err() // it is in no restore point, so it need not be whole
+	}
+	h, _, err := ltx.DecodeHeader(bytes.NewReader(begin))
+	if err != nil {
+		return at, nil //nolint:nilerr // likewise
+	}
+	return time.UnixMilli(h.Timestamp), nil
 }
 
 // Restored is what Restore has written.
@@ -66,6 +140,9 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	slices.Sort(names)
 	for _, name := range names {
 		into := filepath.Join(r.Into, name)
+		if r.Progress != nil {
+			r.Progress(name)
+		}
 		if err := r.restore(ctx, k, done.Point.Files[name], into); err != nil {
 			return done, fmt.Errorf("restore %s: %w", name, err)
 		}
@@ -109,6 +186,16 @@ func (r Restoring) choose(ctx context.Context) (newest, chosen Point, err error)
 		chosen, err = readPoint(ctx, r.Target, points[at].name)
 	}
 	return newest, chosen, err
+}
+
+// head keeps the begin of an LTX file: its header.
+type head []byte
+
+func (h *head) Write(p []byte) (int, error) {
+	if n := ltx.HeaderSize - len(*h); n > 0 {
+		*h = append(*h, p[:min(n, len(p))]...)
+	}
+	return len(p), nil
 }
 
 // restore writes one database.

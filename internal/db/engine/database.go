@@ -137,6 +137,22 @@ func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
+// Unmigrated reports whether the database has no table of the service.
+func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
+	own := d.sets[len(d.sets)-1]
+	pending, err := d.conn.Pending(ctx, own)
+	return len(pending) == len(own.Migrations), err
+}
+
+// Relations returns what a PostgreSQL database has.
+func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) {
+	pg, ok := d.pool().(*pgdb.DB)
+	if !ok {
+		return r, fmt.Errorf("%s is no PostgreSQL database", d.Where)
+	}
+	return pg.Relations(ctx)
+}
+
 // eachSet calls fn for the migrations of the server and for those of the service.
 func (d *Database) eachSet(
 	ctx context.Context, fn func(context.Context, migrate.Set) ([]migrate.Migration, error),

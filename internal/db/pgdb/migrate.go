@@ -262,3 +262,21 @@ func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 	_, err = db.QueryRow(ctx, hasCitus, nil, &citus)
 	return citus, err
 }
+
+// Relations are what a database has, besides what PostgreSQL and its extensions made.
+type Relations struct {
+	Tables int
+	Citus  bool // it has the Citus extension
+}
+
+var relations = Statement{Name: "migrate.relations", SQL: `
+	SELECT (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+			AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
+		EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
+
+// Relations counts the tables, views and sequences.
+func (db *DB) Relations(ctx context.Context) (r Relations, err error) {
+	_, err = db.QueryRow(ctx, relations, nil, &r.Tables, &r.Citus)
+	return r, err
+}

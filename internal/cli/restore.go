@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/conf"
+	"holdfast/internal/restore"
+)
+
+// restoreFlags are the flags of holdfast restore.
+type restoreFlags struct {
+	at, identity string
+	services     []string
+	dryRun       bool
+}
+
+func (c *command) restore() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore FROM",
+		Short: "Restore a backup or a replica into a new data folder, or a dump into an empty PostgreSQL database",
+		Long: "Restore SQLite databases, the secrets file and the bodies of objects into the data folder (--data), which must\n" +
+			"be empty or not exist. FROM is a backup folder, a folder with backup folders, of which the newest is restored, or the\n" +
+			"URL of backups or of a replica. Everything is verified. The restored databases skip the numbers that the lost server may\n" +
+			"have given out, and handoff tokens of guests become void.\n\n" +
+			"FROM can also be a dump of pg_dump --format=custom. It is restored with pg_restore into the empty database that the\n" +
+			"database_url of the services names.",
+		Example: "  holdfast restore s3://my-bucket?prefix=holdfast/ --identity backup.key --dry-run\n" +
+			"  holdfast restore s3://my-bucket?prefix=holdfast/ --identity backup.key\n" +
+			"  holdfast restore file:///mnt/disk/replica --time 2026-11-21T15:04:05Z\n" +
+			"  holdfast restore /var/backups/holdfast/2026-11-21 --data ./restored\n" +
+			"  holdfast restore holdfast.dump",
+		Args: service.Args("FROM"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range f.services {
+				if !slices.ContainsFunc(c.services, func(s service.Service) bool { return s.Name == name }) {
+					return service.Usagef("--service: unknown service %q: expected %s", name, strings.Join(c.serviceNames(), ", "))
+				}
+			}
+			isDump, err := restore.IsDump(args[0])
+			if err != nil {
+				return err
+			}
+			if isDump {
+				return c.restoreDump(cmd.Context(), args[0], &f)
+			}
+			return c.restoreFolder(cmd.Context(), args[0], &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.at, "time", "", "restore the newest moment at or before this `TIME`, such as 2026-11-21T15:04:05Z")
+	flags.StringArrayVar(&f.services, "service", nil, "restore only this `SERVICE`, such as buckets; may be repeated")
+	flags.StringVar(&f.identity, "identity", "", "`FILE` with the private key that decrypts, as holdfast backup key has printed it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be restored, and change nothing")
+	_ = cmd.MarkFlagFilename("identity")
+	return cmd
+}
+
+func (c *command) serviceNames() (all []string) {
+	for _, s := range c.services {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// clock returns the clock of commands.
+func (c *command) clock() clock.Clock {
+	if c.env.Clock != nil {
+		return c.env.Clock
+	}
+	return clock.System
+}
+
+func (c *command) restoreFolder(ctx context.Context, from string, f *restoreFlags) (err error) {
+	r := &restore.Request{From: from, Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step, Finish: c.finishRestore}
+	if f.at != "" {
+		if r.At, err = service.ParseTime("--time", f.at); err != nil {
+			return err
+		}
+	}
+	if f.dryRun {
+		p, err := restore.Look(ctx, r)
+		if err != nil {
+			return err
+		}
+		return c.printPlan("would restore", p)
+	}
+	p, err := restore.Run(ctx, r)
+	if err != nil {
+		return interrupted(ctx, false, err)
+	}
+	return c.printPlan("restored", p)
+}
+
+// printPlan says what is restored, and what is lost.
+func (c *command) printPlan(verb string, p *restore.Plan) error {
+	out := c.shell()
+	what := "the secrets file"
+	if len(p.Services) > 0 {
+		what = strings.Join(p.Services, ", ")
+	}
+	if _, err := out.Printf("%s %s from %s into %s, as of %s\n", verb, what, p.From, c.data, moment(p.At)); err != nil {
+		return err
+	}
+	if p.Until.After(p.At) {
+		if _, err := out.Printf("the source had acknowledged writes until %s or later: those after %s are lost\n", moment(p.Until), moment(p.At)); err != nil {
+			return err
+		}
+	} else if _, err := out.Printf("writes that were acknowledged later are lost\n"); err != nil {
+		return err
+	}
+	if cfg, _, err := c.read(); err == nil && p.IsFrom(cfg.Replica.URL) {
+		fmt.Fprintln(c.env.Stderr, "holdfast: note: set replica.url to another location before the next start: a restored server never writes to the replica of the lost one")
+	}
+	if !p.Secrets {
+		fmt.Fprintln(c.env.Stderr, "holdfast: warning: the secrets file is not there: set the secrets in the configuration, or restore secrets.toml from another backup before the first start")
+	}
+	return nil
+}
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
+// finishRestore opens restored databases and makes them ready for use.
+func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) error {
+	if len(f.Services) == 0 {
+		return nil
+	}
+	flags := slices.Clone(c.flags)
+	for _, name := range f.Services {
+		flags = append(flags, conf.Flag{Name: "holdfast restore", Path: name + ".database_url"}, conf.Flag{Name: "holdfast restore", Path: name + ".enabled", Value: "true"})
+	}
+	cfg, _, err := app.Load(c.services, c.file, c.env.Environ, flags...)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(f.Folder + "/secrets.toml")
+	a, err := app.OpenServices(ctx, f.Services, app.Options{
+		Config: cfg, Data: f.Folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: err != nil,
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(app.AfterRestore(ctx, a.Services(), f.Age), a.Close())
+}
+
+func (c *command) restoreDump(ctx context.Context, file string, f *restoreFlags) error {
+	if f.at != "" || f.identity != "" {
+		return service.Usagef("--time and --identity do not apply to a dump")
+	}
+	cfg, err := c.load()
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	names := f.services
+	if names == nil {
+		names = c.serviceNames()
+	}
+	a, err := app.OpenServices(ctx, names, app.Options{Config: cfg, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: true, Clock: c.env.Clock})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = a.Close() }()
+	dump := &restore.Dump{File: file, Services: a.Services(), Progress: c.step}
+	where, err := dump.Check(ctx)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		_, err := c.shell().Printf("would restore %s into %s\n", file, where)
+		return err
+	}
+	restored, err := dump.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := app.AfterRestore(ctx, restored, max(0, c.clock()().Sub(info.ModTime()))); err != nil {
+		return fmt.Errorf("the dump is restored, but its databases must not be used: %w; drop the database and restore again", err)
+	}
+	var done []string
+	for _, s := range restored {
+		done = append(done, s.Name)
+	}
+	_, err = c.shell().Printf("restored %s from %s into %s; run holdfast check, and holdfast migrate if it asks for that\n", strings.Join(done, ", "), file, where)
+	return err
+}

@@ -1,0 +1,164 @@
+package restore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
+	"holdfast/internal/errcode"
+)
+
+// dumpBegin begins a dump in the custom format of pg_dump.
+const dumpBegin = "PGDMP"
+
+// IsDump reports whether a file is a dump of PostgreSQL in the custom format.
+func IsDump(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, ignoreMissing(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	begin := make([]byte, len(dumpBegin))
+	_, err = io.ReadFull(file, begin)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return string(begin) == dumpBegin, errors.Join(err, file.Close())
+}
+
+// ignoreMissing ignores that a file does not exist: the text may be a URL.
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Dump is a dump of PostgreSQL and its target.
+type Dump struct {
+	File     string
+	Services []*service.Running
+	Progress func(step string)
+}
+
+// target returns the only database server of the services.
+func (d *Dump) target() (*engine.Database, error) {
+	var found *engine.Database
+	for _, s := range d.Services {
+		for _, db := range s.Databases {
+			switch {
+			case db.Target.Kind != engine.Postgres:
+			case found == nil:
+				found = db
+			case found.Target.URL != db.Target.URL:
+				return nil, errcode.Newf(errcode.Invalid, "the services use several databases, %s and %s: name those of the dump with --service", found.Where, db.Where)
+			}
+		}
+	}
+	if found == nil {
+		return nil, errcode.New(errcode.Invalid, "no service uses PostgreSQL: set the database_url of each service to the new, empty database first")
+	}
+	return found, nil
+}
+
+// Check returns the target, and an error unless it is empty.
+func (d *Dump) Check(ctx context.Context) (where string, err error) {
+	t, err := d.target()
+	if err != nil {
+		return "", err
+	}
+	has, err := t.Relations(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case has.Citus:
+		return "", errcode.Newf(errcode.Invalid, "%s has the Citus extension: restore it with the tools of Citus", t.Where)
+	case has.Tables > 0:
+		return "", errcode.Newf(errcode.Conflict, "%s is not empty, it has %s: create a new database, and set database_url to it", t.Where, service.Count(int64(has.Tables), "table"))
+	}
+	return t.Where, nil
+}
+
+// Run restores the dump with pg_restore, all or nothing.
+func (d *Dump) Run(ctx context.Context) (restored []*service.Running, err error) {
+	if _, err := d.Check(ctx); err != nil {
+		return nil, err
+	}
+	t, err := d.target()
+	if err != nil {
+		return nil, err
+	}
+	d.Progress("running pg_restore")
+	if err := pgRestore(ctx, t.Target.URL, d.File); err != nil {
+		return nil, err
+	}
+	for _, s := range d.Services {
+		for _, db := range s.Databases {
+			if db.Target.Kind != engine.Postgres {
+				continue
+			}
+			if missing, err := db.Unmigrated(ctx); err != nil {
+				return nil, err
+			} else if missing {
+				d.Progress("the dump has no tables of " + s.Name)
+				continue
+			}
+			restored = append(restored, s)
+			d.Progress("reading the tables of " + s.Name)
+			problems, _, err := db.Verify(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if len(problems) > 0 {
+				return nil, fmt.Errorf("%s: the restored database is damaged: %s", s.Name, problems[0])
+			}
+		}
+	}
+	if len(restored) == 0 {
+		return nil, errcode.Newf(errcode.NotFound, "%s has no tables of %s", d.File, strings.Join(names(d.Services), ", "))
+	}
+	return restored, nil
+}
+
+func names(all []*service.Running) (list []string) {
+	for _, s := range all {
+		list = append(list, s.Name)
+	}
+	return list
+}
+
+// pgRestore runs pg_restore. The password is not among its arguments, which every user of the machine can read.
+func pgRestore(ctx context.Context, address, file string) error {
+	program, err := exec.LookPath("pg_restore")
+	if err != nil {
+		return errors.New("pg_restore is not installed: install the client programs of PostgreSQL, of the version that made the dump or a newer one")
+	}
+	env := os.Environ()
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		if password, ok := u.User.Password(); ok {
+			env = append(env, "PGPASSWORD="+password)
+			u.User = url.User(u.User.Username())
+			address = u.String()
+		}
+	}
+	var says bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, "--single-transaction", "--exit-on-error", "--no-owner", "--dbname="+address, file)
+	cmd.Env, cmd.Stderr = env, &says
+	if err := cmd.Run(); err != nil {
+		lines := slices.DeleteFunc(strings.Split(says.String(), "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
+		return fmt.Errorf("pg_restore failed, and nothing was restored: %w: %s", err, strings.Join(lines[:min(3, len(lines))], " "))
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
+	"holdfast/internal/secrets"
+)
+
+// partial is in the name of a backup folder that is not complete.
+const partial = ".partial-"
+
+// folder is a backup folder, or a folder with backup folders.
+type folder struct{ path string }
+
+func openFolder(path string) (*folder, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is not a folder: expected a backup folder, or a URL such as s3://bucket?prefix=holdfast/", path)
+	}
+	return &folder{path}, nil
+}
+
+func (*folder) close() error { return nil }
+
+// backup is a backup folder.
+type backup struct {
+	path     string
+	at       time.Time // of the oldest database
+	services []string
+	secrets  bool
+}
+
+// read reads what a folder has; nil if it is not a backup folder.
+func (s *folder) read(path string) (*backup, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &backup{path: path}
+	for _, e := range entries {
+		service, isDatabase := strings.CutSuffix(e.Name(), databaseSuffix)
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case e.IsDir():
+			continue
+		case isDatabase:
+			b.services = append(b.services, service)
+		case e.Name() == secrets.File:
+			b.secrets = true
+		default:
+			continue
+		}
+		if b.at.IsZero() || isDatabase && info.ModTime().Before(b.at) {
+			b.at = info.ModTime()
+		}
+	}
+	if len(b.services) == 0 && !b.secrets {
+		return nil, nil //nolint:nilnil // documented
+	}
+	return b, nil
+}
+
+// choose returns the newest complete backup.
+func (s *folder) choose(at time.Time) (*backup, error) {
+	b, err := s.read(s.path)
+	switch {
+	case err != nil:
+		return nil, err
+	case b != nil && strings.Contains(filepath.Base(absolute(s.path)), partial):
+		return nil, fmt.Errorf("%s is not complete: its backup was interrupted; restore another one", s.path)
+	case b != nil && !at.IsZero() && b.at.After(at):
+		return nil, errcode.Newf(errcode.NotFound, "the backup %s is of %s, after that time", s.path, formatTime(b.at))
+	case b != nil:
+		return b, nil
+	}
+	entries, err := os.ReadDir(s.path)
+	if err != nil {
+		return nil, err
+	}
+	var newest *backup
+	for _, e := range entries {
+		if !e.IsDir() || strings.Contains(e.Name(), partial) {
+			continue
+		}
+		one, err := s.read(filepath.Join(s.path, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if one != nil && (at.IsZero() || !one.at.After(at)) && (newest == nil || one.at.After(newest.at)) {
+			newest = one
+		}
+	}
+	if newest == nil {
+		text := s.path + " has no backup"
+		if !at.IsZero() {
+			text += " of " + formatTime(at) + " or before"
+		}
+		return nil, errcode.New(errcode.NotFound, text)
+	}
+	return newest, nil
+}
+
+func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
+	b, err := s.choose(r.At)
+	if err != nil {
+		return nil, err
+	}
+	s.path = b.path
+	p := &Plan{From: b.path, At: b.at, Until: b.at, Secrets: b.secrets}
+	for _, service := range b.services {
+		if r.wants(service) {
+			p.Services = append(p.Services, service)
+		}
+	}
+	return p, nil
+}
+
+func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into string) error {
+	for _, service := range p.Services {
+		name := service + databaseSuffix
+		r.stepf("restoring %s", name)
+		copied := filepath.Join(into, name)
+		if err := copyFile(ctx, filepath.Join(s.path, name), copied); err != nil {
+			return err
+		}
+		problems, err := sqlitedb.VerifyFile(ctx, copied)
+		if err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			return fmt.Errorf("%s is damaged: %s", filepath.Join(s.path, name), problems[0])
+		}
+	}
+	if !p.Secrets {
+		return nil
+	}
+	return copyFile(ctx, filepath.Join(s.path, secrets.File), filepath.Join(into, secrets.File))
+}
+
+// copyFile makes a durable copy.
+func copyFile(ctx context.Context, from, to string) error {
+	file, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	return errors.Join(durable.Create(to, func(w io.Writer) error {
+		_, err := io.Copy(w, contextReader{ctx, file})
+		return err
+	}), file.Close())
+}
+
+// contextReader stops when a context ends.
+type contextReader struct {
+	ctx context.Context //nolint:containedctx // of the call
+	r   io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// open opens a file of a service: in the folder with its name, or in that of one of its nodes.
+func (s *folder) open(_ context.Context, service, name string) (io.ReadCloser, error) {
+	nodes, err := filepath.Glob(filepath.Join(s.path, service+".nodes", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range append([]string{filepath.Join(s.path, service)}, nodes...) {
+		file, err := os.OpenInRoot(dir, filepath.FromSlash(name))
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return nil, errcode.Newf(errcode.NotFound, "the backup has no file %s of %s", name, service)
+}
+
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.0 UTC") }

@@ -1,0 +1,75 @@
+package restore
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
+	"holdfast/internal/secrets"
+)
+
+// repository is a replica, or the backups at a URL.
+type repository struct {
+	name    string
+	target  replica.Target
+	keys    []age.Identity
+	closeIt func() error
+}
+
+func openRepository(ctx context.Context, url, identity string) (*repository, error) {
+	var keys []age.Identity
+	if identity != "" {
+		var err error
+		if keys, err = location.Identities(identity); err != nil {
+			return nil, err
+		}
+	}
+	target, closeIt, err := location.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return &repository{location.Name(url), target, keys, closeIt}, nil
+}
+
+func (s *repository) close() error { return s.closeIt() }
+
+const databaseSuffix = ".db"
+
+func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
+	found, err := replica.Look(ctx, replica.Restoring{Target: s.target, Identities: s.keys, At: r.At})
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{From: s.name, At: found.Point.Time, Until: found.Until}
+	for name := range found.Point.Files {
+		if service := strings.TrimSuffix(name, databaseSuffix); r.wants(service) {
+			p.Services = append(p.Services, service)
+		}
+	}
+	slices.Sort(p.Services)
+	_, p.Secrets = found.Point.Also[secrets.File]
+	return p, nil
+}
+
+func (s *repository) restore(ctx context.Context, r *Request, p *Plan, folder string) error {
+	only := []string{}
+	for _, service := range p.Services {
+		only = append(only, service+databaseSuffix)
+	}
+	// The same moment as in the plan: a replica may go on.
+	_, err := replica.Restore(ctx, replica.Restoring{
+		Target: s.target, Identities: s.keys, Into: folder, At: p.At, Only: only,
+		Progress: func(name string) { r.stepf("restoring %s", name) },
+	})
+	return err
+}
+
+func (s *repository) open(context.Context, string, string) (io.ReadCloser, error) {
+	return nil, errcode.New(errcode.NotFound, "the repository has no such file")
+}
