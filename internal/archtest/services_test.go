@@ -121,7 +121,7 @@ var shared = []helper{
 	{name: "internal/broker/pubsub", libs: []string{"cloud.google.com/go/pubsub/v2", "google.golang.org/api", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	{name: "internal/broker/nats", libs: []string{"github.com/nats-io/nats.go"}},
 	{name: "internal/broker/sinks"},
-	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
+	{name: "internal/replica", libs: []string{"filippo.io/age", "github.com/klauspost/compress/zstd", "github.com/oklog/ulid/v2", "github.com/superfly/ltx"}, notStd: []string{"net/http"}},
 	{name: "internal/cloudbucket", libs: []string{"gocloud.dev"}},
 	{name: "internal/replica/cloudtarget", libs: []string{"gocloud.dev"}, notStd: []string{"net/http"}},
 	{name: "internal/replica/location", libs: []string{"filippo.io/age"}, notStd: []string{"net/http"}},

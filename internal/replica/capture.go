@@ -30,10 +30,13 @@ type source struct {
 	least  int64  // bytes of LTX files below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
-	once   bool               // for a backup: it is captured once, and not followed
-	follow *sqlitedb.Follower // nil if it is not captured
-	at     position
-	chain  chain
+	// written returns the number of the last body that a row may refer to.
+	written func() uint64
+	round   uint64             // of the capture
+	once    bool               // for a backup: it is captured once, and not followed
+	follow  *sqlitedb.Follower // nil if it is not captured
+	at      position
+	chain   chain
 
 	compared, restarted int // how often all pages were compared, and the WAL was begun again
 
@@ -61,6 +64,9 @@ type state struct {
 	run  string
 	txid ltx.TXID
 	asOf time.Time // every write that was acknowledged before is captured
+
+	bodies uint64 // its rows refer to bodies up to this number
+	round  uint64 // of the last capture that has found it
 }
 
 // ltxFile is a file in the spool.

@@ -21,6 +21,8 @@ func (d deaf) Get(context.Context, string) (io.ReadCloser, error) { <-d.release;
 
 func (d deaf) List(context.Context, string) ([]string, error) { <-d.release; return nil, errTarget }
 
+func (d deaf) Walk(context.Context, string, func(string) error) error { <-d.release; return errTarget }
+
 func (d deaf) Delete(context.Context, string) error { <-d.release; return errTarget }
 
 // TestTargetThatHangs: writes go on, the WAL begins again and again, and the spool keeps its limit.

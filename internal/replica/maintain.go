@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -129,15 +130,17 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
 	}
-	// What is current first: an object that is sent after the list belongs to it, or is in no list.
-	now := current{runs: map[string]string{}, also: r.currentAlso()}
-	for _, s := range r.sources {
-		state, _ := s.pending()
-		now.runs[s.name] = state.run
+	now := r.current()
+	var names []string
+	for _, prefix := range []string{pointsPrefix, filesAll, alsoPrefix} { // not the bodies
+		some, err := r.opts.Target.List(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		names = append(names, some...)
 	}
-	names, err := r.opts.Target.List(ctx, "")
-	if err != nil {
-		return err
+	if !now.equals(r.current()) {
+		return nil // an object in the list may belong to the new run: the next time
 	}
 	points, err := r.readPoints(ctx, names)
 	if err != nil {
@@ -153,6 +156,16 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		delete(r.points, name)
 	}
 	return nil
+}
+
+// current returns what the next point may need.
+func (r *Replica) current() current {
+	now := current{runs: map[string]string{}, also: r.currentAlso(), proposed: r.proposedPoint()}
+	for _, s := range r.sources {
+		state, _ := s.pending()
+		now.runs[s.name] = state.run
+	}
+	return now
 }
 
 // readPoints reads the points that were not read before.
@@ -196,6 +209,12 @@ func (r *Replica) retention(now time.Time) retention {
 type current struct {
 	runs map[string]string // by database
 	also map[string]bool   // object names
+
+	proposed Point // may be published at any time; the zero value if none is
+}
+
+func (c current) equals(o current) bool {
+	return maps.Equal(c.runs, o.runs) && maps.Equal(c.also, o.also)
 }
 
 // unneeded returns the objects that can be deleted, in an order in which every point that
@@ -209,11 +228,15 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 		}
 	}
 	needed := map[string]bool{}
+	keep := []Point{now.proposed}
 	for name := range kept {
-		for _, object := range points[name].Also {
+		keep = append(keep, points[name])
+	}
+	for _, p := range keep {
+		for _, object := range p.Also {
 			needed[object] = true
 		}
-		for database, place := range points[name].Files {
+		for database, place := range p.Files {
 			found, _ := files[database+"/"+place.Run].cover(place.TXID)
 			for _, f := range found {
 				needed[f.name] = true

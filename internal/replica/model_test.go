@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 // step.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	walks, restored := 0, 0
+	walks, restored, deleted := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
 		if err != nil {
@@ -26,14 +27,20 @@ func TestModel(t *testing.T) {
 		}
 		defer os.RemoveAll(root)
 		limit := rapid.SampledFrom([]int64{0, 0, 100_000}).Draw(rt, "limit")
-		w := newWorld(rtb{t, rt}, root, func(o *Options) { o.SpoolBytes = limit })
+		w := newWorld(rtb{t, rt}, root, func(o *Options) { o.SpoolBytes, o.Keep = limit, 2*time.Hour })
+		w.toys = newToys(w)
+		w.shutDown()
+		w.open()
 		defer func() { w.close() }()
-		rt.Repeat(w.actions())
+		actions := w.actions()
+		maps.Copy(actions, w.toyActions())
+		rt.Repeat(actions)
 		// Whatever happened: once the target works, everything is there.
 		w.target.set(targetWorks)
 		w.fault = nil
+		w.toys.endAll()
 		for range 3 { // a drop of the spool, and a capture of all pages
-			err = errors.Join(w.capture(), w.ship())
+			err = errors.Join(w.capture(), w.upload(), w.ship())
 		}
 		if err != nil {
 			rt.Fatalf("the replica does not recover: %v", err)
@@ -44,10 +51,12 @@ func TestModel(t *testing.T) {
 				rt.Fatalf("the last point does not have the last write of %s", s.name)
 			}
 		}
+		w.retainNothing()
 		walks++
+		deleted += w.toys.deleted
 		restored += w.stats.restored
 	})
-	t.Logf("%d walks, %d databases restored", walks, restored)
+	t.Logf("%d walks, %d databases restored, bodies were deleted %d times", walks, restored, deleted)
 }
 
 // memory returns a folder in memory, where a sync costs nothing, or the folder for temporary files.
@@ -92,8 +101,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			return nil
 		})
 	}
-	copied := ""                                                      // of the folder, when the server was stopped
-	captureAndShip := func(*rapid.T) { _, _ = w.capture(), w.ship() } // the target may fail
+	copied := ""                                                                     // of the folder, when the server was stopped
+	captureAndShip := func(*rapid.T) { _, _, _ = w.capture(), w.upload(), w.ship() } // the target may fail
 	return map[string]func(*rapid.T){
 		"write": func(rt *rapid.T) {
 			w.must(w.exec(file(rt), insert, rapid.IntRange(1, 20).Draw(rt, "rows"), rapid.SampledFrom([]int{10, 1000, 9000}).Draw(rt, "bytes")))

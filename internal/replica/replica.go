@@ -68,9 +68,8 @@ type Options struct {
 	// for each 100 KB.
 	Timeout time.Duration
 
-	// Before, if set, is called before a point is published, with what must then be in the
-	// target. Its error prevents the point.
-	Before func(ctx context.Context, p Point) error
+	// Bodies are the files of services besides their databases, by service.
+	Bodies map[string]Bodies
 
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -97,10 +96,14 @@ type Replica struct {
 	maintaining        sync.Mutex // one maintenance at a time
 	mergedAt, tidiedAt time.Time
 	points             map[string]Point // cache, by object name
+	bodies             *bodies
+	isWatching         bool // services report the bodies that they write
 
 	mu        sync.Mutex
 	status    Status
 	published Point                // the newest one
+	proposed  *proposal            // the next one, whose databases are in the target
+	rounds    uint64               // captures that have begun
 	also      map[string]alsoState // by name
 }
 
@@ -113,6 +116,8 @@ type Status struct {
 	WaitingBytes int64
 	// CaptureError and ShipError are why the last attempt failed, or nil.
 	CaptureError, ShipError error
+	// Bodies are the files of services besides their databases.
+	Bodies BodyStatus
 }
 
 // Lag returns for how long acknowledged writes may be missing in the last restore point.
@@ -139,6 +144,7 @@ func New(opts Options) *Replica {
 		opts: opts, keys: keys{recipients: opts.Recipients}, stop: func() {},
 		mine: marker{Format: format, Server: opts.Server, Holder: rand.Text()}, also: map[string]alsoState{},
 	}
+	r.bodies = newBodies(r)
 	if opts.Once {
 		r.mine.Kind, r.opts.SpoolBytes = backupKind, math.MaxInt64
 	}
@@ -148,7 +154,7 @@ func New(opts Options) *Replica {
 	for _, name := range opts.Order {
 		r.sources = append(r.sources, &source{
 			name: name, db: opts.Files[name], spool: filepath.Join(opts.Spool, name), limit: r.opts.SpoolBytes, frames: sqlitedb.CheckpointPages, least: snapshotLeast,
-			clock: opts.Clock, fault: opts.Fault, once: opts.Once,
+			clock: opts.Clock, fault: opts.Fault, once: opts.Once, written: r.bodies.lastNumber,
 		})
 	}
 	return r
@@ -158,6 +164,8 @@ func New(opts Options) *Replica {
 func (r *Replica) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
+	r.isWatching = true
+	r.bodies.start(ctx)
 	captured := make(chan struct{}, 1)
 	r.running.Go(func() {
 		r.repeat(ctx, nil, func(ctx context.Context) error {
@@ -204,14 +212,19 @@ func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(con
 	}
 }
 
-// Sync captures what was written until now, ships it, and publishes it as a restore point.
+// Sync captures what was written until now, ships it, and publishes it as a restore point. Without Start, the services must
+// delete no body meanwhile.
 func (r *Replica) Sync(ctx context.Context) error {
 	if r.opts.Once {
 		if err := r.continueSeries(ctx); err != nil {
 			return err
 		}
 	}
-	return errors.Join(r.capture(ctx), r.ship(ctx))
+	err := r.capture(ctx)
+	if !r.isWatching {
+		r.bodies.oweAll()
+	}
+	return errors.Join(err, r.shipAfter(ctx, r.bodies.upload))
 }
 
 // Close captures and ships what was written, until ctx ends, and stops. If the target then
@@ -220,11 +233,14 @@ func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
 	if r.opts.Once {
-		return r.closeOnce()
+		return errors.Join(r.bodies.finish(ctx, r.newest().Number), r.closeOnce())
 	}
 	err := r.Sync(ctx)
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
+	if err == nil {
+		err = r.bodies.finish(ctx, r.number)
+	}
 	for _, s := range r.sources {
 		err = errors.Join(err, s.save(), s.stop())
 	}
@@ -242,7 +258,9 @@ func (r *Replica) newest() Point {
 func (r *Replica) capture(ctx context.Context) (err error) {
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
+	round := r.beginRound()
 	for _, s := range r.sources {
+		s.round = round
 		if failed := s.capture(ctx); failed != nil {
 			err = errors.Join(err, errcode.Wrap(errcode.Unavailable, "cannot capture "+s.name, failed))
 		}
@@ -253,11 +271,28 @@ func (r *Replica) capture(ctx context.Context) (err error) {
 	return err
 }
 
+// beginRound counts a capture of all databases.
+func (r *Replica) beginRound() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rounds++
+	return r.rounds
+}
+
+// begunRounds returns the number of captures that have begun.
+func (r *Replica) begunRounds() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rounds
+}
+
 // Status returns how far the replica is.
 func (r *Replica) Status() Status {
+	bodies := r.bodies.state()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.status
+	s.Bodies = bodies
 	for _, source := range r.sources {
 		_, files := source.pending()
 		for _, f := range files {
@@ -267,11 +302,15 @@ func (r *Replica) Status() Status {
 	return s
 }
 
-// ship sends what was captured, and publishes a restore point if anything was.
-func (r *Replica) ship(ctx context.Context) error {
+// ship sends what was captured, and publishes a restore point if anything was. If bodies of the point are missing, it waits for them
+// only a while: what is captured meanwhile must not wait for a large body.
+func (r *Replica) ship(ctx context.Context) error { return r.shipAfter(ctx, r.bodies.wait) }
+
+// shipAfter is ship with a function that waits for all bodies up to a number. It returns false if one is missing.
+func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint64) (bool, error)) error {
 	r.shipping.Lock()
 	defer r.shipping.Unlock()
-	since, err := r.send(ctx)
+	since, err := r.send(ctx, wait)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status.ShipError = err
@@ -281,40 +320,89 @@ func (r *Replica) ship(ctx context.Context) error {
 	return err
 }
 
-// send implements ship. All writes acknowledged before since are in the target; since is zero if a
-// database was never captured.
-func (r *Replica) send(ctx context.Context) (since time.Time, err error) {
-	if err := r.prepare(ctx); err != nil {
+// proposal is a point that is published when its bodies are in the target.
+type proposal struct {
+	Point
+	bodies uint64 // it may need those up to this number
+	round  uint64 // of the capture
+}
+
+// send implements ship. All writes acknowledged before since are in the target; since is zero if that is not known.
+func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
+	err = r.prepare(ctx)
+	r.bodies.open(err == nil)
+	if err != nil {
 		return since, err
 	}
-	p := Point{Files: map[string]Place{}}
-	complete := true
-	for _, s := range r.sources {
+	p, complete, err := r.sendFiles(ctx)
+	if err != nil || !complete {
+		return since, err
+	}
+	if p.Also, err = r.sendAlso(ctx); err != nil {
+		return since, err
+	}
+	if last := r.newest(); maps.Equal(p.Files, last.Files) && maps.Equal(p.Also, last.Also) {
+		r.propose(nil)
+		r.bodies.published(last.Number, p.round)
+		return p.Time, nil
+	}
+	p = r.propose(p)
+	if done, err := wait(ctx, p.bodies); err != nil || !done {
+		return since, err
+	}
+	if err := r.publish(ctx, p.Point); err != nil {
+		return since, err
+	}
+	r.propose(nil)
+	r.bodies.published(r.number, p.round)
+	return p.Time, nil
+}
+
+// sendFiles sends the captured files of all databases. It is incomplete if a database was never captured.
+func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
+	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
+	for i, s := range r.sources {
 		if err := r.confirm(ctx, s); err != nil {
-			return since, err
+			return nil, false, err
 		}
 		state, files := s.pending()
 		complete = complete && state.run != ""
 		for _, f := range files {
 			if err := r.sendFile(ctx, s, f); err != nil {
-				return since, err
+				return nil, false, err
 			}
 		}
 		p.Files[s.name] = Place{Run: state.run, TXID: state.txid}
 		if p.Time.IsZero() || state.asOf.Before(p.Time) {
 			p.Time = state.asOf
 		}
+		p.bodies = max(p.bodies, state.bodies)
+		if i == 0 || state.round < p.round {
+			p.round = state.round
+		}
 	}
-	if !complete {
-		return since, nil
+	return p, complete, nil
+}
+
+// proposedPoint returns the proposed point, or the zero value.
+func (r *Replica) proposedPoint() Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.proposed == nil {
+		return Point{}
 	}
-	if p.Also, err = r.sendAlso(ctx); err != nil {
-		return since, err
+	return r.proposed.Point
+}
+
+// propose returns the next point: p, or the proposed one if bodies of p are missing. nil forgets the proposed one.
+func (r *Replica) propose(p *proposal) *proposal {
+	keep := p != nil && !r.bodies.isReady(p.bodies)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.proposed == nil || !keep {
+		r.proposed = p
 	}
-	if last := r.newest(); maps.Equal(p.Files, last.Files) && maps.Equal(p.Also, last.Also) {
-		return p.Time, nil
-	}
-	return p.Time, r.publish(ctx, p)
+	return r.proposed
 }
 
 // checkEvery is how often ship checks that this process still owns the target.
@@ -407,11 +495,6 @@ func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reade
 // publish writes a restore point.
 func (r *Replica) publish(ctx context.Context, p Point) error {
 	p.Number = r.number + 1
-	if r.opts.Before != nil {
-		if err := r.opts.Before(ctx, p); err != nil {
-			return err
-		}
-	}
 	if r.opts.Once {
 		if err := r.checkPoint(ctx, p); err != nil {
 			return err

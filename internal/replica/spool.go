@@ -17,7 +17,7 @@ func (s *source) push(f ltxFile) {
 	}
 	s.waiting = append(s.waiting, f)
 	s.bytes += f.counted()
-	s.state = state{run: f.run, txid: f.to, asOf: f.asOf}
+	s.state = state{run: f.run, txid: f.to, asOf: f.asOf, bodies: s.written(), round: s.round}
 	if f.from == 1 {
 		s.last = snapshot{size: f.size, at: f.asOf}
 	} else {
@@ -122,7 +122,7 @@ func (s *source) merged(files []ltxFile) {
 func (s *source) captured(asOf time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state.asOf = asOf
+	s.state.asOf, s.state.round = asOf, s.round
 }
 
 func (s *source) isAway() bool {

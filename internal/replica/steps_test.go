@@ -70,33 +70,6 @@ func TestCrashAtEachStep(t *testing.T) {
 	t.Logf("crashed at %d steps", len(crashed))
 }
 
-// TestBefore: a point is published only when what it needs is there.
-func TestBefore(t *testing.T) {
-	t.Parallel()
-	var told []Point
-	var fails error
-	w := newWorld(t, t.TempDir(), func(o *Options) {
-		o.Before = func(_ context.Context, p Point) error {
-			told = append(told, p)
-			return fails
-		}
-	})
-	t.Cleanup(w.close)
-	fails = errors.New("a body is missing")
-	w.must(w.capture())
-	if err := w.ship(); !errors.Is(err, fails) {
-		t.Errorf("it ships, %v", err)
-	}
-	if points, err := listPoints(t.Context(), w.target); err != nil || len(points) > 0 || !w.r.Status().Since.IsZero() {
-		t.Errorf("%d points, %v", len(points), err)
-	}
-	fails = nil
-	w.must(w.ship())
-	if points, err := listPoints(t.Context(), w.target); err != nil || len(points) != 1 || len(told) != 2 || len(told[1].Files) != 2 {
-		t.Errorf("%d points, %v, told %+v", len(points), err, told)
-	}
-}
-
 // distant is a target with a delay.
 type distant struct {
 	Target

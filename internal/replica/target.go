@@ -26,6 +26,9 @@ type Target interface {
 	// List returns the names that begin with a prefix, in their order.
 	List(ctx context.Context, prefix string) ([]string, error)
 
+	// Walk calls fn with the names that begin with a prefix, in any order. It ends with an error of fn.
+	Walk(ctx context.Context, prefix string, fn func(name string) error) error
+
 	// Delete deletes an object, which need not exist.
 	Delete(ctx context.Context, name string) error
 }
@@ -56,7 +59,15 @@ func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
 
 // List implements Target.
 func (f Folder) List(ctx context.Context, prefix string) (names []string, err error) {
-	err = filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
+	err = f.Walk(ctx, prefix, func(name string) error { names = append(names, name); return nil })
+	slices.Sort(names)
+	return names, err
+}
+
+// Walk implements Target.
+func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) error) error {
+	var failed error
+	err := filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // deleted meanwhile, or not yet created
@@ -72,13 +83,16 @@ func (f Folder) List(ctx context.Context, prefix string) (names []string, err er
 			}
 			return err
 		}
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
+		if err == nil && strings.HasPrefix(name, prefix) {
+			failed = fn(name)
+			err = failed
 		}
 		return err
 	})
-	slices.Sort(names)
-	return names, f.fail("list", err)
+	if failed != nil {
+		return failed
+	}
+	return f.fail("list", err)
 }
 
 // Delete implements Target.

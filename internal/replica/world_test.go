@@ -21,6 +21,8 @@ import (
 	"holdfast/internal/db/sqlitedb"
 )
 
+var discard = slog.New(slog.DiscardHandler)
+
 // world is a server with databases and a replica, as tests see it.
 type world struct {
 	t      testing.TB
@@ -31,6 +33,7 @@ type world struct {
 	target *faultyTarget
 	clock  *clock.Manual
 	r      *Replica
+	toys   *toys // bodies of a service; nil: none
 	edit   func(*Options)
 	fault  func(string) error
 
@@ -76,12 +79,12 @@ func (w *world) open() {
 		w.dbs[name] = db
 		w.must(db.WriteAlone(context.Background(), "create", func(c *sqlite.Conn) error {
 			return sqlitex.ExecuteScript(c, `CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, body BLOB);
-				CREATE INDEX IF NOT EXISTS i ON t (body)`, nil)
+				CREATE INDEX IF NOT EXISTS i ON t (body); CREATE TABLE IF NOT EXISTS toys (id INTEGER PRIMARY KEY, body TEXT)`, nil)
 		}))
 	}
 	opts := Options{
 		Server: "server-1", Files: w.dbs, Target: w.target, Spool: filepath.Join(w.folder, "spool"),
-		Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler),
+		Clock: w.clock.Now, Log: discard, Interval: time.Millisecond,
 		Fault: func(point string) error {
 			if w.fault != nil {
 				return w.fault(point)
@@ -92,7 +95,12 @@ func (w *world) open() {
 	if w.edit != nil {
 		w.edit(&opts)
 	}
+	if w.toys != nil {
+		opts.Bodies = map[string]Bodies{toyService: w.toys.bodies()}
+	}
 	w.r = New(opts)
+	w.r.isWatching, w.r.bodies.parallel = true, 1
+	w.r.bodies.watch()
 	for _, s := range w.r.sources {
 		s.frames, s.least = 30, 60_000
 	}
@@ -103,6 +111,12 @@ func (w *world) path(name string) string { return filepath.Join(w.folder, name) 
 // shutDown stops the replica and the databases as a server does.
 func (w *world) shutDown() {
 	w.t.Helper()
+	if w.toys != nil {
+		for _, t := range w.toys.open {
+			w.toys.end(t, false)
+		}
+		w.toys.open = nil
+	}
 	_ = w.r.Close(context.Background()) // the target may fail
 	w.note()
 	w.check()
@@ -150,6 +164,9 @@ func (w *world) forgetUnsent() {
 // kill continues with what is on the disk, as after a process that was killed.
 func (w *world) kill() {
 	w.t.Helper()
+	if w.toys != nil {
+		w.toys.open = nil // the process that would commit them is gone
+	}
 	before := w.folder
 	w.folder = w.newFolder()
 	w.must(os.CopyFS(w.folder, os.DirFS(before)))
@@ -233,6 +250,9 @@ func (w *world) restoreAndCompare(listed listedPoint) {
 		want, known := w.states[place]
 		if !known {
 			w.t.Fatalf("point %d has %v of %s, which was never captured", p.Number, place, name)
+		}
+		if w.toys != nil && name == "one.db" {
+			w.must(w.toys.checkPoint(path, listed.name))
 		}
 		if got := dumpFile(w.t, path); got != want {
 			w.t.Fatalf("point %d: %s differs from what it was:\n%.300s\nwas:\n%.300s", p.Number, name, got, want)
@@ -354,6 +374,19 @@ func (f *faultyTarget) Get(ctx context.Context, name string) (io.ReadCloser, err
 		return nil, hang(ctx)
 	}
 	return f.Target.Get(ctx, name)
+}
+
+func (f *faultyTarget) Walk(ctx context.Context, prefix string, fn func(string) error) error {
+	f.mu.Lock()
+	mode := f.mode
+	f.mu.Unlock()
+	switch mode {
+	case targetFails:
+		return errTarget
+	case targetHangs:
+		return hang(ctx)
+	}
+	return f.Target.Walk(ctx, prefix, fn)
 }
 
 // exec runs a statement through the writer.

@@ -84,17 +84,25 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // List implements replica.Target.
 func (b *Bucket) List(ctx context.Context, prefix string) (names []string, err error) {
+	err = b.Walk(ctx, prefix, func(name string) error { names = append(names, name); return nil })
+	slices.Sort(names)
+	return names, err
+}
+
+// Walk implements replica.Target.
+func (b *Bucket) Walk(ctx context.Context, prefix string, fn func(name string) error) error {
 	all := b.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
 		object, err := all.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			slices.Sort(names)
-			return names, nil
+			return nil
 		}
 		if err != nil {
-			return nil, b.fail("list", err)
+			return b.fail("list", err)
 		}
-		names = append(names, object.Key)
+		if err := fn(object.Key); err != nil {
+			return err
+		}
 	}
 }
 

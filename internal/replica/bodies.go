@@ -1,0 +1,386 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+)
+
+const (
+	// uploads is how many bodies are uploaded at once, and largeUploads how many of them may be large: an upload in parts needs more memory.
+	uploads      = 8
+	largeUploads = 3
+	largeBody    = 1 << 20
+
+	// queued is how many written bodies wait for their upload. Beyond it, a reconciliation finds them.
+	queued = 10_000
+
+	// slack is how many entries that are done may be in memory.
+	slack = 1000
+)
+
+// bodies keeps the bodies of services in the target. It numbers the written ones. A restore point with everything that was
+// committed before number n was given needs all up to n: the database refers to a body only after it got its number.
+type bodies struct {
+	r        *Replica
+	services map[string]Bodies
+	limit    int // of the queue
+	parallel int // uploads
+
+	reconciling sync.Mutex // one reconciliation at a time
+	record      record     // nil: it was not read yet
+	reconciled  time.Time  // when the last reconciliation began
+	took        time.Duration
+
+	mu      sync.Mutex
+	changed chan struct{} // if not nil, it is closed when something may go on
+	isOpen  bool          // the target is ours
+	last    uint64        // the last number
+	entries []*entry      // by number; the first is not done
+	small   []*entry      // that wait for their upload
+	large   []*entry
+	largeUp int               // large ones that are uploaded now
+	waiting map[string]*entry // that are not done, by object name
+	sent    map[nameHash]bool // that were sent during a reconciliation; nil without one
+	status  BodyStatus
+	failed  error // why the last upload failed, or nil
+	stuck   error // why the last reconciliation failed, or nil
+
+	// owed are bodies that a reconciliation must find, and owing those of the one that runs.
+	owed, owing debt
+	noted       noted
+}
+
+// BodyStatus says how far the bodies of services are.
+type BodyStatus struct {
+	Waiting, WaitingBytes int64    // are not in the target
+	Unreadable            int64    // have no good copy and are not in the target
+	Names                 []string // of the first unreadable ones, with the service and the reason
+	Omitted               []string // which bodies are not replicated, a line each
+	Error                 error    // why the last attempt failed, or nil
+}
+
+// entry is a body that was written.
+type entry struct {
+	number  uint64
+	body    Body
+	object  string
+	settled bool // its row is committed, or never will be
+	done    bool // it is in the target, deleted, or owed
+}
+
+// debt is what a reconciliation must find before a point may need number from or a later one.
+type debt struct {
+	isOpen       bool
+	from         uint64
+	count, bytes int64
+}
+
+func (d *debt) add(o debt) {
+	if !o.isOpen {
+		return
+	}
+	if !d.isOpen || o.from < d.from {
+		d.from = o.from
+	}
+	d.isOpen, d.count, d.bytes = true, d.count+o.count, d.bytes+o.bytes
+}
+
+func newBodies(r *Replica) *bodies {
+	b := &bodies{r: r, services: r.opts.Bodies, limit: queued, parallel: uploads, waiting: map[string]*entry{}}
+	b.owed.isOpen = len(b.services) > 0 // nothing is known about the target
+	return b
+}
+
+// start uploads bodies as they are written, until ctx ends.
+func (b *bodies) start(ctx context.Context) {
+	if len(b.services) == 0 {
+		return
+	}
+	b.watch()
+	for range b.parallel {
+		b.r.running.Go(func() { b.work(ctx, true) })
+	}
+	b.r.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
+}
+
+// watch makes the services report what they write.
+func (b *bodies) watch() {
+	for _, name := range slices.Sorted(maps.Keys(b.services)) {
+		b.services[name].Watch(func(body Body) func(bool) { return b.written(name, body) })
+	}
+}
+
+// written takes note of a body that a row will refer to.
+func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
+	e := &entry{body: body, object: bodyName(service, body.Name)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	e.number = b.last
+	b.entries = append(b.entries, e)
+	b.waiting[e.object] = e
+	b.status.Waiting++
+	b.status.WaitingBytes += body.Size
+	return func(kept bool) { b.settle(e, kept) }
+}
+
+// settle queues a body whose row is committed. If the queue is full, a reconciliation finds the body by its row.
+func (b *bodies) settle(e *entry, kept bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case e.settled:
+		return
+	case !kept:
+		b.end(e)
+	case len(b.small)+len(b.large) >= b.limit:
+		b.owe(e)
+	default:
+		b.push(e, false)
+	}
+	e.settled = true
+}
+
+// push queues a body, as the next one if first. It is called with the lock.
+func (b *bodies) push(e *entry, first bool) {
+	queue := &b.small
+	if e.body.Size > largeBody {
+		queue = &b.large
+	}
+	if first {
+		*queue = slices.Insert(*queue, 0, e)
+	} else {
+		*queue = append(*queue, e)
+	}
+	b.tell()
+}
+
+// owe leaves a body to a reconciliation. It is called with the lock.
+func (b *bodies) owe(e *entry) {
+	b.owed.add(debt{isOpen: true, from: e.number, count: 1, bytes: e.body.Size})
+	b.end(e)
+}
+
+// end forgets a body. It is called with the lock.
+func (b *bodies) end(e *entry) {
+	b.status.Waiting--
+	b.status.WaitingBytes -= e.body.Size
+	if b.waiting[e.object] == e {
+		delete(b.waiting, e.object)
+	}
+	e.done, e.body = true, Body{}
+	for len(b.entries) > 0 && b.entries[0].done {
+		b.entries = b.entries[1:]
+	}
+	if len(b.entries) > 2*len(b.waiting)+slack { // the first one may take long
+		b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool { return e.done })
+	}
+	b.tell()
+}
+
+// tell wakes all who wait. It is called with the lock.
+func (b *bodies) tell() {
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+// await waits until what is true, and returns false if ctx ends before. what is called with the lock.
+func (b *bodies) await(ctx context.Context, what func() bool) bool {
+	for {
+		b.mu.Lock()
+		if what() {
+			b.mu.Unlock()
+			return true
+		}
+		if b.changed == nil {
+			b.changed = make(chan struct{})
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// open allows uploads, while the target is ours.
+func (b *bodies) open(ours bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.isOpen = ours
+	b.tell()
+}
+
+// lastNumber returns the number of the body that was written last.
+func (b *bodies) lastNumber() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last
+}
+
+// has reports whether the target has all bodies up to a number. It is called with the lock.
+func (b *bodies) has(number uint64) bool {
+	for _, d := range []debt{b.owed, b.owing} {
+		if d.isOpen && d.from <= number {
+			return false
+		}
+	}
+	return len(b.entries) == 0 || b.entries[0].number > number
+}
+
+// isReady is has.
+func (b *bodies) isReady(number uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.has(number)
+}
+
+// wait waits for a while until the target has all bodies up to a number, and reports whether it has.
+func (b *bodies) wait(ctx context.Context, number uint64) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.r.opts.Interval)
+	defer cancel()
+	return b.await(ctx, func() bool { return b.has(number) }), nil
+}
+
+// upload uploads all bodies up to a number.
+func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
+	b.mu.Lock()
+	b.failed = nil
+	b.mu.Unlock()
+	for {
+		if err := b.reconcileIfOwed(ctx); err != nil {
+			return false, err
+		}
+		var running sync.WaitGroup
+		for range b.parallel {
+			running.Go(func() { b.work(ctx, false) })
+		}
+		running.Wait()
+		b.mu.Lock()
+		done, err := b.has(number), b.failed
+		b.mu.Unlock()
+		if done || err != nil || ctx.Err() != nil {
+			return done, errors.Join(err, ctx.Err())
+		}
+		isReady := func() bool { return b.has(number) || b.owed.isOpen || len(b.small)+len(b.large) > 0 }
+		if !b.await(ctx, isReady) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// take returns the body that is to be uploaded next, or nil. It is called with the lock.
+func (b *bodies) take() (e *entry) {
+	isLarge := len(b.large) > 0 && b.largeUp < largeUploads && (len(b.small) == 0 || b.large[0].number < b.small[0].number)
+	switch {
+	case !b.isOpen:
+		return nil
+	case isLarge:
+		e, b.large = b.large[0], b.large[1:]
+		b.largeUp++
+	case len(b.small) > 0:
+		e, b.small = b.small[0], b.small[1:]
+	}
+	return e
+}
+
+// work uploads bodies: until ctx ends, or until none waits or the target fails.
+func (b *bodies) work(ctx context.Context, forever bool) {
+	for failures := 0; ctx.Err() == nil; {
+		var e *entry
+		isReady := func() bool { e = b.take(); return e != nil || !forever }
+		if !b.await(ctx, isReady) || e == nil {
+			return
+		}
+		if err := b.uploadEntry(ctx, e); err == nil {
+			failures = 0
+			continue
+		}
+		if !forever {
+			return
+		}
+		failures++
+		clock.Sleep(ctx, b.r.opts.Interval<<min(failures, 5))
+	}
+}
+
+// uploadEntry uploads a body that was written. An error is one of the target.
+func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
+	source, err := b.r.putBody(ctx, e.object, e.body)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e.body.Size > largeBody {
+		b.largeUp--
+	}
+	switch {
+	case source != nil && ctx.Err() == nil: // it was deleted or moved, or is lost: its row says
+		b.owe(e)
+	case source != nil || err != nil:
+		b.push(e, true)
+		b.fail(ctx, errors.Join(source, err))
+		return errors.Join(source, err)
+	default:
+		b.failed = nil
+		if b.sent != nil {
+			b.sent[hashOf(e.object+b.r.keys.suffix())] = true
+		}
+		b.end(e)
+	}
+	return nil
+}
+
+// fail records why an upload failed. It is called with the lock.
+func (b *bodies) fail(ctx context.Context, err error) {
+	if b.failed == nil && ctx.Err() == nil {
+		b.r.opts.Log.Warn("replica is late: cannot upload", "error", err)
+	}
+	b.failed = err
+}
+
+// putBody uploads a body. source is the error of its copies, err of the target.
+func (r *Replica) putBody(ctx context.Context, object string, body Body) (source, err error) {
+	if err := r.opts.Fault("send body"); err != nil {
+		return nil, err
+	}
+	from, err := body.Open(ctx)
+	if err != nil {
+		return err, nil
+	}
+	content := &guarded{r: from}
+	defer func() { _ = content.Close() }()
+	packed, err := pack(content)
+	if err != nil {
+		return err, nil
+	}
+	defer packed.Close()
+	err = r.put(ctx, object+r.keys.suffix(), r.keys, io.Reader(packed), body.Size)
+	if failed := content.failed(); failed != nil {
+		return failed, nil
+	}
+	if err == nil {
+		err = r.opts.Fault("sent body")
+	}
+	return nil, err
+}
+
+// state returns how far the bodies are.
+func (b *bodies) state() BodyStatus {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.status
+	s.Waiting += b.owed.count + b.owing.count
+	s.WaitingBytes += b.owed.bytes + b.owing.bytes
+	s.Error = errors.Join(b.failed, b.stuck)
+	return s
+}

@@ -1,0 +1,250 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"holdfast/internal/errcode"
+)
+
+// Bodies are the immutable files of a service besides its database, such as the bodies of objects.
+type Bodies struct {
+	// Each calls fn with each file that the database refers to now, from one snapshot. It returns which files it leaves
+	// out, a line each. An error of fn ends it.
+	Each func(ctx context.Context, fn func(Body) error) (omitted []string, err error)
+
+	// Watch makes the service call written with each file that this process writes: when it is durable, and before its row
+	// is committed. The service calls settled when the row is committed, with kept, or when it never will be. Neither blocks.
+	Watch func(written func(Body) (settled func(kept bool)))
+}
+
+// Body is a file of a service.
+type Body struct {
+	Name string // is never used again for another content; with slashes
+	Size int64
+
+	// Open opens a verified copy. It fails if the service has deleted or moved it meanwhile.
+	Open func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// bodiesAll begins the object names of bodies.
+const bodiesAll = "bodies/"
+
+// bodyName returns the object name for a body, without the suffix for encryption. Each byte that a target may not accept
+// becomes an underscore and two digits.
+func bodyName(service, name string) string {
+	var object strings.Builder
+	object.WriteString(bodiesAll + service + "/")
+	begins := true // a segment
+	for i := range len(name) {
+		c := name[i]
+		isLetter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-'
+		isSlash := c == '/' && !begins && i < len(name)-1
+		if isLetter || isSlash || c == '.' && !begins {
+			object.WriteByte(c)
+		} else {
+			fmt.Fprintf(&object, "_%02x", c)
+		}
+		begins = isSlash
+	}
+	return object.String()
+}
+
+// The first byte of a body in the target.
+const (
+	stored   = 0 // the content follows as it is
+	deflated = 1 // the content follows, compressed with zstd
+)
+
+const (
+	// sampleSize is how much of a body is compressed to find out whether it shrinks.
+	sampleSize = 64 << 10
+	// window limits the memory of a compression.
+	window = 512 << 10
+)
+
+var encoders = sync.Pool{New: func() any {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(err) // only if an option is wrong
+	}
+	return enc
+}}
+
+// pack returns a body as it is in the target. A body whose begin does not shrink by a sixteenth is not compressed. Close it, even if it
+// was not read to its end.
+func pack(content io.Reader) (io.ReadCloser, error) {
+	begin := make([]byte, sampleSize)
+	n, err := io.ReadFull(content, begin)
+	isWhole := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if err != nil && !isWhole {
+		return nil, err
+	}
+	begin = begin[:n]
+	enc := encoders.Get().(*zstd.Encoder)
+	small := enc.EncodeAll(begin, []byte{deflated})
+	if len(small) > n-n/16 {
+		encoders.Put(enc)
+		return io.NopCloser(io.MultiReader(bytes.NewReader([]byte{stored}), bytes.NewReader(begin), content)), nil
+	}
+	if isWhole {
+		encoders.Put(enc)
+		return io.NopCloser(bytes.NewReader(small)), nil
+	}
+	r, w := io.Pipe()
+	go func() {
+		defer encoders.Put(enc)
+		_, err := w.Write([]byte{deflated})
+		if err == nil {
+			enc.Reset(w)
+			_, err = io.Copy(enc, io.MultiReader(bytes.NewReader(begin), content))
+			err = errors.Join(err, enc.Close())
+		}
+		_ = w.CloseWithError(err) // nil is the end
+	}()
+	return r, nil
+}
+
+// unpack returns the content of a body that pack has written.
+func unpack(packed io.Reader) (io.ReadCloser, error) {
+	var method [1]byte
+	if _, err := io.ReadFull(packed, method[:]); err != nil {
+		return nil, err
+	}
+	switch method[0] {
+	case stored:
+		return io.NopCloser(packed), nil
+	case deflated:
+		dec, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(16*window))
+		if err != nil {
+			return nil, err
+		}
+		return dec.IOReadCloser(), nil
+	}
+	return nil, errors.New("its format is unknown")
+}
+
+// guarded is a reader that can be closed while another goroutine reads it. It remembers the error of the reader.
+type guarded struct {
+	mu     sync.Mutex
+	r      io.ReadCloser
+	closed bool
+	err    error
+}
+
+// Read implements io.Reader.
+func (g *guarded) Read(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return 0, io.ErrClosedPipe
+	}
+	n, err := g.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		g.err = err
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (g *guarded) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	g.closed = true
+	return g.r.Close()
+}
+
+// failed returns the error of the reader.
+func (g *guarded) failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// OpenBody opens a body in the target. The last Read returns io.EOF only if the content is what was sent. The error is
+// errcode.NotFound if the target does not have it, errcode.Internal if it is damaged or encrypted for others, and errcode.Invalid without identities.
+func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadCloser, error) {
+	plain := bodyName(service, name)
+	objects := []string{plain, plain + encrypted}
+	if len(r.Identities) > 0 {
+		objects = []string{plain + encrypted, plain}
+	}
+	for _, object := range objects {
+		content, err := r.Target.Get(ctx, object)
+		if errcode.Is(err, errcode.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return newOpened(keys{identities: r.Identities}, object, content)
+	}
+	return nil, errcode.New(errcode.NotFound, "the replica does not have the object "+plain)
+}
+
+// openedBody reads a body from the target.
+type openedBody struct {
+	keys
+	name    string
+	object  *guarded
+	plain   *io.PipeReader // of the object
+	content io.ReadCloser
+}
+
+func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
+	plain, to := io.Pipe()
+	o := &openedBody{keys: k, name: name, object: &guarded{r: object}, plain: plain}
+	go func() { _ = to.CloseWithError(k.open(name, o.object, to)) }() // nil is the end
+	var err error
+	if o.content, err = unpack(plain); err != nil {
+		err = o.fail(err)
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// Read implements io.Reader.
+func (o *openedBody) Read(p []byte) (int, error) {
+	n, err := o.content.Read(p)
+	if errors.Is(err, io.EOF) {
+		_, err = io.Copy(io.Discard, o.plain) // up to the checksum
+		if err == nil {
+			return n, io.EOF
+		}
+	}
+	if err != nil {
+		err = o.fail(err)
+	}
+	return n, err
+}
+
+// fail returns the error for a body that cannot be read.
+func (o *openedBody) fail(err error) error {
+	switch {
+	case len(o.identities) == 0 && errcode.Is(err, errcode.Invalid):
+		return err
+	case o.object.failed() != nil:
+		return errcode.Wrap(errcode.Unavailable, "the object "+o.name+" of the replica cannot be read", err)
+	}
+	return errcode.Wrap(errcode.Internal, "the object "+o.name+" of the replica is damaged", err)
+}
+
+// Close implements io.Closer.
+func (o *openedBody) Close() error {
+	_ = o.plain.Close()
+	if o.content != nil {
+		_ = o.content.Close()
+	}
+	return o.object.Close()
+}

@@ -1,0 +1,456 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
+)
+
+const (
+	// reconcileEvery is how often the target is compared with the database, for what other processes have written, and
+	// to delete bodies. restFactor is for how many times as long as a reconciliation there is none after it.
+	reconcileEvery = time.Hour
+	restFactor     = 10
+
+	// batch limits the memory of a reconciliation: how many missing bodies it uploads before it reads the database again, and how many it deletes.
+	batch = 10_000
+
+	// tries is how often the upload of a body is tried before a reconciliation fails.
+	tries = 3
+
+	// namesInStatus is how many unreadable bodies a status names.
+	namesInStatus = 20
+
+	// recordName is the object with the bodies that the database no longer refers to.
+	recordName = "unreferenced-bodies"
+)
+
+// nameHash identifies an object name in memory and in the record.
+type nameHash [16]byte
+
+func hashOf(object string) nameHash {
+	sum := sha256.Sum256([]byte(object))
+	return nameHash(sum[:16])
+}
+
+func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
+
+// record has the bodies in the target that the database no longer refers to. Points up to the number may need them. It says
+// so in numbers of points, because clocks may be wrong.
+type record map[nameHash]uint64
+
+// noted are bodies that the last reconciliation has found unreferenced for the first time. Points with a state that was captured
+// in a later round than round do not need them; number is the last point before, or 0 while there is no such point.
+type noted struct {
+	all    []nameHash
+	round  uint64
+	number uint64
+}
+
+// published notes that a point has the database as it was in a round of captures.
+func (b *bodies) published(number, round uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.noted.all) > 0 && b.noted.number == 0 && round > b.noted.round {
+		b.noted.number = number - 1
+	}
+}
+
+// reconcileIfDue reconciles if a point needs it, or after some time.
+func (b *bodies) reconcileIfDue(ctx context.Context) error {
+	b.mu.Lock()
+	isOpen, isOwed := b.isOpen, b.owed.isOpen
+	b.mu.Unlock()
+	since := b.r.opts.Clock().Sub(b.reconciled)
+	isDue := isOwed && since >= restFactor*b.took || since >= reconcileEvery || since < 0
+	if !isOpen || !isDue && !b.reconciled.IsZero() {
+		return nil
+	}
+	return b.reconcile(ctx)
+}
+
+// reconcileIfOwed reconciles if a point needs it.
+func (b *bodies) reconcileIfOwed(ctx context.Context) error {
+	b.mu.Lock()
+	isOwed := b.owed.isOpen
+	b.mu.Unlock()
+	if !isOwed {
+		return nil
+	}
+	return b.reconcile(ctx)
+}
+
+// oweAll makes points wait for a reconciliation that has not begun yet.
+func (b *bodies) oweAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.owed.add(debt{isOpen: len(b.services) > 0})
+}
+
+// reconcile uploads every body that the database refers to and the target does not have, and deletes those that no
+// point needs.
+func (b *bodies) reconcile(ctx context.Context) (err error) {
+	b.reconciling.Lock()
+	defer b.reconciling.Unlock()
+	began := b.r.opts.Clock()
+	b.mu.Lock()
+	b.owing, b.owed, b.sent = b.owed, debt{}, map[nameHash]bool{}
+	b.mu.Unlock()
+	r := &reconciliation{b: b, failed: map[nameHash]failure{}}
+	if err = r.run(ctx); err == nil {
+		b.reconciled, b.took = began, max(0, b.r.opts.Clock().Sub(began))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.owed.add(b.owing)
+	} else {
+		r.report()
+	}
+	b.owing, b.sent, b.stuck = debt{}, nil, err
+	b.tell()
+	return err
+}
+
+// reconciliation compares the target with the database.
+type reconciliation struct {
+	b       *bodies
+	have    []nameHash // of all objects in the target, ordered
+	seen    []bool     // the database refers to it, in the order of have
+	failed  map[nameHash]failure
+	omitted []string
+	round   uint64 // of the last capture before the database was read
+}
+
+// failure is a body that could not be read. It is confirmed when that happens twice, with the database read in between.
+type failure struct {
+	name      string
+	reason    string
+	confirmed bool
+}
+
+func (r *reconciliation) run(ctx context.Context) error {
+	if err := checkHolder(ctx, r.b.r.opts.Target, r.b.r.mine); err != nil {
+		return err
+	}
+	err := r.b.r.opts.Target.Walk(ctx, bodiesAll, func(name string) error {
+		r.have = append(r.have, hashOf(name))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(r.have, nameHash.compare)
+	for {
+		missing, all, err := r.missing(ctx)
+		if err != nil {
+			return err
+		}
+		if err := r.upload(ctx, missing); err != nil {
+			return err
+		}
+		if all && !r.isUnconfirmed() {
+			break
+		}
+	}
+	r.round = r.b.r.begunRounds()
+	return r.clean(ctx)
+}
+
+// missingBody is a body to upload.
+type missingBody struct {
+	service, object string
+	Body
+}
+
+var errBatch = errors.New("enough for now")
+
+// missing reads from the database which bodies are missing in the target, and whether these are all. Bodies that wait for their upload are not missing.
+func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, all bool, err error) {
+	r.seen, r.omitted = make([]bool, len(r.have)), nil
+	former := r.failed
+	r.failed = map[nameHash]failure{}
+	for _, service := range slices.Sorted(maps.Keys(r.b.services)) {
+		omitted, err := r.b.services[service].Each(ctx, func(body Body) error {
+			object := bodyName(service, body.Name)
+			h := hashOf(object + r.b.r.keys.suffix())
+			i, found := slices.BinarySearchFunc(r.have, h, nameHash.compare)
+			if found {
+				r.seen[i] = true
+				return nil
+			}
+			if f, again := former[h]; again && f.confirmed {
+				r.failed[h] = f
+				return nil
+			}
+			if r.b.isSentOrWaits(object, h) {
+				return nil
+			}
+			if f, again := former[h]; again {
+				r.failed[h] = f
+			}
+			if missing = append(missing, missingBody{service, object, body}); len(missing) == batch {
+				return errBatch
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errBatch):
+			maps.Copy(r.failed, former)
+			return missing, false, nil
+		case err != nil:
+			return nil, false, errcode.Wrap(errcode.Unavailable, "cannot read which files "+service+" has", err)
+		}
+		r.omitted = append(r.omitted, omitted...)
+	}
+	return missing, true, nil
+}
+
+// isSentOrWaits reports whether an object was sent during this reconciliation, or waits for its upload.
+func (b *bodies) isSentOrWaits(object string, h nameHash) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting[object] != nil || b.sent[h]
+}
+
+// upload uploads bodies, several at once.
+func (r *reconciliation) upload(ctx context.Context, missing []missingBody) error {
+	return each(ctx, r.b.parallel, missing, func(ctx context.Context, m missingBody) error {
+		source, err := r.tryUpload(ctx, m)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		r.b.mu.Lock()
+		defer r.b.mu.Unlock()
+		h := hashOf(m.object + r.b.r.keys.suffix())
+		if source != nil {
+			_, again := r.failed[h]
+			r.failed[h] = failure{m.service + ": " + m.Name, errcode.Message(source), again}
+			return nil
+		}
+		delete(r.failed, h)
+		r.b.sent[h] = true
+		return nil
+	})
+}
+
+func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, err error) {
+	for try := range tries {
+		if source, err = r.b.r.putBody(ctx, m.object, m.Body); err == nil {
+			break
+		}
+		clock.Sleep(ctx, r.b.r.opts.Interval<<try)
+	}
+	return source, err
+}
+
+// isUnconfirmed reports whether a body could not be read, and may have been deleted or moved.
+func (r *reconciliation) isUnconfirmed() bool {
+	for _, f := range r.failed {
+		if !f.confirmed {
+			return true
+		}
+	}
+	return false
+}
+
+// report puts what was found into the status. It is called with the lock.
+func (r *reconciliation) report() {
+	s := &r.b.status
+	before := s.Unreadable
+	s.Unreadable, s.Names, s.Omitted = int64(len(r.failed)), nil, r.omitted
+	for _, f := range r.failed {
+		s.Names = append(s.Names, f.name+": "+f.reason)
+	}
+	slices.Sort(s.Names)
+	s.Names = s.Names[:min(len(s.Names), namesInStatus)]
+	if s.Unreadable > before {
+		r.b.r.opts.Log.Error("files cannot be read, so the replica does not have them", "count", s.Unreadable, "first", s.Names[0])
+	}
+}
+
+// each calls fn for all values, several at once, until one fails.
+func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	for _, v := range all {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-slots }()
+			if err := fn(ctx, v); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}
+
+// clean notes which bodies in the target are unreferenced now, and deletes those that no point needs.
+func (r *reconciliation) clean(ctx context.Context) error {
+	if r.b.record == nil {
+		record, err := r.b.r.readRecord(ctx)
+		if err != nil {
+			return err
+		}
+		r.b.record = record
+	}
+	next, fresh := r.note()
+	points, err := listPoints(ctx, r.b.r.opts.Target)
+	if err != nil {
+		return err
+	}
+	if err := r.b.r.writeRecord(ctx, r.b.record, next); err != nil {
+		return err
+	}
+	r.b.record = next
+	r.b.mu.Lock()
+	r.b.noted = noted{all: fresh, round: r.round}
+	r.b.mu.Unlock()
+	if len(points) == 0 {
+		return nil
+	}
+	return r.b.r.deleteBodies(ctx, func(h nameHash) bool {
+		number, unreferenced := next[h]
+		return unreferenced && number < points[0].number
+	}, next)
+}
+
+// note returns the next record, and the bodies that are unreferenced for the first time.
+func (r *reconciliation) note() (next record, fresh []nameHash) {
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
+	known := map[nameHash]uint64{}
+	if r.b.noted.number > 0 {
+		for _, h := range r.b.noted.all {
+			known[h] = r.b.noted.number
+		}
+	}
+	next = record{}
+	for i, h := range r.have {
+		if r.seen[i] {
+			continue
+		}
+		if number, ok := r.b.record[h]; ok {
+			next[h] = number
+		} else if number, ok := known[h]; ok {
+			next[h] = number
+		} else {
+			fresh = append(fresh, h)
+		}
+	}
+	return next, fresh
+}
+
+// deleteBodies deletes the bodies in the target that which selects. It does nothing unless one of all is.
+func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, all record) error {
+	isAny := false
+	for h := range all {
+		isAny = isAny || which(h)
+	}
+	if !isAny {
+		return nil
+	}
+	var names []string
+	err := r.opts.Target.Walk(ctx, bodiesAll, func(name string) error {
+		if which(hashOf(name)) {
+			names = append(names, name)
+		}
+		if len(names) == batch {
+			return errBatch
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errBatch) {
+		return err
+	}
+	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
+		return err
+	}
+	return each(ctx, uploads, names, func(ctx context.Context, name string) error {
+		if err := r.opts.Fault("delete body"); err != nil {
+			return err
+		}
+		return r.opts.Target.Delete(ctx, name)
+	})
+}
+
+// finish stores which bodies points after a number do not need. No capture may follow.
+func (b *bodies) finish(ctx context.Context, number uint64) error {
+	b.reconciling.Lock()
+	defer b.reconciling.Unlock()
+	b.mu.Lock()
+	last := b.noted
+	b.noted = noted{}
+	b.mu.Unlock()
+	if len(last.all) == 0 || number == 0 {
+		return nil
+	}
+	next := maps.Clone(b.record)
+	for _, h := range last.all {
+		next[h] = number
+		if last.number > 0 {
+			next[h] = last.number
+		}
+	}
+	err := b.r.writeRecord(ctx, b.record, next)
+	if err == nil {
+		b.record = next
+	}
+	return err
+}
+
+// entrySize is the size of an entry in the stored record.
+const entrySize = len(nameHash{}) + 8
+
+// readRecord reads the record. One that is missing or damaged is as good as an empty one: bodies stay longer.
+func (r *Replica) readRecord(ctx context.Context) (record, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
+	defer cancel()
+	all := record{}
+	object, err := r.opts.Target.Get(ctx, recordName)
+	if errcode.Is(err, errcode.NotFound) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	content := &guarded{r: object}
+	defer func() { _ = content.Close() }()
+	var text bytes.Buffer
+	if err := (keys{}).open(recordName, content, &text); err != nil {
+		return all, content.failed()
+	}
+	for b := range slices.Chunk(text.Bytes(), entrySize) {
+		if len(b) == entrySize {
+			all[nameHash(b[:len(nameHash{})])] = binary.BigEndian.Uint64(b[len(nameHash{}):])
+		}
+	}
+	return all, nil
+}
+
+// writeRecord replaces the record if it has changed.
+func (r *Replica) writeRecord(ctx context.Context, former, next record) error {
+	if maps.Equal(former, next) {
+		return nil
+	}
+	var text []byte
+	for h, number := range next {
+		text = binary.BigEndian.AppendUint64(append(text, h[:]...), number)
+	}
+	return r.put(ctx, recordName, keys{}, bytes.NewReader(text), int64(len(text)))
+}
