@@ -100,12 +100,16 @@ func (s *Service) ReadMemory(o *Object, length int64) int64 {
 	return ReadChunks * ChunkSize
 }
 
-// Options of a Service. All but Limits are required.
+// Options of a Service. All but Limits and Written are required.
 type Options struct {
 	Backend Backend
 	Bodies  Bodies
 	Clock   clock.Clock
 	Limits  Limits
+
+	// Written, if set, is called with each body on storage nodes: when it is durable, and before its row is written. settled is called
+	// when the row is written, with kept, or when it never will be.
+	Written func(Reference) (settled func(kept bool))
 }
 
 // Backend is the part of a backend that a Service needs.
@@ -132,6 +136,8 @@ type Service struct {
 	bodies Bodies
 	clock  clock.Clock
 	limits Limits
+
+	written func(Reference) (settled func(kept bool))
 }
 
 // NewService returns a service.
@@ -139,7 +145,10 @@ func NewService(o Options) *Service {
 	if o.Limits.MinPart == 0 {
 		o.Limits.MinPart = MinPart
 	}
-	return &Service{o.Backend, o.Bodies, o.Clock, o.Limits}
+	if o.Written == nil {
+		o.Written = func(Reference) func(bool) { return func(bool) {} }
+	}
+	return &Service{o.Backend, o.Bodies, o.Clock, o.Limits, o.Written}
 }
 
 // PutRequest is an object to be written, without its body.
@@ -163,6 +172,7 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 	o := r.Object
 	o.ID = ObjectID(NewUUID())
 	body := bodyWrite{owner: owner, bucket: b.ID, name: o.Name, size: r.Size, copies: r.Copies, ready: r.Ready, body: &o.Body}
+	defer body.settle()
 	remove, err := s.writeBody(ctx, &body, src)
 	if err != nil {
 		return Written{}, err
@@ -216,6 +226,16 @@ type bodyWrite struct {
 	copies int    // 0: Limits.Copies
 	ready  func() error
 	body   *Body // gets all but its ID, which it has
+
+	settled func(kept bool) // nil: it is not on storage nodes
+	removed bool
+}
+
+// settle tells that the row of the body is written, or never will be.
+func (w *bodyWrite) settle() {
+	if w.settled != nil {
+		w.settled(!w.removed)
+	}
 }
 
 // writeBody stores a body and then calls ready, unless that is nil. remove takes the
@@ -264,7 +284,9 @@ func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, count
 		return remove, err
 	}
 	w.body.Sharks, w.body.Frames, w.body.Length, w.body.MD5 = stored.Sharks, optional.Some(stored.Frames), counted.n, src.Sums().MD5
+	w.settled = s.written(Reference{Owner: w.owner, Bucket: w.bucket, Name: w.name, Body: *w.body})
 	return func() {
+		w.removed = true
 		// The client may be gone; a body that stays is found by an audit.
 		_ = s.bodies.Remove(context.WithoutCancel(ctx), path, stored.Sharks)
 	}, nil
@@ -356,6 +378,7 @@ func (s *Service) PutPart(ctx context.Context, u UploadKey, r PartRequest, src S
 	}
 	p := Part{Number: r.Number, Body: Body{ID: ObjectID(NewUUID())}}
 	w := bodyWrite{owner: u.Owner, bucket: u.Bucket.ID, name: u.Name, size: r.Size, ready: r.Ready, body: &p.Body}
+	defer w.settle()
 	remove, err := s.writeBody(ctx, &w, src)
 	if err != nil {
 		return Part{}, err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,6 +27,8 @@ const (
 	// seconds. Meanwhile it may have been moved to another node, or it is garbage that was
 	// claimed before the hold, and its row is removed after its bodies.
 	passes = 7
+	// restorePasses is how often a body that a bucket could not deliver is read.
+	restorePasses = 4
 )
 
 var errHoldLost = errors.New("the hold of the garbage collection could not be extended, so bodies may be missing: retry")
@@ -79,29 +82,72 @@ type Copied struct {
 // from any good copy, and has a hard link in the folder of each further node. dir is for temporary files.
 func (s *Service) CopyBodies(ctx context.Context, dir string, folders map[string]string, progress func(done, total int64)) (copied Copied, err error) {
 	c := newCopier(&s.o.Options, progress)
-	defer func() { err = errors.Join(err, c.close()) }()
-	for id, folder := range folders {
-		if err := c.add(id, folder); err != nil {
-			return copied, err
-		}
-	}
-	for pass := range passes {
-		if pass > 0 && (len(c.lost) == 0 || !clock.Sleep(ctx, time.Second<<(pass-1))) {
-			break
-		}
-		if err := c.pass(ctx, dir, pass == 0); err != nil {
-			return copied, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	if err := c.run(ctx, dir, folders); err != nil {
 		return copied, err
 	}
-	copied.Elsewhere, copied.Lost = c.elsewhere, c.corrupt
+	copied = c.copied()
 	for path, reason := range c.lost {
 		copied.Lost = append(copied.Lost, path+": "+reason)
 	}
 	slices.Sort(copied.Lost)
-	return copied, c.sync()
+	return copied, nil
+}
+
+// Source is where bodies are restored from. Open opens a body by its path, or returns errcode.NotFound. An error
+// errcode.Internal means that it is damaged, errcode.Unavailable that it may be read later.
+type Source func(ctx context.Context, path string) (io.ReadCloser, error)
+
+// RestoreBodies writes every body of a restored database into the folders of its nodes, and verifies it by the checksum of its
+// row. Garbage may lack its bodies. dir is for temporary files.
+func (s *Service) RestoreBodies(ctx context.Context, dir string, folders map[string]string, from Source, progress func(done, total int64)) (copied Copied, err error) {
+	c := newCopier(&s.o.Options, progress)
+	c.passes, c.isRestore = restorePasses, true
+	c.open = func(ctx context.Context, b *body) (io.ReadCloser, int64, error) {
+		content, err := from(ctx, b.path)
+		if err != nil {
+			return nil, 0, err
+		}
+		return blobs.NewCopy(&b.ref.Body, content), blobs.StoredSize(&b.ref.Body), nil
+	}
+	c.isLost = func(err error) bool {
+		code := errcode.Of(err)
+		return code == errcode.NotFound || code == errcode.Internal || errors.Is(err, blobs.ErrCorrupt)
+	}
+	if err := c.run(ctx, dir, folders); err != nil {
+		return copied, err
+	}
+	for path, reason := range c.lost {
+		return copied, errcode.Newf(errcode.Unavailable, "%d bodies cannot be read now, such as %s: %s", len(c.lost), path, reason)
+	}
+	return c.copied(), nil
+}
+
+// run copies all bodies to the folders of nodes.
+func (c *copier) run(ctx context.Context, dir string, folders map[string]string) (err error) {
+	defer func() { err = errors.Join(err, c.close()) }()
+	for id, folder := range folders {
+		if err := c.add(id, folder); err != nil {
+			return err
+		}
+	}
+	for pass := range c.passes {
+		if pass > 0 && (len(c.lost) == 0 || !clock.Sleep(ctx, time.Second<<(pass-1))) {
+			break
+		}
+		if err := c.pass(ctx, dir, pass == 0); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return c.sync()
+}
+
+// copied returns which bodies were not copied and never will be.
+func (c *copier) copied() Copied {
+	slices.Sort(c.corrupt)
+	return Copied{Elsewhere: c.elsewhere, Lost: c.corrupt}
 }
 
 // copier copies bodies to the folder of a backup.
@@ -111,6 +157,11 @@ type copier struct {
 	link     func(oldname, newname string) error // os.Link
 	targets  map[string]target                   // by node
 
+	passes    int
+	open      func(ctx context.Context, b *body) (r io.ReadCloser, size int64, err error) // a body as nodes store it
+	isLost    func(error) bool                                                            // the next pass would not find the body
+	isRestore bool                                                                        // then garbage may lack its bodies
+
 	mu        sync.Mutex
 	done      int64
 	elsewhere map[string]int64  // bodies that no file node has, by the first of their nodes
@@ -119,7 +170,11 @@ type copier struct {
 }
 
 func newCopier(o *Options, progress func(done, total int64)) *copier {
-	return &copier{o: o, progress: progress, link: os.Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{}}
+	return &copier{
+		o: o, progress: progress, link: os.Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{},
+		passes: passes, isLost: func(err error) bool { return errors.Is(err, blobs.ErrCorrupt) },
+		open: func(ctx context.Context, b *body) (io.ReadCloser, int64, error) { return o.Cluster.OpenStored(ctx, b.path, b.ref) },
+	}
 }
 
 // target is the folder of a node in the backup.
@@ -216,9 +271,10 @@ func (c *copier) finish(b *body, total int64, err error) error {
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-	case !blobs.IsSourceError(err) || errors.Is(err, context.Canceled):
+	case !blobs.IsSourceError(err) || errors.Is(err, context.Canceled) || c.isRestore && errcode.Is(err, errcode.Invalid):
 		return err
-	case errors.Is(err, blobs.ErrCorrupt):
+	case c.isLost(err) && c.isRestore && b.ref.Garbage:
+	case c.isLost(err):
 		c.corrupt = append(c.corrupt, b.path+": "+errcode.Message(err))
 	default:
 		c.lost[b.path] = errcode.Message(err)
@@ -247,7 +303,7 @@ func (c *copier) copy(ctx context.Context, b *body) error {
 		if i > 0 && c.linked(b, to[0], t) {
 			continue
 		}
-		r, size, err := c.o.Cluster.OpenStored(ctx, b.path, b.ref)
+		r, size, err := c.open(ctx, b)
 		if err != nil {
 			return blobs.SourceError(err)
 		}

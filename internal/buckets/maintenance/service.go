@@ -154,6 +154,19 @@ func (s *Service) Damages(ctx context.Context, q buckets.DamageQuery) iter.Seq2[
 // Stored counts the bodies on a node.
 type Stored struct{ Bodies, Bytes int64 }
 
+// Bodies calls fn with every body that a row refers to, and its path, from one snapshot. It ends with an error of fn.
+func (s *Service) Bodies(ctx context.Context, fn func(path string, r buckets.Reference) error) error {
+	var failed error
+	err := s.o.Store.References(ctx, func(r buckets.Reference) error {
+		failed = fn(newBody(r).path, r)
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
 // CountBodies counts the bodies on each node. It reads all rows.
 func (s *Service) CountBodies(ctx context.Context) (map[string]Stored, error) {
 	nodes := map[string]Stored{}
