@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
+	"holdfast/internal/buckets/maintenance"
+	"holdfast/internal/replica"
 )
 
 // holdTime is how long the garbage collection waits for a backup that died.
@@ -22,11 +25,12 @@ const holdTime = 5 * time.Minute
 // the node in the data folder has the same name in the backup.
 const nodesFolder = Name + ".nodes"
 
-// files backs up the bodies on file nodes.
+// files backs up, replicates and restores the bodies on file nodes.
 func (s *Buckets) files() *service.Files {
 	return &service.Files{
 		Hold: func(ctx context.Context) (context.Context, func(), error) { return s.maintenance.Hold(ctx, holdTime) },
-		Copy: s.copyBodies, Omitted: s.omitted,
+		Copy: s.copyBodies, Omitted: s.omitted, Restore: s.restoreBodies,
+		Bodies: &replica.Bodies{Each: s.eachBody, Watch: s.watch},
 	}
 }
 
@@ -73,6 +77,20 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 			s.report(f)
 		}
 	}
+	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
+		return s.maintenance.CopyBodies(ctx, dir, folders, progress)
+	})
+}
+
+// restoreBodies writes every body on file nodes into their folders in a data folder. These are the same as in a backup.
+func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.FileSource, progress func(done, total int64)) (service.Copied, error) {
+	return s.copied(ctx, dir, func(folders map[string]string) (maintenance.Copied, error) {
+		return s.maintenance.RestoreBodies(ctx, dir, folders, maintenance.Source(open), progress)
+	})
+}
+
+// copied calls fn with the folder of each file node in dir, and returns what it has copied.
+func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
 	all, err := s.where(ctx)
 	if err != nil {
 		return copied, err
@@ -90,11 +108,57 @@ func (s *Buckets) copyBodies(ctx context.Context, dir string, progress func(done
 		copied.Names = append(copied.Names, name)
 	}
 	slices.Sort(copied.Names)
-	bodies, err := s.maintenance.CopyBodies(ctx, dir, folders, progress)
-	for id, n := range bodies.Elsewhere {
-		copied.Missing = append(copied.Missing, fmt.Sprintf("%s only on storage node %s, %s", countOf(n, "body", "bodies"), id, cmp.Or(all[id], "which is not configured")))
-	}
-	slices.Sort(copied.Missing)
-	copied.Lost = bodies.Lost
+	bodies, err := fn(folders)
+	copied.Missing, copied.Lost = missing(bodies.Elsewhere, all), bodies.Lost
 	return copied, err
+}
+
+// missing says how many bodies are on no file node, by the first of their nodes.
+func missing(elsewhere map[string]int64, urls map[string]string) (lines []string) {
+	for id, n := range elsewhere {
+		lines = append(lines, fmt.Sprintf("%s only on storage node %s, %s", countOf(n, "body", "bodies"), id, cmp.Or(urls[id], "which is not configured")))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// eachBody calls fn with every body that a row refers to, but for those that are on no file node.
+func (s *Buckets) eachBody(ctx context.Context, fn func(replica.Body) error) (omitted []string, err error) {
+	if err := s.nodes.ensure(ctx); err != nil {
+		return nil, err
+	}
+	all, err := s.where(ctx)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := map[string]int64{}
+	err = s.maintenance.Bodies(ctx, func(path string, r buckets.Reference) error {
+		if !slices.ContainsFunc(r.Sharks, func(id string) bool { return isFile(all[id]) }) {
+			elsewhere[r.Sharks[0]]++
+			return nil
+		}
+		return fn(s.body(path, r))
+	})
+	return missing(elsewhere, all), err
+}
+
+// body returns a body as a replica reads it.
+func (s *Buckets) body(path string, r buckets.Reference) replica.Body {
+	return replica.Body{Name: path, Size: r.Length, Open: func(ctx context.Context) (io.ReadCloser, error) {
+		return s.cluster.Open(ctx, path, r, 0, -1)
+	}}
+}
+
+// watch makes written know each body that this process writes to a file node.
+func (s *Buckets) watch(written func(replica.Body) (settled func(kept bool))) {
+	s.watcher.Store(&written)
+}
+
+// written tells the watcher about a body.
+func (s *Buckets) written(r buckets.Reference) (settled func(kept bool)) {
+	watcher := s.watcher.Load()
+	if watcher == nil || !slices.ContainsFunc(r.Sharks, s.nodes.isFolder) {
+		return func(bool) {}
+	}
+	return (*watcher)(s.body(buckets.BodyPath(r.Owner, r.Bucket, r.ID, r.Name), r))
 }

@@ -45,10 +45,11 @@ type nodes struct {
 	process string // names its temporary files; see processes
 
 	mu      sync.Mutex
-	open    map[string]opened       // by ID
-	last    map[string]buckets.Node // that the cluster uses
-	failed  map[string]error        // nodes of the configuration that could not be initialized
-	changed atomic.Bool             // since the last refresh
+	open    map[string]opened               // by ID
+	last    map[string]buckets.Node         // that the cluster uses
+	failed  map[string]error                // nodes of the configuration that could not be initialized
+	changed atomic.Bool                     // since the last refresh
+	folders atomic.Pointer[map[string]bool] // IDs of the nodes that are folders
 
 	saying sync.Mutex
 	said   map[string]string // errors that were logged, by node
@@ -266,6 +267,11 @@ func (n *nodes) use(all map[string]buckets.Node) error {
 		next[id] = o
 		list = append(list, blobs.Node{ID: id, State: node.State, Driver: o.driver})
 	}
+	folders := map[string]bool{}
+	for id, o := range next {
+		folders[id] = isFile(o.url)
+	}
+	n.folders.Store(&folders)
 	n.cluster.Set(list...)
 	for id, o := range n.open {
 		if next[id] != o {
@@ -289,6 +295,12 @@ func openDriver(node buckets.Node, process string) (blobs.Driver, error) {
 		return filedriver.New(u.Path, node.ID).Of(process), nil
 	}
 	return clouddriver.New(node.URL, node.ID)
+}
+
+// isFolder reports whether a node is a folder. It does not wait while the nodes are loaded.
+func (n *nodes) isFolder(id string) bool {
+	folders := n.folders.Load()
+	return folders != nil && (*folders)[id]
 }
 
 func (n *nodes) close() error {

@@ -31,6 +31,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 )
@@ -53,6 +54,7 @@ type Buckets struct {
 	nodes       *nodes
 	metrics     *metrics
 	serves      atomic.Bool // this process is a server, which has loaded the storage nodes
+	watcher     atomic.Pointer[func(replica.Body) (settled func(kept bool))]
 
 	mu    sync.Mutex
 	first *newKey // of the account that this process gave a new database
@@ -106,7 +108,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	}})
 	s.nodes = &nodes{cluster: s.cluster, service: buckets.NewNodeService(st), cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
-		Backend: st, Bodies: s.cluster, Clock: d.Clock,
+		Backend: st, Bodies: s.cluster, Clock: d.Clock, Written: s.written,
 		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
 	})
 	cores := sigv4.NewCores()

@@ -6,6 +6,7 @@ package service
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"holdfast/internal/db/rows"
 	"holdfast/internal/obs"
 	"holdfast/internal/operate"
+	"holdfast/internal/replica"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
 	"holdfast/internal/web/dockerflow"
@@ -267,13 +269,24 @@ type Files struct {
 
 	// Omitted says what a backup without Copy lacks, a line each.
 	Omitted func(ctx context.Context) ([]string, error)
+
+	// Bodies are the files one by one, for a replica.
+	Bodies *replica.Bodies
+
+	// Restore writes the files that the restored database refers to into dir, the data folder, and reports how many of them are done. open opens a
+	// file by its name in Bodies: without it, the error is errcode.NotFound; errcode.Internal means that it is damaged, and errcode.Unavailable
+	// that it may be read later.
+	Restore func(ctx context.Context, dir string, open FileSource, progress func(done, total int64)) (Copied, error)
 }
 
-// Copied is the result of Files.Copy.
+// FileSource opens a file of a service by its name.
+type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
+
+// Copied is the result of Files.Copy and Files.Restore.
 type Copied struct {
-	Names   []string // of new files and folders in the folder of the backup
-	Missing []string // what Copy does not include, a line each
-	Lost    []string // what it should include and could not read, a line each
+	Names   []string // of new files and folders in the folder
+	Missing []string // what is not copied, a line each
+	Lost    []string // what should be copied and could not be read, a line each
 }
 
 // Hint tells a new user what to do next. Its addresses begin with the URL of the main
