@@ -55,11 +55,11 @@ func backupOfSQLite(t *testing.T) {
 	})
 }
 
-// dumpOfPostgres copies with pg_dump and pg_restore.
+// dumpOfPostgres copies with pg_dump, and with holdfast restore, which runs pg_restore.
 func dumpOfPostgres(t *testing.T) {
 	t.Helper()
 	testdb.SoakOnly(t, "pg_dump makes the backup; this takes a minute or more")
-	dump, restore := binary.Program(t, "pg_dump"), binary.Program(t, "pg_restore")
+	dump := binary.Program(t, "pg_dump")
 	url := testdb.PostgresDatabase(t)
 	h := newHarness(t, t.TempDir(), servicesOn(url)...)
 	h.Server = h.Serve()
@@ -71,15 +71,13 @@ func dumpOfPostgres(t *testing.T) {
 			b.ended = h.Clock.Add(1)
 		})
 		other := testdb.PostgresDatabase(t)
-		harness.Run(t, restore, "--exit-on-error", "--dbname="+other, b.dir)
-		for _, s := range services() {
-			if s.AfterRestore != nil {
-				s.AfterRestore(t, other)
-			}
-		}
-		data := filepath.Join(t.TempDir(), "data") // bodies are copied as files
+		data := filepath.Join(t.TempDir(), "data") // secrets and bodies are copied as files
 		harness.Run(t, "cp", "-a", h.Data, data)
-		serveAs(h, binary.Start(t, data, append(slices.Clone(h.Vars), servicesOn(other)...)...), b.begun, b.ended, true)
+		vars := append(slices.Clone(h.Vars), servicesOn(other)...)
+		if r := binary.Run(t, binary.Environ(append(vars, "HOLDFAST_DATA="+data)...), "restore", b.dir); r.Status != 0 {
+			t.Fatalf("restore: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		}
+		serveAs(h, binary.Start(t, data, vars...), b.begun, b.ended, true)
 	}
 }
 

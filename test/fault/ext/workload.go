@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,8 +25,7 @@ func Service() harness.Service {
 			}
 			return newExtWorkload(t, 2)
 		},
-		AfterRestore: leaveOutNumbers,
-		LargeOwner:   func(t *testing.T) harness.LargeOwner { return &largeInstall{NewInstall(t, harness.ProbeUser)} },
+		LargeOwner: func(t *testing.T) harness.LargeOwner { return &largeInstall{NewInstall(t, harness.ProbeUser)} },
 		Neighbours: harness.Neighbours{
 			Table: "ext_storage_records", Key: func(n int) string { return "'" + neighbourTenant(n) + "'" },
 			Send: func(h *harness.Harness, _ harness.Workload, n int) (binary.Answer, error) {
@@ -171,17 +168,4 @@ func (g *largeInstall) Upload(h *harness.Instance, id string) *http.Request {
 
 func (g *largeInstall) Uploaded(h *harness.Instance, id string) *http.Request {
 	return g.request(h, ext.Call{Method: http.MethodGet, Path: ext.Place{Namespace: "log", Key: id}.Path()})
-}
-
-// leaveOutNumbers skips change numbers that the original may have assigned after the backup, as
-// the guide says.
-func leaveOutNumbers(t *testing.T, url string) {
-	t.Helper()
-	guide, err := os.ReadFile("../../../docs/operations.md")
-	harness.Must(t, err)
-	leap := regexp.MustCompile(`(?m)^psql \S+ (--command=)"(UPDATE .*)"$`).FindSubmatch(guide)
-	if leap == nil {
-		t.Fatal("the guide does not say how to skip change numbers")
-	}
-	harness.Run(t, binary.Program(t, "psql"), url, string(leap[1])+string(leap[2]))
 }

@@ -23,8 +23,6 @@ type Service struct {
 	// The clients: some, or few for an emulator.
 	Workload func(t *testing.T, few bool) Workload
 
-	// AfterRestore does the guide's steps for a PostgreSQL database after a restore; may be nil.
-	AfterRestore func(t *testing.T, url string)
 
 	// An owner outside of the workload; nil if no request takes long.
 	LargeOwner func(t *testing.T) LargeOwner

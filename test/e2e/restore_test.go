@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// noBuckets is for restores without the bodies of objects, which have tests of their own.
+const noBuckets = "HOLDFAST_BUCKETS__ENABLED=false"
+
+// lagLine is the metric of a replica.
+var lagLine = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
+
+// awaitReplica waits until the replica has everything that was acknowledged before now.
+func awaitReplica(t *testing.T, s *binary.Server) {
+	t.Helper()
+	written := time.Now()
+	s.AwaitAnswer("/metrics", func(_ int, body string) bool {
+		found := lagLine.FindStringSubmatch(body)
+		if found == nil {
+			return false
+		}
+		lag, err := strconv.ParseFloat(found[1], 64)
+		return err == nil && time.Now().Add(-time.Duration(lag*float64(time.Second))).After(written)
+	})
+}
+
+// keyPair writes a private key into a file and returns it with the public key.
+func keyPair(t *testing.T) (file, public string) {
+	t.Helper()
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(key.String()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, key.Recipient().String()
+}
+
+// A server is killed and its data folder is deleted. One command restores it from its encrypted replica, as of the last second or as of
+// an earlier time.
+func TestRestoreReplica(t *testing.T) {
+	t.Parallel()
+	identity, public := keyPair(t)
+	url := "file://" + t.TempDir() + "/replica"
+	replica := []string{noBuckets, "HOLDFAST_REPLICA__URL=" + url, "HOLDFAST_REPLICA__RECIPIENTS=" + public, "HOLDFAST_REPLICA__INTERVAL=100ms"}
+	data := filepath.Join(t.TempDir(), "data")
+	s := binary.Launch(t, data, replica...)
+	s.Await("/readyz", http.StatusOK)
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"first"}`)
+	awaitReplica(t, s)
+	between := time.Now().UTC().Add(time.Millisecond)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"second"}`)
+	awaitReplica(t, s)
+	if out := s.Verb("check"); !strings.Contains(out, "restore points, the newest of") {
+		t.Errorf("check does not know the replica:\n%s", out)
+	}
+	s.Kill()
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, refused := range []struct {
+		args []string
+		says string
+	}{
+		{nil, "is encrypted"},
+		{[]string{"--identity", "/nowhere"}, "/nowhere"},
+		{[]string{"--identity", identity, "--time", "2020-01-01T00:00:00Z"}, "no restore point before"},
+		{[]string{"--identity", identity, "--service", "tokens"}, "unknown service"},
+	} {
+		r := binary.Run(t, s.Env, append([]string{"restore", url}, refused.args...)...)
+		if r.Status == 0 || !strings.Contains(r.Stderr, refused.says) {
+			t.Errorf("restore %v: status %d\n%s%s", refused.args, r.Status, r.Stdout, r.Stderr)
+		}
+		if _, err := os.Stat(data); !os.IsNotExist(err) {
+			t.Fatalf("restore %v left a data folder: %v", refused.args, err)
+		}
+	}
+
+	if out := s.Verb("restore", url, "--identity", identity, "--dry-run"); !strings.Contains(out, "would restore") {
+		t.Errorf("dry run:\n%s", out)
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Fatalf("a dry run left a data folder: %v", err)
+	}
+	restored := func(want string, args ...string) *binary.Server {
+		t.Helper()
+		data := filepath.Join(t.TempDir(), "data")
+		r := binary.Run(t, binary.Environ(append(slices.Clone(replica), "HOLDFAST_DATA="+data)...), append([]string{"restore", url, "--identity", identity}, args...)...)
+		if r.Status != 0 || !strings.Contains(r.Stdout, "as of 2") || !strings.Contains(r.Stderr, "set replica.url to another location") {
+			t.Fatalf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+		}
+		again := binary.Launch(t, data, replica...)
+		again.Await("/readyz", http.StatusOK)
+		mine := c
+		mine.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
+		if a := mine.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, strconv.Quote(want)) {
+			t.Errorf("restored %s: expected %q", a.Body, want)
+		}
+		return again
+	}
+	restored("first", "--time", between.Format(time.RFC3339Nano))
+	again := restored("second")
+	// The lost server's replica is never overwritten.
+	r := binary.Run(t, again.Env, "check")
+	if r.Status != 1 || !strings.Contains(r.Stdout, "has the replica of another server") {
+		t.Errorf("check of a restored server: status %d\n%s", r.Status, r.Stdout)
+	}
+	restored("second")
+}
+
+// One service is restored alone, with the secrets.
+func TestRestoreService(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir(), noBuckets)
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	backups := t.TempDir()
+	s.Verb("backup", filepath.Join(backups, "1"), "--no-bodies")
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"newer"}`)
+	s.Verb("backup", filepath.Join(backups, "2"), "--no-bodies")
+	if err := os.Mkdir(filepath.Join(backups, "3.partial-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	env := binary.Environ(noBuckets, "HOLDFAST_DATA="+data)
+	r := binary.Run(t, env, "restore", backups, "--service", "syncstorage") // the newest complete backup
+	if r.Status != 0 || !strings.Contains(r.Stdout, "restored syncstorage from "+filepath.Join(backups, "2")) {
+		t.Fatalf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	found, err := filepath.Glob(filepath.Join(data, "*"))
+	if err != nil || fmt.Sprint(found) != fmt.Sprint([]string{filepath.Join(data, "secrets.toml"), filepath.Join(data, "syncstorage.db")}) {
+		t.Errorf("restored %v, %v", found, err)
+	}
+	again := binary.Start(t, data, noBuckets)
+	c.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
+	if a := c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"newer"`) {
+		t.Errorf("restored %s", a.Body)
+	}
+
+	// An existing data folder is not touched.
+	r = binary.Run(t, env, "restore", backups)
+	if r.Status != 1 || !strings.Contains(r.Stderr, "is not empty") {
+		t.Errorf("into existing data: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+}
+
+// A damaged backup is not restored, and no server starts on half a restore.
+func TestRestoreOrNothing(t *testing.T) {
+	t.Parallel()
+	s := binary.Start(t, t.TempDir())
+	s.Token(1).Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	dir := filepath.Join(t.TempDir(), "backup")
+	s.Verb("backup", dir, "--no-bodies")
+	path := filepath.Join(dir, "syncstorage.db")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4096 {
+		content[len(content)-1-i] ^= 0xff // the last page is in use
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	env := binary.Environ("HOLDFAST_DATA=" + data)
+	r := binary.Run(t, env, "restore", dir)
+	if r.Status != 1 || !strings.Contains(r.Stderr, path+" is damaged") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Errorf("it left the data folder: %v", err)
+	}
+
+	// A restore that was killed leaves its work folder.
+	if err := os.MkdirAll(filepath.Join(data, ".restoring"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"serve", "migrate", "restore"} {
+		args := []string{command}
+		if command == "restore" {
+			args = append(args, dir)
+		}
+		if r := binary.Run(t, env, args...); r.Status != 1 || !strings.Contains(r.Stderr, "was not restored completely") {
+			t.Errorf("%s on half a restore: status %d\n%s%s", command, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+}
+
+// A dump is restored into an empty database only.
+func TestRestoreDump(t *testing.T) {
+	t.Parallel()
+	dump := binary.Program(t, "pg_dump")
+	binary.Program(t, "pg_restore")
+	url, other := testdb.PostgresDatabase(t), testdb.PostgresDatabase(t)
+	on := func(url string) []string {
+		return []string{noBuckets, "HOLDFAST_SYNCSTORAGE__DATABASE_URL=" + url, "HOLDFAST_EXTSTORAGE__DATABASE_URL=" + url}
+	}
+	s := binary.Launch(t, t.TempDir(), on(url)...)
+	s.Verb("migrate")
+	s.Await("/readyz", http.StatusOK)
+	c := s.Token(1)
+	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"kept"}`)
+	file := filepath.Join(t.TempDir(), "dump")
+	if out, err := exec.Command(dump, "--format=custom", "--file="+file, url).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if r := binary.Run(t, s.Env, "restore", file); r.Status != 1 || !strings.Contains(r.Stderr, "is not empty") {
+		t.Errorf("into the database itself: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+
+	// The secrets come from a backup folder, the databases from the dump.
+	backup := filepath.Join(t.TempDir(), "backup")
+	s.Verb("backup", backup, "--no-bodies")
+	data := filepath.Join(t.TempDir(), "data")
+	env := binary.Environ(append(on(other), "HOLDFAST_DATA="+data)...)
+	for _, args := range [][]string{{"restore", backup}, {"restore", file, "--dry-run"}, {"restore", file}} {
+		if r := binary.Run(t, env, args...); r.Status != 0 {
+			t.Fatalf("%v: status %d\n%s%s", args, r.Status, r.Stdout, r.Stderr)
+		}
+	}
+	again := binary.Start(t, data, on(other)...)
+	c.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
+	if a := c.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"kept"`) {
+		t.Errorf("restored %s", a.Body)
+	}
+}
