@@ -109,6 +109,7 @@ type App struct {
 	opened         []*opened
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
+	backups        *backup.Scheduler
 	operations     []operate.Operation      // of the server itself
 	certificates   certificates.Source      // nil without TLS
 	replication    *replication.Replication // nil without a replica
@@ -174,7 +175,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}()
 	operated := cmp.Or(o.Operated, &overview.Operated{})
-	a.readOnly, a.alerts = &operated.ReadOnly, &operated.Alerts
+	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
+	a.backups.Settings, a.backups.Server = a.cfg.Backup, a.backupServer
 	a.readOnly.Setting, a.readOnly.Log = a.cfg.Server.ReadOnly, a.log
 	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
@@ -310,8 +312,16 @@ func checkWhole(ctx context.Context, s *service.Running, patience time.Duration)
 
 // Backup copies the data of the server to a new folder; see backup.Server.
 func (a *App) Backup(ctx context.Context, dir string, o backup.Options) (files []string, err error) {
-	b := &backup.Server{Services: a.running(), Data: a.data, Log: a.log, Clock: a.now}
-	return b.Make(ctx, dir, o)
+	return a.backupServer().Make(ctx, dir, o)
+}
+
+// SendBackup adds a backup to those at a URL; see backup.Server.
+func (a *App) SendBackup(ctx context.Context, s *backup.Sending) (backup.Sent, error) {
+	return a.backupServer().Send(ctx, s)
+}
+
+func (a *App) backupServer() *backup.Server {
+	return &backup.Server{Services: a.running(), Data: a.data, Log: a.log, Clock: a.now}
 }
 
 // Config returns the configuration with the generated secrets.

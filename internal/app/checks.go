@@ -22,7 +22,7 @@ func (c *Config) checked(data string) *check.Server {
 		Data: data, PublicURL: c.Server.PublicURL, Listen: c.Server.Listen, TLSCert: c.Server.TLSCert, TLSKey: c.Server.TLSKey,
 		Domain: c.Server.Domain, ACMEDirectory: c.Server.ACMEDirectory, HTTPListen: c.Server.HTTPListen,
 		Master: c.Server.MasterSecret.Reveal(), AdminToken: c.Server.AdminToken.Reveal(),
-		Replica: c.Replica, Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
+		Replica: c.Replica, Backup: c.Backup, Services: c.Services, Listeners: c.listeners(), Secrets: c.generated(), Writable: checkWhole,
 	}
 	for _, old := range c.Server.OldMasterSecrets {
 		s.OldMasters = append(s.OldMasters, old.Reveal())

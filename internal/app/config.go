@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
 	"holdfast/internal/listen"
@@ -28,6 +29,7 @@ type Config struct {
 	Log      Log
 	Alerts   alerts.Settings
 	Replica  replication.Settings
+	Backup   backup.Settings
 	Services []service.Service
 
 	report conf.Report // where the settings were set
@@ -113,6 +115,7 @@ func NewConfig(services []service.Service) *Config {
 		Log:      Log{Level: "info", Format: "text", Access: true},
 		Alerts:   alerts.Defaults(),
 		Replica:  replication.Defaults(),
+		Backup:   backup.Defaults(),
 		Services: services,
 	}
 }
@@ -124,6 +127,7 @@ func (c *Config) sections() []conf.Section {
 		{Key: "log", Doc: "Logs and traces.", Value: &c.Log},
 		{Key: "alerts", Doc: "Messages to an operator when something is wrong.", Value: &c.Alerts},
 		{Key: "replica", Doc: "A continuous copy of the SQLite databases elsewhere.", Value: &c.Replica},
+		{Key: "backup", Doc: "Backups in a folder or a bucket, by holdfast backup or by the server itself.", Value: &c.Backup},
 	}
 	for _, s := range c.Services {
 		all = append(all, conf.Section{Key: s.Name, Doc: s.Doc, Value: s.Config})
@@ -202,6 +206,12 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 	problems = append(problems, c.Log.check().In("log", report)...)
 	problems = append(problems, c.Alerts.Check().In("alerts", report)...)
 	problems = append(problems, c.Replica.Check().In("replica", report)...)
+	problems = append(problems, c.Backup.Check().In("backup", report)...)
+	if c.Backup.URL != "" && c.Backup.URL == c.Replica.URL {
+		var same conf.Problems
+		same.Addf("url", "must differ from replica.url, such as by another prefix")
+		problems = append(problems, same.In("backup", report)...)
+	}
 	for _, s := range c.enabled() {
 		if s.LargestRequest != nil {
 			problems = append(problems, c.Server.fits(s.Name, s.LargestRequest()).In("server", report)...)

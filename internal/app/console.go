@@ -97,7 +97,7 @@ func (a *App) newOverview() *overview.Overview {
 		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
 		Settings: a.settings,
 	}
-	o.Certificate = a.certificate
+	o.Certificate, o.Backups = a.certificate, a.backups
 	o.Replica = func() *replication.State { return a.replication.State() }
 	for _, s := range a.cfg.Services {
 		if !s.Config.IsEnabled() {

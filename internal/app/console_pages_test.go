@@ -108,7 +108,7 @@ func consoleServer(b *browser, environ []string) {
 	b.shows("Findings", "no answer from http://127.0.0.1:1")
 	kinds := b.page.all("tbody")[1].all("tr")[0].all("td")
 	if engine, size := kinds[2].String(), kinds[4].String(); engine == "sqlite" {
-		b.shows("none yet: holdfast backup DIR makes one", "all on time")
+		b.shows("none yet: holdfast backup makes one", "all on time")
 		dir := filepath.Join(b.t.TempDir(), "backup")
 		runCommand(b.t, environ, "backup", dir)
 		b.open("")

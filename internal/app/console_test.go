@@ -494,7 +494,7 @@ func TestConsoleServer(t *testing.T) {
 		t.Errorf("%d points", len(points))
 	}
 	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
-	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup DIR makes one"} {
+	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 364.0 MiB", " in 6 hours", "none yet: holdfast backup makes one"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
@@ -541,7 +541,7 @@ func TestConsoleUpkeep(t *testing.T) {
 	record("backups/today", 0)
 	o.want("a backup", http.StatusOK, "0 minutes ago, in /", http.MethodGet, "/console/", nil)
 	now = now.Add(8 * 24 * time.Hour)
-	o.want("an old backup", http.StatusOK, "state warn\">Warning</span> 8 days ago, in /", http.MethodGet, "/console/", nil)
+	o.want("an old backup", http.StatusOK, "state warn\">Warning</span> <a href=\"/console/backup\">8 days ago, in /", http.MethodGet, "/console/", nil)
 	record("backups/today", 2)
 	o.want("an incomplete backup", http.StatusOK, "without 2 files that could not be read", http.MethodGet, "/console/", nil)
 	if err := os.WriteFile(filepath.Join(a.data, backup.RecordFile), []byte("{"), 0o600); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"holdfast/internal/backup"
 	"holdfast/internal/certificates"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/obs"
@@ -43,6 +44,11 @@ func (a *App) observe() {
 			}
 		}
 	}, "service")
+	m.Gauge("holdfast_backup_age_seconds", "Age of the latest backup, in a folder or at a URL.", func(set obs.Set) {
+		if b, err := backup.Read(a.data); err == nil && b != nil {
+			set(max(0, a.now().Sub(b.At)).Seconds())
+		}
+	})
 	a.observeFiles()
 	a.observeGate(a.gate)
 	a.observeMemory(a.memory)

@@ -93,6 +93,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	rest.Go(func() error { a.overview.Run(background); return nil })
 	rest.Go(func() error { a.watch(background); return nil })
 	rest.Go(func() error { a.alerts.Run(background); return nil })
+	rest.Go(func() error { a.backups.Run(background); return nil })
 	rest.Go(func() error { a.checks.Run(background, a.now, a.checkRunning); return nil })
 	rest.Go(func() error { tendMemory(background, a.memory, adjustLimit); return nil })
 	rest.Go(func() error { a.sweep(background); return nil })

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,15 +13,21 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/durable"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
 )
 
-// RecordFile is the file in the data folder that says when the latest backup was made.
-const RecordFile = "last-backup.json"
+// RecordFile is the file in the data folder that says when the latest backup was made, and failureFile the file that says why
+// a later one to a URL failed.
+const (
+	RecordFile  = "last-backup.json"
+	failureFile = "backup-failed.json"
+)
 
 // Record is the latest backup.
 type Record struct {
 	At      time.Time `json:"at"`
-	Path    string    `json:"path"`
+	Path    string    `json:"path"`    // or a URL without parameters
 	Lost    int64     `json:"lost"`    // files that could not be read
 	Without []string  `json:"without"` // services whose database is on a server
 
@@ -36,22 +43,44 @@ type earlier struct {
 // maxEarlier limits the number of earlier backups that are remembered.
 const maxEarlier = 1000
 
-// Record records that a backup was made, for servers on the same data folder.
+// Record records that a backup was made in a folder, for servers on the same data folder.
 func (b *Server) Record(dir string, lost int64) (err error) {
 	r := Record{At: b.Clock().UTC(), Path: dir, Lost: lost}
 	if abs, err := filepath.Abs(dir); err == nil {
 		r.Path = abs
 	}
+	return b.record(&r, nil)
+}
+
+// recordSent records the backups that are at a URL.
+func (b *Server) recordSent(ctx context.Context, address string, t replica.Target) error {
+	content, err := replica.Inspect(ctx, t)
+	if err != nil || len(content.Points) == 0 {
+		return err
+	}
+	name := location.Name(address)
+	var older []earlier
+	for _, p := range slices.Backward(content.Points) {
+		older = append(older, earlier{p.Time.UTC(), name})
+	}
+	return b.record(&Record{At: older[0].At, Path: name}, older[1:])
+}
+
+// record stores the latest backup, with older ones at the same place, and the earlier ones at other places.
+func (b *Server) record(r *Record, older []earlier) error {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
 			r.Without = append(r.Without, d.Service)
 		}
 	}
+	r.Earlier = older
 	if last, err := Read(b.Data); err == nil && last != nil { // a broken record is replaced
-		r.Earlier = append([]earlier{{last.At, last.Path}}, last.Earlier...)
-		r.Earlier = slices.DeleteFunc(r.Earlier, func(e earlier) bool { return e.Path == r.Path || !exists(e.Path) })
-		r.Earlier = r.Earlier[:min(len(r.Earlier), maxEarlier)]
+		before := append([]earlier{{last.At, last.Path}}, last.Earlier...)
+		before = slices.DeleteFunc(before, func(e earlier) bool { return e.Path == r.Path || !exists(e.Path) })
+		r.Earlier = append(r.Earlier, before...)
+		slices.SortStableFunc(r.Earlier, func(a, b earlier) int { return b.At.Compare(a.At) })
 	}
+	r.Earlier = r.Earlier[:min(len(r.Earlier), maxEarlier)]
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -60,8 +89,47 @@ func (b *Server) Record(dir string, lost int64) (err error) {
 	return durable.File{Name: filepath.Join(b.Data, RecordFile), Mode: 0o644}.Replace(durable.Bytes(text))
 }
 
-// exists reports whether a folder may exist: one that cannot be read may.
+// Failure is a backup to a URL that failed, after which none succeeded there.
+type Failure struct {
+	At   time.Time `json:"at"`
+	URL  string    `json:"url"` // without parameters
+	Says string    `json:"says"`
+}
+
+// recordFailure records that a backup to a URL failed, or that none fails any more.
+func (b *Server) recordFailure(name string, failed error) {
+	path := filepath.Join(b.Data, failureFile)
+	var err error
+	if failed == nil {
+		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	} else {
+		var text []byte
+		if text, err = json.Marshal(Failure{b.Clock().UTC(), name, failed.Error()}); err == nil {
+			err = durable.File{Name: path, Mode: 0o644}.Replace(durable.Bytes(text))
+		}
+	}
+	if err != nil {
+		b.Log.Warn("could not record the result of a backup for the console", "error", err)
+	}
+}
+
+// ReadFailure returns why the latest backup to a URL failed, or nil if none did.
+func ReadFailure(data string) *Failure {
+	text, err := os.ReadFile(filepath.Join(data, failureFile))
+	f := &Failure{}
+	if err != nil || json.Unmarshal(text, f) != nil {
+		return nil
+	}
+	return f
+}
+
+// exists reports whether a backup may exist: a folder that cannot be read may, and a URL is not asked.
 func exists(path string) bool {
+	if location.IsURL(path) {
+		return true
+	}
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -81,6 +149,18 @@ func Known(data string) (all []service.Backup, err error) {
 		}
 	}
 	return all, nil
+}
+
+// last returns the time of the latest known backup at a URL; zero if there is none.
+func last(data, address string) (at time.Time, err error) {
+	known, err := Known(data)
+	name := location.Name(address)
+	for _, b := range known {
+		if b.Path == name && b.At.After(at) {
+			at = b.At
+		}
+	}
+	return at, err
 }
 
 // Read returns the record of the latest backup, or nil before the first backup.

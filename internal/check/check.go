@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
 	"holdfast/internal/db/engine"
@@ -74,6 +75,8 @@ type Server struct {
 
 	Replica     replication.Settings
 	Replication *replication.Replication // likewise
+
+	Backup backup.Settings
 
 	Master     string // "" if it is not set
 	OldMasters []string
@@ -170,7 +173,7 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 	return append(found, c.outside(ctx)...)
 }
 
-// outside checks the public URL, the replica, and what the services need besides their databases.
+// outside checks the public URL, the replica, the backups, and what the services need besides their databases.
 func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	if s := c.Replication.State(); s != nil {
 		found = append(found, s.Finding())
@@ -179,6 +182,9 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 		found = append(found, replication.Check(limited, &c.Replica, c.Data)...)
 		cancel()
 	}
+	limited, cancel := context.WithTimeout(ctx, serviceTimeout)
+	found = append(found, backup.Check(limited, &c.Backup, c.Data, time.Now())...)
+	cancel()
 	if c.PublicURL != "" {
 		found = append(found, checkPublicURL(ctx, c.PublicURL))
 	}

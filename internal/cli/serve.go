@@ -9,7 +9,6 @@ import (
 
 	"holdfast/internal/app"
 	"holdfast/internal/app/service"
-	"holdfast/internal/backup"
 	"holdfast/internal/check"
 	"holdfast/internal/conf"
 	"holdfast/internal/systemd"
@@ -169,57 +168,6 @@ func (c *command) sweep() *cobra.Command {
 			return c.with(cmd.Context(), false, func(ctx context.Context, a *app.App) error {
 				return a.Sweep(ctx, func(line string) { fmt.Fprintln(c.env.Stdout, line) })
 			})
-		},
-	}
-}
-
-func (c *command) backup() *cobra.Command {
-	var o backup.Options
-	cmd := &cobra.Command{
-		Use:   "backup DIR",
-		Short: "Back up the SQLite databases, the secrets file and the bodies of objects while the server runs",
-		Long: "Copy the SQLite databases, each consistent in itself, the secrets file, and the bodies of objects in\n" +
-			"buckets that are on file nodes to the new folder DIR while the server runs. The folder that DIR is in\n" +
-			"must exist. DIR is named DIR.partial-… until it is complete. Databases on PostgreSQL and Spanner are\n" +
-			"not copied: use their own tools, first. Bodies on nodes of cloud providers are not copied either. DIR\n" +
-			"must not be in the data folder.\n\n" +
-			"To restore, stop the server, move its data folder away and put a copy of the backup in its place.",
-		Example: "  holdfast backup /var/backups/holdfast/$(date +%F)",
-		Args:    service.Args("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			// A backup is also made before an upgrade, by the new binary.
-			return c.with(cmd.Context(), true, func(ctx context.Context, a *app.App) error {
-				bar := c.shell().Bar("bodies", 0)
-				o.Progress = bar.ShowOf
-				files, err := a.Backup(ctx, args[0], o)
-				bar.End()
-				for _, f := range files {
-					fmt.Fprintln(c.env.Stdout, f)
-				}
-				return err
-			})
-		},
-	}
-	cmd.AddCommand(c.verifyBackup())
-	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "leave out the bodies of objects on storage nodes, and print which nodes have them")
-	return cmd
-}
-
-func (c *command) verifyBackup() *cobra.Command {
-	return &cobra.Command{
-		Use:   "verify DIR",
-		Short: "Read the databases and the secrets file of a backup, and report damage",
-		Long: "Read the SQLite databases and the secrets file of a backup completely, and report damage. The backup\n" +
-			"is not changed, and may be on a read-only disk. Bodies of objects are not read: they have checksums,\n" +
-			"which every read and buckets audit verify. The exit status is 1 when something is wrong.",
-		Example: "  holdfast backup verify /var/backups/holdfast/2026-11-21",
-		Args:    service.Args("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := check.Backup(cmd.Context(), args[0], c.step)
-			if err != nil {
-				return err
-			}
-			return c.printFindings(found)
 		},
 	}
 }

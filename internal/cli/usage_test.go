@@ -40,7 +40,7 @@ func TestWrongCommandLines(t *testing.T) {
 		// Arguments.
 		{"serve foo", `holdfast serve: unexpected argument "foo"`, "holdfast serve"},
 		{"version x", `unexpected argument "x"`, "holdfast version"},
-		{"backup", "holdfast backup: DIR is required", "holdfast backup"},
+		{"backup", "holdfast backup: URL or DIR is required", "holdfast backup"},
 		{"backup a b", `unexpected argument "b"`, "holdfast backup"},
 		{"man", "DIR is required", "holdfast man"},
 		{"completion", "SHELL is required", "holdfast completion"},

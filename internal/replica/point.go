@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,6 +110,29 @@ type Listed struct {
 type Content struct {
 	Server string   // ID of the server whose data it is
 	Points []Listed // the oldest first
+}
+
+// Points returns the newest points in a target, the newest first; all of them if most is 0. It returns errcode.NotFound if it has no
+// replica and no backups.
+func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
+	if _, err := readMarker(ctx, t); err != nil {
+		return nil, err
+	}
+	listed, err := listPoints(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range slices.Backward(listed) {
+		if most > 0 && len(all) == most {
+			break
+		}
+		p, err := readPoint(ctx, t, l.name)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // Inspect returns the restore points in a target, or errcode.NotFound if it has no replica.

@@ -495,6 +495,9 @@ func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reade
 // publish writes a restore point.
 func (r *Replica) publish(ctx context.Context, p Point) error {
 	p.Number = r.number + 1
+	if p.Time.IsZero() { // without databases
+		p.Time = r.opts.Clock()
+	}
 	if r.opts.Once {
 		if err := r.checkPoint(ctx, p); err != nil {
 			return err

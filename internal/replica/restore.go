@@ -50,7 +50,7 @@ type Found struct {
 // Look chooses the restore point as Restore does, and returns an error if an object is missing. It reads only names, points, and the
 // newest changes after the point.
 func Look(ctx context.Context, r Restoring) (f Found, err error) {
-	newest, chosen, err := r.choose(ctx)
+	newest, chosen, err := r.Choose(ctx)
 	if err != nil {
 		return f, err
 	}
@@ -123,7 +123,7 @@ type Restored struct {
 // it fails, it leaves no database that it has not checked.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	k := keys{identities: r.Identities}
-	if done.Newest, done.Point, err = r.choose(ctx); err != nil {
+	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
 		return done, err
 	}
 	var names []string
@@ -159,8 +159,8 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	return done, nil
 }
 
-// choose returns the newest point and the selected one.
-func (r Restoring) choose(ctx context.Context) (newest, chosen Point, err error) {
+// Choose returns the newest point and the selected one.
+func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
 	if _, err := readMarker(ctx, r.Target); err != nil {
 		if errcode.Is(err, errcode.NotFound) {
 			err = errcode.Wrap(errcode.NotFound, "there is no replica at this URL: it has no "+markerName, err)

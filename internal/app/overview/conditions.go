@@ -18,6 +18,7 @@ const (
 	Certificate = "certificate"
 	DiskFull    = "disk-full"
 	BackupLate  = "backup-late"
+	BackupFails = "backup-failed"
 	ReplicaLate = "replica-late"
 	SweepLate   = "sweep-late"
 	Backlog     = "backlog"
@@ -54,6 +55,9 @@ func (o *Overview) Conditions(ctx context.Context, s *alerts.Settings) (all []al
 	}
 	if c := o.backupCondition(s.BackupAge); c != nil {
 		all = append(all, *c)
+	}
+	if failed := backup.ReadFailure(o.Data); failed != nil {
+		all = append(all, alerts.Condition{Name: BackupFails, State: service.Warning, Says: failed.Text(), Fix: "see the log, and run: holdfast backup"})
 	}
 	for _, one := range o.Sweeps.list() {
 		switch {
@@ -139,16 +143,18 @@ func (d *disk) condition(days int) *alerts.Condition {
 	return nil
 }
 
-// backupCondition returns a condition if the latest backup is older than the limit.
+// backupCondition returns a condition if the latest backup is older than the limit, or than the schedule says.
 func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	if limit == 0 || !o.hasFiles() {
 		return nil
 	}
-	c := &alerts.Condition{Name: BackupLate, State: service.Warning, Says: "there is no backup", Fix: "run: holdfast backup DIR"}
+	c := &alerts.Condition{Name: BackupLate, State: service.Warning, Says: "there is no backup", Fix: "run: holdfast backup"}
 	b, err := backup.Read(o.Data)
 	switch {
 	case err != nil:
 		c.Says, c.Fix = "it is not known when the latest backup was made: "+backup.RecordFile+" cannot be read", "make a backup, which writes the file again"
+	case b != nil && o.Backups.Late(o.Data, o.Clock()):
+		c.Says = "by backup.schedule, the next backup is late"
 	case b != nil && o.Clock().Sub(b.At) <= limit:
 		return nil
 	case b != nil:

@@ -48,6 +48,7 @@ type Overview struct {
 	Certificate func() (state *certificates.State, early time.Duration)
 
 	Replica func() *replication.State // nil without a replica
+	Backups *backup.Scheduler
 }
 
 // Pages returns the pages.
@@ -91,7 +92,7 @@ func (o *Overview) showOverview(ctx context.Context, _ *service.PageRequest) (*s
 	}}
 	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
 	state := &service.Facts{Rows: []service.Fact{
-		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Replica", Cell: o.replicaCell()}, {Name: "Last backup", Cell: o.backupCell()},
+		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Replica", Cell: o.replicaCell()}, {Name: "Last backup", Cell: o.addSchedule(o.backupCell())},
 		{Name: "Sweeps", Cell: sweepsCell(o.Sweeps.list(), o.Clock())},
 	}}
 	blocks := []service.Block{state}
@@ -218,7 +219,7 @@ func (o *Overview) backupCell() service.Cell {
 	}
 	if b == nil {
 		if o.hasFiles() {
-			return service.Cell{State: service.Warning, Text: "none yet: holdfast backup DIR makes one"}
+			return service.Cell{State: service.Warning, Text: "none yet: holdfast backup makes one"}
 		}
 		return service.TextCell("databases on servers: see their own tools")
 	}

@@ -2,10 +2,12 @@ package overview
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
@@ -20,11 +22,12 @@ const readyTimeout = 2 * time.Second
 type Operated struct {
 	ReadOnly readonly.Switch
 	Alerts   alerts.Alerts
+	Backups  backup.Scheduler
 }
 
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
-	return append(readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts)...)
+	return slices.Concat(readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups))
 }
 
 func readOnlyOperations(w *readonly.Switch) []operate.Operation {

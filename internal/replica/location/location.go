@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 
@@ -153,4 +154,14 @@ func KnownServerID(data string) (string, error) {
 		return "", fmt.Errorf("%s is empty: delete it, and choose a new location for replica and backups", name)
 	}
 	return id, nil
+}
+
+// NewKey returns a new private key in the format of age-keygen, and its public key.
+func NewKey(now time.Time) (file, public string, err error) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return "", "", err
+	}
+	public = key.Recipient().String()
+	return fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", now.Format(time.RFC3339), public, key), public, nil
 }

@@ -1,0 +1,157 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
+	"holdfast/internal/secrets"
+)
+
+// Sending are options of Send.
+type Sending struct {
+	Settings
+
+	// Identity is the file with the private key of an encrypted backup, so that it can be verified by a restore; or "".
+	Identity string
+
+	// Progress, if set, is called with each step that may take long.
+	Progress func(what string)
+}
+
+// Sent is a backup in a folder or bucket.
+type Sent struct {
+	Name     string // of the location
+	Point    replica.Point
+	Restored bool // it was restored, to verify it
+}
+
+const (
+	spoolFolder = "backup-spool" // in the data folder
+	lockName    = "backup"
+)
+
+// Send adds a backup to those at a URL: the SQLite databases and the secrets file. It sends the pages that differ from the former backup,
+// verifies the backup, and deletes old ones by the rule. Only one process at a time makes backups of a data folder.
+func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
+	if s.Progress == nil {
+		s.Progress = func(string) {}
+	}
+	sent.Name = location.Name(s.URL)
+	if err := durable.MakeFolder(b.spool(s.URL)); err != nil {
+		return sent, err
+	}
+	if s.Identity != "" {
+		if _, err := location.Identities(s.Identity); err != nil {
+			return sent, err
+		}
+	}
+	lock, err := b.lock(ctx)
+	if err != nil {
+		return sent, err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	sent.Point, sent.Restored, err = b.send(ctx, s)
+	if ctx.Err() == nil {
+		b.recordFailure(sent.Name, err)
+	}
+	if err != nil {
+		err = fmt.Errorf("backup to %s failed: %w", sent.Name, err)
+	}
+	return sent, err
+}
+
+// lock keeps other processes from making a backup to a URL at the same time.
+func (b *Server) lock(ctx context.Context) (*sqlitedb.Lock, error) {
+	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(b.Data, lockName))
+	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
+		by := "another process"
+		if inUse.Holder != "" {
+			by = inUse.Holder
+		}
+		return nil, fmt.Errorf("%s makes a backup of this data folder: wait until it ends", by)
+	}
+	return lock, err
+}
+
+func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, restored bool, err error) {
+	o, closeIt, err := b.open(ctx, s)
+	if err != nil {
+		return point, false, err
+	}
+	r := replica.New(o)
+	defer func() { err = errors.Join(err, closeIt()) }()
+	s.Progress("sending what has changed to " + location.Name(s.URL))
+	if err := b.sync(ctx, r); err != nil {
+		return point, false, errors.Join(err, r.Close(ctx))
+	}
+	if point = r.Published(); point.Number == 0 {
+		return point, false, errors.New("there is nothing to back up: no database is a SQLite file, and the data folder has no secrets file")
+	}
+	if err := r.Close(ctx); err != nil {
+		return point, false, err
+	}
+	if s.Verify && (len(s.Recipients) == 0 || s.Identity != "") {
+		if err := b.verifySent(ctx, s); err != nil {
+			return point, false, err
+		}
+		restored = true
+	}
+	if err := r.Tidy(ctx); err != nil {
+		return point, restored, fmt.Errorf("the backup was made, but older ones could not be deleted: %w", err)
+	}
+	return point, restored, b.recordSent(ctx, s.URL, o.Target)
+}
+
+// sync makes the backup, while the services keep the files that it refers to.
+func (b *Server) sync(ctx context.Context, r *replica.Replica) error {
+	held, release, err := b.hold(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	defer release()
+	return r.Sync(held)
+}
+
+// open opens the location of backups.
+func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, closeIt func() error, err error) {
+	recipients, err := s.Keys()
+	if err != nil {
+		return o, nil, err
+	}
+	rule, err := replica.ParseKeep(s.Keep)
+	if err != nil {
+		return o, nil, err
+	}
+	id, err := location.ServerID(b.Data)
+	if err != nil {
+		return o, nil, err
+	}
+	o = replica.Options{
+		Server: id, Once: true, Rule: rule, Recipients: recipients, Spool: b.spool(s.URL), Files: map[string]*sqlitedb.DB{},
+		Also: map[string]string{secrets.File: filepath.Join(b.Data, secrets.File)}, Clock: b.Clock, Log: b.Log,
+	}
+	for _, d := range b.databases() {
+		if !d.Embedded() {
+			b.Log.Warn("database not in the backup, use the tools of its server", "service", d.Service, "database", d.Where)
+			continue
+		}
+		name := d.Service + ".db"
+		o.Files[name], o.Order = d.File(), append(o.Order, name)
+	}
+	o.Target, closeIt, err = location.Open(ctx, s.URL)
+	return o, closeIt, err
+}
+
+// spool returns the folder for the state of the backups at a URL.
+func (b *Server) spool(address string) string {
+	sum := sha256.Sum256([]byte(address))
+	return filepath.Join(b.Data, spoolFolder, hex.EncodeToString(sum[:8]))
+}

@@ -1,0 +1,58 @@
+package backup
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/errcode"
+)
+
+// Schedule says when backups are due: at times of day, or in an interval. The zero value never is.
+type Schedule struct {
+	times []time.Duration // since midnight, ascending
+	every time.Duration
+}
+
+// leastEvery is the shortest interval of a schedule.
+const leastEvery = time.Minute
+
+// ParseSchedule parses times of day, such as "03:30 15:30", or an interval, such as "6h".
+func ParseSchedule(text string) (s Schedule, err error) {
+	invalid := errcode.Newf(errcode.Invalid, "invalid schedule %q: expected times of day such as 03:30 15:30, or an interval of at least 1m such as 6h", text)
+	if every, err := time.ParseDuration(strings.TrimSpace(text)); err == nil {
+		if every < leastEvery {
+			return Schedule{}, invalid
+		}
+		return Schedule{every: every}, nil
+	}
+	for word := range strings.FieldsSeq(text) {
+		at, err := time.Parse("15:04", word)
+		if err != nil {
+			return Schedule{}, invalid
+		}
+		s.times = append(s.times, time.Duration(at.Hour())*time.Hour+time.Duration(at.Minute())*time.Minute)
+	}
+	slices.Sort(s.times)
+	return s, nil
+}
+
+// IsZero reports whether no backup is ever due.
+func (s Schedule) IsZero() bool { return s.every == 0 && len(s.times) == 0 }
+
+// Next returns when the first backup after a time is due. Times of day are in its time zone.
+func (s Schedule) Next(after time.Time) time.Time {
+	if s.every > 0 {
+		return after.Add(s.every)
+	}
+	year, month, day := after.Date()
+	for ; len(s.times) > 0; day++ {
+		for _, t := range s.times {
+			at := time.Date(year, month, day, int(t/time.Hour), int(t%time.Hour/time.Minute), 0, 0, after.Location())
+			if at.After(after) {
+				return at
+			}
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,165 @@
+package backup
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/replica/location"
+)
+
+// Scheduler makes the backups of a running server to the URL of the settings: when they are due, and when an operator
+// asks for one. Set its fields before it is used.
+type Scheduler struct {
+	Settings
+
+	// Server returns the server whose data is backed up.
+	Server func() *Server
+
+	mu    sync.Mutex
+	state SchedulerState
+	asked bool
+	wake  chan struct{} // nil while it does not run
+	retry time.Time     // after a failure, not before
+	fails int           // since the last success
+}
+
+// SchedulerState says what a scheduler does.
+type SchedulerState struct {
+	Since time.Time // when the backup that is being made was begun; zero if there is none
+	Next  time.Time // when the next one is due; zero without a schedule
+}
+
+const (
+	// poll is how often the scheduler looks at the clock, which may have been set.
+	poll = 30 * time.Second
+
+	// A backup that failed is tried again after leastRetry, and up to mostRetry after each further failure.
+	leastRetry = 5 * time.Minute
+	mostRetry  = time.Hour
+)
+
+// Run makes backups until ctx ends.
+func (s *Scheduler) Run(ctx context.Context) {
+	if s.URL == "" {
+		return
+	}
+	wake := make(chan struct{}, 1)
+	s.mu.Lock()
+	s.wake = wake
+	s.mu.Unlock()
+	ticks := time.NewTicker(poll)
+	defer ticks.Stop()
+	for {
+		s.runDue(ctx)
+		select {
+		case <-ticks.C:
+		case <-wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Ask begins a backup now.
+func (s *Scheduler) Ask() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.URL == "":
+		return errcode.New(errcode.Invalid, "backup.url is not set: set it, or run holdfast backup DIR")
+	case s.wake == nil:
+		return errcode.New(errcode.Unavailable, "the server is starting: retry")
+	case s.asked || !s.state.Since.IsZero():
+		return errcode.New(errcode.Conflict, "a backup is being made already")
+	}
+	s.asked = true
+	select {
+	case s.wake <- struct{}{}:
+	default: // it wakes up already
+	}
+	return nil
+}
+
+// State returns what the scheduler does.
+func (s *Scheduler) State() SchedulerState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// runDue makes a backup if one is due.
+func (s *Scheduler) runDue(ctx context.Context) {
+	server := s.Server()
+	now := server.Clock()
+	next, err := s.next(server.Data, now)
+	if err != nil {
+		server.Log.Warn("it is not known when the latest backup was made, so one is made now", "error", err)
+		next = now
+	}
+	s.mu.Lock()
+	s.state.Next = next
+	isDue := s.asked || !next.IsZero() && !now.Before(next) && (!now.Before(s.retry) || s.retry.After(now.Add(mostRetry)))
+	if isDue {
+		s.state.Since = now
+	}
+	s.asked = false
+	s.mu.Unlock()
+	if !isDue {
+		return
+	}
+	server.Log.Info("making a backup", "url", location.Name(s.URL))
+	sent, err := server.Send(ctx, &Sending{Settings: s.Settings})
+	switch {
+	case err == nil:
+		server.Log.Info("made a backup", "url", sent.Name, "time", sent.Point.Time)
+	case ctx.Err() == nil:
+		server.Log.Error("backup failed", "error", err)
+	}
+	s.ended(server, err)
+}
+
+// ended notes the end of a backup.
+func (s *Scheduler) ended(server *Server, err error) {
+	next, _ := s.next(server.Data, server.Clock())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = SchedulerState{Next: next}
+	if err == nil {
+		s.fails, s.retry = 0, time.Time{}
+		return
+	}
+	s.retry = server.Clock().Add(min(leastRetry<<s.fails, mostRetry))
+	s.fails = min(s.fails+1, 8)
+}
+
+// next returns when a backup is due: at once if there is none. It is zero without a schedule.
+func (s *Scheduler) next(data string, now time.Time) (time.Time, error) {
+	schedule, err := ParseSchedule(s.Schedule)
+	if err != nil || schedule.IsZero() {
+		return time.Time{}, err
+	}
+	at, err := last(data, s.URL)
+	if err != nil || at.IsZero() {
+		return now, err
+	}
+	if at.After(now) { // the clock was wrong
+		at = now
+	}
+	return schedule.Next(at.Local()), nil
+}
+
+// Late reports whether the latest backup is so old that, by the schedule, a second one is due. It is false without a schedule, and before the
+// first backup.
+func (s *Settings) Late(data string, now time.Time) bool {
+	schedule, err := ParseSchedule(s.Schedule)
+	if err != nil || schedule.IsZero() {
+		return false
+	}
+	at, err := last(data, s.URL)
+	if err != nil || at.IsZero() {
+		return false
+	}
+	return now.After(schedule.Next(schedule.Next(at.Local())))
+}

@@ -1,0 +1,243 @@
+//test:unraced compiling gRPC for the race detector takes a minute
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
+	"holdfast/internal/secrets"
+)
+
+// newScheduler returns a scheduler of a server that has only secrets, with the folder of its backups.
+func newScheduler(t *testing.T) (s *Scheduler, now *clock.Manual, folder string) {
+	t.Helper()
+	now = clock.NewManual(time.Date(2026, 1, 20, 12, 0, 0, 0, time.Local))
+	server := &Server{Data: t.TempDir(), Clock: now.Now, Log: slog.New(slog.DiscardHandler)}
+	if err := os.WriteFile(filepath.Join(server.Data, secrets.File), []byte("[server]\nadmin_token = \"secret\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder = filepath.Join(t.TempDir(), "backups")
+	s = &Scheduler{Settings: Defaults(), Server: func() *Server { return server }}
+	s.URL, s.Schedule, s.Keep = "file://"+filepath.ToSlash(folder), "03:30", ""
+	return s, now, folder
+}
+
+func count(t *testing.T, s *Scheduler) int {
+	t.Helper()
+	all, err := List(t.Context(), s.URL, 0)
+	if err != nil && !errcode.Is(err, errcode.NotFound) {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// TestScheduler: a backup is made when there is none, and when one is due, also if that was while the server was stopped.
+func TestScheduler(t *testing.T) {
+	t.Parallel()
+	s, now, _ := newScheduler(t)
+	due := func(want int) {
+		t.Helper()
+		s.runDue(t.Context())
+		if got := count(t, s); got != want {
+			t.Fatalf("%v: %d backups, want %d", now.Now(), got, want)
+		}
+	}
+	due(1)
+	due(1)
+	now.Advance(15 * time.Hour) // 03:00
+	due(1)
+	if next := s.State().Next; !next.Equal(time.Date(2026, 1, 21, 3, 30, 0, 0, time.Local)) {
+		t.Errorf("the next one is due at %v", next)
+	}
+	now.Advance(30 * time.Minute)
+	due(2)
+	due(2)
+	// The server is stopped for three days.
+	server := s.Server
+	s = &Scheduler{Settings: s.Settings, Server: server}
+	now.Advance(72 * time.Hour)
+	if !s.Late(server().Data, now.Now()) {
+		t.Error("a backup of three days ago is not late")
+	}
+	due(3)
+	due(3)
+	if s.Late(server().Data, now.Now()) {
+		t.Error("a new backup is late")
+	}
+	s.Schedule = "6h"
+	now.Advance(6*time.Hour - time.Second)
+	due(3)
+	now.Advance(time.Second)
+	due(4)
+	// The clock was wrong, and is set back.
+	now.Set(now.Now().Add(-1000 * time.Hour))
+	due(4)
+	now.Advance(6 * time.Hour)
+	due(4)
+	s.Schedule = ""
+	now.Advance(2000 * time.Hour)
+	due(4)
+	if s.Late(server().Data, now.Now()) {
+		t.Error("a backup is late without a schedule")
+	}
+}
+
+// TestFailedSchedule: a backup that fails is recorded, tried again later, and forgotten after the next success.
+func TestFailedSchedule(t *testing.T) {
+	t.Parallel()
+	s, now, folder := newScheduler(t)
+	data := s.Server().Data
+	if err := os.WriteFile(folder, nil, 0o600); err != nil { // no folder can be created
+		t.Fatal(err)
+	}
+	s.runDue(t.Context())
+	failed := ReadFailure(data)
+	if failed == nil || !strings.Contains(failed.Says, "cannot read an object") || !strings.HasPrefix(failed.URL, "file://") {
+		t.Fatalf("the failure is %+v", failed)
+	}
+	if found := Check(t.Context(), &s.Settings, data, now.Now()); len(found) != 1 || found[0].State != service.Warning {
+		t.Errorf("holdfast check finds %v", found)
+	}
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	now.Advance(leastRetry - time.Second)
+	s.runDue(t.Context())
+	if got := count(t, s); got != 0 {
+		t.Errorf("it is tried again at once: %d backups", got)
+	}
+	now.Advance(time.Second)
+	s.runDue(t.Context())
+	if got := count(t, s); got != 1 || ReadFailure(data) != nil {
+		t.Errorf("%d backups, failure %+v", got, ReadFailure(data))
+	}
+	if found := Check(t.Context(), &s.Settings, data, now.Now()); len(found) != 1 || found[0].State != service.OK {
+		t.Errorf("holdfast check finds %v", found)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	now.Advance(48 * time.Hour)
+	s.runDue(ended)
+	if failed := ReadFailure(data); failed != nil {
+		t.Errorf("the end of the server is a failure: %+v", failed)
+	}
+}
+
+// TestAsk: an operator begins a backup, and not a second one at once.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newScheduler(t)
+	s.Schedule = ""
+	if err := s.Ask(); !errcode.Is(err, errcode.Unavailable) {
+		t.Errorf("before the start: %v", err)
+	}
+	held := make(chan struct{})
+	began := make(chan struct{})
+	server := s.Server()
+	server.Services = []*service.Running{{Name: "test", Opened: &service.Opened{Files: &service.Files{
+		Hold: func(ctx context.Context) (context.Context, func(), error) {
+			close(began)
+			<-held
+			return ctx, func() {}, nil
+		},
+	}}}}
+	runs := make(chan struct{}, 10)
+	s.Server = func() *Server { runs <- struct{}{}; return server }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { s.Run(ctx); close(ended) }()
+	<-runs
+	if err := s.Ask(); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	if err := s.Ask(); !errcode.Is(err, errcode.Conflict) {
+		t.Errorf("a second one: %v", err)
+	}
+	if s.State().Since.IsZero() {
+		t.Error("the state does not say that a backup is being made")
+	}
+	// Another process gets a clear error.
+	_, err := server.Send(t.Context(), &Sending{Settings: s.Settings})
+	if err == nil || !strings.Contains(err.Error(), "makes a backup of this data folder") {
+		t.Errorf("another process: %v", err)
+	}
+	close(held)
+	lock, err := server.lock(t.Context())
+	for err != nil { // until the backup has ended
+		lock, err = server.lock(t.Context())
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-ended
+	if s.State() != (SchedulerState{}) {
+		t.Errorf("afterwards the state is %+v", s.State())
+	}
+	if got := count(t, s); got != 1 {
+		t.Errorf("%d backups", got)
+	}
+	s.URL = ""
+	if err := s.Ask(); !errcode.Is(err, errcode.Invalid) {
+		t.Errorf("without a URL: %v", err)
+	}
+}
+
+// TestKnownURLs: the known backups at a URL are those that the rule has kept.
+func TestKnownURLs(t *testing.T) {
+	t.Parallel()
+	s, now, _ := newScheduler(t)
+	s.Keep, s.Schedule = "2d", "12h"
+	server := s.Server()
+	folder := t.TempDir()
+	if err := server.Record(folder, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 6 {
+		now.Advance(12 * time.Hour)
+		s.runDue(t.Context())
+	}
+	all, err := Known(server.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, b := range all {
+		got = append(got, b.At.Local().Format("02 15h ")+b.Path)
+	}
+	name := "file://" + strings.TrimPrefix(s.URL, "file://")
+	days := []string{all[0].At.Local().Format("02 15h ") + name, all[1].At.Local().Format("02 15h ") + name, "20 12h " + folder}
+	if len(all) != 3 || !slices.Equal(got, days) || all[0].At.Sub(all[1].At) > 36*time.Hour {
+		t.Errorf("known: %q", got)
+	}
+}
+
+// TestNothingToBackUp: a data folder without a database and secrets is no backup.
+func TestNothingToBackUp(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newScheduler(t)
+	if err := os.Remove(filepath.Join(s.Server().Data, secrets.File)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Server().Send(t.Context(), &Sending{Settings: s.Settings})
+	if err == nil || !strings.Contains(err.Error(), "nothing to back up") {
+		t.Error(err)
+	}
+	_, inUse := errors.AsType[*sqlitedb.InUseError](err)
+	if inUse {
+		t.Error("the lock was not released")
+	}
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdfast/internal/app"
+	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/check"
+)
+
+func (c *command) backup() *cobra.Command {
+	var o backup.Options
+	var identity string
+	cmd := &cobra.Command{
+		Use:   "backup [URL|DIR]",
+		Short: "Back up the SQLite databases, the secrets file and the bodies of objects while the server runs",
+		Long: "Add a backup to those at URL, a folder (file:///mnt/backup) or a bucket (s3://, gs://, azblob://), while the\n" +
+			"server runs. It has the SQLite databases, each consistent in itself, and the secrets file. Only what has\n" +
+			"changed since the former backup is sent, encrypted for backup.recipients. Everything that was sent is read\n" +
+			"back. Without recipients, or with --identity, the databases are also restored for a moment and read. Then\n" +
+			"old backups are deleted, as backup.keep says. Without an argument, URL is backup.url.\n\n" +
+			"With DIR, copy the databases, the secrets file, and the bodies of objects in buckets that are on file nodes\n" +
+			"to the new folder DIR. The folder that DIR is in must exist. DIR is named DIR.partial-… until it is complete,\n" +
+			"and must not be in the data folder. To restore, stop the server, move its data folder away and put a copy of\n" +
+			"the backup in its place.\n\n" +
+			"Databases on PostgreSQL and Spanner are not in a backup: use their own tools, first. Bodies on nodes of cloud\n" +
+			"providers are not in it either.",
+		Example: "  holdfast backup\n" +
+			"  holdfast backup file:///mnt/disk/holdfast\n" +
+			"  holdfast backup /var/backups/holdfast/$(date +%F)",
+		Args: optional("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !strings.Contains(args[0], "://") {
+				if identity != "" {
+					return service.Usagef("--identity is for backups to a URL")
+				}
+				return c.backupFolder(cmd.Context(), args[0], o)
+			}
+			if o.WithoutFiles {
+				return service.Usagef("--no-bodies is for backups to a folder")
+			}
+			return c.backupURL(cmd.Context(), args, identity)
+		},
+	}
+	cmd.AddCommand(c.verifyBackup(), c.listBackups(), c.backupKey())
+	cmd.Flags().BoolVar(&o.WithoutFiles, "no-bodies", false, "with DIR: leave out the bodies of objects on storage nodes, and print which nodes have them")
+	cmd.Flags().StringVar(&identity, "identity", "", "with URL: also verify an encrypted backup, with the private key in `FILE`")
+	_ = cmd.MarkFlagFilename("identity")
+	return cmd
+}
+
+// optional checks that a command has at most one argument.
+func optional(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return service.Args(name)(cmd, args)
+	}
+}
+
+func (c *command) backupFolder(ctx context.Context, dir string, o backup.Options) error {
+	// A backup is also made before an upgrade, by the new binary.
+	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
+		bar := c.shell().Bar("bodies", 0)
+		o.Progress = bar.ShowOf
+		files, err := a.Backup(ctx, dir, o)
+		bar.End()
+		for _, f := range files {
+			fmt.Fprintln(c.env.Stdout, f)
+		}
+		return err
+	})
+}
+
+func (c *command) backupURL(ctx context.Context, args []string, identity string) error {
+	cfg, _, err := c.read()
+	if err != nil {
+		return err
+	}
+	s := backup.Sending{Settings: cfg.Backup, Identity: identity, Progress: c.step}
+	if len(args) == 1 {
+		s.URL = args[0]
+	}
+	if s.URL == "" {
+		return service.Usagef("URL or DIR is required, because backup.url is not set")
+	}
+	if problems := s.Check(); len(problems) > 0 {
+		if problems[0].Key == "url" {
+			return service.Usagef("%q %s", s.URL, problems[0].What)
+		}
+		return fmt.Errorf("backup.%s %s", problems[0].Key, problems[0].What)
+	}
+	return c.with(ctx, true, func(ctx context.Context, a *app.App) error {
+		sent, err := a.SendBackup(ctx, &s)
+		if err != nil {
+			return err
+		}
+		verified := "what was sent was read back"
+		if sent.Restored {
+			verified = "it was restored and read"
+		}
+		_, err = c.shell().Printf("%s has the backup of %s: %s\n", sent.Name, sent.Point.Time.UTC().Format(time.RFC3339), verified)
+		return err
+	})
+}
+
+// backupAddress returns the URL of backups: an argument, or backup.url.
+func (c *command) backupAddress(args []string) (string, error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	cfg, err := c.load()
+	if err == nil && cfg.Backup.URL == "" {
+		err = service.Usagef("URL is required, because backup.url is not set")
+	}
+	if err != nil {
+		return "", err
+	}
+	return cfg.Backup.URL, nil
+}
+
+func (c *command) verifyBackup() *cobra.Command {
+	var identity, at string
+	cmd := &cobra.Command{
+		Use:   "verify [URL|DIR]",
+		Short: "Read the databases and the secrets file of a backup, and report damage",
+		Long: "Read the SQLite databases and the secrets file of a backup completely, and report damage. The backup\n" +
+			"is not changed, and may be on a read-only disk. One at a URL is restored into a temporary folder, one\n" +
+			"database after the other: TMPDIR says where. Without an argument, URL is backup.url. Bodies of objects in a\n" +
+			"folder are not read: they have checksums, which every read and buckets audit verify. The exit status is 1\n" +
+			"when something is wrong.",
+		Example: "  holdfast backup verify --identity backup.key\n" +
+			"  holdfast backup verify /var/backups/holdfast/2026-11-21",
+		Args: optional("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := c.backupAddress(args)
+			if err != nil {
+				return err
+			}
+			var found []service.Finding
+			if strings.Contains(address, "://") {
+				found, err = c.verifyURL(cmd.Context(), address, identity, at)
+			} else {
+				found, err = check.Backup(cmd.Context(), address, c.step)
+			}
+			if err != nil {
+				return err
+			}
+			return c.printFindings(found)
+		},
+	}
+	cmd.Flags().StringVar(&identity, "identity", "", "decrypt with the private key in `FILE`, which holdfast backup key has printed")
+	cmd.Flags().StringVar(&at, "time", "", "verify the newest backup at or before this `TIME`, such as 2026-11-21T15:04:05Z")
+	_ = cmd.MarkFlagFilename("identity")
+	return cmd
+}
+
+func (c *command) verifyURL(ctx context.Context, address, identity, at string) ([]service.Finding, error) {
+	v := backup.Verifying{URL: address, Identity: identity, Temporary: os.TempDir(), Progress: c.step}
+	if at != "" {
+		var err error
+		if v.At, err = service.ParseTime("time", at); err != nil {
+			return nil, err
+		}
+	}
+	return backup.Verify(ctx, v)
+}
+
+// listedBackup is a line of backup list.
+type listedBackup struct {
+	At  time.Time `json:"at"`
+	Has []string  `json:"has"`
+}
+
+func (c *command) listBackups() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [URL]",
+		Short: "List the backups in a folder or bucket, or the restore points of a replica",
+		Long: "List the backups at URL, the newest first, or the restore points of a replica, with their age and what\n" +
+			"they have. It needs no key. Without an argument, URL is backup.url.",
+		Example: "  holdfast backup list",
+		Args:    optional("URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := c.backupAddress(args)
+			if err != nil {
+				return err
+			}
+			all, err := backup.List(cmd.Context(), address, 0)
+			if err != nil {
+				return err
+			}
+			w := c.shell().Table()
+			if !asJSON && len(all) > 0 {
+				w.Printf("MADE\tAGE\tCONTENT\n")
+			}
+			for _, b := range all {
+				if asJSON {
+					err = errors.Join(err, c.shell().PrintLine(listedBackup(b)))
+					continue
+				}
+				w.Printf("%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), c.now().Sub(b.At).Round(time.Minute), strings.Join(b.Has, ", "))
+			}
+			return errors.Join(err, w.Flush())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each backup")
+	return cmd
+}
+
+func (c *command) now() time.Time {
+	if c.env.Clock != nil {
+		return c.env.Clock()
+	}
+	return time.Now()
+}
+
+func (c *command) backupKey() *cobra.Command {
+	return &cobra.Command{
+		Use:   "key",
+		Short: "Print a new private key for encrypted backups and replicas",
+		Long: "Print a new private key (age), in the format of age-keygen, for encrypted backups and replicas. Keep it where it\n" +
+			"is not lost together with this machine: without it, nothing can be restored. The server needs only the\n" +
+			"public key, in backup.recipients and replica.recipients.",
+		Example: "  holdfast backup key >backup.key",
+		Args:    service.Args(),
+		RunE: func(*cobra.Command, []string) error {
+			file, public, err := backup.NewKey(c.now())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(c.env.Stderr, "public key:", public)
+			_, err = fmt.Fprint(c.env.Stdout, file)
+			return err
+		},
+	}
+}
