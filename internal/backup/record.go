@@ -53,7 +53,7 @@ func (b *Server) Record(dir string, lost int64) (err error) {
 }
 
 // recordSent records the backups that are at a URL.
-func (b *Server) recordSent(ctx context.Context, address string, t replica.Target) error {
+func (b *Server) recordSent(ctx context.Context, address string, t replica.Target, lost int64) error {
 	content, err := replica.Inspect(ctx, t)
 	if err != nil || len(content.Points) == 0 {
 		return err
@@ -63,7 +63,7 @@ func (b *Server) recordSent(ctx context.Context, address string, t replica.Targe
 	for _, p := range slices.Backward(content.Points) {
 		older = append(older, earlier{p.Time.UTC(), name})
 	}
-	return b.record(&Record{At: older[0].At, Path: name}, older[1:])
+	return b.record(&Record{At: older[0].At, Path: name, Lost: lost}, older[1:])
 }
 
 // record stores the latest backup, with older ones at the same place, and the earlier ones at other places.

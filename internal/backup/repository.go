@@ -38,7 +38,7 @@ const (
 	lockName    = "backup"
 )
 
-// Send adds a backup to those at a URL: the SQLite databases and the secrets file. It sends the pages that differ from the former backup,
+// Send adds a backup to those at a URL: the SQLite databases, the secrets file, and the files of services. It sends what has changed since the former backup,
 // verifies the backup, and deletes old ones by the rule. Only one process at a time makes backups of a data folder.
 func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	if s.Progress == nil {
@@ -107,7 +107,22 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	if err := r.Tidy(ctx); err != nil {
 		return point, restored, fmt.Errorf("the backup was made, but older ones could not be deleted: %w", err)
 	}
-	return point, restored, b.recordSent(ctx, s.URL, o.Target)
+	lost := b.logBodies(r.Status().Bodies)
+	if err := b.recordSent(ctx, s.URL, o.Target, lost); err != nil || lost == 0 {
+		return point, restored, err
+	}
+	return point, restored, &IncompleteError{lost}
+}
+
+// logBodies logs which bodies the backup lacks, and returns how many of them could not be read.
+func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
+	for _, what := range s.Omitted {
+		b.Log.Warn("not in the backup", "what", what)
+	}
+	for _, what := range s.Names {
+		b.Log.Error("could not be read", "what", what)
+	}
+	return s.Unreadable
 }
 
 // sync makes the backup, while the services keep the files that it refers to.
@@ -135,7 +150,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 		return o, nil, err
 	}
 	o = replica.Options{
-		Server: id, Once: true, Rule: rule, Recipients: recipients, Spool: b.spool(s.URL), Files: map[string]*sqlitedb.DB{},
+		Server: id, Once: true, Rule: rule, Recipients: recipients, Spool: b.spool(s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
 		Also: map[string]string{secrets.File: filepath.Join(b.Data, secrets.File)}, Clock: b.Clock, Log: b.Log,
 	}
 	for _, d := range b.databases() {
@@ -145,6 +160,11 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 		}
 		name := d.Service + ".db"
 		o.Files[name], o.Order = d.File(), append(o.Order, name)
+	}
+	for _, one := range b.Services {
+		if one.Files != nil && one.Files.Bodies != nil {
+			o.Bodies[one.Name] = *one.Files.Bodies
+		}
 	}
 	o.Target, closeIt, err = location.Open(ctx, s.URL)
 	return o, closeIt, err

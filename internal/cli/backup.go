@@ -208,20 +208,13 @@ func (c *command) listBackups() *cobra.Command {
 					err = errors.Join(err, c.shell().PrintLine(listedBackup(b)))
 					continue
 				}
-				w.Printf("%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), c.now().Sub(b.At).Round(time.Minute), strings.Join(b.Has, ", "))
+				w.Printf("%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), c.clock()().Sub(b.At).Round(time.Minute), strings.Join(b.Has, ", "))
 			}
 			return errors.Join(err, w.Flush())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each backup")
 	return cmd
-}
-
-func (c *command) now() time.Time {
-	if c.env.Clock != nil {
-		return c.env.Clock()
-	}
-	return time.Now()
 }
 
 func (c *command) backupKey() *cobra.Command {
@@ -234,7 +227,7 @@ func (c *command) backupKey() *cobra.Command {
 		Example: "  holdfast backup key >backup.key",
 		Args:    service.Args(),
 		RunE: func(*cobra.Command, []string) error {
-			file, public, err := backup.NewKey(c.now())
+			file, public, err := backup.NewKey(c.clock()())
 			if err != nil {
 				return err
 			}
