@@ -264,3 +264,31 @@ func TestRestoreAtTime(t *testing.T) {
 		t.Errorf("it has %q, %v", text, err)
 	}
 }
+
+// TestLostObjects: when somebody has deleted objects in the target, the server notices it, and the next restore points have everything again.
+func TestLostObjects(t *testing.T) {
+	t.Parallel()
+	w := twoPoints(t, nil)
+	for _, name := range w.objects() {
+		if strings.HasPrefix(name, filesAll+names[0]+"/") {
+			w.must(w.target.Delete(t.Context(), name))
+		}
+	}
+	if _, err := Look(t.Context(), Restoring{Target: w.target}); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("before: %v", err)
+	}
+	w.must(w.r.tidy(t.Context(), w.clock.Now()))
+	w.must(w.exec(names[0], insert, 3, 300))
+	w.must(w.capture())
+	w.must(w.ship())
+	found, err := Look(t.Context(), Restoring{Target: w.target})
+	w.must(err)
+	into := t.TempDir()
+	_, err = Restore(t.Context(), Restoring{Target: w.target, Into: into})
+	w.must(err)
+	for _, name := range names {
+		if got := dumpFile(t, filepath.Join(into, name)); got != w.dump(name) {
+			t.Errorf("%s is not restored as of %v", name, found.Point.Time)
+		}
+	}
+}

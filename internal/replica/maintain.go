@@ -130,7 +130,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
 	}
-	now := r.current()
+	now, newest := r.current(), r.newest()
 	var names []string
 	for _, prefix := range []string{pointsPrefix, filesAll, alsoPrefix} { // not the bodies
 		some, err := r.opts.Target.List(ctx, prefix)
@@ -141,6 +141,9 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	}
 	if !now.equals(r.current()) {
 		return nil // an object in the list may belong to the new run: the next time
+	}
+	if r.replaceLost(newest, filesOf(names)) {
+		return nil
 	}
 	points, err := r.readPoints(ctx, names)
 	if err != nil {
@@ -156,6 +159,28 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		delete(r.points, name)
 	}
 	return nil
+}
+
+// replaceLost begins new series for databases whose newest point cannot be restored, because somebody has deleted objects in the
+// target, and reports whether there are any.
+func (r *Replica) replaceLost(newest Point, files map[string]objects) (lost bool) {
+	for _, s := range r.sources {
+		place := newest.Files[s.name]
+		missing, ok := errors.AsType[missingError](coverError(files[s.name+"/"+place.Run], place.TXID))
+		if !ok {
+			continue
+		}
+		lost = true
+		r.opts.Log.Error("the replica has lost an object, so the whole database is sent again", "database", s.name,
+			"object", filesPrefix(s.name, place.Run)+rangeName(missing.txid, missing.txid)+".ltx")
+		s.replace(place.Run)
+	}
+	return lost
+}
+
+func coverError(of objects, to ltx.TXID) error {
+	_, err := of.cover(to)
+	return err
 }
 
 // current returns what the next point may need.

@@ -38,6 +38,16 @@ func (s *source) drop() {
 	s.state.run = ""
 }
 
+// replace begins a new series in place of a run whose objects are lost.
+func (s *source) replace(run string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.run == run {
+		s.drop()
+		s.away = false // begin at once
+	}
+}
+
 // forget deletes the first files that were kept. It is called with the lock.
 func (s *source) forget(files []ltxFile) {
 	for _, f := range files {

@@ -36,8 +36,11 @@ type Target interface {
 // Folder is a target in a folder, such as one of another disk.
 type Folder string
 
-// Put implements Target.
+// Put implements Target. Without the marker, the disk of the folder may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
+	if _, err := os.Lstat(f.path(markerName)); err != nil && name != markerName {
+		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", markerName)
+	}
 	path := f.path(name)
 	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {
 		return f.fail("write", err)

@@ -36,7 +36,14 @@ func targets(t *testing.T) map[string]replica.Target {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	all := map[string]replica.Target{"folder": replica.Folder(filepath.Join(t.TempDir(), "target")), "memory": open("mem://")}
+	folder := replica.Folder(filepath.Join(t.TempDir(), "target"))
+	if err := folder.Put(t.Context(), "x", strings.NewReader("")); !errcode.Is(err, errcode.Unavailable) {
+		t.Errorf("a folder without the marker, whose disk may not be mounted: %v", err)
+	}
+	if err := folder.Put(t.Context(), "holdfast-replica.json", strings.NewReader("{}")); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]replica.Target{"folder": folder, "memory": open("mem://")}
 	if address := os.Getenv("TEST_NODE_URL"); address != "" {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -117,13 +124,13 @@ func checkFailedPut(t *testing.T, target replica.Target) {
 
 func checkList(t *testing.T, target replica.Target) {
 	t.Helper()
-	for _, name := range []string{"files/a/2", "files/ab/1", "marker.json"} {
+	for _, name := range []string{"files/a/2", "files/ab/1", "holdfast-replica.json"} {
 		if err := target.Put(t.Context(), name, strings.NewReader(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for prefix, want := range map[string][]string{
-		"": {"files/a/1", "files/a/2", "files/ab/1", "marker.json"}, "files/a/": {"files/a/1", "files/a/2"},
+		"": {"files/a/1", "files/a/2", "files/ab/1", "holdfast-replica.json"}, "files/a/": {"files/a/1", "files/a/2"},
 		"files/a": {"files/a/1", "files/a/2", "files/ab/1"}, "files/b/": nil, "nothing/": nil,
 	} {
 		if got, err := target.List(t.Context(), prefix); err != nil || !slices.Equal(got, want) {

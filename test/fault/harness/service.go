@@ -23,7 +23,6 @@ type Service struct {
 	// The clients: some, or few for an emulator.
 	Workload func(t *testing.T, few bool) Workload
 
-
 	// An owner outside of the workload; nil if no request takes long.
 	LargeOwner func(t *testing.T) LargeOwner
 

@@ -1,0 +1,254 @@
+package fault
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+)
+
+// A server is killed under load and its data folder is gone. The replica restores one moment of each database: everything
+// that was acknowledged before the restore point is there, nothing is there in part, and bodies and rows agree. The
+// replica is in a folder, in buckets of another Holdfast server, or in MinIO, and in some rounds away, slow or full. No
+// request is refused for that.
+func TestReplica(t *testing.T) {
+	t.Parallel()
+	if !harness.Private(t) {
+		return
+	}
+	for name, open := range map[string]func(*testing.T) *place{"Folder": folderPlace, "Buckets": bucketPlace, "MinIO": minioPlace} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t)
+			key := filepath.Join(t.TempDir(), "key")
+			public := newKey(t, key)
+			h := newHarness(t, testdb.SQLite(t), append(slices.Clone(p.vars),
+				"HOLDFAST_REPLICA__URL="+p.url, "HOLDFAST_REPLICA__RECIPIENTS="+public, "HOLDFAST_REPLICA__INTERVAL=100ms")...)
+			r := &replicated{Harness: h, place: p, key: key, seen: []reading{{}}}
+			h.Server = h.Serve()
+			h.Rounds(4, func(round int) harness.Fault { return r.fault(round) })
+			if r.behind == 0 && h.Tally.Rounds > 3 {
+				t.Error("no restore point was older than a fault of the replica")
+			}
+			t.Logf("%s; the restore points were up to %v older than the kill", name, r.oldest.Round(time.Millisecond))
+		})
+	}
+}
+
+// newKey writes a private key into a file, and returns the public key.
+func newKey(t *testing.T, file string) string {
+	t.Helper()
+	key, err := age.GenerateX25519Identity()
+	harness.Must(t, err)
+	harness.Must(t, os.WriteFile(file, []byte(key.String()+"\n"), 0o600))
+	return key.Recipient().String()
+}
+
+// place is where a replica is.
+type place struct {
+	url    string
+	vars   []string          // settings of the server and the restore
+	faults map[string]func() // by name: away, slow, full
+	heal   func()            // ends any of them
+}
+
+// folderPlace is a folder on a disk of its own.
+func folderPlace(t *testing.T) *place {
+	t.Helper()
+	d := harness.NewDisk(t, "256m")
+	dir, gone := filepath.Join(d.Dir, "replica"), filepath.Join(d.Dir, "gone")
+	harness.Must(t, os.Mkdir(dir, 0o700))
+	undo := func() {}
+	return &place{url: "file://" + dir, heal: func() { undo(); undo = func() {} }, faults: map[string]func(){
+		"away": func() { // as a disk that is not mounted: its folder is empty
+			harness.Must(t, errors.Join(os.Rename(dir, gone), os.Mkdir(dir, 0o700)))
+			undo = func() { harness.Must(t, errors.Join(os.RemoveAll(dir), os.Rename(gone, dir))) }
+		},
+		"full": func() {
+			d.Fill(1)
+			undo = d.Free
+		},
+	}}
+}
+
+// s3Place is a bucket of a server at an address, behind a network.
+func s3Place(t *testing.T, address, id, secret string) *place {
+	t.Helper()
+	n := harness.NetworkTo(t, "tcp", address)
+	return &place{
+		url:  "s3://replica?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=http://" + n.Listener.Addr().String(),
+		vars: []string{"AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_EC2_METADATA_DISABLED=true"},
+		heal: n.Heal, faults: map[string]func(){
+			"away": n.Cut, "silent": n.Silence, "slow": func() { n.Slow(50 * time.Millisecond) },
+		},
+	}
+}
+
+// bucketPlace is a bucket of another server.
+func bucketPlace(t *testing.T) *place {
+	t.Helper()
+	s := binary.Start(t, t.TempDir())
+	c := s.S3(t)
+	a, err := c.Send(t.Context(), http.MethodPut, "/replica", "")
+	harness.Must(t, err)
+	if a.Status != http.StatusOK {
+		t.Fatalf("create a bucket: %d %s", a.Status, a.Body)
+	}
+	return s3Place(t, strings.TrimPrefix(s.S3URL(), "http://"), c.Signer.AccessKeyID, c.Signer.Secret)
+}
+
+// minioPlace is a bucket of MinIO, if its binary is there.
+func minioPlace(t *testing.T) *place {
+	t.Helper()
+	testdb.SoakOnly(t, "MinIO is compiled for it")
+	found, err := filepath.Glob("../../bin/minio-*")
+	harness.Must(t, err)
+	if len(found) == 0 {
+		binary.Absentf(t, "minio", "no bin/minio-*: run make bench-peers-s3")
+	}
+	listen, key, dir := binary.FreePort(t), "replica-test", t.TempDir()
+	harness.Must(t, os.Mkdir(filepath.Join(dir, "replica"), 0o700)) // a bucket
+	cmd := exec.Command(found[0], "server", "--quiet", "--address", listen, dir)
+	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+key, "MINIO_ROOT_PASSWORD="+key, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
+	harness.Must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for deadline := time.Now().Add(harness.Bound); ; harness.Pause(nil, 50*time.Millisecond) {
+		resp, err := http.Get("http://" + listen + "/minio/health/ready")
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("MinIO does not answer: %v", err)
+		}
+	}
+	return s3Place(t, listen, key, key)
+}
+
+// replicated is a harness whose server has a replica.
+type replicated struct {
+	*harness.Harness
+	*place
+	key string
+
+	seen   []reading
+	behind int           // rounds whose restore point was older than the fault
+	oldest time.Duration // largest age of a restore point at the kill
+}
+
+// reading is the harness's clock at a time.
+type reading struct {
+	at    time.Time
+	clock int64
+}
+
+// watch reads the clock until stop is closed.
+func (r *replicated) watch(stop <-chan struct{}) {
+	ticks := time.NewTicker(2 * time.Millisecond)
+	defer ticks.Stop()
+	for {
+		r.seen = append(r.seen, reading{time.Now(), r.Clock.Load()})
+		select {
+		case <-stop:
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// clockAt returns the last reading at or before a time.
+func (r *replicated) clockAt(at time.Time) int64 {
+	i, exact := slices.BinarySearchFunc(r.seen, at, func(a reading, at time.Time) int { return a.at.Compare(at) })
+	if !exact {
+		i-- // the first reading has no time
+	}
+	return r.seen[i].clock
+}
+
+// fault kills the server, in most rounds after the replica has begun to fail.
+func (r *replicated) fault(round int) harness.Fault {
+	var names []string
+	for name := range r.faults {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	choose := r.Choice(round)
+	moment := time.Duration(choose.Int64N(int64(time.Second)))
+	name := append([]string{""}, names...)[round%(len(names)+1)]
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(stop) })
+	var failed, killed time.Time
+	return harness.Fault{Deadly: true, Inject: func() {
+		failed = time.Now()
+		if name != "" {
+			r.faults[name]()
+			harness.Pause(nil, 300*time.Millisecond)
+		}
+		r.Await(r.Load.After(10)) // writes go on
+		harness.Pause(nil, moment)
+		if name != "" && round/(len(names)+1)%2 == 1 { // the replica goes on, too
+			r.heal()
+			name = ""
+			r.Await(r.Load.After(10))
+			harness.Pause(nil, moment)
+		}
+		killed = time.Now()
+		r.Server.Kill()
+	}, Recover: func() {
+		close(stop)
+		watching.Wait()
+		r.heal()
+		at := r.restore()
+		r.oldest = max(r.oldest, killed.Sub(at))
+		if name != "" && at.Before(failed) {
+			r.behind++
+		}
+		r.Server = r.Serve()
+	}}
+}
+
+var asOf = regexp.MustCompile(`as of (\S+ \S+ UTC)\n`)
+
+// restore restores the replica into a new folder while the data folder is away, and compares the data with what the writers know.
+// It returns the restored moment.
+func (r *replicated) restore() time.Time {
+	r.T.Helper()
+	away := r.Data + ".away"
+	harness.Must(r.T, os.Rename(r.Data, away))
+	data := filepath.Join(r.T.TempDir(), "restored")
+	env := binary.Environ(append(slices.Clone(r.Vars), "HOLDFAST_DATA="+data)...)
+	done := binary.Run(r.T, env, "restore", r.url, "--identity", r.key)
+	if done.Status != 0 {
+		r.T.Fatalf("restore: status %d\n%s%s", done.Status, done.Stdout, done.Stderr)
+	}
+	found := asOf.FindStringSubmatch(done.Stdout)
+	if found == nil {
+		r.T.Fatalf("restore does not say the moment:\n%s", done.Stdout)
+	}
+	at, err := time.Parse("2006-01-02 15:04:05.000 UTC", found[1])
+	harness.Must(r.T, err)
+	vars := append(slices.Clone(r.Vars), "HOLDFAST_REPLICA__URL=")
+	serveAs(r.Harness, binary.Start(r.T, data, vars...), r.clockAt(at), r.Clock.Add(1), true)
+	harness.Must(r.T, errors.Join(os.RemoveAll(data), os.Rename(away, r.Data)))
+	if r.T.Failed() {
+		r.T.Logf("%s%s", done.Stdout, done.Stderr)
+	}
+	return at
+}
+
