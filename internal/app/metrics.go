@@ -164,8 +164,10 @@ func (a *App) observeReplica() {
 	m := a.metrics
 	m.Gauge("holdfast_replica_lag_seconds", "For how long acknowledged writes may be missing in the newest restore point of the replica.",
 		func(set obs.Set) { set(a.replication.State().Lag.Seconds()) })
-	m.Gauge("holdfast_replica_waiting_bytes", "Changes that wait to be sent to the replica.",
+	m.Gauge("holdfast_replica_waiting_bytes", "Changes and files that wait to be sent to the replica.",
 		func(set obs.Set) { set(float64(a.replication.State().Waiting)) })
+	m.Gauge("holdfast_replica_unreadable_files", "Files of services that cannot be read and are not in the replica.",
+		func(set obs.Set) { set(float64(a.replication.State().Unreadable)) })
 }
 
 // sweep runs the jobs until ctx ends.

@@ -74,7 +74,8 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, stopServices())
 	}
-	stopServices = inOrder(stopServices, stop) // services write until they are stopped
+	closeFiles := func() error { return a.replication.CloseFiles(ctx) }
+	stopServices = inOrder(closeFiles, stopServices, stop) // services write until they are stopped
 	listeners, err := a.listen()
 	if err != nil {
 		return errors.Join(err, stopServices())

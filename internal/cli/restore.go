@@ -83,7 +83,14 @@ func (c *command) clock() clock.Clock {
 }
 
 func (c *command) restoreFolder(ctx context.Context, from string, f *restoreFlags) (err error) {
-	r := &restore.Request{From: from, Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step, Finish: c.finishRestore}
+	lost := 0
+	r := &restore.Request{
+		From: from, Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
+		Finish: func(ctx context.Context, f *restore.Finishing) (err error) {
+			lost, err = c.finishRestore(ctx, f)
+			return err
+		},
+	}
 	if f.at != "" {
 		if r.At, err = service.ParseTime("--time", f.at); err != nil {
 			return err
@@ -100,7 +107,13 @@ func (c *command) restoreFolder(ctx context.Context, from string, f *restoreFlag
 	if err != nil {
 		return interrupted(ctx, false, err)
 	}
-	return c.printPlan("restored", p)
+	if err := c.printPlan("restored", p); err != nil {
+		return err
+	}
+	if lost > 0 {
+		return fmt.Errorf("the data was restored without %s: see the lines above", service.Count(int64(lost), "file"))
+	}
+	return nil
 }
 
 // printPlan says what is restored, and what is lost.
@@ -131,10 +144,11 @@ func (c *command) printPlan(verb string, p *restore.Plan) error {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
-// finishRestore opens restored databases and makes them ready for use.
-func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) error {
+// finishRestore opens restored databases, restores the files of their services, and makes the databases ready for use. It returns how
+// many files are lost.
+func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost int, err error) {
 	if len(f.Services) == 0 {
-		return nil
+		return 0, nil
 	}
 	flags := slices.Clone(c.flags)
 	for _, name := range f.Services {
@@ -142,16 +156,20 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) error
 	}
 	cfg, _, err := app.Load(c.services, c.file, c.env.Environ, flags...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = os.Stat(f.Folder + "/secrets.toml")
 	a, err := app.OpenServices(ctx, f.Services, app.Options{
 		Config: cfg, Data: f.Folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: err != nil,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return errors.Join(app.AfterRestore(ctx, a.Services(), f.Age), a.Close())
+	lost, err = f.Files(ctx, a.Services(), c.step)
+	if err == nil {
+		err = app.AfterRestore(ctx, a.Services(), f.Age)
+	}
+	return lost, errors.Join(err, a.Close())
 }
 
 func (c *command) restoreDump(ctx context.Context, file string, f *restoreFlags) error {

@@ -30,6 +30,8 @@ const (
 type bodies struct {
 	r        *Replica
 	services map[string]Bodies
+	stop     context.CancelFunc
+	running  sync.WaitGroup
 	limit    int // of the queue
 	parallel int // uploads
 
@@ -41,6 +43,7 @@ type bodies struct {
 	mu      sync.Mutex
 	changed chan struct{} // if not nil, it is closed when something may go on
 	isOpen  bool          // the target is ours
+	closed  bool          // the services have closed their files
 	last    uint64        // the last number
 	entries []*entry      // by number; the first is not done
 	small   []*entry      // that wait for their upload
@@ -93,7 +96,7 @@ func (d *debt) add(o debt) {
 }
 
 func newBodies(r *Replica) *bodies {
-	b := &bodies{r: r, services: r.opts.Bodies, limit: queued, parallel: uploads, waiting: map[string]*entry{}}
+	b := &bodies{r: r, services: r.opts.Bodies, limit: queued, parallel: uploads, stop: func() {}, waiting: map[string]*entry{}}
 	b.owed.isOpen = len(b.services) > 0 // nothing is known about the target
 	return b
 }
@@ -103,11 +106,23 @@ func (b *bodies) start(ctx context.Context) {
 	if len(b.services) == 0 {
 		return
 	}
+	ctx, b.stop = context.WithCancel(ctx)
 	b.watch()
 	for range b.parallel {
-		b.r.running.Go(func() { b.work(ctx, true) })
+		b.running.Go(func() { b.work(ctx, true) })
 	}
-	b.r.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
+	b.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
+}
+
+// close uploads what waits, until ctx ends, and stops.
+func (b *bodies) close(ctx context.Context) error {
+	_, err := b.upload(ctx, b.lastNumber())
+	b.stop()
+	b.running.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	return err
 }
 
 // watch makes the services report what they write.
@@ -256,8 +271,12 @@ func (b *bodies) wait(ctx context.Context, number uint64) (bool, error) {
 // upload uploads all bodies up to a number.
 func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	b.mu.Lock()
+	done, closed := b.has(number), b.closed
 	b.failed = nil
 	b.mu.Unlock()
+	if done || closed {
+		return done, nil
+	}
 	for {
 		if err := b.reconcileIfOwed(ctx); err != nil {
 			return false, err

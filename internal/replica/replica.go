@@ -224,14 +224,24 @@ func (r *Replica) Sync(ctx context.Context) error {
 	if !r.isWatching {
 		r.bodies.oweAll()
 	}
-	return errors.Join(err, r.shipAfter(ctx, r.bodies.upload))
+	return errors.Join(err, r.shipAfter(ctx, func(ctx context.Context, number uint64) (bool, error) {
+		done, err := r.bodies.upload(ctx, number)
+		if err == nil && !done {
+			err = errcode.New(errcode.Unavailable, "files of the restore point are not in the target")
+		}
+		return done, err
+	}))
 }
+
+// CloseBodies uploads the bodies that wait, until ctx ends, and reads no more of them. Call it before the services close their files.
+func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
 // Close captures and ships what was written, until ctx ends, and stops. If the target then
 // has everything, the next start sends only the pages that differ.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
+	r.bodies.running.Wait()
 	if r.opts.Once {
 		return errors.Join(r.bodies.finish(ctx, r.newest().Number), r.closeOnce())
 	}

@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,8 +50,11 @@ type Replication struct {
 // Open returns the replication of a server, or nil if no replica is configured or no database is a SQLite file. It does not
 // connect to the target.
 func Open(ctx context.Context, o Options) (*Replication, error) {
-	files := map[string]*sqlitedb.DB{}
+	files, bodies := map[string]*sqlitedb.DB{}, map[string]replica.Bodies{}
 	for _, s := range o.Services {
+		if s.Files != nil && s.Files.Bodies != nil && s.Embedded() {
+			bodies[s.Name] = *s.Files.Bodies
+		}
 		for _, d := range s.Databases {
 			if d.Embedded() {
 				files[d.Service+".db"] = d.File()
@@ -78,7 +82,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	}
 	r := &Replication{url: location.Name(o.Settings.URL), closeIt: closeIt, clock: o.Clock, log: o.Log, started: o.Clock()}
 	r.replica = replica.New(replica.Options{
-		Server: id, Files: files, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
+		Server: id, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
 		Target: target, Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
 		Keep: o.Settings.Retention, Rule: keep, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
 	})
@@ -90,6 +94,19 @@ func (r *Replication) Start() {
 	if r != nil {
 		r.replica.Start()
 	}
+}
+
+// CloseFiles sends the files of services that wait, for a limited time. Call it before the services are stopped.
+func (r *Replication) CloseFiles(ctx context.Context) error {
+	if r == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := r.replica.CloseBodies(ctx); err != nil {
+		r.log.Warn("the replica does not have the last files", "error", err)
+	}
+	return nil
 }
 
 // Close sends the last changes, for a limited time. What it cannot send then, the next start sends. Close it before the databases.
@@ -112,6 +129,10 @@ type State struct {
 	Lag     time.Duration // for how long acknowledged writes may be missing
 	Waiting int64         // bytes that were not sent yet
 	Problem string        // why the last attempt failed, or ""
+
+	Unreadable int64    // files of services that have no good copy, and are not in the replica
+	Examples   []string // some of them, with the reason
+	Omitted    []string // files of services that are not replicated, a line each
 }
 
 // State returns how far the replica is, or nil without a replica.
@@ -120,11 +141,15 @@ func (r *Replication) State() *State {
 		return nil
 	}
 	status := r.replica.Status()
-	s := &State{URL: r.url, Since: status.Since, Waiting: status.WaitingBytes, Lag: max(0, r.clock().Sub(r.started))}
+	files := status.Bodies
+	s := &State{
+		URL: r.url, Since: status.Since, Waiting: status.WaitingBytes + files.WaitingBytes, Lag: max(0, r.clock().Sub(r.started)),
+		Unreadable: files.Unreadable, Examples: files.Names, Omitted: files.Omitted,
+	}
 	if !s.Since.IsZero() {
 		s.Lag = status.Lag(r.clock())
 	}
-	if err := errors.Join(status.CaptureError, status.ShipError); err != nil {
+	if err := errors.Join(status.CaptureError, status.ShipError, files.Error); err != nil {
 		s.Problem = service.Reason(err)
 	}
 	return s
@@ -142,6 +167,14 @@ func (s *State) Finding() service.Finding {
 	}
 	if s.Problem != "" {
 		f.Says += "; the last attempt failed: " + s.Problem
+	}
+	if s.Unreadable > 0 {
+		f.State = service.Warning
+		f.Says += fmt.Sprintf("; it lacks %s that cannot be read, such as %s", service.Count(s.Unreadable, "file"), s.Examples[0])
+		f.Fix = cmp.Or(f.Fix, "restore the files on their storage nodes from a backup, or delete their objects")
+	}
+	for _, what := range s.Omitted {
+		f.Says += "; not in it: " + what
 	}
 	return f
 }

@@ -8,7 +8,6 @@ import (
 
 	"filippo.io/age"
 
-	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
@@ -70,6 +69,6 @@ func (s *repository) restore(ctx context.Context, r *Request, p *Plan, folder st
 	return err
 }
 
-func (s *repository) open(context.Context, string, string) (io.ReadCloser, error) {
-	return nil, errcode.New(errcode.NotFound, "the repository has no such file")
+func (s *repository) open(ctx context.Context, service, name string) (io.ReadCloser, error) {
+	return replica.Restoring{Target: s.target, Identities: s.keys}.OpenBody(ctx, service, name)
 }

@@ -45,7 +45,7 @@ type Finishing struct {
 	Services []string      // whose databases are in the folder
 	Age      time.Duration // since the data was copied
 
-	// Open opens a file of a service, or returns errcode.NotFound.
+	// Open opens a file of a service, as service.FileSource does.
 	Open func(ctx context.Context, service, name string) (io.ReadCloser, error)
 }
 

@@ -273,13 +273,12 @@ type Files struct {
 	// Bodies are the files one by one, for a replica.
 	Bodies *replica.Bodies
 
-	// Restore writes the files that the restored database refers to into dir, the data folder, and reports how many of them are done. open opens a
-	// file by its name in Bodies: without it, the error is errcode.NotFound; errcode.Internal means that it is damaged, and errcode.Unavailable
-	// that it may be read later.
+	// Restore writes the files that the restored database refers to into dir, the data folder, and reports how many of them are done.
 	Restore func(ctx context.Context, dir string, open FileSource, progress func(done, total int64)) (Copied, error)
 }
 
-// FileSource opens a file of a service by its name.
+// FileSource opens a file by its name in Files.Bodies: the content that Bodies has, or a file that Copy has written. The error
+// errcode.NotFound means that there is none, errcode.Internal that it is damaged, and errcode.Unavailable that it may be read later.
 type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.

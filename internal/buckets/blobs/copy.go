@@ -1,6 +1,7 @@
 package blobs
 
 import (
+	"bufio"
 	"errors"
 	"io"
 
@@ -8,31 +9,34 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// NewCopy returns a body as storage nodes have it, with the content from a reader. Read returns ErrCorrupt at the end if it is
-// not the content that the row describes.
-func NewCopy(b *buckets.Body, content io.ReadCloser) io.ReadCloser {
-	return &copyReader{body: b, content: content, sum: newSum(b), chunk: newChunk()}
+// NewCopy returns a body as storage nodes have it. from is its content, or a copy from another node. Read returns ErrCorrupt if
+// from does not have the content that the row describes.
+func NewCopy(b *buckets.Body, from io.ReadCloser) io.ReadCloser {
+	return &copyReader{body: b, from: from, in: bufio.NewReaderSize(from, 4<<10), sum: newSum(b), chunk: newChunk()}
 }
 
 // copyReader makes a copy of a body.
 type copyReader struct {
-	body    *buckets.Body
-	content io.ReadCloser
-	sum     *sum
-	chunk   *chunk // nil: closed
-	rest    []byte // of the chunk
-	index   int64  // of the next chunk
-	length  int64  // of the content so far
-	end     error
+	body   *buckets.Body
+	from   io.Closer
+	in     *bufio.Reader
+	layout layout // of what is read; known after the first chunk
+	sum    *sum
+	chunk  *chunk // nil: closed
+	rest   []byte // of the chunk
+	index  int64  // of the next chunk
+	end    error
 }
 
 // Read implements io.Reader.
 func (r *copyReader) Read(p []byte) (int, error) {
 	for len(r.rest) == 0 {
+		if r.end == nil {
+			r.end = r.fill()
+		}
 		if r.end != nil {
 			return 0, r.end
 		}
-		r.fill()
 	}
 	n := copy(p, r.rest)
 	r.rest = r.rest[n:]
@@ -40,38 +44,78 @@ func (r *copyReader) Read(p []byte) (int, error) {
 }
 
 // fill reads the next chunk.
-func (r *copyReader) fill() {
+func (r *copyReader) fill() error {
+	if r.index == chunkCount(r.body.Length) {
+		return r.finish()
+	}
 	c := r.chunk
-	c.n = 0
-	r.end = c.fill(r.content)
-	if r.length += int64(c.n); r.length > r.body.Length {
-		r.end = errBody
-		return
+	c.n = chunkLength(r.body.Length, r.index)
+	if err := r.read(c.data()); err != nil {
+		return err
 	}
-	if c.n > 0 {
-		c.measure()
-		r.sum.add(c)
-		c.convert(r.body, r.index)
-		r.index++
-		r.rest = c.stored()
+	if r.index == 0 {
+		r.layout = r.detect()
 	}
-	if IsEnd(r.end) {
-		if err := r.check(); err != nil {
-			r.end, r.rest = err, nil
+	if r.layout == framed {
+		if err := r.read(c.bytes[c.n : c.n+trailerSize]); err != nil {
+			return err
+		}
+		if err := c.open(r.index); err != nil {
+			return err
 		}
 	}
+	c.measure()
+	r.sum.add(c)
+	c.convert(r.body, r.index)
+	r.index++
+	r.rest = c.stored()
+	return nil
 }
 
-// check returns an error if the content is not the body.
-func (r *copyReader) check() error {
-	if r.length != r.body.Length {
-		return errcode.Wrap(errcode.Internal, "the content has another length than the body", ErrCorrupt)
+// detect returns the layout of what is read, by the bytes after the first chunk.
+func (r *copyReader) detect() layout {
+	c := r.chunk
+	trailer, err := r.in.Peek(trailerSize)
+	if err != nil {
+		return plain
 	}
-	if err := r.sum.check(); !errors.Is(err, errNoSum) {
-		return err
+	copy(c.bytes[c.n:], trailer)
+	if c.open(0) != nil {
+		return plain
+	}
+	return framed
+}
+
+// read fills b.
+func (r *copyReader) read(b []byte) error {
+	for n := 0; n < len(b); {
+		m, err := r.in.Read(b[n:])
+		n += m
+		switch {
+		case IsEnd(err):
+			return errLength
+		case err != nil:
+			return err
+		}
 	}
 	return nil
 }
+
+// finish returns io.EOF if the body was read whole, and nothing follows.
+func (r *copyReader) finish() error {
+	switch _, err := r.in.ReadByte(); {
+	case err == nil:
+		return errLength
+	case !IsEnd(err):
+		return err
+	}
+	if err := r.sum.check(); err != nil && !errors.Is(err, errNoSum) {
+		return err
+	}
+	return io.EOF
+}
+
+var errLength = errcode.Wrap(errcode.Internal, "it has another length than the body", ErrCorrupt)
 
 // Close implements io.Closer.
 func (r *copyReader) Close() error {
@@ -79,5 +123,5 @@ func (r *copyReader) Close() error {
 		r.chunk.release()
 		r.chunk, r.rest, r.end = nil, nil, errClosed
 	}
-	return r.content.Close()
+	return r.from.Close()
 }

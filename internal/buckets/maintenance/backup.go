@@ -173,7 +173,9 @@ func newCopier(o *Options, progress func(done, total int64)) *copier {
 	return &copier{
 		o: o, progress: progress, link: os.Link, targets: map[string]target{}, elsewhere: map[string]int64{}, lost: map[string]string{},
 		passes: passes, isLost: func(err error) bool { return errors.Is(err, blobs.ErrCorrupt) },
-		open: func(ctx context.Context, b *body) (io.ReadCloser, int64, error) { return o.Cluster.OpenStored(ctx, b.path, b.ref) },
+		open: func(ctx context.Context, b *body) (io.ReadCloser, int64, error) {
+			return o.Cluster.OpenStored(ctx, b.path, b.ref)
+		},
 	}
 }
 

@@ -1,0 +1,33 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"holdfast/internal/app/service"
+)
+
+// Files restores the files that restored databases refer to. It returns how many the source does not have or are damaged, each of which
+// is a step.
+func (f *Finishing) Files(ctx context.Context, restored []*service.Running, step func(string)) (lost int, err error) {
+	for _, s := range restored {
+		if s.Files == nil || s.Files.Restore == nil {
+			continue
+		}
+		step("restoring the files of " + s.Name)
+		open := func(ctx context.Context, name string) (io.ReadCloser, error) { return f.Open(ctx, s.Name, name) }
+		copied, err := s.Files.Restore(ctx, f.Folder, open, func(int64, int64) {})
+		if err != nil {
+			return lost, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		for _, what := range copied.Missing {
+			step("not restored: " + s.Name + ": " + what)
+		}
+		for _, what := range copied.Lost {
+			step("lost: " + s.Name + ": " + what)
+		}
+		lost += len(copied.Lost)
+	}
+	return lost, nil
+}
