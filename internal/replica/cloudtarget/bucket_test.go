@@ -36,14 +36,7 @@ func targets(t *testing.T) map[string]replica.Target {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	folder := replica.Folder(filepath.Join(t.TempDir(), "target"))
-	if err := folder.Put(t.Context(), "x", strings.NewReader("")); !errcode.Is(err, errcode.Unavailable) {
-		t.Errorf("a folder without the marker, whose disk may not be mounted: %v", err)
-	}
-	if err := folder.Put(t.Context(), "holdfast-replica.json", strings.NewReader("{}")); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]replica.Target{"folder": folder, "memory": open("mem://")}
+	all := map[string]replica.Target{"folder": replica.Folder(filepath.Join(t.TempDir(), "target")), "memory": open("mem://")}
 	if address := os.Getenv("TEST_NODE_URL"); address != "" {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -77,6 +70,13 @@ func TestTargets(t *testing.T) {
 	for name, target := range targets(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if err := target.Put(t.Context(), "x", strings.NewReader("")); name == "folder" && !errcode.Is(err, errcode.Unavailable) {
+				t.Errorf("a folder without the marker, whose disk may not be mounted: %v", err)
+			}
+			marker := errors.Join(target.Put(t.Context(), "holdfast-replica.json", strings.NewReader("{}")), target.Delete(t.Context(), "x"))
+			if marker != nil {
+				t.Fatal(marker)
+			}
 			checkPut(t, target)
 			checkFailedPut(t, target)
 			checkList(t, target)
