@@ -94,7 +94,7 @@ func TestMetricsOnSpanner(t *testing.T) {
 func scrape(t *testing.T) string {
 	t.Helper()
 	cert, key, client := binary.Certificate(t)
-	s := binary.Start(t, t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
+	s := binary.Start(t, t.TempDir(), "HOLDFAST_REPLICA__URL=file://"+t.TempDir(), "HOLDFAST_SERVER__TLS_CERT_FILE="+cert, "HOLDFAST_SERVER__TLS_KEY_FILE="+key,
 		"HOLDFAST_SYNCSTORAGE__SWEEP_INTERVAL=10ms", "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_BUCKETS__LISTEN="+binary.FreePort(t))
 	c := s.Token(1)
 	a, err := c.SendBy(t.Context(), client, "PUT", "/storage/tabs/x", `{"payload":"x"}`)
