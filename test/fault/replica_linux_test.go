@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -180,8 +181,26 @@ func (r *replicated) clockAt(at time.Time) int64 {
 	return r.seen[i].clock
 }
 
+var lag = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
+
+// await waits until the replica has everything that was acknowledged before now. The writers know their states since the begin of a
+// round only.
+func (r *replicated) await() {
+	r.T.Helper()
+	now := time.Now()
+	r.Server.AwaitAnswer("/metrics", func(_ int, body string) bool {
+		found := lag.FindStringSubmatch(body)
+		if found == nil {
+			return false
+		}
+		seconds, err := strconv.ParseFloat(found[1], 64)
+		return err == nil && time.Now().Add(-time.Duration(seconds*float64(time.Second))).After(now)
+	})
+}
+
 // fault kills the server, in most rounds after the replica has begun to fail.
 func (r *replicated) fault(round int) harness.Fault {
+	r.await()
 	var names []string
 	for name := range r.faults {
 		names = append(names, name)
