@@ -25,6 +25,7 @@
 //	doc:"…"        one sentence for the reference
 //	unit:"bytes"   the unit of a number
 //	secret:"true"  treats a string like a Secret, for packages that may not import conf
+//	reload:"true"  a running server applies a new value; on a section: of all its settings
 //
 // Every secret x has a key x_file with the name of a file that contains it.
 //

@@ -36,6 +36,8 @@ type Setting struct {
 	Path  string // such as "server.listen"
 	Value string // as in the file; of a secret only whether it is set
 	Where string // it was set: as Report.Where returns it
+
+	Reloads bool // a running server applies a new value
 }
 
 // Settings returns all settings of a loaded configuration. Values of secrets are left out.
@@ -43,7 +45,7 @@ func Settings(dst any, r Report) (all []Setting) {
 	schema, root := schemaOf(dst)
 	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
 		name := strings.Join(path, ".")
-		all = append(all, Setting{Path: name, Value: n.literal(v), Where: r.Where(name)})
+		all = append(all, Setting{Path: name, Value: n.literal(v), Where: r.Where(name), Reloads: n.reloads})
 	})
 	return all
 }
@@ -92,7 +94,7 @@ func writeTable(b *strings.Builder, s *node, v reflect.Value, path []string) {
 			continue
 		}
 		below := append(slices.Clip(path), n.key)
-		meaning := n.doc
+		meaning := n.meaning()
 		if n.secret {
 			meaning = strings.TrimSpace(meaning + " `" + n.key + "_file` names a file to read it from.")
 		}
@@ -140,7 +142,7 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 		case n.kind == secretFile:
 			fmt.Fprintf(b, "#%s = \"\"\n", n.key)
 		default:
-			comment(b, n.doc)
+			comment(b, n.meaning())
 			text := n.standard(n.in(v))
 			switch {
 			case text != "":
@@ -152,6 +154,14 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 			fmt.Fprintf(b, "#%s = %s\n", n.key, text)
 		}
 	}
+}
+
+// meaning returns the description of a setting.
+func (n *node) meaning() string {
+	if !n.reloads {
+		return n.doc
+	}
+	return strings.TrimSpace(n.doc + " A reload applies it.")
 }
 
 func comment(b *strings.Builder, doc string) {

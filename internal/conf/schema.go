@@ -28,6 +28,7 @@ type node struct {
 	key       string
 	doc, unit string
 	secret    bool
+	reloads   bool // a server that runs applies a new value
 	typ       reflect.Type
 	index     []int         // of the field in the struct of the parent, through embedded structs
 	value     reflect.Value // of a Section: the struct, which has no parent
@@ -106,6 +107,9 @@ func (n *node) addFields(t reflect.Type, outer []int) {
 		c := newNode(f.Type)
 		c.index, c.key = index, key
 		c.doc, c.unit = f.Tag.Get("doc"), f.Tag.Get("unit")
+		if f.Tag.Get("reload") == "true" {
+			c.reload()
+		}
 		if f.Tag.Get("secret") == "true" {
 			if c.kind != text && c.kind != list {
 				panic(fmt.Sprintf("conf: %s.%s is not text and cannot be a secret", t, f.Name))
@@ -116,6 +120,14 @@ func (n *node) addFields(t reflect.Type, outer []int) {
 		if c.secret {
 			n.children = append(n.children, &node{kind: secretFile, key: key + "_file", typ: f.Type, index: index})
 		}
+	}
+}
+
+// reload declares that all settings of n can be applied by a reload.
+func (n *node) reload() {
+	n.reloads = true
+	for _, c := range n.children {
+		c.reload()
 	}
 }
 
