@@ -106,11 +106,11 @@ func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, er
 }
 
 func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (int64, error) {
-	n, w := p.enter(name, n, some)
+	n, w, wait := p.enter(name, n, some)
 	if w == nil {
 		return n, nil
 	}
-	granted := p.await(ctx, name, w)
+	granted := p.await(ctx, name, w, wait)
 	n = w.n
 	p.waiters.Put(w)
 	if granted {
@@ -126,9 +126,9 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	return 0, ErrFull
 }
 
-// await waits until w is granted, refused, or gives up.
-func (p *Pool) await(ctx context.Context, name string, w *waiter) (granted bool) {
-	begun, step := time.Now(), p.options.Wait
+// await waits until w is granted, refused, or gives up after wait.
+func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Duration) (granted bool) {
+	begun, step := time.Now(), wait
 	if p.options.Hung != nil {
 		step = min(step, max(1, (p.options.HungWait+2)/3)) // three steps are not less than the wait
 	}
@@ -143,10 +143,10 @@ func (p *Pool) await(ctx context.Context, name string, w *waiter) (granted bool)
 		case <-w.timer.C:
 		}
 		waited := time.Since(begun)
-		if waited >= p.options.Wait || p.options.Hung != nil && p.options.Hung() && waited >= p.options.HungWait {
+		if waited >= wait || p.options.Hung != nil && p.options.Hung() && waited >= p.options.HungWait {
 			return p.leave(name, w)
 		}
-		w.timer.Reset(min(step, p.options.Wait-waited))
+		w.timer.Reset(min(step, wait-waited))
 	}
 }
 
@@ -216,14 +216,14 @@ func (p *Pool) giveBack(name string, n int64) {
 }
 
 // enter takes the units and returns their number, or returns a waiter, which may have
-// been refused already.
-func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter) {
+// been refused already, and how long it may wait.
+func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.client(name)
 	if n := p.amount(c, n, some); p.mayTake(c, n) {
 		p.take(c, n)
-		return n, nil
+		return n, nil, 0
 	}
 	p.arrived++
 	w := p.waiter()
@@ -231,7 +231,7 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter) {
 	if n > p.options.Capacity {
 		p.refuse(w)
 		p.forget(c)
-		return 0, w
+		return 0, w, 0
 	}
 	if len(c.queue) == 0 {
 		p.queued = append(p.queued, c)
@@ -241,7 +241,28 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter) {
 	if p.waiting > p.options.Waiting {
 		p.refuseOne()
 	}
-	return 0, w
+	return 0, w, p.options.Wait
+}
+
+// Resize changes what New was given. Units above a smaller capacity stay with those that have them until they release
+// them; waiters that would never get theirs are refused. Those that wait already do so for as long as before.
+func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	capacity = max(capacity, 1)
+	p.options.Capacity, p.options.Reserve, p.options.Waiting, p.options.Wait = capacity, Reserve(capacity), waiting, wait
+	for _, c := range slices.Clone(p.queued) {
+		for i, w := range slices.Backward(c.queue) {
+			if w.n > capacity {
+				p.dequeue(c, i)
+				p.refuse(w)
+			}
+		}
+	}
+	for p.waiting > p.options.Waiting {
+		p.refuseOne()
+	}
+	p.grant()
 }
 
 // amount returns how many of n units a client takes.
@@ -421,10 +442,11 @@ func (p *Pool) TakePeak() int64 {
 // Load is the used share of the capacity plus the used share of the queue: 0 is idle,
 // 1 is full, 2 means that requests are rejected.
 func (p *Pool) Load() float64 {
-	s := p.Stats()
-	load := float64(s.Used) / float64(s.Capacity)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	load := float64(p.used) / float64(p.options.Capacity)
 	if p.options.Waiting > 0 {
-		load += float64(s.Waiting) / float64(p.options.Waiting)
+		load += float64(p.waiting) / float64(p.options.Waiting)
 	}
 	return load
 }

@@ -169,7 +169,7 @@ func TestPoolModel(t *testing.T) {
 		m := poolModel{capacity: rapid.Int64Range(1, 30).Draw(rt, "capacity"), held: map[string]int64{}}
 		m.reserve = rapid.Int64Range(0, m.capacity-1).Draw(rt, "reserve")
 		m.pool = pool(m.capacity, m.reserve, rapid.IntRange(0, 5).Draw(rt, "waiting"))
-		rt.Repeat(map[string]func(*rapid.T){"take": m.take, "give back": m.giveBack, "move": m.move, "": m.check})
+		rt.Repeat(map[string]func(*rapid.T){"take": m.take, "give back": m.giveBack, "move": m.move, "resize": m.resize, "": m.check})
 	})
 }
 
@@ -239,9 +239,95 @@ func (m *poolModel) move(rt *rapid.T) {
 	}
 }
 
+func (m *poolModel) resize(rt *rapid.T) {
+	m.capacity = rapid.Int64Range(1, 30).Draw(rt, "capacity")
+	m.reserve = fairshare.Reserve(m.capacity)
+	m.pool.Resize(m.capacity, 0, long)
+}
+
 func (m *poolModel) check(rt *rapid.T) {
 	if s := m.pool.Stats(); s.Used != m.used || s.Clients != len(m.held) || s.Waiting != 0 {
 		rt.Fatalf("%+v, want %d used by %v", s, m.used, m.held)
+	}
+}
+
+// TestResize: a larger pool serves waiters at once. A smaller one refuses those that it can never serve, and those that
+// are too many, and takes nothing away.
+func TestResize(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, resize)
+}
+
+func resize(t *testing.T) {
+	p := pool(4, 0, 10)
+	p.TryAcquire("a", 4)
+	got := make(chan string, 10)
+	for _, name := range []string{"b", "c", "d"} {
+		wait(t, p, name, 3, got)
+	}
+	p.Resize(8, 10, long)
+	if name := <-got; name != "b" {
+		t.Errorf("%s, want b", name)
+	}
+	p.Resize(3, 1, long)
+	if name := <-got; name != "d refused" {
+		t.Errorf("%s, want the newest refused", name)
+	}
+	if s := p.Stats(); s.Capacity != 3 || s.Used != 7 || s.Waiting != 1 {
+		t.Errorf("%+v", s)
+	}
+	wait(t, p, "e", 4, got)
+	if name := <-got; name != "e refused" {
+		t.Errorf("%s, want e refused: it is too large", name)
+	}
+	p.Release("a", 4)
+	synctest.Wait()
+	if s := p.Stats(); s.Used != 3 || s.Waiting != 1 {
+		t.Errorf("c has to wait: %+v", s)
+	}
+	p.Resize(2, 1, long)
+	if name := <-got; name != "c refused" {
+		t.Errorf("%s, want c refused: it will never fit", name)
+	}
+	p.Release("b", 3)
+	p.Resize(2, 1, time.Second)
+	p.TryAcquire("a", 2)
+	wait(t, p, "b", 1, got)
+	time.Sleep(time.Second)
+	if name := <-got; name != "b refused" {
+		t.Errorf("%s, want b refused after the new wait", name)
+	}
+}
+
+// TestResizeUnderLoad: all units come back while the pool changes its size all the time.
+func TestResizeUnderLoad(t *testing.T) {
+	t.Parallel()
+	p := pool(10, 2, 1000)
+	var all sync.WaitGroup
+	for c := range 8 {
+		all.Go(func() {
+			for range 500 {
+				if err := p.Acquire(t.Context(), fmt.Sprint(c), int64(1+c%3)); err != nil {
+					t.Error(err)
+					return
+				}
+				p.Load()
+				p.Release(fmt.Sprint(c), int64(1+c%3))
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	for i := int64(0); ; i++ {
+		select {
+		case <-done:
+			if s := p.Stats(); s.Used != 0 || s.Clients != 0 || s.Waiting != 0 || s.Refused != 0 {
+				t.Errorf("%+v", s)
+			}
+			return
+		default:
+			p.Resize(3+i%20, 1000, long)
+		}
 	}
 }
 

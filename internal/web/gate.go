@@ -27,6 +27,11 @@ func NewGate(limit int, wait time.Duration) *Gate {
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
+// Resize changes what NewGate was given. Requests keep their slots.
+func (g *Gate) Resize(limit int, wait time.Duration) {
+	g.slots.Resize(int64(limit), max(limit, 1), wait)
+}
+
 // Identify sets the client of a request after its credentials were verified: a name
 // that is unique among all services, such as "sync 17". Resources are charged to it,
 // and before that to the IP address; memory that is already charged is moved. w is the

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/errcode"
@@ -65,6 +66,22 @@ type Mux struct {
 	Options  Options
 	Mounts   []Mount // the first that owns a path serves it
 	Default  Service // serves all other paths
+
+	changed atomic.Pointer[Options] // instead of Options
+}
+
+// Change changes the options for the requests that begin from now on.
+func (m *Mux) Change(change func(*Options)) {
+	o := *m.options()
+	change(&o)
+	m.changed.Store(&o)
+}
+
+func (m *Mux) options() *Options {
+	if o := m.changed.Load(); o != nil {
+		return o
+	}
+	return &m.Options
 }
 
 // ServeHTTP implements http.Handler.
@@ -86,11 +103,11 @@ func (m *Mux) owner(path string) *Service {
 // serve passes a request to a service.
 func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at Address) {
 	route := service.Route(at.Path)
-	if m.Options.Trace == nil {
+	if m.options().Trace == nil {
 		m.handle(service, w, r, at, route)
 		return
 	}
-	m.Options.Trace(w, r, route, func(w http.ResponseWriter, r *http.Request) {
+	m.options().Trace(w, r, route, func(w http.ResponseWriter, r *http.Request) {
 		m.handle(service, w, r, at, route)
 	})
 }
@@ -140,7 +157,7 @@ const statusClientClosed = 499
 // sets X-Request-Id to that of the client if it is valid, else to a new one. An
 // ErrorWriter finds it in the response header.
 func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, at Address, route string) {
-	o := &m.Options
+	o := m.options()
 	start := time.Now()
 	id := r.Header.Get("X-Request-Id")
 	if !ident.ValidRequestID(id) {

@@ -22,6 +22,11 @@ func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
+// Resize changes what NewMemory was given. Requests keep their memory.
+func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
+	m.bytes.Resize(limit, waiting, wait)
+}
+
 // ChargeMemory charges n more bytes to the client of a request, before the handler
 // allocates them. They are released when the request ends, or by ReleaseMemory. It may
 // have to wait, without the slot of the request. The handler should hold nothing else

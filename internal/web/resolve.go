@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"holdfast/internal/errcode"
 )
@@ -27,7 +28,7 @@ type Address struct {
 // It is safe for concurrent use.
 type Resolver struct {
 	public  *Origin // nil: see each request
-	trusted []netip.Prefix
+	trusted atomic.Pointer[[]netip.Prefix]
 }
 
 // NewResolver returns a resolver. If publicURL is not "", it is the origin of every
@@ -43,14 +44,21 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 		}
 		r.public = &o
 	}
-	for _, text := range trustedProxies {
+	return r, r.Trust(trustedProxies)
+}
+
+// Trust replaces the trusted proxies. It returns errcode.Invalid, and changes nothing, for a malformed one.
+func (r *Resolver) Trust(proxies []string) error {
+	var trusted []netip.Prefix
+	for _, text := range proxies {
 		p, err := parsePrefix(text)
 		if err != nil {
-			return nil, errcode.Newf(errcode.Invalid, "%q must be an IP address or a network in CIDR notation", text)
+			return errcode.Newf(errcode.Invalid, "%q must be an IP address or a network in CIDR notation", text)
 		}
-		r.trusted = append(r.trusted, p)
+		trusted = append(trusted, p)
 	}
-	return r, nil
+	r.trusted.Store(&trusted)
+	return nil
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
@@ -122,13 +130,9 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 
 // Trusts reports whether an address is that of a trusted proxy.
 func (r *Resolver) Trusts(ip netip.Addr) bool {
+	trusted := r.trusted.Load()
 	ip = ip.Unmap().WithZone("")
-	for _, p := range r.trusted {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	return trusted != nil && slices.ContainsFunc(*trusted, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // trustsNode is Trusts for a node of a forwarding header.

@@ -79,6 +79,8 @@ type Drain struct {
 	// Grace is how long requests may continue after the listener is closed. Then they are
 	// cut off.
 	Grace time.Duration
+	// Times, if set, returns Delay and Grace when the shutdown begins.
+	Times func() (delay, grace time.Duration)
 }
 
 // Serve serves the listener until ctx ends and then drains it. It returns when no
@@ -134,6 +136,9 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 		d.NotReady()
 	}
 	draining.Store(true)
+	if d.Times != nil {
+		d.Delay, d.Grace = d.Times()
+	}
 	delay := time.NewTimer(d.Delay)
 	defer delay.Stop()
 	select {
