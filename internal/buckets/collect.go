@@ -97,7 +97,7 @@ type Batch struct {
 func (s *Service) ClaimBatch(ctx context.Context, limit int) (Batch, error) {
 	now := s.clock()
 	claim := Claim{
-		ID: NewUUID(), Before: At(now.Add(-s.limits.GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit, Objects: true,
+		ID: NewUUID(), Before: At(now.Add(-s.Limits().GarbageAfter)), Now: At(now), Expires: At(now.Add(claimTime)), Limit: limit, Objects: true,
 	}
 	garbage, err := s.store.Claim(ctx, claim)
 	if err != nil || len(garbage) == 0 {

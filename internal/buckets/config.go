@@ -28,15 +28,15 @@ type Config struct {
 	Accounts map[string]AccountConfig `toml:"accounts" doc:"Accounts, by name. The server creates those that do not exist. One that is removed here is not deleted, because it owns buckets."`
 
 	Nodes  map[string]NodeConfig `toml:"nodes" doc:"Storage nodes by DATACENTER:NAME. Empty: the folder buckets in the data folder."`
-	Copies int                   `toml:"copies" doc:"Copies of each body on storage nodes, 1 to 9. 0: 1 with one node, otherwise 2."`
-	Inline int                   `toml:"inline" unit:"bytes" doc:"Largest body that is stored in the database instead of on storage nodes. 0: all non-empty bodies are on storage nodes."`
+	Copies int                   `toml:"copies" reload:"true" doc:"Copies of each body on storage nodes, 1 to 9. 0: 1 with one node, otherwise 2."`
+	Inline int                   `toml:"inline" reload:"true" unit:"bytes" doc:"Largest body that is stored in the database instead of on storage nodes. 0: all non-empty bodies are on storage nodes."`
 
 	ScrubEvery time.Duration `toml:"scrub_interval" doc:"How often every copy of every body is read and verified, so that damage is found and repaired. A pass takes this long, or less if there is little to read. 0: never."`
 	ScrubRate  int           `toml:"scrub_rate" unit:"bytes" doc:"Bytes per second that a pass reads from each storage node. 0: as many as it needs to end within scrub_interval, at least 1 MiB."`
 	ScrubCloud bool          `toml:"scrub_cloud" doc:"Read also the copies on nodes of cloud providers, whose reads cost money."`
 
-	GarbageAfter time.Duration `toml:"garbage_after" doc:"How long after an object was deleted or overwritten its body is removed from the storage nodes."`
-	UploadsAfter time.Duration `toml:"abort_uploads_after" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
+	GarbageAfter time.Duration `toml:"garbage_after" reload:"true" doc:"How long after an object was deleted or overwritten its body is removed from the storage nodes."`
+	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
 }
 
 // AccountConfig is an account.

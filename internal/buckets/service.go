@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/clock"
@@ -87,7 +88,9 @@ func (s *Service) WriteMemory(size int64) int64 {
 }
 
 // IsInline reports whether a body of size bytes is stored in the database.
-func (s *Service) IsInline(size int64) bool { return size >= 0 && size <= int64(s.limits.Inline) }
+func (s *Service) IsInline(size int64) bool {
+	return size >= 0 && size <= int64(s.Limits().Inline)
+}
 
 // ReadMemory returns how much memory in bytes Open needs for length bytes of an object.
 func (s *Service) ReadMemory(o *Object, length int64) int64 {
@@ -135,20 +138,28 @@ type Service struct {
 	store  Backend
 	bodies Bodies
 	clock  clock.Clock
-	limits Limits
+	limits atomic.Pointer[Limits]
 
 	written func(Reference) (settled func(kept bool))
 }
 
 // NewService returns a service.
 func NewService(o Options) *Service {
-	if o.Limits.MinPart == 0 {
-		o.Limits.MinPart = MinPart
-	}
 	if o.Written == nil {
 		o.Written = func(Reference) func(bool) { return func(bool) {} }
 	}
-	return &Service{o.Backend, o.Bodies, o.Clock, o.Limits, o.Written}
+	s := &Service{store: o.Backend, bodies: o.Bodies, clock: o.Clock, written: o.Written}
+	s.Reload(o.Limits)
+	return s
+}
+
+// Limits returns the limits.
+func (s *Service) Limits() Limits { return *s.limits.Load() }
+
+// Reload replaces the limits.
+func (s *Service) Reload(l Limits) {
+	l.MinPart = cmp.Or(l.MinPart, MinPart)
+	s.limits.Store(&l)
 }
 
 // PutRequest is an object to be written, without its body.
@@ -263,18 +274,19 @@ func (s *Service) writeBody(ctx context.Context, w *bodyWrite, src Source) (remo
 func (s *Service) placeBody(ctx context.Context, w *bodyWrite, src Source, counted *counter) (remove func(), err error) {
 	remove = func() {}
 	var reader io.Reader = counted
-	if w.size <= int64(s.limits.Inline) {
-		head, err := readHead(counted, w.size, s.limits.Inline+1)
+	limits := s.Limits()
+	if w.size <= int64(limits.Inline) {
+		head, err := readHead(counted, w.size, limits.Inline+1)
 		if err != nil {
 			return remove, err
 		}
-		if len(head) <= s.limits.Inline {
+		if len(head) <= limits.Inline {
 			w.body.Inline, w.body.Length, w.body.MD5 = head, counted.n, src.Sums().MD5
 			return remove, nil
 		}
 		reader = &replay{counted, head}
 	}
-	copies := cmp.Or(w.copies, s.limits.Copies)
+	copies := cmp.Or(w.copies, limits.Copies)
 	if copies == 0 {
 		copies = s.bodies.Copies()
 	}

@@ -148,7 +148,7 @@ func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, afte
 
 // CompleteUpload is Uploads.Complete. It sets c.Object, c.MinPart and c.Now.
 func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion) (Written, error) {
-	c.Object, c.MinPart, c.Now = ObjectID(NewUUID()), s.limits.MinPart, s.now()
+	c.Object, c.MinPart, c.Now = ObjectID(NewUUID()), s.Limits().MinPart, s.now()
 	return s.store.Complete(ctx, u, c)
 }
 

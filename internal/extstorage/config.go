@@ -30,14 +30,14 @@ type Config struct {
 
 	RequestTimeout time.Duration `toml:"request_timeout" doc:"How long a request may take. It applies to each step of an export or import; a wait for changes may take longer by the wait that was requested."`
 
-	RateLimits bool  `toml:"rate_limits" doc:"Limit the requests of each install and tenant, as in extstorage.rates."`
-	Rates      Rates `toml:"rates" doc:"Rate limits, with rate_limits. Each process counts separately: n processes allow n times as much."`
+	RateLimits bool  `toml:"rate_limits" reload:"true" doc:"Limit the requests of each install and tenant, as in extstorage.rates."`
+	Rates      Rates `toml:"rates" reload:"true" doc:"Rate limits, with rate_limits. Each process counts separately: n processes allow n times as much."`
 
-	Quota Quota            `toml:"quota" doc:"Quota of an install without a tier."`
-	Tiers map[string]Quota `toml:"tiers" doc:"Quotas of a tier, by its name. An install has those of the tier that it is registered with. 0: the number in extstorage.quota."`
+	Quota Quota            `toml:"quota" reload:"true" doc:"Quota of an install without a tier."`
+	Tiers map[string]Quota `toml:"tiers" reload:"true" doc:"Quotas of a tier, by its name. An install has those of the tier that it is registered with. 0: the number in extstorage.quota."`
 
 	SchemaMemory int64         `toml:"schema_memory" unit:"bytes" doc:"Memory for compiled schemas. Tenants share it. A schema takes at most 8 MiB, usually about 10 kB."`
-	DryRunTime   time.Duration `toml:"dry_run_time" doc:"How long a dry run of a schema may validate records before it stops and returns a cursor."`
+	DryRunTime   time.Duration `toml:"dry_run_time" reload:"true" doc:"How long a dry run of a schema may validate records before it stops and returns a cursor."`
 
 	Audit         string `toml:"audit" secret:"true" doc:"Where every write is recorded: file:PATH, which gets a line of JSON for each, log, the server's log, which then contains namespaces and keys, or a topic of a message broker, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC. Empty: extstorage-audit.jsonl in the data folder."`
 	MetadataIndex bool   `toml:"metadata_index" doc:"Have holdfast migrate create an index on the records' metadata on PostgreSQL, for queries of your own. The server does not use it, and it slows down every write."`

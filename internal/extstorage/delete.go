@@ -201,7 +201,7 @@ func (s *Service) awaitGrace(ctx context.Context, d Deletion) error {
 }
 
 func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletion, progress func(Deletion) bool) (Deletion, error) {
-	c := &s.opts.Config
+	c := s.config.Load()
 	kept := max(c.TokenMaxLifetime+2*c.TokenLeeway, ChangesKept)
 	for {
 		now := s.moment()

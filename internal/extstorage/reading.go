@@ -117,7 +117,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 		if full {
 			page = MaxChanges // the token may not be allowed to read many of them
 		} else {
-			err = s.await(ctx, &r.Grant, made, min(left, s.opts.Config.PollEvery))
+			err = s.await(ctx, &r.Grant, made, min(left, s.config.Load().PollEvery))
 		}
 		if leave(); err != nil {
 			return Feed{}, err

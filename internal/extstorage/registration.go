@@ -20,7 +20,7 @@ func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, 
 }
 
 func (s *Service) checkRegistration(r *Registration, now Moment) error {
-	if _, known := s.opts.Config.Tiers[r.Tier]; !known && r.Tier != "" {
+	if _, known := s.config.Load().Tiers[r.Tier]; !known && r.Tier != "" {
 		return &ValidationError{Pointer: "/tier", Reason: "must be a tier of the setting extstorage.tiers, or empty"}
 	}
 	v, most := &r.Overrides, now+Moment(OverrideLifetime.Milliseconds())

@@ -326,7 +326,7 @@ func newSchemaPool(c *Config) *fairshare.Pool {
 // dryRun validates the records of a namespace page by page, starting after a
 // position. When time is up it returns the last key that it validated.
 func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
-	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.opts.Config.DryRunTime)
+	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.DryRunTime())
 	for {
 		page, err := s.opts.Store.Export(ctx, o, ExportQuery{After: after, Limit: MaxPage, Now: now})
 		if err != nil {

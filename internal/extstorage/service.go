@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -59,7 +60,8 @@ type Options struct {
 // Service implements the use cases: it validates and limits client requests and
 // executes them as operations of the Store. It is safe for concurrent use.
 type Service struct {
-	opts     Options
+	opts     Options // without Config
+	config   atomic.Pointer[Config]
 	limits   Limits
 	cursors  sealer
 	signals  signals
@@ -84,12 +86,18 @@ func NewService(o Options) (*Service, error) {
 	if o.After == nil {
 		o.After = time.After
 	}
-	return &Service{
+	s := &Service{
 		opts: o, limits: DefaultLimits(), cursors: sealer{o.CursorKeys},
 		grants: keep[string, Grant](grantsKept), installs: newInstallCache(), schemas: newSeenSchemas(),
 		waits: newWaits(), trials: newSchemaPool(&o.Config), dryRuns: newSchemaPool(&o.Config),
-	}, nil
+	}
+	s.Reload(o.Config)
+	s.opts.Config = Config{}
+	return s, nil
 }
+
+// Reload replaces the settings that a running server applies.
+func (s *Service) Reload(c Config) { s.config.Store(&c) }
 
 // Limits returns the limits of a request.
 func (s *Service) Limits() Limits { return s.limits }
@@ -202,7 +210,7 @@ func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pas
 
 // quota returns the quota of an install at a time.
 func (s *Service) quota(in *Install, now Moment) Quota {
-	return in.Quota(s.opts.Config.QuotaOf(in.Tier), now)
+	return in.Quota(s.config.Load().QuotaOf(in.Tier), now)
 }
 
 // repeats is how often a write is retried at most because its schema has changed.
@@ -319,11 +327,14 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 // Sweep removes at most limit rows of a kind, of any install, that were due at
 // least the setting sweep_after before now.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
-	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.opts.Config.SweepAfter)), limit)
+	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }
 
+// DryRunTime returns how long a dry run of a schema may take.
+func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime }
+
 // QuotaOf returns the quota of a tier, like Config.QuotaOf.
-func (s *Service) QuotaOf(tier string) Quota { return s.opts.Config.QuotaOf(tier) }
+func (s *Service) QuotaOf(tier string) Quota { return s.config.Load().QuotaOf(tier) }
 
 // After is time.After on the clock of the service.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }

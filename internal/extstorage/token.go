@@ -63,7 +63,7 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 	if err := checkTokenID(id); err != nil {
 		return RevokedToken{}, err
 	}
-	c := &s.opts.Config
+	c := s.config.Load()
 	switch {
 	case expires == 0:
 		expires = now + Moment((c.TokenMaxLifetime + 2*c.TokenLeeway).Milliseconds())

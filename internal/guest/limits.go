@@ -40,7 +40,7 @@ type Rate struct {
 // Limit takes a token for a request of a class: from the bucket of its session, if any,
 // and from that of its client address, of IPv6 its /64 network. limited is false if the class has no limit.
 func (s *Service) Limit(ctx context.Context, class Class, session ID, address string) (r Rate, limited bool, err error) {
-	limit, limited := s.opts.Limits[class]
+	limit, limited := s.Limits()[class]
 	if !limited {
 		return r, false, nil
 	}

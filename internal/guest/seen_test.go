@@ -83,7 +83,7 @@ func TestRenewOnceADay(t *testing.T) {
 func TestRetentionBefore(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	r := retention.New(retention.Options{Expired: time.Hour, Events: 30 * 24 * time.Hour, KeepAudit: 60 * 24 * time.Hour})
+	r := retention.New(retention.Options{Expired: time.Hour, Kept: retention.Kept{Events: 30 * 24 * time.Hour, Audit: 60 * 24 * time.Hour}})
 	got := map[retention.Job]float64{}
 	for _, job := range retention.Jobs {
 		got[job] = now.Sub(r.Before(job, now)).Hours()

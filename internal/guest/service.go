@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/ident"
@@ -11,6 +12,7 @@ import (
 // Service implements the operations of guests.
 type Service struct {
 	opts    Options
+	limits  atomic.Pointer[Limits]
 	mirrors *mirrors
 	seen    *seen
 	forget  []func(ID) // called before a session is erased
@@ -37,8 +39,16 @@ type Options struct {
 
 // NewService returns a service.
 func NewService(o Options) *Service {
-	return &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
+	s := &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
+	s.SetLimits(o.Limits)
+	return s
 }
+
+// Limits returns the limits; nil: no limits.
+func (s *Service) Limits() Limits { return *s.limits.Load() }
+
+// SetLimits replaces the limits; nil: no limits. Tokens that were taken stay taken.
+func (s *Service) SetLimits(l Limits) { s.limits.Store(&l) }
 
 // VerifyCookie is Cookies.Verify.
 func (s *Service) VerifyCookie(cookie string) (session ID, old, ok bool) {

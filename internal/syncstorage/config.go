@@ -23,9 +23,9 @@ type Config struct {
 	RouteToLeader bool          `toml:"database_spanner_route_to_leader" doc:"Send read-write transactions directly to the leader replica of Spanner: faster writes, less even load."`
 	EmulatorHost  string        `toml:"spanner_emulator_host" doc:"host:port of a Spanner emulator to use instead of Google Cloud, without TLS and credentials. For tests."`
 
-	MaxNames     int           `toml:"max_collection_names" doc:"Maximum number of new collection names that one user may create."`
+	MaxNames     int           `toml:"max_collection_names" reload:"true" doc:"Maximum number of new collection names that one user may create."`
 	HawkTimeSkew time.Duration `toml:"hawk_time_skew" doc:"Maximum difference between a client's clock and the server's. Clients with wrong clocks are common."`
-	Limits       Limits        `toml:"limits" doc:"Limits of a request, a batch and a user. Clients read them from info/configuration."`
+	Limits       Limits        `toml:"limits" reload:"true" doc:"Limits of a request, a batch and a user. Clients read them from info/configuration."`
 }
 
 // Limits limit requests; see info/configuration. Sizes of records are sizes of

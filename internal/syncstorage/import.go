@@ -148,7 +148,7 @@ func (im *Import) wrong(format string, args ...any) error {
 // line returns the next line without its newline, or io.EOF.
 func (im *Import) line() ([]byte, error) {
 	im.at++
-	most := 6*im.service.conf.Limits.largestPayload() + 4096 // a byte of payload takes at most six characters
+	most := 6*im.service.conf.Load().Limits.largestPayload() + 4096 // a byte of payload takes at most six characters
 	var whole []byte
 	for {
 		part, err := im.lines.ReadSlice('\n')

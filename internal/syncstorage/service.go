@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/clock"
@@ -31,7 +32,7 @@ type Options struct {
 // calls the Store. It is safe for concurrent use.
 type Service struct {
 	store     Store
-	conf      Config
+	conf      atomic.Pointer[Config]
 	overQuota func(o Owner, collection string, used Used)
 	streams   streams
 }
@@ -45,17 +46,25 @@ func NewService(o Options) (*Service, error) {
 	if o.OverQuota == nil {
 		o.OverQuota = func(Owner, string, Used) {}
 	}
-	return &Service{
-		store: o.Store, conf: o.Config, overQuota: o.OverQuota,
+	s := &Service{
+		store: o.Store, overQuota: o.OverQuota,
 		streams: newStreams(o.Connections/2, o.Config.StatementTimeout, o.Clock),
-	}, nil
+	}
+	s.Reload(o.Config)
+	return s, nil
 }
 
+// Reload replaces the settings that a running server applies.
+func (s *Service) Reload(c Config) { s.conf.Store(&c) }
+
 // Limits returns the limits of a collection, or the general limits for "".
-func (s *Service) Limits(collection string) Limits { return s.conf.Limits.For(collection) }
+func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits.For(collection) }
+
+// MaxNames returns how many new collection names a user may create.
+func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 
 // Quota returns the quota of users without a quota of their own.
-func (s *Service) Quota() Quota { return s.conf.Quota() }
+func (s *Service) Quota() Quota { return s.conf.Load().Quota() }
 
 // Errors of a request as a whole.
 var (
@@ -103,7 +112,7 @@ type Request struct {
 }
 
 func (s *Service) write(r Request) Write {
-	return Write{Collection: r.Collection, If: r.If, Now: r.Now, Quota: s.Quota(), MaxNames: s.conf.MaxNames}
+	return Write{Collection: r.Collection, If: r.If, Now: r.Now, Quota: s.Quota(), MaxNames: s.MaxNames()}
 }
 
 // done reports a write that was allowed over the quota.
@@ -334,7 +343,7 @@ func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (
 // Sweep removes at most limit records that expired at least the setting
 // sweep_after before now.
 func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
-	return s.store.Sweep(ctx, At(now.Add(-s.conf.SweepAfter)), limit)
+	return s.store.Sweep(ctx, At(now.Add(-s.conf.Load().SweepAfter)), limit)
 }
 
 // Ping returns an error if the store cannot serve requests.

@@ -15,7 +15,7 @@ func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 // ParseAccount returns the account with an ID, or with an e-mail address as in the
 // table users. Errors: errcode.Invalid.
 func (s *Service) ParseAccount(id string) (Account, error) {
-	return ParseAccount(id, s.conf.FxAEmailDomain)
+	return ParseAccount(id, s.Config().FxAEmailDomain)
 }
 
 // AccountState returns the stored state of an account.
@@ -35,7 +35,7 @@ func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replace
 
 // Revoked returns the users whose unexpired tokens are revoked.
 func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
-	return s.store.Revoked(ctx, s.now().Add(-s.conf.TokenLife()))
+	return s.store.Revoked(ctx, s.now().Add(-s.Config().TokenLife()))
 }
 
 // Adopt creates the storage user of an account from another server, as the
@@ -44,7 +44,7 @@ func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys KeyID) (User, error) {
 	return s.store.SignIn(ctx, a, SignIn{
 		Generation: At(generation), Keys: keys, Now: s.now(), AllowNew: true,
-		ReleaseRate: s.conf.NodeCapacityReleaseRate, SpannerNode: s.conf.SpannerNodeID,
+		ReleaseRate: s.Config().NodeCapacityReleaseRate, SpannerNode: s.Config().SpannerNodeID,
 	})
 }
 

@@ -30,8 +30,8 @@ func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargi
 // deadlines returns the deadlines at now. A row is kept while tokens of its storage user
 // are valid, because they may still write data, which is found by the row.
 func (s *Service) deadlines(now time.Time) Deadlines {
-	life := s.conf.TokenLife()
-	return Deadlines{Replaced: now.Add(-max(s.conf.ReplacedUserGrace, life)), Deleted: now.Add(-life)}
+	life := s.Config().TokenLife()
+	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
 // Cleanup deletes the data and then the rows of users that were replaced longer
@@ -107,7 +107,7 @@ func (s *Service) purger(u DueUser) Purger {
 	switch {
 	case u.Node == "":
 		return nil
-	case u.KeysLive && u.NodeID == s.conf.SpannerNodeID:
+	case u.KeysLive && u.NodeID == s.Config().SpannerNodeID:
 		return nil
 	case s.IsLocal(&u.User):
 		return s.local
@@ -157,7 +157,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	ended := s.deadlines(now).Deleted.UnixMilli()
 	for i := range users {
 		u := DueUser{User: users[i]}
-		if u.NodeID == s.conf.SpannerNodeID { // the account may have signed in again with the same keys
+		if u.NodeID == s.Config().SpannerNodeID { // the account may have signed in again with the same keys
 			st, err := s.store.AccountState(ctx, a)
 			if err != nil {
 				return i, err

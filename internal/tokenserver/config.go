@@ -18,7 +18,7 @@ type Config struct {
 
 	settings.Database
 
-	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" doc:"How long a sign-in may take in the database. 0: as long as its request."`
+	DatabaseRequestTimeout time.Duration `toml:"database_request_timeout" reload:"true" doc:"How long a sign-in may take in the database. 0: as long as its request."`
 	RunMigrations          bool          `toml:"run_migrations" doc:"Migrate the tables of PostgreSQL at start. Tables in SQLite always are."`
 
 	FxAEmailDomain       string        `toml:"fxa_email_domain" doc:"Domain that follows the account ID in the table users, as in ID@api.accounts.firefox.com. It must be that of the accounts server."`
@@ -36,12 +36,12 @@ type Config struct {
 	InitNodeURL             string  `toml:"init_node_url" doc:"URL of a storage node to add at start if it does not exist. Unset: this server, added once."`
 	InitNodeCapacity        int64   `toml:"init_node_capacity" unit:"accounts" doc:"Capacity of the node that is added at start."`
 	NodeType                string  `toml:"node_type" doc:"Engine of the storage nodes, which browsers report in telemetry. Unset: the engine of this server."`
-	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" doc:"Share of a node's capacity that is released when all nodes are full: above 0, at most 1."`
+	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" reload:"true" doc:"Share of a node's capacity that is released when all nodes are full: above 0, at most 1."`
 	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"ID of the node that gets all new accounts, whatever its load. 0: spread them over all nodes."`
 
-	AllowNewUsers     bool          `toml:"allow_new_users" doc:"Accept sign-ins from accounts that have never signed in here. Accounts on the allow list are always accepted, those on the deny list never."`
+	AllowNewUsers     bool          `toml:"allow_new_users" reload:"true" doc:"Accept sign-ins from accounts that have never signed in here. Accounts on the allow list are always accepted, those on the deny list never."`
 	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is valid."`
-	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" doc:"How long the data of an account's old keys is kept after a password reset, for a browser that still uses them. At least until the tokens of the old keys have expired."`
+	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" reload:"true" doc:"How long the data of an account's old keys is kept after a password reset, for a browser that still uses them. At least until the tokens of the old keys have expired."`
 }
 
 // JWK is a public key of the accounts server, with the fields of its JSON.

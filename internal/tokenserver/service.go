@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/clock"
@@ -58,7 +59,7 @@ type Options struct {
 
 // Service implements the use cases of the service.
 type Service struct {
-	conf          Config
+	conf          atomic.Pointer[Config]
 	store         Store
 	verifier      Verifier
 	minter        Minter
@@ -77,28 +78,36 @@ func NewService(o Options) (*Service, error) {
 	if o.CountEvent == nil {
 		o.CountEvent = func(EventKind) {}
 	}
-	return &Service{
-		conf: o.Config, store: o.Store, verifier: o.Verifier, minter: o.Minter, now: o.Clock,
+	s := &Service{
+		store: o.Store, verifier: o.Verifier, minter: o.Minter, now: o.Clock,
 		publicURL: o.PublicURL, local: o.Local, remote: o.Remote, inherit: o.Inherit, countEvent: o.CountEvent,
-	}, nil
+	}
+	s.Reload(o.Config)
+	return s, nil
 }
+
+// Config returns the settings.
+func (s *Service) Config() *Config { return s.conf.Load() }
+
+// Reload replaces the settings that a running server applies.
+func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
 // EnsureNode adds a node for new accounts: that of the setting init_node_url if it does not
 // exist, or without the setting this server, once in the lifetime of the tables. It
 // returns the URL of the added node, or "".
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	ensure, address := s.store.EnsureFirstNode, s.publicURL
-	if s.conf.InitNodeURL != "" {
-		ensure, address = s.store.EnsureNode, s.conf.InitNodeURL
+	if s.Config().InitNodeURL != "" {
+		ensure, address = s.store.EnsureNode, s.Config().InitNodeURL
 	}
-	if address == "" || len(address) > maxNodeURL && s.conf.InitNodeURL == "" {
+	if address == "" || len(address) > maxNodeURL && s.Config().InitNodeURL == "" {
 		address = Self // which resolves to the public URL
 	}
 	address, err := CheckNodeURL(address)
 	if err != nil {
 		return "", err
 	}
-	capacity := s.conf.InitNodeCapacity
+	capacity := s.Config().InitNodeCapacity
 	added, err := ensure(ctx, Node{URL: address, Available: capacity, Capacity: capacity})
 	if err != nil || !added {
 		return "", err
@@ -133,7 +142,7 @@ func (s *Service) AccessToken(ctx context.Context, token string) (Identity, erro
 // SignIn issues a storage token for an account. Errors: *Refusal, ErrNoNode, ErrElapsed.
 func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	now := s.now()
-	a := Account{r.Identity.FxAUID, s.conf.FxAEmailDomain}
+	a := Account{r.Identity.FxAUID, s.Config().FxAEmailDomain}
 	if err := a.Check(); err != nil {
 		return Grant{}, &Refusal{Reason: BadCredentials, Cause: err}
 	}
@@ -141,9 +150,9 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 		Generation:  r.Identity.Generation,
 		Keys:        r.Keys,
 		Now:         now,
-		AllowNew:    s.conf.AllowNewUsers,
-		ReleaseRate: s.conf.NodeCapacityReleaseRate,
-		SpannerNode: s.conf.SpannerNodeID,
+		AllowNew:    s.Config().AllowNewUsers,
+		ReleaseRate: s.Config().NodeCapacityReleaseRate,
+		SpannerNode: s.Config().SpannerNodeID,
 	})
 	if err != nil {
 		return Grant{}, err
@@ -155,7 +164,7 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	if node == Self {
 		node = r.Origin
 	}
-	uid, device := hashedIDs(s.conf.FxAMetricsHashSecret, a.FxAUID)
+	uid, device := hashedIDs(s.Config().FxAMetricsHashSecret, a.FxAUID)
 	duration := s.duration(r.Duration)
 	token, key, err := s.minter.Mint(Claims{
 		UID: u.UID, FxAUID: a.FxAUID, FxAKID: u.KeyID().String(), Node: node,
@@ -167,16 +176,16 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	return Grant{
 		Token: token, Key: key, UID: u.UID,
 		Endpoint: node + "/1.5/" + strconv.FormatInt(u.UID, 10),
-		Duration: duration, HashedFxAUID: uid, NodeType: s.conf.NodeType,
+		Duration: duration, HashedFxAUID: uid, NodeType: s.Config().NodeType,
 	}, nil
 }
 
 // signIn calls Store.SignIn with the timeout of the setting.
 func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error) {
-	if s.conf.DatabaseRequestTimeout <= 0 {
+	if s.Config().DatabaseRequestTimeout <= 0 {
 		return s.store.SignIn(ctx, a, in)
 	}
-	limited, cancel := context.WithTimeout(ctx, s.conf.DatabaseRequestTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.Config().DatabaseRequestTimeout)
 	defer cancel()
 	u, err := s.store.SignIn(limited, a, in)
 	if err != nil && errors.Is(limited.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
@@ -188,7 +197,7 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 // duration returns the requested lifetime of a token if it is valid and at most
 // token_duration, and otherwise token_duration.
 func (s *Service) duration(asked string) time.Duration {
-	most := s.conf.TokenDuration.Truncate(time.Second)
+	most := s.Config().TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)
 	if err != nil || n > uint64(most/time.Second) {
 		return most
@@ -197,7 +206,7 @@ func (s *Service) duration(asked string) time.Duration {
 }
 
 // AcceptsEvents returns the setting fxa_webhook_enabled.
-func (s *Service) AcceptsEvents() bool { return s.conf.FxAWebhookEnabled }
+func (s *Service) AcceptsEvents() bool { return s.Config().FxAWebhookEnabled }
 
 // Events returns the events of a security event token of the accounts server. It returns
 // a *Refusal for a token that is not valid here.
@@ -209,7 +218,7 @@ func (s *Service) Events(ctx context.Context, token string) ([]Event, error) {
 func (s *Service) HandleEvents(ctx context.Context, events []Event) error {
 	for _, e := range events {
 		s.countEvent(e.Kind)
-		if s.conf.FxAWebhookMetricsOnly {
+		if s.Config().FxAWebhookMetricsOnly {
 			continue
 		}
 		if err := s.take(ctx, e); err != nil {
@@ -220,7 +229,7 @@ func (s *Service) HandleEvents(ctx context.Context, events []Event) error {
 }
 
 func (s *Service) take(ctx context.Context, e Event) (err error) {
-	a := Account{e.FxAUID, s.conf.FxAEmailDomain}
+	a := Account{e.FxAUID, s.Config().FxAEmailDomain}
 	switch e.Kind {
 	case AccountDeleted:
 		_, err = s.store.Replace(ctx, a, s.now(), true)

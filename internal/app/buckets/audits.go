@@ -105,7 +105,7 @@ func (a auditOutput) Notice() string { return a.text }
 func (s *Buckets) audit(ctx context.Context, in auditInput, progress operate.Progress) (o auditOutput, err error) {
 	options := maintenance.AuditOptions{
 		Verify: in.Verify, Repair: in.Repair, Node: in.Node, Grace: in.Grace, UnknownAccounts: in.UnknownAccounts, Restart: in.Restart,
-		Level: cmp.Or(s.cfg.Copies, s.cluster.Copies()),
+		Level: cmp.Or(s.live.Load().Copies, s.cluster.Copies()),
 	}
 	printer := &auditPrinter{first: map[maintenance.Problem][]findingOutput{}, repaired: map[maintenance.Problem]int64{}}
 	of := &names{service: s.opened, accounts: map[buckets.AccountID]*accountNames{}}

@@ -68,7 +68,7 @@ func (s *Buckets) inspect(ctx context.Context) (found []service.Finding, err err
 			reached++
 		}
 	}
-	copies := cmp.Or(s.cfg.Copies, s.cluster.Copies())
+	copies := cmp.Or(s.live.Load().Copies, s.cluster.Copies())
 	if reached < copies {
 		found = append(found, service.Finding{
 			State: service.Wrong, What: what, Says: fmt.Sprintf("%d of %d active nodes accept bodies, and each body has %s", reached, active, copiesOf(copies)),
@@ -159,7 +159,7 @@ func (s *Buckets) inspectGarbage(ctx context.Context) (f service.Finding, err er
 	if b.Held != 0 {
 		f.Says += ", kept while a backup runs"
 	}
-	if b.Oldest != 0 && now.Sub(b.Oldest.Time()) > s.cfg.GarbageAfter+lateGarbage {
+	if b.Oldest != 0 && now.Sub(b.Oldest.Time()) > s.live.Load().GarbageAfter+lateGarbage {
 		f.State = service.Warning
 		f.Says += ", the oldest for " + now.Sub(b.Oldest.Time()).Round(time.Hour).String()
 		f.Fix = "start the server, and look for \"a sweep failed\" in its log: a storage node may be unreachable"

@@ -12,11 +12,11 @@ import (
 
 // garbageLeft says why deleted objects are still on storage nodes after a sweep.
 func (s *Buckets) garbageLeft(ctx context.Context, now time.Time) (string, error) {
-	w, err := s.opened.Waiting(ctx, now.Add(-s.cfg.GarbageAfter), now)
+	w, err := s.opened.Waiting(ctx, now.Add(-s.live.Load().GarbageAfter), now)
 	if err != nil || w.Rows == 0 {
 		return "", err
 	}
-	return explainGarbage(w, s.cfg.GarbageAfter), nil
+	return explainGarbage(w, s.live.Load().GarbageAfter), nil
 }
 
 // explainGarbage says why garbage is not removed yet.

@@ -45,6 +45,7 @@ const Listener = "s3"
 // Buckets is the service before and after it is opened.
 type Buckets struct {
 	cfg         buckets.Config
+	live        atomic.Pointer[buckets.Config] // with the settings of the last reload
 	deps        *service.Deps
 	opened      *buckets.Service
 	maintenance *maintenance.Service
@@ -89,6 +90,7 @@ type store interface {
 
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
 	s.deps = d
+	s.live.Store(&s.cfg)
 	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[store]{
 		SQLite:   engine.Backend[*sqlitedb.DB, store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) store { return sqlite.New(db) }},
 		Postgres: engine.Backend[*pgdb.DB, store]{Migrations: postgres.Migrations, New: func(db *pgdb.DB) store { return postgres.New(db) }},
@@ -109,7 +111,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s.nodes = &nodes{cluster: s.cluster, service: buckets.NewNodeService(st), cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
 		Backend: st, Bodies: s.cluster, Clock: d.Clock, Written: s.written,
-		Limits: buckets.Limits{Inline: s.cfg.Inline, Copies: s.cfg.Copies, GarbageAfter: s.cfg.GarbageAfter},
+		Limits: limits(&s.cfg),
 	})
 	cores := sigv4.NewCores()
 	s3 := &s3api.Handler{
@@ -131,11 +133,23 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Settle = s.settle
 	opened.Inspect = s.inspect
 	opened.Files = s.files()
-	opened.Start = s.start
+	opened.Start, opened.Reload = s.start, s.reload
 	opened.Console = s.console()
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
 	opened.Client = func(string) service.Client { return s.client() }
 	return opened, nil
+}
+
+// limits returns the limits of objects.
+func limits(c *buckets.Config) buckets.Limits {
+	return buckets.Limits{Inline: c.Inline, Copies: c.Copies, GarbageAfter: c.GarbageAfter}
+}
+
+// reload applies the settings that a running server applies.
+func (s *Buckets) reload(next service.Config, _ time.Duration) {
+	c := next.(*buckets.Config)
+	s.live.Store(c)
+	s.opened.Reload(limits(c))
 }
 
 // ready returns the check of the database and of the storage nodes.
@@ -144,7 +158,7 @@ func (s *Buckets) ready(reached func(context.Context) error) func(context.Contex
 		if err := reached(ctx); err != nil {
 			return err
 		}
-		return s.nodes.check(ctx, s.cfg.Copies)
+		return s.nodes.check(ctx, s.live.Load().Copies)
 	}
 }
 
@@ -177,21 +191,21 @@ func (s *Buckets) jobs() []sweep.Job {
 		if err := s.nodes.ensure(ctx); err != nil {
 			return 0, err
 		}
-		return s.opened.Collect(ctx, now.Add(-s.cfg.GarbageAfter), limit)
+		return s.opened.Collect(ctx, now.Add(-s.live.Load().GarbageAfter), limit)
 	})
 	objects.Left = s.garbageLeft
 	return []sweep.Job{
 		job("incomplete uploads to buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			if s.cfg.UploadsAfter == 0 {
+			if s.live.Load().UploadsAfter == 0 {
 				return 0, nil
 			}
-			n, err := s.opened.AbortUploads(ctx, now.Add(-s.cfg.UploadsAfter), limit)
+			n, err := s.opened.AbortUploads(ctx, now.Add(-s.live.Load().UploadsAfter), limit)
 			s.metrics.aborted.Add(int64(n))
 			return n, err
 		}),
 		objects,
 		job("deleted buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
-			return s.opened.CollectBuckets(ctx, now.Add(-s.cfg.GarbageAfter), limit)
+			return s.opened.CollectBuckets(ctx, now.Add(-s.live.Load().GarbageAfter), limit)
 		}),
 	}
 }

@@ -41,6 +41,7 @@ type Extensions struct {
 	waker      *outbox.Waker // wakes the relay of the audit
 	relayShare int           // number of partitions of the relay; 0: the default
 	metrics    *metrics
+	rates      *httpapi.Rates
 }
 
 // New returns the service with its default settings.
@@ -120,7 +121,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 			}),
 		})
 	}
-	opened.Start = s.startRelay
+	opened.Start, opened.Reload = s.startRelay, s.reload
 	opened.Refusals = refusals
 	opened.Console = s.console()
 	opened.Hint = func(base string) service.Hint {
@@ -137,6 +138,18 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 		}
 	}
 	return opened, nil
+}
+
+// reload applies the settings that a running server applies.
+func (s *Extensions) reload(next service.Config, _ time.Duration) {
+	c := *next.(*ext.Config)
+	s.opened.Reload(c)
+	s.inspection.Reload(c)
+	if !c.RateLimits {
+		s.rates.Clear()
+	} else if err := s.rates.Set(c.Rates); err != nil {
+		s.deps.Log.Error("rate limits not applied", "error", err) // Check has accepted them
+	}
 }
 
 // sweepNames are the names of the sweeps in logs, metrics and the command sweep.
@@ -191,13 +204,14 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 // mounts returns the APIs for clients on the main listener, and for services on the internal listener.
 func (s *Extensions) mounts() ([]service.Mount, error) {
 	clock, m := s.deps.Clock, s.metrics
-	var rates *httpapi.Rates
-	var err error
-	if s.cfg.RateLimits {
-		if rates, err = httpapi.NewRates(s.cfg.Rates, clock); err != nil {
-			return nil, err
-		}
+	rates, err := httpapi.NewRates(s.cfg.Rates, clock)
+	if err != nil {
+		return nil, err
 	}
+	if !s.cfg.RateLimits {
+		rates.Clear()
+	}
+	s.rates = rates
 	client := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
 	runner := &httpapi.Runner{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
 	return []service.Mount{

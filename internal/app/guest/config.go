@@ -36,11 +36,11 @@ type Config struct {
 
 	HotMemory int64 `toml:"hot_memory" unit:"bytes" doc:"Memory for hot state, without Redis. When it is full, what was not used for longest is forgotten: caches first, then sessions, whose preferences are lost, but not their wishlists."`
 
-	RateLimits bool                `toml:"rate_limits" doc:"Limit the requests of each session and client address, as in guest.rates."`
+	RateLimits bool                `toml:"rate_limits" reload:"true" doc:"Limit the requests of each session and client address, as in guest.rates."`
 	Upstreams  catalogue.Upstreams `toml:"upstreams" doc:"HTTP services that have the catalogue."`
 	Campaign   bool                `toml:"campaign" doc:"Many guests are expected: search results are cached for 5 minutes instead of one."`
 
-	Rates      guest.Rates `toml:"rates" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
+	Rates      guest.Rates `toml:"rates" reload:"true" doc:"Requests of a session in a minute, by kind; a client address has ten times as much. A third of them, a half or a quarter may come at once."`
 	NestErrors bool        `toml:"nested_errors" doc:"Send errors to front ends as {\"error\":{…}} with the type application/json, for clients that expect it. Otherwise they are application/problem+json (RFC 9457)."`
 	Processes  int         `toml:"processes" doc:"How many processes serve guests. While Redis is away each allows its part of guest.rates."`
 

@@ -14,8 +14,8 @@ type Events struct {
 	Source    string        `toml:"event_source" doc:"The source of the events, a URI reference. Servers of one front end have the same."`
 	Secret    string        `toml:"event_secret" secret:"true" doc:"Signs the requests to a webhook, as Standard Webhooks describes it. Empty: they are not signed."`
 	Receive   string        `toml:"receive" secret:"true" doc:"Where events about tenants are received: pubsub://PROJECT/TOPIC/SUBSCRIPTION or nats://HOST:PORT/TOPIC/SUBSCRIPTION. Empty: none are received."`
-	Keep      time.Duration `toml:"keep_events" doc:"How long events are kept after they were published. At least 24h."`
-	KeepAudit time.Duration `toml:"keep_audit_events" doc:"How long events of the retention class audit are kept after they were published. At least 720h."`
+	Keep      time.Duration `toml:"keep_events" reload:"true" doc:"How long events are kept after they were published. At least 24h."`
+	KeepAudit time.Duration `toml:"keep_audit_events" reload:"true" doc:"How long events of the retention class audit are kept after they were published. At least 720h."`
 	Attempts  int           `toml:"event_attempts" doc:"After so many refusals an event is set aside, and the next ones of its session are published. Events of the class audit are never set aside."`
 }
 

@@ -104,7 +104,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		p.handoffs.mount(d.Metrics),
 		mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: p.handoffs.tokens, Clock: d.Clock}),
 	}
-	opened.Settle = p.handoffs.settle
+	opened.Settle, opened.Reload = p.handoffs.settle, p.reload
 	s.mountDemo(opened)
 	opened.Console = s.console()
 	return opened, nil

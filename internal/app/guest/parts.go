@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
@@ -45,18 +46,37 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot, db *engine
 	if hot.local != nil { // an interface with a nil pointer is not nil
 		sessions.Local, views.Local = hot.local, hot.local
 	}
-	if s.cfg.RateLimits {
-		sessions.Limits = s.cfg.Rates.Limits()
-	}
+	sessions.Limits = s.cfg.limits()
 	observeCatalogue(d.Metrics, &views)
 	p.guests = guest.NewService(sessions)
 	p.tenants = tenants.New(tenants.Options{Store: st, Hot: hot.Hot, Clock: d.Clock, Types: s.cfg.Types, Degraded: p.degraded})
 	views.Suspended = p.tenants.Suspended
 	p.catalogue = catalogue.New(views)
 	p.telemetry = telemetry.New(telemetry.Options{Guests: p.guests, Store: st, Clock: d.Clock, Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics)})
-	p.retention = retention.New(retention.Options{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Events: s.cfg.Keep, KeepAudit: s.cfg.KeepAudit})
+	p.retention = retention.New(retention.Options{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Kept: kept(&s.cfg)})
 	return p
 }
+
+// reload applies the settings that a running server applies.
+func (p *parts) reload(next service.Config, _ time.Duration) {
+	c := next.(*Config)
+	p.guests.SetLimits(c.limits())
+	p.telemetry.SetSamples(c.SampleRates)
+	p.retention.Keep(kept(c))
+	if p.handoffs.bots != nil {
+		p.handoffs.bots.Reload(c.Bots)
+	}
+}
+
+// limits returns the rate limits, or nil without any.
+func (c *Config) limits() guest.Limits {
+	if !c.RateLimits {
+		return nil
+	}
+	return c.Rates.Limits()
+}
+
+func kept(c *Config) retention.Kept { return retention.Kept{Events: c.Keep, Audit: c.KeepAudit} }
 
 // start runs the background work. stop, of other work, is called before it is stopped.
 func (p *parts) start(ctx context.Context, stop func() error) func() error {

@@ -218,6 +218,10 @@ type Opened struct {
 	// the last request and the last sweep have ended.
 	Start func(context.Context) (stop func() error, err error)
 
+	// Reload, if set, applies the settings with the tag reload, while the service serves. next is a valid section, in which nothing
+	// else has changed, and queueWait is Server.QueueWait.
+	Reload func(next Config, queueWait time.Duration)
+
 	// Caches returns the current and the maximum memory of the service's caches.
 	Caches func() (bytes, most int64)
 
@@ -226,9 +230,9 @@ type Opened struct {
 
 	Refusals Refusals // of requests, which the server counts
 
-	// Quota, if set, is what /__heartbeat__ reports. /__lbheartbeat__ reports the connections to the database of the
+	// Quota, if set, returns what /__heartbeat__ reports. /__lbheartbeat__ reports the connections to the database of the
 	// same service.
-	Quota *dockerflow.Quota
+	Quota func() dockerflow.Quota
 
 	Hint   func(base string) Hint   // printed at the start for new users
 	Client func(base string) Client // shown on the status page

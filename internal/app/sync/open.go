@@ -3,6 +3,7 @@ package sync
 
 import (
 	"context"
+	"time"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/auth/hawk"
@@ -140,8 +141,11 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Ready = db.Ready(s.opened.Ping)
 	opened.Console = &service.Console{Title: "Firefox Sync storage"}
 	opened.Refusals = refusals
-	quota := s.opened.Quota()
-	opened.Quota = &dockerflow.Quota{Enabled: quota.Collection > 0 || quota.User > 0, Size: quota.Collection, User: quota.User}
+	opened.Quota = func() dockerflow.Quota {
+		quota := s.opened.Quota()
+		return dockerflow.Quota{Enabled: quota.Collection > 0 || quota.User > 0, Size: quota.Collection, User: quota.User}
+	}
+	opened.Reload = func(next service.Config, _ time.Duration) { s.opened.Reload(*next.(*syncstorage.Config)) }
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Firefox Sync storage", Text: "Stores the encrypted records of browsers. Firefox gets its address at sign-in"}
 	}

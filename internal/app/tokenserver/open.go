@@ -190,6 +190,12 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		return opened, err
 	}
 	h := &httpapi.Handler{Service: s.opened, Clock: d.Clock, Verifications: httpapi.NewVerifications(d.Server.QueueWait)}
+	opened.Reload = func(next service.Config, queueWait time.Duration) {
+		c := *next.(*tokenserver.Config)
+		c.NodeType = o.Config.NodeType // which may follow from the engine
+		s.opened.Reload(c)
+		h.SetVerificationWait(queueWait)
+	}
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
 	}}}

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/clock"
@@ -24,6 +25,12 @@ const (
 // Rates limits the requests of installs and tenants. Runner and Handler share it.
 // A nil Rates has no limits.
 type Rates struct {
+	now   clock.Clock
+	rates atomic.Pointer[rates] // nil: no limits
+}
+
+type rates struct {
+	of            ext.Rates
 	reads, writes *rate.Buckets // by tenant and install
 	tenants       *rate.Shared  // by tenant, whose installs share it
 }
@@ -32,20 +39,41 @@ type Rates struct {
 const ratedClients = 10_000
 
 // NewRates returns rate limits, or errcode.Invalid for a rate that is not positive.
-func NewRates(r ext.Rates, now clock.Clock) (*Rates, error) {
-	reads, err := rate.New(rate.Limit{Events: r.Reads, Per: time.Minute, Burst: r.ReadBurst}, ratedClients, now)
-	if err != nil {
-		return nil, err
+func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
+	r := &Rates{now: now}
+	return r, r.Set(of)
+}
+
+// Clear removes the limits.
+func (r *Rates) Clear() { r.rates.Store(nil) }
+
+// Limits returns the limits in use, and false without any.
+func (r *Rates) Limits() (of ext.Rates, limited bool) {
+	if r := r.rates.Load(); r != nil {
+		return r.of, true
 	}
-	writes, err := rate.New(rate.Limit{Events: r.Writes, Per: time.Minute, Burst: r.WriteBurst}, ratedClients, now)
-	if err != nil {
-		return nil, err
+	return of, false
+}
+
+// Set changes the limits, as in NewRates. What was counted for other limits is forgotten.
+func (r *Rates) Set(of ext.Rates) error {
+	if had, limited := r.Limits(); limited && had == of {
+		return nil
 	}
-	tenants, err := rate.NewShared(rate.Limit{Events: r.Tenant, Per: time.Second, Burst: r.TenantBurst}, ratedClients, now)
+	reads, err := rate.New(rate.Limit{Events: of.Reads, Per: time.Minute, Burst: of.ReadBurst}, ratedClients, r.now)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &Rates{reads, writes, tenants}, nil
+	writes, err := rate.New(rate.Limit{Events: of.Writes, Per: time.Minute, Burst: of.WriteBurst}, ratedClients, r.now)
+	if err != nil {
+		return err
+	}
+	tenants, err := rate.NewShared(rate.Limit{Events: of.Tenant, Per: time.Second, Burst: of.TenantBurst}, ratedClients, r.now)
+	if err != nil {
+		return err
+	}
+	r.rates.Store(&rates{of, reads, writes, tenants})
+	return nil
 }
 
 // take counts a request and sets the headers about the rate that will be exhausted
@@ -55,7 +83,11 @@ func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	if r == nil {
 		return nil
 	}
-	state, ok := r.allow(o, c)
+	limits := r.rates.Load()
+	if limits == nil {
+		return nil
+	}
+	state, ok := limits.allow(o, c)
 	state.SetHeaders(w.Header())
 	if !ok {
 		return errRate
@@ -63,7 +95,7 @@ func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	return nil
 }
 
-func (r *Rates) allow(o ext.Owner, c cost) (rate.State, bool) {
+func (r *rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	bucket, n := r.writes, 1
 	switch c {
 	case free:
@@ -92,7 +124,11 @@ func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil
 	}
-	state, ok := x.rates.allow(x.ask.Grant.Owner, c)
+	limits := x.rates.rates.Load()
+	if limits == nil {
+		return nil
+	}
+	state, ok := limits.allow(x.ask.Grant.Owner, c)
 	if ok {
 		return nil
 	}
@@ -105,7 +141,7 @@ func (x *exchange) wait(c cost) error {
 			case <-web.ShuttingDown(x.ctx()).Done():
 				return errEnding
 			}
-			state, ok = x.rates.allow(x.ask.Grant.Owner, c)
+			state, ok = limits.allow(x.ask.Grant.Owner, c)
 		}
 		return nil
 	})

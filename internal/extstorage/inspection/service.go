@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/extstorage"
@@ -13,14 +14,19 @@ import (
 // Service implements the use cases. It is safe for concurrent use.
 type Service struct {
 	store  Store
-	config extstorage.Config
+	config atomic.Pointer[extstorage.Config]
 	now    clock.Clock
 }
 
 // New returns the service.
 func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
-	return &Service{st, cfg, now}
+	s := &Service{store: st, now: now}
+	s.Reload(cfg)
+	return s
 }
+
+// Reload replaces the settings that a running server applies.
+func (s *Service) Reload(c extstorage.Config) { s.config.Store(&c) }
 
 // Totals returns the totals of all installs, and the number of tenants above
 // SoftTenantBytes.

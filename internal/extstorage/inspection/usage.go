@@ -55,13 +55,14 @@ func (n *NearQuota) add(f *Filling, q extstorage.Quota) {
 
 // NearQuota counts the installs that are near their quota.
 func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
-	least, now := s.config.Quota, extstorage.At(s.now())
-	for tier := range s.config.Tiers {
-		q := s.config.QuotaOf(tier)
+	config, now := s.config.Load(), extstorage.At(s.now())
+	least := config.Quota
+	for tier := range config.Tiers {
+		q := config.QuotaOf(tier)
 		least = extstorage.Quota{Bytes: min(least.Bytes, q.Bytes), Namespaces: min(least.Namespaces, q.Namespaces), Keys: min(least.Keys, q.Keys)}
 	}
 	err = s.store.Filled(ctx, least, now, func() { near = NearQuota{} }, func(f Filling) {
-		near.add(&f, f.Registered.Quota(s.config.QuotaOf(f.Registered.Tier), now))
+		near.add(&f, f.Registered.Quota(config.QuotaOf(f.Registered.Tier), now))
 	})
 	return near, err
 }

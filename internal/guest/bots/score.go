@@ -58,21 +58,21 @@ const (
 // Config is the section [guest.bots].
 type Config struct {
 	Enabled     bool    `toml:"enabled" doc:"Score requests for sessions and handoffs, challenge suspects and block bots."`
-	ChallengeAt float64 `toml:"challenge_at" doc:"Score from which a request is suspect: a handoff needs a solved challenge."`
-	BlockAt     float64 `toml:"block_at" doc:"Score from which a request is that of a bot: it gets no session and no handoff."`
+	ChallengeAt float64 `toml:"challenge_at" reload:"true" doc:"Score from which a request is suspect: a handoff needs a solved challenge."`
+	BlockAt     float64 `toml:"block_at" reload:"true" doc:"Score from which a request is that of a bot: it gets no session and no handoff."`
 
-	Cadence        int     `toml:"cadence" doc:"Changes and searches of a browser in a minute that are certainly not those of a human. A fifth of them counts nothing."`
-	Sessions       int     `toml:"sessions" doc:"Sessions of a browser in a day that are certainly not those of humans. A fifth of them counts nothing."`
-	CadenceWeight  float64 `toml:"cadence_weight" doc:"What such a cadence adds to the score. 0 turns the signal off."`
-	SessionsWeight float64 `toml:"sessions_weight" doc:"Likewise, so many sessions."`
-	HeadersWeight  float64 `toml:"headers_weight" doc:"Likewise, headers that browsers do not send so."`
-	HistoryWeight  float64 `toml:"history_weight" doc:"Likewise, recent scores; less than 1, so that they do not keep themselves up."`
-	HoneypotWeight float64 `toml:"honeypot_weight" doc:"Likewise, a visit of the honeypot within an hour."`
-	ReplayWeight   float64 `toml:"replay_weight" doc:"Likewise, three attempts within an hour to use a handoff again."`
+	Cadence        int     `toml:"cadence" reload:"true" doc:"Changes and searches of a browser in a minute that are certainly not those of a human. A fifth of them counts nothing."`
+	Sessions       int     `toml:"sessions" reload:"true" doc:"Sessions of a browser in a day that are certainly not those of humans. A fifth of them counts nothing."`
+	CadenceWeight  float64 `toml:"cadence_weight" reload:"true" doc:"What such a cadence adds to the score. 0 turns the signal off."`
+	SessionsWeight float64 `toml:"sessions_weight" reload:"true" doc:"Likewise, so many sessions."`
+	HeadersWeight  float64 `toml:"headers_weight" reload:"true" doc:"Likewise, headers that browsers do not send so."`
+	HistoryWeight  float64 `toml:"history_weight" reload:"true" doc:"Likewise, recent scores; less than 1, so that they do not keep themselves up."`
+	HoneypotWeight float64 `toml:"honeypot_weight" reload:"true" doc:"Likewise, a visit of the honeypot within an hour."`
+	ReplayWeight   float64 `toml:"replay_weight" reload:"true" doc:"Likewise, three attempts within an hour to use a handoff again."`
 
-	Honeypot      string `toml:"honeypot" doc:"Path below /bff/consumer/v1 to which the front end links where no human sees it, such as offers/archive. Empty: none."`
+	Honeypot      string `toml:"honeypot" reload:"true" doc:"Path below /bff/consumer/v1 to which the front end links where no human sees it, such as offers/archive. Empty: none."`
 	ChallengeBits int    `toml:"challenge_bits" doc:"Difficulty of a challenge: a browser computes two to the power of it hashes, on average."`
-	SampleHumans  int    `toml:"sample_humans" doc:"Log the score of one in so many requests that are not suspect. 0: of none."`
+	SampleHumans  int    `toml:"sample_humans" reload:"true" doc:"Log the score of one in so many requests that are not suspect. 0: of none."`
 }
 
 // DefaultConfig returns the defaults.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"sync/atomic"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
@@ -15,7 +16,10 @@ import (
 
 // Service scores requests. It never fails a request because something is unavailable: then
 // the request is that of a human.
-type Service struct{ opts Options }
+type Service struct {
+	opts   Options
+	config atomic.Pointer[Config]
+}
 
 // Options are the dependencies of a Service. All but Evaluated and Degraded are required.
 type Options struct {
@@ -33,10 +37,20 @@ type Options struct {
 }
 
 // New returns a scorer.
-func New(o Options) *Service { return &Service{o} }
+func New(o Options) *Service {
+	b := &Service{opts: o}
+	b.Reload(o.Config)
+	return b
+}
+
+// Reload replaces the settings that a running server applies.
+func (b *Service) Reload(c Config) { b.config.Store(&c) }
+
+// Config returns the settings.
+func (b *Service) Config() *Config { return b.config.Load() }
 
 // IsHoneypot is Config.IsHoneypot.
-func (b *Service) IsHoneypot(path string) bool { return b.opts.Config.IsHoneypot(path) }
+func (b *Service) IsHoneypot(path string) bool { return b.Config().IsHoneypot(path) }
 
 // Request is a request to be scored.
 type Request struct {
@@ -65,7 +79,7 @@ func browserOf(fingerprint, ip []byte) string {
 }
 
 func (b *Service) sighting(browser string, session guest.ID) Sighting {
-	return Sighting{browser, session, Window{CadenceWindow, b.opts.Config.Cadence}, Window{SessionsWindow, MaxSessions}}
+	return Sighting{browser, session, Window{CadenceWindow, b.Config().Cadence}, Window{SessionsWindow, MaxSessions}}
 }
 
 // See counts a request that is not scored.
@@ -101,17 +115,17 @@ func (b *Service) Evaluate(ctx context.Context, r Request) error {
 	if s.Score, err = Score(s.Signals); err != nil {
 		return err
 	}
-	sampled := b.opts.Config.SampleHumans > 0 && s.ID.IsSampled(b.opts.Config.SampleHumans)
-	if b.opts.Config.needsHistory(s.Score) || sampled {
+	sampled := b.Config().SampleHumans > 0 && s.ID.IsSampled(b.Config().SampleHumans)
+	if b.Config().needsHistory(s.Score) || sampled {
 		s.Signals = b.history(ctx, s)
 		if s.Score, err = Score(s.Signals); err != nil {
 			return err
 		}
 	}
-	s.Verdict, s.Action = b.opts.Config.Judge(s.Score, seen.Solved)
+	s.Verdict, s.Action = b.Config().Judge(s.Score, seen.Solved)
 	if s.Action != NoAction && r.Session != "" && b.opts.Challenges.Solved(r.Solution, browser, r.Session, b.opts.Clock()) {
 		b.opts.Degraded.Without("bot", b.opts.Hot.SolvedChallenge(ctx, browser, r.Session))
-		s.Verdict, s.Action = b.opts.Config.Judge(s.Score, true)
+		s.Verdict, s.Action = b.Config().Judge(s.Score, true)
 	}
 	b.count(s.Verdict, s.Action)
 	if err := b.log(ctx, s, browser, sampled, r); err != nil && !b.opts.Degraded.Without("bot", err) {
@@ -149,7 +163,7 @@ func addSignal(all []Signal, name string, value, weight float64) []Signal {
 // signals returns the signals but SignalHistory.
 func (b *Service) signals(r Request, seen Sighted) (all []Signal) {
 	add := func(name string, value, weight float64) { all = addSignal(all, name, value, weight) }
-	c := &b.opts.Config
+	c := b.Config()
 	add(SignalCadence, over(seen.Events, c.Cadence), c.CadenceWeight)
 	add(SignalCollisions, over(seen.Sessions, c.Sessions), c.SessionsWeight)
 	add(SignalHeaders, r.Anomaly, c.HeadersWeight)
@@ -167,7 +181,7 @@ func (c *Config) needsHistory(score float64) bool {
 
 // history returns the signals of a score with SignalHistory.
 func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
-	if b.opts.Config.HistoryWeight == 0 {
+	if b.Config().HistoryWeight == 0 {
 		return of.Signals
 	}
 	scores, err := b.opts.Store.BotScores(ctx, of.Fingerprint, of.IP, b.opts.Clock().Add(-OffenceLife), historyScores)
@@ -179,7 +193,7 @@ func (b *Service) history(ctx context.Context, of Evaluation) []Signal {
 	for _, s := range scores {
 		sum += s
 	}
-	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.opts.Config.HistoryWeight)
+	return addSignal(of.Signals, SignalHistory, sum/historyScores, b.Config().HistoryWeight)
 }
 
 // log appends a score to the log, unless it is that of a human who is not sampled, and an

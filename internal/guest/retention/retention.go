@@ -4,6 +4,7 @@ package retention
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/clock"
@@ -70,25 +71,39 @@ type Store interface {
 }
 
 // Service runs the retention jobs.
-type Service struct{ opts Options }
+type Service struct {
+	opts Options
+	kept atomic.Pointer[Kept]
+}
+
+// Kept is how long published events are kept.
+type Kept struct{ Events, Audit time.Duration }
 
 // Options are the dependencies of a Service, all required.
 type Options struct {
 	Store Store
 	Clock clock.Clock
 
-	Expired           time.Duration // how long answers are kept after they have expired
-	Events, KeepAudit time.Duration // how long published events are kept
+	Expired time.Duration // how long answers are kept after they have expired
+	Kept    Kept
 }
 
 // New returns a service.
-func New(o Options) *Service { return &Service{o} }
+func New(o Options) *Service {
+	r := &Service{opts: o}
+	r.Keep(o.Kept)
+	return r
+}
+
+// Keep replaces Options.Kept.
+func (r *Service) Keep(k Kept) { r.kept.Store(&k) }
 
 // Before returns the time before which rows of a job are old.
 func (r *Service) Before(job Job, now time.Time) time.Time {
+	kept := r.kept.Load()
 	keep := map[Job]time.Duration{
-		JobAnswers: r.opts.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: handoffs.Life, JobRefusals: r.opts.KeepAudit, JobBotScores: keepBotScores,
-		JobEvents: r.opts.Events, JobAuditEvents: r.opts.KeepAudit, JobReceived: inbox.Keep,
+		JobAnswers: r.opts.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: handoffs.Life, JobRefusals: kept.Audit, JobBotScores: keepBotScores,
+		JobEvents: kept.Events, JobAuditEvents: kept.Audit, JobReceived: inbox.Keep,
 	}
 	return now.Add(-keep[job])
 }

@@ -60,11 +60,11 @@ const expectedItems = "items: expected an array of 1 to 50 objects"
 // all. It is that of a whole session, so that no funnel loses a step. They are part of the
 // section [guest].
 type SampleRates struct {
-	PageViews    int `toml:"sample_page_views" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
-	FunnelEvents int `toml:"sample_funnel_events" doc:"Likewise for funnel events."`
-	Searches     int `toml:"sample_searches" doc:"Likewise for searches."`
-	DetailViews  int `toml:"sample_detail_views" doc:"Likewise for views of properties."`
-	Sessions     int `toml:"sample_sessions" doc:"Likewise for the beginnings of sessions."`
+	PageViews    int `toml:"sample_page_views" reload:"true" doc:"Publish the page views of one in so many sessions. The extension sampledrate of the events says so."`
+	FunnelEvents int `toml:"sample_funnel_events" reload:"true" doc:"Likewise for funnel events."`
+	Searches     int `toml:"sample_searches" reload:"true" doc:"Likewise for searches."`
+	DetailViews  int `toml:"sample_detail_views" reload:"true" doc:"Likewise for views of properties."`
+	Sessions     int `toml:"sample_sessions" reload:"true" doc:"Likewise for the beginnings of sessions."`
 }
 
 // DefaultSampleRates returns the defaults.
@@ -124,12 +124,12 @@ func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 // RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
 // FieldErrors.
 func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
-	return record(ctx, s, m, batch[PageView]{PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.opts.Samples.PageViews, items, checkPageView})
+	return record(ctx, s, m, batch[PageView]{PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
 }
 
 // RecordFunnelEvents is RecordPageViews for funnel events.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
-	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.opts.Samples.FunnelEvents, items, checkFunnelEvent})
+	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
 }
 
 // batch is a batch of page views or funnel events.

@@ -71,7 +71,7 @@ func (s *Service) Started(ctx context.Context, session guest.Session) {
 	if session.Campaign != "" {
 		campaign = json.RawMessage(session.Campaign)
 	}
-	s.observe(ctx, session.ID, observation{Sessions, "session.started.v1", string(session.ID), s.opts.Samples.Sessions, struct {
+	s.observe(ctx, session.ID, observation{Sessions, "session.started.v1", string(session.ID), s.Samples().Sessions, struct {
 		CreatedAt time.Time       `json:"createdAt"`
 		Campaign  json.RawMessage `json:"campaign,omitempty"`
 	}{session.Created, campaign}})
@@ -90,7 +90,7 @@ type Executed struct {
 // Executed publishes that a guest has searched. The query is normalized.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	e.HasText, e.Query.Text = e.Query.Text != "", ""
-	s.observe(ctx, session, observation{Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.opts.Samples.Searches, e})
+	s.observe(ctx, session, observation{Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
 
 // DetailViewed is a property whose page a guest has seen.
@@ -104,7 +104,7 @@ type DetailViewed struct {
 
 // DetailViewed publishes that a guest has seen the page of a property.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
-	s.observe(ctx, session, observation{DetailViews, "detail.viewed.v1", v.PropertyID, s.opts.Samples.DetailViews, v})
+	s.observe(ctx, session, observation{DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
 }
 
 // observation is what the service has observed of a session.

@@ -3,6 +3,7 @@ package telemetry
 
 import (
 	"context"
+	"sync/atomic"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
@@ -11,6 +12,7 @@ import (
 // Service publishes what guests do. No table has it but the outbox.
 type Service struct {
 	opts     Options
+	samples  atomic.Pointer[SampleRates]
 	observed observed
 }
 
@@ -29,9 +31,16 @@ type Options struct {
 // New returns a service. When a session is erased, it forgets what it has observed.
 func New(o Options) *Service {
 	s := &Service{opts: o}
+	s.SetSamples(o.Samples)
 	o.Guests.OnErase(s.observed.drop)
 	return s
 }
+
+// SetSamples replaces Options.Samples.
+func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
+
+// Samples returns how much is published.
+func (s *Service) Samples() SampleRates { return *s.samples.Load() }
 
 // Store appends events to the outbox.
 type Store interface {

@@ -27,8 +27,14 @@ type Handler struct {
 // NewVerifications returns a pool for Handler.Verifications. A sign-in waits for at most
 // wait.
 func NewVerifications(wait time.Duration) *fairshare.Pool {
-	const most = 128
-	return fairshare.New(most, most, wait)
+	return fairshare.New(maxVerifications, maxVerifications, wait)
+}
+
+const maxVerifications = 128
+
+// SetVerificationWait changes how long a sign-in waits for Verifications.
+func (h *Handler) SetVerificationWait(wait time.Duration) {
+	h.Verifications.Resize(maxVerifications, maxVerifications, wait)
 }
 
 // verify calls fn, which verifies a token, and then acquires a slot for the request.

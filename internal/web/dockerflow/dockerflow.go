@@ -25,7 +25,7 @@ type Handler struct {
 	Ping func(context.Context) error
 
 	// Quota, if set, is reported in /__heartbeat__.
-	Quota *Quota
+	Quota func() Quota
 
 	// Pool, if set, returns the state of a pool of database connections.
 	Pool func() Pool
@@ -95,7 +95,11 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Addres
 		Quota    *Quota `json:"quota,omitempty"`
 		Database string `json:"database,omitempty"`
 		Status   string `json:"status"`
-	}{Version: d.Version.Version, Quota: d.Quota, Status: "Ok"}
+	}{Version: d.Version.Version, Status: "Ok"}
+	if d.Quota != nil {
+		quota := d.Quota()
+		health.Quota = &quota
+	}
 	status := http.StatusOK
 	if d.Ping != nil {
 		health.Database = "Ok"

@@ -83,7 +83,7 @@ func TestDockerflow(t *testing.T) {
 			}
 			return away
 		},
-		Quota: &dockerflow.Quota{Enabled: true, Size: 2048, User: 4096}, Pool: func() dockerflow.Pool { return pool },
+		Quota: func() dockerflow.Quota { return dockerflow.Quota{Enabled: true, Size: 2048, User: 4096} }, Pool: func() dockerflow.Pool { return pool },
 		Root: func(w http.ResponseWriter, _ *http.Request, at web.Address) error {
 			web.SendJSON(w, http.StatusOK, []byte(at.Path))
 			return nil
@@ -128,7 +128,7 @@ func TestDockerflowWithoutServices(t *testing.T) {
 	tokensOnly("GET", "/__lbheartbeat__").is(200, `{}`+"\n")
 	down := serveDockerflow(t, &dockerflow.Handler{Ping: func(context.Context) error { return errors.New("away") }}, quiet)
 	down("GET", "/__heartbeat__").is(503, `{"version":"","database":"Err","status":"Err"}`+"\n")
-	nothing := serveDockerflow(t, &dockerflow.Handler{Quota: &dockerflow.Quota{}}, quiet)
+	nothing := serveDockerflow(t, &dockerflow.Handler{Quota: func() dockerflow.Quota { return dockerflow.Quota{} }}, quiet)
 	nothing("GET", "/__heartbeat__").is(200, `{"version":"","quota":{"enabled":false,"size":0},"status":"Ok"}`+"\n")
 	nothing("GET", "/").is(404, "0")
 }
