@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -28,11 +29,11 @@ import (
 
 // Settings are the section [alerts].
 type Settings struct {
-	URL        conf.Secret   `toml:"url" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
-	Format     string        `toml:"format" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
-	BackupAge  time.Duration `toml:"backup_age" doc:"Age of the latest backup from which there is an alert, if the server has embedded databases. 0: never."`
-	ReplicaLag time.Duration `toml:"replica_lag" doc:"Alert when acknowledged writes have not been in the replica for so long. 0: never."`
-	DiskDays   int           `toml:"disk_days" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
+	URL        conf.Secret   `toml:"url" reload:"true" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
+	Format     string        `toml:"format" reload:"true" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
+	BackupAge  time.Duration `toml:"backup_age" reload:"true" doc:"Age of the latest backup from which there is an alert, if the server has embedded databases. 0: never."`
+	ReplicaLag time.Duration `toml:"replica_lag" reload:"true" doc:"Alert when acknowledged writes have not been in the replica for so long. 0: never."`
+	DiskDays   int           `toml:"disk_days" reload:"true" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
 }
 
 // Formats of an alert.
@@ -108,8 +109,6 @@ const (
 
 // Alerts sends alerts to a webhook.
 type Alerts struct {
-	Settings
-
 	Server string // the name of this server in alerts
 	File   string // remembers, across restarts, what the operator knows
 	Clock  clock.Clock
@@ -118,10 +117,23 @@ type Alerts struct {
 	Client *http.Client // nil: one that does not follow redirects
 
 	// Conditions returns all that is wrong now.
-	Conditions func(context.Context) []Condition
+	Conditions func(context.Context, Settings) []Condition
+
+	settings atomic.Pointer[Settings]
 
 	mu    sync.Mutex
 	known map[key]Told // what the operator knows
+}
+
+// Set changes the settings, also while Run runs.
+func (a *Alerts) Set(s Settings) { a.settings.Store(&s) }
+
+// Settings returns the settings.
+func (a *Alerts) Settings() Settings {
+	if s := a.settings.Load(); s != nil {
+		return *s
+	}
+	return Settings{}
 }
 
 const (
@@ -133,9 +145,6 @@ const (
 // was found twice in a row, and its end when it was missing twice, so that a moment is no alert. An alert that cannot be sent
 // is tried again each time.
 func (a *Alerts) Run(ctx context.Context) {
-	if a.URL.Reveal() == "" {
-		return
-	}
 	a.mu.Lock()
 	a.known = a.read()
 	a.mu.Unlock()
@@ -143,17 +152,21 @@ func (a *Alerts) Run(ctx context.Context) {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
 	for {
-		now := map[key]Condition{}
-		for _, c := range a.Conditions(ctx) {
-			now[c.key()] = c
+		if s := a.Settings(); s.URL == "" {
+			before = nil
+		} else {
+			now := map[key]Condition{}
+			for _, c := range a.Conditions(ctx, s) {
+				now[c.key()] = c
+			}
+			if ctx.Err() != nil {
+				return // what was found may only say so
+			}
+			if before != nil && a.update(ctx, before, now) {
+				a.write()
+			}
+			before = now
 		}
-		if ctx.Err() != nil {
-			return // what was found may only say so
-		}
-		if before != nil && a.update(ctx, before, now) {
-			a.write()
-		}
-		before = now
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
@@ -247,7 +260,7 @@ func (a *Alerts) message(status string, one *Told) Message {
 
 // SendTest sends an alert that says that it is a test.
 func (a *Alerts) SendTest(ctx context.Context) error {
-	if a.URL.Reveal() == "" {
+	if a.Settings().URL == "" {
 		return errors.New("alerts.url is not set")
 	}
 	one := Told{Condition: Condition{Name: "test", Says: "this is a test: alerts reach you"}, Severity: "warning", Since: a.Clock().UTC()}
@@ -271,7 +284,8 @@ func (a *Alerts) send(ctx context.Context, m Message) error {
 
 func (a *Alerts) post(ctx context.Context, m Message) error {
 	var body any = m
-	if a.Format == Slack {
+	settings := a.Settings()
+	if settings.Format == Slack {
 		body = map[string]string{"text": "*" + m.Title + "*\n" + m.Text}
 	}
 	text, err := json.Marshal(body)
@@ -280,7 +294,7 @@ func (a *Alerts) post(ctx context.Context, m Message) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.URL.Reveal(), bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, settings.URL.Reveal(), bytes.NewReader(text))
 	if err != nil {
 		return errors.New("alerts.url is not valid") // the error has the URL, which may be secret
 	}

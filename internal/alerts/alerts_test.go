@@ -60,10 +60,11 @@ func (r *receiver) take(t *testing.T) (all []string) {
 func run(t *testing.T, file string, r *receiver, conditions *[]Condition, log io.Writer) (stop func()) {
 	t.Helper()
 	a := &Alerts{
-		Settings: Settings{URL: "https://alerts.example/secret", Format: JSON}, Server: "https://sync.example", File: file, Clock: time.Now,
+		Server: "https://sync.example", File: file, Clock: time.Now,
 		Log: slog.New(slog.NewTextHandler(log, nil)), Client: &http.Client{Transport: r},
-		Conditions: func(context.Context) []Condition { return *conditions },
+		Conditions: func(context.Context, Settings) []Condition { return *conditions },
 	}
+	a.Set(Settings{URL: "https://alerts.example/secret", Format: JSON})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); a.Run(ctx) }()
@@ -187,13 +188,14 @@ func TestBrokenFile(t *testing.T) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	var r receiver
-	a := &Alerts{Settings: Settings{URL: "https://x", Format: JSON}, Server: "https://s", Clock: func() time.Time { return time.Unix(1000, 0) }, Log: slog.New(slog.DiscardHandler), Client: &http.Client{Transport: &r}}
+	a := &Alerts{Server: "https://s", Clock: func() time.Time { return time.Unix(1000, 0) }, Log: slog.New(slog.DiscardHandler), Client: &http.Client{Transport: &r}}
+	a.Set(Settings{URL: "https://x", Format: JSON})
 	one := &Told{Condition{"disk-full", "the disk of a.db", service.Wrong, "1 MiB is free", "free some space"}, "critical", time.Unix(900, 0).UTC()}
 	ctx := t.Context()
 	if err := errors.Join(a.send(ctx, a.message(Begun, one)), a.send(ctx, a.message(Ended, one)), a.SendTest(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	a.Format = Slack
+	a.Set(Settings{URL: "https://x", Format: Slack})
 	if err := a.send(ctx, a.message(Begun, one)); err != nil {
 		t.Fatal(err)
 	}

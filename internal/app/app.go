@@ -73,6 +73,8 @@ type Options struct {
 	NewSecrets bool // accept and record secrets that the data was not written with
 	Manager    systemd.Manager
 
+	Reload Reload
+
 	// Operated is what the operations of the server itself change (overview.Operations), if commands have been made of them. nil: a new one.
 	Operated *overview.Operated
 
@@ -90,6 +92,7 @@ type App struct {
 	manager        systemd.Manager
 	limit          string // Options.MemoryLimit
 	log            *slog.Logger
+	level          *slog.LevelVar // of the log
 	metrics        *obs.Metrics
 	refused        *prometheus.CounterVec // refused requests, by service and reason
 	traces         *tracing.Traces
@@ -102,6 +105,7 @@ type App struct {
 	engines        *engine.Opener
 	ready          *readiness
 	console        *console.Console // nil if it is off
+	proxies, near  *web.Resolver    // of the console: trusted proxies, and networks from which it needs no TLS
 	changes        *console.Changes
 	overview       *overview.Overview // for the console, as are the checks
 	checks         *check.OnDemand
@@ -110,6 +114,8 @@ type App struct {
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
 	backups        *backup.Scheduler
+	muxes          []*web.Mux // of the listeners
+	reloads        reloads
 	operations     []operate.Operation      // of the server itself
 	certificates   certificates.Source      // nil without TLS
 	replication    *replication.Replication // nil without a replica
@@ -149,7 +155,11 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Quiet {
 		level = "warn"
 	}
-	if a.log, err = obs.NewLog(o.LogTo, level, o.Config.Log.Format); err != nil {
+	a.level = &slog.LevelVar{}
+	if err := obs.SetLevel(a.level, level); err != nil {
+		return nil, err
+	}
+	if a.log, err = obs.NewLogAt(o.LogTo, a.level, o.Config.Log.Format); err != nil {
 		return nil, err
 	}
 	if err := restore.CheckFinished(a.data); err != nil {
@@ -177,7 +187,10 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	operated := cmp.Or(o.Operated, &overview.Operated{})
 	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
 	a.backups.Settings, a.backups.Server = a.cfg.Backup, a.backupServer
-	a.readOnly.Setting, a.readOnly.Log = a.cfg.Server.ReadOnly, a.log
+	a.readOnly.Log = a.log
+	a.readOnly.Setting.Store(a.cfg.Server.ReadOnly)
+	a.reloads.begin(a.cfg, o.Reload)
+	operated.Reload = a.reload
 	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
 	a.prepareAlerts()

@@ -59,5 +59,6 @@ func openForCheck(ctx context.Context, one *Config, data string, noSecrets bool)
 func (a *App) checkRunning(ctx context.Context) []service.Finding {
 	s := a.cfg.checked(a.data)
 	s.Certificates, s.Replication = a.certificates, a.replication
-	return check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
+	found := check.Running(ctx, s, &check.Opened{Services: a.running(), Guard: a.guard}, a.cfg.report)
+	return append(found, a.reloadFindings()...)
 }

@@ -22,7 +22,7 @@ func TestConditions(t *testing.T) {
 	s := alerts.Defaults()
 	s.DiskDays = 0
 	names := func() (all []string) {
-		for _, c := range a.overview.Conditions(t.Context(), &s) {
+		for _, c := range a.overview.Conditions(t.Context(), s) {
 			if c.State != service.Warning && c.State != service.Wrong || c.Says == "" {
 				t.Errorf("%+v", c)
 			}

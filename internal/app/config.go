@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -53,7 +52,7 @@ type Server struct {
 	AdminListen    string   `toml:"admin_listen" doc:"Address of the admin listener: health, metrics, profiles and administration. Empty: no admin listener."`
 	InternalListen string   `toml:"internal_listen" doc:"Address of the internal listener, for your own services. Empty: no internal listener."`
 	PublicURL      string   `toml:"public_url" doc:"URL under which clients reach the server, such as https://sync.example.org, with its port and path prefix. Unset: the address that each request was sent to."`
-	TrustedProxies []string `toml:"trusted_proxies" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted, such as 127.0.0.1 or 10.0.0.0/8."`
+	TrustedProxies []string `toml:"trusted_proxies" reload:"true" doc:"Addresses and networks of proxies whose Forwarded and X-Forwarded headers are trusted, such as 127.0.0.1 or 10.0.0.0/8."`
 
 	Domain        string `toml:"domain" doc:"Name of this server, such as sync.example.org, for which it obtains and renews a certificate by ACME. All listeners but an admin one on loopback then serve HTTPS, listen is :443 unless it is set, and public_url follows. It accepts the terms of the certificate authority (CA). Unset: no CA is contacted."`
 	HTTPListen    string `toml:"http_listen" doc:"Address of a listener without TLS, used only with domain: it answers the CA (HTTP-01) and redirects browsers to HTTPS. Empty: no such listener; the CA then uses port 443 (TLS-ALPN-01)."`
@@ -68,29 +67,29 @@ type Server struct {
 	OldMasterSecrets []conf.Secret `toml:"old_master_secrets" doc:"Former master secrets whose tokens are still accepted, while you replace the master secret."`
 	AdminToken       conf.Secret   `toml:"admin_token" doc:"Bearer token of the admin listener. Unset: generated and kept in the secrets file."`
 
-	ViewerToken conf.Secret `toml:"viewer_token" doc:"Token that signs in to the console without the right to change anything. Unset: there is no such role."`
+	ViewerToken conf.Secret `toml:"viewer_token" reload:"true" doc:"Token that signs in to the console without the right to change anything. Unset: there is no such role."`
 
 	Console         bool     `toml:"console" doc:"Serve the console, pages for operators, on the admin listener under /console/."`
-	ConsoleNetworks []string `toml:"console_networks" doc:"Addresses and networks from which the console accepts connections without TLS, like those from this machine. In a container, the address of a published port is that of the bridge, such as 172.17.0.1. Everybody who can listen there can read the admin token."`
+	ConsoleNetworks []string `toml:"console_networks" reload:"true" doc:"Addresses and networks from which the console accepts connections without TLS, like those from this machine. In a container, the address of a published port is that of the bridge, such as 172.17.0.1. Everybody who can listen there can read the admin token."`
 
-	MaxRequests   int           `toml:"max_requests" doc:"Maximum number of requests served at the same time. Clients share them. A request that waits longer than queue_wait gets 503."`
-	QueueWait     time.Duration `toml:"queue_wait" doc:"How long a request may wait for max_requests or request_memory."`
-	RequestMemory int64         `toml:"request_memory" unit:"bytes" doc:"Memory for request bodies, decoded values and responses of all requests together. Clients share it. A request that waits longer than queue_wait gets 503."`
+	MaxRequests   int           `toml:"max_requests" reload:"true" doc:"Maximum number of requests served at the same time. Clients share them. A request that waits longer than queue_wait gets 503."`
+	QueueWait     time.Duration `toml:"queue_wait" reload:"true" doc:"How long a request may wait for max_requests or request_memory."`
+	RequestMemory int64         `toml:"request_memory" reload:"true" unit:"bytes" doc:"Memory for request bodies, decoded values and responses of all requests together. Clients share it. A request that waits longer than queue_wait gets 503."`
 	HeaderTimeout time.Duration `toml:"header_timeout" doc:"How long a client may take to send the header of a request."`
 	ClientGrace   time.Duration `toml:"client_grace" doc:"Total time a client may stall while it sends a body or reads a response. Each KiB transferred earns one second back."`
 	IdleTimeout   time.Duration `toml:"idle_timeout" doc:"How long an idle connection stays open. A proxy in front must close its idle connections earlier, or it loses requests."`
-	DocumentsLink string        `toml:"documents_link" doc:"Link on the status page, which the server shows at /. Empty: no link."`
-	ReadOnly      bool          `toml:"read_only" doc:"Make all services read-only, in their databases: writes get 503, on every server that uses them. Without it, the next start ends that."`
-	DrainDelay    time.Duration `toml:"drain_delay" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
-	ShutdownGrace time.Duration `toml:"shutdown_grace" doc:"How long requests in progress may take at shutdown."`
+	DocumentsLink string        `toml:"documents_link" reload:"true" doc:"Link on the status page, which the server shows at /. Empty: no link."`
+	ReadOnly      bool          `toml:"read_only" reload:"true" doc:"Make all services read-only, in their databases: writes get 503, on every server that uses them. Without it, the next start or reload ends that."`
+	DrainDelay    time.Duration `toml:"drain_delay" reload:"true" doc:"How long the server keeps serving at shutdown after it reports that it is not ready."`
+	ShutdownGrace time.Duration `toml:"shutdown_grace" reload:"true" doc:"How long requests in progress may take at shutdown."`
 }
 
 // Log is the section [log].
 type Log struct {
-	Level         string `toml:"level" doc:"Minimum level of log lines: debug, info, warn or error."`
+	Level         string `toml:"level" reload:"true" doc:"Minimum level of log lines: debug, info, warn or error."`
 	Format        string `toml:"format" doc:"Format of log lines: text or json. With json, everything that serve prints is JSON."`
-	Access        bool   `toml:"access" doc:"Log every request."`
-	ClientAddress bool   `toml:"client_address" doc:"Log the client's address with every request, and log refused requests even without access. Behind trusted_proxies it is the address that they report."`
+	Access        bool   `toml:"access" reload:"true" doc:"Log every request."`
+	ClientAddress bool   `toml:"client_address" reload:"true" doc:"Log the client's address with every request, and log refused requests even without access. Behind trusted_proxies it is the address that they report."`
 	OTLPEndpoint  string `toml:"otlp_endpoint" doc:"URL that receives traces by OTLP over HTTP, such as http://127.0.0.1:4318. Unset: OTEL_EXPORTER_OTLP_ENDPOINT, or no traces."`
 }
 
@@ -202,27 +201,32 @@ func Load(services []service.Service, file string, environ []string, flags ...co
 		return nil, report, err
 	}
 	c.Server.followDomain(report)
-	problems = append(problems, c.Server.check().In("server", report)...)
-	problems = append(problems, c.Log.check().In("log", report)...)
-	problems = append(problems, c.Alerts.Check().In("alerts", report)...)
-	problems = append(problems, c.Replica.Check().In("replica", report)...)
-	problems = append(problems, c.Backup.Check().In("backup", report)...)
-	if c.Backup.URL != "" && c.Backup.URL == c.Replica.URL {
-		var same conf.Problems
-		same.Addf("url", "must differ from replica.url, such as by another prefix")
-		problems = append(problems, same.In("backup", report)...)
-	}
-	for _, s := range c.enabled() {
-		if s.LargestRequest != nil {
-			problems = append(problems, c.Server.fits(s.Name, s.LargestRequest()).In("server", report)...)
-		}
-		problems = append(problems, s.CheckSettings(&report, strings.ToLower(c.Log.Level), c.Server.isLocal())...)
-	}
-	if len(problems) > 0 {
+	if problems = append(problems, c.problems(&report)...); len(problems) > 0 {
 		return nil, report, &conf.Error{Problems: problems}
 	}
 	c.report = report
 	return c, report, nil
+}
+
+// problems returns everything that is wrong with the settings, and notes those without effect in the report.
+func (c *Config) problems(report *conf.Report) (all []conf.Problem) {
+	all = append(all, c.Server.check().In("server", *report)...)
+	all = append(all, c.Log.check().In("log", *report)...)
+	all = append(all, c.Alerts.Check().In("alerts", *report)...)
+	all = append(all, c.Replica.Check().In("replica", *report)...)
+	all = append(all, c.Backup.Check().In("backup", *report)...)
+	if c.Backup.URL != "" && c.Backup.URL == c.Replica.URL {
+		var same conf.Problems
+		same.Addf("url", "must differ from replica.url, such as by another prefix")
+		all = append(all, same.In("backup", *report)...)
+	}
+	for _, s := range c.enabled() {
+		if s.LargestRequest != nil {
+			all = append(all, c.Server.fits(s.Name, s.LargestRequest()).In("server", *report)...)
+		}
+		all = append(all, s.CheckSettings(report, strings.ToLower(c.Log.Level), c.Server.isLocal())...)
+	}
+	return all
 }
 
 // followDomain sets what follows from the domain, unless it is set.
@@ -314,9 +318,7 @@ func (s *Server) checkAddresses(wrong func(key, format string, args ...any)) {
 	}
 	for key, networks := range map[string][]string{"trusted_proxies": s.TrustedProxies, "console_networks": s.ConsoleNetworks} {
 		for _, p := range networks {
-			_, errNet := netip.ParsePrefix(p)
-			_, errAddr := netip.ParseAddr(p)
-			if errNet != nil && errAddr != nil {
+			if _, err := web.NewResolver("", []string{p}); err != nil {
 				wrong(key, "invalid value %q: expected an IP address or a network such as 10.0.0.0/8", p)
 			}
 		}

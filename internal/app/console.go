@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/alerts"
 	"holdfast/internal/app/console"
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
@@ -23,17 +22,15 @@ import (
 )
 
 // newConsole returns the console of the server: its own pages and those of the services.
-func (a *App) newConsole() (*console.Console, error) {
-	proxies, err := web.NewResolver("", a.cfg.Server.TrustedProxies)
-	if err != nil {
+func (a *App) newConsole() (c *console.Console, err error) {
+	if a.proxies, err = web.NewResolver("", a.cfg.Server.TrustedProxies); err != nil {
 		return nil, err
 	}
-	near, err := web.NewResolver("", a.cfg.Server.ConsoleNetworks)
-	if err != nil {
+	if a.near, err = web.NewResolver("", a.cfg.Server.ConsoleNetworks); err != nil {
 		return nil, err
 	}
-	c, err := console.New(console.Options{
-		Log: a.log, Clock: a.now, Resolver: proxies, IsNear: near.Trusts, OwnHost: a.isOwnHost, Version: a.version.String(),
+	c, err = console.New(console.Options{
+		Log: a.log, Clock: a.now, Resolver: a.proxies, IsNear: a.near.Trusts, OwnHost: a.isOwnHost, Version: a.version.String(),
 		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(), Changes: a.changes,
 	})
 	if err != nil {
@@ -75,7 +72,9 @@ func (a *App) consoleHandler() http.Handler {
 	o := a.options()
 	o.Gate, o.Memory, o.Trace = nil, a.operatorMemory, nil // operators do not wait for clients
 	o.Observe = a.metrics.OperatorRequest
-	return &web.Mux{Resolver: a.console.Resolver, Options: o, Default: a.console.Service()}
+	m := &web.Mux{Resolver: a.console.Resolver, Options: o, Default: a.console.Service()}
+	a.muxes = append(a.muxes, m)
+	return m
 }
 
 // consoleHint has a link that signs in once, for the terminal at which the server was
@@ -95,7 +94,7 @@ func (a *App) consoleHint(listeners []listener) (hint namedHint, ok bool) {
 func (a *App) newOverview() *overview.Overview {
 	o := &overview.Overview{
 		Data: a.data, Clock: a.now, Gate: a.gate, Memory: a.memory, Traffic: a.metrics.Traffic, Unready: a.unready, Checks: a.checks,
-		Settings: a.settings,
+		Settings: a.settings, Waiting: func() []string { return *a.reloads.waiting.Load() },
 	}
 	o.Certificate, o.Backups = a.certificate, a.backups
 	o.Replica = func() *replication.State { return a.replication.State() }
@@ -123,16 +122,18 @@ func (a *App) certificate() (state *certificates.State, early time.Duration) {
 // prepareAlerts completes the alerts, which name the server by its public URL, or else by its machine.
 func (a *App) prepareAlerts() {
 	l := a.alerts
-	l.Settings, l.Clock, l.Log, l.File = a.cfg.Alerts, a.now, a.log, filepath.Join(a.data, "alerts.json")
+	l.Set(a.cfg.Alerts)
+	l.Clock, l.Log, l.File = a.now, a.log, filepath.Join(a.data, "alerts.json")
 	if l.Server = a.cfg.Server.PublicURL; l.Server == "" {
 		l.Server, _ = os.Hostname()
 	}
-	l.Conditions = func(ctx context.Context) []alerts.Condition { return a.overview.Conditions(ctx, &l.Settings) }
+	l.Conditions = a.overview.Conditions
 }
 
 // settings returns the configuration as the server uses it.
 func (a *App) settings() []conf.Setting {
-	all := conf.Settings(a.cfg.sections(), a.cfg.report)
+	cfg := a.current()
+	all := conf.Settings(cfg.sections(), cfg.report)
 	for i := range all {
 		if slices.Contains(a.secrets.Settings, all[i].Path) {
 			all[i].Where = "secrets file"

@@ -63,7 +63,8 @@ func TestConsoleShowsCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.want("after the end", http.StatusOK, "Stop writes: service extstorage", http.MethodGet, "/console/read-only", nil)
-	a.cfg.Server.ReadOnly, a.readOnly.Setting = true, true
+	a.cfg.Server.ReadOnly = true
+	a.readOnly.Setting.Store(true)
 	if page := o.want("the setting", http.StatusOK, "server.read_only is not applied yet", http.MethodGet, "/console/read-only", nil); strings.Contains(page, "?do=") {
 		t.Errorf("an operator may change the setting in\n%s", page)
 	}

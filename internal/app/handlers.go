@@ -25,6 +25,7 @@ import (
 // that no service owns.
 func (a *App) mux(listener string, resolver *web.Resolver, o web.Options, rest web.Service) *web.Mux {
 	m := &web.Mux{Resolver: resolver, Options: o, Default: rest}
+	a.muxes = append(a.muxes, m)
 	for _, s := range a.opened {
 		for _, mount := range s.Mounts {
 			if mount.Listener == listener {

@@ -2,7 +2,21 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"holdfast/internal/app/overview"
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/conf"
+	"holdfast/internal/errcode"
+	"holdfast/internal/obs"
+	"holdfast/internal/web"
 )
 
 // notify reports the state of the server to the service manager, which Type=notify of systemd waits for. A failure is only
@@ -29,4 +43,184 @@ func (a *App) watch(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Reload is how a server reads its configuration again.
+type Reload struct {
+	Signals <-chan os.Signal
+	Read    func() (*Config, error) // as at the start; nil: it cannot
+}
+
+// reloads is what a server knows about its reloads.
+type reloads struct {
+	Reload
+	current atomic.Pointer[Config] // the settings in use
+	waiting atomic.Pointer[[]string]
+	refused atomic.Pointer[service.Finding]
+
+	mu        sync.Mutex    // one reload at a time
+	serving   chan struct{} // closed when the handlers that a reload changes are complete
+	unsettled chan struct{} // has an element while a database does not have the setting read_only yet
+}
+
+func (r *reloads) begin(c *Config, how Reload) {
+	r.Reload, r.serving, r.unsettled = how, make(chan struct{}), make(chan struct{}, 1)
+	r.current.Store(c)
+	r.waiting.Store(&[]string{})
+}
+
+// current returns the settings in use.
+func (a *App) current() *Config { return a.reloads.current.Load() }
+
+// awaitReloads reloads the configuration on each signal, until ctx ends.
+func (a *App) awaitReloads(ctx context.Context) {
+	close(a.reloads.serving)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.reloads.Signals:
+			_, _ = a.reload(ctx) // it is logged
+		case <-a.reloads.unsettled:
+			if clock.Sleep(ctx, time.Second) {
+				a.settleReadOnly(ctx)
+			}
+		}
+	}
+}
+
+// reload reads the configuration again and applies the settings that have changed. If anything is wrong, it applies none.
+func (a *App) reload(ctx context.Context) (done overview.Reloaded, err error) {
+	select {
+	case <-a.reloads.serving:
+	default:
+		return done, errcode.New(errcode.Unavailable, "the server has not started yet")
+	}
+	a.reloads.mu.Lock()
+	defer a.reloads.mu.Unlock()
+	notified := a.manager.Reload(func() { done, err = a.readAgain(ctx) })
+	if notified != nil {
+		a.log.Warn("could not notify the service manager", "state", "RELOADING=1", "error", notified)
+	}
+	if err != nil {
+		return done, a.refuseReload(err)
+	}
+	a.reloads.refused.Store(nil)
+	a.reloads.waiting.Store(&done.Restart)
+	if len(done.Applied) > 0 {
+		a.log.Info("settings applied", "settings", done.Applied)
+	}
+	if len(done.Restart) > 0 {
+		a.log.Warn("settings need a restart", "settings", done.Restart)
+	}
+	if len(done.Applied)+len(done.Restart) == 0 {
+		a.log.Info("the configuration has not changed")
+	}
+	return done, nil
+}
+
+// refuseReload logs why a reload has changed nothing.
+func (a *App) refuseReload(err error) error {
+	says := err.Error()
+	if wrong, ok := errors.AsType[*conf.Error](err); ok {
+		says = wrong.Problems[0].String()
+		if n := len(wrong.Problems); n > 1 {
+			says = fmt.Sprintf("%d problems, the first: %s", n, says)
+		}
+		for _, p := range wrong.Problems {
+			a.log.Error("configuration", "problem", p.String())
+		}
+	}
+	a.log.Error("reload refused: the former settings stay in use", "problem", says)
+	a.reloads.refused.Store(&service.Finding{
+		State: service.Wrong, What: "reload", Says: "refused: " + says, Fix: "correct the configuration, and reload it again",
+	})
+	return errcode.New(errcode.Invalid, "nothing was applied: "+says)
+}
+
+// readAgain is reload without what it logs.
+func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error) {
+	if a.reloads.Read == nil {
+		return done, errors.New("this server cannot read its configuration again")
+	}
+	next, err := a.reloads.Read()
+	if err != nil {
+		return done, err
+	}
+	running := a.current()
+	done = overview.Reloaded{Applied: []string{}, Restart: []string{}}
+	for _, c := range conf.Changes(running.sections(), next.sections()) {
+		switch {
+		case c.Reloads:
+			done.Applied = append(done.Applied, c.Path)
+		case !slices.Contains(a.secrets.Settings, c.Path) || next.report.Where(c.Path) != "default": // else it was generated
+			done.Restart = append(done.Restart, c.Path)
+		}
+	}
+	conf.Keep(next.sections(), running.sections())
+	// The settings that wait for a restart may be needed for the others.
+	unnoted := next.report
+	if wrong := next.problems(&unnoted); len(wrong) > 0 {
+		return overview.Reloaded{}, &conf.Error{Problems: wrong}
+	}
+	if a.certificates != nil {
+		if err := a.certificates.Reload(); err != nil {
+			return overview.Reloaded{}, &conf.Error{Problems: []conf.Problem{{
+				Where: next.report.Where("server.tls_cert_file"), Key: "server.tls_cert_file", What: "cannot be used with server.tls_key_file: " + err.Error(),
+			}}}
+		}
+	}
+	a.apply(ctx, next)
+	return done, nil
+}
+
+// apply applies the settings of a configuration, in which nothing else has changed.
+func (a *App) apply(ctx context.Context, next *Config) {
+	s, l := &next.Server, &next.Log
+	a.reloads.current.Store(next)
+	_ = obs.SetLevel(a.level, l.Level) // it is valid, as are the networks
+	for _, m := range a.muxes {
+		m.Change(func(o *web.Options) { o.Quiet, o.ClientAddress = !l.Access, l.ClientAddress })
+	}
+	_ = a.resolver.Trust(s.TrustedProxies)
+	if a.console != nil {
+		_, _ = a.proxies.Trust(s.TrustedProxies), a.near.Trust(s.ConsoleNetworks)
+		a.console.SetViewerToken(s.ViewerToken.Reveal())
+	}
+	a.gate.Resize(s.MaxRequests, s.QueueWait)
+	a.memory.Resize(s.RequestMemory, s.MaxRequests, s.QueueWait)
+	a.operatorMemory.Resize(OperatorMemory, s.MaxRequests, s.QueueWait)
+	a.alerts.Set(next.Alerts)
+	for _, open := range a.opened {
+		if open.Reload == nil {
+			continue
+		}
+		of := slices.IndexFunc(next.Services, func(s service.Service) bool { return s.Name == open.Name })
+		open.Reload(next.Services[of].Config, s.QueueWait)
+	}
+	a.readOnly.Setting.Store(s.ReadOnly)
+	a.settleReadOnly(ctx)
+}
+
+// settleReadOnly applies the setting read_only to the databases, now or when they are available.
+func (a *App) settleReadOnly(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if failed := a.readOnly.Settle(ctx); len(failed) > 0 {
+		select {
+		case a.reloads.unsettled <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// reloadFindings returns what an operator has to do after the last reload.
+func (a *App) reloadFindings() (all []service.Finding) {
+	if refused := a.reloads.refused.Load(); refused != nil {
+		all = append(all, *refused)
+	}
+	for _, path := range *a.reloads.waiting.Load() {
+		all = append(all, service.Finding{State: service.Warning, What: path, Says: "its new value needs a restart", Fix: "restart the server"})
+	}
+	return all
 }

@@ -80,7 +80,7 @@ func (a *App) logLimit(now, most, outside, group int64, limited bool) (limit, ce
 // memoryNeeded returns how much memory the server may need: in the heap with the current
 // size of the caches, in the heap with full caches, and outside of the heap.
 func (a *App) memoryNeeded() (now, most, outside int64) {
-	now = baseMemory + a.cfg.Server.RequestMemory
+	now = baseMemory + a.current().Server.RequestMemory
 	for _, d := range a.databases() {
 		h, o := d.Memory()
 		now += h

@@ -28,11 +28,11 @@ func TestReadOnlyWarnsOnce(t *testing.T) {
 	if n := warned(); can == 0 || n != can {
 		t.Errorf("%d warnings of %d services:\n%s", n, can, log.String())
 	}
-	a.readOnly.Setting = false
+	a.readOnly.Setting.Store(false)
 	if failed := a.settle(t.Context()); len(failed) > 0 {
 		t.Fatal(failed)
 	}
-	a.readOnly.Setting = true
+	a.readOnly.Setting.Store(true)
 	if failed := a.settle(t.Context()); len(failed) > 0 {
 		t.Fatal(failed)
 	}

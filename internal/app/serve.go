@@ -101,7 +101,7 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 	if a.certificates != nil {
 		rest.Go(func() error { a.certificates.Run(background); return nil })
 	}
-	drain := web.Drain{Delay: a.cfg.Server.DrainDelay, Grace: a.cfg.Server.ShutdownGrace}
+	drain := web.Drain{Times: a.drainTimes}
 	clients, ctx := errgroup.WithContext(ctx) // if one fails, the others end, too
 	clients.Go(func() error { return a.guard.Await(ctx) })
 	for _, l := range listeners {
@@ -120,9 +120,16 @@ func (a *App) Serve(ctx context.Context, out io.Writer) error {
 		server.TLSConfig = a.tlsConfig(l.name)
 		clients.Go(func() error { return web.Serve(ctx, server, l.Listener, drain) })
 	}
+	rest.Go(func() error { a.awaitReloads(background); return nil })
 	err = clients.Wait()
 	end()
 	return errors.Join(err, rest.Wait(), stopServices()) // services publish last, after all writes
+}
+
+// drainTimes returns the settings of a shutdown that begins now.
+func (a *App) drainTimes() (delay, grace time.Duration) {
+	s := &a.current().Server
+	return s.DrainDelay, s.ShutdownGrace
 }
 
 // readOnlyAtStart applies the setting before the first request. A database that is

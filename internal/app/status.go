@@ -143,7 +143,7 @@ func (p *pageText) begin(title string) {
 // status returns the result of the last check of the services. Addresses begin with
 // base.
 func (a *App) status(base string) serverStatus {
-	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.cfg.Server.DocumentsLink}
+	all := serverStatus{Status: "ready", Services: []serviceStatus{}, Documents: a.current().Server.DocumentsLink}
 	for _, s := range a.opened {
 		one := serviceStatus{Name: s.Name, Title: s.Name, Status: "ready"}
 		if !a.ready.isReady(s.Name) {

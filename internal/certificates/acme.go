@@ -142,6 +142,9 @@ func (a *ACME) TLS() *tls.Config {
 // Handler answers HTTP-01 challenges, and passes other requests on.
 func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPChallengeHandler(next) }
 
+// Reload implements Source. A certificate authority is asked when a certificate is due.
+func (*ACME) Reload() error { return nil }
+
 // State implements Source.
 func (a *ACME) State() State {
 	a.mu.Lock()

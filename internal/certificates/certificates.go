@@ -17,6 +17,9 @@ type Source interface {
 	// Run replaces the certificate until ctx ends.
 	Run(ctx context.Context)
 
+	// Reload looks for a new certificate now. The error says why there is one that cannot be used.
+	Reload() error
+
 	// State describes the certificate in use.
 	State() State
 }

@@ -97,26 +97,40 @@ func (f *Files) Run(ctx context.Context) {
 func (f *Files) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	content, err := f.read()
-	if err == nil && content.equal(f.used) {
+	if content, err := f.replace(); err != nil {
+		f.refuse(content, err)
+	}
+}
+
+// Reload implements Source: it reads the files now.
+func (f *Files) Reload() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := f.replace()
+	return err
+}
+
+// replace uses the certificate in the files. It returns why they are of no use.
+func (f *Files) replace() (content pair, err error) {
+	if content, err = f.read(); err != nil {
+		return content, err
+	}
+	if content.equal(f.used) {
 		f.settle()
-		return
+		return content, nil
 	}
-	var cert tls.Certificate
-	if err == nil {
-		cert, err = tls.X509KeyPair(content.cert, content.key)
-	}
+	cert, err := tls.X509KeyPair(content.cert, content.key)
 	if err == nil && f.Clock().After(cert.Leaf.NotAfter) {
 		err = fmt.Errorf("it expired on %s", cert.Leaf.NotAfter.UTC().Format(time.DateOnly))
 	}
 	if err != nil {
-		f.refuse(content, err)
-		return
+		return content, err
 	}
 	f.current, f.used = &cert, content
 	f.settle()
 	f.Log.Info("certificate replaced", "file", f.certFile, "until", cert.Leaf.NotAfter.UTC())
 	f.observe(nil)
+	return content, nil
 }
 
 // settle forgets a refused pair.

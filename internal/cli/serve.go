@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +51,7 @@ func (c *command) serve() *cobra.Command {
 			}
 			return app.Run(cmd.Context(), app.Options{
 				Config: cfg, Clock: c.env.Clock, Data: c.data, Version: c.env.Version, LogTo: c.env.Stderr, Migrate: migrate, Create: true, Lock: true, NewSecrets: newSecrets,
-				Manager: manager, MemoryLimit: c.getenv("GOMEMLIMIT", ""),
+				Manager: manager, Reload: c.reload(cmd.Context()), MemoryLimit: c.getenv("GOMEMLIMIT", ""),
 			}, c.env.Stdout, logged)
 		},
 	}
@@ -56,6 +59,20 @@ func (c *command) serve() *cobra.Command {
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "migrate databases on PostgreSQL and Spanner first; those on SQLite always are")
 	newSecretsFlag(cmd, &newSecrets)
 	return cmd
+}
+
+// reload returns how the server reads its configuration again: as at the start, on SIGHUP, until ctx ends.
+func (c *command) reload(ctx context.Context) app.Reload {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	context.AfterFunc(ctx, func() { signal.Stop(signals) })
+	if c.env.Services != nil { // their sections are those of the running server
+		return app.Reload{Signals: signals}
+	}
+	return app.Reload{Signals: signals, Read: func() (*app.Config, error) {
+		cfg, _, err := app.Load(app.Services(), c.file, c.env.Environ, c.flags...)
+		return cfg, err
+	}}
 }
 
 func newSecretsFlag(cmd *cobra.Command, to *bool) {

@@ -10,10 +10,23 @@ import (
 // NewLog returns a log that writes lines at or above a level (debug, info, warn, error)
 // in a format (text, json). It returns errcode.Invalid for other values.
 func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
-	var least slog.Level
-	if err := least.UnmarshalText([]byte(level)); err != nil {
-		return nil, errcode.New(errcode.Invalid, "invalid log level: expected debug, info, warn or error")
+	var least slog.LevelVar
+	if err := SetLevel(&least, level); err != nil {
+		return nil, err
 	}
+	return NewLogAt(w, &least, format)
+}
+
+// SetLevel sets the level of a log. It returns errcode.Invalid for an unknown one.
+func SetLevel(at *slog.LevelVar, level string) error {
+	if err := at.UnmarshalText([]byte(level)); err != nil {
+		return errcode.New(errcode.Invalid, "invalid log level: expected debug, info, warn or error")
+	}
+	return nil
+}
+
+// NewLogAt is NewLog with a level that may change.
+func NewLogAt(w io.Writer, least *slog.LevelVar, format string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: least}
 	switch format {
 	case "text":

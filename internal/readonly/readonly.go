@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/errcode"
@@ -29,7 +31,7 @@ func IsByCopy(holder string) bool { return strings.HasPrefix(holder, byCopy) }
 func End(service, holder string) string {
 	switch {
 	case holder == BySetting:
-		return "restart the server without server.read_only"
+		return "remove server.read_only from the configuration and reload the server"
 	case IsByCopy(holder):
 		return "set the database_url that holdfast copy has printed, or go on with this database: holdfast copy " + service + " --reopen"
 	default:
@@ -40,9 +42,10 @@ func End(service, holder string) string {
 // Switch makes the services of a server read-only, and ends that.
 type Switch struct {
 	Services []*service.Running
-	Setting  bool // server.read_only
+	Setting  atomic.Bool // server.read_only
 	Log      *slog.Logger
 
+	mu      sync.Mutex          // one Settle at a time
 	settled map[string]*settled // by service
 }
 
@@ -53,9 +56,12 @@ type settled struct {
 }
 
 // Settle makes services read-only as the setting says. Another holder stays. failed has the errors by service. It is
-// called until the start is complete, by one goroutine at a time, and warns of each holder once.
+// called until it succeeds, at the start and when the setting has changed, and warns of each holder once.
 func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	failed = map[string]error{}
+	wanted := w.Setting.Load()
 	for _, s := range w.Services {
 		db := s.Rows()
 		if db == nil {
@@ -65,13 +71,13 @@ func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 		holder, until, err := db.ReadOnly(ctx, s.Name)
 		switch {
 		case err != nil:
-		case w.Setting && (holder == "" || holder == BySetting && !done.closed):
+		case wanted && (holder == "" || holder == BySetting && !done.closed):
 			// The holder may be there and triggers be missing: of an attempt that was interrupted.
 			err = db.Close(ctx, s.Name, BySetting, 0, s.Tables)
 			holder, done.closed = BySetting, err == nil
-		case !w.Setting && holder == BySetting:
+		case !wanted && holder == BySetting:
 			err = db.Reopen(ctx, s.Name, s.Tables)
-			holder = ""
+			holder, done.closed = "", false
 		}
 		switch {
 		case err != nil:
@@ -110,7 +116,7 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	}
 	s, db := w.Services[i], w.Services[i].Rows()
 	holder, _, err := db.ReadOnly(ctx, name)
-	if w.Setting { // also if it has not been applied yet
+	if w.Setting.Load() { // also if it has not been applied yet
 		holder = BySetting
 	}
 	switch {

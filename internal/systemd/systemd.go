@@ -3,6 +3,7 @@
 package systemd
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,4 +35,11 @@ func (m *Manager) Notify(state string) error {
 	}
 	_, err := daemon.SdNotify(false, state)
 	return err
+}
+
+// Reload reports that the server reads its configuration again while fn runs.
+func (m *Manager) Reload(fn func()) error {
+	err := m.Notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	fn()
+	return errors.Join(err, m.Notify(daemon.SdNotifyReady))
 }

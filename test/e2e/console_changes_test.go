@@ -33,6 +33,7 @@ func changesOf(folder string) []step {
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
 		{"alerts", "Send a test", nil, "alerts.url is not set"},
 		{"backup", "Back up now", nil, "backup.url is not set"},
+		{"settings", "Reload", nil, "The configuration has not changed."},
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},
 		{"", "Deny", []string{"account", consoleAccount}, "Account " + consoleAccount + " may not sign in."},

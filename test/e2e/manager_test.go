@@ -58,6 +58,50 @@ func TestServiceManager(t *testing.T) {
 	}
 }
 
+// SIGHUP reads the configuration again: what can be applied is, and the rest is named. The service manager is notified.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	file, socket := filepath.Join(t.TempDir(), "holdfast.toml"), filepath.Join(t.TempDir(), "notify")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	conn := manager(t, socket)
+	s := binary.Launch(t, t.TempDir(), "NOTIFY_SOCKET="+socket, "HOLDFAST_CONFIG="+file)
+	wantWord(t, conn, "READY=1")
+	reload := func(text string) {
+		t.Helper()
+		write(text)
+		s.Signal(syscall.SIGHUP)
+		word := make([]byte, 256)
+		n, err := conn.Read(word)
+		if lines := strings.Split(string(word[:n]), "\n"); err != nil || lines[0] != "RELOADING=1" || len(lines) < 2 || !strings.HasPrefix(lines[1], "MONOTONIC_USEC=") {
+			t.Fatalf("the service manager was told %q, %v", word[:n], err)
+		}
+		wantWord(t, conn, "READY=1")
+	}
+	const link = "https://docs.example/reloaded"
+	reload("server.documents_link = \"" + link + "\"\nbuckets.region = \"there\"\n")
+	if _, body := s.Get("/"); !strings.Contains(body, link) {
+		t.Errorf("not applied:\n%s", body)
+	}
+	reload("server.documents_link = 1")
+	if _, body := s.Get("/"); !strings.Contains(body, link) {
+		t.Errorf("an invalid configuration was applied:\n%s", body)
+	}
+	s.Signal(syscall.SIGTERM)
+	wantWord(t, conn, "STOPPING=1")
+	<-s.Ended
+	for _, want := range []string{"settings applied", "server.documents_link", "settings need a restart", "buckets.region", "reload refused"} {
+		if out := s.Output.String(); !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 // The server starts even if the manager does not listen.
 func TestServiceManagerAway(t *testing.T) {
 	t.Parallel()

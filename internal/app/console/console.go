@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -40,7 +41,7 @@ type Options struct {
 	Resolver    *web.Resolver         // trusts the proxies of the configuration
 	IsNear      func(netip.Addr) bool // addresses that need no TLS, besides those of this machine; nil: none
 	AdminToken  string
-	ViewerToken string                 // "": there is no role that may only read
+	ViewerToken string                 // of the role that may only read, until SetViewerToken; "": there is no such role
 	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
 	Sections    []Section              // the first is that of the server
 	Version     string
@@ -52,6 +53,7 @@ type Console struct {
 	Options
 	sessions *sessions
 	attempts *rate.Buckets
+	viewer   atomic.Pointer[string] // the viewer token
 }
 
 // attemptLimit limits the wrong tokens of an address, and of an IPv6 network.
@@ -66,7 +68,16 @@ func New(o Options) (*Console, error) {
 	if o.Changes == nil {
 		o.Changes = NewChanges(o.Log, o.Clock)
 	}
-	return &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts}, nil
+	c := &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts}
+	c.viewer.Store(&o.ViewerToken)
+	return c, nil
+}
+
+// SetViewerToken replaces the viewer token, and ends the sessions that began with another one.
+func (c *Console) SetViewerToken(token string) {
+	if former := c.viewer.Swap(&token); *former != token {
+		c.sessions.end(func(s *session) bool { return s.role == viewer })
+	}
 }
 
 // NewLink returns the path of a link that signs in an admin once, within an hour. It ends
@@ -258,7 +269,7 @@ func (x *exchange) signIn() error {
 		return err
 	}
 	next, token := x.r.PostForm.Get("next"), strings.TrimSpace(x.r.PostForm.Get("token"))
-	isAdmin, isViewer := same(token, x.AdminToken), token != "" && same(token, x.ViewerToken)
+	isAdmin, isViewer := same(token, x.AdminToken), token != "" && same(token, *x.viewer.Load())
 	// A right token counts only against the failures of its own address, so that others in the network,
 	// such as guests in the same Wi-Fi, lock nobody out. A wrong one counts against all of the network.
 	address, source := x.address(), network

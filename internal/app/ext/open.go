@@ -184,7 +184,9 @@ func (s *Extensions) openStore(ctx context.Context, opened *service.Opened) (sto
 	db.AfterBackup = func(ctx context.Context, copied *sqlitedb.DB) error {
 		return sqlite.New(copied, sqlite.Options{}).SkipChanges(ctx, ext.SkippedChanges(0))
 	}
-	db.AfterRestore = func(ctx context.Context, age time.Duration) error { return st.SkipChanges(ctx, ext.SkippedChanges(age)) }
+	db.AfterRestore = func(ctx context.Context, age time.Duration) error {
+		return st.SkipChanges(ctx, ext.SkippedChanges(age))
+	}
 	if pg == nil {
 		return st, nil
 	}

@@ -32,7 +32,7 @@ const (
 )
 
 // Conditions returns all that is wrong with the server, for alerts.
-func (o *Overview) Conditions(ctx context.Context, s *alerts.Settings) (all []alerts.Condition) {
+func (o *Overview) Conditions(ctx context.Context, s alerts.Settings) (all []alerts.Condition) {
 	unready := o.Unready(ctx)
 	for _, one := range o.Services {
 		if err := unready[one.Name]; err != nil {

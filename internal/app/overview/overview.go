@@ -41,6 +41,7 @@ type Overview struct {
 	Unready  func(context.Context) map[string]error // returns why services are not ready
 	Checks   *check.OnDemand
 	Settings func() []conf.Setting
+	Waiting  func() []string // returns the settings whose new values wait for a restart
 	Sweeps   Sweeps
 	History  History // of the charts
 
@@ -327,15 +328,4 @@ func (o *Overview) eachBacklog(ctx context.Context, fn func(name string, facts [
 			fn(s.Name, facts, err)
 		}
 	}
-}
-
-// showSettings shows the configuration.
-func (o *Overview) showSettings(context.Context, *service.PageRequest) (*service.View, error) {
-	t := &service.Table{Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}}}
-	for _, s := range o.Settings() {
-		t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Path), service.TextCell(s.Value), service.TextCell(s.Where)})
-	}
-	return &service.View{Blocks: []service.Block{
-		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. The server reads its configuration only at the start."}, t,
-	}}, nil
 }

@@ -23,11 +23,12 @@ type Operated struct {
 	ReadOnly readonly.Switch
 	Alerts   alerts.Alerts
 	Backups  backup.Scheduler
+	Reload   func(context.Context) (Reloaded, error)
 }
 
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
-	return slices.Concat(readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups))
+	return slices.Concat(readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), settingOperations(o))
 }
 
 func readOnlyOperations(w *readonly.Switch) []operate.Operation {
@@ -116,14 +117,14 @@ func readOnlyRow(ctx context.Context, w *readonly.Switch, name string, db rows.D
 		o.Problem = copying.ErrPart.Error()
 		o.State = readOnlyState{service.Wrong, o.Problem}
 	case !isReadOnly && copied.Claim != nil: // the copy makes it read-only itself
-	case !isReadOnly && w.Setting:
+	case !isReadOnly && w.Setting.Load():
 		o.State.text += ": server.read_only is not applied yet"
 	case !isReadOnly:
 		o.offers = "on"
 	default:
 		o.State = readOnlyState{service.Warning, readOnlyBy(holder, until)}
 		switch {
-		case holder == readonly.ByOperator && !w.Setting:
+		case holder == readonly.ByOperator && !w.Setting.Load():
 			o.offers = "off"
 		case until.IsZero():
 			o.Fix = readonly.End(name, holder)

@@ -1,0 +1,55 @@
+package overview
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+// Reloaded is the result of a reload.
+type Reloaded struct {
+	Applied []string `json:"applied" doc:"settings whose new values are in use"`
+	Restart []string `json:"restart" doc:"settings whose new values need a restart"`
+}
+
+// Notice implements operate.Changed.
+func (r Reloaded) Notice() string {
+	switch {
+	case len(r.Applied)+len(r.Restart) == 0:
+		return "the configuration has not changed"
+	case len(r.Restart) == 0:
+		return "applied: " + strings.Join(r.Applied, ", ")
+	case len(r.Applied) == 0:
+		return "these need a restart: " + strings.Join(r.Restart, ", ")
+	}
+	return "applied: " + strings.Join(r.Applied, ", ") + "; these need a restart: " + strings.Join(r.Restart, ", ")
+}
+
+func settingOperations(o *Operated) []operate.Operation {
+	return []operate.Operation{operate.NewChange(operate.About{
+		Path: "settings/reload", Doc: "Read the configuration again, and apply the changed settings that need no restart", Button: "Reload",
+		Group: "Apply changed settings", Title: "Change settings", ServerOnly: true,
+	}, func(ctx context.Context, _ operate.None) (Reloaded, error) { return o.Reload(ctx) })}
+}
+
+// showSettings shows the configuration.
+func (o *Overview) showSettings(context.Context, *service.PageRequest) (*service.View, error) {
+	t := &service.Table{Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}, {Title: "Applied by"}}}
+	waiting := o.Waiting()
+	for _, s := range o.Settings() {
+		by := service.TextCell("restart")
+		switch {
+		case slices.Contains(waiting, s.Path):
+			by = service.Cell{State: service.Warning, Text: "a restart, for which its new value waits"}
+		case s.Reloads:
+			by.Text = "reload"
+		}
+		t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Path), service.TextCell(s.Value), service.TextCell(s.Where), by})
+	}
+	return &service.View{Blocks: []service.Block{
+		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. A reload reads the configuration again; variables of the environment are those of the start."}, t,
+	}}, nil
+}
