@@ -147,7 +147,10 @@ func wantNoFailures(h *harness.Harness) {
 func (b *backup) restore() {
 	b.T.Helper()
 	data := filepath.Join(b.T.TempDir(), "restored")
-	harness.Run(b.T, "cp", "-a", b.dir, data)
+	r := binary.Run(b.T, binary.Environ(append(slices.Clone(b.Vars), "HOLDFAST_DATA="+data)...), "restore", b.dir)
+	if r.Status != 0 {
+		b.T.Fatalf("restore: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
 	serveAs(b.Harness, binary.Start(b.T, data, b.Vars...), b.begun, b.ended, true)
 	harness.Must(b.T, errors.Join(os.RemoveAll(data), os.RemoveAll(b.dir))) // a long run would fill the disk
 }
