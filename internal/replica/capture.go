@@ -158,6 +158,9 @@ func (s *source) clear(except string) error {
 	defer s.mu.Unlock()
 	s.waiting, s.kept, s.snapshot, s.bytes = nil, nil, ltxFile{}, 0
 	found, err := os.ReadDir(s.spool)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	for _, f := range found {
 		if f.Name() != except {
 			err = errors.Join(err, os.Remove(filepath.Join(s.spool, f.Name())))

@@ -39,7 +39,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if newest.Files[s.name] != (Place{Run: former.run, TXID: former.txid}) || last.since > max(last.size, s.least) || former.txid >= maxSeries {
+		if former.run == "" || newest.Files[s.name] != (Place{Run: former.run, TXID: former.txid}) || last.since > max(last.size, s.least) || former.txid >= maxSeries {
 			continue
 		}
 		whole, err := r.cutSeries(ctx, s.name, former)
