@@ -49,6 +49,25 @@ func TestConditions(t *testing.T) {
 	want("a fresh backup")
 	now = now.Add(2 * time.Hour)
 	want("an old backup", overview.BackupLate)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(a.data, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("last-backup.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","path":"file:///backups"}`)
+	s.BackupAge = 100 * time.Hour
+	a.backups.URL, a.backups.Schedule = "file:///backups", "1h"
+	now = now.Add(2 * time.Hour)
+	want("a backup of the second last time")
+	now = now.Add(time.Second)
+	want("a backup that the schedule says is late", overview.BackupLate)
+	write("last-backup.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","path":"file:///backups"}`)
+	write("backup-failed.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","url":"file:///backups","says":"no space left on device"}`)
+	want("a failed backup", overview.BackupFails)
+	if err := os.Remove(filepath.Join(a.data, "backup-failed.json")); err != nil {
+		t.Fatal(err)
+	}
 	s.BackupAge = 0
 	if err := a.opened[0].Databases[0].Close(); err != nil {
 		t.Fatal(err)

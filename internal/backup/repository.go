@@ -158,7 +158,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 			b.Log.Warn("database not in the backup, use the tools of its server", "service", d.Service, "database", d.Where)
 			continue
 		}
-		name := d.Service + ".db"
+		name := d.Service + databaseSuffix
 		o.Files[name], o.Order = d.File(), append(o.Order, name)
 	}
 	for _, one := range b.Services {

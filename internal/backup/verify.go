@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -27,17 +29,20 @@ type Verifying struct {
 	At        time.Time // selects the newest backup at or before a time; zero selects the newest
 	Temporary string    // folder for the restored databases
 	Progress  func(what string)
+
+	// Bodies, if set, calls fn with each file that restored databases of services refer to, besides those in folder.
+	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
 }
 
-// Verify restores a backup at a URL into a temporary folder, one database after the other. That reads every object, every page and
-// every index, and the secrets file. It reports damage and names the object.
+// Verify restores a backup at a URL into a temporary folder. That reads every object, every page and every index, the secrets file, and the
+// files of services. It reports damage and names the object.
 func Verify(ctx context.Context, v Verifying) (found []service.Finding, err error) {
 	target, closeIt, err := location.Open(ctx, v.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, closeIt()) }()
-	r := replica.Restoring{Target: target, At: v.At}
+	r := replica.Restoring{Target: target, At: v.At, Into: filepath.Join(v.Temporary, "holdfast-verify-"+rand.Text())}
 	if v.Identity != "" {
 		if r.Identities, err = location.Identities(v.Identity); err != nil {
 			return nil, err
@@ -47,55 +52,132 @@ func Verify(ctx context.Context, v Verifying) (found []service.Finding, err erro
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.Into)) }()
 	found = append(found, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + formatTime(point.Time)})
+	var restored []string
 	for _, name := range slices.Sorted(maps.Keys(point.Files)) {
-		v.Progress("reading " + name)
-		f, err := v.verifyOne(ctx, r, name)
-		if err != nil {
-			return nil, err
+		f := v.verifyDatabase(ctx, r, name)
+		if f.State == service.OK {
+			restored = append(restored, strings.TrimSuffix(name, databaseSuffix))
 		}
 		found = append(found, f)
 	}
 	if len(point.Also) > 0 {
-		f, err := v.verifyOne(ctx, r, "")
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, f)
+		found = append(found, v.verifySecrets(ctx, r))
 	}
-	return found, nil
+	if v.Bodies != nil {
+		found = append(found, v.verifyBodies(ctx, r, restored)...)
+	}
+	return found, ctx.Err()
 }
 
-// verifyOne restores a database, or only the secrets file if name is "".
-func (v *Verifying) verifyOne(ctx context.Context, r replica.Restoring, name string) (f service.Finding, err error) {
-	r.Into = filepath.Join(v.Temporary, "holdfast-verify-"+rand.Text())
+const (
+	databaseSuffix = ".db"
+	damageFix      = "use another backup; what is not named here is still good"
+)
+
+// restoreInto restores databases, and the files that are in every restore, into a new folder.
+func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error {
 	if err := durable.MakeFolder(r.Into); err != nil {
-		return f, err
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.Into)) }()
-	r.Only = []string{}
-	f = service.Finding{State: service.OK, What: "secrets", Says: secrets.File + " can be read"}
-	if name != "" {
-		r.Only = []string{name}
-		f = service.Finding{State: service.OK, What: strings.TrimSuffix(name, ".db") + " database", Says: "every object, page and index was read"}
+	r.Only = append([]string{}, only...)
+	_, err := replica.Restore(ctx, r)
+	return err
+}
+
+// verifyDatabase restores a database.
+func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, name string) service.Finding {
+	v.Progress("reading " + name)
+	f := service.Finding{State: service.OK, What: strings.TrimSuffix(name, databaseSuffix) + " database", Says: "every object, page and index was read"}
+	all := r.Into
+	r.Into = filepath.Join(all, name+".folder") // the other files are in each
+	err := restoreInto(ctx, r, name)
+	if err == nil {
+		err = durable.Rename(filepath.Join(r.Into, name), filepath.Join(all, name))
 	}
-	_, err = replica.Restore(ctx, r)
-	if ctx.Err() != nil {
-		return f, ctx.Err()
+	if err != nil {
+		f.State, f.Says, f.Fix = service.Wrong, err.Error(), damageFix
 	}
-	if err == nil && name == "" {
-		_, err = secrets.Read(filepath.Join(r.Into, secrets.File))
-		if errors.Is(err, fs.ErrNotExist) {
+	return f
+}
+
+// verifySecrets restores the secrets file.
+func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring) service.Finding {
+	f := service.Finding{State: service.OK, What: "secrets", Says: secrets.File + " can be read"}
+	err := restoreInto(ctx, r)
+	if err == nil {
+		if _, err = secrets.Read(filepath.Join(r.Into, secrets.File)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	}
 	if err != nil {
-		f.State, f.Says, f.Fix = service.Wrong, err.Error(), "use another backup; databases that are not named here are still good"
+		f.State, f.Says, f.Fix = service.Wrong, err.Error(), damageFix
 	}
-	return f, nil
+	return f
 }
 
-// verifySent verifies the newest backup at a URL. The databases are restored into the spool.
+const (
+	bodyReaders = 8  // at once
+	mostDamages = 20 // that are reported
+)
+
+// verifyBodies reads the files of services.
+func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, services []string) (found []service.Finding) {
+	v.Progress("reading the files of services")
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	var good, bad int64
+	slots := make(chan struct{}, bodyReaders)
+	err := v.Bodies(ctx, r.Into, services, func(of, name string) error {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			err := readBody(ctx, r, of, name)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				good++
+			} else if bad++; bad <= mostDamages {
+				found = append(found, service.Finding{State: service.Wrong, What: of + " file", Says: name + ": " + err.Error(), Fix: damageFix})
+			}
+		})
+		return ctx.Err()
+	})
+	running.Wait()
+	if err != nil {
+		return append(found, service.Finding{State: service.Wrong, What: "files", Says: err.Error(), Fix: "restore the backup, which reads them, too"})
+	}
+	f := service.Finding{State: service.OK, What: "files", Says: service.Count(good, "file") + " of services can be read"}
+	if bad > 0 {
+		f.State, f.Says, f.Fix = service.Wrong, f.Says+fmt.Sprintf(", and %d cannot", bad), damageFix
+	}
+	return append(found, f)
+}
+
+// EachFile calls fn with each file that the databases of services refer to.
+func EachFile(ctx context.Context, services []*service.Running, fn func(of, name string) error) error {
+	for _, s := range services {
+		if s.Files == nil || s.Files.Bodies == nil {
+			continue
+		}
+		if _, err := s.Files.Bodies.Each(ctx, func(b replica.Body) error { return fn(s.Name, b.Name) }); err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+func readBody(ctx context.Context, r replica.Restoring, of, name string) (err error) {
+	body, err := r.OpenBody(ctx, of, name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, body)
+	return errors.Join(err, body.Close())
+}
+
+// verifySent verifies the newest backup at a URL. The databases are restored into the spool. Files of services were read when they were sent.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
 	found, err := Verify(ctx, Verifying{URL: s.URL, Identity: s.Identity, Temporary: b.spool(s.URL), Progress: s.Progress})

@@ -135,9 +135,9 @@ func (c *command) verifyBackup() *cobra.Command {
 		Short: "Read the databases and the secrets file of a backup, and report damage",
 		Long: "Read the SQLite databases and the secrets file of a backup completely, and report damage. The backup\n" +
 			"is not changed, and may be on a read-only disk. One at a URL is restored into a temporary folder, one\n" +
-			"database after the other: TMPDIR says where. Without an argument, URL is backup.url. Bodies of objects in a\n" +
-			"folder are not read: they have checksums, which every read and buckets audit verify. The exit status is 1\n" +
-			"when something is wrong.",
+			"database after the other, and the bodies of objects are read: TMPDIR says where. Without an argument, URL is\n" +
+			"backup.url. Bodies in a folder are not read: they have checksums, which every read and buckets audit verify.\n" +
+			"The exit status is 1 when something is wrong.",
 		Example: "  holdfast backup verify --identity backup.key\n" +
 			"  holdfast backup verify /var/backups/holdfast/2026-11-21",
 		Args: optional("URL"),
@@ -165,7 +165,7 @@ func (c *command) verifyBackup() *cobra.Command {
 }
 
 func (c *command) verifyURL(ctx context.Context, address, identity, at string) ([]service.Finding, error) {
-	v := backup.Verifying{URL: address, Identity: identity, Temporary: os.TempDir(), Progress: c.step}
+	v := backup.Verifying{URL: address, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
 	if at != "" {
 		var err error
 		if v.At, err = service.ParseTime("time", at); err != nil {
@@ -173,6 +173,18 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string) (
 		}
 	}
 	return backup.Verify(ctx, v)
+}
+
+// eachBody calls fn with each file that the restored databases of services refer to.
+func (c *command) eachBody(ctx context.Context, folder string, services []string, fn func(of, name string) error) error {
+	if len(services) == 0 {
+		return nil
+	}
+	a, err := c.openRestored(ctx, folder, services, true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(backup.EachFile(ctx, a.Services(), fn), a.Close())
 }
 
 // listedBackup is a line of backup list.

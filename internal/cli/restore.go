@@ -144,24 +144,29 @@ func (c *command) printPlan(verb string, p *restore.Plan) error {
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
+// openRestored opens services on the restored databases in a folder. With leave it changes nothing.
+func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {
+	flags := slices.Clone(c.flags)
+	for _, name := range services {
+		flags = append(flags, conf.Flag{Name: "holdfast restore", Path: name + ".database_url"}, conf.Flag{Name: "holdfast restore", Path: name + ".enabled", Value: "true"})
+	}
+	cfg, _, err := app.Load(c.services, c.file, c.env.Environ, flags...)
+	if err != nil {
+		return nil, err
+	}
+	_, err = os.Stat(folder + "/secrets.toml")
+	return app.OpenServices(ctx, services, app.Options{
+		Config: cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: err != nil,
+	})
+}
+
 // finishRestore opens restored databases, restores the files of their services, and makes the databases ready for use. It returns how
 // many files are lost.
 func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost int, err error) {
 	if len(f.Services) == 0 {
 		return 0, nil
 	}
-	flags := slices.Clone(c.flags)
-	for _, name := range f.Services {
-		flags = append(flags, conf.Flag{Name: "holdfast restore", Path: name + ".database_url"}, conf.Flag{Name: "holdfast restore", Path: name + ".enabled", Value: "true"})
-	}
-	cfg, _, err := app.Load(c.services, c.file, c.env.Environ, flags...)
-	if err != nil {
-		return 0, err
-	}
-	_, err = os.Stat(f.Folder + "/secrets.toml")
-	a, err := app.OpenServices(ctx, f.Services, app.Options{
-		Config: cfg, Data: f.Folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Clock: c.env.Clock, NoSecrets: err != nil,
-	})
+	a, err := c.openRestored(ctx, f.Folder, f.Services, false)
 	if err != nil {
 		return 0, err
 	}
