@@ -32,7 +32,7 @@ func changesOf(folder string) []step {
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
 		{"alerts", "Send a test", nil, "alerts.url is not set"},
-		{"backup", "Back up now", nil, "backup.url is not set"},
+		{"backup", "Back up now", nil, "is not set: set it, or run holdfast backup DIR"},
 		{"settings", "Reload", nil, "The configuration has not changed."},
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},

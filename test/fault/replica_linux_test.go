@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,30 +114,8 @@ func bucketPlace(t *testing.T) *place {
 func minioPlace(t *testing.T) *place {
 	t.Helper()
 	testdb.SoakOnly(t, "MinIO is compiled for it")
-	found, err := filepath.Glob("../../bin/minio-*")
-	harness.Must(t, err)
-	if len(found) == 0 {
-		binary.Absentf(t, "minio", "no bin/minio-*: run make bench-peers-s3")
-	}
-	listen, key, dir := binary.FreePort(t), "replica-test", t.TempDir()
-	harness.Must(t, os.Mkdir(filepath.Join(dir, "replica"), 0o700)) // a bucket
-	cmd := exec.Command(found[0], "server", "--quiet", "--address", listen, dir)
-	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+key, "MINIO_ROOT_PASSWORD="+key, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
-	harness.Must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for deadline := time.Now().Add(harness.Bound); ; harness.Pause(nil, 50*time.Millisecond) {
-		resp, err := http.Get("http://" + listen + "/minio/health/ready")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("MinIO does not answer: %v", err)
-		}
-	}
-	return s3Place(t, listen, key, key)
+	address, key := binary.MinIO(t, "replica")
+	return s3Place(t, address, key, key)
 }
 
 // replicated is a harness whose server has a replica.
@@ -270,4 +247,3 @@ func (r *replicated) restore() time.Time {
 	}
 	return at
 }
-

@@ -1,0 +1,243 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/test/binary"
+)
+
+// backupPlace is where backups are.
+type backupPlace struct {
+	url    string
+	vars   []string
+	folder string // "" for a bucket
+}
+
+func s3Backups(address, id, secret string) backupPlace {
+	return backupPlace{
+		url:  "s3://backups?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=" + address,
+		vars: []string{"AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_EC2_METADATA_DISABLED=true"},
+	}
+}
+
+// TestBackupURL: encrypted backups in a folder, in buckets of another Holdfast server, and in MinIO, of a server that has a replica, too. They
+// are verified, listed and restored, and old ones are deleted.
+func TestBackupURL(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) backupPlace{
+		"Folder": func(t *testing.T) backupPlace {
+			t.Helper()
+			dir := filepath.Join(t.TempDir(), "backups")
+			return backupPlace{url: "file://" + dir, folder: dir}
+		},
+		"Buckets": func(t *testing.T) backupPlace {
+			t.Helper()
+			s := binary.Start(t, t.TempDir())
+			c := s.S3(t)
+			a, err := c.Send(t.Context(), http.MethodPut, "/backups", "")
+			if err != nil || a.Status != http.StatusOK {
+				t.Fatalf("create a bucket: %d %s, %v", a.Status, a.Body, err)
+			}
+			return s3Backups(s.S3URL(), c.Signer.AccessKeyID, c.Signer.Secret)
+		},
+		"MinIO": func(t *testing.T) backupPlace {
+			t.Helper()
+			testdb.SoakOnly(t, "MinIO is compiled for it")
+			address, key := binary.MinIO(t, "backups")
+			return s3Backups("http://"+address, key, key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testBackups(t, open(t))
+		})
+	}
+}
+
+// newKey makes a key as the guide does, and returns its file and the public key.
+func newKey(t *testing.T) (file, public string) {
+	t.Helper()
+	r := binary.Run(t, binary.Environ(), "backup", "key")
+	found := regexp.MustCompile(`^# created: \S+\n# public key: (age1\S+)\nAGE-SECRET-KEY-1\S+\n$`).FindStringSubmatch(r.Stdout)
+	if r.Status != 0 || found == nil || !strings.Contains(r.Stderr, found[1]) {
+		t.Fatalf("backup key: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	file = filepath.Join(t.TempDir(), "backup.key")
+	if err := os.WriteFile(file, []byte(r.Stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, found[1]
+}
+
+func testBackups(t *testing.T, p backupPlace) {
+	t.Helper()
+	key, public := newKey(t)
+	vars := append([]string{
+		"HOLDFAST_BACKUP__URL=" + p.url, "HOLDFAST_BACKUP__RECIPIENTS=" + public, "HOLDFAST_BACKUP__KEEP=",
+		"HOLDFAST_REPLICA__URL=file://" + t.TempDir() + "/replica", "HOLDFAST_REPLICA__INTERVAL=100ms",
+	}, p.vars...)
+	s := binary.Start(t, filepath.Join(t.TempDir(), "data"), vars...)
+	c := s.Token(1)
+	bucket := s.S3(t)
+	put := func(method, path, body string) {
+		t.Helper()
+		if a, err := bucket.Send(t.Context(), method, path, body); err != nil || a.Status != http.StatusOK {
+			t.Fatalf("%s %s: %d %s, %v", method, path, a.Status, a.Body, err)
+		}
+	}
+	put(http.MethodPut, "/pictures", "")
+	put(http.MethodPut, "/pictures/a", strings.Repeat("a picture ", 2000))
+	for _, text := range []string{"first", "second", "third"} {
+		c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"`+text+`"}`)
+		put(http.MethodPut, "/pictures/"+text, strings.Repeat(text, 5000))
+		if out := s.Verb("backup", "--identity", key); !strings.Contains(out, "it was restored and read") {
+			t.Errorf("backup:\n%s", out)
+		}
+	}
+	all := listedBackups(t, s, "backup", "list", "--json")
+	if len(all) != 3 || !slices.Contains(all[0].Has, "syncstorage.db") || !slices.Contains(all[0].Has, "secrets.toml") {
+		t.Fatalf("listed: %+v", all)
+	}
+	if out := s.Verb("backup", "verify", "--identity", key); !strings.Contains(out, "4 files of services can be read") {
+		t.Errorf("verify:\n%s", out)
+	}
+	if r := binary.Run(t, s.Env, "backup", "verify"); r.Status != 1 || !strings.Contains(r.Stdout, "is encrypted: expected the identity") {
+		t.Errorf("verify without a key: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	earlier := all[1].At.UTC().Format(time.RFC3339Nano)
+	s.Verb("backup", "verify", "--identity", key, "--time", earlier)
+	if out := s.Verb("check"); !strings.Contains(out, "has 3 backups, the newest of") {
+		t.Errorf("check:\n%s", out)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	s.Verb("restore", p.url, "--identity", key, "--time", earlier, "--service", "syncstorage", "--data", restored)
+	again := binary.Start(t, restored, noBuckets)
+	mine := c
+	mine.Endpoint = strings.Replace(c.Endpoint, s.URL, again.URL, 1)
+	if a := mine.Want(t, http.StatusOK, "GET", "/storage/tabs/x", ""); !strings.Contains(a.Body, `"second"`) {
+		t.Errorf("restored: %s", a.Body)
+	}
+	// A restored server, which has another ID, is refused.
+	r := binary.Run(t, append(slices.Clone(again.Env), vars...), "backup")
+	if r.Status != 1 || !strings.Contains(r.Stderr, "the target has the data of another server") {
+		t.Errorf("another server: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	// Neither does the backup go where the replica is.
+	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_REPLICA__URL="+p.url), "backup"); r.Status != 2 || !strings.Contains(r.Stderr, "must differ from replica.url") {
+		t.Errorf("at the URL of the replica: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if r := binary.Run(t, append(slices.Clone(s.Env), "HOLDFAST_BACKUP__KEEP=1d"), "backup"); r.Status != 0 || !strings.Contains(r.Stdout, "what was sent was read back") {
+		t.Errorf("backup: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if all := listedBackups(t, s, "backup", "list", p.url, "--json"); len(all) > 2 { // two around midnight
+		t.Errorf("of one day, %d backups are kept", len(all))
+	}
+	if p.folder != "" {
+		testDamagedBackups(t, s, p.folder, key)
+	}
+	if _, says := s.Get("/"); says == "" {
+		t.Error("the server does not answer")
+	}
+}
+
+// listedBackup is a line of backup list --json.
+type listedBackup struct {
+	At  time.Time `json:"at"`
+	Has []string  `json:"has"`
+}
+
+func listedBackups(t *testing.T, s *binary.Server, args ...string) (all []listedBackup) {
+	t.Helper()
+	for line := range strings.Lines(s.Verb(args...)) {
+		var one listedBackup
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// testDamagedBackups: verify names an object that is damaged, truncated or missing.
+func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
+	t.Helper()
+	var objects []string
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if name, _ := filepath.Rel(folder, path); err == nil && d.Type().IsRegular() && (strings.HasPrefix(name, "files/syncstorage") || strings.HasPrefix(name, "bodies/")) {
+			objects = append(objects, name)
+		}
+		return err
+	})
+	if err != nil || len(objects) < 3 {
+		t.Fatalf("objects: %v, %v", objects, err)
+	}
+	for _, name := range objects {
+		path := filepath.Join(folder, name)
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for damage, do := range map[string]func() error{
+			"missing":   func() error { return os.Remove(path) },
+			"truncated": func() error { return os.Truncate(path, int64(len(content)-1)) },
+			"damaged": func() error {
+				bad := slices.Clone(content)
+				bad[len(bad)/2] ^= 1
+				return os.WriteFile(path, bad, 0o600)
+			},
+		} {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+			r := binary.Run(t, s.Env, "backup", "verify", "--identity", key)
+			if plain := strings.TrimSuffix(name, ".age"); r.Status != 1 || !strings.Contains(r.Stdout, plain) {
+				t.Errorf("%s is %s: status %d\n%s%s", name, damage, r.Status, r.Stdout, r.Stderr)
+			}
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Verb("backup", "verify", "--identity", key)
+}
+
+// TestBackupSchedule: a server makes a backup when there is none, and says when it cannot.
+func TestBackupSchedule(t *testing.T) {
+	t.Parallel()
+	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	url := "HOLDFAST_BACKUP__URL=file://" + dir + "/folder/backups"
+	if err := os.WriteFile(filepath.Join(dir, "folder"), nil, 0o600); err != nil { // in which nothing can be written
+		t.Fatal(err)
+	}
+	s := binary.Start(t, data, url, "HOLDFAST_BACKUP__SCHEDULE=6h")
+	s.AwaitOutput(`msg="(backup failed)"`)
+	r := binary.Run(t, s.Env, "check")
+	if !strings.Contains(r.Stdout, "warn  backup") || !strings.Contains(r.Stdout, "/folder/backups failed at") {
+		t.Errorf("check after a failure:\n%s", r.Stdout)
+	}
+	s.Signal(syscall.SIGTERM)
+	<-s.Ended
+	if err := os.Remove(filepath.Join(dir, "folder")); err != nil {
+		t.Fatal(err)
+	}
+	s = binary.Start(t, data, url, "HOLDFAST_BACKUP__SCHEDULE=6h")
+	s.AwaitOutput(`msg="(made a backup)"`)
+	if out := s.Verb("check"); !strings.Contains(out, "has 1 backup, the newest of") {
+		t.Errorf("check:\n%s", out)
+	}
+	s.AwaitAnswer("/metrics", func(_ int, body string) bool { return strings.Contains(body, "\nholdfast_backup_age_seconds ") })
+	if all := listedBackups(t, s, "backup", "list", "--json"); len(all) != 1 {
+		t.Errorf("listed: %+v", all)
+	}
+}
