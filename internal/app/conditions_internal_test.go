@@ -58,9 +58,9 @@ func TestConditions(t *testing.T) {
 	write("last-backup.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","path":"file:///backups"}`)
 	s.BackupAge = 100 * time.Hour
 	a.backups.URL, a.backups.Schedule = "file:///backups", "1h"
-	now = now.Add(2 * time.Hour)
+	now = now.Add(2*time.Hour - 2*time.Second)
 	want("a backup of the second last time")
-	now = now.Add(time.Second)
+	now = now.Add(3 * time.Second)
 	want("a backup that the schedule says is late", overview.BackupLate)
 	write("last-backup.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","path":"file:///backups"}`)
 	write("backup-failed.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","url":"file:///backups","says":"no space left on device"}`)
