@@ -48,14 +48,18 @@ func (c *command) restore() *cobra.Command {
 					return service.Usagef("--service: unknown service %q: expected %s", name, strings.Join(c.serviceNames(), ", "))
 				}
 			}
+			cfg, err := c.load()
+			if err != nil { // not after an hour of work
+				return err
+			}
 			isDump, err := restore.IsDump(args[0])
 			if err != nil {
 				return err
 			}
 			if isDump {
-				return c.restoreDump(cmd.Context(), args[0], &f)
+				return c.restoreDump(cmd.Context(), cfg, args[0], &f)
 			}
-			return c.restoreFolder(cmd.Context(), args[0], &f)
+			return c.restoreFolder(cmd.Context(), cfg, args[0], &f)
 		},
 	}
 	flags := cmd.Flags()
@@ -82,7 +86,7 @@ func (c *command) clock() clock.Clock {
 	return clock.System
 }
 
-func (c *command) restoreFolder(ctx context.Context, from string, f *restoreFlags) (err error) {
+func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from string, f *restoreFlags) (err error) {
 	lost := 0
 	r := &restore.Request{
 		From: from, Identity: f.identity, Services: f.services, Data: c.data, Clock: c.clock(), Progress: c.step,
@@ -101,13 +105,13 @@ func (c *command) restoreFolder(ctx context.Context, from string, f *restoreFlag
 		if err != nil {
 			return err
 		}
-		return c.printPlan("would restore", p)
+		return c.printPlan(cfg, "would restore", p)
 	}
 	p, err := restore.Run(ctx, r)
 	if err != nil {
 		return interrupted(ctx, false, err)
 	}
-	if err := c.printPlan("restored", p); err != nil {
+	if err := c.printPlan(cfg, "restored", p); err != nil {
 		return err
 	}
 	if lost > 0 {
@@ -117,7 +121,7 @@ func (c *command) restoreFolder(ctx context.Context, from string, f *restoreFlag
 }
 
 // printPlan says what is restored, and what is lost.
-func (c *command) printPlan(verb string, p *restore.Plan) error {
+func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error {
 	out := c.shell()
 	what := "the secrets file"
 	if len(p.Services) > 0 {
@@ -133,7 +137,7 @@ func (c *command) printPlan(verb string, p *restore.Plan) error {
 	} else if _, err := out.Printf("writes that were acknowledged later are lost\n"); err != nil {
 		return err
 	}
-	if cfg, _, err := c.read(); err == nil && p.IsFrom(cfg.Replica.URL) {
+	if p.IsFrom(cfg.Replica.URL) {
 		fmt.Fprintln(c.env.Stderr, "holdfast: note: set replica.url to another location before the next start: a restored server never writes to the replica of the lost one")
 	}
 	if !p.Secrets {
@@ -177,13 +181,9 @@ func (c *command) finishRestore(ctx context.Context, f *restore.Finishing) (lost
 	return lost, errors.Join(err, a.Close())
 }
 
-func (c *command) restoreDump(ctx context.Context, file string, f *restoreFlags) error {
+func (c *command) restoreDump(ctx context.Context, cfg *app.Config, file string, f *restoreFlags) error {
 	if f.at != "" || f.identity != "" {
 		return service.Usagef("--time and --identity do not apply to a dump")
-	}
-	cfg, err := c.load()
-	if err != nil {
-		return err
 	}
 	info, err := os.Stat(file)
 	if err != nil {
