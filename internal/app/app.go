@@ -186,7 +186,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	}()
 	operated := cmp.Or(o.Operated, &overview.Operated{})
 	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
-	a.backups.Settings, a.backups.Server = a.cfg.Backup, a.backupServer
+	a.backups.Server = a.backupServer
+	a.backups.Set(a.cfg.Backup)
 	a.readOnly.Log = a.log
 	a.readOnly.Setting.Store(a.cfg.Server.ReadOnly)
 	a.reloads.begin(a.cfg, o.Reload)

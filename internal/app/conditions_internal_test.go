@@ -57,7 +57,9 @@ func TestConditions(t *testing.T) {
 	}
 	write("last-backup.json", `{"at":"`+now.UTC().Format(time.RFC3339)+`","path":"file:///backups"}`)
 	s.BackupAge = 100 * time.Hour
-	a.backups.URL, a.backups.Schedule = "file:///backups", "1h"
+	settings := a.cfg.Backup
+	settings.URL, settings.Schedule = "file:///backups", "1h"
+	a.backups.Set(settings)
 	now = now.Add(2*time.Hour - 2*time.Second)
 	want("a backup of the second last time")
 	now = now.Add(3 * time.Second)

@@ -191,6 +191,7 @@ func (a *App) apply(ctx context.Context, next *Config) {
 	a.memory.Resize(s.RequestMemory, s.MaxRequests, s.QueueWait)
 	a.operatorMemory.Resize(OperatorMemory, s.MaxRequests, s.QueueWait)
 	a.alerts.Set(next.Alerts)
+	a.backups.Set(next.Backup)
 	for _, open := range a.opened {
 		if open.Reload == nil {
 			continue

@@ -179,6 +179,9 @@ var effects = map[string]effect{
 	"alerts.format":      {"slack", "json", "slack", func(r *reloadable) string { return r.alerts.Settings().Format }},
 	"alerts.backup_age":  {"5h", "48h0m0s", "5h0m0s", func(r *reloadable) string { return r.alerts.Settings().BackupAge.String() }},
 	"alerts.replica_lag": {"7m", "5m0s", "7m0s", func(r *reloadable) string { return r.alerts.Settings().ReplicaLag.String() }},
+	"backup.keep":        {"3d", "7d 4w 6m", "3d", func(r *reloadable) string { return r.backups.Settings().Keep }},
+	"backup.schedule":    {"6h", "", "6h", func(r *reloadable) string { return r.backups.Settings().Schedule }},
+	"backup.verify":      {"false", "true", "false", func(r *reloadable) string { return fmt.Sprint(r.backups.Settings().Verify) }},
 	"alerts.disk_days":   {"3", "7", "3", func(r *reloadable) string { return fmt.Sprint(r.alerts.Settings().DiskDays) }},
 }
 
@@ -251,7 +254,7 @@ func TestReloadedSettings(t *testing.T) {
 
 // check changes a setting and sees the effect, and then the former value again.
 func (e effect) check(t *testing.T, path string) {
-	r := openReloadable(t)
+	r := openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups") // a schedule needs one
 	if got := e.see(r); got != e.was {
 		t.Errorf("before: %q, want %q", got, e.was)
 	}

@@ -10,19 +10,44 @@ import (
 )
 
 // Scheduler makes the backups of a running server to the URL of the settings: when they are due, and when an operator
-// asks for one. Set its fields before it is used.
+// asks for one. Set Server and call Set before it is used.
 type Scheduler struct {
-	Settings
-
 	// Server returns the server whose data is backed up.
 	Server func() *Server
 
-	mu    sync.Mutex
-	state SchedulerState
-	asked bool
-	wake  chan struct{} // nil while it does not run
-	retry time.Time     // after a failure, not before
-	fails int           // since the last success
+	mu       sync.Mutex
+	settings Settings
+	state    SchedulerState
+	asked    bool
+	wake     chan struct{} // nil while it does not run
+	retry    time.Time     // after a failure, not before
+	fails    int           // since the last success
+}
+
+// Set sets the settings, also while the scheduler runs.
+func (s *Scheduler) Set(settings Settings) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settings = settings
+	s.wakeUp()
+}
+
+// Settings returns the settings.
+func (s *Scheduler) Settings() Settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings
+}
+
+// wakeUp makes the scheduler look whether a backup is due. It is called with the lock.
+func (s *Scheduler) wakeUp() {
+	if s.wake == nil {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it wakes up already
+	}
 }
 
 // SchedulerState says what a scheduler does.
@@ -42,9 +67,6 @@ const (
 
 // Run makes backups until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
-	if s.URL == "" {
-		return
-	}
 	wake := make(chan struct{}, 1)
 	s.mu.Lock()
 	s.wake = wake
@@ -67,7 +89,7 @@ func (s *Scheduler) Ask() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.URL == "":
+	case s.settings.URL == "":
 		return errcode.New(errcode.Invalid, "backup.url is not set: set it, or run holdfast backup DIR")
 	case s.wake == nil:
 		return errcode.New(errcode.Unavailable, "the server is starting: retry")
@@ -75,10 +97,7 @@ func (s *Scheduler) Ask() error {
 		return errcode.New(errcode.Conflict, "a backup is being made already")
 	}
 	s.asked = true
-	select {
-	case s.wake <- struct{}{}:
-	default: // it wakes up already
-	}
+	s.wakeUp()
 	return nil
 }
 
@@ -92,8 +111,8 @@ func (s *Scheduler) State() SchedulerState {
 // runDue makes a backup if one is due.
 func (s *Scheduler) runDue(ctx context.Context) {
 	server := s.Server()
-	now := server.Clock()
-	next, err := s.next(server.Data, now)
+	settings, now := s.Settings(), server.Clock()
+	next, err := settings.next(server.Data, now)
 	if err != nil {
 		server.Log.Warn("it is not known when the latest backup was made, so one is made now", "error", err)
 		next = now
@@ -109,8 +128,8 @@ func (s *Scheduler) runDue(ctx context.Context) {
 	if !isDue {
 		return
 	}
-	server.Log.Info("making a backup", "url", location.Name(s.URL))
-	sent, err := server.Send(ctx, &Sending{Settings: s.Settings})
+	server.Log.Info("making a backup", "url", location.Name(settings.URL))
+	sent, err := server.Send(ctx, &Sending{Settings: settings})
 	switch {
 	case err == nil:
 		server.Log.Info("made a backup", "url", sent.Name, "time", sent.Point.Time)
@@ -122,9 +141,9 @@ func (s *Scheduler) runDue(ctx context.Context) {
 
 // ended notes the end of a backup.
 func (s *Scheduler) ended(server *Server, err error) {
-	next, _ := s.next(server.Data, server.Clock())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	next, _ := s.settings.next(server.Data, server.Clock())
 	s.state = SchedulerState{Next: next}
 	if err == nil {
 		s.fails, s.retry = 0, time.Time{}
@@ -135,9 +154,9 @@ func (s *Scheduler) ended(server *Server, err error) {
 }
 
 // next returns when a backup is due: at once if there is none. It is zero without a schedule.
-func (s *Scheduler) next(data string, now time.Time) (time.Time, error) {
+func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	schedule, err := ParseSchedule(s.Schedule)
-	if err != nil || schedule.IsZero() {
+	if err != nil || schedule.IsZero() || s.URL == "" {
 		return time.Time{}, err
 	}
 	at, err := last(data, s.URL)

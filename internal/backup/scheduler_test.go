@@ -29,14 +29,23 @@ func newScheduler(t *testing.T) (s *Scheduler, now *clock.Manual, folder string)
 		t.Fatal(err)
 	}
 	folder = filepath.Join(t.TempDir(), "backups")
-	s = &Scheduler{Settings: Defaults(), Server: func() *Server { return server }}
-	s.URL, s.Schedule, s.Keep = "file://"+filepath.ToSlash(folder), "03:30", ""
+	s = &Scheduler{Server: func() *Server { return server }}
+	settings := Defaults()
+	settings.URL, settings.Schedule, settings.Keep = "file://"+filepath.ToSlash(folder), "03:30", ""
+	s.Set(settings)
 	return s, now, folder
+}
+
+// edit changes the settings of a scheduler.
+func edit(s *Scheduler, change func(*Settings)) {
+	settings := s.Settings()
+	change(&settings)
+	s.Set(settings)
 }
 
 func count(t *testing.T, s *Scheduler) int {
 	t.Helper()
-	all, err := List(t.Context(), s.URL, 0)
+	all, err := List(t.Context(), s.Settings().URL, 0)
 	if err != nil && !errcode.Is(err, errcode.NotFound) {
 		t.Fatal(err)
 	}
@@ -66,17 +75,19 @@ func TestScheduler(t *testing.T) {
 	due(2)
 	// The server is stopped for three days.
 	server := s.Server
-	s = &Scheduler{Settings: s.Settings, Server: server}
+	settings := s.Settings()
+	s = &Scheduler{Server: server}
+	s.Set(settings)
 	now.Advance(72 * time.Hour)
-	if !s.Late(server().Data, now.Now()) {
+	if !settings.Late(server().Data, now.Now()) {
 		t.Error("a backup of three days ago is not late")
 	}
 	due(3)
 	due(3)
-	if s.Late(server().Data, now.Now()) {
+	if settings.Late(server().Data, now.Now()) {
 		t.Error("a new backup is late")
 	}
-	s.Schedule = "6h"
+	edit(s, func(s *Settings) { s.Schedule = "6h" })
 	now.Advance(6*time.Hour - time.Second)
 	due(3)
 	now.Advance(time.Second)
@@ -86,10 +97,10 @@ func TestScheduler(t *testing.T) {
 	due(4)
 	now.Advance(6 * time.Hour)
 	due(4)
-	s.Schedule = ""
+	edit(s, func(s *Settings) { s.Schedule = "" })
 	now.Advance(2000 * time.Hour)
 	due(4)
-	if s.Late(server().Data, now.Now()) {
+	if settings = s.Settings(); settings.Late(server().Data, now.Now()) {
 		t.Error("a backup is late without a schedule")
 	}
 }
@@ -98,7 +109,7 @@ func TestScheduler(t *testing.T) {
 func TestFailedSchedule(t *testing.T) {
 	t.Parallel()
 	s, now, folder := newScheduler(t)
-	data := s.Server().Data
+	data, settings := s.Server().Data, s.Settings()
 	if err := os.WriteFile(folder, nil, 0o600); err != nil { // no folder can be created
 		t.Fatal(err)
 	}
@@ -107,7 +118,7 @@ func TestFailedSchedule(t *testing.T) {
 	if failed == nil || !strings.Contains(failed.Says, "cannot read an object") || !strings.HasPrefix(failed.URL, "file://") {
 		t.Fatalf("the failure is %+v", failed)
 	}
-	if found := Check(t.Context(), &s.Settings, data, now.Now()); len(found) != 1 || found[0].State != service.Warning {
+	if found := Check(t.Context(), &settings, data, now.Now()); len(found) != 1 || found[0].State != service.Warning {
 		t.Errorf("holdfast check finds %v", found)
 	}
 	if err := os.Remove(folder); err != nil {
@@ -123,7 +134,7 @@ func TestFailedSchedule(t *testing.T) {
 	if got := count(t, s); got != 1 || ReadFailure(data) != nil {
 		t.Errorf("%d backups, failure %+v", got, ReadFailure(data))
 	}
-	if found := Check(t.Context(), &s.Settings, data, now.Now()); len(found) != 1 || found[0].State != service.OK {
+	if found := Check(t.Context(), &settings, data, now.Now()); len(found) != 1 || found[0].State != service.OK {
 		t.Errorf("holdfast check finds %v", found)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -139,7 +150,7 @@ func TestFailedSchedule(t *testing.T) {
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newScheduler(t)
-	s.Schedule = ""
+	edit(s, func(s *Settings) { s.Schedule = "" })
 	if err := s.Ask(); !errcode.Is(err, errcode.Unavailable) {
 		t.Errorf("before the start: %v", err)
 	}
@@ -170,7 +181,7 @@ func TestAsk(t *testing.T) {
 		t.Error("the state does not say that a backup is being made")
 	}
 	// Another process gets a clear error.
-	_, err := server.Send(t.Context(), &Sending{Settings: s.Settings})
+	_, err := server.Send(t.Context(), &Sending{Settings: s.Settings()})
 	if err == nil || !strings.Contains(err.Error(), "makes a backup of this data folder") {
 		t.Errorf("another process: %v", err)
 	}
@@ -190,7 +201,7 @@ func TestAsk(t *testing.T) {
 	if got := count(t, s); got != 1 {
 		t.Errorf("%d backups", got)
 	}
-	s.URL = ""
+	edit(s, func(s *Settings) { s.URL = "" })
 	if err := s.Ask(); !errcode.Is(err, errcode.Invalid) {
 		t.Errorf("without a URL: %v", err)
 	}
@@ -200,7 +211,7 @@ func TestAsk(t *testing.T) {
 func TestKnownURLs(t *testing.T) {
 	t.Parallel()
 	s, now, _ := newScheduler(t)
-	s.Keep, s.Schedule = "2d", "12h"
+	edit(s, func(s *Settings) { s.Keep, s.Schedule = "2d", "12h" })
 	server := s.Server()
 	folder := t.TempDir()
 	if err := server.Record(folder, 0); err != nil {
@@ -218,7 +229,7 @@ func TestKnownURLs(t *testing.T) {
 	for _, b := range all {
 		got = append(got, b.At.Local().Format("02 15h ")+b.Path)
 	}
-	name := "file://" + strings.TrimPrefix(s.URL, "file://")
+	name := "file://" + strings.TrimPrefix(s.Settings().URL, "file://")
 	days := []string{all[0].At.Local().Format("02 15h ") + name, all[1].At.Local().Format("02 15h ") + name, "20 12h " + folder}
 	if len(all) != 3 || !slices.Equal(got, days) || all[0].At.Sub(all[1].At) > 36*time.Hour {
 		t.Errorf("known: %q", got)
@@ -232,7 +243,7 @@ func TestNothingToBackUp(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.Server().Data, secrets.File)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Server().Send(t.Context(), &Sending{Settings: s.Settings})
+	_, err := s.Server().Send(t.Context(), &Sending{Settings: s.Settings()})
 	if err == nil || !strings.Contains(err.Error(), "nothing to back up") {
 		t.Error(err)
 	}

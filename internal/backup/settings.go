@@ -13,9 +13,9 @@ import (
 type Settings struct {
 	location.Settings
 
-	Keep     string `toml:"keep" doc:"Backups to keep: the newest of each of so many hours (h), days (d), weeks (w), months (m) and years (y) that have one, such as 7d 4w 6m. Others are deleted after a backup. Empty: all are kept."`
-	Schedule string `toml:"schedule" doc:"When the server makes backups itself: times of day, such as 03:30 or 03:30 15:30, or an interval, such as 6h. Empty: it makes none."`
-	Verify   bool   `toml:"verify" doc:"After each backup, also restore its databases into the data folder for a moment and read them, which takes their disk space. Encrypted backups need holdfast backup --identity for that. What was sent is read back in any case."`
+	Keep     string `toml:"keep" reload:"true" doc:"Backups to keep: the newest of each of so many hours (h), days (d), weeks (w), months (m) and years (y) that have one, such as 7d 4w 6m. Others are deleted after a backup. Empty: all are kept."`
+	Schedule string `toml:"schedule" reload:"true" doc:"When the server makes backups itself: times of day, such as 03:30 or 03:30 15:30, or an interval, such as 6h. Empty: it makes none."`
+	Verify   bool   `toml:"verify" reload:"true" doc:"After each backup, also restore its databases into the data folder for a moment and read them, which takes their disk space. Encrypted backups need holdfast backup --identity for that. What was sent is read back in any case."`
 }
 
 // Defaults returns the settings of a server without configuration.

@@ -36,12 +36,13 @@ type backupOutput struct {
 
 func listBackups(s *backup.Scheduler) func(context.Context, operate.None) ([]backupOutput, error) {
 	return func(ctx context.Context, _ operate.None) (rows []backupOutput, err error) {
-		if s.URL == "" {
+		address := s.Settings().URL
+		if address == "" {
 			return nil, nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, listTimeout)
 		defer cancel()
-		all, err := backup.List(ctx, s.URL, listedBackups)
+		all, err := backup.List(ctx, address, listedBackups)
 		if errcode.Is(err, errcode.NotFound) {
 			err = nil
 		}

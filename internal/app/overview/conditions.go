@@ -145,6 +145,7 @@ func (d *disk) condition(days int) *alerts.Condition {
 
 // backupCondition returns a condition if the latest backup is older than the limit, or than the schedule says.
 func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
+	settings := o.Backups.Settings()
 	if limit == 0 || !o.hasFiles() {
 		return nil
 	}
@@ -153,7 +154,7 @@ func (o *Overview) backupCondition(limit time.Duration) *alerts.Condition {
 	switch {
 	case err != nil:
 		c.Says, c.Fix = "it is not known when the latest backup was made: "+backup.RecordFile+" cannot be read", "make a backup, which writes the file again"
-	case b != nil && o.Backups.Late(o.Data, o.Clock()):
+	case b != nil && settings.Late(o.Data, o.Clock()):
 		c.Says = "by backup.schedule, the next backup is late"
 	case b != nil && o.Clock().Sub(b.At) <= limit:
 		return nil
