@@ -241,8 +241,7 @@ func (w *world) reconcile() {
 	_ = w.r.bodies.reconcile(context.Background()) // the target may fail
 	if len(w.objects()) < before {
 		w.toys.deleted++
-		w.checked = map[string]bool{}
-		w.check()
+		w.checkAgain()
 	}
 }
 
@@ -279,8 +278,7 @@ func (w *world) retainNothing() {
 			w.t.Fatalf("%s remains, and no point needs it", object)
 		}
 	}
-	w.checked = map[string]bool{}
-	w.check()
+	w.checkAgain()
 }
 
 // TestUnneededBodies: a body stays as long as a point needs it, also over restarts and while the clock is wrong, and no longer.

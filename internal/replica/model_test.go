@@ -108,7 +108,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			w.must(w.exec(file(rt), insert, rapid.IntRange(1, 20).Draw(rt, "rows"), rapid.SampledFrom([]int{10, 1000, 9000}).Draw(rt, "bytes")))
 		},
 		"write much": func(rt *rapid.T) {
-			rows := rapid.IntRange(50, 200).Draw(rt, "rows")
+			rows := rapid.IntRange(40, 100).Draw(rt, "rows")
 			w.must(w.dbs[file(rt)].WriteAlone(rt.Context(), "much", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, insert, rows, 2000) }))
 		},
 		"delete": func(rt *rapid.T) {

@@ -381,7 +381,7 @@ func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, a
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
 	}
-	return each(ctx, uploads, names, func(ctx context.Context, name string) error {
+	return each(ctx, r.bodies.parallel, names, func(ctx context.Context, name string) error {
 		if err := r.opts.Fault("delete body"); err != nil {
 			return err
 		}

@@ -27,47 +27,59 @@ func TestCrashAtEachStep(t *testing.T) {
 		every = 4
 	}
 	for at := 0; ; at += every {
-		w := newWorld(t, memoryFolder(t), nil)
-		step, name := 0, ""
-		w.fault = func(point string) error {
-			if step++; step-1 == at {
-				name = point
-				return errors.New("killed")
-			}
-			if name != "" {
-				return errors.New("killed") // nothing happens afterwards
-			}
-			return nil
-		}
-		for i := range 4 {
-			for _, file := range names {
-				w.must(w.exec(file, insert, 30, 3000))
-			}
-			w.clock.Advance(time.Duration(i) * 30 * time.Minute)
-			if w.capture() != nil || w.ship() != nil || w.r.maintain(context.Background()) != nil {
-				break
-			}
-		}
-		w.check()
-		w.fault = nil
-		w.kill()
-		w.must(w.capture())
-		w.must(w.ship())
-		w.must(w.r.maintain(context.Background()))
-		w.checked = map[string]bool{}
-		w.check()
-		w.close()
+		name := crashAt(t, at)
 		if name == "" {
 			break
 		}
 		crashed = append(crashed, name)
 	}
-	for _, want := range []string{"spool", "send", "sent", "publish", "published", "send snapshot", "sent snapshot", "merged", "delete"} {
+	for _, want := range []string{
+		"spool", "send", "sent", "publish", "published", "send snapshot", "sent snapshot", "merged", "delete", "send body", "sent body", "delete body",
+	} {
 		if !slices.Contains(crashed, want) && every == 1 {
 			t.Errorf("no crash at the step %q", want)
 		}
 	}
 	t.Logf("crashed at %d steps", len(crashed))
+}
+
+// crashAt kills a server at a step, and returns its name; "" if there are fewer.
+func crashAt(t *testing.T, at int) (name string) {
+	t.Helper()
+	w := newWorld(t, memoryFolder(t), func(o *Options) { o.Keep = time.Hour })
+	w.toys = newToys(w)
+	w.close()
+	w.open()
+	step := 0
+	w.fault = func(point string) error {
+		if step++; step-1 == at {
+			name = point
+		}
+		if name != "" {
+			return errors.New("killed") // nothing happens afterwards
+		}
+		return nil
+	}
+	for i := range 4 {
+		for _, file := range names { // as many pages each time, so that the steps are the same
+			w.must(w.exec(file, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25) INSERT INTO t (body) SELECT randomblob(1500) FROM n`))
+		}
+		w.toys.put([]byte("toy"))
+		w.clock.Advance(time.Duration(i) * 30 * time.Minute)
+		// The points are checked after the crash.
+		if w.capture() != nil || w.upload() != nil || w.r.ship(t.Context()) != nil || w.r.maintain(t.Context()) != nil || w.r.bodies.reconcile(t.Context()) != nil {
+			break
+		}
+		w.toys.remove(1)
+	}
+	w.check()
+	w.fault = nil
+	w.kill()
+	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
+	w.maintain()
+	w.reconcile()
+	w.close()
+	return name
 }
 
 // distant is a target with a delay.
