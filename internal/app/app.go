@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -219,8 +220,8 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	open, err := s.Open(ctx, &service.Deps{
 		Server: a.server(), Engines: a.engines, Log: a.log, Metrics: a.metrics, Clock: a.now,
 		Data: a.data, Create: o.Create, Unsaved: a.unsaved,
-		Backups: func() ([]service.Backup, error) { return backup.Known(a.data) },
-		Whole:   func(ctx context.Context) error { return a.whole(ctx, s.Name) },
+		Retained: a.retained,
+		Whole:    func(ctx context.Context) error { return a.whole(ctx, s.Name) },
 	})
 	if open != nil {
 		a.add(&s, open) // even after an error, so that Close closes it
@@ -238,6 +239,17 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 		a.refused.WithLabelValues(s.Name, r.Reason)
 	}
 	return nil
+}
+
+// retained returns the copies that still have what is deleted now from the databases of services.
+func (a *App) retained(services ...string) (service.Copies, error) {
+	for _, s := range a.opened {
+		if slices.Contains(services, s.Name) && len(s.Databases) > 0 && s.Embedded() {
+			c := a.current()
+			return replication.Retained(a.data, &c.Backup, &c.Replica, a.now())
+		}
+	}
+	return nil, nil // a server has the databases
 }
 
 // mountOf returns the routes of operations: of a service, or of the server itself, whose name is "".

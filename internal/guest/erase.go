@@ -2,12 +2,9 @@ package guest
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
-
-	"holdfast/internal/errcode"
 )
 
 // Erased is what was erased of a session, in rows, and what stays. An event has the ID of
@@ -23,15 +20,6 @@ type Erased struct {
 	// Remains says where the database may have deleted content still. In a SQLite file and its
 	// WAL nothing remains.
 	Remains []string `json:"remains"`
-
-	// Backups are the known backups that may have data of the session.
-	Backups []Backup `json:"backups"`
-}
-
-// Backup is a backup of the database.
-type Backup struct {
-	Path string    `json:"path"`
-	At   time.Time `json:"at"`
 }
 
 // EventPage is how many events a backend reads at once to find those of a session.
@@ -40,10 +28,13 @@ const EventPage = 20_000
 // clockError is by how much the clocks of processes may differ.
 const clockError = 10 * time.Minute
 
+// Begun returns a time before which no process has stored anything of a session.
+func (id ID) Begun() time.Time { return id.Time().Add(-clockError) }
+
 // FirstEvent returns an ID that is less than those of all events of a session.
 func FirstEvent(session ID) string {
 	var first ulid.ULID // with random bits that are zero
-	_ = first.SetTime(ulid.Timestamp(session.Time().Add(-clockError)))
+	_ = first.SetTime(ulid.Timestamp(session.Begun()))
 	return EventPrefix + first.String()
 }
 
@@ -72,25 +63,9 @@ func (s *Service) Erase(ctx context.Context, session string) (Erased, error) {
 	if err := s.dropHot(ctx, id, answers); err != nil {
 		return e, err
 	}
-	if err := s.opts.Hot.UnblockMirror(ctx, id); err != nil {
-		return e, err
-	}
-	e.Backups, err = s.backupsSince(id.Time())
-	return e, err
+	return e, s.opts.Hot.UnblockMirror(ctx, id)
 }
 
 // OnErase registers what else forgets a session before it is erased. Call it before the service
 // is used.
 func (s *Service) OnErase(forget func(ID)) { s.forget = append(s.forget, forget) }
-
-// backupsSince returns the backups that were made after a session began.
-func (s *Service) backupsSince(began time.Time) ([]Backup, error) {
-	if s.opts.Backups == nil {
-		return []Backup{}, nil
-	}
-	all, err := s.opts.Backups()
-	if err != nil {
-		return nil, errcode.Wrap(errcode.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
-	}
-	return append([]Backup{}, slices.DeleteFunc(all, func(b Backup) bool { return b.At.Before(began.Add(-clockError)) })...), nil
-}

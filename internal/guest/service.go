@@ -31,9 +31,6 @@ type Options struct {
 	Processes int
 	Limits    Limits // nil: no limits
 
-	// Backups returns the known backups of the database, for Erase; nil: none is known.
-	Backups func() ([]Backup, error)
-
 	Degraded Degraded
 }
 

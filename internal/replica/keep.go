@@ -38,6 +38,29 @@ type period struct {
 	of    func(time.Time) int // the number of the period that has a time; later periods have larger numbers
 }
 
+// Until returns by when no kept point needs data that is deleted at a time, if a point is made every so often. A rule counts only the
+// hours, days and so on that have a point. A point needs files from up to snapshotEvery before it.
+func (k Keep) Until(at time.Time, every time.Duration) time.Time {
+	last := at
+	for _, p := range []struct {
+		count int
+		end   time.Time
+	}{
+		{k.Hours, at.Add(time.Duration(k.Hours) * time.Hour)},
+		{k.Days, at.AddDate(0, 0, k.Days)},
+		{k.Weeks, at.AddDate(0, 0, 7*k.Weeks)},
+		{k.Months, at.AddDate(0, k.Months, 0)},
+		{k.Years, at.AddDate(k.Years, 0, 0)},
+	} {
+		for _, end := range []time.Time{p.end, at.Add(time.Duration(p.count) * every)} {
+			if end.After(last) {
+				last = end
+			}
+		}
+	}
+	return last.Add(snapshotEvery + every)
+}
+
 // periods returns the units of the rule. They are those of UTC, so that all servers agree; weeks begin on Monday.
 func (k Keep) periods() []period {
 	return []period{

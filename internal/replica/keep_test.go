@@ -106,6 +106,39 @@ func TestKeepModel(t *testing.T) {
 	})
 }
 
+// TestKeepUntil: of points every six hours, a rule keeps none that needs what was deleted for longer than Until says, and not for a
+// much shorter time.
+func TestKeepUntil(t *testing.T) {
+	t.Parallel()
+	const every = 6 * time.Hour
+	for _, text := range []string{"", "36h", "7d", "7d 4w", "3m", "2d 2y"} {
+		rule, err := ParseKeep(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, deleted := range []time.Time{time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2024, 2, 29, 23, 59, 0, 0, time.UTC), time.Date(2024, 8, 31, 12, 30, 0, 0, time.UTC)} {
+			var points []candidate
+			for at := deleted.Add(-10 * 24 * time.Hour); at.Before(rule.Until(deleted, every).Add(32 * 24 * time.Hour)); at = at.Add(every) {
+				points = append(points, candidate{name: at.Format(time.RFC3339), number: uint64(len(points)), at: at, whole: true})
+			}
+			last := deleted
+			for i := range points {
+				now := points[i].at
+				kept := rule.choose(slices.Clone(points[:i+1]))
+				if !now.Before(deleted) && slices.ContainsFunc(points[:i], func(c candidate) bool {
+					// A point up to a day after the deletion may need a snapshot from before it.
+					return c.at.Before(deleted.Add(snapshotEvery)) && slices.Contains(kept, c.name)
+				}) {
+					last = now
+				}
+			}
+			if until := rule.Until(deleted, every); last.After(until) || until.Sub(last) > 33*24*time.Hour && rule.Years == 0 {
+				t.Errorf("%q, deleted at %v: kept until %v, and Until says %v", text, deleted, last, until)
+			}
+		}
+	}
+}
+
 // ordered returns the points by number.
 func (h *history) ordered() (all []Point) {
 	for _, p := range h.points {

@@ -921,7 +921,7 @@ export interface paths {
         put?: never;
         /**
          * Delete everything that is stored about a session
-         * @description These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its open handoffs become void. Audited events stay until they are old, and events that are not published yet until they are published: they have the ID of the session, which is random. If the command fails, run it again. It prints which known backups may have data of the session, and what remains in the database server.
+         * @description These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its open handoffs become void. Audited events stay until they are old, and events that are not published yet until they are published: they have the ID of the session, which is random. If the command fails, run it again. It prints which backups and replicas still have data of the session and until when, and what remains in the database server.
          */
         post: operations["eraseSessions"];
         delete?: never;
@@ -4405,11 +4405,25 @@ export interface operations {
                         keptEvents: number;
                         /** @description Where the database may have the deleted content still; empty with SQLite: its file and its WAL have nothing of it. */
                         remains: string[];
-                        /** @description Known backups that may have data of the session. */
-                        backups: {
-                            path: string;
-                            /** Format: date-time */
-                            at: string;
+                        /** @description Known backups and the replica that still have the data. */
+                        retained: {
+                            /** @enum {string} */
+                            kind: "backup" | "replica";
+                            /**
+                             * @description A folder, or a URL without parameters.
+                             * @example /var/backups/holdfast/2026-11-26
+                             */
+                            where: string;
+                            /**
+                             * Format: date-time
+                             * @description When the backup was made; missing for a URL, which has several.
+                             */
+                            at?: string;
+                            /**
+                             * Format: date-time
+                             * @description By when the server has deleted these copies, if it makes them as configured; missing: somebody has to delete them.
+                             */
+                            until?: string;
                         }[];
                     };
                 };

@@ -74,10 +74,10 @@ func TestDeleteCommands(t *testing.T) {
 		fails("nothing was changed; confirm with --yes", command(o, "installs", "delete")...)
 		fails("nothing was changed; confirm with --yes", command(tenant, "tenants", "delete")...)
 		prints("would be deleted", command(o, "installs", "delete", "--dry-run")...)
-		prints(`"state":"active","records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "installs", "delete", "--dry-run", "--json")...)
+		prints(`"state":"active","records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0,"retained":[]}`, command(o, "installs", "delete", "--dry-run", "--json")...)
 		prints("1 record, 5 bytes, 0 schemas, 1 change, 0 kept answers, 0 revoked tokens", command(o, "install", "delete", "--yes")...)
 		prints("STATE deleted", command(o, "install", "show")...)
-		prints(`"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0}`, command(o, "installs", "delete", "--yes", "--json")...)
+		prints(`"records":1,"bytes":5,"schemas":0,"changes":1,"answers":0,"tokens":0,"retained":[]}`, command(o, "installs", "delete", "--yes", "--json")...)
 		fails("--restore allows its ID again", command(o, "install", "set")...)
 		// As in the guide: the tenant after its only install, by the same command with or without --yes.
 		prints("would be deleted from tenant", command(tenant, "tenants", "delete", "--dry-run")...)

@@ -80,6 +80,7 @@ type deletionOutput struct {
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	ext.Holdings
+	service.Deleted
 
 	dry bool
 	of  string // the install or the tenant, for people
@@ -103,14 +104,14 @@ func (d deletionOutput) Notice() string {
 	if d.Install == "" {
 		text += " " + service.Count(d.Installs, "install") + ","
 	}
-	return fmt.Sprintf("%s %s, %s, %s, %s, %s, %s", text, service.Count(d.Records, "record"), service.Count(d.Bytes, "byte"), service.Count(d.Schemas, "schema"),
-		service.Count(d.Changes, "change"), service.Count(d.Answers, "kept answer"), service.Count(d.Tokens, "revoked token"))
+	return fmt.Sprintf("%s %s, %s, %s, %s, %s, %s%s", text, service.Count(d.Records, "record"), service.Count(d.Bytes, "byte"), service.Count(d.Schemas, "schema"),
+		service.Count(d.Changes, "change"), service.Count(d.Answers, "kept answer"), service.Count(d.Tokens, "revoked token"), d.Retained.Notice())
 }
 
 func outputOfDeletion(o ext.Owner, d *ext.Deletion, holds ext.Holdings) deletionOutput {
 	out := deletionOutput{
 		Tenant: string(o.Tenant), State: deletionState(d), StartedAt: service.TimeOf(d.StartedAt), FinishedAt: service.TimeOf(d.FinishedAt),
-		Holdings: holds, of: nameOf(o),
+		Holdings: holds, Deleted: service.Deleted{Retained: service.Copies{}}, of: nameOf(o),
 	}
 	if o != ext.Services(o.Tenant) {
 		out.Install = string(o.Install)
@@ -180,7 +181,9 @@ func (s *Extensions) delete(ctx context.Context, o ext.Owner, in deleteInput, pr
 	d, err := s.deleteSteps(ctx, o, holds.Records, progress)
 	switch {
 	case err == nil && (d.FinishedAt != 0 || ctx.Err() == nil):
-		return outputOfDeletion(o, &d, d.Deleted), nil
+		out = outputOfDeletion(o, &d, d.Deleted)
+		out.Deleted, err = s.deps.Deleted(time.Time{}, Name)
+		return out, err
 	case ctx.Err() != nil:
 		return out, fmt.Errorf("%w: run the command again to continue; until then all access to %s is refused", operate.ErrStopped, what)
 	}

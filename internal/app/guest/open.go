@@ -71,7 +71,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	p := s.newParts(d, st, hot, db)
+	p := s.newParts(d, st, hot)
 	receive := counted(d.Metrics, d.Log, p.tenants.Receive)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},

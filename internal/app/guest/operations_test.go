@@ -424,7 +424,7 @@ func TestSessions(t *testing.T) {
 	o := newOperator(t)
 	session, send := o.visit()
 	wish(send, 1)
-	if text := o.send(200, http.MethodPost, "sessions/"+session+"/erase", ""); text != `{"wishes":1,"handoffs":0,"answers":1,"botScores":0,"events":0,"keptEvents":1,"remains":[],"backups":[]}` {
+	if text := o.send(200, http.MethodPost, "sessions/"+session+"/erase", ""); text != `{"wishes":1,"handoffs":0,"answers":1,"botScores":0,"events":0,"keptEvents":1,"remains":[],"retained":[]}` {
 		t.Error(text)
 	}
 	o.send(422, http.MethodPost, "sessions/gms_x/erase", "")

@@ -8,7 +8,6 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
-	"holdfast/internal/db/engine"
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/catalogue"
@@ -32,15 +31,16 @@ type parts struct {
 	telemetry *telemetry.Service
 	retention *retention.Service
 	handoffs  *handoffParts
+
+	deleted func(begun time.Time, services ...string) (service.Deleted, error)
 }
 
 // newParts returns all parts but the handoffs.
-func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot, db *engine.Database) *parts {
-	p := &parts{outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
+func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
+	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
 	sessions := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
 		Processes: s.cfg.Processes, Degraded: p.degraded,
-		Backups: func() ([]guest.Backup, error) { return s.backups(d, db) },
 	}
 	views := catalogue.Options{Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
 	if hot.local != nil { // an interface with a nil pointer is not nil

@@ -3,10 +3,8 @@ package guest
 import (
 	"context"
 	"strings"
-	"time"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/db/engine"
 	"holdfast/internal/guest"
 	"holdfast/internal/operate"
 )
@@ -17,7 +15,8 @@ func (s *Guest) sessionOperations() []operate.Operation {
 		More: "These are its wishlist, handoffs, stored answers, bot scores, published events, preferences and lists. Its\n" +
 			"open handoffs become void. Audited events stay until they are old, and events that are not published yet\n" +
 			"until they are published: they have the ID of the session, which is random. If the command fails, run it\n" +
-			"again. It prints which known backups may have data of the session, and what remains in the database server.",
+			"again. It prints which backups and replicas still have data of the session and until when, and what remains in the\n" +
+			"database server.",
 		Title: "Erase a session", Text: "Everything that is stored about the session is deleted, and its open handoffs become void. Booking sites know the ID of the session.",
 		Ask: "This cannot be undone.", Danger: true, NeedsYes: true, NewRow: true,
 	}, s.eraseSession)}
@@ -46,28 +45,16 @@ func (l lines) String() string {
 	return strings.Join(l, "; ")
 }
 
-// backups are backups of the database.
-type backups []guest.Backup
-
-// String returns the backups for people.
-func (b backups) String() string {
-	var all lines
-	for _, one := range b {
-		all = append(all, one.Path+" of "+one.At.UTC().Format(time.DateTime)+" UTC")
-	}
-	return all.String()
-}
-
 // eraseOutput is what was erased of a session, in rows, and what stays.
 type eraseOutput struct {
-	Wishes    int     `json:"wishes" title:"Wishes" least:"0"`
-	Handoffs  int     `json:"handoffs" title:"Handoffs" least:"0"`
-	Answers   int     `json:"answers" title:"Stored answers" least:"0"`
-	BotScores int     `json:"botScores" title:"Bot scores" least:"0"`
-	Events    int     `json:"events" title:"Events" least:"0"`
-	Kept      int     `json:"keptEvents" title:"Kept events" least:"0" doc:"events that are audited, or not published yet"`
-	Remains   lines   `json:"remains" title:"Remains" doc:"where the database may have the deleted content still; empty with SQLite: its file and its WAL have nothing of it"`
-	Backups   backups `json:"backups" title:"Backups" doc:"known backups that may have data of the session"`
+	Wishes    int   `json:"wishes" title:"Wishes" least:"0"`
+	Handoffs  int   `json:"handoffs" title:"Handoffs" least:"0"`
+	Answers   int   `json:"answers" title:"Stored answers" least:"0"`
+	BotScores int   `json:"botScores" title:"Bot scores" least:"0"`
+	Events    int   `json:"events" title:"Events" least:"0"`
+	Kept      int   `json:"keptEvents" title:"Kept events" least:"0" doc:"events that are audited, or not published yet"`
+	Remains   lines `json:"remains" title:"Remains" doc:"where the database may have the deleted content still; empty with SQLite: its file and its WAL have nothing of it"`
+	service.Deleted
 
 	note string
 }
@@ -79,30 +66,23 @@ func (e eraseOutput) Notice() string { return "" }
 func (e eraseOutput) Note() string { return e.note }
 
 func (s *Guest) eraseSession(ctx context.Context, in sessionInput) (eraseOutput, error) {
-	if _, err := s.parts(); err != nil {
-		return eraseOutput{}, err
-	}
-	e, err := s.opened.guests.Erase(ctx, in.Session)
+	p, err := s.parts()
 	if err != nil {
 		return eraseOutput{}, err
 	}
-	out := eraseOutput{e.Wishes, e.Handoffs, e.Answers, e.BotScores, e.Events, e.Kept, e.Remains, e.Backups, ""}
+	e, err := p.guests.Erase(ctx, in.Session)
+	if err != nil {
+		return eraseOutput{}, err
+	}
+	id, _ := guest.ParseID(guest.SessionPrefix, in.Session) // Erase has accepted it
+	still, err := p.deleted(id.Begun(), Name)
+	if err != nil {
+		return eraseOutput{}, err
+	}
+	out := eraseOutput{e.Wishes, e.Handoffs, e.Answers, e.BotScores, e.Events, e.Kept, e.Remains, still, ""}
 	if s.cfg.Hot == hotMemory {
 		out.note = "A running server has preferences and lists in its memory. To delete them, send POST /guest/sessions/" + in.Session +
 			"/erase\nto its admin listener, or restart it."
 	}
 	return out, nil
-}
-
-// backups returns the known backups that have the database.
-func (s *Guest) backups(d *service.Deps, db *engine.Database) ([]guest.Backup, error) {
-	if !db.Embedded() || d.Backups == nil {
-		return nil, nil
-	}
-	known, err := d.Backups()
-	all := make([]guest.Backup, len(known))
-	for i, b := range known {
-		all[i] = guest.Backup(b)
-	}
-	return all, err
 }

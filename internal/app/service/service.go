@@ -143,8 +143,8 @@ type Deps struct {
 	Create  bool            // create the data folder and files in it if they are missing
 	Unsaved map[string]bool // settings of secrets that were generated for this process only, such as "extstorage.token_secret"
 
-	// Backups returns the known backups that still exist, the latest first. nil: none is known.
-	Backups func() ([]Backup, error)
+	// Retained returns the backups and the replica that have the databases of any of these services; see Deleted. nil: none is known.
+	Retained func(services ...string) (Copies, error)
 
 	// Whole returns an error if the database of the service has only a part of a copy.
 	Whole func(ctx context.Context) error

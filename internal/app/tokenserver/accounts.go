@@ -215,6 +215,7 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 type deleted struct {
 	Account string `json:"account" subject:"account"`
 	Users   int    `json:"users" least:"0" doc:"storage users"`
+	service.Deleted
 }
 
 // Notice implements operate.Changed.
@@ -222,7 +223,7 @@ func (d deleted) Notice() string {
 	if d.Users == 0 {
 		return ""
 	}
-	return "deleted the data of " + service.Count(int64(d.Users), "storage user")
+	return "deleted the data of " + service.Count(int64(d.Users), "storage user") + d.Retained.Notice()
 }
 
 // deleteAccount may have deleted some of the storage users when it fails.
@@ -239,5 +240,9 @@ func (s *Accounts) deleteAccount(ctx context.Context, in accountInput, _ operate
 	if out.Users, err = open.DeleteAccount(ctx, account); err == nil && out.Users == 0 {
 		err = withoutStorage(account)
 	}
+	if err != nil {
+		return out, err
+	}
+	out.Deleted, err = s.deps.Deleted(time.Time{}, Name, storageName)
 	return out, err
 }

@@ -28,6 +28,9 @@ import (
 // Name is the name of the service.
 const Name = "tokenserver"
 
+// storageName is the service that stores the records of the accounts.
+const storageName = "syncstorage"
+
 // cleanupEvery is the interval of deleting the storage of replaced users. It is kept for
 // days, so minutes do not matter.
 const cleanupEvery = 10 * time.Minute
@@ -106,6 +109,8 @@ type Accounts struct {
 	used    atomic.Bool                         // inspect has found an account that has signed in
 	serves  atomic.Bool                         // operations are requests to a server, and not commands
 
+	deps *service.Deps
+
 	mostServed int64 // accounts that a server sorts for a request
 }
 
@@ -122,7 +127,7 @@ func (s *Accounts) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Accounts: verifies sign-ins with Mozilla accounts and assigns each account a storage node.",
 		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
-		Import: &service.Import{Of: "syncstorage", Flag: "accounts-from", Doc: "`URL` of the tokenserver's database", Open: s.openMozilla, Owners: "users"},
+		Import: &service.Import{Of: storageName, Flag: "accounts-from", Doc: "`URL` of the tokenserver's database", Open: s.openMozilla, Owners: "users"},
 		Aliases: []conf.Alias{
 			{Env: "SYNC_TOKENSERVER__STATSD_LABEL", Note: "Prometheus scrapes the admin listener instead"},
 			{Env: "SYNC_TOKENSERVER__ADDITIONAL_BLOCKING_THREADS_FOR_FXA_REQUESTS", Note: "there are no worker threads"},
@@ -139,6 +144,7 @@ func (s *Accounts) Service() service.Service {
 }
 
 func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
+	s.deps = d
 	keyring, err := tokenlib.NewKeyring(d.Server.MasterSecrets...)
 	if err != nil {
 		return nil, err

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/app/service/servicetest"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/optional"
@@ -169,7 +172,13 @@ func TestAccountRequests(t *testing.T) {
 	o.send(422, http.MethodPost, "users/1/quota", `{"fxaKid":"x"}`, `"pointer":"/fxaKid"`, "expected the ID of keys")
 	o.send(404, http.MethodPost, "accounts/"+strings.Repeat("0", 32)+"/quota", "", "has no storage here")
 
-	o.send(200, http.MethodPost, "accounts/"+someAccount+"/delete", "", `{"account":"`+someAccount+`","users":1}`)
+	o.deps.Retained = func(services ...string) (service.Copies, error) {
+		if !slices.Equal(services, []string{Name, "syncstorage"}) {
+			t.Errorf("copies of %v", services)
+		}
+		return service.Copies{{Kind: service.InBackup, Where: "/backup", At: time.Unix(0, 0)}}, nil
+	}
+	o.send(200, http.MethodPost, "accounts/"+someAccount+"/delete", "", `{"account":"`+someAccount+`","users":1,"retained":[{"kind":"backup","where":"/backup","at":"1970-01-01T00:00:00Z"}]}`)
 	o.send(404, http.MethodPost, "accounts/"+strings.Repeat("0", 32)+"/delete", "", "has no storage here")
 	o.send(200, http.MethodGet, "accounts/"+someAccount, "", `"state":"deleted"`)
 	if text := o.send(200, http.MethodGet, "accounts", ""); strings.Contains(text, someAccount) {

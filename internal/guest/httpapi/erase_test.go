@@ -2,45 +2,22 @@ package httpapi_test
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/suite"
 )
-
-// TestEraseNamesBackups: an erasure lists the known backups that were made since the session began.
-func TestEraseNamesBackups(t *testing.T) {
-	t.Parallel()
-	now := clock.System().UTC().Truncate(time.Second)
-	backup := func(name string, at time.Duration) guest.Backup { return guest.Backup{Path: name, At: now.Add(at)} }
-	s := newServer(t).at(func(p *parts) {
-		p.backups = func() ([]guest.Backup, error) {
-			return []guest.Backup{backup("/later", time.Hour), backup("/earlier", -time.Hour)}, nil
-		}
-	})
-	e, err := s.guests.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
-	suite.Must(t, "Erase", err)
-	suite.Equal(t, "backups", e.Backups, []guest.Backup{backup("/later", time.Hour)})
-	failing := s.at(func(p *parts) {
-		p.backups = func() ([]guest.Backup, error) { return nil, errors.New("broken") }
-	})
-	_, err = failing.guests.Erase(t.Context(), string(guest.NewID(guest.SessionPrefix, now)))
-	suite.WantCode(t, "backups that cannot be read", err, errcode.Unavailable)
-	_, err = s.guests.Erase(t.Context(), "gms_x")
-	suite.WantCode(t, "no session", err, errcode.Invalid)
-}
 
 // TestErase: nothing is left of a session, neither in the database nor in hot state, and its
 // handoff cannot be consumed.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
+	_, err := s.guests.Erase(t.Context(), "gms_x")
+	suite.WantCode(t, "no session", err, errcode.Invalid)
 	b, other := s.begin(), s.begin()
 	for _, b := range []*browser{b, other} {
 		b.want(200, http.MethodPatch, "/session/preferences", `{"locale":"de-AT"}`)
@@ -55,7 +32,7 @@ func TestErase(t *testing.T) {
 
 	e, err := s.guests.Erase(t.Context(), string(session(b)))
 	suite.Must(t, "Erase", err)
-	suite.Equal(t, "erased", e, guest.Erased{Wishes: 1, Handoffs: 1, Answers: 2, Kept: 2, Remains: []string{}, Backups: []guest.Backup{}})
+	suite.Equal(t, "erased", e, guest.Erased{Wishes: 1, Handoffs: 1, Answers: 2, Kept: 2, Remains: []string{}})
 	if _, err := s.guests.Search(t.Context(), session(b), search.ID); err == nil {
 		t.Error("the search is left")
 	}

@@ -1,0 +1,89 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/errcode"
+)
+
+// The kinds of Retained.
+const (
+	InBackup  = "backup"
+	InReplica = "replica"
+)
+
+// Retained is a place with copies of the databases, which still have data that has just been deleted.
+type Retained struct {
+	Kind  string    `json:"kind" enum:"backup,replica"`
+	Where string    `json:"where" doc:"a folder, or a URL without parameters" example:"/var/backups/holdfast/2026-11-26"`
+	At    time.Time `json:"at,omitzero" doc:"when the backup was made; missing for a URL, which has several"`
+	Until time.Time `json:"until,omitzero" doc:"by when the server has deleted these copies, if it makes them as configured; missing: somebody has to delete them"`
+}
+
+// Copies are the places that still have deleted data.
+type Copies []Retained
+
+// listedCopies is how many backups in folders people read.
+const listedCopies = 5
+
+// String says for people where the data still is, and until when.
+func (c Copies) String() string {
+	if len(c) == 0 {
+		return "no known backup or replica"
+	}
+	var all []string
+	folders := 0
+	for _, r := range c {
+		in := "the " + r.Kind + " " + r.Where
+		switch {
+		case !r.At.IsZero():
+			if folders++; folders > listedCopies {
+				continue
+			}
+			in += " of " + TimeCell(r.At).Text
+		case r.Kind == InBackup:
+			in = "the backups at " + r.Where
+		}
+		if r.Until.IsZero() {
+			in += " until somebody deletes it"
+		} else {
+			in += " until " + r.Until.UTC().Format(time.DateOnly)
+		}
+		all = append(all, in)
+	}
+	if more := folders - listedCopies; more > 0 {
+		all = append(all, Count(int64(more), "older backup")+" in folders (--json lists them)")
+	}
+	return strings.Join(all, "; ")
+}
+
+// Notice is an addition to the notice of a deletion, or "".
+func (c Copies) Notice() string {
+	if len(c) == 0 {
+		return ""
+	}
+	return "; still in " + c.String()
+}
+
+// Deleted is part of the result of an operation that deletes the data of a person or a tenant.
+type Deleted struct {
+	Retained Copies `json:"retained" title:"Still in" doc:"known backups and the replica that still have the data"`
+}
+
+// Deleted returns the copies of the databases of services that still have data that has just been deleted. begun is when the data
+// cannot have existed before: a backup from before it is left out.
+func (d *Deps) Deleted(begun time.Time, services ...string) (Deleted, error) {
+	if d.Retained == nil {
+		return Deleted{Copies{}}, nil
+	}
+	all, err := d.Retained(services...)
+	if err != nil {
+		return Deleted{Copies{}}, errcode.Wrap(errcode.Unavailable, "the data was deleted, but the known backups cannot be read: see the server log", err)
+	}
+	all = slices.DeleteFunc(slices.Clone(all), func(r Retained) bool { return !r.At.IsZero() && r.At.Before(begun) })
+	slices.SortStableFunc(all, func(a, b Retained) int { return cmp.Or(strings.Compare(b.Kind, a.Kind), b.At.Compare(a.At)) })
+	return Deleted{append(Copies{}, all...)}, nil
+}

@@ -1,0 +1,67 @@
+package replication
+
+import (
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
+)
+
+// Retained returns the recorded backups of a data folder and its replica, with the time by which they do not have data any more
+// that is deleted at a time. Nobody deletes a backup in a folder, at another URL, or without a rule.
+func Retained(data string, b *backup.Settings, r *Settings, at time.Time) (all service.Copies, err error) {
+	known, err := backup.Known(data)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for i, one := range known {
+		if !location.IsURL(one.Path) {
+			all = append(all, service.Retained{Kind: service.InBackup, Where: one.Path, At: one.At})
+			continue
+		}
+		if seen[one.Path] {
+			continue
+		}
+		seen[one.Path] = true
+		there := service.Retained{Kind: service.InBackup, Where: one.Path}
+		if b.URL != "" && one.Path == location.Name(b.URL) {
+			if there.Until, err = until(b.Keep, at, 0, pause(known[i:])); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, there)
+	}
+	if r.URL == "" {
+		return all, nil
+	}
+	last, err := until(r.Keep, at, r.Retention, 0)
+	return append(all, service.Retained{Kind: service.InReplica, Where: location.Name(r.URL), Until: last}), err
+}
+
+// pause returns the time between the two newest backups at the place of the first one; a day if they are closer or there is only one.
+func pause(newestFirst []service.Backup) time.Duration {
+	const usual = 24 * time.Hour
+	for _, one := range newestFirst[1:] {
+		if one.Path == newestFirst[0].Path {
+			return max(usual, newestFirst[0].At.Sub(one.At))
+		}
+	}
+	return usual
+}
+
+// until returns by when a rule does not keep data any more that is deleted at a time; zero without a rule. Everything is kept for
+// at least as long as least, and a backup or restore point is made every so often.
+func until(keep string, at time.Time, least, every time.Duration) (time.Time, error) {
+	rule, err := replica.ParseKeep(keep)
+	if err != nil || rule == (replica.Keep{}) && least == 0 {
+		return time.Time{}, err
+	}
+	end := rule.Until(at, every)
+	if longest := (replica.Keep{}).Until(at.Add(least), every); longest.After(end) {
+		end = longest
+	}
+	return end.UTC().Truncate(time.Second), nil
+}
