@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -429,4 +430,91 @@ func backUp(root string) (err error) {
 		Spool: filepath.Join(root, "backup-spool"), Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	return errors.Join(r.Sync(context.Background()), r.Close(context.Background()))
+}
+
+// TestBackupBodies: every backup has the bodies that its databases refer to, each is sent once, and those that no backup needs any more
+// are deleted.
+func TestBackupBodies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memoryFolder(t), nil)
+	defer w.close()
+	b := newBackups(w)
+	now := clock.NewManual(time.Unix(1_700_000_000, 0))
+	b.opts.Clock, b.opts.Rule = now.Now, Keep{Hours: 2}
+	current := map[string]string{}
+	sent := 0
+	b.opts.Target = counting{b.target, &sent}
+	b.opts.Bodies = map[string]Bodies{"service": {
+		Watch: func(func(Body) func(bool)) { t.Error("a backup watches bodies") },
+		Each: func(_ context.Context, fn func(Body) error) ([]string, error) {
+			for name, content := range current {
+				err := fn(Body{Name: name, Size: int64(len(content)), Open: func(context.Context) (io.ReadCloser, error) {
+					return io.NopCloser(strings.NewReader(content)), nil
+				}})
+				if err != nil {
+					return nil, err
+				}
+			}
+			return []string{"one elsewhere"}, nil
+		},
+	}}
+	had := map[uint64]map[string]string{}
+	for round := range 12 {
+		current[fmt.Sprint("body-", round)] = strings.Repeat(fmt.Sprint("content ", round), 100)
+		delete(current, fmt.Sprint("body-", round-2))
+		now.Advance(time.Hour)
+		if round%4 == 3 { // an interrupted one
+			b.opts.Fault = func(at string) error {
+				if at == "publish" {
+					return errTarget
+				}
+				return nil
+			}
+			if err := b.make(); !errors.Is(err, errTarget) {
+				t.Fatal(err)
+			}
+			b.opts.Fault = nil
+		}
+		w.must(b.make())
+		points, err := Points(t.Context(), b.target, 0)
+		w.must(err)
+		had[points[0].Number] = maps.Clone(current)
+		if want := min(2, round+1); len(points) != want {
+			t.Errorf("round %d: %d backups", round, len(points))
+		}
+		for _, p := range points {
+			for name, content := range had[p.Number] {
+				r, err := Restoring{Target: b.target}.OpenBody(t.Context(), "service", name)
+				if err != nil {
+					t.Fatalf("round %d: backup %d: %s: %v", round, p.Number, name, err)
+				}
+				got, err := io.ReadAll(r)
+				if err = errors.Join(err, r.Close()); err != nil || string(got) != content {
+					t.Errorf("round %d: %s has %d bytes, %v", round, name, len(got), err)
+				}
+			}
+		}
+	}
+	if sent != 12 {
+		t.Errorf("12 bodies were sent %d times", sent)
+	}
+	objects, err := b.target.List(t.Context(), bodiesAll)
+	w.must(err)
+	if len(objects) > 6 { // of the two backups, and of those whose end was noted last
+		t.Errorf("%d bodies remain: %v", len(objects), objects)
+	}
+}
+
+// counting counts the bodies that are sent.
+type counting struct {
+	Target
+
+	sent *int
+}
+
+func (c counting) Put(ctx context.Context, name string, body io.Reader) error {
+	if strings.HasPrefix(name, bodiesAll) {
+		*c.sent++
+	}
+	return c.Target.Put(ctx, name, body)
 }
