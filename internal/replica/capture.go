@@ -30,6 +30,7 @@ type source struct {
 	least  int64  // bytes of LTX files below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
+	space  func(folder string) (free, size float64, err error) // durable.Space
 	// written returns the number of the last body that a row may refer to.
 	written func() uint64
 	round   uint64             // of the capture
@@ -38,6 +39,7 @@ type source struct {
 	at      position
 	chain   chain
 
+	failures            int // of captures, one after the other
 	compared, restarted int // how often all pages were compared, and the WAL was begun again
 
 	mu       sync.Mutex
@@ -103,6 +105,9 @@ func (s *source) capture(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.checkSpace(); err != nil {
+		return err
+	}
 	asOf := s.clock()
 	if s.follow == nil {
 		return s.begin(ctx, asOf)
@@ -111,7 +116,7 @@ func (s *source) capture(ctx context.Context) error {
 	switch {
 	case isGap(err):
 		err = s.compare(ctx, asOf, false)
-	case err == nil && s.needsSnapshot(asOf):
+	case err == nil && s.needsSnapshot(asOf) && s.hasSpace(s.size()):
 		err = s.compare(ctx, asOf, true)
 	case err == nil && s.at.frames > s.frames:
 		err = s.restart(ctx)
@@ -122,7 +127,64 @@ func (s *source) capture(ctx context.Context) error {
 	if isGap(err) { // of restart, or of a file that was replaced: the next capture compares all pages
 		return nil
 	}
+	if err == nil {
+		s.failures = 0
+	} else if s.failures++; s.failures >= maxFailures { // or the WAL would grow until the disk is full
+		return errors.Join(err, s.release())
+	}
 	return err
+}
+
+const (
+	// maxFailures is how often a capture may fail before the writer checkpoints the database again.
+	maxFailures = 10
+	// reserve is the share of a disk that the spool leaves free for the databases, and maxReserve its limit in bytes.
+	reserve    = 0.05
+	maxReserve = 1 << 30
+)
+
+// checkSpace releases the database, and the space of what waits, if the disk of the spool is nearly full. It returns an error then,
+// and if the whole database would be captured and has no place.
+func (s *source) checkSpace() error {
+	if s.follow != nil && s.hasSpace(0) {
+		return nil
+	}
+	if s.follow == nil && s.hasSpace(s.size()) {
+		return nil
+	}
+	err := s.release()
+	return errors.Join(err, errcode.New(errcode.Unavailable, "the disk with the data folder has too little space for a copy of the database that waits to be sent"))
+}
+
+// size returns the size of the database file in bytes.
+func (s *source) size() int64 {
+	info, err := os.Stat(s.db.Path())
+	if err != nil {
+		return 0 // the capture says what is wrong
+	}
+	return info.Size()
+}
+
+// hasSpace reports whether the disk of the spool has place for a file.
+func (s *source) hasSpace(bytes int64) bool {
+	folder := filepath.Dir(s.spool)
+	if _, err := os.Stat(folder); err != nil { // it is created when there is place
+		folder = filepath.Dir(folder)
+	}
+	free, size, err := s.space(folder)
+	return err != nil || free-float64(bytes) >= min(reserve*size, maxReserve)
+}
+
+// release drops what waits and ends following the database, so that the writer checkpoints it. The next capture begins again.
+func (s *source) release() error {
+	s.mu.Lock()
+	if s.state.run != "" || len(s.waiting) > 0 {
+		s.drop()
+	}
+	s.away = false
+	s.mu.Unlock()
+	s.failures = 0
+	return s.stop()
 }
 
 // begin follows the database and captures all its pages.

@@ -77,6 +77,9 @@ func (s *source) captureOnce(ctx context.Context) error {
 	if err := s.clear(chainName); err != nil {
 		return err
 	}
+	if err := s.checkSpace(); err != nil {
+		return err
+	}
 	asOf := s.clock()
 	frozen, err := s.db.Freeze()
 	if err != nil {

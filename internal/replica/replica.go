@@ -21,6 +21,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 )
 
@@ -73,6 +74,8 @@ type Options struct {
 
 	Clock clock.Clock
 	Log   *slog.Logger
+
+	space func(folder string) (free, size float64, err error) // durable.Space, but in tests
 
 	// Fault, if set, is called between all steps. Its error ends the step. For tests only.
 	Fault func(point string) error
@@ -137,6 +140,9 @@ func New(opts Options) *Replica {
 	if opts.Timeout <= 0 {
 		opts.Timeout = 30 * time.Second
 	}
+	if opts.space == nil {
+		opts.space = durable.Space
+	}
 	if opts.Fault == nil {
 		opts.Fault = func(string) error { return nil }
 	}
@@ -154,7 +160,7 @@ func New(opts Options) *Replica {
 	for _, name := range opts.Order {
 		r.sources = append(r.sources, &source{
 			name: name, db: opts.Files[name], spool: filepath.Join(opts.Spool, name), limit: r.opts.SpoolBytes, frames: sqlitedb.CheckpointPages, least: snapshotLeast,
-			clock: opts.Clock, fault: opts.Fault, once: opts.Once, written: r.bodies.lastNumber,
+			clock: opts.Clock, fault: opts.Fault, space: opts.space, once: opts.Once, written: r.bodies.lastNumber,
 		})
 	}
 	return r

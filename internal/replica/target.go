@@ -38,7 +38,7 @@ type Folder string
 
 // Put implements Target. Without the marker, the disk of the folder may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
-	if _, err := os.Lstat(f.path(markerName)); err != nil && name != markerName {
+	if _, err := os.Lstat(filepath.Join(string(f), markerName)); err != nil && name != markerName { //nolint:gosec // the folder is the operator's
 		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", markerName)
 	}
 	path := f.path(name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"holdfast/internal/db/migrate"
@@ -13,6 +14,7 @@ import (
 	"holdfast/internal/db/rows"
 	"holdfast/internal/db/spannerdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/durable"
 )
 
 // Database is the open database of a service, for everything that the server itself
@@ -116,6 +118,11 @@ func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
+
+// Disk returns the free space for the server and the size of the disk of a SQLite file, in bytes.
+func (d *Database) Disk() (free, size float64, err error) {
+	return durable.Space(filepath.Dir(d.Target.Path))
+}
 
 // File returns the SQLite file; nil for a database server.
 func (d *Database) File() *sqlitedb.DB { return d.file }

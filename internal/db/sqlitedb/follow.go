@@ -73,6 +73,9 @@ func (f *Follower) closeConns() (err error) {
 	return classify(err)
 }
 
+// Path returns the path of the file.
+func (db *DB) Path() string { return db.opts.Path }
+
 // Path returns the path of the WAL.
 func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 

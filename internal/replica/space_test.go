@@ -1,0 +1,82 @@
+package replica
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// large writes 2 MB into the WAL, half of them into the index.
+const large = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10)
+	INSERT OR REPLACE INTO t (id, body) SELECT i, zeroblob(100000 + ?1) FROM n`
+
+// TestFullDisk: when the disk with the data folder is nearly full, what waits is dropped, and the writer checkpoints the database
+// itself. When there is place again, a new series begins.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	free := 1e12
+	w := newWorld(t, memoryFolder(t), func(o *Options) {
+		o.space = func(string) (float64, float64, error) { return free, 1e12, nil }
+	})
+	w.must(w.exec(names[0], insert, 30, 3000))
+	w.must(w.capture())
+	w.must(w.ship())
+	w.must(w.exec(names[0], insert, 30, 3000))
+	w.must(w.capture()) // it waits
+	free = 1e6
+	if err := w.r.capture(t.Context()); err == nil || !strings.Contains(err.Error(), "too little space") {
+		t.Errorf("capture on a full disk: %v", err)
+	}
+	if n := w.r.Status().WaitingBytes; n != 0 {
+		t.Errorf("%d bytes still wait", n)
+	}
+	for i := range 20 {
+		w.must(w.exec(names[0], large, i))
+		_ = w.r.capture(t.Context())
+	}
+	info, err := os.Stat(w.path(names[0]) + "-wal")
+	w.must(err)
+	if info.Size() > 25<<20 {
+		t.Errorf("the WAL has %d bytes: nobody checkpoints", info.Size())
+	}
+	if w.r.ship(t.Context()) != nil {
+		t.Error("nothing is to be sent, which is no error")
+	}
+	free = 1e12
+	w.must(w.capture())
+	w.must(w.ship())
+	w.check()
+	w.close()
+}
+
+// TestFailingSpool: a spool that cannot be written does not keep the WAL from being checkpointed.
+func TestFailingSpool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memoryFolder(t), nil)
+	w.must(w.capture())
+	w.must(w.ship())
+	w.fault = func(point string) error {
+		if point == "spool" {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}
+	for i := range 20 {
+		w.must(w.exec(names[0], large, i))
+		_ = w.r.capture(t.Context())
+	}
+	if w.r.Status().CaptureError == nil {
+		t.Error("the spool fails, and nobody says so")
+	}
+	info, err := os.Stat(w.path(names[0]) + "-wal")
+	w.must(err)
+	if info.Size() > 25<<20 {
+		t.Errorf("the WAL has %d bytes: nobody checkpoints", info.Size())
+	}
+	w.fault = nil
+	w.must(w.capture())
+	w.must(w.ship())
+	w.check()
+	w.close()
+}
