@@ -2,8 +2,11 @@ package app
 
 import (
 	"bytes"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -23,6 +26,7 @@ import (
 	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
 	"holdfast/internal/conf"
+	"holdfast/internal/testdb"
 )
 
 // lockedBuffer is a log that a test reads while a server writes.
@@ -231,19 +235,20 @@ func (r *reloadable) logs(text string) string {
 // no setting can be declared without being applied.
 func TestReloadedSettings(t *testing.T) {
 	t.Parallel()
+	services := openReloadable(t)
 	for _, path := range conf.Reloadable(NewConfig(Services()).sections()) {
 		e, known := effects[path]
-		if name, _, _ := strings.Cut(path, "."); !known && slices.ContainsFunc(Services(), func(s service.Service) bool { return s.Name == name }) {
-			e, known = serviceEffect(path), true
-		}
-		if !known {
+		switch name, _, _ := strings.Cut(path, "."); {
+		case known:
+			t.Run(path, func(t *testing.T) {
+				t.Parallel()
+				e.check(openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups"), path) // a schedule needs one
+			})
+		case slices.ContainsFunc(Services(), func(s service.Service) bool { return s.Name == name }):
+			serviceEffect(path).check(services, path)
+		default:
 			t.Errorf("%s: no effect of it is known", path)
-			continue
 		}
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			e.check(t, path)
-		})
 	}
 	for path := range effects {
 		if !slices.Contains(conf.Reloadable(NewConfig(Services()).sections()), path) {
@@ -253,31 +258,32 @@ func TestReloadedSettings(t *testing.T) {
 }
 
 // check changes a setting and sees the effect, and then the former value again.
-func (e effect) check(t *testing.T, path string) {
-	r := openReloadable(t, "HOLDFAST_BACKUP__URL=file:///backups") // a schedule needs one
+func (e effect) check(r *reloadable, path string) {
+	t := r.t
+	t.Helper()
 	if got := e.see(r); got != e.was {
-		t.Errorf("before: %q, want %q", got, e.was)
+		t.Errorf("%s before: %q, want %q", path, got, e.was)
 	}
 	r.flags = []conf.Flag{{Name: "--test", Path: path, Value: e.text}}
 	r.log.take()
 	if done := r.must(); !slices.Equal(done.Applied, []string{path}) || len(done.Restart) > 0 {
-		t.Errorf("%+v", done)
+		t.Errorf("%s: %+v", path, done)
 	}
 	if of := slices.IndexFunc(r.opened, func(s *opened) bool { return strings.HasPrefix(path, s.Name+".") }); of >= 0 && r.opened[of].Reload == nil {
-		t.Error("the service applies nothing")
+		t.Errorf("%s: the service applies nothing", path)
 	}
 	if log := r.log.take(); !strings.Contains(log, path) || strings.Contains(log, e.text) && strings.Contains(e.text, "secret") {
-		t.Errorf("the log is\n%s", log)
+		t.Errorf("%s: the log is\n%s", path, log)
 	}
 	if got := e.see(r); got != e.is {
-		t.Errorf("after: %q, want %q", got, e.is)
+		t.Errorf("%s after: %q, want %q", path, got, e.is)
 	}
 	r.flags = nil
 	if done := r.must(); !slices.Equal(done.Applied, []string{path}) {
-		t.Errorf("back: %+v", done)
+		t.Errorf("%s back: %+v", path, done)
 	}
 	if got := e.see(r); got != e.was && e.was != "" {
-		t.Errorf("back: %q, want %q", got, e.was)
+		t.Errorf("%s back: %q, want %q", path, got, e.was)
 	}
 }
 
@@ -358,6 +364,43 @@ func TestReloadAllOrNothing(t *testing.T) {
 	}
 	if r.gate.Stats().Slots != 9 || !r.App.log.Enabled(t.Context(), slog.LevelDebug) || r.cfg.Server.Listen == ":1" {
 		t.Error("not applied")
+	}
+}
+
+// A reload uses a new certificate at once. One that cannot be used is refused with everything else.
+func TestReloadCertificate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	put := func(until time.Time) (key []byte) {
+		t.Helper()
+		cert, key, err := testdb.SelfSigned(&x509.Certificate{SerialNumber: big.NewInt(until.Unix()), NotBefore: until.Add(-48 * time.Hour), NotAfter: until, DNSNames: []string{"localhost"}})
+		if err == nil {
+			err = errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	first := time.Now().Add(time.Hour).Truncate(time.Second)
+	key := put(first)
+	r := openReloadable(t, "HOLDFAST_SERVER__TLS_CERT_FILE="+certFile, "HOLDFAST_SERVER__TLS_KEY_FILE="+keyFile)
+	if err := r.openCertificates(); err != nil {
+		t.Fatal(err)
+	}
+	second := first.Add(time.Hour)
+	put(second)
+	r.must()
+	if until := r.certificates.State().Until; !until.Equal(second) {
+		t.Errorf("until %v, want %v", until, second)
+	}
+	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.write("log.level = \"debug\"")
+	if _, err := r.reload(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be used with server.tls_key_file") || r.current().Log.Level != "info" {
+		t.Errorf("a key of another certificate: %v", err)
 	}
 }
 
@@ -442,6 +485,18 @@ access = %[6]t
 client_address = %[6]t
 [alerts]
 disk_days = %[1]d
+[syncstorage.limits]
+max_user_quota = %[4]d
+[extstorage.rates]
+reads_per_minute = %[2]d
+[extstorage.tiers.gold]
+bytes = %[4]d
+[buckets]
+garbage_after = "%[3]dh"
+[guest]
+sample_sessions = %[2]d
+[guest.rates]
+bootstrap = %[2]d
 `, i, 7+(i%5)*40, 20+i, (100+i)<<20, []string{"info", "error", "debug"}[i%3], i%2 == 0))
 		if done := r.must(); len(done.Applied) < 8 || len(done.Restart) > 0 {
 			t.Errorf("%+v", done)

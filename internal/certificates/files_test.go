@@ -172,6 +172,35 @@ func TestFiles(t *testing.T) {
 	uses("another pair", first, "", 2, 5)
 }
 
+// TestReloadFiles: a reload uses a new pair at once, and says at once what is wrong with it.
+func TestReloadFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	until := time.Now().Add(time.Hour).Truncate(time.Second)
+	first, second := pairOf(t, until), pairOf(t, until.Add(time.Hour))
+	write := func(cert, key []byte) {
+		t.Helper()
+		if err := errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first.cert, first.key)
+	var r record
+	f, err := OpenFiles(certFile, keyFile, r.options(time.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(second.cert, second.key)
+	if err := f.Reload(); err != nil || !f.State().Until.Equal(until.Add(time.Hour)) {
+		t.Errorf("%+v, %v", f.State(), err)
+	}
+	write(second.cert, first.key)
+	if err := f.Reload(); err == nil || !strings.Contains(err.Error(), "private key does not match") || !f.State().Until.Equal(until.Add(time.Hour)) {
+		t.Errorf("a key of another pair: %+v, %v", f.State(), err)
+	}
+}
+
 // problemOr returns a text that every problem has if none is expected in particular.
 func problemOr(s string) string {
 	if s == "" {
