@@ -180,7 +180,9 @@ func TestExampleConfiguration(t *testing.T) {
 	byFile = regexp.MustCompile(`(?s)(\n\[extstorage\.token_keys\.NAME\]\n.*?\nalg = )""`).ReplaceAllString(byFile, `${1}"HS256"`)
 	for name, text := range map[string]string{"commented": string(example), "by itself": byItself, "by file": byFile} {
 		config := filepath.Join(dir, name+".toml")
-		text = strings.ReplaceAll(text, "file://NODE", "file://"+t.TempDir())
+		for strings.Contains(text, "file://NODE") { // a node, the replica and the backups need a folder each
+			text = strings.Replace(text, "file://NODE", "file://"+t.TempDir(), 1)
+		}
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
