@@ -101,6 +101,9 @@ func (b *Server) recordFailure(name string, failed error) {
 	path := filepath.Join(b.Data, failureFile)
 	var err error
 	if failed == nil {
+		if last := ReadFailure(b.Data); last != nil && last.URL != name {
+			return
+		}
 		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 			return
 		}

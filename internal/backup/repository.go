@@ -19,6 +19,9 @@ import (
 type Sending struct {
 	Settings
 
+	// Typed says that the URL is not the one of the configuration, so that a failure is not recorded.
+	Typed bool
+
 	// Identity is the file with the private key of an encrypted backup, so that it can be verified by a restore; or "".
 	Identity string
 
@@ -59,7 +62,7 @@ func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
 	sent.Point, sent.Restored, err = b.send(ctx, s)
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !s.Typed {
 		b.recordFailure(sent.Name, err)
 	}
 	if err != nil {
@@ -104,14 +107,14 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 		}
 		restored = true
 	}
-	if err := r.Tidy(ctx); err != nil {
-		return point, restored, fmt.Errorf("the backup was made, but older ones could not be deleted: %w", err)
+	if err = r.Tidy(ctx); err != nil {
+		err = fmt.Errorf("the backup was made, but older ones could not be deleted: %w", err)
 	}
 	lost := b.logBodies(r.Status().Bodies)
-	if err := b.recordSent(ctx, s.URL, o.Target, lost); err != nil || lost == 0 {
-		return point, restored, err
+	if lost > 0 {
+		err = errors.Join(err, &IncompleteError{lost})
 	}
-	return point, restored, &IncompleteError{lost}
+	return point, restored, errors.Join(err, b.recordSent(ctx, s.URL, o.Target, lost))
 }
 
 // logBodies logs which bodies the backup lacks, and returns how many of them could not be read.

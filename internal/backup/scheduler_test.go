@@ -252,3 +252,23 @@ func TestNothingToBackUp(t *testing.T) {
 		t.Error("the lock was not released")
 	}
 }
+
+// TestTypedURL: a failure at a URL that is not the one of the configuration is no failure of the server, and a success there
+// does not end one.
+func TestTypedURL(t *testing.T) {
+	t.Parallel()
+	s, _, folder := newScheduler(t)
+	server, settings := s.Server(), s.Settings()
+	if err := os.WriteFile(folder, nil, 0o600); err != nil { // no folder can be created
+		t.Fatal(err)
+	}
+	if _, err := server.Send(t.Context(), &Sending{Settings: settings, Typed: true}); err == nil || ReadFailure(server.Data) != nil {
+		t.Errorf("a failure at another URL: %v, recorded %+v", err, ReadFailure(server.Data))
+	}
+	s.runDue(t.Context())
+	other := settings
+	other.URL = "file://" + t.TempDir() + "/other"
+	if _, err := server.Send(t.Context(), &Sending{Settings: other}); err != nil || ReadFailure(server.Data) == nil {
+		t.Errorf("a success at another URL: %v, recorded %+v", err, ReadFailure(server.Data))
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/durable"
+	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
@@ -30,13 +31,17 @@ type Verifying struct {
 	Temporary string    // folder for the restored databases
 	Progress  func(what string)
 
+	damaged bool // an object is
+
 	// Bodies, if set, calls fn with each file that restored databases of services refer to, besides those in folder.
 	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
 }
 
 // Verify restores a backup at a URL into a temporary folder. That reads every object, every page and every index, the secrets file, and the
 // files of services. It reports damage and names the object.
-func Verify(ctx context.Context, v Verifying) (found []service.Finding, err error) {
+func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
+
+func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
 	target, closeIt, err := location.Open(ctx, v.URL)
 	if err != nil {
 		return nil, err
@@ -97,6 +102,7 @@ func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, nam
 		err = durable.Rename(filepath.Join(r.Into, name), filepath.Join(all, name))
 	}
 	if err != nil {
+		v.damaged = v.damaged || errcode.Is(err, errcode.Unavailable)
 		f.State, f.Says, f.Fix = service.Wrong, err.Error(), damageFix
 	}
 	return f
@@ -178,9 +184,14 @@ func readBody(ctx context.Context, r replica.Restoring, of, name string) (err er
 }
 
 // verifySent verifies the newest backup at a URL. The databases are restored into the spool. Files of services were read when they were sent.
+// After damage the next backup sends whole databases.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
-	found, err := Verify(ctx, Verifying{URL: s.URL, Identity: s.Identity, Temporary: b.spool(s.URL), Progress: s.Progress})
+	v := Verifying{URL: s.URL, Identity: s.Identity, Temporary: b.spool(s.URL), Progress: s.Progress}
+	found, err := v.verify(ctx)
+	if v.damaged && ctx.Err() == nil {
+		err = errors.Join(err, os.RemoveAll(b.spool(s.URL)))
+	}
 	for _, f := range found {
 		if f.State == service.Wrong {
 			err = errors.Join(err, fmt.Errorf("%s: %s", f.What, f.Says))

@@ -88,7 +88,7 @@ func (c *command) backupURL(ctx context.Context, args []string, identity string)
 	}
 	s := backup.Sending{Settings: cfg.Backup, Identity: identity, Progress: c.step}
 	if len(args) == 1 {
-		s.URL = args[0]
+		s.URL, s.Typed = args[0], args[0] != cfg.Backup.URL
 	}
 	if s.URL == "" {
 		return service.Usagef("URL or DIR is required, because backup.url is not set")

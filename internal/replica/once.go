@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"time"
 
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
@@ -14,10 +15,15 @@ import (
 // maxSeries limits the number of files of a series of backups, all of which a restore reads.
 const maxSeries = 500
 
+// listTimeout limits steps that only list, read and delete small objects.
+const listTimeout = 10 * time.Minute
+
 // continueSeries claims the target, and finds out which databases continue the series of the former backup. The stored
 // chain of a database may be continued if the newest point of the target has exactly its state. What a backup that was
 // interrupted has sent after it, no point refers to.
 func (r *Replica) continueSeries(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
@@ -102,6 +108,8 @@ func (r *Replica) closeOnce() (err error) {
 
 // checkPoint returns an error unless the target belongs to this process, and has every file that a new point needs.
 func (r *Replica) checkPoint(ctx context.Context, p Point) error {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
 	}
@@ -152,5 +160,7 @@ func (r *Replica) Tidy(ctx context.Context) error {
 	if r.opts.Rule == (Keep{}) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	return r.tidy(ctx, r.opts.Clock())
 }

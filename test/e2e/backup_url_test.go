@@ -241,3 +241,30 @@ func TestBackupSchedule(t *testing.T) {
 		t.Errorf("listed: %+v", all)
 	}
 }
+
+// TestBackupHeals: if the files of former backups are damaged, the backup says so, and the next one sends whole databases.
+func TestBackupHeals(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "backups")
+	s := binary.Start(t, t.TempDir(), noBuckets, "HOLDFAST_BACKUP__URL=file://"+folder)
+	s.Verb("backup")
+	files, err := filepath.Glob(folder + "/files/syncstorage.db/*/*")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if err := os.WriteFile(files[0], []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := binary.Run(t, s.Env, "backup")
+	if r.Status != 1 || !strings.Contains(r.Stderr, "files/syncstorage.db/") || !strings.Contains(r.Stderr, "is damaged") {
+		t.Errorf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
+	}
+	if r := binary.Run(t, s.Env, "check"); !strings.Contains(r.Stdout, "warn  backup") {
+		t.Errorf("check:\n%s", r.Stdout)
+	}
+	s.Verb("backup")
+	s.Verb("backup", "verify")
+	if out := s.Verb("check"); !strings.Contains(out, "ok    backup") {
+		t.Errorf("check:\n%s", out)
+	}
+}
