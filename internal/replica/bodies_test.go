@@ -284,10 +284,7 @@ func (w *world) retainNothing() {
 // TestUnneededBodies: a body stays as long as a point needs it, also over restarts and while the clock is wrong, and no longer.
 func TestUnneededBodies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
-	w.toys = newToys(w)
-	w.close()
-	w.open()
+	w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
 	object := bodyName(toyService, w.toys.put([]byte("a toy"))) + w.r.keys.suffix()
 	has := func() bool {
 		_, err := w.target.Target.Get(t.Context(), object)
@@ -327,13 +324,36 @@ func TestUnneededBodies(t *testing.T) {
 	w.close()
 }
 
+// TestBodyOfLatePoint: a body that is deleted after a capture stays for the point of that capture, which is published later.
+func TestBodyOfLatePoint(t *testing.T) {
+	t.Parallel()
+	w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
+	defer func() { w.close() }()
+	w.toys.put([]byte("a toy"))
+	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
+	w.clock.Advance(90 * time.Minute)
+	w.must(w.exec("two.db", insert, 1, 10))
+	w.must(w.capture())
+	w.toys.remove(1)
+	w.reconcile()
+	w.must(w.ship())
+	for range 2 { // the first point is deleted, the second one is not
+		w.clock.Advance(50 * time.Minute)
+		w.must(errors.Join(w.capture(), w.upload(), w.ship()))
+		w.must(w.r.maintain(t.Context()))
+		w.reconcile()
+	}
+	points, err := listPoints(t.Context(), w.target)
+	if err != nil || len(points) != 2 || points[0].number != 2 {
+		t.Fatalf("points %v, %v: the test proves nothing", points, err)
+	}
+	w.checkAgain()
+}
+
 // TestFullTarget: bodies wait while the target is full, more than the queue has are found later, and points go on.
 func TestFullTarget(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
-	w.toys = newToys(w)
-	w.close()
-	w.open()
+	w := newToyWorld(t, memoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.r.bodies.limit = 10
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
@@ -363,10 +383,7 @@ func TestFullTarget(t *testing.T) {
 // TestLostBody: a body that cannot be read is reported and does not stop points; one that was deleted meanwhile is not reported.
 func TestLostBody(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
-	w.toys = newToys(w)
-	w.close()
-	w.open()
+	w := newToyWorld(t, memoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 	lost, good := w.toys.put([]byte("lost")), w.toys.put([]byte("good"))
@@ -396,10 +413,7 @@ func TestLostBody(t *testing.T) {
 // TestBodiesOfCommands: bodies that another process has written are found later. A backup, which no service notifies, has them.
 func TestBodiesOfCommands(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
-	w.toys = newToys(w)
-	w.close()
-	w.open()
+	w := newToyWorld(t, memoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 	w.toys.written = func(Body) func(bool) { return func(bool) {} }
@@ -461,10 +475,7 @@ func TestTargetWithoutAnswer(t *testing.T) {
 // TestLargeBodyDelaysNothing: while a body is uploaded, changes that were captured meanwhile are sent, and no point is published.
 func TestLargeBodyDelaysNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
-	w.toys = newToys(w)
-	w.close()
-	w.open()
+	w := newToyWorld(t, memoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 	before := w.r.newest().Number
@@ -496,10 +507,7 @@ func TestDamagedBodies(t *testing.T) {
 	for name, recipients := range map[string][]age.Recipient{"plain": nil, "encrypted": {identity.Recipient()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, memoryFolder(t), func(o *Options) { o.Recipients = recipients })
-			w.toys = newToys(w)
-			w.close()
-			w.open()
+			w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Recipients = recipients })
 			defer func() { w.close() }()
 			w.r.keys.identities = []age.Identity{identity}
 			for _, content := range [][]byte{nil, []byte("a"), randomBytes(200_000), bytes.Repeat(randomBytes(500), 1000)} {

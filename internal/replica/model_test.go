@@ -27,10 +27,7 @@ func TestModel(t *testing.T) {
 		}
 		defer os.RemoveAll(root)
 		limit := rapid.SampledFrom([]int64{0, 0, 100_000}).Draw(rt, "limit")
-		w := newWorld(rtb{t, rt}, root, func(o *Options) { o.SpoolBytes, o.Keep = limit, 2*time.Hour })
-		w.toys = newToys(w)
-		w.shutDown()
-		w.open()
+		w := newToyWorld(rtb{t, rt}, root, func(o *Options) { o.SpoolBytes, o.Keep = limit, 2*time.Hour })
 		defer func() { w.close() }()
 		actions := w.actions()
 		maps.Copy(actions, w.toyActions())

@@ -46,10 +46,7 @@ func TestCrashAtEachStep(t *testing.T) {
 // crashAt kills a server at a step, and returns its name; "" if there are fewer.
 func crashAt(t *testing.T, at int) (name string) {
 	t.Helper()
-	w := newWorld(t, memoryFolder(t), func(o *Options) { o.Keep = time.Hour })
-	w.toys = newToys(w)
-	w.close()
-	w.open()
+	w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Keep = time.Hour })
 	step := 0
 	w.fault = func(point string) error {
 		if step++; step-1 == at {
@@ -62,7 +59,7 @@ func crashAt(t *testing.T, at int) (name string) {
 	}
 	for i := range 4 {
 		for _, file := range names { // as many pages each time, so that the steps are the same
-			w.must(w.exec(file, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25) INSERT INTO t (body) SELECT randomblob(1500) FROM n`))
+			w.must(w.exec(file, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8) INSERT INTO t (body) SELECT randomblob(3000) FROM n`))
 		}
 		w.toys.put([]byte("toy"))
 		w.clock.Advance(time.Duration(i) * 30 * time.Minute)

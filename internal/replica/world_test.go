@@ -46,6 +46,20 @@ type world struct {
 var names = []string{"one.db", "two.db"}
 
 func newWorld(t testing.TB, root string, edit func(*Options)) *world {
+	w := makeWorld(t, root, edit)
+	w.open()
+	return w
+}
+
+// newToyWorld is newWorld with the bodies of a service.
+func newToyWorld(t testing.TB, root string, edit func(*Options)) *world {
+	w := makeWorld(t, root, edit)
+	w.toys = newToys(w)
+	w.open()
+	return w
+}
+
+func makeWorld(t testing.TB, root string, edit func(*Options)) *world {
 	w := &world{
 		t: t, root: root, edit: edit, clock: clock.NewManual(time.Unix(1_700_000_000, 0)),
 		target: &faultyTarget{Target: Folder(filepath.Join(root, "target"))},
@@ -53,7 +67,6 @@ func newWorld(t testing.TB, root string, edit func(*Options)) *world {
 		dbs: map[string]*sqlitedb.DB{},
 	}
 	w.folder = w.newFolder()
-	w.open()
 	return w
 }
 

@@ -21,12 +21,12 @@ import (
 )
 
 // openBuckets opens the service on a data folder, as a process of its own.
-func openBuckets(t *testing.T, data string) (*Buckets, *servicetest.Server) {
+func openBuckets(t testing.TB, data string) (*Buckets, *servicetest.Server) {
 	t.Helper()
 	return openBucketsAt(t, data, clock.System)
 }
 
-func openBucketsAt(t *testing.T, data string, now clock.Clock) (*Buckets, *servicetest.Server) {
+func openBucketsAt(t testing.TB, data string, now clock.Clock) (*Buckets, *servicetest.Server) {
 	t.Helper()
 	s := New()
 	environ := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_BUCKETS__KEY_SECRET=" + string(bytes.Repeat([]byte("s"), 32))}

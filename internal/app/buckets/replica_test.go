@@ -38,7 +38,7 @@ type client struct {
 	bodies map[string][]byte
 }
 
-func (s *Buckets) newClients(t *testing.T, n int) (all []*client) {
+func (s *Buckets) newClients(t testing.TB, n int) (all []*client) {
 	t.Helper()
 	a, err := s.opened.Account(t.Context(), firstAccount)
 	if err != nil {
