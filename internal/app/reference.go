@@ -14,6 +14,7 @@ func Reference() string {
 		"on Mozilla's server. Sizes are whole numbers of bytes. In variables, separate the strings of a list by commas. `NAME` in a\n" +
 		"variable is read in lower case; names with a dash or a dot go into the file. Unknown settings and `HOLDFAST_…` variables are\n" +
 		"errors, except those that Kubernetes sets for a service named holdfast.\n\n" +
+		"A change needs a restart, or a [reload](operations.md#change-settings) if the description says that it applies the setting.\n\n" +
 		conf.Reference(d.sections(), d.aliases()...)
 }
 

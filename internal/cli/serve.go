@@ -25,7 +25,8 @@ func (c *command) serve() *cobra.Command {
 		Short: "Run the server",
 		Long: "Run the server until SIGINT or SIGTERM. Without configuration it serves Firefox Sync and\n" +
 			"extension storage on 127.0.0.1:8000, buckets (S3) on 127.0.0.1:9000, and metrics on 127.0.0.1:8001,\n" +
-			"and creates its SQLite files in the data folder.",
+			"and creates its SQLite files in the data folder. SIGHUP reads the configuration again and applies what\n" +
+			"needs no restart.",
 		Example: "  holdfast serve\n" +
 			"  holdfast serve --listen :8000\n" +
 			"  holdfast serve --data /var/lib/holdfast --config /etc/holdfast.toml\n" +

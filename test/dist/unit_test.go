@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,10 @@ func TestUnitStarts(t *testing.T) {
 		t.Errorf("%v: %v\n%s", words, err, out)
 	}
 	serve(t, cmd)
+	words = strings.Fields(strings.ReplaceAll(unitSetting(t, text, "ExecReload"), "$MAINPID", strconv.Itoa(cmd.Process.Pid)))
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil { // a server that it ends fails the test
+		t.Errorf("%v: %v\n%s", words, err, out)
+	}
 	for _, database := range []string{"syncstorage.db", "guest.db"} {
 		if _, err := os.Stat(filepath.Join(root, "var/lib/holdfast", database)); err != nil {
 			t.Errorf("the data is not where the unit says: %v", err)
