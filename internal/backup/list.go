@@ -37,7 +37,7 @@ func List(ctx context.Context, address string, most int) (all []Listed, err erro
 	return all, err
 }
 
-// Check reads the backups at the URL of the settings, and changes nothing.
+// Check inspects the backups at backup.url, and changes nothing.
 func Check(ctx context.Context, s *Settings, data string, now time.Time) []service.Finding {
 	if s.URL == "" {
 		return nil
@@ -78,7 +78,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	return []service.Finding{f}
 }
 
-// Text says what failed.
+// Text describes the failure.
 func (f *Failure) Text() string {
 	return "the latest backup to " + f.URL + " failed at " + formatTime(f.At) + ": " + f.Says
 }

@@ -66,7 +66,7 @@ func (b *Server) recordSent(ctx context.Context, address string, t replica.Targe
 	return b.record(&Record{At: older[0].At, Path: name, Lost: lost}, older[1:])
 }
 
-// record stores the latest backup, with older ones at the same place, and the earlier ones at other places.
+// record stores the latest backup, with older backups at the same place, and earlier backups elsewhere.
 func (b *Server) record(r *Record, older []earlier) error {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
@@ -89,14 +89,14 @@ func (b *Server) record(r *Record, older []earlier) error {
 	return durable.File{Name: filepath.Join(b.Data, RecordFile), Mode: 0o644}.Replace(durable.Bytes(text))
 }
 
-// Failure is a backup to a URL that failed, after which none succeeded there.
+// Failure is the latest backup to a URL, if it failed.
 type Failure struct {
 	At   time.Time `json:"at"`
 	URL  string    `json:"url"` // without parameters
 	Says string    `json:"says"`
 }
 
-// recordFailure records that a backup to a URL failed, or that none fails any more.
+// recordFailure records the error of a backup to a URL, or removes the record if failed is nil.
 func (b *Server) recordFailure(name string, failed error) {
 	path := filepath.Join(b.Data, failureFile)
 	var err error
@@ -154,7 +154,7 @@ func Known(data string) (all []service.Backup, err error) {
 	return all, nil
 }
 
-// last returns the time of the latest known backup at a URL; zero if there is none.
+// last returns the time of the latest known backup at a URL, or zero.
 func last(data, address string) (at time.Time, err error) {
 	known, err := Known(data)
 	name := location.Name(address)

@@ -19,7 +19,7 @@ import (
 type Sending struct {
 	Settings
 
-	// Typed says that the URL is not the one of the configuration, so that a failure is not recorded.
+	// Typed says that the URL differs from backup.url, so a failure is not recorded.
 	Typed bool
 
 	// Identity is the file with the private key of an encrypted backup, so that it can be verified by a restore; or "".
@@ -41,8 +41,8 @@ const (
 	lockName    = "backup"
 )
 
-// Send adds a backup to those at a URL: the SQLite databases, the secrets file, and the files of services. It sends what has changed since the former backup,
-// verifies the backup, and deletes old ones by the rule. Only one process at a time makes backups of a data folder.
+// Send adds a backup at a URL: the SQLite databases, the secrets file and the files of services. It sends only changes since the former backup,
+// verifies the backup, and deletes old backups by the rule. Only one process at a time makes backups of a data folder.
 func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}
@@ -71,7 +71,7 @@ func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	return sent, err
 }
 
-// lock keeps other processes from making a backup to a URL at the same time.
+// lock prevents other processes from making a backup to a URL at the same time.
 func (b *Server) lock(ctx context.Context) (*sqlitedb.Lock, error) {
 	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(b.Data, lockName))
 	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
@@ -117,7 +117,7 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	return point, restored, errors.Join(err, b.recordSent(ctx, s.URL, o.Target, lost))
 }
 
-// logBodies logs which bodies the backup lacks, and returns how many of them could not be read.
+// logBodies logs missing bodies, and returns the number of unreadable bodies.
 func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	for _, what := range s.Omitted {
 		b.Log.Warn("not in the backup", "what", what)

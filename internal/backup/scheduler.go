@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Scheduler makes the backups of a running server to the URL of the settings: when they are due, and when an operator
-// asks for one. Set Server and call Set before it is used.
+// Scheduler makes the backups of a running server to backup.url: when they are due, and when an operator
+// asks for a backup. Set Server and call Set before it is used.
 type Scheduler struct {
 	// Server returns the server whose data is backed up.
 	Server func() *Server
@@ -50,10 +50,10 @@ func (s *Scheduler) wakeUp() {
 	}
 }
 
-// SchedulerState says what a scheduler does.
+// SchedulerState is the state of a scheduler.
 type SchedulerState struct {
-	Since time.Time // when the backup that is being made was begun; zero if there is none
-	Next  time.Time // when the next one is due; zero without a schedule
+	Since time.Time // begin of the running backup; zero if no backup runs
+	Next  time.Time // when the next backup is due; zero without a schedule
 }
 
 const (
@@ -101,14 +101,14 @@ func (s *Scheduler) Ask() error {
 	return nil
 }
 
-// State returns what the scheduler does.
+// State returns the state.
 func (s *Scheduler) State() SchedulerState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// runDue makes a backup if one is due.
+// runDue makes a backup if it is due.
 func (s *Scheduler) runDue(ctx context.Context) {
 	server := s.Server()
 	settings, now := s.Settings(), server.Clock()
@@ -153,7 +153,7 @@ func (s *Scheduler) ended(server *Server, err error) {
 	s.fails = min(s.fails+1, 8)
 }
 
-// next returns when a backup is due: at once if there is none. It is zero without a schedule.
+// next returns when a backup is due: at once before the first backup. It is zero without a schedule.
 func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	schedule, err := ParseSchedule(s.Schedule)
 	if err != nil || schedule.IsZero() || s.URL == "" {
@@ -169,7 +169,7 @@ func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	return schedule.Next(at.Local()), nil
 }
 
-// Late reports whether the latest backup is so old that, by the schedule, a second one is due. It is false without a schedule, and before the
+// Late reports whether the latest backup is so old that, by the schedule, a second backup is due. It is false without a schedule, and before the
 // first backup.
 func (s *Settings) Late(data string, now time.Time) bool {
 	schedule, err := ParseSchedule(s.Schedule)

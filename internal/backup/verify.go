@@ -37,8 +37,8 @@ type Verifying struct {
 	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
 }
 
-// Verify restores a backup at a URL into a temporary folder. That reads every object, every page and every index, the secrets file, and the
-// files of services. It reports damage and names the object.
+// Verify restores a backup at a URL into a temporary folder. It reads every object, page and index, the secrets file and the
+// files of services, and reports damage by the name of the object.
 func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
 
 func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
@@ -78,7 +78,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 
 const (
 	databaseSuffix = ".db"
-	damageFix      = "use another backup; what is not named here is still good"
+	damageFix      = "use another backup; databases and files that are not named here are still good"
 )
 
 // restoreInto restores databases, and the files that are in every restore, into a new folder.

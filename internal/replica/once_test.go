@@ -483,16 +483,7 @@ func TestBackupBodies(t *testing.T) {
 			t.Errorf("round %d: %d backups", round, len(points))
 		}
 		for _, p := range points {
-			for name, content := range had[p.Number] {
-				r, err := Restoring{Target: b.target}.OpenBody(t.Context(), "service", name)
-				if err != nil {
-					t.Fatalf("round %d: backup %d: %s: %v", round, p.Number, name, err)
-				}
-				got, err := io.ReadAll(r)
-				if err = errors.Join(err, r.Close()); err != nil || string(got) != content {
-					t.Errorf("round %d: %s has %d bytes, %v", round, name, len(got), err)
-				}
-			}
+			b.checkBodies(p, had[p.Number])
 		}
 	}
 	if sent != 12 {
@@ -502,6 +493,21 @@ func TestBackupBodies(t *testing.T) {
 	w.must(err)
 	if len(objects) > 6 { // of the two backups, and of those whose end was noted last
 		t.Errorf("%d bodies remain: %v", len(objects), objects)
+	}
+}
+
+// checkBodies checks that a backup has bodies.
+func (b *backups) checkBodies(p Point, want map[string]string) {
+	b.t.Helper()
+	for name, content := range want {
+		r, err := Restoring{Target: b.target}.OpenBody(b.t.Context(), "service", name)
+		if err != nil {
+			b.t.Fatalf("backup %d: %s: %v", p.Number, name, err)
+		}
+		got, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil || string(got) != content {
+			b.t.Errorf("backup %d: %s has %d bytes, %v", p.Number, name, len(got), err)
+		}
 	}
 }
 
