@@ -37,8 +37,6 @@ type bodies struct {
 
 	reconciling sync.Mutex // one reconciliation at a time
 	record      record     // nil: it was not read yet
-	reconciled  time.Time  // when the last reconciliation began
-	took        time.Duration
 
 	mu      sync.Mutex
 	changed chan struct{} // if not nil, it is closed when something may go on
@@ -57,6 +55,9 @@ type bodies struct {
 
 	// owed are bodies that a reconciliation must find, and owing those of the one that runs.
 	owed, owing debt
+	missing     debt      // what a reconciliation has found, and uploads now
+	reconciled  time.Time // when the last one began
+	took        time.Duration
 	noted       noted
 }
 
@@ -116,9 +117,9 @@ func (b *bodies) start(ctx context.Context) {
 
 // close uploads what waits, until ctx ends, and stops.
 func (b *bodies) close(ctx context.Context) error {
-	_, err := b.upload(ctx, b.lastNumber())
-	b.stop()
+	b.stop() // a reconciliation may take long
 	b.running.Wait()
+	_, err := b.upload(ctx, b.lastNumber())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
@@ -398,8 +399,9 @@ func (b *bodies) state() BodyStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
-	s.Waiting += b.owed.count + b.owing.count
-	s.WaitingBytes += b.owed.bytes + b.owing.bytes
+	// What a reconciliation owes is among what it has found to be missing.
+	s.Waiting += b.owed.count + max(b.owing.count, b.missing.count)
+	s.WaitingBytes += b.owed.bytes + max(b.owing.bytes, b.missing.bytes)
 	s.Error = errors.Join(b.failed, b.stuck)
 	return s
 }

@@ -497,6 +497,41 @@ func TestLargeBodyDelaysNothing(t *testing.T) {
 	}
 }
 
+// TestCloseDuringReconciliation: a server that stops does not wait for a reconciliation that takes long.
+func TestCloseDuringReconciliation(t *testing.T) {
+	t.Parallel()
+	root := memoryFolder(t)
+	l := newLoad(t, root)
+	begun := make(chan struct{}, 2)
+	r := New(Options{
+		Server: "server", Files: map[string]*sqlitedb.DB{"one.db": l.db}, Target: Folder(filepath.Join(root, "target")), Spool: filepath.Join(root, "spool"),
+		Clock: time.Now, Log: discard, Interval: 5 * time.Millisecond,
+		Bodies: map[string]Bodies{toyService: {
+			Each: func(_ context.Context, fn func(Body) error) ([]string, error) {
+				return nil, fn(Body{Name: "toy", Size: 1000, Open: func(ctx context.Context) (io.ReadCloser, error) {
+					begun <- struct{}{}
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}})
+			},
+			Watch: func(func(Body) func(bool)) {},
+		}},
+	})
+	r.Start()
+	<-begun
+	if s := r.Status().Bodies; s.Waiting != 1 || s.WaitingBytes != 1000 {
+		t.Errorf("status %+v", s)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if r.CloseBodies(ctx) == nil {
+		t.Error("it does not report that a body is missing")
+	}
+	if r.Close(t.Context()) == nil || r.newest().Number != 0 {
+		t.Error("a point was published without a body")
+	}
+}
+
 // TestDamagedBodies: whatever happens to a body in the target, reading it fails, and says whether it is damaged.
 func TestDamagedBodies(t *testing.T) {
 	t.Parallel()

@@ -68,11 +68,11 @@ func (b *bodies) published(number, round uint64) {
 // reconcileIfDue reconciles if a point needs it, or after some time.
 func (b *bodies) reconcileIfDue(ctx context.Context) error {
 	b.mu.Lock()
-	isOpen, isOwed := b.isOpen, b.owed.isOpen
-	b.mu.Unlock()
 	since := b.r.opts.Clock().Sub(b.reconciled)
-	isDue := isOwed && since >= restFactor*b.took || since >= reconcileEvery || since < 0
-	if !isOpen || !isDue && !b.reconciled.IsZero() {
+	isDue := b.owed.isOpen && since >= restFactor*b.took || since >= reconcileEvery || since < 0 || b.reconciled.IsZero()
+	isDue = isDue && b.isOpen
+	b.mu.Unlock()
+	if !isDue {
 		return nil
 	}
 	return b.reconcile(ctx)
@@ -106,17 +106,16 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 	b.owing, b.owed, b.sent = b.owed, debt{}, map[nameHash]bool{}
 	b.mu.Unlock()
 	r := &reconciliation{b: b, failed: map[nameHash]failure{}}
-	if err = r.run(ctx); err == nil {
-		b.reconciled, b.took = began, max(0, b.r.opts.Clock().Sub(began))
-	}
+	err = r.run(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
 		b.owed.add(b.owing)
 	} else {
+		b.reconciled, b.took = began, max(0, b.r.opts.Clock().Sub(began))
 		r.report()
 	}
-	b.owing, b.sent, b.stuck = debt{}, nil, err
+	b.owing, b.missing, b.sent, b.stuck = debt{}, debt{}, nil, err
 	b.tell()
 	return err
 }
@@ -155,6 +154,7 @@ func (r *reconciliation) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.tell(missing)
 		if err := r.upload(ctx, missing); err != nil {
 			return err
 		}
@@ -181,6 +181,9 @@ func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, al
 	r.failed = map[nameHash]failure{}
 	for _, service := range slices.Sorted(maps.Keys(r.b.services)) {
 		omitted, err := r.b.services[service].Each(ctx, func(body Body) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			object := bodyName(service, body.Name)
 			h := hashOf(object + r.b.r.keys.suffix())
 			i, found := slices.BinarySearchFunc(r.have, h, nameHash.compare)
@@ -215,6 +218,16 @@ func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, al
 	return missing, true, nil
 }
 
+// tell puts the missing bodies into the status.
+func (r *reconciliation) tell(missing []missingBody) {
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
+	r.b.missing = debt{count: int64(len(missing))}
+	for _, m := range missing {
+		r.b.missing.bytes += m.Size
+	}
+}
+
 // isSentOrWaits reports whether an object was sent during this reconciliation, or waits for its upload.
 func (b *bodies) isSentOrWaits(object string, h nameHash) bool {
 	b.mu.Lock()
@@ -231,6 +244,8 @@ func (r *reconciliation) upload(ctx context.Context, missing []missingBody) erro
 		}
 		r.b.mu.Lock()
 		defer r.b.mu.Unlock()
+		r.b.missing.count--
+		r.b.missing.bytes -= m.Size
 		h := hashOf(m.object + r.b.r.keys.suffix())
 		if source != nil {
 			_, again := r.failed[h]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -57,9 +58,14 @@ func crashAt(t *testing.T, at int) (name string) {
 		}
 		return nil
 	}
+	random := rand.NewChaCha8([32]byte{}) // the same each time, so that the steps are the same
 	for i := range 4 {
-		for _, file := range names { // as many pages each time, so that the steps are the same
-			w.must(w.exec(file, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8) INSERT INTO t (body) SELECT randomblob(3000) FROM n`))
+		for _, file := range names {
+			for range 8 {
+				body := make([]byte, 3000)
+				_, _ = random.Read(body)
+				w.must(w.exec(file, `INSERT INTO t (body) VALUES (?)`, body))
+			}
 		}
 		w.toys.put([]byte("toy"))
 		w.clock.Advance(time.Duration(i) * 30 * time.Minute)
