@@ -11,6 +11,9 @@
 // and checksums prove that nothing was overwritten. Otherwise it compares all pages of the
 // file with the checksums of the pages it has sent.
 //
+// Services may have immutable files besides their databases, the bodies. Each is uploaded once, before any point whose rows
+// refer to it, and deleted when no point needs it.
+//
 // Every LTX file has the checksum of the whole database after it, so a restore proves
 // that it has written the database that was there.
 package replica
