@@ -281,6 +281,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 		all = append(all, lines...)
 		switch {
 		case len(lines) > 0:
+		case leaps && len(all) == 0 && in.Before == 0: // the copy does not know the install, so it skips none of its numbers
+			return all
 		case leaps:
 			h.T.Fatalf("the changes of a copy end with %d, want a gap: %d %s", len(all), a.Status, a.Body)
 		default:
