@@ -70,9 +70,9 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	case content.Server != own:
 		f.State, f.Says, f.Fix = service.Wrong, name+" has the backups of another server", replica.OtherServerFix
 	case s.Late(data, now):
-		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+formatTime(newest), "see the log of the server"
+		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+service.FormatMoment(newest), "see the log of the server"
 	default:
-		says := fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(content.Points)), "backup"), formatTime(newest))
+		says := fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest))
 		return []service.Finding{{State: service.OK, What: "backup", Says: says}}
 	}
 	return []service.Finding{f}
@@ -80,5 +80,5 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 
 // Text describes the failure.
 func (f *Failure) Text() string {
-	return "the latest backup to " + f.URL + " failed at " + formatTime(f.At) + ": " + f.Says
+	return "the latest backup to " + f.URL + " failed at " + service.FormatMoment(f.At) + ": " + f.Says
 }

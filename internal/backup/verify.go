@@ -58,7 +58,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.Into)) }()
-	found = append(found, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + formatTime(point.Time)})
+	found = append(found, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + service.FormatMoment(point.Time)})
 	var restored []string
 	for _, name := range slices.Sorted(maps.Keys(point.Files)) {
 		f := v.verifyDatabase(ctx, r, name)
@@ -199,5 +199,3 @@ func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	}
 	return err
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

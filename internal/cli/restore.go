@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -127,11 +126,11 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 	if len(p.Services) > 0 {
 		what = strings.Join(p.Services, ", ")
 	}
-	if _, err := out.Printf("%s %s from %s into %s, as of %s\n", verb, what, p.From, c.data, moment(p.At)); err != nil {
+	if _, err := out.Printf("%s %s from %s into %s, as of %s\n", verb, what, p.From, c.data, service.FormatMoment(p.At)); err != nil {
 		return err
 	}
 	if p.Until.After(p.At) {
-		if _, err := out.Printf("the source had acknowledged writes until %s or later: those after %s are lost\n", moment(p.Until), moment(p.At)); err != nil {
+		if _, err := out.Printf("the source had acknowledged writes until %s or later: those after %s are lost\n", service.FormatMoment(p.Until), service.FormatMoment(p.At)); err != nil {
 			return err
 		}
 	} else if _, err := out.Printf("writes that were acknowledged later are lost\n"); err != nil {
@@ -145,8 +144,6 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 	}
 	return nil
 }
-
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
 // openRestored opens services on the restored databases in a folder. With leave it changes nothing.
 func (c *command) openRestored(ctx context.Context, folder string, services []string, leave bool) (*app.App, error) {

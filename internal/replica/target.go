@@ -119,6 +119,9 @@ func (Folder) fail(what string, err error) error {
 	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
 }
 
+// NewReader returns a reader that stops when a context ends.
+func NewReader(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
+
 // contextReader stops to read when a context ends.
 type contextReader struct {
 	ctx context.Context //nolint:containedctx // of the call

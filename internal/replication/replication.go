@@ -157,7 +157,7 @@ func (r *Replication) State() *State {
 
 // Finding says for holdfast check and the console how far the replica is.
 func (s *State) Finding() service.Finding {
-	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + formatTime(s.Since)}
+	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + service.FormatMoment(s.Since)}
 	if s.Since.IsZero() {
 		f.Says = s.URL + " has no restore point of this start yet"
 	}
@@ -178,8 +178,6 @@ func (s *State) Finding() service.Finding {
 	}
 	return f
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.0 UTC") }
 
 // Check reads the replica of a server that another process may write, and changes nothing.
 func Check(ctx context.Context, s *Settings, data string) []service.Finding {
@@ -209,7 +207,7 @@ func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 		return []service.Finding{{State: service.OK, What: "replica", Says: name + " has no restore point yet"}}
 	default:
 		newest := state.Points[len(state.Points)-1].Time
-		return []service.Finding{{State: service.OK, What: "replica", Says: fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(state.Points)), "restore point"), formatTime(newest))}}
+		return []service.Finding{{State: service.OK, What: "replica", Says: fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(state.Points)), "restore point"), service.FormatMoment(newest))}}
 	}
 	return []service.Finding{f}
 }

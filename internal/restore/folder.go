@@ -11,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
 	"holdfast/internal/secrets"
 )
 
@@ -86,7 +88,7 @@ func (s *folder) choose(at time.Time) (*backup, error) {
 	case b != nil && strings.Contains(filepath.Base(absolute(s.path)), partial):
 		return nil, fmt.Errorf("%s is not complete: its backup was interrupted; restore another one", s.path)
 	case b != nil && !at.IsZero() && b.at.After(at):
-		return nil, errcode.Newf(errcode.NotFound, "the backup %s is of %s, after that time", s.path, formatTime(b.at))
+		return nil, errcode.Newf(errcode.NotFound, "the backup %s is of %s, after that time", s.path, service.FormatMoment(b.at))
 	case b != nil:
 		return b, nil
 	}
@@ -110,7 +112,7 @@ func (s *folder) choose(at time.Time) (*backup, error) {
 	if newest == nil {
 		text := s.path + " has no backup"
 		if !at.IsZero() {
-			text += " of " + formatTime(at) + " or before"
+			text += " of " + service.FormatMoment(at) + " or before"
 		}
 		return nil, errcode.New(errcode.NotFound, text)
 	}
@@ -161,22 +163,9 @@ func copyFile(ctx context.Context, from, to string) error {
 		return err
 	}
 	return errors.Join(durable.Create(to, func(w io.Writer) error {
-		_, err := io.Copy(w, contextReader{ctx, file})
+		_, err := io.Copy(w, replica.NewReader(ctx, file))
 		return err
 	}), file.Close())
-}
-
-// contextReader stops when a context ends.
-type contextReader struct {
-	ctx context.Context //nolint:containedctx // of the call
-	r   io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }
 
 // open opens a file of a service: in the folder with its name, or in that of one of its nodes.
@@ -203,5 +192,3 @@ func absolute(path string) string {
 	}
 	return path
 }
-
-func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.0 UTC") }

@@ -59,6 +59,9 @@ type ExitError struct{ Status int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
+// FormatMoment formats the moment of a backup or a restore point.
+func FormatMoment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
 // FormatMillis formats milliseconds since 1970; 0 is "-".
 func FormatMillis(ms int64) string {
 	if ms == 0 {
