@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -29,7 +30,7 @@ func List(ctx context.Context, address string, most int) (all []Listed, err erro
 	defer func() { err = errors.Join(err, closeIt()) }()
 	points, err := replica.Points(ctx, target, most)
 	if errcode.Is(err, errcode.NotFound) {
-		return nil, errcode.Wrap(errcode.NotFound, location.Name(address)+" has no backup", err)
+		return nil, errcode.New(errcode.NotFound, location.Name(address)+" has no backup: check the folder, or the bucket and its prefix")
 	}
 	for _, p := range points {
 		all = append(all, Listed{p.Time, slices.Concat(slices.Sorted(maps.Keys(p.Files)), slices.Sorted(maps.Keys(p.Also)))})
@@ -45,7 +46,9 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	name := location.Name(s.URL)
 	f := service.Finding{State: service.Warning, What: "backup", Fix: "see whether " + name + " can be reached and written; backup.url names it"}
 	if failed := ReadFailure(data); failed != nil && failed.URL == name {
-		f.Says = failed.Text()
+		if f.Says = failed.Text(); strings.Contains(f.Says, replica.OtherServerFix) {
+			f.Fix = replica.OtherServerFix
+		}
 		return []service.Finding{f}
 	}
 	target, closeIt, err := location.Open(ctx, s.URL)

@@ -144,6 +144,9 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	if err != nil {
 		return o, nil, err
 	}
+	if err := location.Outside(s.URL, b.Data); err != nil {
+		return o, nil, err
+	}
 	rule, err := replica.ParseKeep(s.Keep)
 	if err != nil {
 		return o, nil, err
@@ -153,7 +156,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 		return o, nil, err
 	}
 	o = replica.Options{
-		Server: id, Once: true, Rule: rule, Recipients: recipients, Spool: b.spool(s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
+		Server: id, Location: location.Name(s.URL), Once: true, Rule: rule, Recipients: recipients, Spool: b.spool(s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
 		Also: map[string]string{secrets.File: filepath.Join(b.Data, secrets.File)}, Clock: b.Clock, Log: b.Log,
 	}
 	for _, d := range b.databases() {

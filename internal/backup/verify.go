@@ -57,6 +57,9 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 	if err != nil {
 		return nil, err
 	}
+	if err := r.CheckIdentities(ctx, point); err != nil {
+		return nil, err
+	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.Into)) }()
 	found = append(found, service.Finding{State: service.OK, What: "backup", Says: location.Name(v.URL) + " as of " + service.FormatMoment(point.Time)})
 	var restored []string

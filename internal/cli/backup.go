@@ -168,7 +168,7 @@ func (c *command) verifyURL(ctx context.Context, address, identity, at string) (
 	v := backup.Verifying{URL: address, Identity: identity, Temporary: os.TempDir(), Progress: c.step, Bodies: c.eachBody}
 	if at != "" {
 		var err error
-		if v.At, err = service.ParseTime("time", at); err != nil {
+		if v.At, err = parseMoment(at); err != nil {
 			return nil, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,8 +36,8 @@ func (c *command) restore() *cobra.Command {
 			"have given out, and handoff tokens of guests become void.\n\n" +
 			"FROM can also be a dump of pg_dump --format=custom. It is restored with pg_restore into the empty database that the\n" +
 			"database_url of the services names.",
-		Example: "  holdfast restore s3://my-bucket?prefix=holdfast/ --identity backup.key --dry-run\n" +
-			"  holdfast restore s3://my-bucket?prefix=holdfast/ --identity backup.key\n" +
+		Example: "  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key --dry-run\n" +
+			"  holdfast restore 's3://my-bucket?prefix=holdfast/' --identity backup.key\n" +
 			"  holdfast restore file:///mnt/disk/replica --time 2026-11-21T15:04:05Z\n" +
 			"  holdfast restore /var/backups/holdfast/2026-11-21 --data ./restored\n" +
 			"  holdfast restore holdfast.dump",
@@ -95,7 +96,7 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 		},
 	}
 	if f.at != "" {
-		if r.At, err = service.ParseTime("--time", f.at); err != nil {
+		if r.At, err = parseMoment(f.at); err != nil {
 			return err
 		}
 	}
@@ -110,13 +111,30 @@ func (c *command) restoreFolder(ctx context.Context, cfg *app.Config, from strin
 	if err != nil {
 		return interrupted(ctx, false, err)
 	}
-	if err := c.printPlan(cfg, "restored", p); err != nil {
+	if err := c.printPlan(cfg, restoredVerb, p); err != nil {
 		return err
 	}
 	if lost > 0 {
 		return fmt.Errorf("the data was restored without %s: see the lines above", service.Count(int64(lost), "file"))
 	}
 	return nil
+}
+
+const restoredVerb = "restored"
+
+// parseMoment parses the value of --time: as a time in RFC 3339, or as moments are printed. Without a fraction it is the end of
+// the second, because lists show seconds.
+func parseMoment(text string) (time.Time, error) {
+	t, err := time.Parse("2006-01-02 15:04:05 UTC", text)
+	if err != nil {
+		if t, err = service.ParseTime("--time", text); err != nil {
+			return t, err
+		}
+	}
+	if !strings.Contains(text, ".") {
+		t = t.Add(time.Second - 1)
+	}
+	return t, nil
 }
 
 // printPlan says what is restored, and what is lost.
@@ -133,11 +151,11 @@ func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error
 		if _, err := out.Printf("the source had acknowledged writes until %s or later: those after %s are lost\n", service.FormatMoment(p.Until), service.FormatMoment(p.At)); err != nil {
 			return err
 		}
-	} else if _, err := out.Printf("writes that were acknowledged later are lost\n"); err != nil {
+	} else if _, err := out.Printf("writes after this moment are not in it\n"); err != nil {
 		return err
 	}
-	if p.IsFrom(cfg.Replica.URL) {
-		fmt.Fprintln(c.env.Stderr, "holdfast: note: set replica.url to another location before the next start: a restored server never writes to the replica of the lost one")
+	if verb == restoredVerb && cfg.Replica.URL+cfg.Backup.URL != "" {
+		fmt.Fprintln(c.env.Stderr, "holdfast: note: before a server starts on this folder, set replica.url and backup.url to new locations: it does not write to those of the lost server")
 	}
 	if !p.Secrets {
 		fmt.Fprintln(c.env.Stderr, "holdfast: warning: the secrets file is not there: set the secrets in the configuration, or restore secrets.toml from another backup before the first start")

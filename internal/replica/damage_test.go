@@ -171,7 +171,7 @@ func TestIdentities(t *testing.T) {
 	for _, object := range w.objects() {
 		text, err := os.ReadFile(Folder(filepath.Join(w.root, "target")).path(object))
 		w.must(err)
-		if object != markerName && (!strings.HasSuffix(object, encrypted) && !strings.HasPrefix(object, pointsPrefix) || bytes.Contains(text, []byte("CREATE"))) {
+		if object != MarkerName && (!strings.HasSuffix(object, encrypted) && !strings.HasPrefix(object, pointsPrefix) || bytes.Contains(text, []byte("CREATE"))) {
 			t.Errorf("%s is not encrypted", object)
 		}
 	}
@@ -191,11 +191,11 @@ func TestAnotherServer(t *testing.T) {
 	if after := w.objects(); strings.Join(after, " ") != strings.Join(before, " ") {
 		t.Errorf("objects were %v and are %v", before, after)
 	}
-	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(markerName)))
+	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(MarkerName)))
 	if err := other.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "has objects but no") {
 		t.Errorf("a target with other objects: %v", err)
 	}
-	if _, err := w.restoreAll(); !errcode.Is(err, errcode.NotFound) || !strings.Contains(err.Error(), "there is no replica") {
+	if _, err := w.restoreAll(); !errcode.Is(err, errcode.NotFound) || !strings.Contains(err.Error(), "neither a replica nor backups") {
 		t.Errorf("a replica without a marker: %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestCopiedDataFolder(t *testing.T) {
 	if err := w.r.ship(context.Background()); !errcode.Is(err, errcode.Denied) || !strings.Contains(err.Error(), "another server writes") {
 		t.Errorf("the former server goes on: %v", err)
 	}
-	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(markerName)))
+	w.must(os.Remove(Folder(filepath.Join(w.root, "target")).path(MarkerName)))
 	copied.clock.Advance(time.Hour)
 	if err := copied.r.ship(context.Background()); !errcode.Is(err, errcode.Unavailable) || len(w.objects()) != len(before)-1 {
 		t.Errorf("a target without a marker: %v", err)
@@ -291,4 +291,28 @@ func TestLostObjects(t *testing.T) {
 			t.Errorf("%s is not restored as of %v", name, found.Point.Time)
 		}
 	}
+}
+
+// TestLostMarker: a server that starts again does not begin a second replica where its former one is missing.
+func TestLostMarker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, memoryFolder(t), func(o *Options) { o.Location = "file:///mnt/disk" })
+	w.must(w.capture())
+	w.must(w.ship())
+	w.shutDown()
+	mounted, away := filepath.Join(w.root, "target"), filepath.Join(w.root, "away")
+	w.must(os.Rename(mounted, away))
+	w.open()
+	w.must(w.capture())
+	if err := w.r.ship(t.Context()); err == nil || !strings.Contains(err.Error(), "is its disk mounted?") {
+		t.Errorf("without its disk: %v", err)
+	}
+	if _, err := os.Stat(mounted); !os.IsNotExist(err) {
+		t.Errorf("the folder was written: %v", err)
+	}
+	w.must(os.Rename(away, mounted))
+	w.must(w.ship())
+	w.checked = map[string]bool{}
+	w.check()
+	w.close()
 }

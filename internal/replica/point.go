@@ -36,9 +36,11 @@ type Place struct {
 	TXID ltx.TXID `json:"txid"`
 }
 
-// Object names in a target.
+// MarkerName is the object that names the owner of a target.
+const MarkerName = "holdfast-replica.json"
+
+// Other object names in a target.
 const (
-	markerName   = "holdfast-replica.json"
 	pointsPrefix = "points/"
 	filesAll     = "files/"
 	alsoPrefix   = "also/"
@@ -194,7 +196,7 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Put(ctx, markerName, bytes.NewReader(text)); err != nil {
+	if err := t.Put(ctx, MarkerName, bytes.NewReader(text)); err != nil {
 		return err
 	}
 	return checkHolder(ctx, t, mine)
@@ -202,7 +204,7 @@ func claim(ctx context.Context, t Target, mine marker) error {
 
 // OtherServerFix is what an operator can do about a target with the data of another server. A restored data folder is
 // another server, too.
-const OtherServerFix = "set another URL, such as with another prefix, or delete what is there"
+const OtherServerFix = "set another URL, such as with another prefix"
 
 func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
@@ -212,7 +214,7 @@ func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {
 	case errcode.Is(err, errcode.NotFound):
-		return errcode.Wrap(errcode.Unavailable, "the target has lost "+markerName, err)
+		return errcode.Wrap(errcode.Unavailable, "the target has lost "+MarkerName, err)
 	case err == nil && found != mine:
 		return errcode.New(errcode.Denied, "another server writes to the replica, such as one with a copy of this data folder")
 	}
@@ -222,13 +224,13 @@ func checkHolder(ctx context.Context, t Target, mine marker) error {
 func checkEmpty(ctx context.Context, t Target) error {
 	names, err := t.List(ctx, "")
 	if err == nil && len(names) > 0 {
-		err = errcode.Newf(errcode.Denied, "the target has objects but no %s: expected an empty one", markerName)
+		err = errcode.Newf(errcode.Denied, "the target has objects but no %s: expected an empty one", MarkerName)
 	}
 	return err
 }
 
 func readMarker(ctx context.Context, t Target) (m marker, err error) {
-	r, err := t.Get(ctx, markerName)
+	r, err := t.Get(ctx, MarkerName)
 	if err != nil {
 		return m, err
 	}
@@ -238,10 +240,10 @@ func readMarker(ctx context.Context, t Target) (m marker, err error) {
 		return m, ctx.Err()
 	}
 	if err != nil || m.Server == "" {
-		return m, damagedError(markerName, "is damaged", err)
+		return m, damagedError(MarkerName, "is damaged", err)
 	}
 	if m.Format != format {
-		return m, errcode.Newf(errcode.Unavailable, "%s has the format %d: expected %d", markerName, m.Format, format)
+		return m, errcode.Newf(errcode.Unavailable, "%s has the format %d: expected %d", MarkerName, m.Format, format)
 	}
 	return m, nil
 }

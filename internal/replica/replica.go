@@ -46,6 +46,10 @@ type Options struct {
 
 	Target Target
 
+	// Location, if set, names the target. A target with this name that was claimed before and has lost its marker is refused: the
+	// disk of its folder may not be mounted.
+	Location string
+
 	// Recipients can decrypt the replica. Without any, it is not encrypted.
 	Recipients []age.Recipient
 
@@ -452,7 +456,13 @@ func (r *Replica) prepare(ctx context.Context) error {
 
 // claim claims the target and reads the last point number.
 func (r *Replica) claim(ctx context.Context) error {
+	if err := r.checkLost(ctx); err != nil {
+		return err
+	}
 	if err := claim(ctx, r.opts.Target, r.mine); err != nil {
+		return err
+	}
+	if err := r.noteLocation(); err != nil {
 		return err
 	}
 	points, err := listPoints(ctx, r.opts.Target)

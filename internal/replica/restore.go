@@ -54,6 +54,9 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	if err != nil {
 		return f, err
 	}
+	if err := r.CheckIdentities(ctx, chosen); err != nil {
+		return f, err
+	}
 	f = Found{Point: chosen, Until: newest.Time}
 	names, err := r.Target.List(ctx, "")
 	if err != nil {
@@ -126,6 +129,9 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
 		return done, err
 	}
+	if err := r.CheckIdentities(ctx, done.Point); err != nil {
+		return done, err
+	}
 	var names []string
 	for name := range done.Point.Files {
 		if r.Only == nil || slices.Contains(r.Only, name) {
@@ -163,7 +169,7 @@ func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error) {
 	if _, err := readMarker(ctx, r.Target); err != nil {
 		if errcode.Is(err, errcode.NotFound) {
-			err = errcode.Wrap(errcode.NotFound, "there is no replica at this URL: it has no "+markerName, err)
+			err = errcode.New(errcode.NotFound, "neither a replica nor backups are there: it has no "+MarkerName+"; check the folder, or the bucket and its prefix")
 		}
 		return newest, chosen, err
 	}
@@ -179,13 +185,30 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 		at--
 	}
 	if at < 0 {
-		return newest, chosen, errcode.Newf(errcode.NotFound, "the replica has no restore point before %s: the first is %s",
+		return newest, chosen, errcode.Newf(errcode.NotFound, "no restore point is at or before %s: the first is of %s",
 			r.At.Format(time.RFC3339), points[0].time.UTC().Format(time.RFC3339Nano))
 	}
 	if newest, err = readPoint(ctx, r.Target, points[len(points)-1].name); err == nil {
 		chosen, err = readPoint(ctx, r.Target, points[at].name)
 	}
 	return newest, chosen, err
+}
+
+// CheckIdentities returns an error if the data of a restore point is encrypted and the identities do not decrypt it.
+func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
+	for _, name := range slices.Sorted(maps.Values(p.Also)) {
+		if !strings.HasSuffix(name, encrypted) {
+			continue
+		}
+		if len(r.Identities) == 0 {
+			return errcode.New(errcode.Invalid, "the data is encrypted: name the file with its private key by --identity FILE")
+		}
+		err := get(ctx, r.Target, keys{identities: r.Identities}, name, io.Discard)
+		if errcode.Is(err, errcode.Invalid) {
+			return errcode.New(errcode.Invalid, "the private key is not the one of this data: it was encrypted for other recipients")
+		}
+	}
+	return nil // damage is reported later, by the name of its object
 }
 
 // head keeps the begin of an LTX file: its header.

@@ -38,8 +38,8 @@ type Folder string
 
 // Put implements Target. Without the marker, the disk of the folder may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
-	if _, err := os.Lstat(filepath.Join(string(f), markerName)); err != nil && name != markerName { //nolint:gosec // the folder is the operator's
-		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", markerName)
+	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
+		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", MarkerName)
 	}
 	path := f.path(name)
 	if err := durable.MakeFolder(filepath.Dir(path)); err != nil {

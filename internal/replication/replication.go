@@ -72,6 +72,9 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replica.keep: %w", err)
 	}
+	if err := location.Outside(o.Settings.URL, o.Data); err != nil {
+		return nil, fmt.Errorf("replica.url: %w", err)
+	}
 	id, err := location.ServerID(o.Data)
 	if err != nil {
 		return nil, err
@@ -83,7 +86,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 	r := &Replication{url: location.Name(o.Settings.URL), closeIt: closeIt, clock: o.Clock, log: o.Log, started: o.Clock()}
 	r.replica = replica.New(replica.Options{
 		Server: id, Files: files, Bodies: bodies, Also: map[string]string{secrets.File: filepath.Join(o.Data, secrets.File)},
-		Target: target, Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
+		Target: target, Location: location.Name(o.Settings.URL), Recipients: recipients, Spool: filepath.Join(o.Data, spoolFolder), SpoolBytes: o.Settings.SpoolBytes,
 		Keep: o.Settings.Retention, Rule: keep, Interval: o.Settings.Interval, Clock: o.Clock, Log: o.Log,
 	})
 	return r, nil
@@ -179,6 +182,22 @@ func (s *State) Finding() service.Finding {
 	return f
 }
 
+// whyMissing returns why a target has no replica: its bucket does not exist, or its disk is not mounted. Otherwise it returns err.
+func whyMissing(ctx context.Context, target replica.Target, name, data string, err error) error {
+	if _, listed := target.List(ctx, "points/"); listed != nil {
+		return listed
+	}
+	spool := filepath.Join(data, spoolFolder)
+	claimed, readErr := replica.Claimed(spool, name)
+	if claimed {
+		return replica.LostError(spool)
+	}
+	if readErr != nil {
+		return readErr
+	}
+	return err
+}
+
 // Check reads the replica of a server that another process may write, and changes nothing.
 func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 	if s.URL == "" {
@@ -193,6 +212,12 @@ func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 	}
 	defer func() { _ = closeIt() }()
 	state, err := replica.Inspect(ctx, target)
+	if errcode.Is(err, errcode.NotFound) {
+		err = whyMissing(ctx, target, name, data, err)
+	}
+	if outside := location.Outside(s.URL, data); outside != nil {
+		return []service.Finding{{State: service.Wrong, What: "replica", Says: errcode.Message(outside), Fix: "set replica.url to another folder"}}
+	}
 	own, idErr := location.KnownServerID(data)
 	switch {
 	case errcode.Is(err, errcode.NotFound):

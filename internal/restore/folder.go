@@ -81,6 +81,9 @@ func (s *folder) read(path string) (*backup, error) {
 
 // choose returns the newest complete backup.
 func (s *folder) choose(at time.Time) (*backup, error) {
+	if exists(filepath.Join(s.path, replica.MarkerName)) {
+		return nil, fmt.Errorf("%s has a replica or backups: write file://%s", s.path, filepath.ToSlash(absolute(s.path)))
+	}
 	b, err := s.read(s.path)
 	switch {
 	case err != nil:

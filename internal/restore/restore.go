@@ -58,9 +58,6 @@ type Plan struct {
 	Secrets  bool      // the secrets file is restored
 }
 
-// IsFrom reports whether the data is from the location with a URL.
-func (p *Plan) IsFrom(url string) bool { return url != "" && location.Name(url) == p.From }
-
 // source is a backup or a replica.
 type source interface {
 	// plan chooses what to restore.

@@ -112,7 +112,7 @@ func testBackups(t *testing.T, p backupPlace) {
 	if out := s.Verb("backup", "verify", "--identity", key); !strings.Contains(out, "4 files of services can be read") {
 		t.Errorf("verify:\n%s", out)
 	}
-	if r := binary.Run(t, s.Env, "backup", "verify"); r.Status != 1 || !strings.Contains(r.Stdout, "is encrypted: expected the identity") {
+	if r := binary.Run(t, s.Env, "backup", "verify"); r.Status != 1 || !strings.Contains(r.Stderr, "is encrypted: name the file") {
 		t.Errorf("verify without a key: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 	}
 	earlier := all[1].At.UTC().Format(time.RFC3339Nano)

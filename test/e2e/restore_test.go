@@ -83,7 +83,7 @@ func TestRestoreReplica(t *testing.T) {
 	}{
 		{nil, "is encrypted"},
 		{[]string{"--identity", "/nowhere"}, "/nowhere"},
-		{[]string{"--identity", identity, "--time", "2020-01-01T00:00:00Z"}, "no restore point before"},
+		{[]string{"--identity", identity, "--time", "2020-01-01T00:00:00Z"}, "no restore point is at or before"},
 		{[]string{"--identity", identity, "--service", "tokens"}, "unknown service"},
 	} {
 		r := binary.Run(t, s.Env, append([]string{"restore", url}, refused.args...)...)
@@ -92,6 +92,16 @@ func TestRestoreReplica(t *testing.T) {
 		}
 		if _, err := os.Stat(data); !os.IsNotExist(err) {
 			t.Fatalf("restore %v left a data folder: %v", refused.args, err)
+		}
+	}
+
+	other, _ := keyPair(t)
+	for _, command := range [][]string{{"backup", "verify", url}, {"restore", url, "--dry-run"}, {"restore", url}} {
+		for _, key := range [][]string{nil, {"--identity", other}} {
+			r := binary.Run(t, s.Env, append(slices.Clone(command), key...)...)
+			if want := []string{"is encrypted: name the file", "not the one of this data"}[len(key)/2]; r.Status != 1 || !strings.Contains(r.Stderr, want) || r.Stdout != "" {
+				t.Errorf("%v %v: status %d\n%s%s", command, key, r.Status, r.Stdout, r.Stderr)
+			}
 		}
 	}
 
@@ -105,7 +115,7 @@ func TestRestoreReplica(t *testing.T) {
 		t.Helper()
 		data := filepath.Join(t.TempDir(), "data")
 		r := binary.Run(t, binary.Environ(append(slices.Clone(replica), "HOLDFAST_DATA="+data)...), append([]string{"restore", url, "--identity", identity}, args...)...)
-		if r.Status != 0 || !strings.Contains(r.Stdout, "as of 2") || !strings.Contains(r.Stderr, "set replica.url to another location") {
+		if r.Status != 0 || !strings.Contains(r.Stdout, "as of 2") || !strings.Contains(r.Stderr, "set replica.url and backup.url to new locations") {
 			t.Fatalf("status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
 		}
 		again := binary.Launch(t, data, replica...)

@@ -107,6 +107,23 @@ func Open(ctx context.Context, address string) (t replica.Target, closeIt func()
 	return b, b.Close, nil
 }
 
+// Outside returns an error if a location is a folder in the data folder.
+func Outside(address, data string) error {
+	u, err := parse(address)
+	if err != nil || u.Scheme != "file" {
+		return err
+	}
+	abs, err := filepath.Abs(data)
+	if err != nil {
+		return err
+	}
+	inside, err := filepath.Rel(abs, filepath.FromSlash(u.Path))
+	if err == nil && inside != ".." && !strings.HasPrefix(inside, ".."+string(filepath.Separator)) {
+		return errcode.Newf(errcode.Invalid, "%s is in the data folder, where it is lost together with the data: name a folder outside, best on another disk", address)
+	}
+	return nil
+}
+
 func isFolder(address string) bool { return strings.HasPrefix(address, "file:") }
 
 func parse(address string) (*url.URL, error) {

@@ -93,3 +93,15 @@ func TestServerID(t *testing.T) {
 		t.Error("an empty file has no error")
 	}
 }
+
+func TestOutside(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	for address, want := range map[string]bool{
+		"file://" + data: false, "file://" + data + "/replica": false, "file://" + data + "-replica": true, "file://" + filepath.Dir(data): true, "s3://bucket": true,
+	} {
+		if err := Outside(address, data); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
