@@ -74,7 +74,7 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 	}
 	for exact := false; err == nil; exact = true {
 		keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
-		if err != nil || keys > 0 {
+		if err != nil {
 			return err
 		}
 		if _, has, err := sqlitedb.QueryRow(c, sqlHasSchema, scanInt64, o.Tenant, o.Install, ns); err != nil || has {
@@ -84,10 +84,15 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 		if err != nil {
 			return err
 		}
-		switch used := st.has.Namespaces + others + 1; {
-		case used <= quota.Namespaces:
+		used := st.has.Namespaces + others
+		if keys == 0 {
+			used++
+		}
+		isExact := exact || st.countedAt == now
+		switch {
+		case used <= quota.Namespaces, keys > 0 && isExact: // otherwise its keys may have expired
 			return nil
-		case exact || st.countedAt == now:
+		case isExact:
 			return ext.NamespaceQuota(quota, used)
 		}
 		if err := errors.Join(st.recount(now), st.finish()); err != nil { // expired records do not count

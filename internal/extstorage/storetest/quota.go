@@ -28,6 +28,7 @@ func quotaChecks() []check {
 		{"NothingIsRemoved", quotaRemovesNothing},
 		{"ClockThatIsFast", quotaOfTwoClocks},
 		{"SchemasByTwoClocks", schemasByTwoClocks},
+		{"SchemaOfExpiredNamespace", schemaOfExpiredNamespace},
 		{"LastPlace", lastPlace},
 		{"LastPlaceByTwoClocks", lastPlaceByTwoClocks},
 	}
@@ -317,6 +318,22 @@ func schemasByTwoClocks(t *testing.T, u *user) {
 	_, err = u.h.Registry.Restore(t.Context(), u.owner, sc, u.quota, u.now)
 	wantError(t, "the restored schema of a third namespace", err, ext.NamespaceQuota(u.quota, 3))
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
+}
+
+// schemaOfExpiredNamespace: counters of a clock that went back say that a namespace has a key, which has expired since. It gets a
+// schema only if there is a place for another namespace.
+func schemaOfExpiredNamespace(t *testing.T, u *user) {
+	u.quota.Namespaces = 1
+	u.apply(expiring("s", "a", `1`, u.now+1))
+	u.now += second
+	u.apply(put("t", "b", `1`))
+	back := u.at(u.now - second)
+	_, err := back.try() // counts both
+	must(t, "a write without operations", err)
+	u.now += hour
+	_, err = u.h.Registry.Register(t.Context(), u.owner, ext.Schema{Namespace: "s", Document: []byte(`{}`), CreatedAt: u.now}, u.quota)
+	wantError(t, "the schema of a second namespace", err, ext.NamespaceQuota(u.quota, 2))
+	equal(t, "counters", u.audited(), ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
 // lastPlace: of many concurrent writes at a quota, exactly as many succeed as fit.

@@ -7,6 +7,7 @@ CREATE FUNCTION ext_namespaces_over_v1(p_tenant UUID, p_install UUID, p_now TIME
 RETURNS BIGINT LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	u      ext_counters_v1 := ext_lock_v1(p_tenant, p_install, p_now);
+	v_keys BIGINT;
 	v_used BIGINT;
 BEGIN
 	IF u.counted_at > p_now THEN -- by the clock of another server
@@ -14,7 +15,8 @@ BEGIN
 	END IF;
 	LOOP
 		-- A separate statement: on Citus, statements on tables must not call our functions.
-		IF ext_keys_v1(p_tenant, p_install, p_namespace) > 0 THEN
+		v_keys := ext_keys_v1(p_tenant, p_install, p_namespace);
+		IF v_keys > 0 AND u.counted_at = p_now THEN -- otherwise they may have expired
 			RETURN 0;
 		END IF;
 		PERFORM 1 FROM ext_storage_schemas
@@ -22,7 +24,7 @@ BEGIN
 		IF FOUND THEN
 			RETURN 0;
 		END IF;
-		SELECT u.namespaces + 1 + count(DISTINCT s.namespace) INTO v_used FROM ext_storage_schemas s
+		SELECT u.namespaces + (v_keys = 0)::int + count(DISTINCT s.namespace) INTO v_used FROM ext_storage_schemas s
 			WHERE s.tenant_id = p_tenant AND s.extension_install_id = p_install AND NOT EXISTS (SELECT FROM ext_storage_namespaces n
 				WHERE n.tenant_id = p_tenant AND n.extension_install_id = p_install AND n.namespace = s.namespace);
 		IF v_used <= p_max THEN
