@@ -131,13 +131,9 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		return err
 	}
 	now, newest := r.current(), r.newest()
-	var names []string
-	for _, prefix := range []string{pointsPrefix, filesAll, alsoPrefix} { // not the bodies
-		some, err := r.opts.Target.List(ctx, prefix)
-		if err != nil {
-			return err
-		}
-		names = append(names, some...)
+	names, err := listWithoutBodies(ctx, r.opts.Target)
+	if err != nil {
+		return err
 	}
 	if !now.equals(r.current()) {
 		return nil // an object in the list may belong to the new run: the next time
@@ -163,24 +159,16 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 
 // replaceLost begins new series for databases whose newest point cannot be restored, because somebody has deleted objects in the
 // target, and reports whether there are any.
-func (r *Replica) replaceLost(newest Point, files map[string]objects) (lost bool) {
+func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	for _, s := range r.sources {
 		place := newest.Files[s.name]
-		missing, ok := errors.AsType[missingError](coverError(files[s.name+"/"+place.Run], place.TXID))
-		if !ok {
-			continue
+		if _, err := files.leadingTo(s.name, place); err != nil {
+			lost = true
+			r.opts.Log.Error("the replica has lost an object, so the whole database is sent again", "database", s.name, "error", err)
+			s.replace(place.Run)
 		}
-		lost = true
-		r.opts.Log.Error("the replica has lost an object, so the whole database is sent again", "database", s.name,
-			"object", filesPrefix(s.name, place.Run)+rangeName(missing.txid, missing.txid)+".ltx")
-		s.replace(place.Run)
 	}
 	return lost
-}
-
-func coverError(of objects, to ltx.TXID) error {
-	_, err := of.cover(to)
-	return err
 }
 
 // current returns what the next point may need.
@@ -262,7 +250,7 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 			needed[object] = true
 		}
 		for database, place := range p.Files {
-			found, _ := files[database+"/"+place.Run].cover(place.TXID)
+			found, _ := files.leadingTo(database, place)
 			for _, f := range found {
 				needed[f.name] = true
 			}
@@ -287,7 +275,7 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 }
 
 // choose returns which points to keep, and which is the newest.
-func (rule retention) choose(points map[string]Point, files map[string]objects) (kept map[string]bool, newest string) {
+func (rule retention) choose(points map[string]Point, files series) (kept map[string]bool, newest string) {
 	kept = map[string]bool{}
 	slots := map[int64]candidate{}
 	var old []candidate
@@ -324,10 +312,10 @@ func (rule retention) choose(points map[string]Point, files map[string]objects) 
 	return kept, newest
 }
 
-func candidateOf(name string, p Point, files map[string]objects) candidate {
+func candidateOf(name string, p Point, files series) candidate {
 	c := candidate{name: name, number: p.Number, at: p.Time, whole: true}
 	for database, place := range p.Files {
-		found, err := files[database+"/"+place.Run].cover(place.TXID)
+		found, err := files.leadingTo(database, place)
 		c.files, c.whole = c.files+len(found), c.whole && err == nil
 	}
 	return c
@@ -342,9 +330,24 @@ type object struct {
 // objects are the LTX files in a run, ordered by first TXID, then by last TXID.
 type objects []object
 
-// filesOf returns the LTX files among objects, by database and run, as "sync.db/RUN".
-func filesOf(names []string) map[string]objects {
-	all := map[string]objects{}
+// series are the LTX files in a target, by database and run, as "sync.db/RUN".
+type series map[string]objects
+
+// listWithoutBodies returns the names of all objects but bodies, which may be millions, in their order.
+func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
+	for _, prefix := range []string{alsoPrefix, filesAll, pointsPrefix} {
+		some, err := t.List(ctx, prefix)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, some...)
+	}
+	return names, nil
+}
+
+// filesOf returns the LTX files among objects.
+func filesOf(names []string) series {
+	all := series{}
 	for _, name := range names {
 		parts := strings.Split(name, "/")
 		if len(parts) != 4 || parts[0]+"/" != filesAll {
@@ -364,6 +367,15 @@ func filesOf(names []string) map[string]objects {
 		})
 	}
 	return all
+}
+
+// leadingTo returns the objects that lead to a place, the largest ones. If one is missing, the error names it.
+func (s series) leadingTo(database string, place Place) (objects, error) {
+	chosen, err := s[database+"/"+place.Run].cover(place.TXID)
+	if missing, ok := errors.AsType[missingError](err); ok {
+		return nil, damagedError(filesPrefix(database, place.Run)+rangeName(missing.txid, missing.txid)+".ltx", "is missing", nil)
+	}
+	return chosen, err
 }
 
 // cover returns the objects that lead to a TXID, the largest ones: first one with all

@@ -114,22 +114,15 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 		return err
 	}
 	for database, place := range p.Files {
-		prefix := filesPrefix(database, place.Run)
-		names, err := r.opts.Target.List(ctx, prefix)
+		names, err := r.opts.Target.List(ctx, filesPrefix(database, place.Run))
 		if err != nil {
 			return err
 		}
-		_, err = filesOf(names)[database+"/"+place.Run].cover(place.TXID)
-		if missing, ok := errors.AsType[missingError](err); ok {
-			return missing.named(prefix)
+		if _, err := filesOf(names).leadingTo(database, place); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// named returns the error for a file of a series.
-func (e missingError) named(prefix string) error {
-	return damagedError(prefix+rangeName(e.txid, e.txid)+".ltx", "is missing", nil)
 }
 
 // readBack returns an error unless an object has the SHA-256 of the bytes that were sent.
@@ -143,7 +136,7 @@ func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	}
 	defer r.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(sum, contextReader{ctx, r}); err != nil {
+	if _, err := io.Copy(sum, NewReader(ctx, r)); err != nil {
 		return damagedError(name, "cannot be read back", err)
 	}
 	if !bytes.Equal(sum.Sum(nil), sent) {

@@ -235,7 +235,7 @@ func readMarker(ctx context.Context, t Target) (m marker, err error) {
 		return m, err
 	}
 	defer r.Close()
-	err = json.NewDecoder(contextReader{ctx, r}).Decode(&m)
+	err = json.NewDecoder(NewReader(ctx, r)).Decode(&m)
 	if ctx.Err() != nil {
 		return m, ctx.Err()
 	}

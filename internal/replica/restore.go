@@ -58,15 +58,14 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 		return f, err
 	}
 	f = Found{Point: chosen, Until: newest.Time}
-	names, err := r.Target.List(ctx, "")
+	names, err := listWithoutBodies(ctx, r.Target)
 	if err != nil {
 		return f, err
 	}
 	files := filesOf(names)
 	for name, place := range chosen.Files {
-		_, err := files[name+"/"+place.Run].cover(place.TXID)
-		if missing, ok := errors.AsType[missingError](err); ok {
-			return f, damagedError(filesPrefix(name, place.Run)+rangeName(missing.txid, missing.txid)+".ltx", "is missing", nil)
+		if _, err := files.leadingTo(name, place); err != nil {
+			return f, err
 		}
 	}
 	for _, object := range chosen.Also {
@@ -86,8 +85,8 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	return f, nil
 }
 
-// lastChange returns when the newest changes were read that were sent after a point and are in none; zero if there are none.
-func (r Restoring) lastChange(ctx context.Context, files map[string]objects, database string, place Place) (at time.Time, err error) {
+// lastChange returns when the newest changes were read that were sent after a point and are in no point; zero without such changes.
+func (r Restoring) lastChange(ctx context.Context, files series, database string, place Place) (at time.Time, err error) {
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(files)) { // names of runs begin with their time
 		name, run, _ := strings.Cut(key, "/")
@@ -226,14 +225,14 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	if _, err := os.Lstat(into); !errors.Is(err, os.ErrNotExist) {
 		return errors.Join(err, errcode.Newf(errcode.Conflict, "%s exists already", into))
 	}
-	prefix := filesPrefix(filepath.Base(into), place.Run)
-	names, err := r.Target.List(ctx, prefix)
+	database := filepath.Base(into)
+	names, err := r.Target.List(ctx, filesPrefix(database, place.Run))
 	if err != nil {
 		return err
 	}
-	chosen, err := filesOf(names)[filepath.Base(into)+"/"+place.Run].cover(place.TXID)
-	if missing, ok := errors.AsType[missingError](err); ok {
-		return missing.named(prefix)
+	chosen, err := filesOf(names).leadingTo(database, place)
+	if err != nil {
+		return err
 	}
 	// The name says that the content was not checked yet, should this process be killed.
 	unchecked := into + ".restoring"

@@ -46,7 +46,7 @@ func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 		return f.fail("write", err)
 	}
 	return f.fail("write", durable.Replace(path, func(w io.Writer) error {
-		_, err := io.Copy(w, contextReader{ctx, body})
+		_, err := io.Copy(w, NewReader(ctx, body))
 		return err
 	}))
 }
