@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
+	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
 )
 
@@ -41,6 +43,14 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("the backup was made without %s that could not be read: see the lines above", service.Count(e.Lost, "file"))
 }
 
+// partialName is in the name of a folder until its backup is complete.
+const partialName = ".partial-"
+
+// IsPartial reports whether a folder has a backup that was interrupted.
+func IsPartial(dir string) bool {
+	return strings.Contains(filepath.Base(service.Absolute(dir)), partialName)
+}
+
 // Make copies the SQLite databases, the secrets file and the files of services to a new
 // folder and returns their names. The folder is named DIR.partial-… until everything is
 // on the disk, so a folder named DIR is complete. If the backup fails, the folder is
@@ -50,7 +60,7 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 	if _, err := os.Lstat(dir); err == nil {
 		return nil, fmt.Errorf("%s already exists: name a folder that does not", dir)
 	}
-	if err := b.outsideData(dir); err != nil {
+	if err := location.Outside(dir, b.Data); err != nil {
 		return nil, err
 	}
 	ctx, release, err := b.hold(ctx, o)
@@ -58,7 +68,7 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 		return nil, fmt.Errorf("backup failed, nothing was kept: %w", err)
 	}
 	defer release() // after the folder was removed: on a full disk, the database can write again
-	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".partial-*")
+	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+partialName+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a folder in %s: %s: choose a folder that exists and that this user may write to", filepath.Dir(dir), service.Reason(err))
 	}
@@ -90,45 +100,6 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 		b.Log.Warn("could not record the backup for the console", "error", err)
 	}
 	return files, nil
-}
-
-// outsideData returns an error for a backup in the data folder: it would be lost with the data,
-// and moving the data folder away for a restore would take it along.
-func (b *Server) outsideData(dir string) error {
-	above, err := filepath.EvalSymlinks(absolute(filepath.Dir(dir)))
-	if err != nil {
-		return nil //nolint:nilerr // the folder cannot be created, which has an error of its own
-	}
-	data, err := filepath.EvalSymlinks(b.Data)
-	if err != nil {
-		return nil //nolint:nilerr // without a data folder nothing is in it
-	}
-	for folder := above; ; folder = filepath.Dir(folder) {
-		if sameFolder(folder, data) {
-			return fmt.Errorf("%s is in the data folder %s, where a backup is lost together with the data: name a folder outside, best on another disk", dir, absolute(b.Data))
-		}
-		if folder == filepath.Dir(folder) {
-			return nil
-		}
-	}
-}
-
-// absolute returns the absolute path of a file, or the path if the current folder is unknown.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
-}
-
-// sameFolder reports whether two paths lead to one folder, also through bind mounts.
-func sameFolder(a, b string) bool {
-	first, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.Stat(b)
-	return err == nil && os.SameFile(first, second)
 }
 
 // hold makes the services keep the files that their databases refer to.
@@ -191,7 +162,7 @@ func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err er
 			b.Log.Warn("database not copied, use the tools of its server", "service", d.Service, "database", d.Where)
 			continue
 		}
-		name := d.Service + ".db"
+		name := engine.FileName(d.Service)
 		if err := d.Backup(ctx, filepath.Join(dir, name)); err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Service, err)
 		}

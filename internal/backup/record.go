@@ -45,10 +45,7 @@ const maxEarlier = 1000
 
 // Record records that a backup was made in a folder, for servers on the same data folder.
 func (b *Server) Record(dir string, lost int64) (err error) {
-	r := Record{At: b.Clock().UTC(), Path: dir, Lost: lost}
-	if abs, err := filepath.Abs(dir); err == nil {
-		r.Path = abs
-	}
+	r := Record{At: b.Clock().UTC(), Path: service.Absolute(dir), Lost: lost}
 	return b.record(&r, nil)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/replica"
@@ -164,7 +165,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 			b.Log.Warn("database not in the backup, use the tools of its server", "service", d.Service, "database", d.Where)
 			continue
 		}
-		name := d.Service + databaseSuffix
+		name := engine.FileName(d.Service)
 		o.Files[name], o.Order = d.File(), append(o.Order, name)
 	}
 	for _, one := range b.Services {

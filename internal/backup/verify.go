@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
@@ -65,8 +65,8 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 	var restored []string
 	for _, name := range slices.Sorted(maps.Keys(point.Files)) {
 		f := v.verifyDatabase(ctx, r, name)
-		if f.State == service.OK {
-			restored = append(restored, strings.TrimSuffix(name, databaseSuffix))
+		if of, ok := engine.ServiceOf(name); ok && f.State == service.OK {
+			restored = append(restored, of)
 		}
 		found = append(found, f)
 	}
@@ -79,10 +79,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 	return found, ctx.Err()
 }
 
-const (
-	databaseSuffix = ".db"
-	damageFix      = "use another backup; databases and files that are not named here are still good"
-)
+const damageFix = "use another backup; databases and files that are not named here are still good"
 
 // restoreInto restores databases, and the files that are in every restore, into a new folder.
 func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error {
@@ -97,7 +94,8 @@ func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error
 // verifyDatabase restores a database.
 func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, name string) service.Finding {
 	v.Progress("reading " + name)
-	f := service.Finding{State: service.OK, What: strings.TrimSuffix(name, databaseSuffix) + " database", Says: "every object, page and index was read"}
+	of, _ := engine.ServiceOf(name)
+	f := service.Finding{State: service.OK, What: of + " database", Says: "every object, page and index was read"}
 	all := r.Into
 	r.Into = filepath.Join(all, name+".folder") // the other files are in each
 	err := restoreInto(ctx, r, name)

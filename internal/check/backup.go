@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/secrets"
 )
@@ -21,18 +22,14 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	if err != nil {
 		return nil, err
 	}
-	name := filepath.Base(dir)
-	if abs, err := filepath.Abs(dir); err == nil {
-		name = filepath.Base(abs)
-	}
-	if strings.Contains(name, ".partial-") {
+	if backup.IsPartial(dir) {
 		found = append(found, service.Finding{
 			State: service.Wrong, What: "backup", Says: dir + " is not complete: its backup was interrupted", Fix: "delete it, and make another one",
 		})
 	}
 	databases := 0
 	for _, e := range entries {
-		name, isDatabase := strings.CutSuffix(e.Name(), ".db")
+		name, isDatabase := engine.ServiceOf(e.Name())
 		if !isDatabase || e.IsDir() {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/conf"
 	"holdfast/internal/restore"
+	"holdfast/internal/secrets"
 )
 
 // restoreFlags are the flags of holdfast restore.
@@ -173,7 +175,7 @@ func (c *command) openRestored(ctx context.Context, folder string, services []st
 	if err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(folder + "/secrets.toml")
+	_, err = os.Stat(filepath.Join(folder, secrets.File))
 	return app.OpenServices(ctx, services, app.Options{
 		Config: cfg, Data: folder, Version: c.env.Version, LogTo: c.env.Stderr, Quiet: true, Leave: leave, Clock: c.env.Clock, NoSecrets: err != nil,
 	})

@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/clock"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
@@ -57,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Replication, error) {
 		}
 		for _, d := range s.Databases {
 			if d.Embedded() {
-				files[d.Service+".db"] = d.File()
+				files[engine.FileName(d.Service)] = d.File()
 			}
 		}
 	}

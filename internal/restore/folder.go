@@ -8,19 +8,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
 	"holdfast/internal/secrets"
 )
-
-// partial is in the name of a backup folder that is not complete.
-const partial = ".partial-"
 
 // folder is a backup folder, or a folder with backup folders.
 type folder struct{ path string }
@@ -38,8 +36,8 @@ func openFolder(path string) (*folder, error) {
 
 func (*folder) close() error { return nil }
 
-// backup is a backup folder.
-type backup struct {
+// backupFolder is a folder with one backup.
+type backupFolder struct {
 	path     string
 	at       time.Time // of the oldest database
 	services []string
@@ -47,14 +45,14 @@ type backup struct {
 }
 
 // read reads what a folder has; nil if it is not a backup folder.
-func (s *folder) read(path string) (*backup, error) {
+func (s *folder) read(path string) (*backupFolder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
-	b := &backup{path: path}
+	b := &backupFolder{path: path}
 	for _, e := range entries {
-		service, isDatabase := strings.CutSuffix(e.Name(), databaseSuffix)
+		service, isDatabase := engine.ServiceOf(e.Name())
 		info, err := e.Info()
 		if err != nil {
 			return nil, err
@@ -80,15 +78,15 @@ func (s *folder) read(path string) (*backup, error) {
 }
 
 // choose returns the newest complete backup.
-func (s *folder) choose(at time.Time) (*backup, error) {
+func (s *folder) choose(at time.Time) (*backupFolder, error) {
 	if exists(filepath.Join(s.path, replica.MarkerName)) {
-		return nil, fmt.Errorf("%s has a replica or backups: write file://%s", s.path, filepath.ToSlash(absolute(s.path)))
+		return nil, fmt.Errorf("%s has a replica or backups: write file://%s", s.path, filepath.ToSlash(service.Absolute(s.path)))
 	}
 	b, err := s.read(s.path)
 	switch {
 	case err != nil:
 		return nil, err
-	case b != nil && strings.Contains(filepath.Base(absolute(s.path)), partial):
+	case b != nil && backup.IsPartial(s.path):
 		return nil, fmt.Errorf("%s is not complete: its backup was interrupted; restore another one", s.path)
 	case b != nil && !at.IsZero() && b.at.After(at):
 		return nil, errcode.Newf(errcode.NotFound, "the backup %s is of %s, after that time", s.path, service.FormatMoment(b.at))
@@ -99,9 +97,9 @@ func (s *folder) choose(at time.Time) (*backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	var newest *backup
+	var newest *backupFolder
 	for _, e := range entries {
-		if !e.IsDir() || strings.Contains(e.Name(), partial) {
+		if !e.IsDir() || backup.IsPartial(e.Name()) {
 			continue
 		}
 		one, err := s.read(filepath.Join(s.path, e.Name()))
@@ -139,7 +137,7 @@ func (s *folder) plan(_ context.Context, r *Request) (*Plan, error) {
 
 func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into string) error {
 	for _, service := range p.Services {
-		name := service + databaseSuffix
+		name := engine.FileName(service)
 		r.stepf("restoring %s", name)
 		copied := filepath.Join(into, name)
 		if err := copyFile(ctx, filepath.Join(s.path, name), copied); err != nil {
@@ -187,11 +185,4 @@ func (s *folder) open(_ context.Context, service, name string) (io.ReadCloser, e
 		}
 	}
 	return nil, errcode.Newf(errcode.NotFound, "the backup has no file %s of %s", name, service)
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }

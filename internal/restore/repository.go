@@ -4,10 +4,10 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"filippo.io/age"
 
+	"holdfast/internal/db/engine"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
@@ -38,8 +38,6 @@ func openRepository(ctx context.Context, url, identity string) (*repository, err
 
 func (s *repository) close() error { return s.closeIt() }
 
-const databaseSuffix = ".db"
-
 func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 	found, err := replica.Look(ctx, replica.Restoring{Target: s.target, Identities: s.keys, At: r.At})
 	if err != nil {
@@ -47,7 +45,7 @@ func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 	}
 	p := &Plan{From: s.name, At: found.Point.Time, Until: found.Until}
 	for name := range found.Point.Files {
-		if service := strings.TrimSuffix(name, databaseSuffix); r.wants(service) {
+		if service, ok := engine.ServiceOf(name); ok && r.wants(service) {
 			p.Services = append(p.Services, service)
 		}
 	}
@@ -59,7 +57,7 @@ func (s *repository) plan(ctx context.Context, r *Request) (*Plan, error) {
 func (s *repository) restore(ctx context.Context, r *Request, p *Plan, folder string) error {
 	only := []string{}
 	for _, service := range p.Services {
-		only = append(only, service+databaseSuffix)
+		only = append(only, engine.FileName(service))
 	}
 	// The same moment as in the plan: a replica may go on.
 	_, err := replica.Restore(ctx, replica.Restoring{

@@ -21,13 +21,7 @@ import (
 const File = "secrets.toml"
 
 // Path returns the absolute path of a file of secrets in a data folder.
-func Path(data, name string) string {
-	path := filepath.Join(data, name)
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
-}
+func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
 // MinLength is the recommended minimum length of a secret that an operator chooses: a shorter one
 // can be guessed.

@@ -111,3 +111,11 @@ func Reason(err error) string {
 	}
 	return err.Error()
 }
+
+// Absolute returns the absolute path of a file, or the path if the current folder is unknown.
+func Absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"holdfast/internal/conf/settings"
 	"holdfast/internal/db/migrate"
@@ -98,7 +99,16 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 }
 
 // File returns the SQLite file of a service without a database_url.
-func (o *Opener) File(service string) string { return filepath.Join(o.Data, service+".db") }
+func (o *Opener) File(service string) string { return filepath.Join(o.Data, FileName(service)) }
+
+// fileSuffix ends the names of SQLite files.
+const fileSuffix = ".db"
+
+// FileName returns the name of the SQLite file of a service: in the data folder, in backups and in replicas.
+func FileName(service string) string { return service + fileSuffix }
+
+// ServiceOf returns the service whose SQLite file has a name, if it is the name of one.
+func ServiceOf(file string) (service string, ok bool) { return strings.CutSuffix(file, fileSuffix) }
 
 // URLError means that a database_url is not valid.
 type URLError struct {

@@ -107,21 +107,36 @@ func Open(ctx context.Context, address string) (t replica.Target, closeIt func()
 	return b, b.Close, nil
 }
 
-// Outside returns an error if a location is a folder in the data folder.
-func Outside(address, data string) error {
-	u, err := parse(address)
-	if err != nil || u.Scheme != "file" {
-		return err
+// Outside returns an error if a backup or a replica, at a URL or in a folder, would be in the data folder: it would be lost with the data, and
+// moving the data folder away for a restore would take it along.
+func Outside(where, data string) error {
+	path := where
+	if u, err := url.Parse(where); err == nil && IsURL(where) {
+		if u.Scheme != "file" {
+			return nil
+		}
+		path = filepath.FromSlash(u.Path)
 	}
-	abs, err := filepath.Abs(data)
+	inside, err := os.Stat(data)
+	if err != nil {
+		return nil //nolint:nilerr // without a data folder nothing is in it
+	}
+	path, err = filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	inside, err := filepath.Rel(abs, filepath.FromSlash(u.Path))
-	if err == nil && inside != ".." && !strings.HasPrefix(inside, ".."+string(filepath.Separator)) {
-		return errcode.Newf(errcode.Invalid, "%s is in the data folder, where it is lost together with the data: name a folder outside, best on another disk", address)
+	for ; ; path = filepath.Dir(path) {
+		// Links lead to other folders above, and bind mounts have other names.
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
+		}
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, inside) {
+			return errcode.Newf(errcode.Invalid, "%s is in the data folder %s, where it is lost together with the data: name a folder outside, best on another disk", where, data)
+		}
+		if path == filepath.Dir(path) {
+			return nil
+		}
 	}
-	return nil
 }
 
 func isFolder(address string) bool { return strings.HasPrefix(address, "file:") }
