@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -45,40 +44,83 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	}
 	name := location.Name(s.URL)
 	f := service.Finding{State: service.Warning, What: "backup", Fix: "see whether " + name + " can be reached and written; backup.url names it"}
+	content, wrong := Location{What: "backup", Holds: "backups", URL: s.URL, Data: data, Spool: spool(data, s.URL)}.Inspect(ctx)
+	if wrong != nil {
+		f = *wrong
+	}
 	if failed := ReadFailure(data); failed != nil && failed.URL == name {
-		if f.Says = failed.Text(); strings.Contains(f.Says, replica.OtherServerFix) {
-			f.Fix = replica.OtherServerFix
-		}
+		f.Says = failed.Text() // which has the cause
 		return []service.Finding{f}
 	}
-	target, closeIt, err := location.Open(ctx, s.URL)
-	if err != nil {
-		f.Says = service.Reason(err)
+	if wrong != nil {
 		return []service.Finding{f}
 	}
-	defer func() { _ = closeIt() }()
-	content, err := replica.Inspect(ctx, target)
-	var newest time.Time
-	for _, p := range content.Points {
-		newest = p.Time
-	}
-	own, idErr := location.KnownServerID(data)
-	switch {
-	case errcode.Is(err, errcode.NotFound) || err == nil && len(content.Points) == 0:
+	if len(content.Points) == 0 {
 		f.Says, f.Fix = name+" has no backup", "run holdfast backup, or set backup.schedule"
-	case err != nil:
-		f.Says = name + ": " + err.Error()
-	case idErr != nil:
-		f.Says, f.Fix = service.Reason(idErr), "make the data folder readable"
-	case content.Server != own:
-		f.State, f.Says, f.Fix = service.Wrong, name+" has the backups of another server", replica.OtherServerFix
-	case s.Late(data, now):
-		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+service.FormatMoment(newest), "see the log of the server"
-	default:
-		says := fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest))
-		return []service.Finding{{State: service.OK, What: "backup", Says: says}}
+		return []service.Finding{f}
 	}
-	return []service.Finding{f}
+	newest := content.Points[len(content.Points)-1].Time
+	if s.Late(data, now) {
+		f.Says, f.Fix = "by backup.schedule, the next backup is late: the newest is of "+service.FormatMoment(newest), "see the log of the server"
+		return []service.Finding{f}
+	}
+	says := fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(content.Points)), "backup"), service.FormatMoment(newest))
+	return []service.Finding{{State: service.OK, What: "backup", Says: says}}
+}
+
+// Location is the place of the backups or the replica of a server.
+type Location struct {
+	What  string // the section of its settings
+	Holds string // what it holds, as people call it
+	URL   string
+	Data  string // the data folder
+	Spool string
+}
+
+// Inspect returns the content of a location, or says what is wrong with it. It changes nothing. A new location has no content.
+func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
+	name := location.Name(l.URL)
+	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}
+	if err := location.Outside(l.URL, l.Data); err != nil {
+		f.State, f.Says, f.Fix = service.Wrong, errcode.Message(err), "set "+l.What+".url to another folder"
+		return c, f
+	}
+	own, err := location.KnownServerID(l.Data)
+	if err != nil {
+		f.Says, f.Fix = service.Reason(err), "make the data folder readable"
+		return c, f
+	}
+	c, err = l.read(ctx, name)
+	switch {
+	case errcode.Is(err, errcode.NotFound):
+		return c, nil
+	case err != nil:
+		f.Says = name + ": " + service.Reason(err)
+	case c.Server != own:
+		f.State, f.Says, f.Fix = service.Wrong, name+" has the "+l.Holds+" of another server", replica.OtherServerFix
+	default:
+		return c, nil
+	}
+	return c, f
+}
+
+// read returns the content of a location. errcode.NotFound means that nothing was written there yet.
+func (l Location) read(ctx context.Context, name string) (c replica.Content, err error) {
+	target, closeIt, err := location.Open(ctx, l.URL)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, closeIt()) }()
+	if err := replica.CheckLost(ctx, target, l.Spool, name); err != nil {
+		return c, err
+	}
+	c, err = replica.Inspect(ctx, target)
+	if errcode.Is(err, errcode.NotFound) {
+		if _, listed := target.List(ctx, replica.MarkerName); listed != nil {
+			return c, listed // the bucket does not exist
+		}
+	}
+	return c, err
 }
 
 // Text describes the failure.

@@ -49,7 +49,7 @@ func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 		s.Progress = func(string) {}
 	}
 	sent.Name = location.Name(s.URL)
-	if err := durable.MakeFolder(b.spool(s.URL)); err != nil {
+	if err := durable.MakeFolder(spool(b.Data, s.URL)); err != nil {
 		return sent, err
 	}
 	if s.Identity != "" {
@@ -157,7 +157,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 		return o, nil, err
 	}
 	o = replica.Options{
-		Server: id, Location: location.Name(s.URL), Once: true, Rule: rule, Recipients: recipients, Spool: b.spool(s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
+		Server: id, Location: location.Name(s.URL), Once: true, Rule: rule, Recipients: recipients, Spool: spool(b.Data, s.URL), Files: map[string]*sqlitedb.DB{}, Bodies: map[string]replica.Bodies{},
 		Also: map[string]string{secrets.File: filepath.Join(b.Data, secrets.File)}, Clock: b.Clock, Log: b.Log,
 	}
 	for _, d := range b.databases() {
@@ -178,7 +178,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 }
 
 // spool returns the folder for the state of the backups at a URL.
-func (b *Server) spool(address string) string {
+func spool(data, address string) string {
 	sum := sha256.Sum256([]byte(address))
-	return filepath.Join(b.Data, spoolFolder, hex.EncodeToString(sum[:8]))
+	return filepath.Join(data, spoolFolder, hex.EncodeToString(sum[:8]))
 }

@@ -188,10 +188,10 @@ func readBody(ctx context.Context, r replica.Restoring, of, name string) (err er
 // After damage the next backup sends whole databases.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
-	v := Verifying{URL: s.URL, Identity: s.Identity, Temporary: b.spool(s.URL), Progress: s.Progress}
+	v := Verifying{URL: s.URL, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
 	found, err := v.verify(ctx)
 	if v.damaged && ctx.Err() == nil {
-		err = errors.Join(err, os.RemoveAll(b.spool(s.URL)))
+		err = errors.Join(err, os.RemoveAll(spool(b.Data, s.URL)))
 	}
 	for _, f := range found {
 		if f.State == service.Wrong {

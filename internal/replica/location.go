@@ -14,8 +14,8 @@ import (
 // locationName is the file in the spool with the name of the target that was claimed.
 const locationName = "location"
 
-// Claimed reports whether a server with a spool has claimed the target with a name.
-func Claimed(spool, location string) (bool, error) {
+// claimed reports whether a server with a spool has claimed the target with a name.
+func claimed(spool, location string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(spool, locationName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -23,26 +23,21 @@ func Claimed(spool, location string) (bool, error) {
 	return location != "" && string(text) == location, err
 }
 
-// LostError says that a claimed target has lost its marker.
-func LostError(spool string) error {
-	return errcode.Newf(errcode.Unavailable, "it has lost %s: is its disk mounted? To begin a new one there, delete %s", MarkerName, filepath.Join(spool, locationName))
-}
-
-// checkLost returns an error if the target was claimed before and has lost its marker.
-func (r *Replica) checkLost(ctx context.Context) error {
-	claimed, err := Claimed(r.opts.Spool, r.opts.Location)
-	if err != nil || !claimed {
+// CheckLost returns an error if a server with a spool has claimed the target with a name before, and it has lost its marker.
+func CheckLost(ctx context.Context, t Target, spool, location string) error {
+	before, err := claimed(spool, location)
+	if err != nil || !before {
 		return err
 	}
-	if _, err = readMarker(ctx, r.opts.Target); errcode.Is(err, errcode.NotFound) {
-		return LostError(r.opts.Spool)
+	if _, err = readMarker(ctx, t); errcode.Is(err, errcode.NotFound) {
+		return errcode.Newf(errcode.Unavailable, "it has lost %s: is its disk mounted? To begin a new one there, delete %s", MarkerName, filepath.Join(spool, locationName))
 	}
 	return err
 }
 
 // noteLocation notes that the target is claimed.
 func (r *Replica) noteLocation() error {
-	if claimed, err := Claimed(r.opts.Spool, r.opts.Location); err != nil || claimed || r.opts.Location == "" {
+	if before, err := claimed(r.opts.Spool, r.opts.Location); err != nil || before || r.opts.Location == "" {
 		return err
 	}
 	if err := durable.MakeFolder(r.opts.Spool); err != nil {

@@ -456,7 +456,7 @@ func (r *Replica) prepare(ctx context.Context) error {
 
 // claim claims the target and reads the last point number.
 func (r *Replica) claim(ctx context.Context) error {
-	if err := r.checkLost(ctx); err != nil {
+	if err := CheckLost(ctx, r.opts.Target, r.opts.Spool, r.opts.Location); err != nil {
 		return err
 	}
 	if err := claim(ctx, r.opts.Target, r.mine); err != nil {

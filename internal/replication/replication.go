@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/backup"
 	"holdfast/internal/clock"
 	"holdfast/internal/db/engine"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/errcode"
 	"holdfast/internal/replica"
 	"holdfast/internal/replica/location"
 	"holdfast/internal/secrets"
@@ -183,57 +183,22 @@ func (s *State) Finding() service.Finding {
 	return f
 }
 
-// whyMissing returns why a target has no replica: its bucket does not exist, or its disk is not mounted. Otherwise it returns err.
-func whyMissing(ctx context.Context, target replica.Target, name, data string, err error) error {
-	if _, listed := target.List(ctx, "points/"); listed != nil {
-		return listed
-	}
-	spool := filepath.Join(data, spoolFolder)
-	claimed, readErr := replica.Claimed(spool, name)
-	if claimed {
-		return replica.LostError(spool)
-	}
-	if readErr != nil {
-		return readErr
-	}
-	return err
-}
-
 // Check reads the replica of a server that another process may write, and changes nothing.
 func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 	if s.URL == "" {
 		return nil
 	}
 	name := location.Name(s.URL)
-	f := service.Finding{State: service.Warning, What: "replica", Fix: "see whether " + name + " can be reached and written; replica.url names it"}
-	target, closeIt, err := location.Open(ctx, s.URL)
-	if err != nil {
-		f.Says = service.Reason(err)
-		return []service.Finding{f}
+	content, wrong := backup.Location{What: "replica", Holds: "replica", URL: s.URL, Data: data, Spool: filepath.Join(data, spoolFolder)}.Inspect(ctx)
+	if wrong != nil {
+		return []service.Finding{*wrong}
 	}
-	defer func() { _ = closeIt() }()
-	state, err := replica.Inspect(ctx, target)
-	if errcode.Is(err, errcode.NotFound) {
-		err = whyMissing(ctx, target, name, data, err)
-	}
-	if outside := location.Outside(s.URL, data); outside != nil {
-		return []service.Finding{{State: service.Wrong, What: "replica", Says: errcode.Message(outside), Fix: "set replica.url to another folder"}}
-	}
-	own, idErr := location.KnownServerID(data)
-	switch {
-	case errcode.Is(err, errcode.NotFound):
-		return []service.Finding{{State: service.OK, What: "replica", Says: name + " has no replica yet; a server begins one"}}
-	case err != nil:
-		f.Says = name + ": " + service.Reason(err)
-	case idErr != nil:
-		f.Says, f.Fix = service.Reason(idErr), "make the data folder readable"
-	case state.Server != own:
-		f.State, f.Says, f.Fix = service.Wrong, name+" has the replica of another server", replica.OtherServerFix
-	case len(state.Points) == 0:
-		return []service.Finding{{State: service.OK, What: "replica", Says: name + " has no restore point yet"}}
-	default:
-		newest := state.Points[len(state.Points)-1].Time
-		return []service.Finding{{State: service.OK, What: "replica", Says: fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(len(state.Points)), "restore point"), service.FormatMoment(newest))}}
+	f := service.Finding{State: service.OK, What: "replica", Says: name + " has no restore point yet"}
+	switch n := len(content.Points); {
+	case content.Server == "":
+		f.Says = name + " has no replica yet; a server begins one"
+	case n > 0:
+		f.Says = fmt.Sprintf("%s has %s, the newest of %s", name, service.Count(int64(n), "restore point"), service.FormatMoment(content.Points[n-1].Time))
 	}
 	return []service.Finding{f}
 }
