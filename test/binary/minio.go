@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// MinIO starts a MinIO server with a bucket, if its binary is there, and returns its address and the access key, which is the secret, too.
-func MinIO(t *testing.T, bucket string) (address, key string) {
+// MinIO starts a MinIO server with a bucket, if its binary is there.
+func MinIO(t *testing.T, bucket string) Bucket {
 	t.Helper()
 	found, err := filepath.Glob("../../bin/minio-*")
 	if err != nil {
@@ -19,7 +19,7 @@ func MinIO(t *testing.T, bucket string) (address, key string) {
 	if len(found) == 0 {
 		Absentf(t, "minio", "no bin/minio-*: run make bench-peers-s3")
 	}
-	address, key = FreePort(t), "holdfast-test"
+	address, key := FreePort(t), "holdfast-test"
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, bucket), 0o700); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func MinIO(t *testing.T, bucket string) (address, key string) {
 		if err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return address, key
+				return Bucket{address, bucket, key, key}
 			}
 		}
 		if time.Since(start) > Bound {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,12 +23,7 @@ type backupPlace struct {
 	folder string // "" for a bucket
 }
 
-func s3Backups(address, id, secret string) backupPlace {
-	return backupPlace{
-		url:  "s3://backups?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=" + address,
-		vars: []string{"AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_EC2_METADATA_DISABLED=true"},
-	}
-}
+func backupsIn(b binary.Bucket) backupPlace { return backupPlace{url: b.URL(), vars: b.Vars()} }
 
 // TestBackupURL: encrypted backups in a folder, in buckets of another Holdfast server, and in MinIO, of a server that has a replica, too. They
 // are verified, listed and restored, and old ones are deleted.
@@ -43,19 +37,12 @@ func TestBackupURL(t *testing.T) {
 		},
 		"Buckets": func(t *testing.T) backupPlace {
 			t.Helper()
-			s := binary.Start(t, t.TempDir())
-			c := s.S3(t)
-			a, err := c.Send(t.Context(), http.MethodPut, "/backups", "")
-			if err != nil || a.Status != http.StatusOK {
-				t.Fatalf("create a bucket: %d %s, %v", a.Status, a.Body, err)
-			}
-			return s3Backups(s.S3URL(), c.Signer.AccessKeyID, c.Signer.Secret)
+			return backupsIn(binary.Start(t, t.TempDir()).NewBucket(t, "backups"))
 		},
 		"MinIO": func(t *testing.T) backupPlace {
 			t.Helper()
 			testdb.SoakOnly(t, "MinIO is compiled for it")
-			address, key := binary.MinIO(t, "backups")
-			return s3Backups("http://"+address, key, key)
+			return backupsIn(binary.MinIO(t, "backups"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,24 +52,9 @@ func TestBackupURL(t *testing.T) {
 	}
 }
 
-// newKey makes a key as the guide does, and returns its file and the public key.
-func newKey(t *testing.T) (file, public string) {
-	t.Helper()
-	r := binary.Run(t, binary.Environ(), "backup", "key")
-	found := regexp.MustCompile(`^# created: \S+\n# public key: (age1\S+)\nAGE-SECRET-KEY-1\S+\n$`).FindStringSubmatch(r.Stdout)
-	if r.Status != 0 || found == nil || !strings.Contains(r.Stderr, found[1]) {
-		t.Fatalf("backup key: status %d\n%s%s", r.Status, r.Stdout, r.Stderr)
-	}
-	file = filepath.Join(t.TempDir(), "backup.key")
-	if err := os.WriteFile(file, []byte(r.Stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file, found[1]
-}
-
 func testBackups(t *testing.T, p backupPlace) {
 	t.Helper()
-	key, public := newKey(t)
+	key, public := binary.Key(t)
 	vars := append([]string{
 		"HOLDFAST_BACKUP__URL=" + p.url, "HOLDFAST_BACKUP__RECIPIENTS=" + public, "HOLDFAST_BACKUP__KEEP=",
 		"HOLDFAST_REPLICA__URL=file://" + t.TempDir() + "/replica", "HOLDFAST_REPLICA__INTERVAL=100ms",

@@ -16,7 +16,7 @@ import (
 // replica, from backups at a URL and from a backup folder.
 func TestRestoreObjects(t *testing.T) {
 	t.Parallel()
-	identity, public := keyPair(t)
+	identity, public := binary.Key(t)
 	dir, listen := t.TempDir(), binary.FreePort(t)
 	replica, backups, folder := "file://"+dir+"/replica", "file://"+dir+"/backups", dir+"/backup"
 	vars := []string{
@@ -42,7 +42,7 @@ func TestRestoreObjects(t *testing.T) {
 	all := c.objects("photos")
 	s.Verb("backup", folder)
 	s.Verb("backup", backups)
-	awaitReplica(t, s)
+	s.AwaitReplica()
 	s.Kill()
 	if err := os.RemoveAll(data); err != nil {
 		t.Fatal(err)

@@ -6,14 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"filippo.io/age"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
@@ -22,42 +19,11 @@ import (
 // noBuckets is for restores without the bodies of objects, which have tests of their own.
 const noBuckets = "HOLDFAST_BUCKETS__ENABLED=false"
 
-// lagLine is the metric of a replica.
-var lagLine = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
-
-// awaitReplica waits until the replica has everything that was acknowledged before now.
-func awaitReplica(t *testing.T, s *binary.Server) {
-	t.Helper()
-	written := time.Now()
-	s.AwaitAnswer("/metrics", func(_ int, body string) bool {
-		found := lagLine.FindStringSubmatch(body)
-		if found == nil {
-			return false
-		}
-		lag, err := strconv.ParseFloat(found[1], 64)
-		return err == nil && time.Now().Add(-time.Duration(lag*float64(time.Second))).After(written)
-	})
-}
-
-// keyPair writes a private key into a file and returns it with the public key.
-func keyPair(t *testing.T) (file, public string) {
-	t.Helper()
-	key, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(file, []byte(key.String()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file, key.Recipient().String()
-}
-
 // A server is killed and its data folder is deleted. One command restores it from its encrypted replica, as of the last second or as of
 // an earlier time.
 func TestRestoreReplica(t *testing.T) {
 	t.Parallel()
-	identity, public := keyPair(t)
+	identity, public := binary.Key(t)
 	url := "file://" + t.TempDir() + "/replica"
 	replica := []string{noBuckets, "HOLDFAST_REPLICA__URL=" + url, "HOLDFAST_REPLICA__RECIPIENTS=" + public, "HOLDFAST_REPLICA__INTERVAL=100ms"}
 	data := filepath.Join(t.TempDir(), "data")
@@ -65,10 +31,10 @@ func TestRestoreReplica(t *testing.T) {
 	s.Await("/readyz", http.StatusOK)
 	c := s.Token(1)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"first"}`)
-	awaitReplica(t, s)
+	s.AwaitReplica()
 	between := time.Now().UTC().Add(time.Millisecond)
 	c.Want(t, http.StatusOK, "PUT", "/storage/tabs/x", `{"payload":"second"}`)
-	awaitReplica(t, s)
+	s.AwaitReplica()
 	if out := s.Verb("check"); !strings.Contains(out, "restore points, the newest of") {
 		t.Errorf("check does not know the replica:\n%s", out)
 	}
@@ -95,7 +61,7 @@ func TestRestoreReplica(t *testing.T) {
 		}
 	}
 
-	other, _ := keyPair(t)
+	other, _ := binary.Key(t)
 	for _, command := range [][]string{{"backup", "verify", url}, {"restore", url, "--dry-run"}, {"restore", url}} {
 		for _, key := range [][]string{nil, {"--identity", other}} {
 			r := binary.Run(t, s.Env, append(slices.Clone(command), key...)...)

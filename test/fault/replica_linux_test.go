@@ -2,18 +2,13 @@ package fault
 
 import (
 	"errors"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"filippo.io/age"
 
 	"holdfast/internal/testdb"
 	"holdfast/test/binary"
@@ -33,8 +28,7 @@ func TestReplica(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t)
-			key := filepath.Join(t.TempDir(), "key")
-			public := newKey(t, key)
+			key, public := binary.Key(t)
 			h := newHarness(t, testdb.SQLite(t), append(slices.Clone(p.vars),
 				"HOLDFAST_REPLICA__URL="+p.url, "HOLDFAST_REPLICA__RECIPIENTS="+public, "HOLDFAST_REPLICA__INTERVAL=100ms")...)
 			r := &replicated{Harness: h, place: p, key: key, seen: []reading{{}}}
@@ -46,15 +40,6 @@ func TestReplica(t *testing.T) {
 			t.Logf("%s; the restore points were up to %v older than the kill", name, r.oldest.Round(time.Millisecond))
 		})
 	}
-}
-
-// newKey writes a private key into a file, and returns the public key.
-func newKey(t *testing.T, file string) string {
-	t.Helper()
-	key, err := age.GenerateX25519Identity()
-	harness.Must(t, err)
-	harness.Must(t, os.WriteFile(file, []byte(key.String()+"\n"), 0o600))
-	return key.Recipient().String()
 }
 
 // place is where a replica is.
@@ -84,38 +69,27 @@ func folderPlace(t *testing.T) *place {
 	}}
 }
 
-// s3Place is a bucket of a server at an address, behind a network.
-func s3Place(t *testing.T, address, id, secret string) *place {
+// behindNetwork is a bucket behind a network.
+func behindNetwork(t *testing.T, b binary.Bucket) *place {
 	t.Helper()
-	n := harness.NetworkTo(t, "tcp", address)
-	return &place{
-		url:  "s3://replica?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=http://" + n.Listener.Addr().String(),
-		vars: []string{"AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_EC2_METADATA_DISABLED=true"},
-		heal: n.Heal, faults: map[string]func(){
-			"away": n.Cut, "silent": n.Silence, "slow": func() { n.Slow(50 * time.Millisecond) },
-		},
-	}
+	n := harness.NetworkTo(t, "tcp", b.Address)
+	b.Address = n.Listener.Addr().String()
+	return &place{url: b.URL(), vars: b.Vars(), heal: n.Heal, faults: map[string]func(){
+		"away": n.Cut, "silent": n.Silence, "slow": func() { n.Slow(50 * time.Millisecond) },
+	}}
 }
 
 // bucketPlace is a bucket of another server.
 func bucketPlace(t *testing.T) *place {
 	t.Helper()
-	s := binary.Start(t, t.TempDir())
-	c := s.S3(t)
-	a, err := c.Send(t.Context(), http.MethodPut, "/replica", "")
-	harness.Must(t, err)
-	if a.Status != http.StatusOK {
-		t.Fatalf("create a bucket: %d %s", a.Status, a.Body)
-	}
-	return s3Place(t, strings.TrimPrefix(s.S3URL(), "http://"), c.Signer.AccessKeyID, c.Signer.Secret)
+	return behindNetwork(t, binary.Start(t, t.TempDir()).NewBucket(t, "replica"))
 }
 
 // minioPlace is a bucket of MinIO, if its binary is there.
 func minioPlace(t *testing.T) *place {
 	t.Helper()
 	testdb.SoakOnly(t, "MinIO is compiled for it")
-	address, key := binary.MinIO(t, "replica")
-	return s3Place(t, address, key, key)
+	return behindNetwork(t, binary.MinIO(t, "replica"))
 }
 
 // replicated is a harness whose server has a replica.
@@ -158,26 +132,9 @@ func (r *replicated) clockAt(at time.Time) int64 {
 	return r.seen[i].clock
 }
 
-var lag = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
-
-// await waits until the replica has everything that was acknowledged before now. The writers know their states since the begin of a
-// round only.
-func (r *replicated) await() {
-	r.T.Helper()
-	now := time.Now()
-	r.Server.AwaitAnswer("/metrics", func(_ int, body string) bool {
-		found := lag.FindStringSubmatch(body)
-		if found == nil {
-			return false
-		}
-		seconds, err := strconv.ParseFloat(found[1], 64)
-		return err == nil && time.Now().Add(-time.Duration(seconds*float64(time.Second))).After(now)
-	})
-}
-
 // fault kills the server, in most rounds after the replica has begun to fail.
 func (r *replicated) fault(round int) harness.Fault {
-	r.await()
+	r.Server.AwaitReplica() // the writers know their states since the begin of a round only
 	var names []string
 	for name := range r.faults {
 		names = append(names, name)
