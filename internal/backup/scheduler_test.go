@@ -52,7 +52,7 @@ func count(t *testing.T, s *Scheduler) int {
 	return len(all)
 }
 
-// TestScheduler: a backup is made when there is none, and when one is due, also if that was while the server was stopped.
+// TestScheduler: the first backup is made at once, and the next ones when they are due, also if they were due while the server was stopped.
 func TestScheduler(t *testing.T) {
 	t.Parallel()
 	s, now, _ := newScheduler(t)

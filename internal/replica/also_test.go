@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"holdfast/internal/testdb"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // TestAlso: each restore point has the other files as they were, also when only they have changed.
 func TestAlso(t *testing.T) {
 	t.Parallel()
-	root := memoryFolder(t)
+	root := testdb.MemoryFolder(t)
 	secrets := filepath.Join(root, "secrets.toml")
 	w := newWorld(t, root, func(o *Options) {
 		o.Also = map[string]string{"secrets.toml": secrets, "absent": filepath.Join(root, "absent")}

@@ -20,6 +20,7 @@ import (
 
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
+	"holdfast/internal/testdb"
 )
 
 // toys is a service whose rows, in one.db, refer to bodies on a disk.
@@ -284,7 +285,7 @@ func (w *world) retainNothing() {
 // TestUnneededBodies: a body stays as long as a point needs it, also over restarts and while the clock is wrong, and no longer.
 func TestUnneededBodies(t *testing.T) {
 	t.Parallel()
-	w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
+	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
 	object := bodyName(toyService, w.toys.put([]byte("a toy"))) + w.r.keys.suffix()
 	has := func() bool {
 		_, err := w.target.Target.Get(t.Context(), object)
@@ -327,7 +328,7 @@ func TestUnneededBodies(t *testing.T) {
 // TestBodyOfLatePoint: a body that is deleted after a capture stays for the point of that capture, which is published later.
 func TestBodyOfLatePoint(t *testing.T) {
 	t.Parallel()
-	w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
+	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = 2 * time.Hour })
 	defer func() { w.close() }()
 	w.toys.put([]byte("a toy"))
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
@@ -353,7 +354,7 @@ func TestBodyOfLatePoint(t *testing.T) {
 // TestFullTarget: bodies wait while the target is full, more than the queue has are found later, and points go on.
 func TestFullTarget(t *testing.T) {
 	t.Parallel()
-	w := newToyWorld(t, memoryFolder(t), nil)
+	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.r.bodies.limit = 10
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
@@ -383,7 +384,7 @@ func TestFullTarget(t *testing.T) {
 // TestLostBody: a body that cannot be read is reported and does not stop points; one that was deleted meanwhile is not reported.
 func TestLostBody(t *testing.T) {
 	t.Parallel()
-	w := newToyWorld(t, memoryFolder(t), nil)
+	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 	lost, good := w.toys.put([]byte("lost")), w.toys.put([]byte("good"))
@@ -413,7 +414,7 @@ func TestLostBody(t *testing.T) {
 // TestBodiesOfCommands: bodies that another process has written are found later. A backup, which no service notifies, has them.
 func TestBodiesOfCommands(t *testing.T) {
 	t.Parallel()
-	w := newToyWorld(t, memoryFolder(t), nil)
+	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 	w.toys.written = func(Body) func(bool) { return func(bool) {} }
@@ -475,7 +476,7 @@ func TestTargetWithoutAnswer(t *testing.T) {
 // TestLargeBodyDelaysNothing: while a body is uploaded, changes that were captured meanwhile are sent, and no point is published.
 func TestLargeBodyDelaysNothing(t *testing.T) {
 	t.Parallel()
-	w := newToyWorld(t, memoryFolder(t), nil)
+	w := newToyWorld(t, testdb.MemoryFolder(t), nil)
 	defer func() { w.close() }()
 	w.must(errors.Join(w.capture(), w.upload(), w.ship()))
 	before := w.r.newest().Number
@@ -500,7 +501,7 @@ func TestLargeBodyDelaysNothing(t *testing.T) {
 // TestCloseDuringReconciliation: a server that stops does not wait for a reconciliation that takes long.
 func TestCloseDuringReconciliation(t *testing.T) {
 	t.Parallel()
-	root := memoryFolder(t)
+	root := testdb.MemoryFolder(t)
 	l := newLoad(t, root)
 	begun := make(chan struct{}, 2)
 	r := New(Options{
@@ -542,7 +543,7 @@ func TestDamagedBodies(t *testing.T) {
 	for name, recipients := range map[string][]age.Recipient{"plain": nil, "encrypted": {identity.Recipient()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Recipients = recipients })
+			w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Recipients = recipients })
 			defer func() { w.close() }()
 			w.r.keys.identities = []age.Identity{identity}
 			for _, content := range [][]byte{nil, []byte("a"), randomBytes(200_000), bytes.Repeat(randomBytes(500), 1000)} {

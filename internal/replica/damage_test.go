@@ -13,6 +13,7 @@ import (
 	"filippo.io/age"
 
 	"holdfast/internal/errcode"
+	"holdfast/internal/testdb"
 )
 
 // twoPoints returns a world whose replica has several objects and restore points. Each point is restored with the identities.
@@ -296,7 +297,7 @@ func TestLostObjects(t *testing.T) {
 // TestLostMarker: a server that starts again does not begin a second replica where its former one is missing.
 func TestLostMarker(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), func(o *Options) { o.Location = "file:///mnt/disk" })
+	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Location = "file:///mnt/disk" })
 	w.must(w.capture())
 	w.must(w.ship())
 	w.shutDown()

@@ -223,7 +223,7 @@ type current struct {
 	runs map[string]string // by database
 	also map[string]bool   // object names
 
-	proposed Point // may be published at any time; the zero value if none is
+	proposed Point // may be published at any time; the zero value without a proposal
 }
 
 func (c current) equals(o current) bool {

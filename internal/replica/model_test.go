@@ -12,6 +12,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
 )
 
 // TestModel compares every restore point with what the databases were, over random writes
@@ -21,7 +22,7 @@ func TestModel(t *testing.T) {
 	t.Parallel()
 	walks, restored, deleted := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
-		root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
+		root, err := os.MkdirTemp(testdb.Memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -54,25 +55,6 @@ func TestModel(t *testing.T) {
 		restored += w.stats.restored
 	})
 	t.Logf("%d walks, %d databases restored, bodies were deleted %d times", walks, restored, deleted)
-}
-
-// memory returns a folder in memory, where a sync costs nothing, or the folder for temporary files.
-func memory() string {
-	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
-		return "/dev/shm"
-	}
-	return os.TempDir()
-}
-
-// memoryFolder returns a folder in memory that the test removes.
-func memoryFolder(t *testing.T) string {
-	t.Helper()
-	root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // in memory
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
-	return root
 }
 
 // rtb is a testing.TB whose failures are those of a random test.

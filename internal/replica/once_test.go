@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
+	"holdfast/internal/testdb"
 )
 
 // backups makes backups of a world, beside its replica.
@@ -115,7 +116,7 @@ func (b *backups) compareObjects() {
 func TestBackupModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		root, err := os.MkdirTemp(memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
+		root, err := os.MkdirTemp(testdb.Memory(), "holdfast-replica-") //nolint:usetesting // one for each walk
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -184,7 +185,7 @@ func TestBackupModel(t *testing.T) {
 // when the files are larger than the database.
 func TestBackupIsIncremental(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
+	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	defer w.close()
 	b := newBackups(w)
 	sizes := func() (all map[string]int64) {
@@ -250,7 +251,7 @@ func TestBackupIsIncremental(t *testing.T) {
 // TestBackupsReadBack: a backup whose object was damaged on its way, or is missing, publishes no point, and names the object.
 func TestBackupsReadBack(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
+	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	defer w.close()
 	b := newBackups(w)
 	w.must(b.make())
@@ -306,7 +307,7 @@ func (d damaging) Put(ctx context.Context, name string, body io.Reader) error {
 // TestBackupAndReplicaAtOneURL: neither begins where the other one is.
 func TestBackupAndReplicaAtOneURL(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
+	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	defer w.close()
 	b := newBackups(w)
 	w.must(b.make())
@@ -325,7 +326,7 @@ func TestBackupAndReplicaAtOneURL(t *testing.T) {
 // TestBackupWhileWriting: while writers and a replica are busy, a backup has every write that was acknowledged before its time.
 func TestBackupWhileWriting(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), func(o *Options) { o.Clock, o.Interval = clock.System, time.Millisecond })
+	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Clock, o.Interval = clock.System, time.Millisecond })
 	w.r.Start()
 	b := newBackups(w)
 	b.opts.Clock = clock.System
@@ -373,7 +374,7 @@ func TestBackupWhileWriting(t *testing.T) {
 // it has published can be restored, and no backup makes the replica send the database again.
 func TestKilledBackups(t *testing.T) {
 	t.Parallel()
-	root := memoryFolder(t)
+	root := testdb.MemoryFolder(t)
 	target := Folder(filepath.Join(root, "backups"))
 	rounds := 4
 	if testing.Short() {
@@ -436,7 +437,7 @@ func backUp(root string) (err error) {
 // are deleted.
 func TestBackupBodies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
+	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	defer w.close()
 	b := newBackups(w)
 	now := clock.NewManual(time.Unix(1_700_000_000, 0))

@@ -17,6 +17,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/testdb"
 )
 
 // childVariable tells this program to be a server or a command instead of a test, and in which folder.
@@ -107,7 +108,7 @@ type row struct {
 // its time, and no writer has a gap.
 func TestKilledProcesses(t *testing.T) {
 	t.Parallel()
-	root := memoryFolder(t)
+	root := testdb.MemoryFolder(t)
 	target := Folder(filepath.Join(root, "target"))
 	var all []row
 	rounds := 6

@@ -17,7 +17,7 @@ import (
 
 const (
 	// reconcileEvery is how often the target is compared with the database, for what other processes have written, and
-	// to delete bodies. restFactor is for how many times as long as a reconciliation there is none after it.
+	// to delete bodies. restFactor times the duration of a reconciliation passes before the next one.
 	reconcileEvery = time.Hour
 	restFactor     = 10
 

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"holdfast/internal/testdb"
 	"os"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ const large = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WH
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	free := 1e12
-	w := newWorld(t, memoryFolder(t), func(o *Options) {
+	w := newWorld(t, testdb.MemoryFolder(t), func(o *Options) {
 		o.space = func(string) (float64, float64, error) { return free, 1e12, nil }
 	})
 	w.must(w.exec(names[0], insert, 30, 3000))
@@ -53,7 +54,7 @@ func TestFullDisk(t *testing.T) {
 // TestFailingSpool: a spool that cannot be written does not keep the WAL from being checkpointed.
 func TestFailingSpool(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, memoryFolder(t), nil)
+	w := newWorld(t, testdb.MemoryFolder(t), nil)
 	w.must(w.capture())
 	w.must(w.ship())
 	w.fault = func(point string) error {

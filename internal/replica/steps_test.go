@@ -48,7 +48,7 @@ func TestCrashAtEachStep(t *testing.T) {
 // crashAt kills a server at a step, and returns its name; "" if there are fewer.
 func crashAt(t *testing.T, at int) (name string) {
 	t.Helper()
-	w := newToyWorld(t, memoryFolder(t), func(o *Options) { o.Keep = time.Hour })
+	w := newToyWorld(t, testdb.MemoryFolder(t), func(o *Options) { o.Keep = time.Hour })
 	step := 0
 	w.fault = func(point string) error {
 		if step++; step-1 == at {

@@ -362,20 +362,30 @@ func (f *faultyTarget) set(mode int) {
 	f.mode = mode
 }
 
-func (f *faultyTarget) Put(ctx context.Context, name string, body io.Reader) error {
+// begin returns the mode, and the error of a target that fails or hangs.
+func (f *faultyTarget) begin(ctx context.Context) (mode int, err error) {
 	f.mu.Lock()
-	mode := f.mode
+	mode = f.mode
 	f.mu.Unlock()
 	switch mode {
 	case targetFails:
-		return errTarget
+		return mode, errTarget
 	case targetHangs:
-		return hang(ctx)
-	case targetIsFull:
+		return mode, hang(ctx)
+	}
+	return mode, nil
+}
+
+func (f *faultyTarget) Put(ctx context.Context, name string, body io.Reader) error {
+	mode, err := f.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if mode == targetIsFull {
 		_, _ = io.CopyN(io.Discard, body, 100)
 		return errTarget
 	}
-	err := f.Target.Put(ctx, name, body)
+	err = f.Target.Put(ctx, name, body)
 	if mode == targetLosesResponse && err == nil {
 		return errTarget
 	}
@@ -389,27 +399,15 @@ func hang(ctx context.Context) error {
 }
 
 func (f *faultyTarget) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	f.mu.Lock()
-	mode := f.mode
-	f.mu.Unlock()
-	switch mode {
-	case targetFails:
-		return nil, errTarget
-	case targetHangs:
-		return nil, hang(ctx)
+	if _, err := f.begin(ctx); err != nil {
+		return nil, err
 	}
 	return f.Target.Get(ctx, name)
 }
 
 func (f *faultyTarget) Walk(ctx context.Context, prefix string, fn func(string) error) error {
-	f.mu.Lock()
-	mode := f.mode
-	f.mu.Unlock()
-	switch mode {
-	case targetFails:
-		return errTarget
-	case targetHangs:
-		return hang(ctx)
+	if _, err := f.begin(ctx); err != nil {
+		return err
 	}
 	return f.Target.Walk(ctx, prefix, fn)
 }

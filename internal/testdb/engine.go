@@ -35,6 +35,26 @@ func SQLite(t testing.TB) string {
 	return t.TempDir()
 }
 
+// Memory returns a folder in memory, where a sync costs nothing, or the one for temporary files.
+func Memory() string {
+	const folder = "/dev/shm"
+	if info, err := os.Stat(folder); err == nil && info.IsDir() {
+		return folder
+	}
+	return os.TempDir()
+}
+
+// MemoryFolder returns a folder in memory that the test removes.
+func MemoryFolder(t testing.TB) string {
+	t.Helper()
+	root, err := os.MkdirTemp(Memory(), "holdfast-test-") //nolint:usetesting // in memory
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	return root
+}
+
 // ran records that a test uses an engine.
 func ran(t testing.TB, engine string) {
 	t.Helper()

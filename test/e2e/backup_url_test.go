@@ -184,7 +184,7 @@ func testDamagedBackups(t *testing.T, s *binary.Server, folder, key string) {
 	s.Verb("backup", "verify", "--identity", key)
 }
 
-// TestBackupSchedule: a server makes a backup when there is none, and says when it cannot.
+// TestBackupSchedule: a server makes its first backup at once, and says when a backup fails.
 func TestBackupSchedule(t *testing.T) {
 	t.Parallel()
 	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")

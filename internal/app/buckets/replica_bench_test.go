@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/replica"
+	"holdfast/internal/testdb"
 )
 
 // BenchmarkPutWithReplica compares writes of objects that do not shrink, with and without a replica in memory, in alternating windows. ms/MiB is
@@ -84,18 +84,13 @@ func newLoad(b *testing.B) (*load, *servicetest.Server) {
 // startReplica starts a replica of the service in memory.
 func startReplica(b *testing.B, opened *servicetest.Server) *replica.Replica {
 	b.Helper()
-	target, err := os.MkdirTemp("/dev/shm", "holdfast-replica-") //nolint:usetesting // in memory
-	if err != nil {
-		b.Skip(err)
-	}
-	b.Cleanup(func() { os.RemoveAll(target) })
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		b.Fatal(err)
 	}
 	r := replica.New(replica.Options{
 		Server: "server", Files: map[string]*sqlitedb.DB{Name + ".db": opened.Databases[0].File()}, Bodies: map[string]replica.Bodies{Name: *opened.Files.Bodies},
-		Target: replica.Folder(filepath.Join(target, "target")), Recipients: []age.Recipient{identity.Recipient()}, Spool: b.TempDir(),
+		Target: replica.Folder(filepath.Join(testdb.MemoryFolder(b), "target")), Recipients: []age.Recipient{identity.Recipient()}, Spool: b.TempDir(),
 		Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 	})
 	r.Start()

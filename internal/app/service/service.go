@@ -282,7 +282,7 @@ type Files struct {
 }
 
 // FileSource opens a file by its name in Files.Bodies: the content that Bodies has, or a file that Copy has written. The error
-// errcode.NotFound means that there is none, errcode.Internal that it is damaged, and errcode.Unavailable that it may be read later.
+// errcode.NotFound means that the source lacks the file, errcode.Internal that it is damaged, and errcode.Unavailable that it may be read later.
 type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 
 // Copied is the result of Files.Copy and Files.Restore.
