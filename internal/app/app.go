@@ -241,7 +241,7 @@ func (a *App) open(ctx context.Context, s service.Service, o Options) error {
 	return nil
 }
 
-// retained returns the copies that still have what is deleted now from the databases of services.
+// retained returns the copies that keep data which is deleted now from the databases of services.
 func (a *App) retained(services ...string) (service.Copies, error) {
 	for _, s := range a.opened {
 		if slices.Contains(services, s.Name) && len(s.Databases) > 0 && s.Embedded() {

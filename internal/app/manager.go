@@ -51,7 +51,7 @@ type Reload struct {
 	Read    func() (*Config, error) // as at the start; nil: it cannot
 }
 
-// reloads is what a server knows about its reloads.
+// reloads is the state of a server's reloads.
 type reloads struct {
 	Reload
 	current atomic.Pointer[Config] // the settings in use
@@ -138,7 +138,7 @@ func (a *App) refuseReload(err error) error {
 	return errcode.New(errcode.Invalid, "nothing was applied: "+says)
 }
 
-// readAgain is reload without what it logs.
+// readAgain is reload without its log lines.
 func (a *App) readAgain(ctx context.Context) (done overview.Reloaded, err error) {
 	if a.reloads.Read == nil {
 		return done, errors.New("this server cannot read its configuration again")
@@ -215,7 +215,7 @@ func (a *App) settleReadOnly(ctx context.Context) {
 	}
 }
 
-// reloadFindings returns what an operator has to do after the last reload.
+// reloadFindings returns the steps that the last reload leaves to an operator.
 func (a *App) reloadFindings() (all []service.Finding) {
 	if refused := a.reloads.refused.Load(); refused != nil {
 		all = append(all, *refused)

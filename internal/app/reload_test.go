@@ -129,7 +129,7 @@ func (r *reloadable) send(method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// effect is what shows that a server uses the value of a setting.
+// effect shows that a server uses the value of a setting.
 type effect struct {
 	text string // the new value, as on the command line
 	was  string // what see returns before the reload

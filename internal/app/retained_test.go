@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/backup"
 )
 
-// deletesOther are deletions of what belongs to no person and no tenant.
+// deletesOther are deletions of data that belongs to no person and no tenant.
 var deletesOther = map[string]string{
 	"buckets accounts/delete":          "an account without buckets stores nothing",
 	"extstorage schemas/delete":        "a schema is no data of a person",

@@ -71,13 +71,13 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 // Location is the place of the backups or the replica of a server.
 type Location struct {
 	What  string // the section of its settings
-	Holds string // what it holds, as people call it
+	Holds string // its content, as people call it
 	URL   string
 	Data  string // the data folder
 	Spool string
 }
 
-// Inspect returns the content of a location, or says what is wrong with it. It changes nothing. A new location has no content.
+// Inspect returns the content of a location, or a finding if it cannot be used. It changes nothing. A new location has no content.
 func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
 	name := location.Name(l.URL)
 	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}

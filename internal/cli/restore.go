@@ -139,7 +139,7 @@ func parseMoment(text string) (time.Time, error) {
 	return t, nil
 }
 
-// printPlan says what is restored, and what is lost.
+// printPlan prints the restored services, the moment, and which writes are lost.
 func (c *command) printPlan(cfg *app.Config, verb string, p *restore.Plan) error {
 	out := c.shell()
 	what := "the secrets file"

@@ -244,7 +244,7 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Dura
 	return 0, w, p.options.Wait
 }
 
-// Resize changes what New was given. Units above a smaller capacity stay with those that have them until they release
+// Resize changes the arguments of New. Units above a smaller capacity stay with those that have them until they release
 // them; waiters that would never get theirs are refused. Those that wait already do so for as long as before.
 func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.mu.Lock()

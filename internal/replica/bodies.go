@@ -79,7 +79,7 @@ type entry struct {
 	done    bool // it is in the target, deleted, or owed
 }
 
-// debt is what a reconciliation must find before a point may need number from or a later one.
+// debt is the work of a reconciliation before a point may need number from or a later one.
 type debt struct {
 	isOpen       bool
 	from         uint64
@@ -115,7 +115,7 @@ func (b *bodies) start(ctx context.Context) {
 	b.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
 }
 
-// close uploads what waits, until ctx ends, and stops.
+// close uploads the waiting bodies, until ctx ends, and stops.
 func (b *bodies) close(ctx context.Context) error {
 	b.stop() // a reconciliation may take long
 	b.running.Wait()
@@ -126,7 +126,7 @@ func (b *bodies) close(ctx context.Context) error {
 	return err
 }
 
-// watch makes the services report what they write.
+// watch makes the services report the bodies that they write.
 func (b *bodies) watch() {
 	for _, name := range slices.Sorted(maps.Keys(b.services)) {
 		b.services[name].Watch(func(body Body) func(bool) { return b.written(name, body) })
@@ -209,11 +209,11 @@ func (b *bodies) tell() {
 	}
 }
 
-// await waits until what is true, and returns false if ctx ends before. what is called with the lock.
-func (b *bodies) await(ctx context.Context, what func() bool) bool {
+// await waits until isReady returns true, and returns false if ctx ends before. isReady is called with the lock.
+func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()
-		if what() {
+		if isReady() {
 			b.mu.Unlock()
 			return true
 		}

@@ -10,7 +10,7 @@ import (
 	"filippo.io/age"
 )
 
-// nowhere is a target that reads what it is sent.
+// nowhere is a target that reads objects and drops them.
 type nowhere struct{ Target }
 
 func (nowhere) Put(_ context.Context, _ string, body io.Reader) error {
@@ -18,7 +18,7 @@ func (nowhere) Put(_ context.Context, _ string, body io.Reader) error {
 	return err
 }
 
-// BenchmarkBody measures what it costs to compress and encrypt a body.
+// BenchmarkBody measures the cost of compressing and encrypting a body.
 func BenchmarkBody(b *testing.B) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -143,7 +143,7 @@ const (
 	maxReserve = 1 << 30
 )
 
-// checkSpace releases the database, and the space of what waits, if the disk of the spool is nearly full. It returns an error then,
+// checkSpace releases the database and its waiting files if the disk of the spool is nearly full. It returns an error then,
 // and if the whole database would be captured and has no place.
 func (s *source) checkSpace() error {
 	if s.follow != nil && s.hasSpace(0) {
@@ -175,7 +175,7 @@ func (s *source) hasSpace(bytes int64) bool {
 	return err != nil || free-float64(bytes) >= min(reserve*size, maxReserve)
 }
 
-// release drops what waits and ends following the database, so that the writer checkpoints it. The next capture begins again.
+// release drops the waiting files and stops following the database, so that the writer checkpoints it. The next capture begins again.
 func (s *source) release() error {
 	s.mu.Lock()
 	if s.state.run != "" || len(s.waiting) > 0 {

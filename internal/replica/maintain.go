@@ -171,7 +171,7 @@ func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	return lost
 }
 
-// current returns what the next point may need.
+// current returns the objects that the next point may need.
 func (r *Replica) current() current {
 	now := current{runs: map[string]string{}, also: r.currentAlso(), proposed: r.proposedPoint()}
 	for _, s := range r.sources {

@@ -148,7 +148,7 @@ func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 // Published returns the restore point that Sync has published; its number is 0 before.
 func (r *Replica) Published() Point { return r.newest() }
 
-// Tidy deletes the restore points that the rule does not keep, and what only they need. An empty rule keeps everything.
+// Tidy deletes the restore points that the rule does not keep, and the objects that only they need. An empty rule keeps everything.
 func (r *Replica) Tidy(ctx context.Context) error {
 	if r.opts.Rule == (Keep{}) {
 		return nil

@@ -30,7 +30,7 @@ type backups struct {
 
 	target *faultyTarget
 	opts   Options
-	dumps  map[uint64]map[string]string // what the databases were at each point
+	dumps  map[uint64]map[string]string // the databases at each point
 
 	objects map[string]string // size and time of each object at the last check
 	good    map[Place]bool    // that were restored from these objects
@@ -65,7 +65,7 @@ func (b *backups) make() error {
 	return errors.Join(r.Close(b.t.Context()), r.Tidy(b.t.Context()))
 }
 
-// check restores every point, and compares the databases with what they were.
+// check restores every point, and compares the databases with their states then.
 func (b *backups) check() (points int) {
 	b.t.Helper()
 	listed, err := listPoints(b.t.Context(), b.target.Target)

@@ -202,7 +202,7 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	return checkHolder(ctx, t, mine)
 }
 
-// OtherServerFix is what an operator can do about a target with the data of another server. A restored data folder is
+// OtherServerFix tells an operator how to go on at a target with the data of another server. A restored data folder is
 // another server, too.
 const OtherServerFix = "set another URL, such as with another prefix"
 

@@ -141,7 +141,7 @@ func TestKilledProcesses(t *testing.T) {
 	}
 }
 
-// runAndKill runs processes for a while, kills them, and returns what was acknowledged.
+// runAndKill runs processes for a while, kills them, and returns the acknowledged writes.
 func runAndKill(t *testing.T, root string, d time.Duration, processes ...string) (rows []row) {
 	t.Helper()
 	var mu sync.Mutex

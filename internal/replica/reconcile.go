@@ -278,7 +278,7 @@ func (r *reconciliation) isUnconfirmed() bool {
 	return false
 }
 
-// report puts what was found into the status. It is called with the lock.
+// report puts the findings into the status. It is called with the lock.
 func (r *reconciliation) report() {
 	s := &r.b.status
 	before := s.Unreadable

@@ -41,7 +41,7 @@ type Options struct {
 	Order []string
 
 	// Once is for a backup: Sync makes one restore point and checks all objects that it sends. It does not checkpoint
-	// databases, so another process, or this one, may replicate or serve them. Tidy deletes what Rule does not keep.
+	// databases, so another process, or this one, may replicate or serve them. Tidy deletes the points that Rule does not keep.
 	Once bool
 
 	Target Target
@@ -222,7 +222,7 @@ func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(con
 	}
 }
 
-// Sync captures what was written until now, ships it, and publishes it as a restore point. Without Start, the services must
+// Sync captures the writes until now, ships them, and publishes them as a restore point. Without Start, the services must
 // delete no body meanwhile.
 func (r *Replica) Sync(ctx context.Context) error {
 	if r.opts.Once {

@@ -41,7 +41,7 @@ type Restoring struct {
 	Progress func(name string)
 }
 
-// Found is what Look has found.
+// Found is the result of Look.
 type Found struct {
 	Point Point     // that would be restored
 	Until time.Time // the source is known to have acknowledged writes until then; not before Point.Time

@@ -12,7 +12,7 @@ import (
 const large = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10)
 	INSERT OR REPLACE INTO t (id, body) SELECT i, zeroblob(100000 + ?1) FROM n`
 
-// TestFullDisk: when the disk with the data folder is nearly full, what waits is dropped, and the writer checkpoints the database
+// TestFullDisk: when the disk with the data folder is nearly full, waiting files are dropped, and the writer checkpoints the database
 // itself. When there is place again, a new series begins.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()

@@ -113,7 +113,7 @@ func (r *Replication) CloseFiles(ctx context.Context) error {
 	return nil
 }
 
-// Close sends the last changes, for a limited time. What it cannot send then, the next start sends. Close it before the databases.
+// Close sends the last changes, for a limited time. The next start sends the rest. Close it before the databases.
 func (r *Replication) Close(ctx context.Context) error {
 	if r == nil {
 		return nil

@@ -44,7 +44,7 @@ type backupFolder struct {
 	secrets  bool
 }
 
-// read reads what a folder has; nil if it is not a backup folder.
+// read lists the content of a folder; nil if it is not a backup folder.
 func (s *folder) read(path string) (*backupFolder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

@@ -49,7 +49,7 @@ type Finishing struct {
 	Open func(ctx context.Context, service, name string) (io.ReadCloser, error)
 }
 
-// Plan is what a restore will write or has written.
+// Plan is the result of a restore, or the one that it would have.
 type Plan struct {
 	From     string
 	At       time.Time // every write that was acknowledged before is restored
@@ -60,7 +60,7 @@ type Plan struct {
 
 // source is a backup or a replica.
 type source interface {
-	// plan chooses what to restore.
+	// plan chooses the moment and the services.
 	plan(ctx context.Context, r *Request) (*Plan, error)
 	// restore writes the databases and the secrets file of the plan into a folder, and verifies them.
 	restore(ctx context.Context, r *Request, p *Plan, folder string) error
@@ -88,7 +88,7 @@ func (r *Request) source(ctx context.Context) (source, error) {
 	return openFolder(r.From)
 }
 
-// Look returns what Run would restore, and changes nothing.
+// Look returns the plan of Run, and changes nothing.
 func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 	s, err := r.source(ctx)
 	if err != nil {

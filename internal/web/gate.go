@@ -27,7 +27,7 @@ func NewGate(limit int, wait time.Duration) *Gate {
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
-// Resize changes what NewGate was given. Requests keep their slots.
+// Resize changes the arguments of NewGate. Requests keep their slots.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }

@@ -22,7 +22,7 @@ func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
 
-// Resize changes what NewMemory was given. Requests keep their memory.
+// Resize changes the arguments of NewMemory. Requests keep their memory.
 func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }

@@ -89,7 +89,7 @@ func (s *Buckets) restoreBodies(ctx context.Context, dir string, open service.Fi
 	})
 }
 
-// copied calls fn with the folder of each file node in dir, and returns what it has copied.
+// copied calls fn with the folder of each file node in dir, and returns its result.
 func (s *Buckets) copied(ctx context.Context, dir string, fn func(folders map[string]string) (maintenance.Copied, error)) (copied service.Copied, err error) {
 	all, err := s.where(ctx)
 	if err != nil {

@@ -65,7 +65,7 @@ func makeBackup(s *backup.Scheduler) func(context.Context, operate.None) (backup
 	return func(context.Context, operate.None) (backupBegun, error) { return backupBegun{}, s.Ask() }
 }
 
-// addSchedule adds to the state of the latest backup what the server does about the next one.
+// addSchedule adds the running or the next backup to the state of the latest one.
 func (o *Overview) addSchedule(c service.Cell) service.Cell {
 	c.To = "backup"
 	if failed := backup.ReadFailure(o.Data); failed != nil {

@@ -288,8 +288,8 @@ type FileSource func(ctx context.Context, name string) (io.ReadCloser, error)
 // Copied is the result of Files.Copy and Files.Restore.
 type Copied struct {
 	Names   []string // of new files and folders in the folder
-	Missing []string // what is not copied, a line each
-	Lost    []string // what should be copied and could not be read, a line each
+	Missing []string // files that are not copied, a line each
+	Lost    []string // files that could not be read, a line each
 }
 
 // Hint tells a new user what to do next. Its addresses begin with the URL of the main

@@ -151,7 +151,7 @@ func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
 	return len(pending) == len(own.Migrations), err
 }
 
-// Relations returns what a PostgreSQL database has.
+// Relations counts the tables of a PostgreSQL database.
 func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {

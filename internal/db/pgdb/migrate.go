@@ -263,7 +263,7 @@ func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 	return citus, err
 }
 
-// Relations are what a database has, besides what PostgreSQL and its extensions made.
+// Relations describe a database, without the relations of PostgreSQL and its extensions.
 type Relations struct {
 	Tables int
 	Citus  bool // it has the Citus extension
