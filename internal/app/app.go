@@ -115,6 +115,7 @@ type App struct {
 	readOnly       *readonly.Switch
 	alerts         *alerts.Alerts
 	backups        *backup.Scheduler
+	sweeper        *sweep.Sweeper
 	muxes          []*web.Mux // of the listeners
 	reloads        reloads
 	operations     []operate.Operation      // of the server itself
@@ -195,6 +196,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	operated.Reload = a.reload
 	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
+	a.overview.Sweeps = &operated.Sweeps
 	a.prepareAlerts()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}
@@ -203,6 +205,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
+	a.sweeper = a.newSweeper()
+	operated.Sweeps.Clock, operated.Sweeps.RunNow = a.now, a.sweeper.RunNow
 	if a.cfg.Server.Console {
 		if a.console, err = a.newConsole(); err != nil {
 			return nil, err

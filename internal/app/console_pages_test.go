@@ -102,7 +102,11 @@ func consoleServer(b *browser, environ []string) {
 	b.open("checks")
 	b.shows("extstorage database", "buckets nodes", "accounts server", "no answer from http://127.0.0.1:1", "guest hot state")
 	b.open("sweeps")
-	b.shows("expired records and batches")
+	b.shows("expired records and batches", "5m")
+	b.submit("Sweep now: sweep deleted buckets")
+	b.shows("The sweep has begun.")
+	b.open("runs")
+	b.shows("sweeps/run")
 	b.open("")
 	b.shows("warning", "nobody has signed in yet", "ready", "Size of the databases") // a sweep may have run before the tables of a server were created
 	b.shows("Findings", "no answer from http://127.0.0.1:1")

@@ -531,6 +531,7 @@ func TestConsoleUpkeep(t *testing.T) {
 	o := browse(a.Config().Server.AdminToken.Reveal())
 	now := time.Date(2026, 1, 20, 3, 0, 0, 0, time.UTC)
 	a.overview.Clock = func() time.Time { return now }
+	a.overview.Sweeps.Clock = a.overview.Clock
 	record := func(path string, lost int64) {
 		t.Helper()
 		b := &backup.Server{Services: a.running(), Data: a.data, Clock: a.overview.Clock}

@@ -170,22 +170,29 @@ func (a *App) observeReplica() {
 		func(set obs.Set) { set(float64(a.replication.State().Unreadable)) })
 }
 
-// sweep runs the jobs until ctx ends.
-func (a *App) sweep(ctx context.Context) {
-	jobs := a.jobs()
-	for _, j := range jobs {
-		if j.Every > 0 {
-			a.metrics.WillSweep(j.Name, j.Every, a.now())
-			a.overview.Sweeps.Expect(j.Name, j.Every, a.now())
-		}
-	}
-	sweep.Run(ctx, jobs, sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
+// newSweeper returns the sweeper, which the metrics and the console observe.
+func (a *App) newSweeper() *sweep.Sweeper {
+	return sweep.New(a.jobs(), sweep.Options{Clock: a.now, Log: a.log, Observe: func(job string, rows int, err error) {
 		a.metrics.Sweep(job, rows, err, a.now())
 		a.overview.Sweeps.Note(job, rows, err, a.now())
 	}, ObserveOther: func(job string) {
 		a.metrics.SweepElsewhere(job, a.now())
 		a.overview.Sweeps.NoteOther(job, a.now())
 	}})
+}
+
+// sweep runs the jobs until ctx ends.
+func (a *App) sweep(ctx context.Context) {
+	for _, j := range a.jobs() {
+		if j.By != "" {
+			continue
+		}
+		a.overview.Sweeps.Expect(j.Name, j.Every, a.now())
+		if j.Every > 0 {
+			a.metrics.WillSweep(j.Name, j.Every, a.now())
+		}
+	}
+	a.sweeper.Run(ctx)
 }
 
 // countRefusals returns a function that counts refused requests of a service and

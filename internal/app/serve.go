@@ -180,12 +180,20 @@ func (a *App) startServices(ctx context.Context) (stop func() error, err error) 
 			}
 			stops = append(stops, one)
 		}
-		if runs := operate.RunsOf(s.operations); runs != nil { // they end before the service
-			runs.Begin(context.WithoutCancel(ctx), a.now, a.log.With("service", s.Name))
-			stops = append(stops, func() error { runs.End(); return nil })
-		}
+		stops = append(stops, a.beginRuns(ctx, s.Name, s.operations)) // they end before the service
 	}
+	stops = append(stops, a.beginRuns(ctx, "server", a.operations))
 	return stop, nil
+}
+
+// beginRuns lets the background jobs of operations run until stop.
+func (a *App) beginRuns(ctx context.Context, of string, all []operate.Operation) (stop func() error) {
+	runs := operate.RunsOf(all)
+	if runs == nil {
+		return func() error { return nil }
+	}
+	runs.Begin(context.WithoutCancel(ctx), a.now, a.log.With("service", of))
+	return func() error { runs.End(); return nil }
 }
 
 // openCertificates opens the certificate of the listeners, if they serve HTTPS.

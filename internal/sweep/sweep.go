@@ -12,10 +12,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 )
 
 // Job is a periodic job.
@@ -63,8 +65,22 @@ type Options struct {
 	ObserveOther func(job string)
 }
 
-// Run runs the jobs concurrently until ctx ends and the current steps have returned.
-func Run(ctx context.Context, jobs []Job, o Options) {
+// Sweeper runs the jobs of a process: periodically, and when somebody asks for one.
+type Sweeper struct {
+	Options
+
+	jobs []*job
+}
+
+// job is a Job of which one round at a time runs in this process.
+type job struct {
+	Job
+
+	turn chan struct{} // has a value while a round runs
+}
+
+// New returns the sweeper of a process.
+func New(jobs []Job, o Options) *Sweeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -74,13 +90,55 @@ func Run(ctx context.Context, jobs []Job, o Options) {
 	if o.ObserveOther == nil {
 		o.ObserveOther = func(string) {}
 	}
-	var wg sync.WaitGroup
+	s := &Sweeper{Options: o}
 	for _, j := range jobs {
+		s.jobs = append(s.jobs, &job{j, make(chan struct{}, 1)})
+	}
+	return s
+}
+
+// Run runs the jobs concurrently until ctx ends and the current steps have returned.
+func (s *Sweeper) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, j := range s.jobs {
 		if j.Every > 0 {
-			wg.Go(func() { o.repeat(ctx, j) })
+			wg.Go(func() { s.repeat(ctx, j) })
 		}
 	}
 	wg.Wait()
+}
+
+// justNow is how recently another process must have begun a round that RunNow does not repeat.
+const justNow = 10 * time.Second
+
+// RunNow runs a round of a job at once. It returns errcode.Conflict while a round runs in this process, or if another process has begun
+// one just now. progress is called after each step with the number of rows so far.
+func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows int)) (rows int, left string, err error) {
+	at := slices.IndexFunc(s.jobs, func(j *job) bool { return j.Name == name && j.By == "" })
+	if at < 0 {
+		return 0, "", errcode.New(errcode.NotFound, "there is no such sweep")
+	}
+	j := s.jobs[at]
+	select {
+	case j.turn <- struct{}{}:
+	default:
+		return 0, "", errcode.New(errcode.Conflict, "the sweep runs already: wait until it has ended")
+	}
+	defer func() { <-j.turn }()
+	begun, rows, err := s.round(ctx, j, justNow, progress)
+	switch {
+	case ctx.Err() != nil:
+		return rows, "", err
+	case !begun && err == nil:
+		s.ObserveOther(j.Name)
+		return 0, "", errcode.New(errcode.Conflict, "another server on the same database has begun the sweep just now")
+	}
+	s.Observe(j.Name, rows, err)
+	if err != nil || j.Left == nil {
+		return rows, "", err
+	}
+	left, err = j.Left(ctx, s.Clock())
+	return rows, left, err
 }
 
 // maxBackoff is the maximum pause after failed rounds.
@@ -88,18 +146,24 @@ const maxBackoff = 10 * time.Minute
 
 // repeat runs one job. The first round starts after a random part of the pause, so
 // that processes that start together do not sweep together.
-func (o Options) repeat(ctx context.Context, j Job) {
+func (s *Sweeper) repeat(ctx context.Context, j *job) {
 	pause := rand.N(j.Every)
 	failures := 0
 	for clock.Sleep(ctx, pause) {
-		begun, n, err := o.round(ctx, j)
+		select {
+		case j.turn <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		begun, n, err := s.round(ctx, j, j.Every, func(int) {})
+		<-j.turn
 		if ctx.Err() != nil {
 			return
 		}
 		if begun || err != nil {
-			o.Observe(j.Name, n, err)
+			s.Observe(j.Name, n, err)
 		} else {
-			o.ObserveOther(j.Name)
+			s.ObserveOther(j.Name)
 		}
 		pause = j.Every + rand.N(j.Every/4+1)
 		if err == nil {
@@ -108,18 +172,18 @@ func (o Options) repeat(ctx context.Context, j Job) {
 		}
 		failures++
 		pause = min(pause<<min(failures, 6), max(maxBackoff, j.Every))
-		o.Log.Warn("sweep failed", "sweep", j.Name, "error", err, "retry_in", pause)
+		s.Log.Warn("sweep failed", "sweep", j.Name, "error", err, "retry_in", pause)
 	}
 }
 
-// round runs a round, unless another process has begun one.
-func (o Options) round(ctx context.Context, j Job) (begun bool, rows int, err error) {
+// round runs a round, unless another process has begun one within a time.
+func (s *Sweeper) round(ctx context.Context, j *job, within time.Duration, progress func(rows int)) (begun bool, rows int, err error) {
 	if j.Rounds != nil {
-		if begun, err = j.Rounds.BeginRound(ctx, j.Name, j.Every); err != nil || !begun {
+		if begun, err = j.Rounds.BeginRound(ctx, j.Name, within); err != nil || !begun {
 			return false, 0, err
 		}
 	}
-	rows, err = RunOnce(ctx, j, o.Clock)
+	rows, err = runSteps(ctx, j.Job, s.Clock, progress)
 	if err != nil && j.Rounds != nil && ctx.Err() == nil {
 		err = errors.Join(err, j.Rounds.AbortRound(ctx, j.Name))
 	}
@@ -129,6 +193,10 @@ func (o Options) round(ctx context.Context, j Job) (begun bool, rows int, err er
 // RunOnce runs steps of a job until one finds less than its limit, and returns the
 // number of all rows.
 func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) {
+	return runSteps(ctx, j, now, func(int) {})
+}
+
+func runSteps(ctx context.Context, j Job, now clock.Clock, progress func(rows int)) (rows int, err error) {
 	for {
 		n, err := j.step(ctx, now())
 		rows += n
@@ -138,6 +206,7 @@ func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) 
 		if err := ctx.Err(); err != nil {
 			return rows, err
 		}
+		progress(rows)
 	}
 }
 

@@ -3,6 +3,7 @@ package sweep_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
 	"holdfast/internal/sweep"
 )
 
@@ -69,7 +71,70 @@ func TestRunSkipsJobsWithoutInterval(t *testing.T) {
 		t.Error("it ran")
 		return 0, nil
 	}}
-	sweep.Run(t.Context(), []sweep.Job{job}, sweep.Options{Clock: clock.System})
+	sweep.New([]sweep.Job{job}, sweep.Options{Clock: clock.System}).Run(t.Context())
+}
+
+// TestRunNow: a round on demand reports its progress and is observed. It does not run beside another one of this process or, just after that has
+// begun, of another process; and a periodic round waits for it.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began, removes := make(chan struct{}), make(chan int)
+		r := newRounds()
+		job := sweep.Job{
+			Name: "test", Every: time.Hour, Limit: 10, Rounds: r,
+			Run: func(context.Context, time.Time, int) (int, error) {
+				began <- struct{}{}
+				return <-removes, nil
+			},
+			Left: func(context.Context, time.Time) (string, error) { return "a lock", nil },
+		}
+		var observed, reported []int
+		s := sweep.New([]sweep.Job{job, {Name: "other", By: "the database"}}, sweep.Options{
+			Clock: clock.System, Observe: func(_ string, rows int, _ error) { observed = append(observed, rows) },
+		})
+		ended, done := make(chan struct{}), make(chan struct{})
+		go func() { defer close(ended); s.Run(ctx) }()
+		go func() {
+			defer close(done)
+			rows, left, err := s.RunNow(ctx, "test", func(rows int) { reported = append(reported, rows) })
+			if rows != 17 || left != "a lock" || err != nil {
+				t.Errorf("%d, %q, %v", rows, left, err)
+			}
+		}()
+		<-began
+		if _, _, err := s.RunNow(ctx, "test", nil); !errcode.Is(err, errcode.Conflict) {
+			t.Errorf("a second round: %v", err)
+		}
+		removes <- 10
+		<-began
+		time.Sleep(2 * time.Hour) // a periodic round is due
+		synctest.Wait()
+		select {
+		case <-began:
+			t.Error("a periodic round runs beside it")
+		default:
+		}
+		removes <- 7
+		<-done
+		<-began
+		removes <- 0
+		synctest.Wait()
+		if !slices.Equal(reported, []int{10}) || !slices.Equal(observed, []int{17, 0}) {
+			t.Errorf("reported %d, observed %d", reported, observed)
+		}
+		for _, name := range []string{"nothing", "other"} {
+			if _, _, err := s.RunNow(ctx, name, nil); !errcode.Is(err, errcode.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		cancel()
+		<-ended
+		if _, _, err := s.RunNow(t.Context(), "test", nil); !errcode.Is(err, errcode.Conflict) {
+			t.Errorf("another process has begun a round just now: %v", err)
+		}
+	})
 }
 
 // TestRunRepeatsAndBacksOff uses the clock of synctest, so pauses take no time.
@@ -89,7 +154,7 @@ func TestRunRepeatsAndBacksOff(t *testing.T) {
 			return 0, nil
 		}}
 		rounds := 0
-		sweep.Run(ctx, []sweep.Job{job}, sweep.Options{Clock: clock.System, Observe: func(string, int, error) { rounds++ }})
+		sweep.New([]sweep.Job{job}, sweep.Options{Clock: clock.System, Observe: func(string, int, error) { rounds++ }}).Run(ctx)
 		if len(at) != 6 || rounds != 5 {
 			t.Fatalf("%d steps, %d rounds observed", len(at), rounds)
 		}
@@ -169,7 +234,7 @@ func (r *rounds) run(t *testing.T, process int, done func(ctx context.Context) e
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		sweep.Run(ctx, []sweep.Job{job}, o)
+		sweep.New([]sweep.Job{job}, o).Run(ctx)
 	}()
 	return func() {
 		cancel()

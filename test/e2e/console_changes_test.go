@@ -33,6 +33,7 @@ func changesOf(folder string) []step {
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
 		{"alerts", "Send a test", nil, "alerts.url is not set"},
 		{"backup", "Back up now", nil, "is not set: set it, or run holdfast backup DIR"},
+		{"sweeps", "Sweep now: sweep deleted buckets", nil, "The sweep has begun."},
 		{"settings", "Reload", nil, "The configuration has not changed."},
 
 		{"tokenserver/access", "Allow", []string{"account", consoleAccount, "note", "a friend"}, "Account " + consoleAccount + " may sign in."},

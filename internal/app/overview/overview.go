@@ -42,7 +42,7 @@ type Overview struct {
 	Checks   *check.OnDemand
 	Settings func() []conf.Setting
 	Waiting  func() []string // returns the settings whose new values wait for a restart
-	Sweeps   Sweeps
+	Sweeps   *Sweeps
 	History  History // of the charts
 
 	// Certificate returns the state of the certificate for clients, and how long before its end an operator has to know; nil without TLS.
@@ -56,7 +56,7 @@ type Overview struct {
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
-		{Path: "sweeps", Title: "Sweeps", Listed: true, Show: o.showSweeps}, {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
+		{Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
 	}
 }
 
@@ -275,32 +275,6 @@ func findingTable(found []service.Finding, states ...service.State) *service.Tab
 		}
 	}
 	return t
-}
-
-// showSweeps shows the periodic jobs, which remove expired and deleted data.
-func (o *Overview) showSweeps(context.Context, *service.PageRequest) (*service.View, error) {
-	t := &service.Table{Columns: []service.Column{
-		{Title: "Sweep"}, {Title: "State"}, {Title: "Every"}, {Title: "Last success"}, {Title: "Removed then", Number: true}, {Title: "Removed since the start", Number: true},
-	}, Empty: "No sweep is enabled."}
-	all := o.Sweeps.list()
-	for i := range all {
-		s := &all[i]
-		state := service.Cell{State: service.OK, Text: "on time"}
-		switch {
-		case s.err != nil:
-			state = service.Cell{State: service.Wrong, Text: "failed: " + failureText(s.err)}
-		case s.late(o.Clock()):
-			state = service.Cell{State: service.Warning, Text: "late"}
-		case s.at.IsZero():
-			state.Text = "not due yet"
-		}
-		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(s.job), state, service.TextCell(conf.FormatDuration(s.every)), service.TimeCell(s.at), service.TextCell(strconv.Itoa(s.rows)), service.TextCell(strconv.Itoa(s.total)),
-		})
-	}
-	return &service.View{Blocks: []service.Block{
-		&service.Text{Body: "Expired and deleted data is invisible at once. These jobs remove it from the databases and the storage nodes."}, t,
-	}}, nil
 }
 
 // backlogs returns what waits to be done in the services.

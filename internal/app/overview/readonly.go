@@ -23,12 +23,15 @@ type Operated struct {
 	ReadOnly readonly.Switch
 	Alerts   alerts.Alerts
 	Backups  backup.Scheduler
+	Sweeps   Sweeps
 	Reload   func(context.Context) (Reloaded, error)
 }
 
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
-	return slices.Concat(readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), settingOperations(o))
+	return operate.InBackground(slices.Concat(
+		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), sweepOperations(&o.Sweeps), settingOperations(o),
+	))
 }
 
 func readOnlyOperations(w *readonly.Switch) []operate.Operation {

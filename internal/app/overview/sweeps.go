@@ -1,14 +1,26 @@
 package overview
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/conf"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
 )
 
-// Sweeps have the state of the periodic jobs, for the console.
+// Sweeps have the state of the periodic jobs, for the console. Set Clock and RunNow before they are used.
 type Sweeps struct {
+	Clock clock.Clock
+
+	// RunNow runs a round at once; see sweep.Sweeper.
+	RunNow func(ctx context.Context, job string, progress func(rows int)) (rows int, left string, err error)
+
 	mu  sync.Mutex
 	all []swept
 }
@@ -16,15 +28,15 @@ type Sweeps struct {
 // swept is the state of a job.
 type swept struct {
 	job   string
-	every time.Duration
-	began time.Time // the start of the server
-	at    time.Time // of the latest round that succeeded, in this or another process; zero: there was none
-	rows  int       // of the latest round of this process
-	total int       // rows of this process since the start
-	err   error     // of the latest round of this process, until another process begins one
+	every time.Duration // 0: only an operator runs it
+	began time.Time     // the start of the server
+	at    time.Time     // of the latest round that succeeded, in this or another process; zero: there was none
+	rows  int           // of the latest round of this process
+	total int           // rows of this process since the start
+	err   error         // of the latest round of this process, until another process begins one
 }
 
-// Expect adds a job before its first round.
+// Expect adds a job before its first round. With an interval of 0, it is never late.
 func (s *Sweeps) Expect(job string, every time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,5 +84,94 @@ func (s *swept) late(now time.Time) bool {
 	if since.IsZero() {
 		since = s.began
 	}
-	return now.Sub(since) > 3*s.every+10*time.Minute
+	return s.every > 0 && now.Sub(since) > 3*s.every+10*time.Minute
+}
+
+func sweepOperations(s *Sweeps) []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "sweeps", Doc: "List the periodic jobs that remove expired and deleted data", Group: "Remove expired and deleted data now",
+			Title: "Sweeps", Empty: "No sweep is enabled.", ServerOnly: true,
+			Text: "Expired and deleted data is invisible at once. These jobs remove it from the databases and the storage nodes.",
+		}, listSweeps(s)),
+		operate.NewJob(operate.About{
+			Path: "sweeps/run", Doc: "Run a sweep now", Button: "Sweep now", ServerOnly: true, Background: true, Counts: "rows",
+			Begun: "the sweep has begun", Stop: "Stop the sweep",
+		}, runSweep(s)),
+	}
+}
+
+// sweepState says for people whether a sweep works.
+type sweepState struct {
+	state service.State
+	text  string
+}
+
+func (s sweepState) String() string { return s.text }
+
+// Cell implements console.Shown.
+func (s sweepState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
+
+// sweepOutput is a periodic job.
+type sweepOutput struct {
+	Sweep   string     `json:"sweep" title:"Sweep" subject:"sweep" example:"expired records and batches"`
+	State   sweepState `json:"-" title:"State"`
+	Problem string     `json:"problem,omitempty" doc:"why the latest round of this server failed"`
+	Late    bool       `json:"late" doc:"the latest success is too old"`
+	Every   string     `json:"every,omitempty" title:"Every" zero:"only by hand" example:"5m" doc:"interval; missing: it runs only when somebody asks for it"`
+	At      time.Time  `json:"at,omitzero" title:"Last success" doc:"of this or another server"`
+	Removed int        `json:"removed" title:"Removed then" least:"0" doc:"by the latest round of this server"`
+	Total   int        `json:"total" title:"Removed since the start" least:"0" doc:"by this server since its start"`
+}
+
+func listSweeps(s *Sweeps) func(context.Context, operate.None) ([]sweepOutput, error) {
+	return func(context.Context, operate.None) (rows []sweepOutput, err error) {
+		all := s.list()
+		for i := range all {
+			one := &all[i]
+			o := sweepOutput{Sweep: one.job, At: one.at, Removed: one.rows, Total: one.total, Late: one.late(s.Clock())}
+			if one.every > 0 {
+				o.Every = conf.FormatDuration(one.every)
+			}
+			switch {
+			case one.err != nil:
+				o.Problem = failureText(one.err)
+				o.State = sweepState{service.Wrong, "failed: " + o.Problem}
+			case o.Late:
+				o.State = sweepState{service.Warning, "late"}
+			case one.at.IsZero():
+				o.State = sweepState{service.OK, "not due yet"}
+			default:
+				o.State = sweepState{service.OK, "on time"}
+			}
+			rows = append(rows, o)
+		}
+		return rows, nil
+	}
+}
+
+type sweepInput struct {
+	Sweep string `subject:"sweep" doc:"name of the sweep"`
+}
+
+// sweepDone is the result of a sweep that an operator has run.
+type sweepDone struct {
+	Removed int    `json:"removed" title:"Removed" least:"0" doc:"rows"`
+	Left    string `json:"left,omitempty" title:"Left" zero:"nothing" doc:"what could not be removed, and why"`
+}
+
+// Notice implements operate.Changed.
+func (d sweepDone) Notice() string { return "removed " + service.Count(int64(d.Removed), "row") }
+
+// IsPartial implements operate.Partial.
+func (d sweepDone) IsPartial() bool { return d.Left != "" }
+
+func runSweep(s *Sweeps) func(context.Context, sweepInput, operate.Progress) (sweepDone, error) {
+	return func(ctx context.Context, in sweepInput, progress operate.Progress) (done sweepDone, err error) {
+		if s.RunNow == nil {
+			return done, errcode.New(errcode.Unavailable, "the server is starting: retry")
+		}
+		done.Removed, done.Left, err = s.RunNow(ctx, in.Sweep, func(rows int) { progress.Report(int64(rows), 0) })
+		return done, err
+	}
 }
