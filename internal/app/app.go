@@ -161,7 +161,11 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if err := obs.SetLevel(a.level, level); err != nil {
 		return nil, err
 	}
-	if a.log, err = obs.NewLogAt(o.LogTo, a.level, o.Config.Log.Format); err != nil {
+	tail, ok := o.LogTo.(*obs.Tail)
+	if !ok {
+		tail = newTail(o.LogTo)
+	}
+	if a.log, err = obs.NewLogAt(tail, a.level, o.Config.Log.Format); err != nil {
 		return nil, err
 	}
 	if err := restore.CheckFinished(a.data); err != nil {
@@ -187,6 +191,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}()
 	operated := cmp.Or(o.Operated, &overview.Operated{})
+	operated.Log = tail
 	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
 	a.backups.Server = a.backupServer
 	a.backups.Set(a.cfg.Backup)
@@ -196,7 +201,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	operated.Reload = a.reload
 	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
-	a.overview.Sweeps = &operated.Sweeps
+	a.overview.Sweeps, a.overview.Log = &operated.Sweeps, tail
 	a.prepareAlerts()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}

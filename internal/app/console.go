@@ -1,7 +1,9 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +17,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/certificates"
 	"holdfast/internal/conf"
+	"holdfast/internal/obs"
 	"holdfast/internal/operate"
 	pages "holdfast/internal/operate/console"
 	"holdfast/internal/replication"
@@ -75,6 +78,18 @@ func (a *App) consoleHandler() http.Handler {
 	m := &web.Mux{Resolver: a.console.Resolver, Options: o, Default: a.console.Service()}
 	a.muxes = append(a.muxes, m)
 	return m
+}
+
+// newTail returns the log in memory. It does not keep the requests of the console, of which the page that shows the log makes one every
+// two seconds.
+func newTail(to io.Writer) *obs.Tail {
+	t := obs.NewTail(to)
+	t.Skip = func(line []byte) bool {
+		_, text, _ := bytes.Cut(line, []byte(" "))
+		_, object, _ := bytes.Cut(line, []byte(","))
+		return bytes.HasPrefix(text, []byte("level=INFO msg=request service=console ")) || bytes.HasPrefix(object, []byte(`"level":"INFO","msg":"request","service":"console",`))
+	}
+	return t
 }
 
 // consoleHint has a link that signs in once, for the terminal at which the server was

@@ -28,6 +28,7 @@ import (
 // about the configuration. With log.format json it logs an error, because all output
 // must be JSON, and returns only the exit status.
 func Run(ctx context.Context, o Options, out io.Writer, notices []string) error {
+	o.LogTo = newTail(o.LogTo)
 	log, err := obs.NewLog(o.LogTo, o.Config.Log.Level, o.Config.Log.Format)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package operate
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ type Input struct {
 	Default  string       // as text
 	Schema   string       // name of its schema in the API description, if it has one
 	Example  string       // for the API description, where a schema alone has too many values
+	Enum     []string     // the values that it takes; nil: any
 	Least    string       // minimum of a number, or ""; without a value and a default the number is 0
 	Local    bool         // only the command has it
 	Secret   bool         // the console does not show what is typed
@@ -73,6 +75,9 @@ func Camel(words string) string {
 func (i *Input) Expected() string {
 	switch i.Kind {
 	case reflect.String:
+		if n := len(i.Enum); n > 1 {
+			return strings.Join(i.Enum[:n-1], ", ") + " or " + i.Enum[n-1]
+		}
 		if i.isDuration {
 			return "a duration with a unit, such as 30s, 5m or 2h"
 		}
@@ -165,6 +170,9 @@ func inputsOf(t reflect.Type) (all []Input) {
 		_, in.Local = f.Tag.Lookup("local")
 		_, in.Secret = f.Tag.Lookup("secret")
 		_, in.Logged = f.Tag.Lookup("logged")
+		if values := f.Tag.Get("enum"); values != "" {
+			in.Enum = strings.Split(values, ",")
+		}
 		if name, option, _ := strings.Cut(f.Tag.Get("subject"), ","); name != "" {
 			in.Name, in.Subject, in.IsFlag = name, true, option == "flag"
 		}
@@ -246,6 +254,9 @@ func (i *Input) set(field reflect.Value, text string) error {
 		}
 		field.SetBool(text == "true")
 	case reflect.String:
+		if i.Enum != nil && text != "" && !slices.Contains(i.Enum, text) {
+			return wrong
+		}
 		if i.isDuration {
 			d, err := time.ParseDuration(text)
 			if err != nil && text != "" {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 )
 
 // Kind says what an operation does.
@@ -53,6 +54,8 @@ type About struct {
 	Rows     string // the member of the JSON that has the rows; "": the noun
 	Limit    int    // rows that the command prints without --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
+
+	Live time.Duration // of a list: how often its page updates the rows; 0: never
 
 	// Of a list or a read.
 	Resumes bool     // the command has --after, and prints where the next page or part begins

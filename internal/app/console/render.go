@@ -39,6 +39,8 @@ func (r *renderer) block(b service.Block) {
 		r.facts(b)
 	case *service.Form:
 		r.form(b)
+	case *service.Search:
+		r.search(b)
 	case *service.Text:
 		r.textBlock(b)
 	case *service.Notice:
@@ -141,7 +143,7 @@ func (r *renderer) table(t *service.Table) {
 	r.heading(t.Title)
 	keep := slices.Concat(t.Keep, []string{"sort", "reverse"})
 	if len(t.Search) > 0 {
-		r.search(t)
+		r.search(&service.Search{Fields: t.Search, Keep: t.Keep})
 		for _, f := range t.Search {
 			keep = append(keep, f.Name)
 		}
@@ -227,15 +229,15 @@ func (r *renderer) head(t *service.Table, keep []string) {
 }
 
 // search renders the form that submits to the address of the page.
-func (r *renderer) search(t *service.Table) {
+func (r *renderer) search(t *service.Search) {
 	r.open("form", "method", "get", "action", r.x.link(r.section, r.at.Path), "class", "search", "role", "search")
 	for _, name := range append(slices.Clone(t.Keep), "sort", "reverse") {
 		if v := r.values.Get(name); v != "" {
 			r.open("input", "type", "hidden", "name", name, "value", v)
 		}
 	}
-	for i := range t.Search {
-		f := t.Search[i]
+	for i := range t.Fields {
+		f := t.Fields[i]
 		if f.Value == "" {
 			f.Value = r.values.Get(f.Name)
 		}

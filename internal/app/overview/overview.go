@@ -43,6 +43,7 @@ type Overview struct {
 	Settings func() []conf.Setting
 	Waiting  func() []string // returns the settings whose new values wait for a restart
 	Sweeps   *Sweeps
+	Log      *obs.Tail
 	History  History // of the charts
 
 	// Certificate returns the state of the certificate for clients, and how long before its end an operator has to know; nil without TLS.
@@ -56,7 +57,7 @@ type Overview struct {
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
-		{Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
+		{Path: "log", Show: o.showLog}, {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
 	}
 }
 

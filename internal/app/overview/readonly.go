@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
+	"holdfast/internal/obs"
 	"holdfast/internal/operate"
 	"holdfast/internal/readonly"
 )
@@ -24,13 +25,14 @@ type Operated struct {
 	Alerts   alerts.Alerts
 	Backups  backup.Scheduler
 	Sweeps   Sweeps
+	Log      *obs.Tail
 	Reload   func(context.Context) (Reloaded, error)
 }
 
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), sweepOperations(&o.Sweeps), settingOperations(o),
+		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), sweepOperations(&o.Sweeps), logOperations(o), settingOperations(o),
 	))
 }
 

@@ -138,7 +138,7 @@ type View struct {
 // Link is a link to a page of the same service.
 type Link struct{ Text, To string }
 
-// Block is a part of a page: *Table, *Facts, *Form, *Text, *Notice, *Links, *Chart, *Image, *QR, or
+// Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Chart, *Image, *QR, or
 // *Live.
 type Block any
 
@@ -152,6 +152,12 @@ type Table struct {
 	Sort    string   // the key of the current order
 	Keep    []string // names of values that links of the table keep
 	Next    string   // value of "after" for the next page; "": this is the last one
+}
+
+// Search is the search of a table apart from it.
+type Search struct {
+	Fields []Field  // submitted to the address of the page
+	Keep   []string // names of values that it keeps
 }
 
 // Column is the head of a column.

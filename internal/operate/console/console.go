@@ -174,7 +174,13 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 	if p.list.Text != "" {
 		view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
 	}
-	view.Blocks = append(view.Blocks, t)
+	if p.list.Live > 0 { // an update would replace what somebody types into the search
+		search := &service.Search{Fields: t.Search, Keep: t.Keep}
+		t.Search = nil
+		view.Blocks = append(view.Blocks, search, &service.Live{Every: p.list.Live, Blocks: []service.Block{t}})
+	} else {
+		view.Blocks = append(view.Blocks, t)
+	}
 	if links := downloads(p.list.Noun(), p.all, at); links != nil {
 		view.Blocks = append(view.Blocks, &service.Links{All: links})
 	}
@@ -355,7 +361,7 @@ func form(o *operate.Operation, at names) *service.Form {
 			continue
 		}
 		f.Fields = append(f.Fields, service.Field{
-			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret,
+			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: options(&in),
 		})
 	}
 	if o.Kind == operate.Upload {

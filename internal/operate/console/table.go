@@ -21,9 +21,23 @@ func filter(t *service.Table, o *operate.Operation, columns []operate.Column, r 
 				t.Columns[i].Sort = c.Sort
 			}
 		default:
-			t.Search = append(t.Search, service.Field{Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Checkbox: in.IsBool()})
+			t.Search = append(t.Search, service.Field{Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Checkbox: in.IsBool(), Options: options(&in)})
 		}
 	}
+}
+
+// options are the choices of an input with few values, or nil.
+func options(in *operate.Input) (all []service.Option) {
+	if in.Enum == nil {
+		return nil
+	}
+	if in.Default == "" {
+		all = append(all, service.Option{Text: "any"})
+	}
+	for _, value := range in.Enum {
+		all = append(all, service.Option{Value: value, Text: value})
+	}
+	return all
 }
 
 // isForm reports whether a change needs more than a click.

@@ -46,6 +46,16 @@ func inputSchema(in *operate.Input, isMember bool) object {
 	if in.Name == "limit" {
 		s = append(s, member{"maximum", operate.MaxLimit})
 	}
+	if in.Enum != nil {
+		var all []any
+		for _, v := range in.Enum {
+			all = append(all, v)
+		}
+		if isMember {
+			all = append(all, nil)
+		}
+		s = append(s, member{"enum", all})
+	}
 	switch {
 	case in.IsBool():
 		return append(s, member{"default", in.Default == "true"})

@@ -1,0 +1,105 @@
+package overview
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/obs"
+	"holdfast/internal/operate"
+)
+
+// logLive is how often the page of the log is updated.
+const logLive = 2 * time.Second
+
+func logOperations(o *Operated) []operate.Operation {
+	return []operate.Operation{operate.NewList(operate.About{
+		Path: "log", Doc: "List the newest log lines, the latest first", Rows: "lines", Group: "Read the log of a server",
+		Title: "Log", Empty: "No line in memory has this level, service and text.", ServerOnly: true, Live: logLive,
+		Text: fmt.Sprintf("The server keeps its newest log lines in memory: at most %d, or %s, without the requests of the console. Its whole log is in the journal, or where else its standard error goes.",
+			obs.TailLines, service.FormatBytes(obs.TailBytes)),
+	}, listLog(o))}
+}
+
+type logInput struct {
+	Level   string `flag:"level" doc:"only lines of at least this level" enum:"debug,info,warn,error"`
+	Service string `flag:"service" doc:"only lines of this service; server: those of no service"`
+	Text    string `flag:"text" doc:"only lines that contain this text, in upper or lower case"`
+	operate.Latest
+}
+
+// least returns the least level.
+func (in logInput) least() (level slog.Level) {
+	if in.Level == "" || level.UnmarshalText([]byte(in.Level)) != nil {
+		return slog.LevelDebug - 100
+	}
+	return level
+}
+
+// logLevel is the level of a line.
+type logLevel struct{ level slog.Level }
+
+func (l logLevel) String() string { return strings.ToLower(l.level.String()) }
+
+// Cell implements console.Shown.
+func (l logLevel) Cell() service.Cell {
+	switch {
+	case l.level >= slog.LevelError:
+		return service.Cell{State: service.Wrong, Text: l.String()}
+	case l.level >= slog.LevelWarn:
+		return service.Cell{State: service.Warning, Text: l.String()}
+	}
+	return service.TextCell(l.String())
+}
+
+// logLine is a line of the log.
+type logLine struct {
+	At         time.Time `json:"time,omitzero" title:"Time"`
+	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`
+	Shown      logLevel  `json:"-" title:"Level"`
+	Service    string    `json:"service,omitempty" title:"Service" zero:"server" doc:"missing: no service has written it"`
+	Message    string    `json:"message" title:"Message" example:"server stopped"`
+	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as they are in the log; a line of more than 8 KiB is cut"`
+}
+
+func listLog(o *Operated) func(context.Context, logInput) ([]logLine, error) {
+	return func(_ context.Context, in logInput) (rows []logLine, err error) {
+		if o.Log == nil {
+			return nil, nil
+		}
+		least, text := in.least(), strings.ToLower(in.Text)
+		all, _ := o.Log.Lines()
+		for i := range all {
+			l := &all[i]
+			if len(rows) == in.Limit {
+				break
+			}
+			of := l.Service
+			if of == "" {
+				of = "server"
+			}
+			if l.Level < least || in.Service != "" && in.Service != of {
+				continue
+			}
+			if text != "" && !strings.Contains(strings.ToLower(l.Message), text) && !strings.Contains(strings.ToLower(l.Attributes), text) {
+				continue
+			}
+			level := logLevel{l.Level}
+			rows = append(rows, logLine{l.At, level.String(), level, l.Service, l.Message, l.Attributes})
+		}
+		return rows, nil
+	}
+}
+
+// showLog says how many lines are in memory, below them.
+func (o *Overview) showLog(context.Context, *service.PageRequest) (*service.View, error) {
+	all, size := o.Log.Lines()
+	text := "No line is in memory."
+	if n := len(all); n > 0 {
+		text = fmt.Sprintf("In memory: %s (%s), the oldest of %s.", service.Count(int64(n), "line"), service.FormatBytes(int64(size)), service.FormatMoment(all[n-1].At))
+	}
+	return &service.View{Blocks: []service.Block{&service.Text{Body: text}}}, nil
+}

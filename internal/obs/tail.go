@@ -1,0 +1,163 @@
+package obs
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of a Tail.
+const (
+	TailLines   = 1000
+	TailBytes   = 1 << 20
+	maxTailLine = 8 << 10 // bytes of a line that are kept
+)
+
+// Tail is the output of a log that keeps the newest lines in memory, as they are written.
+type Tail struct {
+	Skip func(line []byte) bool // reports whether a line is only written; nil: none
+
+	to io.Writer
+
+	mu    sync.Mutex
+	lines []string // a ring
+	first int      // the oldest line
+	bytes int
+}
+
+// NewTail returns a Tail of an output.
+func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
+
+// Write writes a line, as the handlers of package slog do: with one call.
+func (t *Tail) Write(line []byte) (int, error) {
+	n, err := t.to.Write(line) // not with the lock: the output may be slow
+	if t.Skip != nil && t.Skip(line) {
+		return n, err
+	}
+	t.keep(strings.ToValidUTF8(string(line[:min(len(line), maxTailLine)]), string(utf8.RuneError)))
+	return n, err
+}
+
+func (t *Tail) keep(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bytes += len(line); len(t.lines) < TailLines {
+		t.lines = append(t.lines, line)
+	} else {
+		t.bytes -= len(t.lines[t.first])
+		t.lines[t.first] = line
+		t.first = (t.first + 1) % TailLines
+	}
+	for at := t.first; t.bytes > TailBytes; at++ { // the oldest line first
+		old := &t.lines[at%len(t.lines)]
+		t.bytes -= len(*old)
+		*old = ""
+	}
+}
+
+// Line is a line of a log.
+type Line struct {
+	At         time.Time
+	Level      slog.Level
+	Service    string // "": the server itself
+	Message    string
+	Attributes string // the other ones, as name=value
+}
+
+// Lines returns the lines in memory, the newest first, and the number of their bytes.
+func (t *Tail) Lines() (all []Line, size int) {
+	t.mu.Lock()
+	texts := make([]string, 0, len(t.lines))
+	for i := range t.lines {
+		if text := t.lines[(t.first+i)%len(t.lines)]; text != "" {
+			texts = append(texts, text)
+		}
+	}
+	size = t.bytes
+	t.mu.Unlock()
+	for _, text := range slices.Backward(texts) {
+		all = append(all, parseLine(strings.TrimSuffix(text, "\n")))
+	}
+	return all, size
+}
+
+// parseLine parses a line of the formats text and json. A line that was cut has what could be read.
+func parseLine(text string) (l Line) {
+	each := eachText
+	if strings.HasPrefix(text, "{") {
+		each = eachJSON
+	}
+	var rest []string
+	each(text, func(name, value, raw string) {
+		switch name {
+		case slog.TimeKey:
+			l.At, _ = time.Parse(time.RFC3339Nano, value) // the handler has written it
+		case slog.LevelKey:
+			_ = l.Level.UnmarshalText([]byte(value)) // likewise
+		case slog.MessageKey:
+			l.Message = value
+		case "service":
+			l.Service = value
+		default:
+			rest = append(rest, raw)
+		}
+	})
+	l.Attributes = strings.Join(rest, " ")
+	return l
+}
+
+// eachText calls fn with each attribute of a line in the format text. raw is the attribute as it is written.
+func eachText(text string, fn func(name, value, raw string)) {
+	for text = strings.TrimLeft(text, " "); text != ""; text = strings.TrimLeft(text, " ") {
+		end := strings.IndexByte(text, '=')
+		if end < 0 || strings.HasPrefix(text, `"`) { // a name with quotes, or a part of a value that was cut
+			fn("", "", text)
+			return
+		}
+		name, value := text[:end], text[end+1:]
+		quoted, err := strconv.QuotedPrefix(value)
+		switch {
+		case err == nil:
+			value, _ = strconv.Unquote(quoted)
+			end += 1 + len(quoted)
+		case strings.HasPrefix(value, `"`): // it was cut
+			value, end = value[1:], len(text)
+		default:
+			value, _, _ = strings.Cut(value, " ")
+			end += 1 + len(value)
+		}
+		fn(name, value, text[:end])
+		text = text[end:]
+	}
+}
+
+// eachJSON is eachText for the format json.
+func eachJSON(text string, fn func(name, value, raw string)) {
+	d := json.NewDecoder(bytes.NewReader([]byte(text)))
+	if _, err := d.Token(); err != nil {
+		return
+	}
+	for d.More() {
+		from := d.InputOffset()
+		name, err := d.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if err != nil {
+			fn("", "", strings.TrimLeft(text[from:], ", "))
+			return
+		}
+		plain := string(value)
+		_ = json.Unmarshal(value, &plain) // unless it is no text
+		key, _ := name.(string)
+		fn(key, plain, key+"="+string(value))
+	}
+}
