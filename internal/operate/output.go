@@ -53,6 +53,7 @@ type Row struct {
 	Tables   []Table           // of a read
 	Note     string            // of a list: printed once by the command for all rows with the same note; of a read: a warning on its page
 	Subjects map[string]string // the values of the inputs Operation.Names, which name this row
+	Called   string            // how people call the row; "": they read its subject
 	Offers   func(verb string) bool
 
 	cursor any
@@ -65,7 +66,7 @@ type Text struct{ Title, Body string }
 type Column struct {
 	Title   string
 	Type    reflect.Type
-	Subject string // it is this one of Row.Subjects
+	Subject string // it is this one of Row.Subjects, or its name for people
 	Secret  string // says that the value is shown once; "": it is no secret
 	Sort    string // value of the input sort that selects this order; "" for none
 	QR      string // label of the secret's QR code in the console; "" for none
@@ -128,6 +129,7 @@ type outputs struct {
 	names    []string
 	subjects [][]int // by names
 	cursor   []int
+	called   []int
 }
 
 // outputsOf reads the tags of a result.
@@ -137,6 +139,9 @@ func outputsOf(t reflect.Type) (o outputs) {
 		name := f.Tag.Get("subject")
 		if name != "" {
 			o.names, o.subjects = append(o.names, name), append(o.subjects, f.Index)
+		}
+		if named := f.Tag.Get("names"); named != "" {
+			name, o.called = named, f.Index
 		}
 		if title := f.Tag.Get("title"); title != "" {
 			c := Column{
@@ -188,6 +193,9 @@ func (o *outputs) row(out any) Row {
 			r.Subjects = map[string]string{}
 		}
 		r.Subjects[o.names[i]] = fmt.Sprint(v.FieldByIndex(at).Interface())
+	}
+	if o.called != nil {
+		r.Called = fmt.Sprint(v.FieldByIndex(o.called).Interface())
 	}
 	if o.cursor != nil {
 		r.cursor = v.FieldByIndex(o.cursor).Interface()

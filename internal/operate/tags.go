@@ -12,7 +12,7 @@ import (
 var (
 	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "enum", "least", "local", "secret", "logged"}
 	outputTags = []string{
-		"json", "title", "subject", "cursor", "text", "table", "empty", "secret", "qr", "sort", "with", "zero", "of", "aside", "local",
+		"json", "title", "subject", "names", "cursor", "text", "table", "empty", "secret", "qr", "sort", "with", "zero", "of", "aside", "local",
 		"doc", "example", "enum", "least",
 	}
 )

@@ -2,6 +2,8 @@ package tokenserver
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"holdfast/internal/errcode"
 )
@@ -61,6 +63,30 @@ func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Ru
 // Refused returns the accounts whose sign-ins were refused, most recent first.
 func (s *Service) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	return s.store.Refused(ctx, limit)
+}
+
+// SetLabel sets the operator's label of an account, or removes it if the text is "".
+func (s *Service) SetLabel(ctx context.Context, a Account, text string) error {
+	_, err := s.store.SetLabel(ctx, a, Label{FxAUID: a.FxAUID, Text: text, SetAt: millis(s.now())})
+	return err
+}
+
+// LabelsOf returns the labels of accounts by their IDs.
+func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error) {
+	labels := map[string]Label{}
+	for some := range slices.Chunk(fxaUIDs, 500) {
+		more, err := s.store.LabelsOf(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(labels, more)
+	}
+	return labels, nil
+}
+
+// FindLabels returns a page of the labels that begin with a text, with the storage users of their accounts.
+func (s *Service) FindLabels(ctx context.Context, prefix string, after Label, limit int) ([]Labelled, error) {
+	return s.store.FindLabels(ctx, FindLabels{Prefix: prefix, Domain: s.Config().FxAEmailDomain, After: after, Limit: limit})
 }
 
 // ListNodes returns all nodes ordered by ID.

@@ -24,6 +24,7 @@ type Store interface {
 	Users
 	Nodes
 	Admission
+	Labels
 
 	// Ping checks that the engine is available and has the schema that this binary needs.
 	// The error is errcode.Unavailable.
@@ -55,11 +56,11 @@ type Users interface {
 	// Replace marks all rows of an account as replaced at now and returns the number of
 	// rows that were not. The account may sign in again as another storage user. With
 	// retire all rows also get the generation Retired, and then it may not, until its rows
-	// are cleaned up.
+	// are cleaned up; its label is deleted.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
 	// Delete sets the generation of all rows of an account to Deleted, marks unreplaced
-	// rows as replaced at now, and returns all rows, newest first.
+	// rows as replaced at now, deletes its label, and returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
 	// Revoked returns the users whose unexpired tokens are revoked: all users of accounts
@@ -76,8 +77,8 @@ type Users interface {
 	// skips rows on a node that is down, because nothing can be deleted there.
 	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
-	// Forget deletes a row if it is replaced. It is not an error if the row is not
-	// replaced or does not exist.
+	// Forget deletes a row if it is replaced, and with the last row of an account that is neither
+	// Allowed nor Denied its label. It is not an error if the row is not replaced or does not exist.
 	Forget(ctx context.Context, uid int64) error
 
 	// SkipUIDs makes new users skip the next n UIDs; see SkippedUIDs.

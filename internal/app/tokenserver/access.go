@@ -41,6 +41,7 @@ func (s *Accounts) accessOperations() []operate.Operation {
 
 // ruleOutput is an account on one of the lists.
 type ruleOutput struct {
+	Label   string    `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	Account string    `json:"account" title:"Account" subject:"account" cursor:"" example:"0123456789abcdef0123456789abcdef"`
 	Access  string    `json:"access" title:"Access" enum:"allow,deny"`
 	Since   time.Time `json:"since" title:"Since"`
@@ -57,13 +58,17 @@ func (s *Accounts) listAccess(ctx context.Context, in operate.Page[string]) (all
 	}
 	rules, err := open.ListAccess(ctx, in.After, in.Limit)
 	for _, r := range rules {
-		all = append(all, ruleOutput{r.FxAUID, r.Access.String(), time.UnixMilli(r.CreatedAt).UTC(), r.Note})
+		all = append(all, ruleOutput{Account: r.FxAUID, Access: r.Access.String(), Since: time.UnixMilli(r.CreatedAt).UTC(), Note: r.Note})
 	}
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, labelled(ctx, open, all, func(r *ruleOutput) (string, *string) { return r.Account, &r.Label })
 }
 
 // refusedOutput is an account whose sign-ins were refused.
 type refusedOutput struct {
+	Label    string    `json:"label" title:"Label" zero:"-" example:"anna@example.org"`
 	Account  string    `json:"account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
 	Shown    string    `json:"-" title:"Account"` // without a link: the account is not known
 	Attempts int64     `json:"attempts" title:"Attempts" least:"1"`
@@ -78,9 +83,12 @@ func (s *Accounts) listRefused(ctx context.Context, in operate.Latest) (all []re
 	}
 	refused, err := open.Refused(ctx, in.Limit)
 	for _, r := range refused {
-		all = append(all, refusedOutput{r.FxAUID, r.FxAUID, r.Attempts, time.UnixMilli(r.FirstAt).UTC(), time.UnixMilli(r.LastAt).UTC()})
+		all = append(all, refusedOutput{Account: r.FxAUID, Shown: r.FxAUID, Attempts: r.Attempts, First: moment(r.FirstAt), Last: moment(r.LastAt)})
 	}
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, labelled(ctx, open, all, func(r *refusedOutput) (string, *string) { return r.Account, &r.Label })
 }
 
 type accountInput struct {

@@ -30,6 +30,7 @@ func (s *Accounts) accountOperations() []operate.Operation {
 			More:    "ACCOUNT is the account's ID, 32 hexadecimal digits, or the UID of one of its storage users.",
 			Example: "0123456789abcdef0123456789abcdef\n", Offers: []string{"access/allow", "access/deny", "access/remove"},
 		}, s.showAccount),
+		s.labelOperation(),
 		s.quotaOperation(),
 		operate.NewJob(operate.About{
 			Path: "accounts/delete", Doc: "Delete everything that an account stores", Button: "Delete data", Counts: "storage users", NeedsYes: true, Danger: true,
@@ -46,6 +47,8 @@ func (s *Accounts) accountOperations() []operate.Operation {
 
 // accountOutput is an account with its storage.
 type accountOutput struct {
+	Label       string             `json:"label" title:"Label" names:"account" example:"anna@example.org"`
+	LabelFrom   string             `json:"labelFrom,omitempty" enum:"operator,profile" doc:"who gave the label"`
 	Account     string             `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
 	Access      string             `json:"access" title:"Access" enum:"allow,deny,unlisted"`
 	Users       []userOutput       `json:"users" table:"Storage users" empty:"The account has never signed in here, so it has no storage."`
@@ -55,6 +58,8 @@ type accountOutput struct {
 // Offers says which changes make sense.
 func (a accountOutput) Offers(verb string) bool {
 	switch verb {
+	case "label":
+		return true
 	case "quota", "delete":
 		return len(a.Users) > 0
 	case "remove":
@@ -149,7 +154,12 @@ func (s *Accounts) showAccount(ctx context.Context, in showInput) (out accountOu
 	if err != nil {
 		return out, err
 	}
-	out = accountOutput{Account: account.FxAUID, Access: st.Access.String(), Users: []userOutput{}, Collections: []collectionOutput{}}
+	labels, err := open.LabelsOf(ctx, []string{account.FxAUID})
+	if err != nil {
+		return out, err
+	}
+	label := labels[account.FxAUID]
+	out = accountOutput{Label: label.Text, LabelFrom: labelFrom(label), Account: account.FxAUID, Access: st.Access.String(), Users: []userOutput{}, Collections: []collectionOutput{}}
 	for i := range st.Users {
 		if err := s.addUser(ctx, &out, &st.Users[i]); err != nil {
 			return out, err
@@ -203,6 +213,9 @@ func (s *Accounts) known(ctx context.Context, open *tokenserver.Service, id stri
 		return acc, st, err
 	}
 	if st, err = open.AccountState(ctx, acc); err != nil || len(st.Users) > 0 || st.Access != tokenserver.Unlisted {
+		return acc, st, err
+	}
+	if labels, err := open.LabelsOf(ctx, []string{acc.FxAUID}); err != nil || len(labels) > 0 {
 		return acc, st, err
 	}
 	if !tokenserver.IsAccountID(acc.FxAUID) {

@@ -26,6 +26,7 @@ const mostServed = 2000
 
 type listInput struct {
 	Prefix   string `flag:"prefix" doc:"only accounts whose ID begins with this: up to 31 hexadecimal digits; ordered by ID" title:"Account begins with"`
+	Label    string `flag:"label" doc:"only accounts whose label begins with this, in any case; ordered by label" title:"Label begins with"`
 	Sort     string `flag:"sort" doc:"order: id, or greatest first by used, bytes, records or created" default:"id"`
 	Reverse  bool   `flag:"reverse" doc:"reverse the order"`
 	Replaced bool   `flag:"replaced" doc:"include storage users that a newer one has replaced"`
@@ -35,7 +36,10 @@ type listInput struct {
 // Check refuses orders and places that do not exist.
 func (in listInput) Check() error {
 	o, err := parseOrder(in.Sort, in.Reverse)
-	if err == nil && in.Prefix == "" {
+	if in.Prefix != "" && in.Label != "" {
+		return &operate.InputError{Input: "label", Reason: "must not be given with prefix"}
+	}
+	if err == nil && in.Prefix == "" && in.Label == "" {
 		_, err = o.parseAfter(in.After)
 	}
 	return err
@@ -50,6 +54,7 @@ type row struct {
 
 // rowOutput is a row of the list. What this server does not know is null.
 type rowOutput struct {
+	Label     string         `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
 	UID       int64          `json:"uid" title:"UID" sort:"id"`
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
 	Node      string         `json:"node" title:"Node"`
@@ -114,8 +119,11 @@ func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOut
 	if err != nil {
 		return nil, err
 	}
-	if in.Prefix != "" {
+	switch {
+	case in.Prefix != "":
 		return s.foundAccounts(ctx, o, in)
+	case in.Label != "":
+		return s.labelledAccounts(ctx, o, in)
 	}
 	at, err := o.parseAfter(in.After)
 	if err != nil {
@@ -128,10 +136,19 @@ func (s *Accounts) listAccounts(ctx context.Context, in listInput) (all []rowOut
 	default:
 		rows, err = s.sortedRows(ctx, o, at, in)
 	}
-	for i := range rows {
-		all = append(all, rows[i].output(o))
+	if err != nil {
+		return nil, err
 	}
-	return all, err
+	return s.outputs(ctx, o, rows)
+}
+
+// outputs returns rows of the list, with their labels.
+func (s *Accounts) outputs(ctx context.Context, o order, rows []row) ([]rowOutput, error) {
+	all := make([]rowOutput, len(rows))
+	for i := range rows {
+		all[i] = rows[i].output(o)
+	}
+	return all, labelled(ctx, s.opened, all, func(r *rowOutput) (string, *string) { return r.Account, &r.Label })
 }
 
 // foundAccounts returns a page of the accounts whose ID begins with a text, in the order of IDs.
@@ -144,8 +161,11 @@ func (s *Accounts) foundAccounts(ctx context.Context, o order, in listInput) (al
 		return nil, err
 	}
 	rows, err := s.withUsage(ctx, users)
-	for i := range rows {
-		all = append(all, rows[i].output(o))
+	if err != nil {
+		return nil, err
+	}
+	all, err = s.outputs(ctx, o, rows)
+	for i := range all {
 		all[i].Place = rows[i].Email
 	}
 	return all, err

@@ -187,6 +187,41 @@ func TestAccountRequests(t *testing.T) {
 	o.send(200, http.MethodGet, "accounts?replaced=true", "", someAccount)
 }
 
+// TestLabelRequests: an operator labels accounts, finds them by their labels, and sees labels in every list.
+func TestLabelRequests(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t, &usedStorage{})
+	o.adopt(someAccount)
+	o.adopt(otherAccount)
+	label := "accounts/" + someAccount + "/label"
+	o.send(200, http.MethodPost, label, `{"label":" Anna "}`, `{"account":"`+someAccount+`","label":"Anna"}`)
+	o.send(200, http.MethodPost, "accounts/"+otherAccount+"/label", `{"label":"anna@example.org"}`)
+	o.send(200, http.MethodGet, "accounts", "", `"label":"Anna"`, `"label":"anna@example.org"`)
+	o.send(200, http.MethodGet, "accounts?label=ANN&limit=1", "", someAccount, `"next":"`+someAccount+` Anna"`)
+	o.send(200, http.MethodGet, "accounts?label=ann&limit=1&after="+someAccount+"%20Anna", "", otherAccount)
+	o.send(200, http.MethodGet, "accounts?label=b", "", `"accounts":[]`)
+	o.send(200, http.MethodGet, "accounts/"+someAccount, "", `"label":"Anna","labelFrom":"operator"`)
+	o.send(200, http.MethodPost, "access/"+someAccount+"/allow", "")
+	o.send(200, http.MethodGet, "access", "", `"label":"Anna"`)
+	for body, says := range map[string]string{`{"label":"a\u0000b"}`: "printable", `{"label":"` + strings.Repeat("a", 101) + `"}`: "at most 100"} {
+		o.send(422, http.MethodPost, label, body, `"pointer":"/label"`, says)
+	}
+	o.send(422, http.MethodPost, "accounts/abc/label", `{"label":"a"}`, "expected 32 hexadecimal digits")
+	o.send(422, http.MethodGet, "accounts?label=a&prefix=a", "", "must not be given with prefix")
+	o.send(422, http.MethodGet, "accounts?label=a%0A", "", "printable")
+
+	const labelledOnly = "00000000000000000000000000000000"
+	o.send(200, http.MethodPost, "accounts/"+labelledOnly+"/label", `{"label":"annas brother"}`)
+	o.send(200, http.MethodGet, "accounts/"+labelledOnly, "", `"label":"annas brother"`, `"users":[]`)
+	if text := o.send(200, http.MethodGet, "accounts?label=ann", ""); strings.Contains(text, labelledOnly) {
+		t.Errorf("an account without storage is in %s", text)
+	}
+	o.send(200, http.MethodPost, label, "", `"label":""`)
+	o.send(200, http.MethodGet, "accounts/"+someAccount, "", `"label":"",`)
+	o.send(200, http.MethodPost, "accounts/"+otherAccount+"/delete", "")
+	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"",`)
+}
+
 // TestSortsFewAccounts: a server does not sort accounts for a request if that reads too many counters. A command does.
 func TestSortsFewAccounts(t *testing.T) {
 	t.Parallel()

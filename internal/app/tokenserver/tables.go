@@ -15,6 +15,7 @@ var tables = []rows.Group{
 			created_at integer, replaced_at integer, nodeid integer, keys_changed_at integer`)},
 	}},
 	{Owner: 1, Tables: []*rows.Table{
+		{Name: "account_labels", Key: 1, Columns: rows.Columns(`fxa_uid text, label text, label_key text, source text, set_at integer`)},
 		{Name: "account_access", Key: 1, Columns: rows.Columns(`fxa_uid text, access text, note text, created_at integer`)},
 		{Name: "refused_sign_ins", Key: 1, Columns: rows.Columns(`fxa_uid text, first_at integer, last_at integer, attempts integer`)},
 	}},

@@ -234,7 +234,7 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 	at = at.with(row.Subjects)
 	for i, v := range row.Cells {
 		c := cell(v)
-		if named := columns[i].Subject; named != "" {
+		if named := columns[i].Subject; named != "" && v != "" && v != "-" {
 			if read := readOf(p.list, named, p.all); read != nil && at.name(read) {
 				c.To = at.link(read)
 			} else if p.list.Opens != "" {
@@ -289,14 +289,18 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		}
 		row := &found.Rows[0]
 		at := namesOf(o, r).with(row.Subjects)
-		view := &service.View{Title: o.Title + " " + at[o.Subject().Name]}
+		view := &service.View{Title: o.Title + " " + cmp.Or(row.Called, at[o.Subject().Name])}
 		if list != nil {
 			view.Parents = append(trail(list, all, at), service.Link{Text: list.Title, To: at.link(list)})
 		}
 		if row.Note != "" {
 			view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: row.Note})
 		}
-		view.Blocks = append(view.Blocks, facts(found, o.Subject().Name))
+		titled := o.Subject().Name
+		if row.Called != "" {
+			titled = ""
+		}
+		view.Blocks = append(view.Blocks, facts(found, titled))
 		for _, text := range row.Texts {
 			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 		}

@@ -79,6 +79,8 @@ var (
 		WHERE u.service = ` + service + ` AND u.replaced_at < $2::bigint AND (u.replaced_at < $1::bigint OR u.generation = -1)
 			AND (u.replaced_at, u.uid) > ($3::bigint, $4::bigint) AND coalesce(n.downed, 0) = 0
 		ORDER BY u.replaced_at, u.uid LIMIT $5::bigint`}
+	sqlReplacedEmail = pgdb.Statement{Name: "token.replaced_email", SQL: `
+		SELECT email FROM users WHERE uid = $1::bigint AND service = ` + service + ` AND replaced_at IS NOT NULL`}
 	sqlForget = pgdb.Statement{Name: "token.forget", SQL: `
 		DELETE FROM users WHERE uid = $1::bigint AND service = ` + service + ` AND replaced_at IS NOT NULL`}
 )
@@ -105,6 +107,34 @@ var (
 	sqlLockFirstNode = pgdb.Statement{Name: "token.lock_first_node", SQL: `LOCK TABLE first_node IN EXCLUSIVE MODE`}
 	sqlFirstNode     = pgdb.Statement{Name: "token.first_node", SQL: `SELECT node FROM first_node LIMIT 1`}
 	sqlSetFirstNode  = pgdb.Statement{Name: "token.set_first_node", SQL: `INSERT INTO first_node (node) VALUES ($1::text)`}
+)
+
+// Labels.
+var (
+	sqlSetLabel = pgdb.Statement{Name: "token.set_label", SQL: `
+		INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) VALUES ($1::text, $2::text, $3::text, 'operator', $4::bigint)
+		ON CONFLICT (fxa_uid) DO UPDATE
+		SET label = excluded.label, label_key = excluded.label_key, source = excluded.source, set_at = excluded.set_at`}
+	sqlSetProfileLabel = pgdb.Statement{Name: "token.set_profile_label", SQL: `
+		INSERT INTO account_labels AS l (fxa_uid, label, label_key, source, set_at) SELECT $1::text, $2::text, $3::text, 'profile', $4::bigint
+		WHERE EXISTS (SELECT 1 FROM users WHERE email = $5::text AND service = ` + service + ` AND replaced_at IS NULL)
+		ON CONFLICT (fxa_uid) DO UPDATE
+		SET label = excluded.label, label_key = excluded.label_key, set_at = excluded.set_at WHERE l.source = 'profile'`}
+	sqlClearLabel  = pgdb.Statement{Name: "token.clear_label", SQL: `DELETE FROM account_labels WHERE fxa_uid = $1::text`}
+	sqlForgetLabel = pgdb.Statement{Name: "token.forget_label", SQL: `
+		DELETE FROM account_labels WHERE fxa_uid = $1::text
+			AND NOT EXISTS (SELECT 1 FROM users WHERE email = $2::text AND service = ` + service + `)
+			AND NOT EXISTS (SELECT 1 FROM account_access WHERE fxa_uid = $1::text)`}
+	sqlLabelsOf = pgdb.Statement{Name: "token.labels_of", SQL: `
+		SELECT fxa_uid, label, source = 'profile', set_at FROM account_labels WHERE fxa_uid = ANY($1::text[])`}
+	sqlFindLabels = pgdb.Statement{Name: "token.find_labels", SQL: `
+		SELECT u.*, l.fxa_uid, l.label, l.source = 'profile', l.set_at FROM account_labels l
+		LEFT JOIN LATERAL (
+			SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
+			WHERE u.email = (l.fxa_uid || '@' || $1::text) COLLATE "default" AND u.service = ` + service + ` AND u.replaced_at IS NULL
+			ORDER BY u.created_at DESC, u.uid DESC LIMIT 1) u ON true
+		WHERE (l.label_key, l.fxa_uid) > ($2::text, $3::text) AND l.label_key < $4::text
+		ORDER BY l.label_key, l.fxa_uid LIMIT $5::bigint`}
 )
 
 // Admission.

@@ -99,11 +99,17 @@ func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced 
 
 // Replace implements tokenserver.Store.
 func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Time, retire bool) (int, error) {
-	statement := sqlReplace
-	if retire {
-		statement = sqlRetire
+	if !retire {
+		return s.change(ctx, a, sqlReplace, now.UnixMilli(), a.Email())
 	}
-	return s.change(ctx, a, statement, now.UnixMilli(), a.Email())
+	return s.changed(ctx, sqlRetire.Name+"_tx", a, func(tx *pgdb.Tx) (int64, error) {
+		n, err := tx.Exec(sqlRetire, now.UnixMilli(), a.Email())
+		if err != nil {
+			return 0, err
+		}
+		_, err = tx.Exec(sqlClearLabel, a.FxAUID)
+		return n, err
+	})
 }
 
 // Delete implements tokenserver.Store.
@@ -113,6 +119,9 @@ func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time
 	}
 	err = s.locked(ctx, "token.delete_tx", a, func(tx *pgdb.Tx) error {
 		if _, err := tx.Exec(sqlDelete, now.UnixMilli(), a.Email()); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(sqlClearLabel, a.FxAUID); err != nil {
 			return err
 		}
 		var r userRow
@@ -146,12 +155,17 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 
 // change runs a statement on the rows of an account and returns their number.
 func (s *Store) change(ctx context.Context, a tokenserver.Account, statement pgdb.Statement, args ...any) (int, error) {
+	return s.changed(ctx, statement.Name+"_tx", a, func(tx *pgdb.Tx) (int64, error) { return tx.Exec(statement, args...) })
+}
+
+// changed runs fn in a transaction that has the lock of the account, and returns its result.
+func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account, fn func(*pgdb.Tx) (int64, error)) (int, error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
 	var changed int64
-	err := s.locked(ctx, statement.Name+"_tx", a, func(tx *pgdb.Tx) (err error) {
-		changed, err = tx.Exec(statement, args...)
+	err := s.locked(ctx, name, a, func(tx *pgdb.Tx) (err error) {
+		changed, err = fn(tx)
 		return err
 	})
 	return int(changed), err
@@ -168,6 +182,17 @@ func (s *Store) Due(ctx context.Context, d tokenserver.Deadlines, after tokenser
 
 // Forget implements tokenserver.Store.
 func (s *Store) Forget(ctx context.Context, uid int64) error {
-	_, err := s.db.Exec(ctx, sqlForget, uid)
-	return err
+	var u tokenserver.User
+	emails, err := collect(ctx, s.db, sqlReplacedEmail, []any{uid}, func() string { return u.Email }, &u.Email)
+	if err != nil || len(emails) == 0 {
+		return err
+	}
+	a := u.Account()
+	return s.locked(ctx, "token.forget_tx", a, func(tx *pgdb.Tx) error {
+		if _, err := tx.Exec(sqlForget, uid); err != nil {
+			return err
+		}
+		_, err := tx.Exec(sqlForgetLabel, a.FxAUID, u.Email)
+		return err
+	})
 }

@@ -19,6 +19,8 @@ func TestPlans(t *testing.T) {
 		sqlFindUsers:    "SEARCH u USING INDEX lookup_idx (email>? AND email<?)",
 		sqlListAccess:   "USING PRIMARY KEY (fxa_uid>?)",
 		sqlRefused:      "USING INDEX refused_sign_ins_last_at_idx",
+		sqlLabelsOf:     "SEARCH account_labels USING PRIMARY KEY (fxa_uid=?)",
+		sqlFindLabels:   "SEARCH l USING INDEX account_labels_key_idx ((label_key,fxa_uid)>(?,?) AND label_key<?)",
 		sqlAllOfAccount: "USING INDEX lookup_idx (email=? AND service=?)",
 	} {
 		var plan []string

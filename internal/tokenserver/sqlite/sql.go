@@ -42,7 +42,7 @@ const (
 		WHERE u.service = ` + service + ` AND u.replaced_at < ?2 AND (u.replaced_at < ?1 OR u.generation = -1)
 			AND (u.replaced_at, u.uid) > (?3, ?4) AND coalesce(n.downed, 0) = 0
 		ORDER BY u.replaced_at, u.uid LIMIT ?5`
-	sqlForget = `DELETE FROM users WHERE uid = ? AND service = ` + service + ` AND replaced_at IS NOT NULL`
+	sqlForget = `DELETE FROM users WHERE uid = ? AND service = ` + service + ` AND replaced_at IS NOT NULL RETURNING email`
 )
 
 // nodeColumns are the columns of scanNode.
@@ -75,6 +75,26 @@ const (
 		SELECT fxa_uid FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT -1 OFFSET ?)`
 	sqlClearRefused = `DELETE FROM refused_sign_ins WHERE fxa_uid = ?`
 	sqlRefused      = `SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT ?`
+)
+
+// Labels.
+const (
+	sqlSetLabel = `INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) VALUES (?, ?, ?, 'operator', ?)
+		ON CONFLICT DO UPDATE SET label = excluded.label, label_key = excluded.label_key, source = excluded.source, set_at = excluded.set_at`
+	sqlSetProfileLabel = `INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) SELECT ?1, ?2, ?3, 'profile', ?4
+		WHERE EXISTS (SELECT 1 FROM users WHERE email = ?5 AND service = ` + service + ` AND replaced_at IS NULL)
+		ON CONFLICT DO UPDATE SET label = excluded.label, label_key = excluded.label_key, set_at = excluded.set_at WHERE source = 'profile'`
+	sqlClearLabel  = `DELETE FROM account_labels WHERE fxa_uid = ?`
+	sqlForgetLabel = `DELETE FROM account_labels WHERE fxa_uid = ?1
+		AND NOT EXISTS (SELECT 1 FROM users WHERE email = ?2 AND service = ` + service + `)
+		AND NOT EXISTS (SELECT 1 FROM account_access WHERE fxa_uid = ?1)`
+	sqlLabelsOf   = `SELECT fxa_uid, label, source = 'profile', set_at FROM account_labels WHERE fxa_uid IN (SELECT value FROM json_each(?))`
+	sqlFindLabels = `SELECT ` + userColumns + `, l.fxa_uid, l.label, l.source = 'profile', l.set_at FROM account_labels l
+		LEFT JOIN users u ON u.uid = (
+			SELECT uid FROM users WHERE email = l.fxa_uid || '@' || ?1 AND service = ` + service + ` AND +replaced_at IS NULL
+			ORDER BY created_at DESC, uid DESC LIMIT 1)
+		LEFT JOIN nodes n ON n.id = u.nodeid
+		WHERE (l.label_key, l.fxa_uid) > (?2, ?3) AND l.label_key < ?4 ORDER BY l.label_key, l.fxa_uid LIMIT ?5`
 )
 
 // The last assigned UID. Before the first one there is no row.

@@ -76,11 +76,15 @@ func (s *Store) ListUsers(ctx context.Context, after int64, limit int, replaced 
 
 // Replace implements tokenserver.Store.
 func (s *Store) Replace(ctx context.Context, a tokenserver.Account, now time.Time, retire bool) (int, error) {
-	sql := sqlReplace
-	if retire {
-		sql = sqlRetire
+	if !retire {
+		return s.change(ctx, "token.replace", a, sqlReplace, now.UnixMilli(), a.Email())
 	}
-	return s.change(ctx, "token.replace", a, sql, now.UnixMilli(), a.Email())
+	return s.changed(ctx, "token.replace", a, func(c *sqlite.Conn) (int, error) {
+		if err := sqlitedb.Exec(c, sqlRetire, now.UnixMilli(), a.Email()); err != nil {
+			return 0, err
+		}
+		return c.Changes(), sqlitedb.Exec(c, sqlClearLabel, a.FxAUID)
+	})
 }
 
 // Delete implements tokenserver.Store.
@@ -90,6 +94,9 @@ func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time
 	}
 	err = s.db.Write(ctx, "token.delete", func(c *sqlite.Conn) error {
 		if err := sqlitedb.Exec(c, sqlDelete, now.UnixMilli(), a.Email()); err != nil {
+			return err
+		}
+		if err := sqlitedb.Exec(c, sqlClearLabel, a.FxAUID); err != nil {
 			return err
 		}
 		users, err = sqlitedb.QueryAll(c, sqlAllOfAccount, scanUser, a.Email())
@@ -126,13 +133,20 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 }
 
 // change runs a statement on the rows of an account and returns their number.
-func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, sql string, args ...any) (changed int, err error) {
+func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, sql string, args ...any) (int, error) {
+	return s.changed(ctx, name, a, func(c *sqlite.Conn) (int, error) {
+		err := sqlitedb.Exec(c, sql, args...)
+		return c.Changes(), err
+	})
+}
+
+// changed runs fn in a write transaction and returns its result.
+func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account, fn func(*sqlite.Conn) (int, error)) (changed int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
 	err = s.db.Write(ctx, name, func(c *sqlite.Conn) error {
-		err := sqlitedb.Exec(c, sql, args...)
-		changed = c.Changes()
+		changed, err = fn(c)
 		return err
 	})
 	return changed, err
@@ -153,5 +167,12 @@ func (s *Store) Due(
 
 // Forget implements tokenserver.Store.
 func (s *Store) Forget(ctx context.Context, uid int64) error {
-	return s.db.Write(ctx, "token.forget", func(c *sqlite.Conn) error { return sqlitedb.Exec(c, sqlForget, uid) })
+	return s.db.Write(ctx, "token.forget", func(c *sqlite.Conn) error {
+		emails, err := sqlitedb.QueryAll(c, sqlForget, func(stmt *sqlite.Stmt) string { return stmt.ColumnText(0) }, uid)
+		if err != nil || len(emails) == 0 {
+			return err
+		}
+		u := tokenserver.User{Email: emails[0]}
+		return sqlitedb.Exec(c, sqlForgetLabel, u.Account().FxAUID, u.Email)
+	})
 }

@@ -43,7 +43,10 @@ func faultyWrites() []faultyWrite {
 	enter := func(in ts.SignIn) func(ctx context.Context, e env, a ts.Account) error {
 		return func(ctx context.Context, e env, a ts.Account) error { _, err := e.Store.SignIn(ctx, a, in); return err }
 	}
-	known := func(t *testing.T, e env, a ts.Account) { e.signIn(t, a, signIn(7, "aa", 5)) }
+	known := func(t *testing.T, e env, a ts.Account) {
+		e.signIn(t, a, signIn(7, "aa", 5))
+		e.setLabel(t, a, ts.Label{Text: "anna@example.org", FromProfile: true})
+	}
 	return []faultyWrite{
 		{"first sign-in", nil, enter(signIn(7, "aa", 5))},
 		// Where the same keys write nothing, only what follows can fail.
@@ -68,6 +71,14 @@ func faultyWrites() []faultyWrite {
 		}},
 		{"delete", known, func(ctx context.Context, e env, a ts.Account) error {
 			_, err := e.Store.Delete(ctx, a, t0)
+			return err
+		}},
+		{"label", known, func(ctx context.Context, e env, a ts.Account) error {
+			_, err := e.Store.SetLabel(ctx, a, ts.Label{Text: "Anna"})
+			return err
+		}},
+		{"label of a profile", known, func(ctx context.Context, e env, a ts.Account) error {
+			_, err := e.Store.SetLabel(ctx, a, ts.Label{Text: "bert@example.org", FromProfile: true})
 			return err
 		}},
 		{"change password", known, func(ctx context.Context, e env, a ts.Account) error {

@@ -55,6 +55,16 @@ func Migrated(t *testing.T, s ts.Store) {
 		t.Errorf("a first node was added to those that are there: %v, %v", added, err)
 	}
 
+	// The first schema has no labels.
+	labels, err := s.LabelsOf(ctx, []string{"alice", "bob"})
+	must(t, err)
+	if want := (ts.Label{FxAUID: "alice", Text: "Alice", SetAt: before}); len(labels) > 0 && (len(labels) > 1 || labels["alice"] != want) {
+		t.Errorf("labels: %+v, want %+v", labels, want)
+	}
+	if set, err := s.SetLabel(ctx, alice, ts.Label{Text: "Anna"}); err != nil || !set {
+		t.Errorf("label: %v, %v", set, err)
+	}
+
 	due, err := s.Due(ctx, until(time.UnixMilli(before+1000)), ts.DueUser{}, 10)
 	must(t, err)
 	suite.Equal(t, "due", due, []ts.DueUser{{User: old}, {User: gone}})

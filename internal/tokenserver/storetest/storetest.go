@@ -82,6 +82,10 @@ func groups() []suite.Group[env] {
 			{"CancelledBeforehand", testCancelled},
 			{"RandomSignIns", testRandomSignIns},
 			{"GenerationNeverSinks", testGenerationNeverSinks},
+			{"Label", testLabel},
+			{"BadLabels", testBadLabels},
+			{"LabelGoes", testLabelGoes},
+			{"RandomLabels", testRandomLabels},
 		}},
 		{Name: "Tables", Own: true, Cases: []check{
 			{"Columns", testColumns},
@@ -96,6 +100,7 @@ func groups() []suite.Group[env] {
 			{"Moved", testMoved},
 			{"ListUsers", testListUsers},
 			{"FindUsers", testFindUsers},
+			{"FindLabels", testFindLabels},
 			{"Due", testDue},
 			{"DuePages", testDuePages},
 			{"DueDeleted", testDueDeleted},
@@ -197,7 +202,7 @@ func (e env) dump(t testing.TB) string {
 	var b strings.Builder
 	for _, table := range []string{
 		"services ORDER BY id", "nodes ORDER BY id", "users ORDER BY uid", "first_node ORDER BY node",
-		"account_access ORDER BY fxa_uid", "refused_sign_ins ORDER BY fxa_uid",
+		"account_access ORDER BY fxa_uid", "refused_sign_ins ORDER BY fxa_uid", "account_labels ORDER BY fxa_uid",
 	} {
 		fmt.Fprintln(&b, table)
 		for _, row := range e.SQL(t, "SELECT * FROM "+table) {

@@ -1,0 +1,129 @@
+package tokenserver
+
+import (
+	"context"
+	"strings"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+	"holdfast/internal/tokenserver"
+)
+
+func (s *Accounts) labelOperation() operate.Operation {
+	return operate.NewChange(operate.About{
+		Path: "accounts/label", Doc: "Give an account a label, such as a name or an address", Title: "Label", Button: "Set label", Stays: true,
+		Text: "Lists show the label before the ID of the account. Without a label, the present one is removed.",
+		More: "The label stands before the account's ID in lists and in the console, and accounts list --label finds it. Without\n" +
+			"LABEL, the present label is removed. It is deleted with the account. With tokenserver.label_from_profile the\n" +
+			"accounts server may label accounts that have no label from you; see docs/devices.md.",
+		Example: "0123456789abcdef0123456789abcdef anna@example.org\n",
+	}, s.setLabel)
+}
+
+type labelInput struct {
+	accountInput
+	Label string `flag:"label" arg:"LABEL" doc:"name or address, up to 100 characters; empty to remove it" example:"anna@example.org"`
+}
+
+// Check refuses what is no account or no label.
+func (in labelInput) Check() error {
+	if id, _, _ := strings.Cut(in.Account, "@"); !tokenserver.IsAccountID(id) {
+		return errAccountID
+	}
+	l := tokenserver.Label{Text: strings.TrimSpace(in.Label)}
+	if err := l.Check(); err != nil {
+		return &operate.InputError{Input: "label", Reason: errcode.Message(err)}
+	}
+	return nil
+}
+
+// labelOutput is an account with its new label.
+type labelOutput struct {
+	Account string `json:"account" subject:"account"`
+	Label   string `json:"label" example:"anna@example.org"`
+}
+
+// Notice implements operate.Changed.
+func (l labelOutput) Notice() string {
+	if l.Label == "" {
+		return "removed the label of account " + l.Account
+	}
+	return "account " + l.Account + " is labelled " + l.Label
+}
+
+func (s *Accounts) setLabel(ctx context.Context, in labelInput) (out labelOutput, err error) {
+	open, err := s.ready()
+	if err != nil {
+		return out, err
+	}
+	account, err := open.ParseAccount(in.Account)
+	if err != nil {
+		return out, err
+	}
+	out = labelOutput{account.FxAUID, strings.TrimSpace(in.Label)}
+	return out, open.SetLabel(ctx, account, out.Label)
+}
+
+// labelFrom says who gave a label.
+func labelFrom(l tokenserver.Label) string {
+	switch {
+	case l.FromProfile:
+		return "profile"
+	case l.Text != "":
+		return "operator"
+	}
+	return ""
+}
+
+// labelled adds the labels of accounts to rows, in one query. of returns the account of a row and its label.
+func labelled[T any](ctx context.Context, open *tokenserver.Service, rows []T, of func(*T) (account string, label *string)) error {
+	ids := make([]string, len(rows))
+	for i := range rows {
+		ids[i], _ = of(&rows[i])
+	}
+	labels, err := open.LabelsOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		_, label := of(&rows[i])
+		*label = labels[ids[i]].Text
+	}
+	return nil
+}
+
+// labelledAccounts returns a page of the accounts with storage whose label begins with a text, in the order of labels.
+func (s *Accounts) labelledAccounts(ctx context.Context, o order, in listInput) (all []rowOutput, err error) {
+	after := tokenserver.Label{}
+	after.FxAUID, after.Text, _ = strings.Cut(in.After, " ")
+	for len(all) < in.Limit {
+		found, err := s.opened.FindLabels(ctx, in.Label, after, in.Limit)
+		if errcode.Is(err, errcode.Invalid) {
+			err = &operate.InputError{Input: "label", Reason: errcode.Message(err)}
+		}
+		if err != nil {
+			return nil, err
+		}
+		var users []tokenserver.User
+		var labels []tokenserver.Label
+		for _, l := range found {
+			after = l.Label
+			if l.User.UID != 0 && len(all)+len(users) < in.Limit { // an account on a list may have no storage
+				users, labels = append(users, l.User), append(labels, l.Label)
+			}
+		}
+		rows, err := s.withUsage(ctx, users)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			out := rows[i].output(o)
+			out.Label, out.Place = labels[i].Text, labels[i].FxAUID+" "+labels[i].Text
+			all = append(all, out)
+		}
+		if len(found) < in.Limit {
+			break
+		}
+	}
+	return all, nil
+}

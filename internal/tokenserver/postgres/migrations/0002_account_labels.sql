@@ -1,0 +1,11 @@
+-- The names that people have for accounts. They are found by the beginning of the key, the text in lower case.
+
+CREATE TABLE account_labels (
+	fxa_uid   VARCHAR(255) COLLATE "C" PRIMARY KEY,
+	label     TEXT        NOT NULL,
+	label_key TEXT COLLATE "C" NOT NULL,
+	source    VARCHAR(8)  NOT NULL, -- operator or profile
+	set_at    BIGINT      NOT NULL
+);
+
+CREATE INDEX account_labels_key_idx ON account_labels (label_key, fxa_uid);
