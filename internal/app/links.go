@@ -79,8 +79,8 @@ func (l storageLink) SetQuota(ctx context.Context, u *tokenserver.User, bytes op
 }
 
 // Export implements accounts.Storage.
-func (l storageLink) Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(int64)) (int64, error) {
-	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, At: l.Now(), Generation: max(u.Generation, 0)}
+func (l storageLink) Export(ctx context.Context, u *tokenserver.User, label string, to io.Writer, progress func(int64)) (int64, error) {
+	h := syncstorage.ExportHeader{Account: u.Account().FxAUID, Label: label, At: l.Now(), Generation: max(u.Generation, 0)}
 	if u.KeyID() != (tokenserver.KeyID{}) { // otherwise only the UID is known
 		h.Keys = u.KeyID().String()
 	}
@@ -95,7 +95,7 @@ func (l storageLink) Import(
 	if err != nil {
 		return accounts.Imported{}, err
 	}
-	u, err := target(accounts.ExportedUser{Account: im.Header.Account, Keys: im.Header.Keys, Generation: im.Header.Generation})
+	u, err := target(accounts.ExportedUser{Account: im.Header.Account, Keys: im.Header.Keys, Generation: im.Header.Generation, Label: im.Header.Label})
 	if err != nil {
 		return accounts.Imported{}, err
 	}

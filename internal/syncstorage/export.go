@@ -16,6 +16,7 @@ type ExportHeader struct {
 	Account    string    `json:"account,omitempty"`    // ID at the accounts server
 	Keys       string    `json:"keys,omitempty"`       // ID of the keys with which the records are encrypted
 	Generation int64     `json:"generation,omitempty"` // of the account
+	Label      string    `json:"label,omitempty"`      // of the account, for people
 	Records    int64     `json:"records"`              // number when the export began
 	At         Timestamp `json:"exportedAt"`
 }

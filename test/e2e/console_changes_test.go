@@ -41,6 +41,7 @@ func changesOf(folder string) []step {
 		{"", "Remove from the lists: account " + consoleAccount, nil, "Removed account " + consoleAccount},
 		{"tokenserver/refused", "Allow account " + consoleStranger, nil, "Account " + consoleStranger + " may sign in."},
 		{"tokenserver/accounts", "Show account", []string{"account", consoleUser}, "Storage user"},
+		{"", "Set label", []string{"label", hostileText}, "is labelled"},
 		{"", "Set quota", []string{"quota", "1GiB"}, "The quota is set"},
 		{"", "Import", []string{"file", "no export\n"}, "Line 1: "},
 		{"", "Delete data", []string{"confirm", consoleUser}, "Deleted the data of 1 storage user."},

@@ -49,8 +49,8 @@ type Storage interface {
 	// means no limit.
 	SetQuota(ctx context.Context, u *tokenserver.User, bytes optional.Of[int64]) error
 
-	// Export writes all data of a storage user from one snapshot.
-	Export(ctx context.Context, u *tokenserver.User, to io.Writer, progress func(records int64)) (records int64, err error)
+	// Export writes all data of a storage user from one snapshot, with the label of the account.
+	Export(ctx context.Context, u *tokenserver.User, label string, to io.Writer, progress func(records int64)) (records int64, err error)
 
 	// Import reads an export and writes it to the storage user that target returns.
 	Import(ctx context.Context, from io.Reader, o ImportOptions, target func(ExportedUser) (*tokenserver.User, error)) (Imported, error)
@@ -63,6 +63,7 @@ type Storage interface {
 type ExportedUser struct {
 	Account, Keys string
 	Generation    int64
+	Label         string
 }
 
 // ImportOptions are the options of an import.

@@ -38,7 +38,7 @@ func (noStorage) SetQuota(context.Context, *tokenserver.User, optional.Of[int64]
 	return errors.New("there is no storage here")
 }
 
-func (noStorage) Export(context.Context, *tokenserver.User, io.Writer, func(int64)) (int64, error) {
+func (noStorage) Export(context.Context, *tokenserver.User, string, io.Writer, func(int64)) (int64, error) {
 	return 0, errors.New("there is no storage here")
 }
 

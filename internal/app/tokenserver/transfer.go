@@ -34,11 +34,20 @@ func (s *Accounts) accountTransfers() []operate.Operation {
 			if err != nil {
 				return f, err
 			}
-			return s.export(ctx, in.Account, &users[0], progress), nil
+			account := users[0].Account()
+			labels, err := s.opened.LabelsOf(ctx, []string{account.FxAUID})
+			if err != nil {
+				return f, err
+			}
+			return s.export(ctx, &users[0], exported{in.Account, labels[account.FxAUID].Text}, progress), nil
 		}),
 		operate.NewUpload(imports, func(ctx context.Context, in importAccountInput, file operate.Body, _ operate.Progress) (importOutput, error) {
 			t := &target{Accounts: s}
-			return s.imports(ctx, file, in.ImportOptions(), t, func(from ExportedUser) (*tokenserver.User, error) { return t.find(ctx, in.Account, from) })
+			out, err := s.imports(ctx, file, in.ImportOptions(), t, func(from ExportedUser) (*tokenserver.User, error) { return t.find(ctx, in.Account, from) })
+			if err == nil {
+				err = t.setLabel(ctx)
+			}
+			return out, err
 		}),
 	}
 }
@@ -57,7 +66,7 @@ func (s *Accounts) userTransfers() []operate.Operation {
 			if err != nil {
 				return f, err
 			}
-			return s.export(ctx, strconv.FormatInt(in.UID, 10), &u, progress), nil
+			return s.export(ctx, &u, exported{name: strconv.FormatInt(in.UID, 10)}, progress), nil
 		}),
 		operate.NewUpload(imports, func(ctx context.Context, in importUserInput, file operate.Body, _ operate.Progress) (importOutput, error) {
 			return s.imports(ctx, file, in.ImportOptions(), &target{}, func(ExportedUser) (*tokenserver.User, error) {
@@ -93,10 +102,13 @@ func importAbout(path, into, naming string) operate.About {
 	}
 }
 
+// exported names an export: the file, and the label of the account.
+type exported struct{ name, label string }
+
 // export returns the export of a storage user.
-func (s *Accounts) export(ctx context.Context, name string, u *tokenserver.User, progress operate.Progress) operate.File {
-	return operate.File{Name: name + ".ndjson", Write: func(to io.Writer) error {
-		_, err := s.storage.Export(ctx, u, to, func(records int64) { progress.Report(records, 0) })
+func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported, progress operate.Progress) operate.File {
+	return operate.File{Name: of.name + ".ndjson", Write: func(to io.Writer) error {
+		_, err := s.storage.Export(ctx, u, of.label, to, func(records int64) { progress.Report(records, 0) })
 		return err
 	}}
 }
@@ -167,10 +179,27 @@ func (s *Accounts) imports(
 type target struct {
 	*Accounts
 	created string // says that its storage user was created
+	user    *tokenserver.User
+	label   string // of the account in the export
+}
+
+// setLabel gives the account the label of the export, unless it has one.
+func (t *target) setLabel(ctx context.Context) error {
+	l := tokenserver.Label{Text: t.label}
+	if t.label == "" || l.Check() != nil {
+		return nil
+	}
+	a := t.user.Account()
+	labels, err := t.opened.LabelsOf(ctx, []string{a.FxAUID})
+	if err != nil || labels[a.FxAUID].Text != "" {
+		return err
+	}
+	return t.opened.SetLabel(ctx, a, t.label)
 }
 
 // find returns the account's storage user, and creates it if the account is new.
-func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tokenserver.User, error) {
+func (t *target) find(ctx context.Context, name string, from ExportedUser) (u *tokenserver.User, err error) {
+	defer func() { t.user, t.label = u, from.Label }()
 	users, err := t.usersOf(ctx, name)
 	if errcode.Is(err, errcode.NotFound) && from.Account != "" {
 		return t.adopt(ctx, name, from)
@@ -178,7 +207,7 @@ func (t *target) find(ctx context.Context, name string, from ExportedUser) (*tok
 	if err != nil {
 		return nil, err
 	}
-	u := &users[0]
+	u = &users[0]
 	if from.Account != "" && from.Account != u.Account().FxAUID {
 		return nil, errcode.Newf(errcode.Conflict, "the export is of account %s, whose records %s cannot decrypt", from.Account, u.Account().FxAUID)
 	}

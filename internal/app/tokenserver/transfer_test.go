@@ -20,9 +20,9 @@ type exportingStorage struct {
 	imported []string
 }
 
-func (*exportingStorage) Export(_ context.Context, u *tokenserver.User, to io.Writer, progress func(int64)) (int64, error) {
+func (*exportingStorage) Export(_ context.Context, u *tokenserver.User, label string, to io.Writer, progress func(int64)) (int64, error) {
 	progress(1)
-	_, err := fmt.Fprintf(to, "{\"uid\":%d}\n", u.UID)
+	_, err := fmt.Fprintf(to, "{\"uid\":%d}\n{\"label\":%q}\n", u.UID, label)
 	return 1, err
 }
 
@@ -66,11 +66,19 @@ func TestTransfers(t *testing.T) {
 	o.send(422, http.MethodGet, "accounts/abc/export", "", "expected 32 hexadecimal digits")
 	o.send(422, http.MethodGet, "users/0/export", "", "must be at least 1")
 
-	const header = `{"Account":"` + otherAccount + `","Keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA"}` + "\n"
+	o.send(200, http.MethodPost, "accounts/"+someAccount+"/label", `{"label":"Anna"}`)
+	o.send(200, http.MethodGet, "accounts/"+someAccount+"/export", "", line+"\n"+`{"label":"Anna"}`)
+
+	const header = `{"Account":"` + otherAccount + `","Keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","Label":"Bert"}` + "\n"
 	const result = `{"records":1,"total":1,"written":1,"expired":0,"newer":0,"collections":0}`
 	if text := upload(200, "accounts/"+otherAccount+"/import?preserve=true", header+"1"); text != result { // the account is created
 		t.Error(text)
 	}
+	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"Bert"`)
+	o.send(200, http.MethodPost, "accounts/"+otherAccount+"/label", `{"label":"Berta"}`)
+	upload(200, "accounts/"+otherAccount+"/import?merge=true", header+"1")
+	o.send(200, http.MethodGet, "accounts/"+otherAccount, "", `"label":"Berta"`) // the account's own label stays
+	storage.imported = storage.imported[:1]
 	if text := upload(200, fmt.Sprintf("users/%d/import?merge=true", u.UID), header+"2"); text != result {
 		t.Error(text)
 	}
