@@ -80,7 +80,7 @@ func consoleAccounts(b *browser, environ []string) {
 		b.t.Errorf("an unknown order: %d", status)
 	}
 	b.open("tokenserver/accounts")
-	uid := b.page.all("tbody")[0].all("td")[0].String()
+	uid := b.page.all("tbody")[0].all("td")[2].String()
 	b.try(http.StatusOK, "Storage users", "Show account", "account", uid)
 	b.shows(uid)
 	b.open("tokenserver/accounts")
@@ -93,6 +93,7 @@ func consoleAccounts(b *browser, environ []string) {
 	b.try(http.StatusBadRequest, "expected a number of bytes", "Set quota", "quota", "much")
 	b.submit("Set quota", "quota", "500MiB")
 	b.shows("The quota is set", "500.0 MiB (a quota of its own)")
+	b.consoleLabel(largeAccount)
 	b.submit("Deny")
 	b.shows("Account "+largeAccount+" may not sign in.", "Accessdeny")
 	if b.form("Deny") != nil {
@@ -114,6 +115,21 @@ func consoleAccounts(b *browser, environ []string) {
 	b.hides("bookmarks")
 
 	b.consoleNodes()
+}
+
+// consoleLabel labels the account that is shown, finds it by its label and returns to its page, which offers its export.
+func (b *browser) consoleLabel(account string) {
+	b.t.Helper()
+	b.try(http.StatusBadRequest, "at most 100 printable characters", "Set label", "label", strings.Repeat("a", 101))
+	b.submit("Set label", "label", hostile)
+	b.shows("Account "+hostile, "Label"+hostile, account)
+	b.open("tokenserver/accounts")
+	b.try(http.StatusOK, account, "Search", "label", strings.ToUpper(hostile[:3]))
+	b.follow(hostile)
+	b.shows("Account "+hostile, account)
+	if !strings.Contains(b.raw, `href="/console/tokenserver/accounts/export?account=`+account+`"`) {
+		b.t.Errorf("the page of the account has no link to its export:\n%s", b.raw)
+	}
 }
 
 // consoleNodes drains a storage node and undoes that.

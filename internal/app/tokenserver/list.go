@@ -55,8 +55,8 @@ type row struct {
 // rowOutput is a row of the list. What this server does not know is null.
 type rowOutput struct {
 	Label     string         `json:"label" title:"Label" zero:"-" names:"account" example:"anna@example.org"`
-	UID       int64          `json:"uid" title:"UID" sort:"id"`
 	Account   string         `json:"account" title:"Account" subject:"account" example:"0123456789abcdef0123456789abcdef"`
+	UID       int64          `json:"uid" title:"UID" sort:"id"`
 	Node      string         `json:"node" title:"Node"`
 	Here      bool           `json:"here" doc:"the storage is on this server"`
 	Bytes     *service.Bytes `json:"bytes" title:"Bytes" zero:"-" sort:"bytes"`
