@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
 	"holdfast/internal/certificates"
+	"holdfast/internal/changes"
 	"holdfast/internal/check"
 	"holdfast/internal/clock"
 	"holdfast/internal/copying"
@@ -107,7 +109,7 @@ type App struct {
 	ready          *readiness
 	console        *console.Console // nil if it is off
 	proxies, near  *web.Resolver    // of the console: trusted proxies, and networks from which it needs no TLS
-	changes        *console.Changes
+	changes        *changes.Log
 	overview       *overview.Overview // for the console, as are the checks
 	checks         *check.OnDemand
 	addresses      map[string]string // by listener, once they are open
@@ -171,7 +173,8 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	if err := restore.CheckFinished(a.data); err != nil {
 		return nil, err
 	}
-	a.ready, a.checks, a.changes = newReadiness(a.log), check.NewOnDemand(), console.NewChanges(a.log, a.now)
+	a.ready, a.checks = newReadiness(a.log), check.NewOnDemand()
+	a.changes = &changes.Log{Log: a.log, Clock: a.now, Message: console.Message, File: filepath.Join(a.data, changes.File)}
 	a.metrics = obs.NewMetrics(o.Version.Version, o.Version.Commit)
 	a.gate = web.NewGate(a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
 	a.memory = web.NewMemory(a.cfg.Server.RequestMemory, a.cfg.Server.MaxRequests, a.cfg.Server.QueueWait)
@@ -191,7 +194,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}()
 	operated := cmp.Or(o.Operated, &overview.Operated{})
-	operated.Log = tail
+	operated.Log, operated.Changes = tail, a.changes
 	a.readOnly, a.alerts, a.backups = &operated.ReadOnly, &operated.Alerts, &operated.Backups
 	a.backups.Server = a.backupServer
 	a.backups.Set(a.cfg.Backup)

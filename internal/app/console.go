@@ -161,12 +161,12 @@ func (a *App) settings() []conf.Setting {
 // in a process of their own, which has no log of a server.
 func (a *App) recordChange(of string) operate.Recorder {
 	return func(ctx context.Context, done operate.Record) {
-		c := console.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}
+		c := service.Change{Service: of, Page: done.Noun(), Action: done.Verb(), Err: done.Err}
 		if done.Kind == operate.Download {
 			c.Page, c.Action = done.Path, "download"
 		}
 		for _, in := range done.Inputs {
-			c.What = append(c.What, console.Named(in))
+			c.What = append(c.What, service.Named(in))
 		}
 		a.changes.Add(ctx, &c)
 	}

@@ -9,14 +9,18 @@ import (
 	"net/http/httptest"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/app/console"
+	"holdfast/internal/app/overview"
 	"holdfast/internal/app/service"
+	"holdfast/internal/changes"
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
+	pages "holdfast/internal/operate/console"
 	"holdfast/internal/web"
 )
 
@@ -57,7 +61,7 @@ func everyBlock(text string) (view service.View) {
 	fillText(reflect.ValueOf(&view.Title).Elem(), text)
 	fillText(reflect.ValueOf(&view.Parents).Elem(), text)
 	for _, b := range []service.Block{
-		&service.Table{}, &service.Facts{}, &service.Form{}, &service.Text{}, &service.Notice{}, &service.Links{}, &service.Chart{}, &service.Image{}, &service.QR{},
+		&service.Table{}, &service.Facts{}, &service.Form{}, &service.Search{}, &service.Text{}, &service.Notice{}, &service.Links{}, &service.Chart{}, &service.Image{}, &service.QR{},
 	} {
 		fillText(reflect.ValueOf(b).Elem(), text)
 		view.Blocks = append(view.Blocks, b)
@@ -80,15 +84,17 @@ func TestConsoleEscapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	recorded := &changes.Log{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Message: console.Message}
 	c, err := console.New(console.Options{
-		Log: slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: hostile,
+		Changes: recorded,
+		Log:     slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: hostile,
 		OwnHost: func(string) bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Sections = []console.Section{
-		{Console: service.Console{Title: hostile, Pages: append(c.OwnPages(), service.Page{Title: hostile, Show: empty, Listed: true})}},
+		{Console: service.Console{Title: hostile, Pages: append(c.OwnPages(), changesPage(recorded), service.Page{Title: hostile, Show: empty, Listed: true})}},
 		{Name: "test", Console: service.Console{Title: hostile, Pages: []service.Page{
 			{Path: "page", Title: hostile, Show: show, Listed: true, Actions: []service.Action{action}},
 			{Path: "error", Show: func(context.Context, *service.PageRequest) (*service.View, error) {
@@ -115,6 +121,12 @@ func TestConsoleEscapes(t *testing.T) {
 	b.shows(hostile)
 }
 
+// changesPage returns the page that lists changes.
+func changesPage(of *changes.Log) service.Page {
+	all := pages.Pages(nil, overview.Operations(&overview.Operated{Changes: of}))
+	return all[slices.IndexFunc(all, func(p service.Page) bool { return p.Path == "changes" })]
+}
+
 // disguised is a name that a terminal or a browser would not show as it is: it reverses its end,
 // and has a line break, a bell, and the escape sequence of a color.
 const disguised = "photo\u202egpj.exe\n\a\x1b[31m\u2066\u0085end"
@@ -132,15 +144,17 @@ func TestConsoleShowsDisguisedNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	recorded := &changes.Log{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Message: console.Message}
 	c, err := console.New(console.Options{
-		Log: slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: disguised,
+		Changes: recorded,
+		Log:     slog.New(slog.DiscardHandler), Clock: clock.System, Resolver: proxies, AdminToken: token, Version: disguised,
 		OwnHost: func(string) bool { return true },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Sections = []console.Section{
-		{Console: service.Console{Title: disguised, Pages: append(c.OwnPages(), service.Page{Title: disguised, Listed: true, Show: func(context.Context, *service.PageRequest) (*service.View, error) {
+		{Console: service.Console{Title: disguised, Pages: append(c.OwnPages(), changesPage(recorded), service.Page{Title: disguised, Listed: true, Show: func(context.Context, *service.PageRequest) (*service.View, error) {
 			return &service.View{}, nil
 		}})}},
 		{Name: "test", Console: service.Console{Title: disguised, Pages: []service.Page{

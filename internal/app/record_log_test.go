@@ -3,12 +3,14 @@ package app
 import (
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"holdfast/internal/app/console"
+	"holdfast/internal/changes"
 )
 
 // TestOperatorChanges: the log has a change and a download of secrets in the same way when the console made it and when a request with the
@@ -17,8 +19,7 @@ func TestOperatorChanges(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_EXTSTORAGE__ENABLED=true")
 	var log logged
-	a.changes = console.NewChanges(slog.New(slog.NewTextHandler(&log, nil)), a.now)
-	a.console.Changes = a.changes
+	a.changes.Log = slog.New(slog.NewTextHandler(&log, nil))
 	token := a.Config().Server.AdminToken.Reveal()
 	o, script := browse(token), browse("")
 	script.edit = func(r *http.Request) { r.Header.Set("Authorization", "Bearer wrong") }
@@ -51,6 +52,19 @@ func TestOperatorChanges(t *testing.T) {
 	wantLines(t, &log)
 	if list := o.want("changes", http.StatusOK, "keys/export download", http.MethodGet, "/console/changes", nil); strings.Count(list, "admin token") < 3 {
 		t.Errorf("the console does not list the changes with the admin token:\n%s", list)
+	}
+	for query, want := range map[string]string{
+		"who=admin+token&text=retire": "Wrong", "who=session&text=retire": "No change matches", "since=2020-01-01&until=2020-01-02+15:04": "No change matches",
+		"service=guest&since=2020-01-01": "keys/export download", "text=%3Cb%3E": `value="&lt;b&gt;"`, "after=2": "keys add",
+	} {
+		o.want(query, http.StatusOK, want, http.MethodGet, "/console/changes?"+query, nil)
+	}
+	o.want("no time", http.StatusBadRequest, "Since: expected a date or a time in UTC", http.MethodGet, "/console/changes?since=soon", nil)
+	if text, err := os.ReadFile(filepath.Join(a.data, changes.File)); err != nil || strings.Count(string(text), "\n") != 5 {
+		t.Errorf("the file of the changes: %v, %q", err, text)
+	}
+	if status, body, _ := script.do(http.MethodGet, "/changes?text=retire", nil); status != http.StatusOK || strings.Count(body, `"number":`) != 1 {
+		t.Errorf("%d %s", status, body)
 	}
 }
 

@@ -153,6 +153,7 @@ var beside = []helper{
 	{name: "internal/certificates", libs: []string{"github.com/caddyserver/certmagic", "github.com/mholt/acmez/v3", "go.uber.org/zap"}},
 	{name: "internal/check"},
 	{name: "internal/alerts"},
+	{name: "internal/changes"},
 	{name: "internal/app/overview"},
 }
 

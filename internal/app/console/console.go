@@ -34,6 +34,11 @@ type Section struct {
 	service.Console
 }
 
+// Recorder records the changes of operators, for example in a log. The context names the operator (service.WithOperator).
+type Recorder interface {
+	Add(ctx context.Context, c *service.Change)
+}
+
 // Options configure a Console.
 type Options struct {
 	Log         *slog.Logger
@@ -45,7 +50,7 @@ type Options struct {
 	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
 	Sections    []Section              // the first is that of the server
 	Version     string
-	Changes     *Changes // nil: only those of the console
+	Changes     Recorder // nil: nobody records changes
 }
 
 // Console is the console of a server.
@@ -64,9 +69,6 @@ func New(o Options) (*Console, error) {
 	attempts, err := rate.New(attemptLimit, 10_000, o.Clock)
 	if err != nil {
 		return nil, err
-	}
-	if o.Changes == nil {
-		o.Changes = NewChanges(o.Log, o.Clock)
 	}
 	c := &Console{Options: o, sessions: newSessions(o.Clock), attempts: attempts}
 	c.viewer.Store(&o.ViewerToken)
@@ -509,8 +511,8 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// message returns what an operator reads about an error.
-func message(err error) string {
+// Message returns an error as an operator reads it.
+func Message(err error) string {
 	if refusal, ok := errors.AsType[*web.Refusal](err); ok {
 		return refusal.Message
 	}
@@ -539,11 +541,13 @@ func (c *Console) link(section *Section, to string) string {
 
 // record logs a change.
 func (x *exchange) record(section *Section, page *service.Page, action *service.Action, r *service.PageRequest, err error) {
-	c := Change{Service: cmp.Or(section.Name, "server"), Page: page.Path, Action: action.Name, Err: err}
+	c := service.Change{Service: cmp.Or(section.Name, "server"), Page: page.Path, Action: action.Name, Err: err}
 	for _, name := range action.Logged {
-		c.What = append(c.What, Named{name, r.Value(name)})
+		c.What = append(c.What, service.Named{Name: name, Value: r.Value(name)})
 	}
-	x.Changes.Add(x.operator(), &c)
+	if x.Changes != nil {
+		x.Changes.Add(x.operator(), &c)
+	}
 }
 
 // operator returns the context of the request, with the session.
@@ -560,7 +564,7 @@ func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) 
 	p := c.start(fmt.Sprintf("%d %s", code, http.StatusText(code)))
 	p.open("main", "id", "main", "class", "alone")
 	p.element("h1", http.StatusText(code))
-	p.element("p", upper(message(err))+".", "role", "alert")
+	p.element("p", upper(Message(err))+".", "role", "alert")
 	p.open("p")
 	p.element("a", "To the overview", "href", Prefix)
 	p.close("p", "main")

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -119,7 +118,7 @@ func (x *exchange) sendView(status int, s shown) error {
 		p.element("p", upper(x.session.notice)+".", "class", "notice ok", "role", "status")
 	}
 	if failed != nil {
-		p.element("p", upper(message(failed.err))+".", "class", "notice wrong", "role", "alert")
+		p.element("p", upper(Message(failed.err))+".", "class", "notice wrong", "role", "alert")
 	}
 	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
 	for _, b := range view.Blocks {
@@ -196,26 +195,11 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 // OwnPages returns the pages of the console itself.
 func (c *Console) OwnPages() []service.Page {
 	return []service.Page{
-		{Path: "changes", Title: "Changes", Listed: true, Show: c.showChanges},
 		{Path: "sessions", Title: "Sessions", Listed: true, Show: c.showSessions, Actions: []service.Action{
 			{Name: "end", Logged: []string{"session"}, Run: c.endSession},
 			{Name: "end-all", Run: c.endAll},
 		}},
 	}
-}
-
-func (c *Console) showChanges(_ context.Context, _ *service.PageRequest) (*service.View, error) {
-	t := &service.Table{
-		Columns: []service.Column{{Title: "Time"}, {Title: "Who"}, {Title: "Service"}, {Title: "Action"}, {Title: "What"}, {Title: "Result"}},
-		Empty:   "No changes since the server started.",
-	}
-	for _, one := range c.Changes.list() {
-		t.Rows = append(t.Rows, []service.Cell{
-			service.TimeCell(one.at), service.TextCell(one.who), service.TextCell(one.Service), service.TextCell(one.Page + " " + one.Action), service.TextCell(one.what()), service.TextCell(one.outcome()),
-		})
-	}
-	note := fmt.Sprintf("The last %d changes that operators made in the console or with the admin token since the server started. The log of the server has all of them, as lines with the message \"operator change\".", mostChanges)
-	return &service.View{Blocks: []service.Block{&service.Text{Body: note}, t}}, nil
 }
 
 func (c *Console) showSessions(_ context.Context, _ *service.PageRequest) (*service.View, error) {

@@ -8,6 +8,7 @@ import (
 	"holdfast/internal/alerts"
 	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/changes"
 	"holdfast/internal/copying"
 	"holdfast/internal/db/rows"
 	"holdfast/internal/errcode"
@@ -26,13 +27,14 @@ type Operated struct {
 	Backups  backup.Scheduler
 	Sweeps   Sweeps
 	Log      *obs.Tail
+	Changes  *changes.Log
 	Reload   func(context.Context) (Reloaded, error)
 }
 
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), sweepOperations(&o.Sweeps), logOperations(o), settingOperations(o),
+		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
 	))
 }
 

@@ -1,0 +1,97 @@
+package overview
+
+import (
+	"context"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/changes"
+	"holdfast/internal/operate"
+)
+
+func changeOperations(o *Operated) []operate.Operation {
+	return []operate.Operation{operate.NewList(operate.About{
+		Path: "changes", Doc: "List the changes of operators, the latest first", Group: "Read the changes of operators",
+		Title: "Changes", Empty: "No change matches.", ServerOnly: true,
+		Text: "Changes that operators made in the console or with the admin token, and downloads of files with secrets. The server keeps the latest in its data folder, in about 1 MiB. " +
+			"Its log has all of them, as lines with the message \"operator change\".",
+	}, listChanges(o))}
+}
+
+type changesInput struct {
+	Who     string `flag:"who" doc:"only changes of these, e.g. admin session 3, or admin token"`
+	Service string `flag:"service" doc:"only changes of this service, or server"`
+	Text    string `flag:"text" doc:"only changes whose action, values or error contain this"`
+	Since   string `flag:"since" doc:"not before this date or time, in UTC" example:"2026-11-21"`
+	Until   string `flag:"until" doc:"before this time, or until the end of this date, in UTC" example:"2026-11-21 15:04"`
+	operate.Page[int64]
+}
+
+// Check refuses times that cannot be read.
+func (in changesInput) Check() error {
+	for name, text := range map[string]string{"since": in.Since, "until": in.Until} {
+		if _, _, err := parseDay(name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseDay parses a date or a time, and reports whether it is a date. "" is the zero time.
+func parseDay(name, text string) (at time.Time, isDay bool, err error) {
+	if text == "" {
+		return at, false, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly} {
+		if at, err = time.Parse(layout, text); err == nil {
+			return at, layout == time.DateOnly, nil
+		}
+	}
+	return at, false, &operate.InputError{Input: name, Reason: "expected a date or a time in UTC, such as 2026-11-21 or 2026-11-21 15:04"}
+}
+
+// changeResult is the result of a change.
+type changeResult string
+
+// Cell implements console.Shown.
+func (r changeResult) Cell() service.Cell {
+	if r == "" {
+		return service.Cell{State: service.OK}
+	}
+	return service.Cell{State: service.Wrong, Text: string(r)}
+}
+
+// changeOutput is a change.
+type changeOutput struct {
+	Number  int64           `json:"number" cursor:"" least:"1" doc:"ascending"`
+	At      time.Time       `json:"at" title:"Time"`
+	Who     string          `json:"who" title:"Who" example:"admin session 3"`
+	Service string          `json:"service" title:"Service" doc:"or server"`
+	Page    string          `json:"page" doc:"or the noun of the operation" example:"keys"`
+	Action  string          `json:"action" example:"revoke"`
+	Done    string          `json:"-" title:"Action"`
+	What    []service.Named `json:"what" doc:"values that say what was changed; long ones are cut"`
+	Values  string          `json:"-" title:"What" zero:"-"`
+	Failed  changeResult    `json:"failed,omitempty" title:"Result" doc:"why it failed; missing: it succeeded"`
+	Address string          `json:"address,omitempty" title:"Address" zero:"-" doc:"network address of the operator"`
+}
+
+func listChanges(o *Operated) func(context.Context, changesInput) ([]changeOutput, error) {
+	return func(_ context.Context, in changesInput) (rows []changeOutput, err error) {
+		if o.Changes == nil {
+			return nil, nil
+		}
+		f := changes.Filter{Who: in.Who, Service: in.Service, Text: in.Text, Before: in.After, Limit: in.Limit}
+		f.Since, _, _ = parseDay("since", in.Since) // Check has parsed them
+		until, isDay, _ := parseDay("until", in.Until)
+		if f.Until = until; isDay {
+			f.Until = until.AddDate(0, 0, 1)
+		}
+		for _, e := range o.Changes.List(&f) {
+			rows = append(rows, changeOutput{
+				e.Number, e.At, e.Who, e.Service, e.Page, e.Action, e.Page + " " + e.Action, append([]service.Named{}, e.What...), e.Text(), changeResult(e.Failed), e.Address,
+			})
+		}
+		return rows, nil
+	}
+}

@@ -1,0 +1,137 @@
+// Package changes keeps the changes that operators make to a running server: in its log, in memory, and in a small file, so that
+// the list survives a restart.
+package changes
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+)
+
+// adminToken is the operator of a change without a session.
+const adminToken = "admin token"
+
+// most limits the changes in memory. The file may have fewer, if they are long.
+const most = 5000
+
+// Log logs and keeps the changes of operators.
+type Log struct {
+	Log     *slog.Logger
+	Clock   clock.Clock
+	Message func(error) string // returns an error as operators read it
+	File    string             // "": the list ends with the process
+
+	mu      sync.Mutex
+	read    bool
+	all     []Entry // the oldest first
+	unsaved bool    // the last attempt to write the file failed
+}
+
+// Entry is a change with its time and operator.
+type Entry struct {
+	Number  int64           `json:"n"` // ascending
+	At      time.Time       `json:"at"`
+	Who     string          `json:"who"`
+	Service string          `json:"service"`
+	Page    string          `json:"page"`
+	Action  string          `json:"action"`
+	What    []service.Named `json:"what,omitempty"`
+	Failed  string          `json:"failed,omitempty"` // why; "": it succeeded
+	Address string          `json:"address,omitempty"`
+}
+
+// Text returns the values for people.
+func (e *Entry) Text() string {
+	var all []string
+	for _, one := range e.What {
+		all = append(all, one.Name+"="+one.Value)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Add logs and keeps a change. The context names the operator (service.WithOperator).
+func (l *Log) Add(ctx context.Context, c *service.Change) {
+	e := Entry{
+		At: l.Clock().UTC(), Who: cmp.Or(service.Operator(ctx), adminToken), Service: c.Service, Page: c.Page, Action: c.Action, What: c.What,
+		Address: service.OperatorAddress(ctx),
+	}
+	if c.Err != nil {
+		e.Failed = l.Message(c.Err)
+	}
+	l.Log.InfoContext(context.WithoutCancel(ctx), "operator change", attributes(&e, c.Err)...)
+	e.shorten()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.load()
+	e.Number = 1
+	if n := len(l.all); n > 0 {
+		e.Number = l.all[n-1].Number + 1
+	}
+	l.keep(e)
+	l.save(&e)
+}
+
+// attributes returns the attributes of the log line. A value does not replace an attribute with its name.
+func attributes(e *Entry, err error) []any {
+	all := []any{"who", e.Who, "service", e.Service, "page", e.Page, "action", e.Action}
+	for _, one := range e.What {
+		if slices.Contains([]string{"who", "service", "page", "action", "error", "client_address"}, one.Name) {
+			one.Name = "input_" + one.Name
+		}
+		all = append(all, one.Name, one.Value)
+	}
+	if err != nil {
+		all = append(all, "error", err)
+	}
+	return append(all, "client_address", e.Address)
+}
+
+// keep adds an entry to those in memory. The caller holds the lock.
+func (l *Log) keep(e Entry) {
+	if l.all = append(l.all, e); len(l.all) > most {
+		l.all = slices.Delete(l.all, 0, len(l.all)-most)
+	}
+}
+
+// Filter selects changes. The zero value selects all.
+type Filter struct {
+	Who, Service, Text string // parts of them, in upper or lower case
+	Since, Until       time.Time
+	Before             int64 // numbers below it; 0: all
+	Limit              int
+}
+
+// List returns the newest changes that a filter selects, the newest first.
+func (l *Log) List(f *Filter) (found []Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.load()
+	for _, e := range slices.Backward(l.all) {
+		if len(found) == f.Limit {
+			break
+		}
+		if f.selects(&e) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+func (f *Filter) selects(e *Entry) bool {
+	if f.Before > 0 && e.Number >= f.Before || e.At.Before(f.Since) || !f.Until.IsZero() && !e.At.Before(f.Until) {
+		return false
+	}
+	text := func() string { return e.Page + " " + e.Action + " " + e.Text() + " " + e.Failed }
+	return has(e.Who, f.Who) && has(e.Service, f.Service) && (f.Text == "" || has(text(), f.Text))
+}
+
+func has(text, part string) bool {
+	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}

@@ -1,0 +1,158 @@
+package changes
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"holdfast/internal/durable"
+)
+
+const (
+	// File is the file in the data folder, and formerSuffix ends the name of the file before it.
+	File         = "changes.jsonl"
+	formerSuffix = ".1"
+
+	maxFile  = 512 << 10 // bytes of each of the two files
+	maxEntry = 8 << 10   // bytes of a line
+	maxValue = 512       // bytes of a value
+	maxWhat  = 10        // values of an entry
+)
+
+// shorten limits the size of an entry; the log line has all of it.
+func (e *Entry) shorten() {
+	what := e.What
+	e.What = nil
+	for _, one := range what[:min(len(what), maxWhat)] {
+		one.Name, one.Value = short(one.Name), short(one.Value)
+		e.What = append(e.What, one)
+	}
+	for _, text := range []*string{&e.Who, &e.Service, &e.Page, &e.Action, &e.Failed, &e.Address} {
+		*text = short(*text)
+	}
+}
+
+func short(s string) string {
+	if len(s) <= maxValue {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxValue], "") + "…"
+}
+
+// save appends an entry to the file. A failure disturbs nothing, and is logged once. The caller holds the lock.
+func (l *Log) save(e *Entry) {
+	if l.File == "" {
+		return
+	}
+	line, err := json.Marshal(e)
+	if len(line) > maxEntry { // its values have many control characters, which JSON makes longer
+		less := *e
+		less.What = nil
+		line, err = json.Marshal(&less)
+	}
+	if err == nil {
+		err = l.append(append(line, '\n'))
+	}
+	if err != nil && !l.unsaved {
+		l.Log.Warn("the list of changes will not survive a restart: its file cannot be written; the log has all changes", "path", l.File, "error", err)
+	}
+	l.unsaved = err != nil
+}
+
+// append appends a line. A line that a crash has cut before is ended first. It opens the file each time, because another server on the
+// data folder may rename it.
+func (l *Log) append(line []byte) (err error) {
+	if err := l.prepare(int64(len(line))); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(l.File, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		var last [1]byte
+		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' {
+			line = append([]byte{'\n'}, line...)
+		}
+	}
+	if _, err := f.Write(line); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// prepare creates the file, after it has renamed a full one.
+func (l *Log) prepare(more int64) error {
+	info, err := os.Stat(l.File)
+	if err == nil && info.Size()+more <= maxFile {
+		return nil
+	}
+	if err == nil {
+		err = durable.Rename(l.File, l.File+formerSuffix)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := durable.Create(l.File, durable.Bytes(nil)); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// load reads the files once, the former one first. The caller holds the lock.
+func (l *Log) load() {
+	if l.read || l.File == "" {
+		return
+	}
+	l.read = true
+	damaged := 0
+	for _, name := range []string{l.File + formerSuffix, l.File} {
+		text, err := readEnd(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.Log.Warn("the list of changes begins anew: its file cannot be read", "path", name, "error", err)
+		}
+		for line := range bytes.Lines(text) {
+			if len(bytes.TrimSpace(line)) == 0 {
+				continue
+			}
+			var e Entry
+			if err := json.Unmarshal(line, &e); err != nil || e.At.IsZero() || e.Number < 1 {
+				damaged++
+				continue
+			}
+			e.shorten()
+			if n := len(l.all); n > 0 && e.Number <= l.all[n-1].Number { // another server has numbered it
+				e.Number = l.all[n-1].Number + 1
+			}
+			l.keep(e)
+		}
+	}
+	if damaged > 0 {
+		l.Log.Warn("lines of the list of changes are damaged, and not shown", "path", filepath.Clean(l.File), "lines", damaged)
+	}
+}
+
+// readEnd reads a file, of a too large one only its end.
+func readEnd(name string) (text []byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if from := info.Size() - 2*maxFile; from > 0 {
+		if _, err := f.Seek(from, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	return io.ReadAll(io.LimitReader(f, 2*maxFile))
+}
