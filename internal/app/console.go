@@ -40,7 +40,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 		return nil, err
 	}
 	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
-	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Pages: own}}}
+	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Search: a.overview.Search, Finds: "settings"}}}
 	for _, s := range a.opened {
 		if s.Console == nil && len(s.operations) == 0 {
 			continue
@@ -112,6 +112,13 @@ func (a *App) newOverview() *overview.Overview {
 		Settings: a.settings, Waiting: func() []string { return *a.reloads.waiting.Load() },
 	}
 	o.Certificate, o.Backups = a.certificate, a.backups
+	o.DiskDays = func() int { return a.alerts.Settings().DiskDays }
+	o.FirstPage = func(name string) string {
+		if a.console == nil {
+			return ""
+		}
+		return a.console.FirstPage(name)
+	}
 	o.Replica = func() *replication.State { return a.replication.State() }
 	for _, s := range a.cfg.Services {
 		if !s.Config.IsEnabled() {

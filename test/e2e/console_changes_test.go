@@ -132,17 +132,17 @@ func changesOfGuests() []step {
 func (c *consolePages) askByKeyboard(axe *chromium.Axe) {
 	c.t.Helper()
 	c.p.Go(c.t, c.base+"guest/keys")
-	chromium.Run[bool](c.t, c.p, `$('summary').focus(); return true`)
+	chromium.Run[bool](c.t, c.p, `$('main summary').focus(); return true`)
 	c.p.Press(c.t, "summary", "Enter")
-	chromium.Run[bool](c.t, c.p, `return !!await until(() => $('details').open && $('details button').checkVisibility())`)
+	chromium.Run[bool](c.t, c.p, `return !!await until(() => $('main details').open && $('main details button').checkVisibility())`)
 	for _, v := range axe.Violations(c.t, c.p) {
 		c.t.Errorf("what a button asks: %s", v)
 	}
 	c.p.Press(c.t, "summary", "Tab")
-	c.p.AwaitFocus(c.t, "details button")
-	chromium.Run[bool](c.t, c.p, `$('summary').focus(); return true`)
+	c.p.AwaitFocus(c.t, "main details button")
+	chromium.Run[bool](c.t, c.p, `$('main summary').focus(); return true`)
 	c.p.Press(c.t, "summary", " ")
-	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$('details').open)`)
+	chromium.Run[bool](c.t, c.p, `return !!await until(() => !$('main details').open)`)
 }
 
 // refuseEvents makes three events that the webhook refuses. The relay sets them aside once the webhook has accepted

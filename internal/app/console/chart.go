@@ -16,6 +16,26 @@ const (
 	chartLeft, chartBottom  = 60.0, 20.0
 )
 
+// charts renders charts beside each other, below links to other times.
+func (r *renderer) charts(b *service.Charts) {
+	if len(b.Spans) > 0 {
+		r.open("nav", "aria-label", "Time of the charts", "class", "spans")
+		for _, l := range b.Spans {
+			attrs := []string{"href", r.x.link(r.section, l.To)}
+			if l.Text == b.Span {
+				attrs = append(attrs, "aria-current", "true")
+			}
+			r.element("a", l.Text, attrs...)
+		}
+		r.close("nav")
+	}
+	r.open("div", "class", "charts")
+	for _, c := range b.All {
+		r.chart(c)
+	}
+	r.close("div")
+}
+
 // chart renders a chart as SVG, which needs no script. Its label has the latest and the
 // greatest values for screen readers. The script draws the same data with uPlot.
 func (r *renderer) chart(c *service.Chart) {

@@ -34,7 +34,7 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 		script("lib/htmx.min.js")
 	}
 	script("console.js")
-	if has[*service.Chart](blocks) {
+	if has[*service.Chart](blocks) || has[*service.Charts](blocks) {
 		p.open("link", "rel", "stylesheet", "href", assetLink("lib/uPlot.min.css"))
 		script("lib/uPlot.min.js")
 		script("charts.js")
@@ -62,9 +62,10 @@ func (c *Console) finish(p *page) { p.close("body", "html") }
 func (x *exchange) sendSignIn(status int, problem, next string) error {
 	p := x.start("Sign in")
 	p.open("main", "id", "main", "class", "alone")
+	p.mark()
 	p.element("h1", "Holdfast console")
 	if problem != "" {
-		p.element("p", problem, "class", "notice wrong", "role", "alert")
+		p.notice(service.Wrong, problem, "role", "alert")
 	}
 	p.open("form", "method", "post", "action", Prefix+"sign-in")
 	p.open("input", "type", "hidden", "name", "next", "value", next)
@@ -101,24 +102,15 @@ func (x *exchange) sendView(status int, s shown) error {
 	title := cmp.Or(view.Title, s.page.Title)
 	p := x.start(title+" · "+section.Title, view.Blocks...)
 	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
-	x.header(p, section, s.page)
+	x.header(p, section, listed(section, s.page, view))
 	p.open("main", "id", "main", "tabindex", "-1")
-	if len(view.Parents) > 0 {
-		p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
-		p.open("ol")
-		for _, l := range view.Parents {
-			p.open("li")
-			p.element("a", l.Text, "href", x.link(section, l.To))
-			p.close("li")
-		}
-		p.close("ol", "nav")
-	}
-	p.element("h1", title)
+	x.crumbs(p, section, view)
+	p.title(title)
 	if x.session.notice != "" {
-		p.element("p", upper(x.session.notice)+".", "class", "notice ok", "role", "status")
+		p.notice(service.OK, upper(x.session.notice)+".", "role", "status")
 	}
 	if failed != nil {
-		p.element("p", upper(Message(failed.err))+".", "class", "notice wrong", "role", "alert")
+		p.notice(service.Wrong, upper(Message(failed.err))+".", "role", "alert")
 	}
 	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
 	for _, b := range view.Blocks {
@@ -154,47 +146,10 @@ func (x *exchange) sendPart(p part) {
 	}
 }
 
-// header writes the navigation.
-func (x *exchange) header(p *page, current *Section, at *service.Page) {
-	p.open("header")
-	p.open("div", "class", "bar")
-	p.element("a", "Holdfast", "href", Prefix, "class", "home")
-	p.element("span", x.Version, "class", "version")
-	p.open("form", "method", "post", "action", Prefix+"sign-out")
-	p.open("input", "type", "hidden", "name", "csrf", "value", x.session.csrf)
-	if x.session.role == viewer {
-		p.element("span", "read only", "class", "state warn")
-	}
-	p.element("button", "Sign out", "type", "submit", "class", "plain")
-	p.close("form", "div")
-	p.open("nav", "aria-label", "Console")
-	for i := range x.Sections {
-		s := &x.Sections[i]
-		if !slices.ContainsFunc(s.Pages, func(pg service.Page) bool { return pg.Listed }) {
-			continue
-		}
-		p.open("section")
-		p.element("h2", s.Title)
-		p.open("ul")
-		for j := range s.Pages {
-			if pg := &s.Pages[j]; pg.Listed {
-				attrs := []string{"href", x.link(s, pg.Path)}
-				if s == current && pg == at {
-					attrs = append(attrs, "aria-current", "page")
-				}
-				p.open("li")
-				p.element("a", pg.Title, attrs...)
-				p.close("li")
-			}
-		}
-		p.close("ul", "section")
-	}
-	p.close("nav", "header")
-}
-
 // OwnPages returns the pages of the console itself.
 func (c *Console) OwnPages() []service.Page {
 	return []service.Page{
+		{Path: searchPath, Title: "Search", Show: c.showSearch},
 		{Path: "sessions", Title: "Sessions", Listed: true, Show: c.showSessions, Actions: []service.Action{
 			{Name: "end", Logged: []string{"session"}, Run: c.endSession},
 			{Name: "end-all", Run: c.endAll},

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"holdfast/internal/app/service"
 )
@@ -44,7 +45,7 @@ func (r *renderer) block(b service.Block) {
 	case *service.Text:
 		r.textBlock(b)
 	case *service.Notice:
-		r.element("p", b.Text, "class", "notice "+stateClass(b.State))
+		r.notice(b.State, b.Text)
 	case *service.Links:
 		r.open("ul", "class", "links")
 		for _, l := range b.All {
@@ -53,6 +54,12 @@ func (r *renderer) block(b service.Block) {
 			r.close("li")
 		}
 		r.close("ul")
+	case *service.Stats:
+		r.stats(b)
+	case *service.Cards:
+		r.cards(b)
+	case *service.Charts:
+		r.charts(b)
 	case *service.Chart:
 		r.chart(b)
 	case *service.Image:
@@ -106,6 +113,16 @@ func stateClass(s service.State) string {
 	return "wrong"
 }
 
+func stateIcon(s service.State) string {
+	switch s {
+	case service.OK:
+		return "ok"
+	case service.Warning:
+		return "warning"
+	}
+	return "wrong"
+}
+
 // stateText is a state for people, who may not see its color.
 func stateText(s service.State) string {
 	switch s {
@@ -149,7 +166,7 @@ func (r *renderer) table(t *service.Table) {
 		}
 	}
 	if len(t.Rows) == 0 {
-		r.element("p", cmp.Or(t.Empty, "Nothing here."), "class", "empty")
+		r.empty(t)
 	} else {
 		// htmx returns the focus to the element with the same ID.
 		r.open("div", "id", r.newID(), "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
@@ -171,6 +188,16 @@ func (r *renderer) table(t *service.Table) {
 	r.close("nav")
 }
 
+// empty renders a table without rows: why, and what to do first.
+func (r *renderer) empty(t *service.Table) {
+	r.open("div", "class", "empty")
+	r.element("p", cmp.Or(t.Empty, "Nothing here."))
+	if t.First != nil {
+		r.element("a", t.First.Text, "href", r.x.link(r.section, t.First.To), "class", "primary")
+	}
+	r.close("div")
+}
+
 // rows renders the rows of a table.
 func (r *renderer) rows(t *service.Table) {
 	r.open("tbody")
@@ -185,7 +212,7 @@ func (r *renderer) rows(t *service.Table) {
 				}
 			}
 			r.open("td", "class", class, "data-label", label)
-			r.cell(&row[i])
+			r.cell(&row[i], true)
 			r.close("td")
 		}
 		r.close("tr")
@@ -248,30 +275,72 @@ func (r *renderer) search(t *service.Search) {
 	r.close("form")
 }
 
-// cell renders the contents of a cell.
-func (r *renderer) cell(c *service.Cell) {
+// cell renders the contents of a cell. In a table a long ID is short.
+func (r *renderer) cell(c *service.Cell, isShort bool) {
 	if c.State != "" {
-		r.element("span", stateText(c.State), "class", "state "+stateClass(c.State))
+		r.state(c.State)
 		r.text(" ")
 	}
 	switch {
 	case c.To != "":
-		r.element("a", service.Printable(cmp.Or(c.Text, "(empty)")), "href", r.x.link(r.section, c.To))
+		r.open("a", "href", r.x.link(r.section, c.To))
+		r.value(c, isShort)
+		r.close("a")
 	case c.Text != "":
-		r.name(c.Text)
+		r.value(c, isShort)
+	}
+	if c.ID {
+		r.open("button", "type", "button", "class", "copy", "data-copy-text", c.Text, "aria-label", "Copy "+short(c.Text), "hidden?", "yes") // shown by the script
+		r.icon("copy")
+		r.close("button")
 	}
 	if c.Most > 0 {
-		share := strconv.FormatFloat(c.Share, 'f', -1, 64)
-		high := c.Most * .9
-		if c.Whole {
-			high = c.Most
-		}
-		r.element("meter", share, "min", "0", "max", strconv.FormatFloat(c.Most, 'f', -1, 64), "high", strconv.FormatFloat(high, 'f', -1, 64),
-			"value", share, "aria-label", c.Text)
+		r.meter(c.Share, c.Most, c.Whole, c.Text)
 	}
 	for i := range c.Forms {
 		r.form(&c.Forms[i])
 	}
+}
+
+// meter renders a share as a bar. A full bar is a warning, unless the share is of a sum.
+func (p *page) meter(share, most float64, isSum bool, label string) {
+	high := most * .9
+	if isSum {
+		high = most
+	}
+	p.element("meter", decimal(share), "min", "0", "max", decimal(most), "high", decimal(high), "value", decimal(share), "aria-label", label)
+}
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// value renders the text of a cell.
+func (r *renderer) value(c *service.Cell, isShort bool) {
+	switch {
+	case !c.Time.IsZero():
+		r.element("time", c.Text, "datetime", c.Time.UTC().Format(time.RFC3339))
+	case c.ID && isShort:
+		r.element("code", short(c.Text), "title", c.Text)
+	case c.ID:
+		r.element("code", c.Text)
+	default:
+		r.name(cmp.Or(c.Text, "(empty)"))
+	}
+}
+
+// state renders a state with an icon and a word, for people who do not see its color.
+func (p *page) state(s service.State) {
+	p.open("span", "class", "state "+stateClass(s))
+	p.icon(stateIcon(s))
+	p.text(stateText(s))
+	p.close("span")
+}
+
+// notice renders a message.
+func (p *page) notice(s service.State, text string, attrs ...string) {
+	p.open("p", append([]string{"class", "notice " + stateClass(s)}, attrs...)...)
+	p.icon(stateIcon(s))
+	p.element("span", text)
+	p.close("p")
 }
 
 // facts renders a list of names and values.
@@ -282,7 +351,7 @@ func (r *renderer) facts(f *service.Facts) {
 		r.open("div")
 		r.element("dt", f.Rows[i].Name)
 		r.open("dd")
-		r.cell(&f.Rows[i].Cell)
+		r.cell(&f.Rows[i].Cell, false)
 		r.close("dd", "div")
 	}
 	r.close("dl")

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
@@ -63,19 +62,4 @@ func (backupBegun) Notice() string {
 
 func makeBackup(s *backup.Scheduler) func(context.Context, operate.None) (backupBegun, error) {
 	return func(context.Context, operate.None) (backupBegun, error) { return backupBegun{}, s.Ask() }
-}
-
-// addSchedule adds the running or the next backup to the state of the latest one.
-func (o *Overview) addSchedule(c service.Cell) service.Cell {
-	c.To = "backup"
-	if failed := backup.ReadFailure(o.Data); failed != nil {
-		c.State, c.Text = service.Warning, c.Text+"; "+failed.Text()
-	}
-	switch s := o.Backups.State(); {
-	case !s.Since.IsZero():
-		c.Text += "; the server has been making one for " + formatSpan(max(0, o.Clock().Sub(s.Since)))
-	case !s.Next.IsZero():
-		c.Text += "; the next one is due " + service.TimeCell(s.Next).Text
-	}
-	return c
 }

@@ -3,6 +3,7 @@ package overview
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdfast/internal/alerts"
@@ -92,16 +93,13 @@ func certificateConditions(s certificates.State, early time.Duration, now time.T
 
 // disk is a disk with embedded databases.
 type disk struct {
+	where      string // the first database
 	free, size float64
 	grown      float64 // bytes per day
 }
 
-// diskConditions finds disks that are nearly full, or will be within days. Databases whose disks have the same size and free space are taken
-// to be on one disk.
-func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
-	type id struct{ free, size float64 }
-	disks, names := map[id]*disk{}, map[id]string{}
-	var order []id
+// disks returns the disks with embedded databases. Databases whose disks have the same size and free space are taken to be on one disk.
+func (o *Overview) disks() (all []*disk) {
 	for _, d := range o.databases() {
 		if !d.Embedded() {
 			continue
@@ -110,22 +108,34 @@ func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
 		if err != nil || size == 0 {
 			continue
 		}
-		at := id{free, size}
-		if disks[at] == nil {
-			disks[at], names[at] = &disk{free: free, size: size}, d.Where
-			order = append(order, at)
+		at := slices.IndexFunc(all, func(one *disk) bool { return one.free == free && one.size == size })
+		if at < 0 {
+			at, all = len(all), append(all, &disk{where: d.Where, free: free, size: size})
 		}
 		if _, grown, in, known := o.History.growth(d.Where); known && in >= leastGrowth {
-			disks[at].grown += float64(grown) / (in.Hours() / 24)
+			all[at].grown += float64(grown) / (in.Hours() / 24)
 		}
 	}
-	for _, at := range order {
-		if c := disks[at].condition(days); c != nil {
-			c.Name, c.Subject = DiskFull, "the disk of "+names[at]
+	return all
+}
+
+// diskConditions finds disks that are nearly full, or will be within days.
+func (o *Overview) diskConditions(days int) (all []alerts.Condition) {
+	for _, d := range o.disks() {
+		if c := d.condition(days); c != nil {
+			c.Name, c.Subject = DiskFull, "the disk of "+d.where
 			all = append(all, *c)
 		}
 	}
 	return all
+}
+
+// days returns in how many days the databases fill the disk; 0: it is not known, or they do not grow.
+func (d *disk) days() int {
+	if d.grown <= 0 {
+		return 0
+	}
+	return int(d.free/d.grown) + 1
 }
 
 // condition returns what is wrong with a disk, or nil.
@@ -138,7 +148,7 @@ func (d *disk) condition(days int) *alerts.Condition {
 	case d.free < leastFree*d.size:
 		return &alerts.Condition{State: service.Warning, Says: left, Fix: fix}
 	case d.grown > 0 && d.free/d.grown < float64(days):
-		return &alerts.Condition{State: service.Warning, Says: fmt.Sprintf("%s, and the databases fill that within %s", left, service.Count(int64(d.free/d.grown)+1, "day")), Fix: fix}
+		return &alerts.Condition{State: service.Warning, Says: fmt.Sprintf("%s, and the databases fill that within %s", left, service.Count(int64(d.days()), "day")), Fix: fix}
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (h *History) growth(where string) (size, grown int64, in time.Duration, kno
 
 // charts returns charts of the requests and of the sizes of databases, whose names are those of
 // their services. The interval before the first Point is unknown.
-func (h *History) charts(databases map[string][]string) []service.Block {
+func (h *History) charts(databases map[string][]string) *service.Charts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	requests, failed, shed := service.Series{Name: "Requests"}, service.Series{Name: "Errors of the server"}, service.Series{Name: "Rejected because of overload"}
@@ -137,11 +137,11 @@ func (h *History) charts(databases map[string][]string) []service.Block {
 		shed.Values = append(shed.Values, float64(p.Shed-before.Shed)/seconds)
 		slow.Values = append(slow.Values, quantile)
 	}
-	return []service.Block{
-		&service.Chart{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed, shed}},
-		&service.Chart{Title: "Duration of requests", Unit: "s", Times: times, Series: []service.Series{slow}},
+	return &service.Charts{All: []*service.Chart{
+		{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed, shed}},
+		{Title: "Duration of requests", Unit: "s", Times: times, Series: []service.Series{slow}},
 		h.sizes(databases),
-	}
+	}}
 }
 
 // sizes returns a chart of the sizes of databases. The caller holds the lock.

@@ -49,6 +49,9 @@ type Overview struct {
 	// Certificate returns the state of the certificate for clients, and how long before its end an operator has to know; nil without TLS.
 	Certificate func() (state *certificates.State, early time.Duration)
 
+	FirstPage func(name string) string // returns the link from the overview to a service's first page, or ""
+	DiskDays  func() int               // returns how early an alert says that a disk will be full
+
 	Replica func() *replication.State // nil without a replica
 	Backups *backup.Scheduler
 }
@@ -83,58 +86,41 @@ func (o *Overview) showOverview(ctx context.Context, _ *service.PageRequest) (*s
 	for _, d := range o.databases() {
 		databases[d.Where] = append(databases[d.Where], d.Service)
 	}
+	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
+	charts := o.History.charts(databases)
+	blocks := append(o.findings(found, at), o.stats(charts), o.cards(ctx), charts, o.databaseTable(ctx), o.backlogs(ctx), o.requestsNow())
+	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
+}
+
+// requestsNow shows what the server does at this moment.
+func (o *Overview) requestsNow() *service.Facts {
 	gate, memory := o.Gate.Stats(), o.Memory.Stats()
-	now := &service.Facts{Title: "Requests now", Rows: []service.Fact{
+	return &service.Facts{Title: "Requests now", Rows: []service.Fact{
 		{Name: "In progress", Cell: service.Cell{Text: fmt.Sprintf("%d of %d", gate.Active, gate.Slots), Share: float64(gate.Active), Most: float64(gate.Slots)}},
 		{Name: "Waiting", Cell: service.TextCell(strconv.Itoa(gate.Waiting))},
 		{Name: "Rejected because of overload", Cell: service.TextCell(strconv.FormatInt(gate.Shed, 10))},
-		{Name: "Memory of requests", Cell: service.Cell{
+		{Name: "Request memory", Cell: service.Cell{
 			Text: service.FormatBytes(memory.Used) + " of " + service.FormatBytes(memory.Capacity), Share: float64(memory.Used), Most: float64(memory.Capacity),
 		}},
 	}}
-	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
-	state := &service.Facts{Rows: []service.Fact{
-		{Name: "Checks", Cell: checksCell(found, at)}, {Name: "Replica", Cell: o.replicaCell()}, {Name: "Last backup", Cell: o.addSchedule(o.backupCell())},
-		{Name: "Sweeps", Cell: sweepsCell(o.Sweeps.list(), o.Clock())},
-	}}
-	blocks := []service.Block{state}
-	if t := findingTable(found, service.Wrong, service.Warning); len(t.Rows) > 0 {
-		t.Title = "Findings"
-		blocks = append(blocks, t)
-	}
-	blocks = append(append(blocks, o.serviceTable(ctx)), o.History.charts(databases)...)
-	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: append(blocks, o.backlogs(ctx), now)}}}, nil
 }
 
-// serviceTable shows the services with their databases.
-func (o *Overview) serviceTable(ctx context.Context) *service.Table {
-	unready := o.Unready(ctx)
-	t := &service.Table{Title: "Services", Columns: []service.Column{
-		{Title: "Service"}, {Title: "State"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
+// databaseTable shows the databases of the services.
+func (o *Overview) databaseTable(ctx context.Context) *service.Table {
+	t := &service.Table{Title: "Databases", Columns: []service.Column{
+		{Title: "Service"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
 	}}
-	none := service.TextCell("-")
 	for _, s := range o.Services {
-		var state service.Cell
-		if err := unready[s.Name]; err != nil {
-			state = service.Cell{State: service.Wrong, Text: err.Error()}
-		} else {
-			state = readyCell(ctx, s)
-		}
-		row := []service.Cell{service.TextCell(s.Name), state, none, none, none, none, none}
 		for _, d := range s.Databases {
-			row[2], row[3] = service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where)
-			row[4], row[5] = o.sizeCells(ctx, d)
-			if !d.Embedded() {
-				continue
+			size, growth := o.sizeCells(ctx, d)
+			free := service.TextCell("-")
+			if d.Embedded() {
+				if n, _, err := d.Disk(); err == nil {
+					free = service.TextCell(service.FormatBytes(int64(n)))
+				}
 			}
-			if free, _, err := d.Disk(); err == nil {
-				row[6] = service.TextCell(service.FormatBytes(int64(free)))
-			}
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Name), service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where), size, growth, free})
 		}
-		t.Rows = append(t.Rows, row)
-	}
-	for _, name := range o.Disabled {
-		t.Rows = append(t.Rows, []service.Cell{service.TextCell(name), service.TextCell("disabled"), none, none, none, none, none})
 	}
 	return t
 }
@@ -172,86 +158,66 @@ func formatSpan(d time.Duration) string {
 	return service.Count(int64(d/(24*time.Hour)), "day")
 }
 
-// checksCell counts the findings.
-func checksCell(found []service.Finding, at time.Time) service.Cell {
-	if at.IsZero() {
-		return service.Cell{Text: "The first check is running", To: "checks"}
-	}
-	var wrong, warnings int64
-	for _, f := range found {
-		switch f.State {
-		case service.Wrong:
-			wrong++
-		case service.Warning:
-			warnings++
-		}
-	}
-	switch {
-	case wrong > 0:
-		return service.Cell{State: service.Wrong, Text: service.Count(wrong, "error") + ", " + service.Count(warnings, "warning"), To: "checks"}
-	case warnings > 0:
-		return service.Cell{State: service.Warning, Text: service.Count(warnings, "warning"), To: "checks"}
-	}
-	return service.Cell{State: service.OK, Text: "nothing is wrong", To: "checks"}
-}
-
-// replicaCell says how far the replica is.
-func (o *Overview) replicaCell() service.Cell {
-	s := o.Replica()
+// replicaStat says how far the replica is.
+func (o *Overview) replicaStat() service.Stat {
+	c, s := service.Stat{Name: "Replica"}, o.Replica()
 	switch {
 	case s == nil && !o.hasFiles():
-		return service.TextCell("databases on servers: see their own tools")
+		c.Value, c.Note = "-", "databases on servers: see their own tools"
 	case s == nil:
-		return service.TextCell("none: replica.url sets one")
+		c.Value, c.Note = "None", "replica.url sets one"
 	case s.Since.IsZero():
-		return service.Cell{State: s.Finding().State, Text: "no restore point yet, in " + s.URL}
-	}
-	c := service.Cell{State: s.Finding().State, Text: s.Lag.Round(100*time.Millisecond).String() + " behind, in " + s.URL}
-	if s.Waiting > 0 {
-		c.Text += ", " + service.FormatBytes(s.Waiting) + " to send"
+		c.State, c.Value, c.Note = s.Finding().State, "No restore point yet", "in "+s.URL
+	default:
+		c.State, c.Value, c.Unit = s.Finding().State, strconv.FormatFloat(s.Lag.Seconds(), 'f', 1, 64), " s behind"
+		if s.Lag >= 2*time.Minute {
+			c.Value, c.Unit = formatSpan(s.Lag), " behind"
+		}
+		if c.Note = "in " + s.URL; s.Waiting > 0 {
+			c.Note = service.FormatBytes(s.Waiting) + " to send, " + c.Note
+		}
 	}
 	return c
 }
 
-// backupCell says when the latest backup was made.
-func (o *Overview) backupCell() service.Cell {
+// backupStat says when the latest backup was made, and when the next one is due.
+func (o *Overview) backupStat() service.Stat {
+	c := o.latestBackup()
+	c.Name, c.To = "Last backup", "backup"
+	if failed := backup.ReadFailure(o.Data); failed != nil {
+		c.State, c.Note = service.Warning, failed.Text()
+	}
+	switch s := o.Backups.State(); {
+	case !s.Since.IsZero():
+		c.Note += "; the server has been making one for " + formatSpan(max(0, o.Clock().Sub(s.Since)))
+	case !s.Next.IsZero():
+		c.Note += "; next in " + formatSpan(max(0, s.Next.Sub(o.Clock())))
+	}
+	return c
+}
+
+func (o *Overview) latestBackup() (c service.Stat) {
 	b, err := backup.Read(o.Data)
 	if err != nil {
-		return service.Cell{State: service.Warning, Text: "unknown: " + filepath.Join(o.Data, backup.RecordFile) + " cannot be read"}
+		return service.Stat{State: service.Warning, Value: "Unknown", Note: filepath.Join(o.Data, backup.RecordFile) + " cannot be read"}
 	}
 	if b == nil {
 		if o.hasFiles() {
-			return service.Cell{State: service.Warning, Text: "none yet: holdfast backup makes one"}
+			return service.Stat{State: service.Warning, Value: "None", Note: "holdfast backup makes one"}
 		}
-		return service.TextCell("databases on servers: see their own tools")
+		return service.Stat{Value: "-", Note: "databases on servers: see their own tools"}
 	}
-	c := service.Cell{State: service.OK, Text: formatSpan(max(0, o.Clock().Sub(b.At))) + " ago, in " + b.Path}
+	c = service.Stat{State: service.OK, Value: formatSpan(max(0, o.Clock().Sub(b.At))), Unit: " ago", Note: "in " + b.Path}
 	if len(b.Without) > 0 {
-		c.Text += ", without the databases of " + strings.Join(b.Without, ", ")
+		c.Note += ", without the databases of " + strings.Join(b.Without, ", ")
 	}
 	if b.Lost > 0 {
-		c.Text += ", without " + service.Count(b.Lost, "file") + " that could not be read"
+		c.Note += ", without " + service.Count(b.Lost, "file") + " that could not be read"
 	}
 	if b.Lost > 0 || o.Clock().Sub(b.At) > staleBackup {
 		c.State = service.Warning
 	}
 	return c
-}
-
-// sweepsCell counts the sweeps that failed or are late.
-func sweepsCell(all []swept, now time.Time) service.Cell {
-	var failed, late int64
-	for i := range all {
-		if all[i].err != nil {
-			failed++
-		} else if all[i].late(now) {
-			late++
-		}
-	}
-	if failed+late > 0 {
-		return service.Cell{State: service.Warning, Text: fmt.Sprintf("%d failed, %d late", failed, late), To: "sweeps"}
-	}
-	return service.Cell{State: service.OK, Text: "all on time", To: "sweeps"}
 }
 
 // showChecks shows the findings of `holdfast check` about the running server.

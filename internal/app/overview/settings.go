@@ -35,11 +35,17 @@ func settingOperations(o *Operated) []operate.Operation {
 	}, func(ctx context.Context, _ operate.None) (Reloaded, error) { return o.Reload(ctx) })}
 }
 
-// showSettings shows the configuration.
-func (o *Overview) showSettings(context.Context, *service.PageRequest) (*service.View, error) {
-	t := &service.Table{Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}, {Title: "Applied by"}}}
+// showSettings shows the configuration, or the settings with a path.
+func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*service.View, error) {
+	t := &service.Table{
+		Columns: []service.Column{{Title: "Setting"}, {Title: "Value"}, {Title: "Source"}, {Title: "Applied by"}},
+		Search:  []service.Field{{Name: "path", Label: "Setting"}}, Empty: "No setting has a path that begins so.",
+	}
 	waiting := o.Waiting()
 	for _, s := range o.Settings() {
+		if !strings.HasPrefix(s.Path, r.Value("path")) {
+			continue
+		}
 		by := service.TextCell("restart")
 		switch {
 		case slices.Contains(waiting, s.Path):
@@ -52,4 +58,16 @@ func (o *Overview) showSettings(context.Context, *service.PageRequest) (*service
 	return &service.View{Blocks: []service.Block{
 		&service.Text{Body: "The settings as the server uses them, and where each was set. Secrets are hidden. A reload reads the configuration again; variables of the environment are those of the start."}, t,
 	}}, nil
+}
+
+// Search finds settings by their path, or by the part after the section.
+func (o *Overview) Search(_ context.Context, prefix string) (hits []service.Hit, err error) {
+	prefix = strings.ToLower(prefix)
+	for _, s := range o.Settings() {
+		_, name, _ := strings.Cut(s.Path, ".")
+		if (strings.HasPrefix(s.Path, prefix) || strings.HasPrefix(name, prefix)) && len(hits) < service.MaxHits {
+			hits = append(hits, service.Hit{Kind: "Setting", Text: s.Path, To: service.PageLink("settings", "path", s.Path)})
+		}
+	}
+	return hits, nil
 }

@@ -4,17 +4,34 @@ import (
 	"context"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 )
 
 // Console is what a service shows in the console of the admin listener.
 type Console struct {
 	Title string // in the navigation
+	Icon  string // in the navigation, by its name in package console; "": a box
 	Pages []Page
+
+	// Search, if set, finds things whose names begin with a prefix: at most MaxHits for each index, by one look-up each.
+	// Finds says what, for people: "accounts", or "buckets, and objects as BUCKET/NAME".
+	Search func(ctx context.Context, prefix string) ([]Hit, error)
+	Finds  string
 
 	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
 	// pages of the service. It is fast.
 	Backlogs func(context.Context) ([]Fact, error)
+}
+
+// MaxHits limits the hits of an index in a search.
+const MaxHits = 10
+
+// Hit is a thing that a search has found.
+type Hit struct {
+	Kind string // e.g. "Account"
+	Text string // its name
+	To   string // link to a page of the service
 }
 
 // Page is a page of the console. The frame, which knows no service, serves it at
@@ -138,7 +155,7 @@ type View struct {
 // Link is a link to a page of the same service.
 type Link struct{ Text, To string }
 
-// Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Chart, *Image, *QR, or
+// Block is a part of a page: *Table, *Facts, *Form, *Search, *Text, *Notice, *Links, *Stats, *Cards, *Charts, *Chart, *Image, *QR, or
 // *Live.
 type Block any
 
@@ -148,6 +165,7 @@ type Table struct {
 	Columns []Column
 	Rows    [][]Cell
 	Empty   string   // shown without rows
+	First   *Link    // what to do first, shown without rows
 	Search  []Field  // submitted to the address of the page
 	Sort    string   // the key of the current order
 	Keep    []string // names of values that links of the table keep
@@ -176,10 +194,54 @@ type Cell struct {
 	Share float64
 	Whole bool   // Most is a sum, not a limit: a full bar is no warning
 	Forms []Form // buttons
+
+	Time time.Time // of TimeCell: the script shows it in the time zone of the browser
+	ID   bool      // Text is a long ID, which tables show short with a button that copies it
 }
 
 // TextCell returns a cell with a text.
 func TextCell(s string) Cell { return Cell{Text: s} }
+
+// IDCell returns a cell with an ID. Tables show a long ID short, with a button that copies it.
+func IDCell(id string) Cell { return Cell{Text: id, ID: IsLongID(id)} }
+
+// IsLongID reports whether a text is a long hexadecimal number or a UUID, which nobody reads.
+func IsLongID(s string) bool {
+	const least = 20
+	return len(s) >= least && strings.Trim(s, "0123456789abcdefABCDEF-") == "" && strings.ContainsAny(s, "0123456789")
+}
+
+// Stats are the figures at the top of a page.
+type Stats struct{ All []Stat }
+
+// Stat is a figure with its unit, and a line or a bar that shows more.
+type Stat struct {
+	Name  string
+	Value string
+	Unit  string // after Value, e.g. "/s"
+	Note  string // below
+	To    string // link to a page of the service
+	State State  // shown if it is not OK
+
+	Line  []float64 // the latest values, without their times
+	Most  float64   // if set, shows Share of Most as a bar
+	Share float64
+}
+
+// Cards lead to other pages.
+type Cards struct {
+	Title string
+	All   []Card
+}
+
+// Card is a thing with its state and a few figures.
+type Card struct {
+	Title string
+	Icon  string // as Console.Icon
+	To    string // link to a page of the service; "": none
+	State State
+	Lines []string // the first is the most important
+}
 
 // Facts is a list of names and values.
 type Facts struct {
@@ -266,6 +328,13 @@ type Live struct {
 	Blocks []Block
 }
 
+// Charts are charts of the same time, beside each other.
+type Charts struct {
+	All   []*Chart
+	Spans []Link // to the same charts of other times
+	Span  string // the text of the link to this page
+}
+
 // Chart is a chart of values over time.
 type Chart struct {
 	Title  string
@@ -293,5 +362,5 @@ func TimeCell(t time.Time) Cell {
 	if t.IsZero() {
 		return Cell{Text: "-"}
 	}
-	return Cell{Text: t.UTC().Format("2006-01-02 15:04:05 UTC")}
+	return Cell{Text: t.UTC().Format("2006-01-02 15:04:05 UTC"), Time: t}
 }

@@ -139,7 +139,7 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label},
 	}}}
 	opened.Ready = db.Ready(s.opened.Ping)
-	opened.Console = &service.Console{Title: "Firefox Sync storage"}
+	opened.Console = &service.Console{Title: "Sync storage", Icon: "sync"}
 	opened.Refusals = refusals
 	opened.Quota = func() dockerflow.Quota {
 		quota := s.opened.Quota()

@@ -24,6 +24,17 @@ const (
 	Redis    Kind = "redis" // not for a database_url
 )
 
+// Title returns the name of an engine for people.
+func (k Kind) Title() string {
+	switch k {
+	case SQLite:
+		return "SQLite"
+	case Postgres:
+		return "PostgreSQL"
+	}
+	return strings.ToUpper(string(k[:1])) + string(k[1:])
+}
+
 // Traits are what a copy of rows must know of an engine. The zero value is an engine without limits, which numbers
 // owners and stores all rows and counters.
 type Traits struct {

@@ -64,7 +64,7 @@ func TestPages(t *testing.T) {
 			Empty:   "There are no walls.",
 			Columns: []service.Column{{Title: "Wall"}, {Title: "Coats", Number: true}, {Title: "Painted"}, {Title: "Action"}},
 			Rows: [][]service.Cell{
-				{{Text: "a"}, {Text: "0"}, {Text: "1970-01-01 00:00:00 UTC"}, {Forms: []service.Form{button}}},
+				{{Text: "a"}, {Text: "0"}, service.TimeCell(time.Unix(0, 0)), {Forms: []service.Form{button}}},
 				{{Text: "b"}, {Text: "1"}, {Text: "-"}, {}},
 			},
 		},

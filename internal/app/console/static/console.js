@@ -1,14 +1,57 @@
-// Everything works without this script. It adds buttons that copy a text, pauses what htmx updates, and
-// takes files that are dropped on a form.
+// Everything works without this script. It adds buttons that copy a text, shows times in the time zone of the browser, pauses what
+// htmx updates, gives the search the focus, and takes files that are dropped on a form.
 "use strict";
-for (const button of document.querySelectorAll("[data-copy]")) {
-  if (!navigator.clipboard) break; // without HTTPS, and not on this machine
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = "Copied";
-  });
-}
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const month = 31 * 86400;
+
+// ago returns the time since or until a date in its largest unit.
+const ago = (date) => {
+  const seconds = Math.round((date - Date.now()) / 1000);
+  const [unit, length] = units.find(([, n]) => Math.abs(seconds) >= n) ?? units.at(-1);
+  return relative.format(Math.trunc(seconds / length), unit);
+};
+
+// showTimes shows times of the last month relative in tables, and local elsewhere. The title has UTC and the local time.
+const showTimes = (root) => {
+  for (const time of root.querySelectorAll("time:not([title])")) {
+    const date = new Date(time.dateTime), local = whole.format(date), utc = time.textContent;
+    const isNear = Math.abs(date - Date.now()) < month * 1000;
+    time.title = `${utc}\n${local}, local time`;
+    if (time.closest("td")) time.textContent = isNear ? ago(date) : local;
+    else time.textContent = isNear ? `${local} (${ago(date)})` : local;
+  }
+};
+
+// addCopies shows the buttons that copy: a text, or the contents of an element.
+const addCopies = (root) => {
+  if (!navigator.clipboard) return; // without HTTPS, and not on this machine
+  for (const button of root.querySelectorAll("[data-copy], [data-copy-text]")) button.hidden = false;
+};
+document.addEventListener("click", async (e) => {
+  const button = e.target.closest?.("[data-copy], [data-copy-text]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copyText ?? document.getElementById(button.dataset.copy).textContent);
+  if (button.dataset.copy) button.textContent = "Copied";
+  else button.setAttribute("aria-label", "Copied");
+  button.classList.add("copied");
+});
+
+const enhance = (root) => {
+  showTimes(root);
+  addCopies(root);
+};
+enhance(document);
+document.addEventListener("htmx:load", (e) => enhance(e.target.parentNode ?? document));
+
+document.addEventListener("keydown", (e) => {
+  if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
+  const menu = document.querySelector(".menu");
+  if (menu && getComputedStyle(menu).display !== "none") menu.open = true;
+  e.preventDefault();
+  document.querySelector(".find input")?.focus();
+});
 
 const state = document.querySelector(".live-state");
 if (state) {
@@ -23,7 +66,7 @@ if (state) {
   });
   state.replaceChildren(pause);
   // Somebody follows a link, reads a value of a chart, or selects text.
-  const isUsed = (part) => part.querySelector("a:focus, button:focus, .plot:focus, .plot:hover, details[open]") || !getSelection().isCollapsed;
+  const isUsed = (part) => part.querySelector("a:focus, button:focus, .plot:focus, .plot:hover, details[open], button.copy:hover") || !getSelection().isCollapsed;
   for (const event of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
     document.addEventListener(event, (e) => {
       if (paused || document.hidden || isUsed(e.target)) e.preventDefault();

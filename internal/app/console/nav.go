@@ -1,0 +1,155 @@
+package console
+
+import (
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+)
+
+// header writes what is beside each page: the search, and the pages of each section. On phones a button opens them.
+func (x *exchange) header(p *page, current *Section, at *service.Page) {
+	p.open("header", "class", "side")
+	p.open("div", "class", "brand")
+	p.open("a", "href", Prefix, "class", "home")
+	p.mark()
+	p.text("Holdfast")
+	p.close("a")
+	p.element("span", x.Version, "class", "version")
+	p.close("div")
+	p.open("details", "class", "menu")
+	p.open("summary")
+	p.icon("menu")
+	p.text("Menu")
+	p.close("summary", "details")
+	p.open("div", "class", "drawer")
+	p.searchForm("")
+	p.open("nav", "aria-label", "Console")
+	for i := range x.Sections {
+		x.navigation(p, &x.Sections[i], current, at)
+	}
+	p.close("nav")
+	p.open("form", "method", "post", "action", Prefix+"sign-out", "class", "who")
+	p.open("input", "type", "hidden", "name", "csrf", "value", x.session.csrf)
+	if x.session.role == viewer {
+		p.element("span", "read only", "class", "state warn")
+	}
+	p.element("button", "Sign out", "type", "submit", "class", "plain")
+	p.close("form", "div", "header")
+}
+
+// searchForm writes the form of the search. The script gives it the focus when the operator types a slash.
+func (p *page) searchForm(value string) {
+	p.open("form", "method", "get", "action", Prefix+searchPath, "class", "find", "role", "search")
+	p.icon("search")
+	p.open("input", "type", "search", "name", "q", "value", value, "aria-label", "Search", "placeholder", "Search", "autocomplete", "off", "spellcheck", "false", "aria-keyshortcuts", "/")
+	p.element("kbd", "/", "aria-hidden", "true")
+	p.close("form")
+}
+
+// navigation writes the links to the pages of a section, which is open if it has the current page.
+func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
+	if !slices.ContainsFunc(s.Pages, func(pg service.Page) bool { return pg.Listed }) {
+		return
+	}
+	open := ""
+	if s == current {
+		open = "yes"
+	}
+	p.open("details", "open?", open)
+	p.open("summary")
+	p.icon(s.Icon)
+	p.text(s.Title)
+	p.close("summary")
+	p.open("ul")
+	for i := range s.Pages {
+		if pg := &s.Pages[i]; pg.Listed {
+			attrs := []string{"href", x.link(s, pg.Path)}
+			if s == current && pg == at {
+				attrs = append(attrs, "aria-current", "page")
+			}
+			p.open("li")
+			p.element("a", pg.Title, attrs...)
+			p.close("li")
+		}
+	}
+	p.close("ul", "details")
+}
+
+// FirstPage returns the link from the overview to the first page of a section in the navigation, or "".
+func (c *Console) FirstPage(section string) string {
+	at := slices.IndexFunc(c.Sections, func(s Section) bool { return s.Name == section })
+	if at < 0 {
+		return ""
+	}
+	s := &c.Sections[at]
+	first := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Listed })
+	if first < 0 {
+		return ""
+	}
+	return strings.TrimPrefix(c.link(s, s.Pages[first].Path), Prefix)
+}
+
+// listed returns the page of the navigation that a page belongs to: itself, the nearest page above it, or the page with
+// its noun. It may be nil.
+func listed(s *Section, at *service.Page, view *service.View) *service.Page {
+	if at.Listed {
+		return at
+	}
+	for _, l := range slices.Backward(view.Parents) {
+		path, _, _ := strings.Cut(l.To, "?")
+		if pg := s.page(path); pg != nil && pg.Listed {
+			return pg
+		}
+	}
+	noun, _, _ := strings.Cut(at.Path, "/")
+	if pg := s.page(noun); pg != nil && pg.Listed {
+		return pg
+	}
+	return nil
+}
+
+// crumbs writes the path to a page: its section, and the pages above it.
+func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
+	p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
+	p.open("ol")
+	p.open("li")
+	first := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Listed })
+	if first >= 0 {
+		p.element("a", s.Title, "href", x.link(s, s.Pages[first].Path))
+	} else {
+		p.text(s.Title)
+	}
+	p.close("li")
+	for _, l := range view.Parents {
+		p.open("li")
+		p.element("a", short(l.Text), "href", x.link(s, l.To))
+		p.close("li")
+	}
+	p.close("ol", "nav")
+}
+
+// title writes the heading of a page. Long IDs in it are in a typeface for them.
+func (p *page) title(title string) {
+	p.open("h1")
+	for i, word := range strings.Split(title, " ") {
+		if i > 0 {
+			p.text(" ")
+		}
+		if service.IsLongID(word) {
+			p.element("code", word)
+		} else {
+			p.text(word)
+		}
+	}
+	p.close("h1")
+}
+
+// short returns the beginning of a long ID, and other text as it is.
+func short(s string) string {
+	const shown = 8
+	if !service.IsLongID(s) {
+		return s
+	}
+	return s[:shown] + "…"
+}

@@ -1,0 +1,194 @@
+package overview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/operate"
+)
+
+const (
+	shownFindings = 3               // on the overview
+	statSpan      = 5 * time.Minute // of the figures
+	linePoints    = 60              // of the lines below them
+)
+
+// findings says what is wrong, the worst first, and what to do.
+func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
+	var wrong []service.Finding
+	for _, state := range []service.State{service.Wrong, service.Warning} {
+		for _, f := range found {
+			if f.State == state {
+				wrong = append(wrong, f)
+			}
+		}
+	}
+	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
+	if failed+late > 0 {
+		wrong = append(wrong, service.Finding{State: service.Warning, What: "sweeps", Says: fmt.Sprintf("%d failed, %d late", failed, late), Fix: "see the page Sweeps"})
+	}
+	for i, f := range wrong {
+		if i == shownFindings {
+			blocks = append(blocks, &service.Links{All: []service.Link{{Text: service.Count(int64(len(wrong)-i), "more finding"), To: "checks"}}})
+			break
+		}
+		text := f.What + ": " + f.Says + "."
+		if f.Fix != "" {
+			text += " " + strings.ToUpper(f.Fix[:1]) + f.Fix[1:] + "."
+		}
+		blocks = append(blocks, &service.Notice{State: f.State, Text: text})
+	}
+	switch {
+	case at.IsZero():
+		blocks = append(blocks, &service.Notice{State: service.OK, Text: "The first check is running."})
+	case len(wrong) == 0:
+		blocks = []service.Block{&service.Notice{State: service.OK, Text: "Everything works: " + service.Count(int64(len(found)), "check") + " passed, and all sweeps are on time."}}
+	}
+	return blocks
+}
+
+// lateSweeps counts the sweeps that failed or are late.
+func lateSweeps(all []swept, now time.Time) (failed, late int) {
+	for i := range all {
+		if all[i].err != nil {
+			failed++
+		} else if all[i].late(now) {
+			late++
+		}
+	}
+	return failed, late
+}
+
+// stats are the figures about the server.
+func (o *Overview) stats(charts *service.Charts) *service.Stats {
+	all := o.trafficStats(charts)
+	if d := o.fullest(); d != nil {
+		note := fmt.Sprintf("%.0f %% of %s used", 100*(1-d.free/d.size), service.FormatBytes(int64(d.size)))
+		if days := d.days(); days > 0 {
+			note += ", full in " + service.Count(int64(days), "day")
+		}
+		s := service.Stat{Name: "Disk", Value: service.FormatBytes(int64(d.free)), Unit: " free", Note: note, Most: d.size, Share: d.size - d.free}
+		if c := d.condition(o.DiskDays()); c != nil {
+			s.State = c.State
+		}
+		all = append(all, s)
+	}
+	return &service.Stats{All: append(all, o.replicaStat(), o.backupStat())}
+}
+
+// trafficStats are the requests of the last minutes, with the lines of their charts.
+func (o *Overview) trafficStats(charts *service.Charts) []service.Stat {
+	now := Point{At: o.Clock(), Traffic: o.Traffic(), Shed: o.Gate.Stats().Shed}
+	before := o.History.before(now.At.Add(-statSpan))
+	done, seconds := now.Traffic.Since(before.Traffic), now.At.Sub(before.At).Seconds()
+	requests := service.Stat{Name: "Requests", Value: "0", Unit: "/s", Note: "no errors", Line: latestOf(charts.All[0])}
+	if seconds > 0 {
+		requests.Value = formatRate(float64(done.Requests) / seconds)
+	}
+	var bad []string
+	if done.Errors > 0 {
+		bad = append(bad, service.Count(done.Errors, "server error"))
+	}
+	if shed := now.Shed - before.Shed; shed > 0 {
+		bad = append(bad, strconv.FormatInt(shed, 10)+" rejected")
+	}
+	if len(bad) > 0 {
+		requests.State, requests.Note = service.Warning, strings.Join(bad, ", ")
+	}
+	requests.Note += " in " + formatSpan(max(time.Minute, now.At.Sub(before.At)))
+	slow := service.Stat{Name: "99th percentile", Value: "-", Note: "no requests", Line: latestOf(charts.All[1])}
+	if done.Requests > 0 {
+		ms := done.Quantile(.99) * 1000
+		slow.Value, slow.Unit, slow.Note = strconv.FormatFloat(ms, 'g', 3, 64), " ms", "duration of requests"
+	}
+	return []service.Stat{requests, slow}
+}
+
+// formatRate formats events per second: 0, 0.25, 8.3, 1234.
+func formatRate(v float64) string {
+	switch {
+	case v >= 100:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
+}
+
+// latestOf returns the latest values of the first series of a chart.
+func latestOf(c *service.Chart) []float64 {
+	values := c.Series[0].Values
+	return values[max(0, len(values)-linePoints):]
+}
+
+// before returns the latest point before a time, the first point, or a zero point.
+func (h *History) before(at time.Time) (p Point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.points {
+		if i > 0 && h.points[i].At.After(at) {
+			break
+		}
+		p = h.points[i]
+	}
+	return p
+}
+
+// fullest returns the disk that will be full first, or the one with the smallest share of free space. nil: no database is a file.
+func (o *Overview) fullest() *disk {
+	all := o.disks()
+	if len(all) == 0 {
+		return nil
+	}
+	return slices.MinFunc(all, func(a, b *disk) int {
+		daysOf := func(d *disk) int { return cmp.Or(d.days(), math.MaxInt) }
+		return cmp.Or(cmp.Compare(daysOf(a), daysOf(b)), cmp.Compare(a.free/a.size, b.free/b.size))
+	})
+}
+
+// cards lead to the services.
+func (o *Overview) cards(ctx context.Context) *service.Cards {
+	unready := o.Unready(ctx)
+	b := &service.Cards{Title: "Services"}
+	for _, s := range o.Services {
+		c := service.Card{Title: operate.Sentence(s.Name), State: service.OK}
+		if s.Console != nil {
+			c.Title, c.Icon = s.Console.Title, s.Console.Icon
+		}
+		c.To = o.FirstPage(s.Name)
+		if err := unready[s.Name]; err != nil {
+			c.State, c.Lines = service.Wrong, []string{err.Error()}
+		} else if ready := readyCell(ctx, s); ready.State != service.OK {
+			c.State, c.Lines = ready.State, []string{ready.Text}
+		}
+		c.Lines = append(c.Lines, o.sizeLines(ctx, s)...)
+		b.All = append(b.All, c)
+	}
+	for _, name := range o.Disabled {
+		b.All = append(b.All, service.Card{Title: operate.Sentence(name), Lines: []string{"disabled", "set " + name + ".enabled to use it"}})
+	}
+	return b
+}
+
+// sizeLines says how large the databases of a service are.
+func (o *Overview) sizeLines(ctx context.Context, s *service.Running) (lines []string) {
+	for _, d := range s.Databases {
+		size, growth := o.sizeCells(ctx, d)
+		line := d.Target.Kind.Title()
+		if size.Text != "-" {
+			line += ", " + size.Text
+		}
+		if growth.Text != "-" {
+			line += ", " + growth.Text
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
