@@ -25,6 +25,7 @@ type Config struct {
 	FxAMetricsHashSecret string        `toml:"fxa_metrics_hash_secret" secret:"true" doc:"Key of the hashed account IDs that browsers get for their metrics. Unset: generated and kept in the secrets file."`
 	FxAOAuthServerURL    string        `toml:"fxa_oauth_server_url" doc:"URL of the accounts server that verifies OAuth tokens, with or without /v1."`
 	FxAOAuthTimeout      time.Duration `toml:"fxa_oauth_request_timeout" doc:"How long a request to the accounts server may take."`
+	FxAProfileServerURL  string        `toml:"fxa_profile_server_url" doc:"URL of the profile server that tokenserver.label_from_profile asks for addresses, with or without /v1. Unset: only addresses that access tokens have."`
 	FxAOAuthPrimaryJWK   JWK           `toml:"fxa_oauth_primary_jwk" doc:"Public key that verifies OAuth tokens. Unset: fetched from the accounts server and cached."`
 	FxAOAuthSecondaryJWK JWK           `toml:"fxa_oauth_secondary_jwk" doc:"Second public key, for the time while the accounts server changes its key."`
 
@@ -39,6 +40,7 @@ type Config struct {
 	NodeCapacityReleaseRate float64 `toml:"node_capacity_release_rate" reload:"true" doc:"Share of a node's capacity that is released when all nodes are full: above 0, at most 1."`
 	SpannerNodeID           int64   `toml:"spanner_node_id" doc:"ID of the node that gets all new accounts, whatever its load. 0: spread them over all nodes."`
 
+	LabelFromProfile  bool          `toml:"label_from_profile" reload:"true" doc:"Label accounts with their address when they sign in, if the accounts server tells it and you have not labelled them. Mozilla's does not tell it to Firefox."`
 	AllowNewUsers     bool          `toml:"allow_new_users" reload:"true" doc:"Accept sign-ins from accounts that have never signed in here. Accounts on the allow list are always accepted, those on the deny list never."`
 	TokenDuration     time.Duration `toml:"token_duration" doc:"How long a storage token is valid."`
 	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" reload:"true" doc:"How long the data of an account's old keys is kept after a password reset, for a browser that still uses them. At least until the tokens of the old keys have expired."`
@@ -89,6 +91,7 @@ func (c *Config) Check() conf.Problems {
 	must(c.FxAEmailDomain != "" && printable(c.FxAEmailDomain) && !strings.Contains(c.FxAEmailDomain, "@") && len(c.FxAEmailDomain) <= 200,
 		"fxa_email_domain", "must be a domain such as api.accounts.firefox.com")
 	must(isWebURL(c.FxAOAuthServerURL), "fxa_oauth_server_url", "must be an http or https URL")
+	must(c.FxAProfileServerURL == "" || isWebURL(c.FxAProfileServerURL), "fxa_profile_server_url", "must be an http or https URL")
 	must(c.FxAOAuthTimeout > 0, "fxa_oauth_request_timeout", "must be more than 0")
 	must(!c.FxAOAuthPrimaryJWK.IsSet() || c.FxAOAuthPrimaryJWK.usable(), "fxa_oauth_primary_jwk", "must be an RSA key with kty, n and e")
 	must(!c.FxAOAuthSecondaryJWK.IsSet() || c.FxAOAuthSecondaryJWK.usable(), "fxa_oauth_secondary_jwk", "must be an RSA key with kty, n and e")
@@ -120,8 +123,13 @@ func isBase64URL(s string) bool {
 
 // AccountsServer returns fxa_oauth_server_url without a slash and without the /v1 that
 // many settings of syncstorage-rs end with.
-func (c *Config) AccountsServer() string {
-	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(c.FxAOAuthServerURL, "/"), "/v1"), "/")
+func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServerURL) }
+
+// ProfileServer returns fxa_profile_server_url without a slash and without /v1.
+func (c *Config) ProfileServer() string { return withoutVersion(c.FxAProfileServerURL) }
+
+func withoutVersion(url string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1"), "/")
 }
 
 func isWebURL(s string) bool {

@@ -14,6 +14,9 @@ const Scope = "https://identity.mozilla.com/apps/oldsync"
 type Identity struct {
 	FxAUID     string
 	Generation Mark
+
+	Email      string // of the account, if the token or its verification has it
+	ReadsEmail bool   // the token has a scope with which the profile server returns the address
 }
 
 // ErrAccountsUnavailable means that the accounts server returned neither keys nor a
@@ -26,6 +29,9 @@ var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the account
 type Verifier interface {
 	// AccessToken verifies the bearer token of a sign-in, including its Scope.
 	AccessToken(ctx context.Context, token string) (Identity, error)
+
+	// Email asks the profile server for the address of the account of an access token.
+	Email(ctx context.Context, token string) (string, error)
 
 	// Events verifies a security event token and returns its events.
 	Events(ctx context.Context, token string) ([]Event, error)

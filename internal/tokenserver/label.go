@@ -55,10 +55,15 @@ func (l *Label) Key() string { return strings.ToLower(l.Text) }
 
 // Check returns errcode.Invalid for a text that is no label.
 func (l *Label) Check() error {
-	if l.FromProfile && l.Text == "" || !isLabelText(l.Text) || strings.TrimSpace(l.Text) != l.Text {
+	if !l.IsValid() {
 		return errcode.Newf(errcode.Invalid, "a label must be at most %d printable characters, without spaces at its ends", MaxLabel)
 	}
 	return nil
+}
+
+// IsValid reports whether the text is a label.
+func (l *Label) IsValid() bool {
+	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }
 
 // isLabelText reports whether a label may contain a text. Characters that change the direction of text, and others that

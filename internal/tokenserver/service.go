@@ -68,6 +68,7 @@ type Service struct {
 	local, remote Purger
 	inherit       func(ctx context.Context, from []User, to *User) error
 	countEvent    func(EventKind)
+	learner       *learner
 }
 
 // NewService returns a service. It returns errcode.Invalid if the hash secret is missing.
@@ -81,6 +82,7 @@ func NewService(o Options) (*Service, error) {
 	s := &Service{
 		store: o.Store, verifier: o.Verifier, minter: o.Minter, now: o.Clock,
 		publicURL: o.PublicURL, local: o.Local, remote: o.Remote, inherit: o.Inherit, countEvent: o.CountEvent,
+		learner: newLearner(),
 	}
 	s.Reload(o.Config)
 	return s, nil
@@ -118,6 +120,7 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 // Request is a sign-in with a verified access token.
 type Request struct {
 	Identity Identity
+	Token    string // the access token, for the profile server
 	Keys     KeyID
 	Duration string // query parameter; "" if absent
 	Origin   string // URL at which the client reached this server
@@ -173,6 +176,7 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	if err != nil {
 		return Grant{}, fmt.Errorf("mint a token for user %d: %w", u.UID, err)
 	}
+	s.learnLabel(a, r.Identity, r.Token)
 	return Grant{
 		Token: token, Key: key, UID: u.UID,
 		Endpoint: node + "/1.5/" + strconv.FormatInt(u.UID, 10),

@@ -14,7 +14,8 @@ func (s *Accounts) labelOperation() operate.Operation {
 		Path: "accounts/label", Doc: "Give an account a label, such as a name or an address", Title: "Label", Button: "Set label", Stays: true,
 		Text: "Lists show the label before the ID of the account. Without a label, the present one is removed.",
 		More: "The label stands before the account's ID in lists and in the console, and accounts list --label finds it. Without\n" +
-			"LABEL, the present label is removed. It is deleted with the account.",
+			"LABEL, the present label is removed. It is deleted with the account. With tokenserver.label_from_profile, an account\n" +
+			"that you have not labelled gets its address as the label, if the accounts server tells it.",
 		Example: "0123456789abcdef0123456789abcdef anna@example.org\n",
 	}, s.setLabel)
 }

@@ -185,10 +185,10 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Start = func(ctx context.Context) (func() error, error) {
 		s.serves.Store(true)
 		if !s.storage.IsOpen() {
-			return func() error { nodes.Close(); return nil }, nil
+			return func() error { s.opened.StopLearning(); nodes.Close(); return nil }, nil
 		}
 		stop := s.watchRevoked(ctx, s.opened.Revoked, d.Log)
-		return func() error { err := stop(); nodes.Close(); return err }, nil
+		return func() error { s.opened.StopLearning(); err := stop(); nodes.Close(); return err }, nil
 	}
 	if o.Config.NodeType == "" {
 		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))

@@ -185,8 +185,7 @@ type target struct {
 
 // setLabel gives the account the label of the export, unless it has one.
 func (t *target) setLabel(ctx context.Context) error {
-	l := tokenserver.Label{Text: t.label}
-	if t.label == "" || l.Check() != nil {
+	if l := (tokenserver.Label{Text: t.label}); t.label == "" || !l.IsValid() {
 		return nil
 	}
 	a := t.user.Account()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ const maxResponse = 256 << 10
 // Client is a tokenserver.Verifier for one accounts server.
 type Client struct {
 	base    string // without a trailing slash
+	profile string // URL of the profile server, without a trailing slash; "": none
 	timeout time.Duration
 	http    *http.Client
 	now     clock.Clock
@@ -34,6 +36,7 @@ type Client struct {
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),
+		profile:  cfg.ProfileServer(),
 		timeout:  cfg.FxAOAuthTimeout,
 		http:     newHTTP(),
 		now:      now,
@@ -75,7 +78,7 @@ func newHTTP() *http.Client {
 // fetchKeys fetches the keys of the accounts server. It skips keys that are not RSA keys
 // for signatures, and may return none.
 func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
-	status, body, err := c.call(ctx, http.MethodGet, "/v1/jwks", nil)
+	status, body, err := c.call(ctx, http.MethodGet, c.base+"/v1/jwks", nil, "")
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +103,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 	if err != nil {
 		return tokenserver.Identity{}, fmt.Errorf("encode a token: %w", err)
 	}
-	status, body, err := c.call(ctx, http.MethodPost, "/v1/verify", question)
+	status, body, err := c.call(ctx, http.MethodPost, c.base+"/v1/verify", question, "")
 	switch {
 	case err != nil:
 		return tokenserver.Identity{}, err
@@ -113,11 +116,12 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 		User       string `json:"user"`
 		Scope      scopes `json:"scope"`
 		Generation int64  `json:"generation"`
+		Email      any    `json:"email"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return tokenserver.Identity{}, unavailable(fmt.Errorf("no result from %s/v1/verify: %w", c.base, err))
 	}
-	return identity(answer.User, answer.Scope, answer.Generation)
+	return identity(&claims{Subject: answer.User, Scope: answer.Scope, Generation: answer.Generation, Email: answer.Email})
 }
 
 // isVerdict reports whether a status means that the token is not valid, and not that the
@@ -130,18 +134,41 @@ func isVerdict(status int) bool {
 	return status/100 == 4
 }
 
-// call sends a request and reads the response. A failure is
+// Email implements tokenserver.Verifier.
+func (c *Client) Email(ctx context.Context, token string) (string, error) {
+	if c.profile == "" {
+		return "", errNoProfile
+	}
+	status, body, err := c.call(ctx, http.MethodGet, c.profile+"/v1/email", nil, token)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Email string `json:"email"`
+	}
+	if status != http.StatusOK || json.Unmarshal(body, &answer) != nil || answer.Email == "" {
+		return "", errNoProfile
+	}
+	return answer.Email, nil
+}
+
+var errNoProfile = errors.New("no address from the profile server")
+
+// call sends a request, with a bearer token unless that is "", and reads the response. A failure is
 // tokenserver.ErrAccountsUnavailable.
-func (c *Client) call(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+func (c *Client) call(ctx context.Context, method, url string, body []byte, bearer string) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, unavailable(err)
 	}
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -153,7 +180,7 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte) (st
 		return 0, nil, unavailable(err)
 	}
 	if len(answer) > maxResponse {
-		return 0, nil, unavailable(fmt.Errorf("the response of %s%s has more than %d bytes", c.base, path, maxResponse))
+		return 0, nil, unavailable(fmt.Errorf("the response of %s has more than %d bytes", url, maxResponse))
 	}
 	return res.StatusCode, answer, nil
 }

@@ -74,7 +74,7 @@ func (s signer) sign(t testing.TB, typ, kid string, claims any) string {
 func good() map[string]any {
 	return map[string]any{
 		"sub": "alice", "exp": start.Add(time.Hour).Unix(), "fxa-generation": 7,
-		"scope": "profile " + tokenserver.Scope, "aud": "https://token.example", "client_id": "x",
+		"scope": "openid " + tokenserver.Scope, "aud": "https://token.example", "client_id": "x",
 	}
 }
 

@@ -26,6 +26,7 @@ type claims struct {
 	Expires    *jwt.NumericDate `json:"exp"`
 	Scope      scopes           `json:"scope"`
 	Generation int64            `json:"fxa-generation"`
+	Email      any              `json:"email"` // if it is no text, the account has no address here
 }
 
 // AccessToken implements tokenserver.Verifier.
@@ -54,7 +55,7 @@ func (c *Client) AccessToken(ctx context.Context, token string) (tokenserver.Ide
 	if cl.Expires == nil || !c.now().Before(cl.Expires.Time()) {
 		return tokenserver.Identity{}, refused("the token has expired")
 	}
-	return identity(cl.Subject, cl.Scope, cl.Generation)
+	return identity(&cl)
 }
 
 var (
@@ -126,14 +127,18 @@ func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 }
 
 // identity checks the claims of a verified token.
-func identity(user string, scope scopes, generation int64) (tokenserver.Identity, error) {
-	if !slices.Contains(scope, tokenserver.Scope) {
+func identity(cl *claims) (tokenserver.Identity, error) {
+	if !slices.Contains(cl.Scope, tokenserver.Scope) {
 		return tokenserver.Identity{}, refused("the token has another scope")
 	}
-	if user == "" {
+	if cl.Subject == "" {
 		return tokenserver.Identity{}, refused("the token has no subject")
 	}
-	return tokenserver.Identity{FxAUID: user, Generation: tokenserver.At(generation)}, nil
+	email, _ := cl.Email.(string)
+	return tokenserver.Identity{
+		FxAUID: cl.Subject, Generation: tokenserver.At(cl.Generation), Email: email,
+		ReadsEmail: slices.Contains(cl.Scope, "profile") || slices.Contains(cl.Scope, "profile:email"),
+	}, nil
 }
 
 // refused returns a refusal with a reason for the log.

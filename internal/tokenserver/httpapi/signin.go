@@ -48,6 +48,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 	}
 	g, err := h.Service.SignIn(r.Context(), tokenserver.Request{
 		Identity: identity,
+		Token:    token,
 		Keys:     keys,
 		Duration: r.URL.Query().Get("duration"),
 		Origin:   at.Origin.String(),

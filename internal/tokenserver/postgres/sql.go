@@ -128,7 +128,8 @@ var (
 	sqlLabelsOf = pgdb.Statement{Name: "token.labels_of", SQL: `
 		SELECT fxa_uid, label, source = 'profile', set_at FROM account_labels WHERE fxa_uid = ANY($1::text[])`}
 	sqlFindLabels = pgdb.Statement{Name: "token.find_labels", SQL: `
-		SELECT u.*, l.fxa_uid, l.label, l.source = 'profile', l.set_at FROM account_labels l
+		SELECT u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, u.node,
+			l.fxa_uid, l.label, l.source = 'profile', l.set_at FROM account_labels l
 		LEFT JOIN LATERAL (
 			SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 			WHERE u.email = (l.fxa_uid || '@' || $1::text) COLLATE "default" AND u.service = ` + service + ` AND u.replaced_at IS NULL

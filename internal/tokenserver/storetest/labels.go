@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -176,99 +177,121 @@ func testFindLabels(t *testing.T, e env) {
 // testRandomLabels compares labels of some accounts with a map, whatever operators, accounts servers and cleanups do.
 func testRandomLabels(t *testing.T, e env) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ctx, domain := t.Context(), account().FxAUID+".example" // so that a walk finds its own rows only
-		accounts, want, prefix := []ts.Account{}, map[string]ts.Label{}, account().FxAUID
-		rows := map[string][]ts.User{} // by account, those that are not forgotten
+		m := &labelModel{env: e, t: t, prefix: account().FxAUID, want: map[string]ts.Label{}, rows: map[string][]ts.User{}}
 		for range 3 {
-			accounts = append(accounts, ts.Account{FxAUID: account().FxAUID, Domain: domain})
+			m.accounts = append(m.accounts, ts.Account{FxAUID: account().FxAUID, Domain: m.prefix + ".example"})
 		}
-		pick := func(rt *rapid.T) ts.Account { return rapid.SampledFrom(accounts).Draw(rt, "account") }
-		current := func(a ts.Account) bool {
-			return slices.ContainsFunc(rows[a.FxAUID], func(u ts.User) bool { return !u.Replaced })
-		}
-		text := rapid.Map(rapid.StringMatching(`[aAbB%_ä]{0,3}`), func(s string) string { return prefix + s })
-		set := func(rt *rapid.T, l ts.Label) {
-			a := pick(rt)
-			l.FxAUID = a.FxAUID
-			was, labelled := want[a.FxAUID]
-			may := !l.FromProfile || current(a) && (!labelled || was.FromProfile)
-			done, err := e.Store.SetLabel(ctx, a, l)
-			if err != nil || done != may {
-				rt.Fatalf("set %+v on %+v: %v, %v", l, was, done, err)
-			}
-			switch {
-			case !may:
-			case l.Text == "":
-				delete(want, a.FxAUID)
-			default:
-				want[a.FxAUID] = l
-			}
-		}
-		read := func(a ts.Account) {
-			st, err := e.Store.AccountState(ctx, a)
-			suite.Must(rt, "AccountState", err)
-			rows[a.FxAUID] = st.Users
-		}
+		text := rapid.Map(rapid.StringMatching(`[aAbB%_ä]{0,3}`), func(s string) string { return m.prefix + s })
 		rt.Repeat(map[string]func(*rapid.T){
-			"label":   func(rt *rapid.T) { set(rt, ts.Label{Text: text.Draw(rt, "text"), SetAt: 1}) },
-			"remove":  func(rt *rapid.T) { set(rt, ts.Label{}) },
-			"profile": func(rt *rapid.T) { set(rt, ts.Label{Text: text.Draw(rt, "text"), FromProfile: true, SetAt: 2}) },
+			"":        m.check,
+			"label":   func(rt *rapid.T) { m.set(rt, ts.Label{Text: text.Draw(rt, "text"), SetAt: 1}) },
+			"remove":  func(rt *rapid.T) { m.set(rt, ts.Label{}) },
+			"profile": func(rt *rapid.T) { m.set(rt, ts.Label{Text: text.Draw(rt, "text"), FromProfile: true, SetAt: 2}) },
 			"sign in": func(rt *rapid.T) {
-				a := pick(rt)
-				_, _ = e.Store.SignIn(ctx, a, signIn(7, "aa", 5)) // refused if it is retired
-				read(a)
+				a := m.pick(rt)
+				_, _ = m.Store.SignIn(t.Context(), a, signIn(7, "aa", 5)) // refused if it is retired
+				m.read(rt, a)
 			},
-			"delete": func(rt *rapid.T) {
-				a := pick(rt)
-				_, err := e.Store.Delete(ctx, a, t0)
-				suite.Must(rt, "Delete", err)
-				delete(want, a.FxAUID)
-				read(a)
-			},
-			"replace": func(rt *rapid.T) {
-				a, retire := pick(rt), rapid.Bool().Draw(rt, "retire")
-				_, err := e.Store.Replace(ctx, a, t0, retire)
-				suite.Must(rt, "Replace", err)
-				if retire {
-					delete(want, a.FxAUID)
-				}
-				read(a)
-			},
-			"forget": func(rt *rapid.T) {
-				a := pick(rt)
-				if len(rows[a.FxAUID]) == 0 {
-					return
-				}
-				u := rapid.SampledFrom(rows[a.FxAUID]).Draw(rt, "row")
-				suite.Must(rt, "Forget", e.Store.Forget(ctx, u.UID))
-				if u.Replaced && len(rows[a.FxAUID]) == 1 {
-					delete(want, a.FxAUID)
-				}
-				read(a)
-			},
-			"": func(rt *rapid.T) {
-				var ids []string
-				var sorted []ts.Label
-				for _, a := range accounts {
-					ids = append(ids, a.FxAUID)
-				}
-				got, err := e.Store.LabelsOf(ctx, ids)
-				suite.Must(rt, "LabelsOf", err)
-				suite.Equal(rt, "labels", got, want)
-				for _, l := range want {
-					sorted = append(sorted, l)
-				}
-				slices.SortFunc(sorted, func(a, b ts.Label) int { return cmp.Or(cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.FxAUID, b.FxAUID)) })
-				found, err := e.Store.FindLabels(ctx, ts.FindLabels{Prefix: strings.ToUpper(prefix), Domain: domain, Limit: 10})
-				suite.Must(rt, "FindLabels", err)
-				var labels []ts.Label
-				for _, l := range found {
-					if labels = append(labels, l.Label); (l.User.UID != 0) != current(ts.Account{FxAUID: l.FxAUID}) || l.User.Replaced {
-						rt.Fatalf("found %+v", l)
-					}
-				}
-				suite.Equal(rt, "labels in order", labels, sorted)
-			},
+			"delete":  m.delete,
+			"replace": m.replace,
+			"forget":  m.forget,
 		})
 	})
+}
+
+// labelModel has some accounts with their labels and rows. Their domain and the beginning of their labels are of this walk only.
+type labelModel struct {
+	env
+	t        *testing.T
+	accounts []ts.Account
+	prefix   string
+	want     map[string]ts.Label  // by account
+	rows     map[string][]ts.User // by account, those that are not forgotten
+}
+
+func (m *labelModel) pick(rt *rapid.T) ts.Account {
+	return rapid.SampledFrom(m.accounts).Draw(rt, "account")
+}
+
+// isCurrent reports whether an account has a row that is not replaced.
+func (m *labelModel) isCurrent(fxaUID string) bool {
+	return slices.ContainsFunc(m.rows[fxaUID], func(u ts.User) bool { return !u.Replaced })
+}
+
+// read reads the rows of an account after a change.
+func (m *labelModel) read(rt *rapid.T, a ts.Account) {
+	st, err := m.Store.AccountState(m.t.Context(), a)
+	suite.Must(rt, "AccountState", err)
+	m.rows[a.FxAUID] = st.Users
+}
+
+func (m *labelModel) set(rt *rapid.T, l ts.Label) {
+	a := m.pick(rt)
+	l.FxAUID = a.FxAUID
+	was, labelled := m.want[a.FxAUID]
+	may := !l.FromProfile || m.isCurrent(a.FxAUID) && (!labelled || was.FromProfile)
+	done, err := m.Store.SetLabel(m.t.Context(), a, l)
+	if err != nil || done != may {
+		rt.Fatalf("set %+v on %+v: %v, %v", l, was, done, err)
+	}
+	switch {
+	case !may:
+	case l.Text == "":
+		delete(m.want, a.FxAUID)
+	default:
+		m.want[a.FxAUID] = l
+	}
+}
+
+func (m *labelModel) delete(rt *rapid.T) {
+	a := m.pick(rt)
+	_, err := m.Store.Delete(m.t.Context(), a, t0)
+	suite.Must(rt, "Delete", err)
+	delete(m.want, a.FxAUID)
+	m.read(rt, a)
+}
+
+func (m *labelModel) replace(rt *rapid.T) {
+	a, retire := m.pick(rt), rapid.Bool().Draw(rt, "retire")
+	_, err := m.Store.Replace(m.t.Context(), a, t0, retire)
+	suite.Must(rt, "Replace", err)
+	if retire {
+		delete(m.want, a.FxAUID)
+	}
+	m.read(rt, a)
+}
+
+func (m *labelModel) forget(rt *rapid.T) {
+	a := m.pick(rt)
+	rows := m.rows[a.FxAUID]
+	if len(rows) == 0 {
+		return
+	}
+	u := rapid.SampledFrom(rows).Draw(rt, "row")
+	suite.Must(rt, "Forget", m.Store.Forget(m.t.Context(), u.UID))
+	if u.Replaced && len(rows) == 1 {
+		delete(m.want, a.FxAUID)
+	}
+	m.read(rt, a)
+}
+
+func (m *labelModel) check(rt *rapid.T) {
+	var ids []string
+	for _, a := range m.accounts {
+		ids = append(ids, a.FxAUID)
+	}
+	got, err := m.Store.LabelsOf(m.t.Context(), ids)
+	suite.Must(rt, "LabelsOf", err)
+	suite.Equal(rt, "labels", got, m.want)
+	found, err := m.Store.FindLabels(m.t.Context(), ts.FindLabels{Prefix: strings.ToUpper(m.prefix), Domain: m.accounts[0].Domain, Limit: 10})
+	suite.Must(rt, "FindLabels", err)
+	var labels []ts.Label
+	for _, l := range found {
+		if labels = append(labels, l.Label); (l.User.UID != 0) != m.isCurrent(l.FxAUID) || l.User.Replaced {
+			rt.Fatalf("found %+v", l)
+		}
+	}
+	suite.Equal(rt, "labels in order", labels, slices.SortedFunc(maps.Values(m.want), func(a, b ts.Label) int {
+		return cmp.Or(cmp.Compare(a.Key(), b.Key()), cmp.Compare(a.FxAUID, b.FxAUID))
+	}))
 }

@@ -1,0 +1,82 @@
+package tokenserver
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Limits of asking the accounts server for addresses.
+const (
+	maxLearning   = 4                // sign-ins at once; more are not learned from
+	learnTimeout  = 30 * time.Second // for the question and the database
+	learnInterval = 24 * time.Hour   // an address that the profile server gave is not asked for again before
+)
+
+// learner labels accounts in the background of their sign-ins.
+type learner struct {
+	slots chan struct{}
+	mu    sync.Mutex      // between the begin of a task and the end of the service
+	ctx   context.Context //nolint:containedctx // it ends with the service
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+func newLearner() *learner {
+	l := &learner{slots: make(chan struct{}, maxLearning)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+// StopLearning stops to label accounts after sign-ins, and waits until nothing is asked any more.
+func (s *Service) StopLearning() {
+	s.learner.mu.Lock()
+	s.learner.stop()
+	s.learner.mu.Unlock()
+	s.learner.tasks.Wait()
+}
+
+// learnLabel labels the account of a sign-in with its address, if the setting says so and the accounts server tells it. It
+// does not delay the sign-in, and a failure is ignored: the next sign-in tries again.
+func (s *Service) learnLabel(a Account, id Identity, token string) {
+	c := s.Config()
+	if !c.LabelFromProfile || id.Email == "" && (!id.ReadsEmail || c.FxAProfileServerURL == "") {
+		return
+	}
+	s.learner.mu.Lock()
+	defer s.learner.mu.Unlock()
+	if s.learner.ctx.Err() != nil {
+		return
+	}
+	select {
+	case s.learner.slots <- struct{}{}:
+	default:
+		return
+	}
+	s.learner.tasks.Go(func() {
+		defer func() { <-s.learner.slots }()
+		ctx, cancel := context.WithTimeout(s.learner.ctx, learnTimeout)
+		defer cancel()
+		_ = s.learn(ctx, a, id.Email, token)
+	})
+}
+
+// learn asks for the address unless it is known, and sets the label.
+func (s *Service) learn(ctx context.Context, a Account, email, token string) error {
+	labels, err := s.store.LabelsOf(ctx, []string{a.FxAUID})
+	if err != nil {
+		return err
+	}
+	known, labelled := labels[a.FxAUID]
+	now := s.now()
+	if labelled && (!known.FromProfile || email == known.Text || email == "" && known.SetAt > millis(now.Add(-learnInterval))) {
+		return nil
+	}
+	if email == "" {
+		if email, err = s.verifier.Email(ctx, token); err != nil {
+			return err
+		}
+	}
+	_, err = s.store.SetLabel(ctx, a, Label{FxAUID: a.FxAUID, Text: email, FromProfile: true, SetAt: millis(now)})
+	return err
+}
