@@ -33,6 +33,7 @@ import (
 	"holdfast/internal/operate"
 	"holdfast/internal/operate/adminapi"
 	"holdfast/internal/readonly"
+	"holdfast/internal/replica/location"
 	"holdfast/internal/replication"
 	"holdfast/internal/restore"
 	"holdfast/internal/secrets"
@@ -204,7 +205,9 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	operated.Reload = a.reload
 	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
-	a.overview.Sweeps, a.overview.Log = &operated.Sweeps, tail
+	a.overview.Sweeps, a.overview.Log, a.overview.Copies = &operated.Sweeps, tail, &operated.Copies
+	operated.Copies.Backups, operated.Copies.Data, operated.Copies.Clock = a.backups, a.data, a.now
+	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
 	a.prepareAlerts()
 	a.observe()
 	a.engines = &engine.Opener{Data: a.data, Create: o.Create, Temporary: o.DryRun, Lock: o.Lock, Copies: o.Copies, Metrics: a.metrics}

@@ -70,6 +70,7 @@ func consoleLinks(b *browser) {
 	b.open("buckets/runs")
 	// Only a message broker sets an event of the audit aside. The same link of guests is tested.
 	b.linked["/console/extstorage/dead-letters/show"] = true
+	b.linked["/console/backup/show"] = true // TestConsoleBackups has a backup
 	seen := 0
 	for _, s := range allDeclared() {
 		prefix := "/console/"

@@ -103,7 +103,15 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 		return point, false, err
 	}
 	if s.Verify && (len(s.Recipients) == 0 || s.Identity != "") {
-		if err := b.verifySent(ctx, s); err != nil {
+		err := b.verifySent(ctx, s)
+		if ctx.Err() == nil && !s.Typed {
+			damage := ""
+			if err != nil {
+				damage = err.Error()
+			}
+			b.RecordVerified(s.URL, point.Time, damage)
+		}
+		if err != nil {
 			return point, false, err
 		}
 		restored = true

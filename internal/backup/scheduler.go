@@ -2,9 +2,12 @@ package backup
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
+	"holdfast/internal/app/service"
+	"holdfast/internal/durable"
 	"holdfast/internal/errcode"
 	"holdfast/internal/replica/location"
 )
@@ -18,7 +21,6 @@ type Scheduler struct {
 	mu       sync.Mutex
 	settings Settings
 	state    SchedulerState
-	asked    bool
 	wake     chan struct{} // nil while it does not run
 	retry    time.Time     // after a failure, not before
 	fails    int           // since the last success
@@ -84,21 +86,63 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// Ask begins a backup now.
-func (s *Scheduler) Ask() error {
+// CanMake returns why no backup can be made now, or nil.
+func (s *Scheduler) CanMake() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.settings.URL == "":
 		return errcode.New(errcode.Invalid, "backup.url is not set: set it, or run holdfast backup DIR")
-	case s.wake == nil:
-		return errcode.New(errcode.Unavailable, "the server is starting: retry")
-	case s.asked || !s.state.Since.IsZero():
+	case !s.state.Since.IsZero():
 		return errcode.New(errcode.Conflict, "a backup is being made already")
 	}
-	s.asked = true
-	s.wakeUp()
 	return nil
+}
+
+// Make makes a backup now, unless one is being made. progress is called with each step.
+func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent, error) {
+	server := s.Server()
+	if err := s.CanMake(); err != nil {
+		return Sent{}, err
+	}
+	if !s.begin(server.Clock()) {
+		return Sent{}, errcode.New(errcode.Conflict, "a backup is being made already")
+	}
+	return s.send(ctx, server, progress)
+}
+
+// begin notes the begin of a backup, and reports whether no other one is being made.
+func (s *Scheduler) begin(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.state.Since.IsZero() {
+		return false
+	}
+	s.state.Since = now
+	return true
+}
+
+// Verify restores the backup of a moment into the data folder, reads its databases and records the result. Files of services were read when
+// they were sent.
+func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what string)) ([]service.Finding, error) {
+	server, settings := s.Server(), s.Settings()
+	into := spool(server.Data, settings.URL)
+	if err := durable.MakeFolder(into); err != nil {
+		return nil, err
+	}
+	v := Verifying{URL: settings.URL, At: at, Temporary: into, Progress: progress}
+	found, err := v.verify(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var damages []string
+	for _, f := range found {
+		if f.State == service.Wrong {
+			damages = append(damages, f.What+": "+f.Says)
+		}
+	}
+	server.RecordVerified(settings.URL, at, strings.Join(damages, "; "))
+	return found, nil
 }
 
 // State returns the state.
@@ -119,34 +163,39 @@ func (s *Scheduler) runDue(ctx context.Context) {
 	}
 	s.mu.Lock()
 	s.state.Next = next
-	isDue := s.asked || !next.IsZero() && !now.Before(next) && (!now.Before(s.retry) || s.retry.After(now.Add(mostRetry)))
-	if isDue {
-		s.state.Since = now
-	}
-	s.asked = false
+	isDue := !next.IsZero() && !now.Before(next) && (!now.Before(s.retry) || s.retry.After(now.Add(mostRetry)))
 	s.mu.Unlock()
-	if !isDue {
-		return
+	if isDue && s.begin(now) {
+		_, _ = s.send(ctx, server, nil) // logged
 	}
+}
+
+// send makes a backup, after begin.
+func (s *Scheduler) send(ctx context.Context, server *Server, progress func(what string)) (Sent, error) {
+	settings := s.Settings()
 	server.Log.Info("making a backup", "url", location.Name(settings.URL))
-	sent, err := server.Send(ctx, &Sending{Settings: settings})
+	sent, err := server.Send(ctx, &Sending{Settings: settings, Progress: progress})
 	switch {
 	case err == nil:
 		server.Log.Info("made a backup", "url", sent.Name, "time", sent.Point.Time)
 	case ctx.Err() == nil:
 		server.Log.Error("backup failed", "error", err)
 	}
-	s.ended(server, err)
+	s.ended(server, err, ctx.Err() != nil)
+	return sent, err
 }
 
 // ended notes the end of a backup.
-func (s *Scheduler) ended(server *Server, err error) {
+func (s *Scheduler) ended(server *Server, err error, wasStopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next, _ := s.settings.next(server.Data, server.Clock())
 	s.state = SchedulerState{Next: next}
 	if err == nil {
 		s.fails, s.retry = 0, time.Time{}
+		return
+	}
+	if wasStopped {
 		return
 	}
 	s.retry = server.Clock().Add(min(leastRetry<<s.fails, mostRetry))

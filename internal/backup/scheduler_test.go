@@ -146,14 +146,11 @@ func TestFailedSchedule(t *testing.T) {
 	}
 }
 
-// TestAsk: an operator begins a backup, and not a second one at once.
-func TestAsk(t *testing.T) {
+// TestMake: an operator makes a backup, and not a second one at once.
+func TestMake(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newScheduler(t)
 	edit(s, func(s *Settings) { s.Schedule = "" })
-	if err := s.Ask(); !errcode.Is(err, errcode.Unavailable) {
-		t.Errorf("before the start: %v", err)
-	}
 	held := make(chan struct{})
 	began := make(chan struct{})
 	server := s.Server()
@@ -164,19 +161,20 @@ func TestAsk(t *testing.T) {
 			return ctx, func() {}, nil
 		},
 	}}}}
-	runs := make(chan struct{}, 10)
-	s.Server = func() *Server { runs <- struct{}{}; return server }
-	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { s.Run(ctx); close(ended) }()
-	<-runs
-	if err := s.Ask(); err != nil {
-		t.Fatal(err)
-	}
+	var steps []string
+	go func() {
+		defer close(ended)
+		if sent, err := s.Make(t.Context(), func(what string) { steps = append(steps, what) }); err != nil || !sent.Restored {
+			t.Errorf("%+v, %v", sent, err)
+		}
+	}()
 	<-began
-	if err := s.Ask(); !errcode.Is(err, errcode.Conflict) {
+	if _, err := s.Make(t.Context(), nil); !errcode.Is(err, errcode.Conflict) || !errcode.Is(s.CanMake(), errcode.Conflict) {
 		t.Errorf("a second one: %v", err)
 	}
+	edit(s, func(s *Settings) { s.Schedule = "1m" })
+	s.runDue(t.Context()) // it is due, and one is being made
 	if s.State().Since.IsZero() {
 		t.Error("the state does not say that a backup is being made")
 	}
@@ -186,24 +184,55 @@ func TestAsk(t *testing.T) {
 		t.Errorf("another process: %v", err)
 	}
 	close(held)
-	lock, err := server.lock(t.Context())
-	for err != nil { // until the backup has ended
-		lock, err = server.lock(t.Context())
+	<-ended
+	if !s.State().Since.IsZero() || s.CanMake() != nil || len(steps) < 2 {
+		t.Errorf("afterwards the state is %+v; steps %q", s.State(), steps)
 	}
-	if err := lock.Release(); err != nil {
+	all, err := List(t.Context(), s.Settings().URL, 0)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d backups, %v", len(all), err)
+	}
+	// It was restored to verify it, which is recorded.
+	if v := Verified(server.Data, s.Settings().URL)[all[0].At.UnixNano()]; v.At.IsZero() || v.Damage != "" {
+		t.Errorf("%+v", Verified(server.Data, s.Settings().URL))
+	}
+	edit(s, func(s *Settings) { s.URL, s.Schedule = "", "" })
+	if _, err := s.Make(t.Context(), nil); !errcode.Is(err, errcode.Invalid) {
+		t.Errorf("without a URL: %v", err)
+	}
+}
+
+// TestVerified: the results of verifications survive a restart, in a bounded file, and a damaged file is none.
+func TestVerified(t *testing.T) {
+	t.Parallel()
+	const address = "s3://bucket?prefix=a/&region=x"
+	data, at := t.TempDir(), time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
+	b := &Server{Data: data, Clock: func() time.Time { return at }, Log: slog.New(slog.DiscardHandler)}
+	for i := range 3 * maxVerified {
+		b.RecordVerified(address, at.Add(time.Duration(i)), "")
+	}
+	b.RecordVerified(address, at, "sync database: it is damaged")
+	b.RecordVerified("s3://other", at, "")
+	all := Verified(data, address)
+	if len(all) > maxVerified || all[at.UnixNano()].Damage != "sync database: it is damaged" || all[at.UnixNano()].At != at {
+		t.Errorf("%d: %+v", len(all), all[at.UnixNano()])
+	}
+	if others := Verified(data, "s3://other"); len(others) != 1 {
+		t.Errorf("%+v", others)
+	}
+	name := filepath.Join(data, verifiedFile)
+	if info, err := os.Stat(name); err != nil || info.Size() > 64<<10 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := os.WriteFile(name, []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cancel()
-	<-ended
-	if s.State() != (SchedulerState{}) {
-		t.Errorf("afterwards the state is %+v", s.State())
+	if all := Verified(data, address); len(all) != 0 {
+		t.Errorf("a damaged file: %+v", all)
 	}
-	if got := count(t, s); got != 1 {
-		t.Errorf("%d backups", got)
-	}
-	edit(s, func(s *Settings) { s.URL = "" })
-	if err := s.Ask(); !errcode.Is(err, errcode.Invalid) {
-		t.Errorf("without a URL: %v", err)
+	b.RecordVerified(address, at, "")
+	if all := Verified(data, address); len(all) != 1 {
+		t.Errorf("after a damaged file: %+v", all)
 	}
 }
 

@@ -55,7 +55,7 @@ type About struct {
 	Limit    int    // rows that the command prints without --limit; 0: all
 	PageRows int    // rows that the command reads at once; 0: 500
 
-	Live time.Duration // of a list: how often its page updates the rows; 0: never
+	Live time.Duration // of a list without buttons: how often its page updates the rows; 0: never
 
 	// Of a list or a read.
 	Resumes bool     // the command has --after, and prints where the next page or part begins
@@ -85,6 +85,8 @@ type About struct {
 	Background bool
 	Begun      string // of a background job: what the console says when it was started; "": the job has begun
 	Stop       string // the button that stops it; "": stop the job
+
+	Refuses func() error // of a background job: why it cannot begin now; nil: it always can
 
 	// ServerOnly says that there is no command, because the operation is about the process of the server.
 	ServerOnly bool

@@ -122,6 +122,11 @@ func (o *Operation) start(values map[string]string) (Run, error) {
 	if err := o.check(values); err != nil {
 		return Run{}, err
 	}
+	if o.Refuses != nil {
+		if err := o.Refuses(); err != nil {
+			return Run{}, err
+		}
+	}
 	r := o.runs
 	r.mu.Lock()
 	defer r.mu.Unlock()

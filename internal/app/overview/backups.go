@@ -2,64 +2,248 @@ package overview
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/backup"
+	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
 )
 
-// listedBackups limits the list of backups, and listTimeout how long the target may take.
+// listedBackups limits the list of backups, and listTimeout how long a target may take.
 const (
 	listedBackups = 100
-	listTimeout   = 10 * time.Second
+	listTimeout   = 20 * time.Second
 )
 
-func backupOperations(s *backup.Scheduler) []operate.Operation {
+// Copies list the backups and the restore points of the replica for the console. A list is read in the background, so a slow target does
+// not hold up a page. Set all fields but the last ones before they are used.
+type Copies struct {
+	Backups *backup.Scheduler
+	Replica func() location.Settings
+	Data    string
+	Clock   clock.Clock
+
+	listed listing[[]backup.Listed]
+	points listing[replica.Content]
+}
+
+func backupOperations(o *Operated) []operate.Operation {
+	s, c := &o.Backups, &o.Copies
+	c.Backups = s
 	return []operate.Operation{
-		operate.NewList(operate.About{
+		operate.With(operate.NewList(operate.About{
 			Path: "backup", Doc: "List the newest 100 backups at backup.url", Rows: "backups", Group: "Make a backup",
-			Title: "Backups", Empty: "There is no backup at backup.url.", ServerOnly: true,
+			Title: "Backups", Empty: "No backup at backup.url is known.", ServerOnly: true,
 			Text: "Backups in the folder or bucket backup.url. The command holdfast backup list also reads others.",
-		}, listBackups(s)),
-		operate.NewChange(operate.About{Path: "backup/make", Doc: "Begin a backup to backup.url", Button: "Back up now", ServerOnly: true}, makeBackup(s)),
+		}, c.listBackups), "state", func(context.Context) (listState, error) { return c.listed.state(), nil }),
+		operate.NewRead(operate.About{Path: "backup/show", Doc: "Show a backup, and how to restore it", Title: "Backup", ServerOnly: true}, c.showBackup),
+		operate.NewJob(operate.About{
+			Path: "backup/make", Doc: "Make a backup to backup.url", Button: "Back up now", ServerOnly: true, Background: true,
+			Begun: "the backup has begun", Stop: "Stop the backup", Refuses: s.CanMake,
+		}, c.makeBackup),
+		operate.WithFound[backupDamage](operate.NewJob(operate.About{
+			Path: "backup/verify", Doc: "Restore a backup into the data folder for a moment, and read its databases", Button: "Verify", ServerOnly: true, Background: true,
+			Begun: "the verification has begun", Stop: "Stop the verification", Refuses: c.canVerify, Ask: "It takes the disk space of the databases meanwhile.",
+		}, c.verifyBackup), "Damages", "No damage was found."),
+		operate.With(operate.NewList(operate.About{
+			Path: "restore-points", Doc: "List the restore points of the replica by day", Rows: "days", Group: "List the restore points of the replica",
+			Title: "Restore points", Empty: "No restore point at replica.url is known.", ServerOnly: true,
+			Text: "Moments to which the replica at replica.url can be restored. replica.retention and replica.keep say how many there are.",
+		}, c.listPoints), "state", func(context.Context) (listState, error) { return c.points.state(), nil }),
 	}
 }
 
 // backupOutput is a backup at backup.url.
 type backupOutput struct {
-	At  time.Time `json:"at" title:"Made" doc:"it has every write that was acknowledged before"`
-	Has string    `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
+	Backup   string       `json:"backup" title:"Backup" subject:"backup" example:"2026-11-21T15:04:05.678Z" doc:"its time, which names it: it has every write that was acknowledged before"`
+	Age      age          `json:"-" title:"Age"`
+	Shown    verification `json:"-" title:"Verified"`
+	Verified time.Time    `json:"verified,omitzero" doc:"when this server last restored it to verify it"`
+	Damage   string       `json:"damage,omitempty" doc:"what could not be read then"`
+	Has      string       `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
 }
 
-func listBackups(s *backup.Scheduler) func(context.Context, operate.None) ([]backupOutput, error) {
-	return func(ctx context.Context, _ operate.None) (rows []backupOutput, err error) {
-		address := s.Settings().URL
-		if address == "" {
-			return nil, nil
-		}
-		ctx, cancel := context.WithTimeout(ctx, listTimeout)
-		defer cancel()
-		all, err := backup.List(ctx, address, listedBackups)
+// Offers says that an encrypted backup cannot be verified by the server, which does not have its key.
+func (o backupOutput) Offers(verb string) bool { return verb != "verify" || !o.Shown.isEncrypted }
+
+// age is how old something is.
+type age time.Duration
+
+func (a age) String() string { return formatSpan(time.Duration(a)) }
+
+// verification is the latest verification of a backup.
+type verification struct {
+	at          time.Time
+	damage      string
+	isEncrypted bool
+}
+
+func (v verification) String() string {
+	switch {
+	case v.damage != "":
+		return "damaged at " + service.FormatMoment(v.at) + ": " + v.damage
+	case !v.at.IsZero():
+		return "at " + service.FormatMoment(v.at)
+	case v.isEncrypted:
+		return "read back only: its key is not here"
+	}
+	return "read back only"
+}
+
+// Cell implements console.Shown.
+func (v verification) Cell() service.Cell {
+	switch {
+	case v.damage != "":
+		return service.Cell{State: service.Wrong, Text: v.String()}
+	case !v.at.IsZero():
+		return service.Cell{State: service.OK, Text: v.String()}
+	}
+	return service.TextCell(v.String())
+}
+
+func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backupOutput, err error) {
+	settings := c.Backups.Settings()
+	if settings.URL == "" {
+		return nil, nil
+	}
+	all := c.listed.get(ctx, settings.URL, c.Clock, func(ctx context.Context) ([]backup.Listed, error) {
+		all, err := backup.List(ctx, settings.URL, listedBackups)
 		if errcode.Is(err, errcode.NotFound) {
 			err = nil
 		}
-		for _, one := range all {
-			rows = append(rows, backupOutput{one.At, strings.Join(one.Has, ", ")})
-		}
-		return rows, err
+		return all, err
+	})
+	verified := backup.Verified(c.Data, settings.URL)
+	for _, one := range all {
+		rows = append(rows, c.row(&one, verified, len(settings.Recipients) > 0))
+	}
+	return rows, nil
+}
+
+// row returns a backup. Those that were made before the recipients were set are not encrypted, but that is not known.
+func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification, isEncrypted bool) backupOutput {
+	v := verified[one.At.UnixNano()]
+	return backupOutput{
+		one.At.UTC().Format(time.RFC3339Nano), age(max(0, c.Clock().Sub(one.At))), verification{v.At, v.Damage, isEncrypted}, v.At, v.Damage, strings.Join(one.Has, ", "),
 	}
 }
 
-// backupBegun is the result of asking for a backup.
-type backupBegun struct{}
-
-// Notice implements operate.Changed.
-func (backupBegun) Notice() string {
-	return "the backup has begun; the overview shows when it was made"
+type backupInput struct {
+	Backup string `subject:"backup" doc:"time of the backup, as the list has it"`
 }
 
-func makeBackup(s *backup.Scheduler) func(context.Context, operate.None) (backupBegun, error) {
-	return func(context.Context, operate.None) (backupBegun, error) { return backupBegun{}, s.Ask() }
+// Check refuses a text that is no time.
+func (in backupInput) Check() error {
+	if _, err := time.Parse(time.RFC3339Nano, in.Backup); err != nil {
+		return &operate.InputError{Input: "backup", Reason: "expected the time of a backup, such as 2026-11-21T15:04:05Z"}
+	}
+	return nil
+}
+
+// backupDetail is a backup with the command that restores it.
+type backupDetail struct {
+	backupOutput
+
+	Restore string `json:"restore" text:"Restore it into a new data folder" doc:"the command"`
+}
+
+func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail, err error) {
+	rows, err := c.listBackups(ctx, operate.None{})
+	if err != nil {
+		return d, err
+	}
+	at := slices.IndexFunc(rows, func(o backupOutput) bool { return o.Backup == in.Backup })
+	if at < 0 {
+		return d, errcode.New(errcode.NotFound, "there is no such backup, or the list has not been read yet")
+	}
+	settings := c.Backups.Settings()
+	return backupDetail{rows[at], restoreCommand(&settings.Settings, in.Backup)}, nil
+}
+
+// restoreCommand returns the command that restores a moment.
+func restoreCommand(s *location.Settings, moment string) string {
+	text := "holdfast restore '" + strings.ReplaceAll(s.URL, "'", `'\''`) + "' --time " + moment
+	if len(s.Recipients) > 0 {
+		text += " --identity backup.key"
+	}
+	return text + " --data ./restored"
+}
+
+// backupMade is the result of a backup.
+type backupMade struct {
+	Backup   time.Time `json:"backup" title:"Backup" doc:"it has every write that was acknowledged before"`
+	Restored bool      `json:"restored" title:"Restored to verify it"`
+}
+
+// Notice implements operate.Changed.
+func (b backupMade) Notice() string { return "made a backup" }
+
+func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operate.Progress) (made backupMade, err error) {
+	steps := int64(0)
+	sent, err := c.Backups.Make(ctx, func(what string) {
+		progress.Step(what+", step", steps+1, 0)
+		steps++
+	})
+	c.listed.expire()
+	if err != nil {
+		return made, errcode.Wrap(errcode.Unavailable, err.Error(), err)
+	}
+	return backupMade{sent.Point.Time, sent.Restored}, nil
+}
+
+// canVerify returns why the server cannot verify backups.
+func (c *Copies) canVerify() error {
+	switch s := c.Backups.Settings(); {
+	case s.URL == "":
+		return errcode.New(errcode.Invalid, "backup.url is not set")
+	case len(s.Recipients) > 0:
+		return errcode.New(errcode.Invalid, "the server does not have the key of its backups: run holdfast backup verify --identity FILE where the key is")
+	}
+	return nil
+}
+
+// backupDamage is a part of a backup that cannot be read.
+type backupDamage struct {
+	What string `json:"what" title:"What"`
+	Says string `json:"says" title:"Finding"`
+	Fix  string `json:"fix,omitempty" title:"What to do" zero:"-"`
+}
+
+// backupVerified is the result of a verification.
+type backupVerified struct {
+	Wrong int `json:"wrong" title:"Damages" least:"0"`
+}
+
+// Notice implements operate.Changed.
+func (v backupVerified) Notice() string { return "verified the backup" }
+
+// IsPartial implements operate.Partial.
+func (v backupVerified) IsPartial() bool { return v.Wrong > 0 }
+
+func (c *Copies) verifyBackup(ctx context.Context, in backupInput, progress operate.Progress) (done backupVerified, err error) {
+	at, err := time.Parse(time.RFC3339Nano, in.Backup)
+	if err != nil {
+		return done, err // Check has parsed it
+	}
+	steps := int64(0)
+	found, err := c.Backups.Verify(ctx, at, func(what string) {
+		progress.Step(what+", step", steps+1, 0)
+		steps++
+	})
+	if err != nil {
+		return done, err
+	}
+	for _, f := range found {
+		if f.State == service.Wrong {
+			done.Wrong++
+			progress.Find(backupDamage{f.What, f.Says, f.Fix})
+		}
+	}
+	return done, nil
 }

@@ -43,6 +43,7 @@ type Overview struct {
 	Settings func() []conf.Setting
 	Waiting  func() []string // returns the settings whose new values wait for a restart
 	Sweeps   *Sweeps
+	Copies   *Copies
 	Log      *obs.Tail
 	History  History // of the charts
 
@@ -60,7 +61,8 @@ type Overview struct {
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{
 		{Title: "Overview", Listed: true, Show: o.showOverview}, {Path: "checks", Title: "Checks", Listed: true, Show: o.showChecks},
-		{Path: "log", Show: o.showLog}, {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
+		{Path: "log", Show: o.showLog},
+		{Path: "backup", Show: o.showBackups}, {Path: "restore-points", Show: o.showPoints}, {Path: "settings", Title: "Settings", Listed: true, Show: o.showSettings},
 	}
 }
 

@@ -25,6 +25,7 @@ type Operated struct {
 	ReadOnly readonly.Switch
 	Alerts   alerts.Alerts
 	Backups  backup.Scheduler
+	Copies   Copies
 	Sweeps   Sweeps
 	Log      *obs.Tail
 	Changes  *changes.Log
@@ -34,7 +35,7 @@ type Operated struct {
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(&o.Backups), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
+		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(o), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
 	))
 }
 

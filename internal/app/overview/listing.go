@@ -1,0 +1,90 @@
+package overview
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"holdfast/internal/clock"
+)
+
+const (
+	listFresh    = 10 * time.Second       // a list is not read again before
+	listPatience = 500 * time.Millisecond // of a page, which shows an older list then
+)
+
+// listing is a list at a target that may be slow. One read at a time runs, in the background.
+type listing[T any] struct {
+	mu      sync.Mutex
+	of      string // the URL
+	all     T
+	at      time.Time     // of the latest read; zero: none has ended, or it is not valid any more
+	err     error         // of the latest read
+	reading chan struct{} // closed when the read has ended; nil: none runs
+}
+
+// listState says how old a list is.
+type listState struct {
+	At      time.Time `json:"at,omitzero" doc:"when it was read; missing: it is being read for the first time"`
+	Problem string    `json:"problem,omitempty" doc:"why the latest attempt to read it failed"`
+}
+
+// get returns the list at a URL. If it is old, get reads it and waits for a moment.
+func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) T {
+	l.mu.Lock()
+	if l.of != of {
+		var none T
+		l.of, l.all, l.at, l.err = of, none, time.Time{}, nil
+	}
+	if l.reading == nil && (l.at.IsZero() || now().Sub(l.at).Abs() > listFresh) {
+		l.reading = make(chan struct{})
+		go l.read(context.WithoutCancel(ctx), of, now, read)
+	}
+	reading := l.reading
+	l.mu.Unlock()
+	if reading != nil {
+		patience := time.NewTimer(listPatience)
+		defer patience.Stop()
+		select {
+		case <-reading:
+		case <-patience.C:
+		case <-ctx.Done():
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all
+}
+
+func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	all, err := read(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.reading)
+	l.reading = nil
+	if l.of != of { // the setting has changed meanwhile
+		return
+	}
+	l.at, l.err = now(), err
+	if err == nil {
+		l.all = all // after an error, the older list is better than none
+	}
+}
+
+// expire makes the next get read the list again.
+func (l *listing[T]) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = time.Time{}
+}
+
+func (l *listing[T]) state() (s listState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.At = l.at; l.err != nil {
+		s.Problem = failureText(l.err)
+	}
+	return s
+}

@@ -1,0 +1,106 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+	"holdfast/internal/replica"
+	"holdfast/internal/replica/location"
+)
+
+// pointsOutput are the restore points of a day.
+type pointsOutput struct {
+	Day    string    `json:"day" title:"Day" doc:"in UTC" example:"2026-11-21"`
+	Points int       `json:"points" title:"Restore points" least:"1"`
+	First  time.Time `json:"first" title:"First"`
+	Last   time.Time `json:"last" title:"Last"`
+}
+
+func (c *Copies) listPoints(ctx context.Context, _ operate.None) (rows []pointsOutput, err error) {
+	for _, p := range slices.Backward(c.readPoints(ctx)) {
+		day := p.Time.UTC().Format(time.DateOnly)
+		if n := len(rows); n > 0 && rows[n-1].Day == day {
+			rows[n-1].Points, rows[n-1].First = rows[n-1].Points+1, p.Time.UTC()
+			continue
+		}
+		rows = append(rows, pointsOutput{day, 1, p.Time.UTC(), p.Time.UTC()})
+	}
+	return rows, nil
+}
+
+// readPoints returns the restore points of the replica, the oldest first.
+func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
+	if c.Replica == nil || c.Replica().URL == "" {
+		return nil
+	}
+	address := c.Replica().URL
+	return c.points.get(ctx, address, c.Clock, func(ctx context.Context) (content replica.Content, err error) {
+		target, closeIt, err := location.Open(ctx, address)
+		if err != nil {
+			return content, err
+		}
+		defer func() { err = errors.Join(err, closeIt()) }()
+		content, err = replica.Inspect(ctx, target)
+		if errcode.Is(err, errcode.NotFound) {
+			err = nil
+		}
+		return content, err
+	}).Points
+}
+
+// showBackups says below the list of backups when the next one is due, and to which moments the replica can be restored.
+func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	f := &service.Facts{Title: "Backups", Rows: listFacts(o.Copies.listed.state(), o.Copies.Backups.Settings().URL, "backup.url")}
+	if s := o.Copies.Backups.State(); !s.Since.IsZero() {
+		f.Rows = append(f.Rows, service.Fact{Name: "Being made since", Cell: service.TimeCell(s.Since)})
+	} else if !s.Next.IsZero() {
+		f.Rows = append(f.Rows, service.Fact{Name: "Next one due", Cell: service.TimeCell(s.Next)})
+	}
+	return &service.View{Blocks: []service.Block{f, o.replicaFacts(ctx)}}, nil
+}
+
+// replicaFacts says to which moments the replica can be restored.
+func (o *Overview) replicaFacts(ctx context.Context) *service.Facts {
+	all := o.Copies.readPoints(ctx)
+	f := &service.Facts{Title: "Replica", Rows: listFacts(o.Copies.points.state(), o.Copies.Replica().URL, "replica.url")}
+	if n := len(all); n > 0 {
+		f.Rows = append(f.Rows,
+			service.Fact{Name: "Restore points", Cell: service.Cell{Text: strconv.Itoa(n), To: "restore-points"}},
+			service.Fact{Name: "Oldest", Cell: service.TimeCell(all[0].Time)}, service.Fact{Name: "Newest", Cell: service.TimeCell(all[n-1].Time)},
+		)
+	}
+	return f
+}
+
+// listFacts says what was listed, and when.
+func listFacts(s listState, address, setting string) []service.Fact {
+	if address == "" {
+		return []service.Fact{{Name: "Place", Cell: service.TextCell("none: " + setting + " sets one")}}
+	}
+	state := service.Cell{Text: "being read: reload the page in a moment"}
+	switch {
+	case s.Problem != "":
+		state = service.Cell{State: service.Warning, Text: "the list cannot be read: " + s.Problem}
+	case !s.At.IsZero():
+		state = service.TimeCell(s.At)
+	}
+	return []service.Fact{{Name: "Place", Cell: service.TextCell(location.Name(address))}, {Name: "Listed", Cell: state}}
+}
+
+// showPoints has the command that restores the replica, below its restore points.
+func (o *Overview) showPoints(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+	view := &service.View{Blocks: []service.Block{o.replicaFacts(ctx)}}
+	if all := o.Copies.readPoints(ctx); len(all) > 0 {
+		s := o.Copies.Replica()
+		newest := all[len(all)-1].Time.UTC().Format(time.RFC3339Nano)
+		view.Blocks = append(view.Blocks, &service.Text{Title: "Restore the newest moment into a new data folder", Body: restoreCommand(&s, newest), Copy: true},
+			&service.Text{Body: "With an earlier --time, the newest restore point before it is restored."})
+	}
+	return view, nil
+}
