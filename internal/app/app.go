@@ -206,6 +206,7 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 	a.operations = operate.Recorded(overview.Operations(operated), a.recordChange("server"))
 	a.overview = a.newOverview()
 	a.overview.Sweeps, a.overview.Log, a.overview.Copies = &operated.Sweeps, tail, &operated.Copies
+	a.overview.History.File, a.overview.History.Log = filepath.Join(a.data, overview.HistoryFile), a.log
 	operated.Copies.Backups, operated.Copies.Data, operated.Copies.Clock = a.backups, a.data, a.now
 	operated.Copies.Replica = func() location.Settings { return a.cfg.Replica.Settings }
 	a.prepareAlerts()

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -493,10 +494,18 @@ func TestConsoleServer(t *testing.T) {
 	if len(points) != overview.MaxPoints {
 		t.Errorf("%d points", len(points))
 	}
-	page := o.want("charts", http.StatusOK, `aria-label="Requests. Requests: now 0.0167/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
-	for _, want := range []string{"99th percentile: 50 ms", "03:06", "09:04 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 364.0 MiB", " in 6 hours", "holdfast backup makes one"} {
+	page := o.want("charts", http.StatusOK, `aria-label="Requests, 03:05 to 04:05 UTC. Requests: now 0.0333/s, at most 0.0333/s. Errors of the server: now 0/s, at most 0/s. Rejected because of overload: now 0.5/s, at most 0.5/s"`, http.MethodGet, "/console/", nil)
+	for _, want := range []string{"99th percentile: 50 ms", "03:05", "04:05 UTC", "<path d=\"M", "Deleted objects to remove", "Size of the databases", ">disabled<", "now 65.0 MiB", " in 60 minutes", "holdfast backup makes one"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	for span, want := range map[string]string{
+		"day": "Requests, 03:09 to 04:05 UTC. Requests: now 0.0", "week": "Requests, 03:59 to 04:05 UTC", "%3Cb%3E": "Requests, 03:05 to 04:05 UTC",
+	} {
+		page := o.want(span, http.StatusOK, want, http.MethodGet, "/console/?span="+span, nil)
+		if current := map[string]string{"day": "Day", "week": "Week"}[span]; !strings.Contains(page, `aria-current="true">`+cmp.Or(current, "Hour")+"</a>") || !strings.Contains(page, `hx-get="/console/?span=`) {
+			t.Errorf("the span %s is not the current one in\n%s", span, page)
 		}
 	}
 	now := points[overview.MaxPoints-1]

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"holdfast/internal/app/service"
 )
@@ -71,8 +72,8 @@ func (r *renderer) chart(c *service.Chart) {
 		r.close("path")
 	}
 	first, last := c.Times[0], c.Times[len(c.Times)-1]
-	r.element("text", first.UTC().Format("15:04"), "x", num(chartLeft), "y", num(chartHeight-4), "class", "from")
-	r.element("text", last.UTC().Format("15:04")+" UTC", "x", num(chartWidth), "y", num(chartHeight-4), "class", "scale")
+	r.element("text", formatTime(first, first, last), "x", num(chartLeft), "y", num(chartHeight-4), "class", "from")
+	r.element("text", formatTime(last, first, last)+" UTC", "x", num(chartWidth), "y", num(chartHeight-4), "class", "scale")
 	r.close("svg")
 	if data := plotData(c, top); data != "" {
 		r.open("div", "class", "plot", "data-chart", data)
@@ -86,6 +87,18 @@ func (r *renderer) chart(c *service.Chart) {
 	}
 	r.close("ul", "figure")
 }
+
+// formatTime formats a time of a chart: also its day if the chart is longer than a day or so.
+func formatTime(t, first, last time.Time) string {
+	layout := "15:04"
+	if last.Sub(first) > longDay {
+		layout = "2 Jan 15:04"
+	}
+	return t.UTC().Format(layout)
+}
+
+// longDay is the length from which times of a chart have a day. The script has it, too.
+const longDay = 20 * time.Hour
 
 // line returns the path of a series. It is interrupted where there are no values. A value without
 // neighbors is a short stroke.
@@ -179,7 +192,8 @@ func describe(c *service.Chart) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s: now %s, at most %s", s.Name, formatValue(latest(s.Values), c.Unit), formatValue(most, c.Unit)))
 	}
-	return c.Title + ". " + strings.Join(parts, ". ")
+	first, last := c.Times[0], c.Times[len(c.Times)-1]
+	return fmt.Sprintf("%s, %s to %s UTC. %s", c.Title, formatTime(first, first, last), formatTime(last, first, last), strings.Join(parts, ". "))
 }
 
 // formatValue formats a value with its unit.

@@ -1,7 +1,9 @@
 package overview
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -13,18 +15,41 @@ import (
 	"holdfast/internal/obs"
 )
 
-// The console shows charts of the last hours. historyEvery is the time between two points. Every tenth
-// one measures the database servers, because each process does it, and on Citus on each node.
+// historyEvery is the time between two points. Every tenth one measures the database servers, because each
+// process does it, and on Citus on each node.
 const (
 	historyEvery = time.Minute
-	MaxPoints    = 6 * 60
 	historySized = 10
+	MaxPoints    = 61 // an hour
 )
 
-// History has the traffic and the sizes of the databases of the last hours.
+// span is how much time the charts show, with a sample for each interval.
+type span struct {
+	name, title string
+	every       time.Duration
+	samples     int
+}
+
+// spans are the choices, the shortest first.
+var spans = [...]span{
+	{"hour", "Hour", historyEvery, MaxPoints},
+	{"day", "Day", 10 * time.Minute, 24 * 6},
+	{"week", "Week", time.Hour, 7 * 24},
+}
+
+// length returns how long the charts of a span are.
+func (s *span) length() time.Duration { return s.every * time.Duration(s.samples) }
+
+// History has the traffic and the sizes of the databases of the last week. It is kept in a file, so that it
+// survives a restart.
 type History struct {
-	mu     sync.Mutex
-	points []Point
+	File string       // "": it ends with the process
+	Log  *slog.Logger // required with File
+
+	mu      sync.Mutex
+	points  []Point              // of the last hour, in the order in which they were added, as are the samples
+	samples [len(spans)][]sample // by span
+	unsaved bool                 // the last attempt to write the file failed
 }
 
 // Point is the state of a server at a time.
@@ -33,6 +58,17 @@ type Point struct {
 	Traffic obs.Traffic
 	Shed    int64
 	Sizes   map[string]int64 // by Database.Where, as far as they are known
+}
+
+// sample is the traffic of an interval, and the sizes of the databases at its end.
+type sample struct {
+	at       time.Time // the end
+	seconds  float64   // of traffic; 0: it is not known
+	requests float64
+	errors   float64
+	shed     float64
+	slow     float64 // 99th percentile of the slowest minute, in seconds; 0: no requests
+	sizes    map[string]int64
 }
 
 // sizeTimeout limits how long a database server may take to tell its size.
@@ -59,26 +95,66 @@ func (o *Overview) measure(ctx context.Context, servers bool) Point {
 	return p
 }
 
-// run adds points until ctx ends.
+// run loads the file, and adds points until ctx ends.
 func (h *History) run(ctx context.Context, measure func(ctx context.Context, servers bool) Point) {
+	h.load()
+	defer h.save()
 	for i := 0; ; i++ {
 		h.Add(measure(ctx, i%historySized == 0))
+		if i%historySaved == historySaved-1 {
+			h.save()
+		}
 		if !clock.Sleep(ctx, historyEvery) {
 			return
 		}
 	}
 }
 
-// Add adds a point, and forgets the oldest one if there are too many.
+// Add adds a point.
 func (h *History) Add(p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.points = append(h.points, p); len(h.points) > MaxPoints {
-		h.points = slices.Delete(h.points, 0, len(h.points)-MaxPoints)
+	s := sample{at: p.At, sizes: p.Sizes}
+	if len(h.points) > 0 {
+		s.count(&h.points[len(h.points)-1], &p)
+	}
+	h.points = append(h.points, p)
+	h.points = h.points[max(0, len(h.points)-MaxPoints):]
+	for i := range h.samples {
+		h.samples[i] = spans[i].add(h.samples[i], s)
 	}
 }
 
-// Points returns the points, the oldest first.
+// count counts the traffic between two points. After a change of the clock or a suspension, nobody knows how long that took.
+func (s *sample) count(before, p *Point) {
+	seconds := p.At.Sub(before.At).Seconds()
+	if seconds <= 0 || seconds > 5*historyEvery.Seconds() {
+		return
+	}
+	t := p.Traffic.Since(before.Traffic)
+	s.seconds, s.requests, s.errors, s.shed = seconds, float64(t.Requests), float64(t.Errors), float64(p.Shed-before.Shed)
+	s.slow = t.Quantile(.99)
+}
+
+// add adds a sample to the last one if both are in the same interval. If the clock was set back, it removes the samples after it. Samples
+// of a wildly wrong clock are not shown, and forgotten in time.
+func (s *span) add(all []sample, one sample) []sample {
+	all = slices.DeleteFunc(all, func(old sample) bool { return !old.at.Before(one.at) && old.at.Sub(one.at) < s.length() })
+	if n := len(all); n > 0 && s.every > historyEvery && all[n-1].at.Truncate(s.every).Equal(one.at.Truncate(s.every)) {
+		last := &all[n-1]
+		one.seconds += last.seconds
+		one.requests += last.requests
+		one.errors += last.errors
+		one.shed += last.shed
+		one.slow = max(one.slow, last.slow)
+		*last = one
+		return all
+	}
+	all = append(all, one)
+	return slices.Delete(all, 0, max(0, len(all)-s.samples))
+}
+
+// Points returns the points of the last hour, the oldest first.
 func (h *History) Points() []Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,77 +171,125 @@ func (h *History) lastSize(where string) (size int64, known bool) {
 	return size, known
 }
 
-// growth returns the latest size of a database, by how much it has grown, and in which time.
+// shown returns the samples of a span up to the latest point, the oldest first. The caller holds the lock.
+func (h *History) shown(at int) (all []sample) {
+	if len(h.points) == 0 {
+		return nil
+	}
+	now := h.points[len(h.points)-1].At
+	first := now.Add(-spans[at].length())
+	for _, one := range h.samples[at] {
+		if !one.at.After(now) && !one.at.Before(first) {
+			all = append(all, one)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sample) int { return a.at.Compare(b.at) })
+	return all
+}
+
+// growth returns the latest size of a database, by how much it has grown in the last week, and in which time.
 func (h *History) growth(where string) (size, grown int64, in time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var first, last *Point
-	for i := range h.points {
-		if _, ok := h.points[i].Sizes[where]; !ok {
-			continue
-		}
-		if last = &h.points[i]; first == nil {
-			first = last
+	var first, last *sample
+	for i := range slices.Backward(spans[:]) { // the first size of an interval is not kept, so shorter ones may begin earlier
+		all := h.shown(i)
+		for j := range all {
+			if _, ok := all[j].sizes[where]; !ok {
+				continue
+			}
+			if first == nil || all[j].at.Before(first.at) {
+				first = &all[j]
+			}
+			if last == nil || all[j].at.After(last.at) {
+				last = &all[j]
+			}
 		}
 	}
 	if first == nil {
 		return 0, 0, 0, false
 	}
-	return last.Sizes[where], last.Sizes[where] - first.Sizes[where], last.At.Sub(first.At), true
+	return last.sizes[where], last.sizes[where] - first.sizes[where], last.at.Sub(first.at), true
+}
+
+// spanOf returns the index of a span by its name, or of the shortest one.
+func spanOf(name string) int {
+	return max(0, slices.IndexFunc(spans[:], func(s span) bool { return s.name == name }))
 }
 
 // charts returns charts of the requests and of the sizes of databases, whose names are those of
-// their services. The interval before the first Point is unknown.
-func (h *History) charts(databases map[string][]string) *service.Charts {
+// their services, of a span.
+func (h *History) charts(databases map[string][]string, at int) *service.Charts {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	all := h.shown(at)
+	h.mu.Unlock()
+	all = withGaps(all, spans[at].every)
 	requests, failed, shed := service.Series{Name: "Requests"}, service.Series{Name: "Errors of the server"}, service.Series{Name: "Rejected because of overload"}
 	slow := service.Series{Name: "99th percentile"}
+	if spans[at].every > historyEvery {
+		slow.Name += " of the slowest minute"
+	}
 	var times []time.Time
-	for i := 1; i < len(h.points); i++ {
-		before, p := h.points[i-1], h.points[i]
-		seconds, t, quantile := p.At.Sub(before.At).Seconds(), p.Traffic.Since(before.Traffic), math.NaN()
-		if seconds <= 0 || len(times) > 0 && !p.At.After(times[len(times)-1]) { // the clock was set back
+	for i := range all {
+		s := &all[i]
+		if len(times) == 0 && s.seconds == 0 {
 			continue
 		}
-		if t.Requests > 0 {
-			quantile = t.Quantile(.99)
-		}
-		times = append(times, p.At)
-		requests.Values = append(requests.Values, float64(t.Requests)/seconds)
-		failed.Values = append(failed.Values, float64(t.Errors)/seconds)
-		shed.Values = append(shed.Values, float64(p.Shed-before.Shed)/seconds)
-		slow.Values = append(slow.Values, quantile)
+		rate := func(n float64) float64 { return orNaN(n/s.seconds, s.seconds > 0) }
+		times = append(times, s.at)
+		requests.Values = append(requests.Values, rate(s.requests))
+		failed.Values = append(failed.Values, rate(s.errors))
+		shed.Values = append(shed.Values, rate(s.shed))
+		slow.Values = append(slow.Values, orNaN(s.slow, s.slow > 0))
 	}
-	return &service.Charts{All: []*service.Chart{
+	c := &service.Charts{Span: spans[at].title, All: []*service.Chart{
 		{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed, shed}},
 		{Title: "Duration of requests", Unit: "s", Times: times, Series: []service.Series{slow}},
-		h.sizes(databases),
+		sizeChart(all, databases),
 	}}
+	for _, s := range spans {
+		c.Spans = append(c.Spans, service.Link{Text: s.title, To: service.PageLink("", "span", s.name)})
+	}
+	return c
 }
 
-// sizes returns a chart of the sizes of databases. The caller holds the lock.
-func (h *History) sizes(databases map[string][]string) *service.Chart {
-	c := &service.Chart{Title: "Size of the databases", Unit: "B"}
-	var shown []*Point
-	for i := range h.points {
-		if p := &h.points[i]; len(shown) == 0 || p.At.After(shown[len(shown)-1].At) { // the clock may be set back
-			shown, c.Times = append(shown, p), append(c.Times, p.At)
+func orNaN(v float64, known bool) float64 {
+	if !known {
+		return math.NaN()
+	}
+	return v
+}
+
+// withGaps returns samples with an empty one where some are missing, as while the server was stopped. Lines are interrupted there.
+func withGaps(all []sample, every time.Duration) (with []sample) {
+	for i, s := range all {
+		if i > 0 {
+			if before := all[i-1].at; s.at.Sub(before) > 2*every+every/2 {
+				with = append(with, sample{at: before.Add(every)})
+			}
 		}
+		with = append(with, s)
+	}
+	return with
+}
+
+// sizeChart returns a chart of the sizes of databases.
+func sizeChart(all []sample, databases map[string][]string) *service.Chart {
+	c := &service.Chart{Title: "Size of the databases", Unit: "B"}
+	for i := range all {
+		c.Times = append(c.Times, all[i].at)
 	}
 	for where, services := range databases {
-		s := service.Series{Name: strings.Join(services, ", ")}
-		for _, p := range shown {
-			value := math.NaN()
-			if size, ok := p.Sizes[where]; ok {
-				value = float64(size)
-			}
-			s.Values = append(s.Values, value)
+		s, isKnown := service.Series{Name: strings.Join(services, ", ")}, false
+		for i := range all {
+			size, ok := all[i].sizes[where]
+			s.Values = append(s.Values, orNaN(float64(size), ok))
+			isKnown = isKnown || ok
 		}
-		if slices.ContainsFunc(s.Values, func(v float64) bool { return !math.IsNaN(v) }) {
+		if isKnown {
 			c.Series = append(c.Series, s)
 		}
 	}
-	slices.SortFunc(c.Series, func(a, b service.Series) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Series, func(a, b service.Series) int { return cmp.Compare(a.Name, b.Name) })
 	return c
 }

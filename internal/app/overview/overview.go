@@ -83,14 +83,15 @@ func (o *Overview) hasFiles() bool {
 }
 
 // showOverview is the first page of the console.
-func (o *Overview) showOverview(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
+func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	databases := map[string][]string{}
 	for _, d := range o.databases() {
 		databases[d.Where] = append(databases[d.Where], d.Service)
 	}
 	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
-	charts := o.History.charts(databases)
-	blocks := append(o.findings(found, at), o.stats(charts), o.cards(ctx), charts, o.databaseTable(ctx), o.backlogs(ctx), o.requestsNow())
+	hour := o.History.charts(databases, 0)
+	charts := o.History.charts(databases, spanOf(r.Value("span")))
+	blocks := append(o.findings(found, at), o.stats(hour), o.cards(ctx), charts, o.databaseTable(ctx), o.backlogs(ctx), o.requestsNow())
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 

@@ -14,7 +14,13 @@ const formatValue = (v, unit) => {
   for (v /= 1024; v >= 1023.95 && i < byteUnits.length - 1; i++) v /= 1024;
   return v.toFixed(1) + " " + byteUnits[i];
 };
-const formatTime = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const hour = 3600, day = 24 * hour, longDay = 20 * hour;
+const formatClock = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 16);
+const formatDay = (seconds) => {
+  const at = new Date(seconds * 1000);
+  return at.getUTCDate() + " " + months[at.getUTCMonth()];
+};
 
 // alone returns the indices of values without a value before and after them, which no line shows.
 const alone = (values) => values.flatMap((v, i) => (v != null && values[i - 1] == null && values[i + 1] == null ? [i] : []));
@@ -25,6 +31,8 @@ const draw = (div) => {
   const time = document.createElement("li");
   figure.querySelector(".legend").prepend(time);
   const last = chart.times.length - 1;
+  const isLong = chart.times[last] - chart.times[0] > longDay;
+  const formatTime = (seconds) => (isLong ? formatDay(seconds) + " " : "") + formatClock(seconds);
   const show = (at) => {
     time.textContent = formatTime(chart.times[at]) + " UTC";
     names.forEach((li, i) => { li.textContent = chart.names[i] + ": " + formatValue(chart.values[i][at], chart.unit); });
@@ -42,7 +50,7 @@ const draw = (div) => {
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: { y: { range: [0, chart.top] } },
     axes: [
-      { ...axis, size: 24, gap: 4, grid: { show: false }, incrs: [1, 5, 10, 15, 30, 60, 120].map((minutes) => minutes * 60), values: (_, times) => times.map(formatTime) },
+      { ...axis, size: 24, gap: 4, grid: { show: false }, incrs: [1, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880].map((minutes) => minutes * 60), values: (_, times) => times.map((s) => (s % day === 0 ? formatDay(s) : formatClock(s))) },
       { ...axis, size: 66, splits: [0, chart.top / 2, chart.top], values: (_, all) => all.map((v) => formatValue(v, chart.unit)) },
     ],
     series: [{}, ...names.map((li, i) => ({
