@@ -1,7 +1,14 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,16 +17,25 @@ import (
 	"testing"
 	"time"
 
+	"holdfast/internal/workload/guest"
 	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
 
-// pictureMinutes is how many minutes of traffic the charts of the pictures have.
-const pictureMinutes = 5
+const (
+	pictureMinutes = 1      // of traffic in the charts
+	pictureBytes   = 60_000 // of the largest picture
+	pictureTenant  = "5b0e7c52-9d8a-4c1f-8a54-3f6d2c9e1b70"
+	pictureInstall = "c3d1f8a6-2b47-4e0b-9c35-71f0a8d4e629"
+	picturePlace   = "?tenant=" + pictureTenant + "&install=" + pictureInstall + "&namespace=reading-list"
+	pictureFolder  = "/srv/holdfast" // the console shows it
+)
 
 // TestConsolePictures makes the pictures of the documents, in the folder of CONSOLE_PICTURES:
 //
 //	CONSOLE_PICTURES=$PWD/docs/images go test -run TestConsolePictures -timeout 20m ./test/e2e
+//
+// The server's data is in a folder with a name that a server has, which must not exist.
 func TestConsolePictures(t *testing.T) {
 	t.Parallel()
 	to := os.Getenv("CONSOLE_PICTURES")
@@ -27,60 +43,35 @@ func TestConsolePictures(t *testing.T) {
 		t.Skip("CONSOLE_PICTURES is not set")
 	}
 	b := chromium.Start(t)
-	folder, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // the pictures show its name, so it is short
-	if err != nil {
+	if err := os.Mkdir(pictureFolder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
+		if err := os.RemoveAll(pictureFolder); err != nil {
 			t.Error(err)
 		}
 	})
-	data := filepath.Join(folder, "data")
 	mozilla := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})) // answers the checks
 	t.Cleanup(mozilla.Close)
-	s := binary.Start(t, data, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+mozilla.URL)
-	for i := range 24 {
-		account := fmt.Sprintf("%032x", 0x5eed0000+i*i*7919)
-		export := `{"export":1,"account":"` + account + `","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}` + "\n"
-		records := 0
-		for name, n := range map[string]int{"bookmarks": 40 + i*3, "history": 90 + i*17%80, "passwords": 7 + i, "tabs": 2, "addons": 1 + i%5} {
-			export += `{"collection":"` + name + `","modified":1700000000000}` + "\n"
-			for r := range n {
-				export += fmt.Sprintf(`{"collection":"%s","id":"r%05d","modified":1700000000000,"payload":"%s"}`+"\n", name, r, strings.Repeat("x", 300+r*7%900))
-			}
-			records += n
-		}
-		export += fmt.Sprintf(`{"complete":true,"collections":5,"records":%d}`+"\n", records)
-		file := filepath.Join(t.TempDir(), "export")
-		if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.Verb("sync", "user", "import", account, file)
+	s := binary.Start(t, filepath.Join(pictureFolder, "data"), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+mozilla.URL,
+		"HOLDFAST_REPLICA__URL=file://"+filepath.Join(pictureFolder, "replica"))
+	pictureAccounts(t, s)
+	pictureBuckets(t, s)
+	records := pictureRecords(t, s)
+	for i := range 9 {
+		v := newVisitor(t, s)
+		v.send(s, http.MethodPost, "/wishlist", `{"tenantId":"7e000000-0000-4000-8000-000000000002","propertyId":"`+guest.Property(i)+`","source":"map"}`, guest.Property(i))
 	}
-	s.Verb("backup", filepath.Join(folder, "backup"))
+	s.Verb("backup", filepath.Join(pictureFolder, "backup"))
 	p := b.Open(t, s.Admin+"/console/")
 	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
-	client := s.Token(1)
-	begun := time.Now()
-	for i := 0; time.Since(begun) < pictureMinutes*time.Minute+5*time.Second; i++ {
-		client.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/history/r%d", i%2000), `{"payload":"`+strings.Repeat("x", 2000)+`"}`)
-		client.Want(t, http.StatusOK, "GET", "/info/collections", "")
-		// A rate that rises and falls.
-		time.Sleep(time.Duration(30+20*(int(time.Since(begun).Minutes())%3)) * time.Millisecond)
-	}
-	shot := func(name, scheme string, width, height int, path string) {
+	pictureTraffic(t, s)
+	shot := func(name, scheme string, width, height int, address string) {
 		t.Helper()
 		p.Scheme(t, scheme)
 		p.Resize(t, width, height)
-		p.Go(t, s.Admin+"/console/"+path)
-		picture := p.Picture(t)
-		if len(picture) > 150_000 {
-			t.Errorf("%s has %d bytes", name, len(picture))
-		}
-		if err := os.WriteFile(filepath.Join(to, name), picture, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		p.Go(t, address)
+		keepPicture(t, p, filepath.Join(to, name))
 	}
 	p.Go(t, s.Admin+"/console/")
 	for deadline := time.Now().Add(time.Minute); chromium.Run[bool](t, p, `return document.body.textContent.includes('The first check is running')`); p.Go(t, s.Admin+"/console/") {
@@ -88,7 +79,172 @@ func TestConsolePictures(t *testing.T) {
 			t.Fatal("the first check has not ended")
 		}
 	}
-	shot("console.webp", "light", 1200, 1000, "")
-	shot("console-phone.webp", "dark", 390, 844, "")
-	shot("console-accounts.webp", "dark", 1200, 900, "tokenserver/accounts?sort=bytes")
+	shot("console.webp", "light", 1280, 900, s.Admin+"/console/")
+	shot("console-phone.webp", "dark", 390, 844, s.Admin+"/console/")
+	shot("console-accounts.webp", "dark", 1280, 800, s.Admin+"/console/tokenserver/accounts?sort=bytes")
+	shot("console-objects.webp", "light", 1280, 800, s.Admin+"/console/buckets/objects?account=main&bucket=photos&prefix=iceland%2F")
+	shot("console-object.webp", "light", 1280, 900, s.Admin+"/console/buckets/object?account=main&bucket=photos&object=iceland%2F03-geysir.png")
+	shot("console-records.webp", "light", 1280, 800, s.Admin+"/console/extstorage/records"+picturePlace)
+	shot("demo.webp", "light", 1280, 900, s.URL+"/guest/demo")
+	shot("demo-phone.webp", "dark", 390, 844, s.URL+"/guest/demo")
+
+	// Two operators follow the changes of a namespace while a browser makes one.
+	p.Go(t, s.Admin+"/console/extstorage/feed"+picturePlace)
+	records.want(http.StatusCreated, http.MethodPut, "/namespaces/reading-list/records/tides", `{"value":{"title":"How tides work","url":"https://sea.example/tides","minutes":7,"read":false}}`)
+	chromium.Run[bool](t, p, `return !!await until(() => document.body.textContent.includes('tides'))`)
+	p.Scheme(t, "light")
+	p.Resize(t, 1280, 800)
+	keepPicture(t, p, filepath.Join(to, "console-live.webp"))
+	if all := os.Getenv("CONSOLE_ALL"); all != "" {
+		pictureEverything(t, p, s, all)
+	}
+}
+
+// keepPicture writes a picture of the window.
+func keepPicture(t *testing.T, p *chromium.Page, file string) {
+	t.Helper()
+	picture := p.Picture(t)
+	if len(picture) > pictureBytes {
+		t.Errorf("%s has %d bytes, more than %d", file, len(picture), pictureBytes)
+	}
+	if err := os.WriteFile(file, picture, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pictureEverything makes a picture of every page of the navigation, for whoever designs them, in the folder of CONSOLE_ALL.
+func pictureEverything(t *testing.T, p *chromium.Page, s *binary.Server, folder string) {
+	t.Helper()
+	p.Go(t, s.Admin+"/console/")
+	pages := chromium.Run[[]string](t, p, `return all('header nav a').map(a => a.href)`)
+	for _, inner := range []string{
+		"tokenserver/accounts/show?account=" + pictureAccount(3), "extstorage/installs/show" + picturePlace, "extstorage/record" + picturePlace + "&key=kelp", "buckets/accounts/show?account=main",
+		"buckets/buckets?account=main", "buckets/object?account=main&bucket=photos&object=README.md", "search?q=a",
+	} {
+		pages = append(pages, s.Admin+"/console/"+inner)
+	}
+	for _, width := range []int{1280, 390} {
+		for _, page := range pages {
+			p.Resize(t, width, 900)
+			p.Go(t, page)
+			path, _, _ := strings.Cut(strings.TrimPrefix(page, s.Admin+"/console/"), "?")
+			name := fmt.Sprintf("%s-%d.png", strings.ReplaceAll("page/"+path, "/", "-"), width)
+			if err := os.WriteFile(filepath.Join(folder, name), p.Screenshot(t), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// pictureAccount returns an account's ID, which looks like any other.
+func pictureAccount(i int) string {
+	sum := sha256.Sum256([]byte{byte(i)})
+	return hex.EncodeToString(sum[:16])
+}
+
+// pictureAccounts imports accounts of a family and its friends, with a history of a few years each.
+func pictureAccounts(t *testing.T, s *binary.Server) {
+	t.Helper()
+	for i, name := range []string{"anna.berg", "ben.okafor", "chiara.rossi", "david.lind", "elif.kaya", "farid.haddad", "greta.holm", "hugo.martin", "ines.costa", "jonas.weber", "kaja.nowak", "liam.byrne", "mei.tanaka", "nils.dahl"} {
+		account := pictureAccount(i)
+		var export strings.Builder
+		fmt.Fprintf(&export, `{"export":1,"account":"%s","keys":"0000000000001-AAAAAAAAAAAAAAAAAAAAAA","generation":1,"records":1,"exportedAt":1700000000000}`+"\n", account)
+		records := 0
+		for name, n := range map[string]int{"bookmarks": 140 + i*37%260, "history": 400 + i*171%1200, "passwords": 27 + i*13%60, "tabs": 3, "addons": 2 + i%5} {
+			fmt.Fprintf(&export, `{"collection":"%s","modified":1700000000000}`+"\n", name)
+			for r := range n {
+				fmt.Fprintf(&export, `{"collection":"%s","id":"r%05d","modified":1700000000000,"payload":"%s"}`+"\n", name, r, strings.Repeat("x", 300+r*7%900))
+			}
+			records += n
+		}
+		fmt.Fprintf(&export, `{"complete":true,"collections":5,"records":%d}`+"\n", records)
+		file := filepath.Join(t.TempDir(), "export")
+		if err := os.WriteFile(file, []byte(export.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.Verb("sync", "user", "import", account, file)
+		s.Verb("tokenserver", "accounts", "label", account, name+"@example.org")
+	}
+}
+
+// pictureBuckets fills buckets with photos, a site and backups.
+func pictureBuckets(t *testing.T, s *binary.Server) {
+	t.Helper()
+	c := s3{t, s.S3(t)}
+	for _, bucket := range []string{"photos", "website", "laptop-backups", "recordings"} {
+		c.want(http.StatusOK, http.MethodPut, "/"+bucket, nil)
+	}
+	put := func(path string, body []byte) { c.want(http.StatusOK, http.MethodPut, path, body) }
+	for i, name := range []string{"01-harbor", "02-glacier", "03-geysir", "04-black-beach", "05-waterfall", "06-northern-lights", "07-lava-field", "08-lighthouse"} {
+		put("/photos/iceland/"+name+".png", landscape(t, i))
+	}
+	for _, folder := range []string{"iceland/panoramas", "lisbon", "family", "garden"} {
+		for i := range 3 {
+			put(fmt.Sprintf("/photos/%s/%02d.png", folder, i+1), landscape(t, i+len(folder)))
+		}
+	}
+	put("/photos/iceland/notes.md", []byte("# Iceland\n\nTwelve days around the ring road, in May.\n"))
+	put("/photos/README.md", []byte("# Photos\n\nOne folder for each journey.\n"))
+	for _, file := range []string{"index.html", "style.css", "about/index.html"} {
+		put("/website/"+file, []byte("<!doctype html><title>Tides</title>"))
+	}
+	for i := range 12 {
+		put(fmt.Sprintf("/laptop-backups/2026-11-%02d/archive.tar.zst", i+1), bytes.Repeat([]byte{byte(i)}, 3<<20))
+	}
+}
+
+// landscape draws hills before a sky, as a PNG.
+func landscape(t *testing.T, i int) []byte {
+	t.Helper()
+	const width, height = 480, 300
+	img := image.NewRGBA(image.Rect(0, 0, width, height))
+	hue := float64(i) * .7
+	for x := range width {
+		for y := range height {
+			c := color.RGBA{uint8(120 + 60*math.Sin(hue) + float64(y)/4), uint8(150 + float64(y)/4), uint8(200 + 30*math.Cos(hue)), 255}
+			for hill := range 3 {
+				at := 130 + 50*float64(hill) + 28*math.Sin(float64(x)/(50+20*float64(hill))+hue+2*float64(hill))
+				if float64(y) > at {
+					c = color.RGBA{uint8(70 - 18*hill), uint8(110 - 25*hill + i*3), uint8(100 - 15*hill), 255}
+				}
+			}
+			img.SetRGBA(x, y, c)
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// pictureRecords registers a schema of a reading list and stores its records.
+func pictureRecords(t *testing.T, s *binary.Server) extension {
+	t.Helper()
+	token := strings.TrimSpace(s.Verb("ext", "tokens", "create", "--tenant", pictureTenant, "--install", pictureInstall, "--namespace", "reading-list=rw"))
+	e := extension{t, s, pictureInstall, token}
+	schema := filepath.Join(t.TempDir(), "schema.json")
+	if err := os.WriteFile(schema, []byte(`{"type":"object","required":["title","url"],"properties":{"title":{"type":"string","maxLength":200},"url":{"type":"string"},
+		"minutes":{"type":"integer","minimum":1},"read":{"type":"boolean"},"added":{"type":"string","format":"date"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.want(http.StatusCreated, http.MethodPut, "/namespaces/reading-list/records/kelp", `{"value":{"title":"The forests under the sea","url":"https://sea.example/kelp","minutes":12,"read":true,"added":"2026-11-03"}}`)
+	s.Verb("ext", "schemas", "put", "--tenant", pictureTenant, "--install", pictureInstall, "--namespace", "reading-list", schema, "--activate")
+	for i, title := range []string{"Why clocks drift", "A short history of lighthouses", "Sourdough at altitude", "How ships are named", "Maps that lie", "The last telegraph", "Bridges of Porto", "Reading a tide table", "Wind and paper boats", "Letters from Tromsø"} {
+		key := strings.ReplaceAll(strings.ToLower(title), " ", "-")
+		e.want(http.StatusCreated, http.MethodPut, "/namespaces/reading-list/records/"+strings.ReplaceAll(key, "ø", "o"),
+			fmt.Sprintf(`{"value":{"title":%q,"url":"https://reader.example/%d","minutes":%d,"read":%t,"added":"2026-11-%02d"}}`, title, 400+i*7, 4+i*5%17, i%3 == 0, 4+i))
+	}
+	return e
+}
+
+// pictureTraffic sends requests for some minutes, at a rate that rises and falls.
+func pictureTraffic(t *testing.T, s *binary.Server) {
+	t.Helper()
+	client, begun := s.Token(1), time.Now()
+	for i := 0; time.Since(begun) < pictureMinutes*time.Minute+5*time.Second; i++ {
+		client.Want(t, http.StatusOK, "PUT", fmt.Sprintf("/storage/history/r%d", i%2000), `{"payload":"`+strings.Repeat("x", 2000)+`"}`)
+		client.Want(t, http.StatusOK, "GET", "/info/collections", "")
+		time.Sleep(time.Duration(30+20*(int(time.Since(begun).Minutes())%3)) * time.Millisecond)
+	}
 }
