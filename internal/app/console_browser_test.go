@@ -67,11 +67,15 @@ func (e *element) all(names ...string) (found []*element) {
 	return found
 }
 
-// String returns the text below, without the space around it.
+// String returns the text below, without the space around it. Of an ID that is shown short, it returns the whole.
 func (e *element) String() string {
 	var b strings.Builder
 	var walk func(*element)
 	walk = func(e *element) {
+		if whole := e.attrs["title"]; e.name == "code" && whole != "" {
+			b.WriteString(whole)
+			return
+		}
 		b.WriteString(e.text)
 		for _, c := range e.children {
 			walk(c)

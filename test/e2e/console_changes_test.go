@@ -208,8 +208,7 @@ func (c *consolePages) submit(s step) string {
 			const [name, fields] = arguments, buttons = all('main button[type=submit]');
 			const button = buttons.find(b => b.textContent === name || b.getAttribute('aria-label') === name);
 			if (!button) throw new Error('no button ' + name + ' in ' + document.body.textContent);
-			const asks = button.closest('details');
-			if (asks) asks.querySelector('summary').click();
+			for (let d = button.closest('details'); d; d = d.parentElement.closest('details')) if (!d.open) d.querySelector('summary').click();
 			if (!button.checkVisibility()) throw new Error('the button ' + name + ' is hidden');
 			for (let i = 0; i < fields.length; i += 2) {
 				const field = button.form.elements[fields[i]];

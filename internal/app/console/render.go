@@ -21,7 +21,8 @@ type renderer struct {
 	at      *service.Page
 	values  url.Values
 	failed  *failure
-	ids     int
+	ids     int  // of elements
+	blocks  int  // that were rendered
 	part    part // of a *service.Live
 }
 
@@ -33,6 +34,7 @@ func (r *renderer) newID() string {
 
 // block renders a block.
 func (r *renderer) block(b service.Block) {
+	r.blocks++
 	switch b := b.(type) {
 	case *service.Table:
 		r.table(b)
@@ -388,7 +390,16 @@ func (r *renderer) form(f *service.Form) {
 	if action == nil && trial == nil {
 		return
 	}
-	r.heading(f.Title)
+	var typed url.Values
+	if r.failed != nil && (r.failed.action == f.Action || trial != nil && r.failed.action == trial.Name) && keeps(r.failed.values, f.Keep) {
+		typed = r.failed.values
+	}
+	isPanel := f.Title != "" && r.blocks > 1 && f.Trial == nil && (action == nil || !action.Uploads)
+	if isPanel {
+		r.openPanel(f, typed != nil)
+	} else {
+		r.heading(f.Title)
+	}
 	if f.Text != "" {
 		r.element("p", f.Text)
 	}
@@ -397,8 +408,11 @@ func (r *renderer) form(f *service.Form) {
 	}
 	attrs := []string{"method", "post", "action", to(cmp.Or(action, trial))}
 	class := "fields"
-	if len(f.Fields) == 0 && f.Confirm == "" {
+	switch {
+	case len(f.Fields) == 0 && f.Confirm == "":
 		class = "button"
+	case len(f.Fields) == 1 && f.Title == "" && f.Fields[0].Lines == 0 && !f.Fields[0].Checkbox:
+		class = "fields inline"
 	}
 	if action != nil && action.Uploads {
 		attrs = append(attrs, "enctype", "multipart/form-data")
@@ -422,10 +436,6 @@ func (r *renderer) form(f *service.Form) {
 	for _, name := range slices.Sorted(maps.Keys(f.Keep)) {
 		r.open("input", "type", "hidden", "name", name, "value", f.Keep[name])
 	}
-	var typed url.Values
-	if r.failed != nil && (r.failed.action == f.Action || trial != nil && r.failed.action == trial.Name) && keeps(r.failed.values, f.Keep) {
-		typed = r.failed.values
-	}
 	for i := range f.Fields {
 		r.field(&f.Fields[i], typed)
 	}
@@ -438,6 +448,24 @@ func (r *renderer) form(f *service.Form) {
 	if f.Ask != "" {
 		r.close("details")
 	}
+	if isPanel {
+		r.close("details")
+	}
+}
+
+// openPanel begins a form below other contents, which the title opens.
+func (r *renderer) openPanel(f *service.Form, isOpen bool) {
+	open, class := "", ""
+	if isOpen {
+		open = "yes"
+	}
+	if f.Danger {
+		class = "danger"
+	}
+	r.open("details", "class", "panel", "open?", open)
+	r.open("summary", "class", class)
+	r.element("h2", f.Title)
+	r.close("summary")
 }
 
 // buttons renders the button of a form, and that of its trial.

@@ -185,7 +185,7 @@ func (o *Overview) sizeLines(ctx context.Context, s *service.Running) (lines []s
 		if size.Text != "-" {
 			line += ", " + size.Text
 		}
-		if growth.Text != "-" {
+		if growth.Text != "-" && !strings.Contains(growth.Text, "minute") { // a short time says nothing
 			line += ", " + growth.Text
 		}
 		lines = append(lines, line)

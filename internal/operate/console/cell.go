@@ -23,5 +23,5 @@ func cell(v any) service.Cell {
 	case operate.Share:
 		return service.Cell{Text: cell(v.Value).Text, Share: float64(v.Part), Most: float64(v.Whole)}
 	}
-	return service.TextCell(fmt.Sprint(v))
+	return service.IDCell(fmt.Sprint(v))
 }
