@@ -62,6 +62,11 @@ func (s *Service) Bucket(ctx context.Context, owner AccountID, name string) (Buc
 	return s.store.Bucket(ctx, owner, name)
 }
 
+// FindBuckets is Store.FindBuckets.
+func (s *Service) FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error) {
+	return s.store.FindBuckets(ctx, prefix, limit)
+}
+
 // Namesakes is Store.Namesakes.
 func (s *Service) Namesakes(ctx context.Context, name string) ([]Bucket, error) {
 	return s.store.Namesakes(ctx, name)

@@ -36,6 +36,10 @@ type Store interface {
 	// a bucket without its account is found if only one account has it.
 	Namesakes(ctx context.Context, name string) ([]Bucket, error)
 
+	// FindBuckets returns at most limit buckets of any account whose names begin with a prefix, which
+	// is not "", ordered by name and owner.
+	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
+
 	// SetBucket changes settings of a bucket.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 

@@ -75,6 +75,11 @@ func (s *Service) dropMirror(ctx context.Context, id ID, blocked bool) {
 // the copy, and its process has ended since.
 const mirrorLife = 10 * time.Minute
 
+// FindSessions returns sessions with a wishlist, as Store.FindSessions does.
+func (s *Service) FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error) {
+	return s.opts.Store.FindSessions(ctx, prefix, limit)
+}
+
 // Wishes reads live entries of a wishlist, as Store.Wishes does, from its mirror if there
 // is one.
 func (s *Service) Wishes(ctx context.Context, id ID, after *Wish, limit int) ([]Wish, error) {

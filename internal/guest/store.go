@@ -33,6 +33,10 @@ type Store interface {
 	// after is nil.
 	Wishes(ctx context.Context, session ID, after *Wish, limit int) ([]Wish, error)
 
+	// FindSessions returns at most limit sessions with a wishlist whose IDs begin with a prefix, ordered by ID.
+	// The prefix is that of SessionPrefix at least.
+	FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error)
+
 	// MarkSeen records that sessions were used on the day of a time in UTC. A wishlist is kept for
 	// some time after the last use of its session. Sessions without a wishlist are ignored.
 	MarkSeen(ctx context.Context, sessions []ID, at time.Time) error

@@ -15,8 +15,11 @@ const consoleRows = 100
 
 // console returns the pages of the service that are no operations.
 func (s *Guest) console() *service.Console {
-	return &service.Console{Title: "Guests", Icon: "hotel", Backlogs: s.backlogs, Pages: []service.Page{
-		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{{Name: "find", Reads: true, Run: s.findSession}}},
+	return &service.Console{Title: "Guests", Icon: "hotel", Backlogs: s.backlogs, Search: s.search, Finds: "sessions by ID", Pages: []service.Page{
+		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
+			{Name: "find", Reads: true, Run: s.findSession}, {Name: "open", Reads: true, Run: s.openSession},
+		}},
+		{Path: "session", Title: "Session", Show: s.showSession},
 	}}
 }
 
@@ -25,8 +28,11 @@ var errCookie = errcode.New(errcode.Invalid, "the cookie is not valid: expected 
 
 func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service.View, error) {
 	return &service.View{Blocks: []service.Block{&service.Form{
-		Text: "A session is found only by its own cookie, which a guest can give you. The look-up counts as a use of the session.", Action: "find", Submit: "Show session",
+		Text: "Preferences, notes and lists of a session are shown only with its own cookie, which a guest can give you. The look-up counts as a use of the session.", Action: "find", Submit: "Show session",
 		Fields: []service.Field{{Name: "cookie", Label: "Cookie", Secret: true, Help: "The value, or name=value as the developer tools of a browser copy it."}},
+	}, &service.Form{
+		Title: "Wishlist of a session", Text: "Booking sites know the ID of a session from its handoffs.", Action: "open", Submit: "Show wishlist",
+		Fields: []service.Field{{Name: "session", Label: "Session", Help: "ID of the session"}},
 	}}}, nil
 }
 
@@ -44,7 +50,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	if err != nil {
 		return o, err
 	}
-	wishes, err := s.wishTable(ctx, id)
+	wishes, err := s.wishTable(ctx, id, true)
 	if err != nil {
 		return o, err
 	}
@@ -72,7 +78,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	}}
 	seen := &service.Table{Title: "Viewed", Empty: "The guest has viewed nothing.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Time"}}}
 	for _, v := range viewed {
-		seen.Rows = append(seen.Rows, []service.Cell{service.TextCell(v.PropertyID), service.TextCell(v.TenantID), service.TimeCell(v.ViewedAt)})
+		seen.Rows = append(seen.Rows, []service.Cell{service.IDCell(v.PropertyID), service.IDCell(v.TenantID), service.TimeCell(v.ViewedAt)})
 	}
 	searches := &service.Table{Title: "Searches", Empty: "The guest has searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
 	for _, one := range searched {
@@ -82,18 +88,23 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	return o, nil
 }
 
-// wishTable shows the first entries of a wishlist.
-func (s *Guest) wishTable(ctx context.Context, id guest.ID) (*service.Table, error) {
+// wishTable shows the first entries of a wishlist, with the guest's notes only if the guest has shown the cookie.
+func (s *Guest) wishTable(ctx context.Context, id guest.ID, notes bool) (*service.Table, error) {
 	wishes, err := s.opened.guests.Wishes(ctx, id, nil, consoleRows)
 	if err != nil {
 		return nil, err
 	}
-	t := &service.Table{Title: "Wishlist", Empty: "The wishlist is empty.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Source"}, {Title: "Note"}, {Title: "Added"}}}
+	t := &service.Table{Title: "Wishlist", Empty: "The wishlist is empty.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Source"}, {Title: "Added"}}}
+	if notes {
+		t.Columns = append(t.Columns, service.Column{Title: "Note"})
+	}
 	for i := range wishes {
 		w := &wishes[i]
-		t.Rows = append(t.Rows, []service.Cell{
-			service.TextCell(w.Property), service.TextCell(w.Tenant), service.TextCell(w.Source), service.TextCell(w.Note), service.TimeCell(w.Added),
-		})
+		row := []service.Cell{service.IDCell(w.Property), service.IDCell(w.Tenant), service.TextCell(w.Source), service.TimeCell(w.Added)}
+		if notes {
+			row = append(row, service.TextCell(w.Note))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	if len(wishes) == consoleRows {
 		t.Title = "The latest 100 entries of the wishlist"

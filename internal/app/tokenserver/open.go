@@ -211,7 +211,9 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Jobs = []sweep.Job{{Name: "storage of replaced users", Every: cleanupEvery, Limit: 100, Run: s.opened.Cleanup}}
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Refusals = refusals
-	opened.Console = &service.Console{Title: "Firefox Sync", Icon: "accounts"}
+	opened.Console = &service.Console{
+		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: "accounts by label, ID or UID",
+	}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"
 	opened.Hint = func(base string) service.Hint {
 		return service.Hint{

@@ -117,6 +117,14 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	return page, more, nil
 }
 
+// FindBuckets implements buckets.Store.
+func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) ([]buckets.Bucket, error) {
+	return s.readBuckets(ctx, sqlFindBuckets, prefix, prefix+afterNames, limit)
+}
+
+// afterNames is greater than every character of a bucket's name.
+const afterNames = "~"
+
 // Namesakes implements buckets.Store.
 func (s *Store) Namesakes(ctx context.Context, name string) ([]buckets.Bucket, error) {
 	return s.readBuckets(ctx, sqlNamesakes, name)

@@ -121,6 +121,7 @@ func ofOwner() []step {
 func ofAll() []step {
 	at := at(filledAt)
 	return []step{
+		{"find buckets", sqlFindBuckets, []any{"bucket-7", "bucket-7~", 10}, []string{"manta_bucket_name_idx"}},
 		{"namesakes", sqlNamesakes, []any{"none"}, []string{"manta_bucket_name_idx"}},
 		{"old uploads", sqlOldUploads, []any{at, 10}, []string{"manta_bucket_upload_created_idx"}},
 		{"garbage", sqlGarbage, []any{at, at, 10}, []string{"manta_bucket_deleted_object_deleted_at_idx"}},

@@ -18,6 +18,7 @@ const (
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = sqlBuckets + ` WHERE b.owner = ? AND b.name = ?`
 	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
+	sqlFindBuckets = sqlBuckets + ` WHERE b.name >= ?1 AND b.name < ?2 ORDER BY b.name, b.owner LIMIT ?3 + 0`
 	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name > ?2 AND b.name >= ?3 ORDER BY b.name LIMIT +?4`
 	sqlHasBucket   = `SELECT 1 FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
 	sqlBucketID    = `SELECT id FROM manta_bucket WHERE owner = ? AND name = ?`
@@ -161,6 +162,18 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 	})
 	return page, more, err
 }
+
+// FindBuckets implements buckets.Store.
+func (s *Store) FindBuckets(ctx context.Context, prefix string, limit int) (all []buckets.Bucket, err error) {
+	err = s.db.Read(ctx, "find_buckets", func(c *sqlite.Conn) error {
+		all, err = readBuckets(c, sqlFindBuckets, prefix, prefix+afterNames, limit)
+		return err
+	})
+	return all, err
+}
+
+// afterNames is greater than every character of a bucket's name.
+const afterNames = "~"
 
 // Namesakes implements buckets.Store.
 func (s *Store) Namesakes(ctx context.Context, name string) (all []buckets.Bucket, err error) {

@@ -25,6 +25,7 @@ func TestPlans(t *testing.T) {
 		sqlBucket:         "sqlite_autoindex_manta_bucket_1 (owner=? AND name=?)",
 		sqlHasBucket:      "sqlite_autoindex_manta_bucket_1 (owner=? AND name=?)",
 		sqlListBuckets:    "sqlite_autoindex_manta_bucket_1 (owner=? AND name>?)",
+		sqlFindBuckets:    "manta_bucket_name_idx (name>? AND name<?)",
 		sqlNamesakes:      "manta_bucket_name_idx (name=?)",
 		sqlObject:         object + " AND name=?)",
 		sqlHead:           object + " AND name=?)",

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/ident"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 )
@@ -22,9 +24,37 @@ func bucketChecks() []check {
 		{"SettingsRace", changeSettingsRace},
 		{"SettingsAtOnce", settingsAtOnce},
 		{"Namesakes", namesakes},
+		{"Find", findBuckets},
 		{"Delete", deleteBucket},
 		{"DeletedAndCreatedAgain", staleRefs},
 		{"PutsAgainstDelete", putsAgainstDelete},
+	}
+}
+
+// findBuckets: buckets of all accounts are found by the beginning of their names.
+func findBuckets(t *testing.T, u *user) {
+	other := u.other()
+	unique := "f" + ident.New()
+	for i, name := range []string{"b", "a", "a.c", "ab", "-x"} {
+		for _, o := range []*user{u, other}[:1+i%2] {
+			_, err := o.h.Store.CreateBucket(t.Context(), o.owner, newRef(unique+name), o.tick())
+			must(t, "CreateBucket", err)
+		}
+	}
+	for prefix, want := range map[string]string{"": "-x a a a.c ab ab b", "a": "a a a.c ab ab", "a.": "a.c", "-": "-x", "c": "", "%": "", "_": ""} {
+		for _, limit := range []int{1, 3, 100} {
+			found, err := u.h.Store.FindBuckets(t.Context(), unique+prefix, limit)
+			must(t, "FindBuckets", err)
+			var names []string
+			for i := range found {
+				names = append(names, strings.TrimPrefix(found[i].Name, unique))
+				if i > 0 && found[i].Name == found[i-1].Name && found[i].Owner <= found[i-1].Owner {
+					t.Errorf("%s: out of order: %+v", prefix, found)
+				}
+			}
+			all := strings.Fields(want)
+			equal(t, prefix, strings.Join(names, " "), strings.Join(all[:min(limit, len(all))], " "))
+		}
 	}
 }
 

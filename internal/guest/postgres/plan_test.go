@@ -22,6 +22,8 @@ func TestPlans(t *testing.T) {
 				hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
 			SELECT 'bhd_' || id, 'gms_' || session, gen_random_uuid() AS tenant, gen_random_uuid(), '2024-01-01', '2024-01-02', 2, 0, 1, 'EUR', 'de', 'k', '', '',
 				timestamptz '2024-01-01' + n * interval '1 s', timestamptz '2024-01-01 00:10' + n * interval '1 s' FROM n;
+		INSERT INTO bff_consumer.session_seen SELECT 'gms_' || id, '2024-01-01' FROM n;
+		ANALYZE bff_consumer.session_seen;
 		ANALYZE bff_consumer.wishlist_anonymous, bff_consumer.handoff_replay_log`)
 	e := testdb.Explain(t, url)
 	const session, wish, handoff = "gms_00000000000000000000000007", "wsh_00000000000000000000000307", "bhd_00000000000000000000000307"
@@ -33,6 +35,7 @@ func TestPlans(t *testing.T) {
 	}{
 		{sqlWishes, []any{session, 100}, "ix_wishlist_session"},
 		{sqlWishesAfter, []any{session, at, wish, 100}, "ix_wishlist_session"},
+		{sqlFindSessions, []any{"gms_0000000000000000000000007", "gms_0000000000000000000000007~", 10}, "session_seen_pkey"},
 		{sqlHandoffs, []any{session, 100}, "ix_handoff_session"},
 		{sqlHandoffsAfter, []any{session, at, handoff, 100}, "ix_handoff_session"},
 	} {

@@ -78,6 +78,21 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
+// sqlFindSessions has a bound after the last digit of an ID.
+var sqlFindSessions = pgdb.Statement{Name: "guest.find_sessions", SQL: `
+	SELECT guest_session_id FROM bff_consumer.session_seen
+	WHERE guest_session_id >= $1::text AND guest_session_id < $2::text ORDER BY guest_session_id LIMIT $3::bigint`}
+
+// FindSessions implements backend.Store.
+func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all []guest.ID, err error) {
+	var id string
+	err = s.db.ForEach(ctx, sqlFindSessions, []any{prefix, prefix + "~", limit}, func() { all = nil }, func() error {
+		all = append(all, guest.ID(id))
+		return nil
+	}, &id)
+	return all, err
+}
+
 // wish returns the session's row for a property. A missing row has no ID.
 func (t *tx) wish(property string) (guest.Wish, error) {
 	var row scanWish

@@ -53,6 +53,19 @@ func (s *Store) Wishes(ctx context.Context, session guest.ID, after *guest.Wish,
 	return all, err
 }
 
+// sqlFindSessions has a bound after the last digit of an ID.
+const sqlFindSessions = `SELECT guest_session_id FROM bff_consumer_session_seen
+	WHERE guest_session_id >= ?1 AND guest_session_id < ?2 ORDER BY guest_session_id LIMIT ?3 + 0`
+
+// FindSessions implements backend.Store.
+func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all []guest.ID, err error) {
+	err = s.db.Read(ctx, "find_sessions", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlFindSessions, func(r *sqlite.Stmt) guest.ID { return guest.ID(r.ColumnText(0)) }, prefix, prefix+"~", limit)
+		return err
+	})
+	return all, err
+}
+
 // wish returns the session's row for a property. A missing row has no ID.
 func (t *tx) wish(property string) (guest.Wish, error) {
 	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), property)

@@ -32,8 +32,34 @@ func wishChecks() []check {
 		{"OneRowPerProperty", oneRowPerProperty},
 		{"Clear", clearAll},
 		{"Sessions", sessions},
+		{"FindSessions", findSessions},
 		{"Text", text},
 		{"WrongRows", wrongWishes},
+	}
+}
+
+// findSessions: sessions with a wishlist are found by the beginning of their IDs.
+func findSessions(_ *testing.T, u *user) {
+	find := func(prefix string, limit int) []guest.ID {
+		u.t.Helper()
+		found, err := u.h.Store.FindSessions(u.t.Context(), prefix, limit)
+		suite.Must(u.t, "FindSessions", err)
+		return found
+	}
+	id := string(u.session)
+	suite.Equal(u.t, "without a wishlist", len(find(id, 10)), 0)
+	u.add(wish(1))
+	other := u.other()
+	other.add(wish(1))
+	suite.Equal(u.t, "by the whole ID", find(id, 10), []guest.ID{u.session})
+	suite.Equal(u.t, "by all but the last digit", find(id[:len(id)-1], 10), []guest.ID{u.session})
+	all := find(guest.SessionPrefix, 1000)
+	if !slices.IsSorted(all) || !slices.Contains(all, u.session) || !slices.Contains(all, other.session) {
+		u.t.Errorf("all sessions are %v", all)
+	}
+	suite.Equal(u.t, "the first one", find(guest.SessionPrefix, 1), all[:1])
+	for _, prefix := range []string{id + "0", "gms_%", "gms__", "gms_z"} {
+		suite.Equal(u.t, prefix, len(find(prefix, 10)), 0)
 	}
 }
 

@@ -1,0 +1,87 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+)
+
+// search finds accounts and buckets by the beginning of their names, and the objects of a bucket by BUCKET/NAME.
+func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
+	if !utf8.ValidString(prefix) || strings.ContainsRune(prefix, 0) {
+		return nil, nil
+	}
+	if bucket, object, ok := strings.Cut(prefix, "/"); ok {
+		return s.searchObjects(ctx, bucket, object)
+	}
+	accounts, err := s.accountsNamed(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	for i := range accounts {
+		hits = append(hits, service.Hit{Kind: "Account", Text: accounts[i].Name, To: service.PageLink("accounts/show", "account", accounts[i].Name)})
+	}
+	found, err := s.opened.FindBuckets(ctx, prefix, service.MaxHits)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		b := &found[i]
+		a, err := s.opened.AccountByID(ctx, b.Owner)
+		if errors.Is(err, buckets.ErrNoAccount) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		hits = append(hits, service.Hit{Kind: "Bucket", Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)})
+	}
+	return hits, nil
+}
+
+// accountsNamed returns the first accounts whose names begin with a prefix.
+func (s *Buckets) accountsNamed(ctx context.Context, prefix string) (all []buckets.Account, err error) {
+	exact, err := s.opened.Account(ctx, prefix)
+	switch {
+	case err == nil:
+		all = append(all, exact)
+	case !errors.Is(err, buckets.ErrNoAccount):
+		return nil, err
+	}
+	after, err := s.opened.ListAccounts(ctx, prefix, service.MaxHits-len(all))
+	for i := range after {
+		if !strings.HasPrefix(after[i].Name, prefix) {
+			break
+		}
+		all = append(all, after[i])
+	}
+	return all, err
+}
+
+// searchObjects finds objects of the buckets with a name by the beginning of their names.
+func (s *Buckets) searchObjects(ctx context.Context, bucket, prefix string) (hits []service.Hit, err error) {
+	named, err := s.opened.Namesakes(ctx, bucket)
+	if err != nil {
+		return nil, err
+	}
+	for i := range named {
+		b := &named[i]
+		a, err := s.opened.AccountByID(ctx, b.Owner)
+		if err != nil {
+			return nil, err
+		}
+		page, err := s.opened.List(ctx, a.ID, b.ID, buckets.Query{Prefix: prefix, Limit: service.MaxHits})
+		if err != nil {
+			return nil, err
+		}
+		for j := range page.Entries {
+			name := page.Entries[j].Name()
+			hits = append(hits, service.Hit{Kind: "Object", Text: b.Name + "/" + name, To: service.PageLink("object", "account", a.Name, "bucket", b.Name, "object", name)})
+		}
+	}
+	return hits, nil
+}

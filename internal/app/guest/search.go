@@ -1,0 +1,58 @@
+package guest
+
+import (
+	"context"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+)
+
+// search finds sessions with a wishlist by the beginning of their ID, which is gms_ at least, and any session by its whole ID.
+func (s *Guest) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
+	random, ok := strings.CutPrefix(strings.ToUpper(prefix), strings.ToUpper(guest.SessionPrefix))
+	if !ok || strings.Trim(random, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" {
+		return nil, nil
+	}
+	found, err := s.opened.guests.FindSessions(ctx, guest.SessionPrefix+random, service.MaxHits)
+	if err != nil {
+		return nil, err
+	}
+	if id, ok := guest.ParseID(guest.SessionPrefix, guest.SessionPrefix+random); ok {
+		found = []guest.ID{id}
+	}
+	for _, id := range found {
+		hits = append(hits, service.Hit{Kind: "Session", Text: string(id), To: service.PageLink("session", "session", string(id))})
+	}
+	return hits, nil
+}
+
+// showSession shows what the database has of a session, without the notes of the guest, which only the cookie shows.
+func (s *Guest) showSession(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	id, ok := guest.ParseID(guest.SessionPrefix, r.Value("session"))
+	if !ok {
+		return nil, errcode.New(errcode.Invalid, "session: expected gms_ and a ULID")
+	}
+	wishes, err := s.wishTable(ctx, id, false)
+	if err != nil {
+		return nil, err
+	}
+	return &service.View{Title: "Session " + string(id), Parents: []service.Link{{Text: "Sessions of guests", To: "sessions"}}, Blocks: []service.Block{
+		&service.Facts{Rows: []service.Fact{{Name: "Began", Cell: service.TimeCell(id.Time())}}}, wishes,
+		&service.Form{
+			Title: "Erase the session", Text: "Everything that is stored about the session is deleted, and its open handoffs become void.", Action: "erase", Page: "sessions",
+			Submit: "Erase", Ask: "This cannot be undone.", Danger: true, Keep: map[string]string{"session": string(id)},
+		},
+	}}, nil
+}
+
+// openSession leads to the page of a session.
+func (s *Guest) openSession(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	id := strings.TrimSpace(r.Value("session"))
+	if _, ok := guest.ParseID(guest.SessionPrefix, id); !ok {
+		return o, errcode.New(errcode.Invalid, "session: expected gms_ and a ULID")
+	}
+	o.Next = service.PageLink("session", "session", id)
+	return o, nil
+}

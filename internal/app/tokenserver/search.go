@@ -1,0 +1,72 @@
+package tokenserver
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
+	"holdfast/internal/tokenserver"
+)
+
+// search finds accounts by the beginning of their labels or IDs, and by a UID.
+func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
+	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)
+	if err != nil && !errcode.Is(err, errcode.Invalid) { // a text that begins no label
+		return nil, err
+	}
+	var hits []service.Hit
+	for _, l := range labels {
+		hits = append(hits, accountHit(l.FxAUID, l.Text))
+	}
+	ids, err := s.accountsWith(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.opened.LabelsOf(ctx, ids)
+	for _, id := range ids {
+		hits = append(hits, accountHit(id, names[id].Text))
+	}
+	return hits, err
+}
+
+func accountHit(id, label string) service.Hit {
+	hit := service.Hit{Kind: "Account", Text: id, To: service.PageLink("accounts/show", "account", id)}
+	if label != "" {
+		hit.Text = label
+	}
+	return hit
+}
+
+// accountsWith returns the IDs of accounts that begin with a prefix, or the account of a UID.
+func (s *Accounts) accountsWith(ctx context.Context, prefix string) (ids []string, err error) {
+	id := strings.ToLower(prefix)
+	if tokenserver.IsAccountID(id) {
+		_, _, err := s.known(ctx, s.opened, id)
+		if errcode.Is(err, errcode.NotFound) {
+			return nil, nil
+		}
+		return []string{id}, err
+	}
+	if _, _, err := tokenserver.PrefixRange(id); err != nil { // no ID begins so
+		return nil, nil //nolint:nilerr // nothing is found
+	}
+	users, err := s.opened.FindUsers(ctx, id, "", service.MaxHits)
+	if err != nil {
+		return nil, err
+	}
+	for i := range users {
+		ids = append(ids, users[i].Account().FxAUID)
+	}
+	if uid, err := strconv.ParseInt(id, 10, 64); err == nil && uid > 0 {
+		users, err := s.opened.ListUsers(ctx, uid-1, 1, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(users) > 0 && users[0].UID == uid {
+			ids = append(ids, users[0].Account().FxAUID)
+		}
+	}
+	return ids, nil
+}
