@@ -174,7 +174,7 @@ func consoleSession(b *browser, main string) {
 	b.viewer.open("guest/sessions")
 	for _, who := range []*browser{b, b.viewer} {
 		who.try(http.StatusOK, id, "Show session", "cookie", cookie.Name+"="+cookie.Value)
-		who.shows("a balcony", someInstall, "signed with the current secret")
+		who.shows("a balcony", someInstall[:8], "signed with the current secret")
 	}
 	b.viewer.open("")
 	b.open("changes")

@@ -54,6 +54,7 @@ func consolePages(t *testing.T, settings ...string) {
 	t.Run("accounts", func(t *testing.T) { consoleAccounts(b.in(t), environ) })
 	t.Run("guests", func(t *testing.T) { consoleGuests(b.in(t), addressOf(t, text, "clients"), accepts) })
 	t.Run("buckets", func(t *testing.T) { consoleBuckets(b.in(t)) })
+	t.Run("search", func(t *testing.T) { consoleSearch(b.in(t)) })
 	t.Run("viewer", func(t *testing.T) { consoleViewer(b.viewer.in(t)) })
 	t.Run("links", func(t *testing.T) { consoleLinks(b.in(t)) })
 }
@@ -162,7 +163,7 @@ func consoleViewer(b *browser) {
 		b.open(path)
 		for _, f := range b.page.all("form") {
 			_, do, _ := strings.Cut(f.attrs["action"], "?do=")
-			if f.attrs["method"] == "post" && f.attrs["action"] != "/console/sign-out" && !slices.Contains([]string{"find", "show", "export"}, do) {
+			if f.attrs["method"] == "post" && f.attrs["action"] != "/console/sign-out" && !slices.Contains([]string{"find", "show", "export", "open"}, do) {
 				b.t.Errorf("%s: a viewer sees the form %s", path, f.attrs["action"])
 			}
 		}

@@ -39,7 +39,6 @@ const tenantRows = 25
 // listTenants finds tenants by their installs. After a page of those it continues behind the last
 // tenant, so it reads few installs of a tenant that has many, and tenants with few at once.
 func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (all []tenantOutput, err error) {
-	const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	span := inspection.Span{All: true}
 	if in.After != "" {
 		o, err := tenantInput{in.After}.owner()
@@ -48,15 +47,28 @@ func (s *Extensions) listTenants(ctx context.Context, in operate.Page[string]) (
 		}
 		span.After = ext.Owner{Tenant: o.Tenant, Install: lastInstall}
 	}
+	return s.tenantsIn(ctx, span, in.Limit)
+}
+
+// lastInstall is the greatest ID of an install.
+const lastInstall = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
+// tenantsIn returns the first tenants of a span. The tenant of span.After is one of them only if it has an install after that.
+func (s *Extensions) tenantsIn(ctx context.Context, span inspection.Span, limit int) (all []tenantOutput, err error) {
+	var last ext.TenantID // that was found
+	if span.After.Install == lastInstall {
+		last = span.After.Tenant
+	}
 	for {
 		page, err := s.inspection.PageInstalls(ctx, span, false, tenantRows)
 		if err != nil {
 			return nil, err
 		}
 		for i := range page {
-			if tenant := page[i].Tenant; tenant != span.After.Tenant {
+			if tenant := page[i].Tenant; tenant != last {
+				last = tenant
 				span.After = ext.Owner{Tenant: tenant, Install: lastInstall}
-				if all = append(all, tenantOutput{string(tenant)}); len(all) == in.Limit {
+				if all = append(all, tenantOutput{string(tenant)}); len(all) == limit {
 					return all, nil
 				}
 			}

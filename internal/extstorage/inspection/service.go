@@ -2,6 +2,7 @@
 package inspection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -58,6 +59,20 @@ func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, lim
 	slices.SortFunc(all, func(a, b InstallUsage) int { return a.Compare(b.Owner) })
 	all = slices.CompactFunc(all, func(a, b InstallUsage) bool { return a.Owner == b.Owner })
 	return all[:min(len(all), limit)], nil
+}
+
+// FindInstalls returns at most limit installs of any tenant whose IDs are from first to last, ordered by ID and tenant.
+func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error) {
+	return s.store.FindInstalls(ctx, first, last, limit)
+}
+
+// FirstInstalls returns the first limit of the installs that Store.FindInstalls has read from its tables.
+func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
+	slices.SortFunc(all, func(a, b extstorage.Owner) int {
+		return cmp.Or(cmp.Compare(a.Install, b.Install), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	all = slices.Compact(all)
+	return all[:min(limit, len(all))]
 }
 
 // AuditAll audits the span's installs and calls fn for each: page by page the

@@ -19,6 +19,10 @@ type Store interface {
 	// revoked installs only. Services is not included.
 	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
 
+	// FindInstalls returns at most limit installs of any tenant, ordered by their ID and then by tenant, whose
+	// ID is from first to last: of those that have counters, and of those that are registered, revoked or deleted.
+	FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error)
+
 	// Audit counts the rows of an install and returns how its counters differ.
 	Audit(ctx context.Context, o extstorage.Owner) (Audit, error)
 

@@ -217,6 +217,8 @@ func TestPlansOfSpans(t *testing.T) {
 		{"installs after one", sqlListInstalls, pageOfInstalls(inspection.Span{All: true, After: owner("80")}, false, 100), []string{usage, installs}},
 		{"installs of a tenant", sqlListInstalls, pageOfInstalls(inspection.Span{Tenant: filledTenant}, false, 100), []string{usage, installs}},
 		{"revoked installs", sqlListInstalls, pageOfInstalls(inspection.Span{All: true, After: owner("80")}, true, 100), []string{usage, "ext_storage_installs_revoked_idx"}},
+		{"find counters", sqlFindUsage, []any{"a0000000-0000-0000-0000-000000000000", "afffffff-ffff-ffff-ffff-ffffffffffff", 10}, []string{"ext_storage_usage_install_idx"}},
+		{"find installs", sqlFindInstalls, []any{"a0000000-0000-0000-0000-000000000000", "afffffff-ffff-ffff-ffff-ffffffffffff", 10}, []string{"ext_storage_installs_install_idx"}},
 		{"not counted", sqlUncounted, bounds(inspection.Span{All: true, After: owner("80"), Last: owner("88")}, 100),
 			[]string{usage, "ext_storage_records_pkey", "ext_storage_namespaces_pkey"}},
 	} {
@@ -228,7 +230,7 @@ func TestPlansOfSpans(t *testing.T) {
 					switch {
 					case n.Type == "Seq Scan", h.st.Name != sqlUncounted.Name && n.Type == "Sort":
 						t.Errorf("%s: %s of %s in\n%s", h.name, n.Type, n.Table, p.Query)
-					case n.Index != "" && !strings.Contains(n.Cond, "ROW(tenant_id, extension_install_id) > ROW("):
+					case n.Index != "" && !strings.HasSuffix(n.Index, "_install_idx") && !strings.Contains(n.Cond, "ROW(tenant_id, extension_install_id) > ROW("):
 						t.Errorf("%s: %s is read from its beginning, with the condition %s", h.name, n.Index, n.Cond)
 					}
 				})

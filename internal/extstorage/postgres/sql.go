@@ -215,6 +215,12 @@ var (
 		WHERE ` + within(`i`) + ` AND (NOT $6::boolean OR i.revoked_at IS NOT NULL)
 			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'
 		ORDER BY i.tenant_id, i.extension_install_id LIMIT $5::bigint`}
+	sqlFindUsage = pgdb.Statement{Name: "ext.find_usage", Wide: true, SQL: `
+		SELECT u.tenant_id::text, u.extension_install_id::text FROM ext_storage_usage u
+		WHERE ` + counted + firstInstalls}
+	sqlFindInstalls = pgdb.Statement{Name: "ext.find_installs", Wide: true, SQL: `
+		SELECT u.tenant_id::text, u.extension_install_id::text FROM ext_storage_installs u
+		WHERE u.extension_install_id <> '00000000-0000-0000-0000-000000000000'` + firstInstalls}
 	sqlUncounted = pgdb.Statement{Name: "ext.uncounted", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost

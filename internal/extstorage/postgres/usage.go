@@ -51,6 +51,28 @@ func pageOfInstalls(span inspection.Span, revoked bool, limit int) []any {
 	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }
 
+// firstInstalls is the end of the statements of FindInstalls.
+const firstInstalls = `
+	AND u.extension_install_id::text COLLATE "C" >= $1::text AND u.extension_install_id::text COLLATE "C" <= $2::text
+	ORDER BY u.extension_install_id::text COLLATE "C", u.tenant_id LIMIT $3::bigint`
+
+// FindInstalls implements inspection.Store.
+func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, limit int) (all []ext.Owner, err error) {
+	for _, st := range []pgdb.Statement{sqlFindUsage, sqlFindInstalls} {
+		var some []ext.Owner
+		var o ext.Owner
+		err := s.db.ForEach(ctx, st, []any{string(first), string(last), limit}, func() { some = nil }, func() error {
+			some = append(some, o)
+			return nil
+		}, &o.Tenant, &o.Install)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return inspection.FirstInstalls(all, limit), nil
+}
+
 // usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []inspection.InstallUsage, err error) {
 	var (

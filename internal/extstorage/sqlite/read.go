@@ -175,6 +175,24 @@ func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked 
 	return s.usages(ctx, "ext.list_installs", sql, after.Tenant, after.Install, last.Tenant, last.Install, limit)
 }
 
+// FindInstalls implements inspection.Store.
+func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, limit int) (all []ext.Owner, err error) {
+	err = s.db.Read(ctx, "ext.find_installs", func(c *sqlite.Conn) error {
+		all = nil
+		for _, sql := range []string{sqlFindUsage, sqlFindInstalls} {
+			some, err := sqlitedb.QueryAll(c, sql, func(r *sqlite.Stmt) ext.Owner {
+				return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}
+			}, string(first), string(last), limit)
+			if err != nil {
+				return err
+			}
+			all = append(all, some...)
+		}
+		return nil
+	})
+	return inspection.FirstInstalls(all, limit), err
+}
+
 // usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []inspection.InstallUsage, err error) {
 	err = s.db.Read(ctx, name, func(c *sqlite.Conn) error {

@@ -97,8 +97,12 @@ const (
 		LEFT JOIN ext_storage_usage u ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 		WHERE (i.tenant_id, i.extension_install_id) > (?1, ?2) AND (i.tenant_id, i.extension_install_id) <= (?3, ?4)
 			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'`
-	pageOfInstalls = ` ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
-	sqlFilled      = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
+	sqlFindUsage    = `SELECT tenant_id, extension_install_id FROM ext_storage_usage u` + withInstall + ` AND ` + counted + firstInstalls
+	sqlFindInstalls = `SELECT tenant_id, extension_install_id FROM ext_storage_installs` + withInstall + firstInstalls
+	withInstall     = ` WHERE extension_install_id >= ?1 AND extension_install_id <= ?2 AND extension_install_id <> '00000000-0000-0000-0000-000000000000'`
+	firstInstalls   = ` ORDER BY extension_install_id, tenant_id LIMIT ?3 + 0`
+	pageOfInstalls  = ` ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
+	sqlFilled       = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
 		FROM ext_storage_usage u
 		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 		LEFT JOIN (

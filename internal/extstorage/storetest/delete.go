@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"holdfast/internal/errcode"
@@ -27,6 +28,7 @@ func deleteChecks() []check {
 		{"WrongCounters", deleteWrongCounters},
 		{"SweptMeanwhile", deleteSwept},
 		{"ListInstalls", listInstalls},
+		{"FindInstalls", findInstalls},
 	}
 }
 
@@ -512,6 +514,33 @@ func sweepTombstones(t *testing.T, u *user) {
 	must(t, "NextInstall", err)
 	equal(t, "the next install", next, "")
 	equal(t, "a new record", u.do(put("s", "a", `1`)).Seq, ext.Seq(1))
+}
+
+// findInstalls: installs are found by a range of IDs, whatever their tenant, if they have records or are registered.
+func findInstalls(t *testing.T, u *user) {
+	s := newOwnerRange(u)
+	at := func(tenant, install int) *user { // with IDs that no other test uses
+		return s.of(ext.Owner{
+			Tenant:  u.owner.Tenant[:35] + ext.TenantID(strconv.Itoa(tenant)),
+			Install: u.owner.Install[:35] + ext.InstallID(strconv.Itoa(install)),
+		})
+	}
+	at(3, 0).setInstall(ext.Registration{Tier: "gold"}, false)
+	at(2, 1).apply(put("s", "a", `1`)) // not registered
+	at(1, 1).apply(put("s", "a", `1`))
+	at(1, 2).apply(put("s", "a", `12`))
+	at(1, 2).revoke()
+	at(0, 2).whole().revokeToken("a", u.now+hour) // of the tenant
+	find := func(from, to, limit int) (all []ext.Owner) {
+		found, err := u.h.Inspector.FindInstalls(t.Context(), at(0, from).owner.Install, at(0, to).owner.Install, limit)
+		must(t, "FindInstalls", err)
+		return found
+	}
+	all := []ext.Owner{at(3, 0).owner, at(1, 1).owner, at(2, 1).owner, at(1, 2).owner}
+	equal(t, "all", find(0, 3, 100), all)
+	equal(t, "one ID", find(1, 1, 100), all[1:3])
+	equal(t, "the first", find(0, 3, 2), all[:2])
+	equal(t, "none", len(find(3, 3, 100)), 0)
 }
 
 // listInstalls: registered, revoked and deleted installs are listed in order, with

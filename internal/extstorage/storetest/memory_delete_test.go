@@ -229,6 +229,25 @@ func (s *memory) ListInstalls(_ context.Context, span inspection.Span, revoked b
 	return all[:min(limit, len(all))], nil
 }
 
+func (s *memory) FindInstalls(_ context.Context, first, last ext.InstallID, limit int) (all []ext.Owner, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add := func(o ext.Owner) {
+		if first <= o.Install && o.Install <= last && o != ext.Services(o.Tenant) {
+			all = append(all, o)
+		}
+	}
+	for o := range s.installs {
+		add(o)
+	}
+	for o, m := range s.models {
+		if m.stored() != (ext.Counters{}) {
+			add(o)
+		}
+	}
+	return inspection.FirstInstalls(all, limit), nil
+}
+
 func (s *memory) Filled(_ context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(inspection.Filling)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
