@@ -31,7 +31,9 @@ func consoleSearch(b *browser) {
 	b.open("tokenserver/accounts/show?account=" + smallAccount)
 	b.submit("Set label", "label", "Smallest of all")
 	for _, s := range allDeclared() {
-		named := slices.ContainsFunc(s.all, func(o operate.Operation) bool { return o.Kind == operate.List && o.IsPaged() && len(o.Subjects()) == 0 && len(o.Names) > 0 })
+		named := slices.ContainsFunc(s.all, func(o operate.Operation) bool {
+			return o.Kind == operate.List && o.IsPaged() && len(o.Subjects()) == 0 && len(o.Names) > 0
+		})
 		if s.command != "" && named && searches[s.folder] == nil {
 			b.t.Errorf("%s has lists with names, and no search", s.folder)
 		}

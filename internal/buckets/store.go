@@ -21,6 +21,8 @@ import (
 //
 // The test suite in storetest defines the contract.
 type Store interface {
+	Finder
+
 	// CreateBucket creates a bucket with the ID b.ID. If the account has one with this
 	// name, it returns that one and ErrBucketExists. An account that was deleted meanwhile
 	// is ErrNoAccount.
@@ -31,14 +33,6 @@ type Store interface {
 
 	// Buckets reads a page of buckets; more reports whether others follow.
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
-
-	// Namesakes returns the buckets with this name of at most two accounts, by which
-	// a bucket without its account is found if only one account has it.
-	Namesakes(ctx context.Context, name string) ([]Bucket, error)
-
-	// FindBuckets returns at most limit buckets of any account whose names begin with a prefix, which
-	// is not "", ordered by name and owner.
-	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 
 	// SetBucket changes settings of a bucket.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
@@ -81,6 +75,17 @@ type Store interface {
 	// Ping checks that the engine is reachable and has the schema that this binary
 	// requires. Otherwise it returns errcode.Unavailable with the reason.
 	Ping(ctx context.Context) error
+}
+
+// Finder finds buckets of which the account is not known.
+type Finder interface {
+	// Namesakes returns the buckets with this name of at most two accounts, by which
+	// a bucket without its account is found if only one account has it.
+	Namesakes(ctx context.Context, name string) ([]Bucket, error)
+
+	// FindBuckets returns at most limit buckets of any account whose names begin with a prefix, which
+	// is not "", ordered by name and owner.
+	FindBuckets(ctx context.Context, prefix string, limit int) ([]Bucket, error)
 }
 
 // Put is a write of an object.

@@ -182,14 +182,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	if s.storage.IsOpen() {
 		o.Local, o.Inherit = s.storage, s.inheritQuota
 	}
-	opened.Start = func(ctx context.Context) (func() error, error) {
-		s.serves.Store(true)
-		if !s.storage.IsOpen() {
-			return func() error { s.opened.StopLearning(); nodes.Close(); return nil }, nil
-		}
-		stop := s.watchRevoked(ctx, s.opened.Revoked, d.Log)
-		return func() error { s.opened.StopLearning(); err := stop(); nodes.Close(); return err }, nil
-	}
+	opened.Start = func(ctx context.Context) (func() error, error) { return s.start(ctx, nodes), nil }
 	if o.Config.NodeType == "" {
 		o.Config.NodeType = string(s.nodeEngine(db.Target.Kind))
 	}
@@ -228,6 +221,21 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		}
 	}
 	return opened, nil
+}
+
+// start begins what a server does besides requests, until stop is called.
+func (s *Accounts) start(ctx context.Context, nodes *nodeclient.Purger) (stop func() error) {
+	s.serves.Store(true)
+	unwatch := func() error { return nil }
+	if s.storage.IsOpen() {
+		unwatch = s.watchRevoked(ctx, s.opened.Revoked, s.deps.Log)
+	}
+	return func() error {
+		s.opened.StopLearning()
+		err := unwatch()
+		nodes.Close()
+		return err
+	}
 }
 
 // nodeEngine returns the engine that storage nodes are assumed to use: that of this
