@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,19 +29,34 @@ const (
 	claimPatience = 3 * time.Second
 )
 
-// Claim is the copy that uses a database.
+// Claim is the copy or import that uses a database. Its progress is written with each beat, for the console of a server on the database.
 type Claim struct {
 	ID   string `json:"id"`
 	By   string `json:"by"` // for messages
 	Beat string `json:"beat"`
+
+	Kind  string `json:"kind,omitempty"`  // "copy" or "import"
+	From  string `json:"from,omitempty"`  // where the source is, without credentials
+	To    string `json:"to,omitempty"`    // where the target is
+	Began int64  `json:"began,omitempty"` // milliseconds since 1970, as is At
+	At    int64  `json:"at,omitempty"`    // of the beat
+	Step
 }
 
-func newClaim() *Claim {
-	c := &Claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid())}
+// Step is the progress of a copy or import in its current step.
+type Step struct {
+	Doing string `json:"doing,omitempty"` // e.g. "rows"
+	Done  int64  `json:"done,omitempty"`
+	Total int64  `json:"total,omitempty"`
+}
+
+func (c *Copy) newClaim(kind string) *Claim {
+	c.step = &atomic.Pointer[Step]{}
+	o := &Claim{ID: ident.New(), By: fmt.Sprintf("process %d", os.Getpid()), Kind: kind, From: c.Source.Where, To: c.Target.Where, Began: time.Now().UnixMilli()}
 	if host, err := os.Hostname(); err == nil {
-		c.By += " on host " + host
+		o.By += " on host " + host
 	}
-	return c
+	return o
 }
 
 // claimed is a database with a claim, which each Update checks.
@@ -49,6 +65,7 @@ type claimed struct {
 
 	service, where string
 	own            *Claim
+	step           *atomic.Pointer[Step] // nil in it: none has begun
 }
 
 // errClaimed means that another copy uses the database.
@@ -94,7 +111,10 @@ func (d *claimed) acquire(ctx context.Context) error {
 // set stores the state with the claim and a new beat.
 func (d *claimed) set(u rows.Update, state State) error {
 	own := *d.own
-	own.Beat = ident.New()
+	own.Beat, own.At = ident.New(), time.Now().UnixMilli()
+	if step := d.step.Load(); step != nil {
+		own.Step = *step
+	}
 	state.Claim = &own
 	return setState(u, d.service, state)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdfast/internal/clock"
@@ -64,7 +65,8 @@ type Copy struct {
 	begun          time.Time
 	refused        refusal
 	logging        sync.Mutex
-	compacted      int64 // entries of the log after the last compaction, which are left
+	step           *atomic.Pointer[Step] // for the claims; nil: there are none
+	compacted      int64                 // entries of the log after the last compaction, which are left
 }
 
 // State is the progress of a copy, in both databases. The source has only the ID.
@@ -97,9 +99,9 @@ func (c *Copy) Run(ctx context.Context) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	own := newClaim()
-	source := &claimed{c.source, c.Service, c.Source.Where, own}
-	target := &claimed{c.target, c.Service, c.Target.Where, own}
+	own := c.newClaim("copy")
+	source := &claimed{c.source, c.Service, c.Source.Where, own, c.step}
+	target := &claimed{c.target, c.Service, c.Target.Where, own, c.step}
 	release, err := claimAll(ctx, source, target)
 	if err != nil {
 		return err
@@ -186,6 +188,9 @@ func (c *Copy) reportf(format string, args ...any) {
 }
 
 func (c *Copy) progress(what string, done, total int64) {
+	if c.step != nil {
+		c.step.Store(&Step{what, done, total})
+	}
 	if c.Progress != nil {
 		c.Progress(what, done, total)
 	}
@@ -304,6 +309,9 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 
 // IsPart reports whether the database has only a part of what is copied to it.
 func (s State) IsPart() bool { return s.Target && !s.Done }
+
+// IsImport reports whether the database is the target of an import.
+func (s State) IsImport() bool { return s.ID == fillID }
 
 // ErrPart means that a database has only a part of a copy, so nobody but the copy may write.
 var ErrPart = errors.New("its database has only a part of a copy or an import: run the same command (holdfast copy or holdfast import) again, or wait until it has finished")

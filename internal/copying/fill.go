@@ -63,7 +63,8 @@ func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err error) {
 	var targets []*claimed
 	for _, f := range fills {
-		d := &claimed{f.copy.target, f.copy.Service, f.copy.Target.Where, newClaim()}
+		own := f.copy.newClaim("import")
+		d := &claimed{f.copy.target, f.copy.Service, f.copy.Target.Where, own, f.copy.step}
 		f.copy.target, targets = d, append(targets, d)
 	}
 	return claimAll(ctx, targets...)

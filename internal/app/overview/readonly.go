@@ -35,7 +35,7 @@ type Operated struct {
 // Operations returns the operations of the server itself. Their routes, pages and commands have no name of a service.
 func Operations(o *Operated) []operate.Operation {
 	return operate.InBackground(slices.Concat(
-		readOnlyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(o), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
+		readOnlyOperations(&o.ReadOnly), copyOperations(&o.ReadOnly), alertOperations(&o.Alerts), backupOperations(o), sweepOperations(&o.Sweeps), logOperations(o), changeOperations(o), settingOperations(o),
 	))
 }
 
@@ -69,7 +69,7 @@ func (s readOnlyState) Cell() service.Cell { return service.Cell{State: s.state,
 type copyBy string
 
 func (c copyBy) String() string {
-	return "in progress, by " + string(c) + ", whose terminal shows its progress"
+	return "in progress, by " + string(c) + "; the page Copies follows it"
 }
 
 // readOnlyOutput is a service that can be read-only.

@@ -1,0 +1,138 @@
+package overview
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/copying"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/operate"
+	"holdfast/internal/readonly"
+)
+
+const (
+	copiesLive = 2 * time.Second
+	silent     = 15 * time.Second // a copy without a sign of life for so long may have ended
+)
+
+func copyOperations(w *readonly.Switch) []operate.Operation {
+	return []operate.Operation{operate.NewList(operate.About{
+		Path: "copies", Doc: "List the copies and imports that use the databases of this server", Group: "Follow copies and imports",
+		Title: "Copies", Empty: "No copy or import uses a database of this server.", Live: copiesLive,
+		Text: "holdfast copy and holdfast import run as processes of their own, perhaps on other machines. They record their progress in the databases that they use, twice a second.",
+	}, listCopies(w))}
+}
+
+// copyOutput is a copy or an import that uses a database.
+type copyOutput struct {
+	Service string    `json:"service" title:"Service"`
+	State   copyState `json:"-" title:"State"`
+	Running bool      `json:"running" doc:"it has written its progress just now"`
+	Kind    string    `json:"kind" title:"Kind" enum:"copy,import"`
+	Role    string    `json:"role" title:"This database is" enum:"source,target"`
+	From    string    `json:"from,omitempty" title:"From" zero:"-" doc:"the source, without credentials"`
+	To      string    `json:"to,omitempty" title:"To" zero:"-" doc:"the target, without credentials"`
+	Shown   copyStep  `json:"-" title:"Progress"`
+	Step    string    `json:"step,omitempty" example:"rows" doc:"what it does"`
+	Done    int64     `json:"done" least:"0" doc:"what it has done in this step"`
+	Total   int64     `json:"total,omitempty" least:"0" doc:"what this step has to do; missing: it is not known"`
+	By      string    `json:"by,omitempty" title:"Process" zero:"-" example:"process 812 on host db1"`
+	Began   time.Time `json:"began,omitzero" title:"Began"`
+	At      time.Time `json:"at,omitzero" title:"Latest sign" doc:"when it last wrote its progress, by its own clock"`
+	Problem string    `json:"problem,omitempty" doc:"why the database cannot be read"`
+}
+
+// copyState says for people how a copy is.
+type copyState struct {
+	state service.State
+	text  string
+}
+
+func (s copyState) String() string { return s.text }
+
+// Cell implements console.Shown.
+func (s copyState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
+
+// copyStep is the progress of a copy.
+type copyStep struct{ copying.Step }
+
+func (s copyStep) String() string {
+	switch {
+	case s.Doing == "":
+		return "-"
+	case s.Total > 0:
+		return fmt.Sprintf("%s: %d of %d", s.Doing, s.Done, s.Total)
+	}
+	return fmt.Sprintf("%s: %d", s.Doing, s.Done)
+}
+
+// Cell implements console.Shown.
+func (s copyStep) Cell() service.Cell {
+	return service.Cell{Text: s.String(), Share: float64(s.Done), Most: float64(s.Total), Whole: true}
+}
+
+// listCopies reads all databases at once, because one that does not answer would hold up the others.
+func listCopies(w *readonly.Switch) func(context.Context, operate.None) ([]copyOutput, error) {
+	return func(ctx context.Context, _ operate.None) (found []copyOutput, err error) {
+		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+		defer cancel()
+		all := make([]*copyOutput, len(w.Services))
+		var reads sync.WaitGroup
+		for i, s := range w.Services {
+			if db := s.Rows(); db != nil {
+				reads.Go(func() { all[i] = readCopy(ctx, s.Name, db) })
+			}
+		}
+		reads.Wait()
+		for _, one := range all {
+			if one != nil {
+				found = append(found, *one)
+			}
+		}
+		return found, nil
+	}
+}
+
+func ofMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+// readCopy returns the copy or import that uses the database of a service, or a part of one that was interrupted. nil: none.
+func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
+	var state copying.State
+	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {
+		return &copyOutput{Service: name, State: copyState{service.Wrong, failureText(err)}, Problem: failureText(err)}
+	}
+	if state.Claim == nil && !state.IsPart() {
+		return nil
+	}
+	o := &copyOutput{Service: name, Kind: "copy", Role: "source"}
+	if state.IsImport() {
+		o.Kind = "import"
+	}
+	if state.Target {
+		o.Role = "target"
+	}
+	if state.Claim == nil {
+		o.State = copyState{service.Warning, "interrupted: run the command again to continue it"}
+		return o
+	}
+	c := state.Claim
+	if c.Kind != "" {
+		o.Kind = c.Kind
+	}
+	o.From, o.To, o.By, o.Began, o.At = c.From, c.To, c.By, ofMillis(c.Began), ofMillis(c.At)
+	o.Shown, o.Step, o.Done, o.Total = copyStep{c.Step}, c.Doing, c.Done, c.Total
+	if age := time.Since(o.At); o.At.IsZero() || age.Abs() < silent { // a former release tells nothing; the clocks of two machines differ a little
+		o.Running, o.State = true, copyState{service.OK, "running"}
+	} else {
+		o.State = copyState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has ended, run the command again"}
+	}
+	return o
+}
