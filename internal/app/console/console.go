@@ -423,17 +423,20 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		form = shown
 	}
 	if confirm, typed := r.Value("confirm-with"), r.Value("confirm"); typed != confirm && typed != service.Printable(confirm) {
-		return x.failed(section, form, r, action, errcode.Newf(errcode.Invalid, "nothing was changed: type %s to confirm", confirm))
+		return x.again(section, form, r, &failure{action.Name, errcode.Newf(errcode.Invalid, "nothing was changed: type %s to confirm", confirm), "", r.Values})
 	}
 	outcome, err := action.Run(x.operator(), r)
 	if !action.Reads && !action.Recorded {
 		x.record(section, page, action, r, err)
 	}
-	if outcome.View != nil {
+	switch {
+	case action.Reads && x.r.Header.Get("HX-Request") != "":
+		x.sendCheck(outcome.Notice, err)
+		return nil
+	case outcome.View != nil:
 		return x.sendOutcome(section, page, r, outcome.View, err)
-	}
-	if err != nil {
-		return x.failed(section, form, r, action, err)
+	case err != nil || action.Reads && outcome.Next == "":
+		return x.again(section, form, r, &failure{action.Name, err, outcome.Notice, r.Values})
 	}
 	x.sessions.note(x.session.id, outcome.Notice)
 	back := form.Path
@@ -455,27 +458,42 @@ func (x *exchange) sendOutcome(section *Section, page *service.Page, r *service.
 	return x.sendView(http.StatusOK, shown{section, page, view, back, nil})
 }
 
-// failure is an action that failed, for the page that shows its form again.
+// failure is an action that failed, or that checked what is typed, for the page that shows its form again.
 type failure struct {
 	action string
 	err    error
+	notice string // without an error
 	values url.Values
 }
 
-// failed shows the page of an action that failed, with what the operator typed.
-func (x *exchange) failed(section *Section, page *service.Page, r *service.PageRequest, action *service.Action, err error) error {
-	if code := errcode.Of(err); code == errcode.Internal && !isUsage(err) {
-		return err
+// again shows the page of a form again, with what the operator typed.
+func (x *exchange) again(section *Section, page *service.Page, r *service.PageRequest, f *failure) error {
+	if f.err != nil && errcode.Of(f.err) == errcode.Internal && !isUsage(f.err) {
+		return f.err
 	}
-	back, parseErr := url.ParseQuery(r.Value("return-to"))
-	if parseErr != nil {
-		return err
+	back, err := url.ParseQuery(r.Value("return-to"))
+	if err != nil {
+		return errForm
 	}
-	view, showErr := page.Show(x.r.Context(), &service.PageRequest{Values: back})
-	if showErr != nil { // what it shows does not exist any more
-		return err
+	view, err := page.Show(x.r.Context(), &service.PageRequest{Values: back})
+	if err != nil { // what it shows does not exist any more
+		return cmp.Or(f.err, err)
 	}
-	return x.sendView(status(err), shown{section, page, view, back, &failure{action.Name, err, r.Values}})
+	code := http.StatusOK
+	if f.err != nil {
+		code = status(f.err)
+	}
+	return x.sendView(code, shown{section, page, view, back, f})
+}
+
+// sendCheck sends the result of a check, which htmx shows in the form.
+func (x *exchange) sendCheck(notice string, err error) {
+	p, state := &page{}, service.OK
+	if err != nil {
+		notice, state = Message(err), service.Wrong
+	}
+	p.notice(state, upper(notice)+".")
+	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
 }
 
 // isUsage reports whether an error is about what the operator typed.

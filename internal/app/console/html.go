@@ -37,7 +37,7 @@ func (p *page) open(name string, attrs ...string) {
 }
 
 // exactAttrs are the attributes whose values are not for people.
-var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-headers"}
+var exactAttrs = []string{"value", "href", "src", "action", "hx-get", "hx-post", "hx-headers"}
 
 // close writes end tags, the innermost first.
 func (p *page) close(names ...string) {

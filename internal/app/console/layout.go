@@ -29,7 +29,11 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 	p.open("link", "rel", "stylesheet", "href", assetLink("console.css"))
 	p.open("link", "rel", "icon", "href", assetLink("icon.svg"))
 	script := func(name string) { p.element("script", "", "src", assetLink(name), "defer?", "yes") }
-	if has[*service.Live](blocks) {
+	isChecked := func(b service.Block) bool {
+		f, ok := b.(*service.Form)
+		return ok && f.Check != ""
+	}
+	if has[*service.Live](blocks) || slices.ContainsFunc(blocks, isChecked) {
 		p.open("meta", "name", "htmx-config", "content", htmxConfig)
 		script("lib/htmx.min.js")
 	}
@@ -109,8 +113,10 @@ func (x *exchange) sendView(status int, s shown) error {
 	if x.session.notice != "" {
 		p.notice(service.OK, upper(x.session.notice)+".", "role", "status")
 	}
-	if failed != nil {
+	if failed != nil && failed.err != nil {
 		p.notice(service.Wrong, upper(Message(failed.err))+".", "role", "alert")
+	} else if failed != nil {
+		p.notice(service.OK, upper(failed.notice)+".", "role", "status")
 	}
 	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
 	for _, b := range view.Blocks {

@@ -436,9 +436,7 @@ func (r *renderer) form(f *service.Form) {
 	for _, name := range slices.Sorted(maps.Keys(f.Keep)) {
 		r.open("input", "type", "hidden", "name", name, "value", f.Keep[name])
 	}
-	for i := range f.Fields {
-		r.field(&f.Fields[i], typed)
-	}
+	r.fields(f, typed, to)
 	if f.Confirm != "" {
 		r.open("input", "type", "hidden", "name", "confirm-with", "value", f.Confirm)
 		r.field(&service.Field{Name: "confirm", Label: "Type " + f.Confirm + " to confirm"}, nil)
@@ -466,6 +464,25 @@ func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	r.open("summary", "class", class)
 	r.element("h2", f.Title)
 	r.close("summary")
+}
+
+// fields renders the fields of a form.
+func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Action) string) {
+	check := r.action(f, f.Check)
+	for i := range f.Fields {
+		r.field(&f.Fields[i], typed)
+		if f.Fields[i].Lines > 0 && check != nil {
+			r.check(to(check))
+			check = nil
+		}
+	}
+}
+
+// check renders the element below a text area in which htmx shows the result of an action that checks what is being typed in
+// the form. An answer that a newer request has overtaken is dropped.
+func (r *renderer) check(to string) {
+	r.open("div", "class", "check", "role", "status", "hx-post", to, "hx-trigger", "input delay:300ms from:closest form", "hx-sync", "this:replace")
+	r.close("div")
 }
 
 // buttons renders the button of a form, and that of its trial.

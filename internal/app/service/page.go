@@ -75,7 +75,7 @@ type Action struct {
 // Outcome is the result of an action. The operator returns to the page, or to Next.
 type Outcome struct {
 	Notice string // what was done, a sentence without a full stop
-	Next   string // a link to a page of the service; "": the page of the form
+	Next   string // a link to a page of the service; "": the page of the form, with what was typed if the action reads
 	View   *View  // shown once instead of a page, for what is not stored; also with an error
 }
 
@@ -267,6 +267,7 @@ type Form struct {
 	Submit  string            // text of the button
 	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
 	Trial   *Trial
+	Check   string // name of an action that reads: it checks what is being typed, and its notice or error is shown below the text area
 	Danger  bool
 	Ask     string // of a button without fields: what cannot be undone; the button is shown after a click
 	Confirm string // what the operator has to type, such as the name of what will be deleted
