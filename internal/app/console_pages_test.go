@@ -189,13 +189,13 @@ func consoleExtensions(b *browser) {
 	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
 
 	// Records.
-	b.try(http.StatusBadRequest, "Value: ", "Create", "key", "k", "value", "{")
+	b.try(http.StatusBadRequest, "Value, line 1: ", "Create", "key", "k", "value", "{")
 	if f := b.form("Create"); b.fill(f).Get("value") != "{" {
 		b.t.Error("the form has lost what was typed")
 	}
 	b.submit("Create", "key", hostile, "value", `{"note":"`+strings.ReplaceAll(hostile, `"`, `\"`)+`"}`, "metadata", `{"n":1.50}`, "ttl", "86400")
 	b.shows("Saved revision 1.", hostile, `"n": 1.5`)
-	b.try(http.StatusBadRequest, "Metadata: must be a JSON object", "Save", "metadata", "[]")
+	b.try(http.StatusBadRequest, "Metadata, line 1: must be a JSON object", "Save", "metadata", "[]")
 	b.try(http.StatusBadRequest, "expected a whole number", "Save", "metadata", "", "ttl", "soon")
 	old := *b
 	b.submit("Save", "value", `{"note":2}`, "ttl", "86400")
@@ -204,7 +204,7 @@ func consoleExtensions(b *browser) {
 		b.t.Error("the record lost its expiry")
 	}
 	old.try(http.StatusConflict, "Nothing was saved", "Save", "value", `"typed"`, "ttl", "")
-	old.shows("What you typed", `"typed"`)
+	old.shows("Save your draft all the same", `"typed"`)
 	old.follow("Show the record as it is now")
 	old.shows(`"note": 2`)
 	b.open(strings.TrimPrefix(b.at, b.base+"/console/")) // the old form has another revision

@@ -55,7 +55,9 @@ func changesOf(folder string) []step {
 
 		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "256.0 MiB"},
 		{install, "Open", []string{"namespace", "settings"}, "Records of settings"},
+		{records, "Check", []string{"key", "mine", "value", `{"n":1}`}, "Valid, 7 B."},
 		{records, "Create", []string{"key", "mine", "value", `{"n":1}`}, "Saved revision 1."},
+		{"", "Check", []string{"value", "{"}, "Value, line 1: "},
 		{"", "Save", []string{"value", `{"n":2}`}, "Saved revision 2."},
 		{"", "Delete record", nil, "Deleted record mine."},
 		{schemas, "Try draft", []string{"document", `{"type":"string"}`}, "Trial of a draft for settings"},

@@ -16,14 +16,19 @@ func (s *Extensions) console() *service.Console {
 	return &service.Console{Title: "Extension storage", Icon: "records", Backlogs: s.backlogs, Search: s.search, Finds: "tenants and installs by ID", Pages: []service.Page{
 		{Path: "installs/show", Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Show: s.showFeed},
-		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{{Name: "create", Logged: records, Run: s.saveRecord}}},
+		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{
+			{Name: "create", Logged: records, Run: s.saveRecord},
+			{Name: "check", Reads: true, Run: s.checkRecord},
+		}},
 		{Path: "record", Title: "Record", Show: s.showRecord, Actions: []service.Action{
 			{Name: "save", Logged: records, Run: s.saveRecord},
+			{Name: "check", Reads: true, Run: s.checkRecord},
 			{Name: "delete", Logged: records, Run: s.deleteRecord},
 		}},
 		{Path: "schemas", Show: s.showDraft, Actions: []service.Action{
 			{Name: "register", Logged: parseNamespace, Run: s.registerDraft},
 			{Name: "try", Reads: true, Run: s.tryDraft},
+			{Name: "check", Reads: true, Run: s.checkDraft},
 		}},
 		{Path: "schemas/show", Show: s.showVersion},
 	}}
@@ -93,11 +98,10 @@ func (p place) request(ctx context.Context) ext.Request {
 	return ext.Request{Grant: ext.Grant{Owner: p.Owner, Every: ext.Read | ext.Modify}, Caller: ext.Caller{Kind: "admin", ID: service.Operator(ctx)}}
 }
 
-// explained adds the location in a field or a document to the message of an error.
-func explained(field string, err error) error {
-	pointer, _ := ext.PointerOf(err)
-	if where := field + pointer; where != "" && err != nil {
-		return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
+// explained adds the location in a request or a document to the message of an error.
+func explained(err error) error {
+	if pointer, _ := ext.PointerOf(err); pointer != "" {
+		return errcode.Newf(errcode.Of(err), "%s: %v", pointer, err)
 	}
 	return plain(err)
 }

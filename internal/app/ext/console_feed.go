@@ -23,7 +23,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	}
 	changes, last, err := s.latestChanges(ctx, p.request(ctx))
 	if err != nil {
-		return nil, explained("", err)
+		return nil, explained(err)
 	}
 	t := &service.Table{
 		Columns: []service.Column{{Title: "Number", Number: true}, {Title: "Time"}, {Title: "Change"}, {Title: "Namespace"}, {Title: "Key"}, {Title: "Revision", Number: true}},

@@ -2,11 +2,13 @@ package ext
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/canonjson"
@@ -19,29 +21,82 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
+	if err != nil {
+		return nil, explained(err)
+	}
 	records, next, err := s.opened.ListRecords(ctx, p.request(ctx), ext.Listing{
-		Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Limit: ext.MaxPage,
+		Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Limit: ext.MaxPage, Values: true,
 	})
 	if err != nil {
-		return nil, explained("", err)
+		return nil, explained(err)
 	}
-	t := &service.Table{
-		Columns: []service.Column{{Title: "Key"}, {Title: "Revision", Number: true}, {Title: "Bytes", Number: true}, {Title: "Updated"}, {Title: "Expires"}},
-		Empty:   "There are no records.", Search: []service.Field{{Name: "prefix", Label: "Keys that begin with"}},
-		Keep: parseNamespace, Next: next,
+	t, hidden, err := p.recordTable(records, schema.Document, strings.TrimSpace(r.Value("columns")))
+	if err != nil {
+		return nil, err
+	}
+	t.Next = next
+	links := &service.Links{All: []service.Link{
+		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
+		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)},
+	}}
+	facts := &service.Facts{Rows: []service.Fact{{Name: "Schema", Cell: service.TextCell(activeVersion(schema.Version).String())}}}
+	if hidden > 0 {
+		facts.Rows = append(facts.Rows, service.Fact{Name: "Columns not shown", Cell: service.TextCell(strconv.Itoa(hidden))})
+	}
+	fields := append([]service.Field{{Name: "key", Label: "Key"}}, recordFields(&ext.Record{}, 0)...)
+	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t, &service.Form{
+		Title: "Create a record", Action: "create", Submit: "Create", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Keep: p.keep("revision", "0"), Fields: fields,
+	}}}, nil
+}
+
+// recordTable returns the table of records, and how many columns it does not have.
+func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (t *service.Table, hidden int, err error) {
+	values := make([]map[string]json.RawMessage, len(records))
+	scalars, expiring := false, false
+	for i := range records {
+		values[i] = members(&records[i])
+		scalars = scalars || values[i] == nil
+		expiring = expiring || records[i].ExpiresAt != 0
+	}
+	columns, hidden, err := chooseColumns(chosen, schema, values)
+	if err != nil {
+		return nil, 0, err
+	}
+	t = &service.Table{
+		Columns: []service.Column{{Title: "Key"}}, Empty: "There are no records.", Keep: parseNamespace,
+		Search: []service.Field{{Name: "prefix", Label: "Keys that begin with"}, {Name: "columns", Label: "Columns", Help: "Names, separated by commas."}},
+	}
+	if scalars {
+		t.Columns = append(t.Columns, service.Column{Title: "Value"})
+	}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, service.Column{Title: abbreviated(c.name), Number: c.isNumber})
+	}
+	t.Columns = append(t.Columns, service.Column{Title: "Revision", Number: true}, service.Column{Title: "Size", Number: true}, service.Column{Title: "Updated"})
+	if expiring {
+		t.Columns = append(t.Columns, service.Column{Title: "Expires"})
 	}
 	for i := range records {
 		rec := &records[i]
-		t.Rows = append(t.Rows, []service.Cell{
-			{Text: string(rec.Key), To: service.PageLink("record", p.values("key", string(rec.Key))...)}, service.TextCell(decimal(int64(rec.Revision))),
-			service.TextCell(decimal(rec.Bytes())), momentCell(rec.UpdatedAt), momentCell(rec.ExpiresAt),
-		})
+		row := []service.Cell{{Text: string(rec.Key), To: service.PageLink("record", p.values("key", string(rec.Key))...)}}
+		if scalars {
+			shown := service.Cell{}
+			if values[i] == nil {
+				shown.Text = abbreviated(string(rec.Value))
+			}
+			row = append(row, shown)
+		}
+		for j := range columns {
+			row = append(row, columns[j].cell(values[i][columns[j].name]))
+		}
+		row = append(row, service.TextCell(decimal(int64(rec.Revision))), service.TextCell(service.FormatBytes(rec.Bytes())), momentCell(rec.UpdatedAt))
+		if expiring {
+			row = append(row, momentCell(rec.ExpiresAt))
+		}
+		t.Rows = append(t.Rows, row)
 	}
-	fields := append([]service.Field{{Name: "key", Label: "Key"}}, recordFields(&ext.Record{}, 0)...)
-	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{
-		&service.Links{All: []service.Link{{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)}}},
-		t, &service.Form{Title: "Create a record", Action: "create", Submit: "Create", Keep: p.keep("revision", "0"), Fields: fields},
-	}}, nil
+	return t, hidden, nil
 }
 
 // recordFields are the fields of a record.
@@ -100,7 +155,10 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 				{Name: "Updated", Cell: momentCell(rec.UpdatedAt)}, {Name: "Expires", Cell: momentCell(rec.ExpiresAt)},
 			}},
 			&service.Text{Title: "Value", Body: indented(string(rec.Value)), Copy: true},
-			&service.Form{Title: "Edit", Action: "save", Submit: "Save", Keep: keep, Fields: recordFields(&rec, ext.At(s.deps.Clock()))},
+			&service.Form{
+				Title: "Edit", Action: "save", Submit: "Save", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Keep: keep,
+				Fields: recordFields(&rec, ext.At(s.deps.Clock())),
+			},
 			&service.Form{Title: "Delete", Action: "delete", Submit: "Delete record", Danger: true, Keep: keep, Ask: "This cannot be undone."},
 		},
 	}, nil
@@ -123,11 +181,11 @@ func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t 
 	}
 	limits := s.opened.Limits()
 	if t.Value, err = canonjson.Parse([]byte(r.Value("value")), limits.Value); err != nil {
-		return t, explained("value", err)
+		return t, explainDraft(r, ext.Under("/value", err))
 	}
 	if text := r.Value("metadata"); text != "" {
 		if t.Metadata, err = ext.ParseMetadata([]byte(text), limits.Metadata); err != nil {
-			return t, explained("metadata", err)
+			return t, explainDraft(r, ext.Under("/metadata", err))
 		}
 	}
 	if text := r.Value("ttl"); text != "" {
@@ -140,8 +198,32 @@ func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t 
 	return t, nil
 }
 
+// checkRecord checks a record that is being typed. It stores nothing.
+func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	p, err := parsePlace(r, parseNamespace...)
+	if err != nil {
+		return o, err
+	}
+	key := ext.Key("key")
+	if r.Value("key") != "" { // the first field of a new record may be typed last
+		if _, key, err = parseKey(r); err != nil {
+			return o, err
+		}
+	}
+	t, err := s.parseTask(r, p, key)
+	if err != nil {
+		return o, err
+	}
+	if err := s.opened.CheckPut(ctx, p.request(ctx), t); err != nil {
+		return o, explainDraft(r, err)
+	}
+	size := len(t.Value) + len(t.Metadata)
+	o.Notice = "valid, " + service.FormatBytes(int64(size))
+	return o, nil
+}
+
 // saveRecord writes a record if it still has the revision that was shown. Otherwise it
-// shows what the operator typed.
+// shows the stored record beside what the operator typed.
 func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	p, key, err := parseKey(r)
 	if err != nil {
@@ -151,18 +233,65 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	if err != nil {
 		return o, err
 	}
-	to := service.PageLink("record", p.values("key", string(key))...)
 	done, err := s.opened.Do(ctx, p.request(ctx), t)
 	if _, changed := errors.AsType[*ext.MismatchError](err); changed {
-		o.View = &service.View{Title: "Record " + string(key), Parents: p.trail(), Blocks: []service.Block{
-			&service.Notice{State: service.Wrong, Text: "Nothing was saved, because the record was changed, created or deleted since the form was shown."},
-			&service.Links{All: []service.Link{{Text: "Show the record as it is now", To: to}}},
-			&service.Text{Title: "What you typed", Body: r.Value("value"), Copy: true},
-		}}
+		o.View, err = s.conflict(ctx, r, &t, err)
 		return o, err
 	}
-	o.Notice, o.Next = fmt.Sprintf("saved revision %d", done.Revision), to
-	return o, explained("", err)
+	o.Notice, o.Next = fmt.Sprintf("saved revision %d", done.Revision), service.PageLink("record", p.values("key", string(key))...)
+	return o, explainDraft(r, err)
+}
+
+// conflict shows that a record was changed while it was edited: the stored record, the differences, and a form that
+// replaces it. It also returns the error of the write.
+func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, t *ext.Task, refused error) (*service.View, error) {
+	p, key, err := parseKey(r)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, ext.Precondition{})
+	view := &service.View{Title: "Record " + string(key), Parents: p.trail()}
+	draft := recordFields(&ext.Record{}, 0)
+	for i := range draft {
+		draft[i].Value = r.Value(draft[i].Name)
+	}
+	form := &service.Form{
+		Page: "record", Action: "save", Fields: draft, Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"},
+		Title: "Save your draft all the same", Submit: "Replace the stored record", Danger: true, Keep: p.keep("key", string(key), "revision", decimal(int64(rec.Revision))),
+	}
+	if errcode.Is(err, errcode.NotFound) {
+		form.Submit, form.Danger, form.Keep["revision"] = "Create it again", false, "0"
+		view.Blocks = []service.Block{&service.Notice{State: service.Wrong, Text: "Nothing was saved: the record was deleted since the form was shown."}, form}
+		return view, refused
+	} else if err != nil {
+		return nil, err
+	}
+	view.Blocks = []service.Block{
+		&service.Notice{State: service.Wrong, Text: "Nothing was saved, because the record was changed or created since the form was shown."},
+		&service.Links{All: []service.Link{{Text: "Show the record as it is now", To: service.PageLink("record", p.values("key", string(key))...)}}},
+		differences(rec.Value, t.Value), &service.Text{Title: fmt.Sprintf("Stored: revision %d", rec.Revision), Body: indented(string(rec.Value)), Copy: true},
+		form,
+	}
+	return view, refused
+}
+
+// differences compares the top-level members of two values.
+func differences(stored, draft canonjson.Value) *service.Table {
+	t := &service.Table{Title: "Differences", Columns: []service.Column{{Title: "Location"}, {Title: "Stored"}, {Title: "Your draft"}}, Empty: "The values are equal."}
+	if stored == draft {
+		return t
+	}
+	before, after := members(&ext.Record{Value: stored}), members(&ext.Record{Value: draft})
+	if before == nil || after == nil {
+		t.Rows = [][]service.Cell{{service.TextCell("the whole value"), service.TextCell(abbreviated(string(stored))), service.TextCell(abbreviated(string(draft)))}}
+		return t
+	}
+	for _, c := range recordColumns([]map[string]json.RawMessage{before, after}) {
+		if a, b := before[c.name], after[c.name]; !bytes.Equal(a, b) && len(t.Rows) < ext.MaxPage {
+			t.Rows = append(t.Rows, []service.Cell{service.TextCell(canonjson.Pointer{c.name}.String()), service.TextCell(cmp.Or(abbreviated(string(a)), "-")), service.TextCell(cmp.Or(abbreviated(string(b)), "-"))})
+		}
+	}
+	return t
 }
 
 func (s *Extensions) deleteRecord(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
@@ -175,6 +304,9 @@ func (s *Extensions) deleteRecord(ctx context.Context, r *service.PageRequest) (
 		return o, err
 	}
 	_, err = s.opened.Do(ctx, p.request(ctx), t)
+	if _, changed := errors.AsType[*ext.MismatchError](err); changed {
+		return o, errcode.New(errcode.Conflict, "nothing was deleted, because the record was changed or deleted since the page was shown: look at it again")
+	}
 	o.Notice, o.Next = "deleted record "+string(key), service.PageLink("records", p.values()...)
-	return o, explained("", err)
+	return o, explained(err)
 }

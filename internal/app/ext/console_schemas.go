@@ -3,6 +3,7 @@ package ext
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -27,7 +28,7 @@ func (s *Extensions) showDraft(_ context.Context, r *service.PageRequest) (*serv
 func draftForm(p place, document string) *service.Form {
 	return &service.Form{
 		Title: "Write a draft", Text: "Trying it compares it with the active version and validates the stored records by it, which changes nothing. Registered, it is the next version, which validates new values only after you activate it.",
-		Page: "schemas", Action: "register", Submit: "Register draft", Trial: &service.Trial{Action: "try", Submit: "Try draft"}, Keep: p.keep(),
+		Page: "schemas", Action: "register", Submit: "Register draft", Check: "check", Trial: &service.Trial{Action: "try", Submit: "Try draft"}, Keep: p.keep(),
 		Fields: []service.Field{{Name: "document", Label: "JSON Schema", Value: document, Lines: 20, Help: "JSON Schema, draft 2020-12."}},
 	}
 }
@@ -39,7 +40,19 @@ func (s *Extensions) registerDraft(ctx context.Context, r *service.PageRequest) 
 	}
 	sc, err := s.opened.RegisterSchema(ctx, p.request(ctx), p.Namespace, []byte(r.Value("document")))
 	o.Notice, o.Next = fmt.Sprintf("registered version %d as a draft", sc.Version), service.PageLink("schemas/show", p.values("version", decimal(int64(sc.Version)))...)
-	return o, explained("", err)
+	return o, explained(err)
+}
+
+// checkDraft checks a schema that is being typed, without a trial.
+func (s *Extensions) checkDraft(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	document := r.Value("document")
+	err = s.opened.CheckDocument([]byte(document))
+	pointer, ok := ext.PointerOf(err)
+	if _, large := errors.AsType[*ext.LimitError](err); ok && !large {
+		err = errcode.Newf(errcode.Of(err), "%s: %v", placeIn("schema", document, pointer), err)
+	}
+	o.Notice = "valid"
+	return o, plain(err)
 }
 
 // tryDraft compares a document that is not registered with the active version and validates the stored
@@ -52,7 +65,7 @@ func (s *Extensions) tryDraft(ctx context.Context, r *service.PageRequest) (o se
 	document := r.Value("document")
 	report, err := s.opened.CheckSchema(ctx, p.request(ctx), p.Namespace, []byte(document), r.Value("cursor"))
 	if err != nil {
-		return o, explained("", err)
+		return o, explained(err)
 	}
 	o.View = &service.View{
 		Title:   "Trial of a draft for " + string(p.Namespace),

@@ -195,7 +195,7 @@ func (s *Extensions) setSchema(status ext.SchemaStatus) func(context.Context, ve
 			return c, err
 		}
 		_, err = s.opened.SetSchema(ctx, p.request(ctx), p.Namespace, ext.SchemaVersion(in.Version), status)
-		return schemaChange{in.Namespace, in.Version, string(status), fmt.Sprintf("version %d is %s", in.Version, status)}, explained("", err)
+		return schemaChange{in.Namespace, in.Version, string(status), fmt.Sprintf("version %d is %s", in.Version, status)}, explained(err)
 	}
 }
 
@@ -255,12 +255,12 @@ func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Bo
 	r := p.request(ctx)
 	sc, err := open.RegisterSchema(ctx, r, p.Namespace, document)
 	if err != nil {
-		return c, explained("", err)
+		return c, explained(err)
 	}
 	if in.Activate {
 		version := sc.Version
 		if sc, err = open.SetSchema(ctx, r, p.Namespace, version, ext.Active); err != nil {
-			return c, fmt.Errorf("version %d was registered but could not be activated: %w", version, explained("", err))
+			return c, fmt.Errorf("version %d was registered but could not be activated: %w", version, explained(err))
 		}
 	}
 	did := fmt.Sprintf("registered version %d of the schema of %s: %s", sc.Version, p.Namespace, sc.Status)

@@ -64,7 +64,7 @@ func (s *Extensions) checkSchema(ctx context.Context, in checkInput) (c schemaCh
 	if pointer, _ := ext.PointerOf(err); pointer == "/cursor" {
 		return c, &operate.InputError{Input: "after", Reason: "expected next of the part before"}
 	} else if err != nil {
-		return c, explained("", err)
+		return c, explained(err)
 	}
 	c = schemaCheck{
 		schemaOutput: outputOfSchema(&sc), Active: activeVersion(report.Active), Checked: report.DryRun.Checked, Failed: report.DryRun.Failed,

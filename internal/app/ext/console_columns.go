@@ -1,0 +1,183 @@
+package ext
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
+	ext "holdfast/internal/extstorage"
+)
+
+const (
+	shownColumns = 8  // of the values, unless the operator chooses
+	mostColumns  = 32 // that an operator may choose
+	cellRunes    = 60 // of a value in a table; the page of the record has all
+)
+
+// column is a top-level property of the values.
+type column struct {
+	name     string
+	isNumber bool
+	isTime   bool
+}
+
+// property is the part of a property's schema that decides how its values are shown.
+type property struct {
+	Type   json.RawMessage `json:"type"` // a string, or an array of them
+	Format string          `json:"format"`
+}
+
+// is reports whether all values of the property have one of the types, or are null.
+func (p *property) is(types ...string) bool {
+	var all []string
+	if json.Unmarshal(p.Type, &all) != nil {
+		all = make([]string, 1)
+		_ = json.Unmarshal(p.Type, &all[0])
+	}
+	all = slices.DeleteFunc(all, func(t string) bool { return t == "null" })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(t string) bool { return !slices.Contains(types, t) })
+}
+
+// schemaColumns returns the properties of a schema, those that it requires first.
+func schemaColumns(document []byte) (all []column) {
+	var names struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if json.Unmarshal(document, &names) != nil { // the document is true or false
+		return nil
+	}
+	for name, text := range names.Properties {
+		var p property
+		_ = json.Unmarshal(text, &p) // true and false accept every value, or none
+		all = append(all, column{name, p.is("number", "integer"), p.is("string") && p.Format == "date-time"})
+	}
+	rank := func(c column) int {
+		at := slices.Index(names.Required, c.name)
+		if at < 0 {
+			at = len(names.Required)
+		}
+		return at
+	}
+	slices.SortFunc(all, func(a, b column) int { return cmp.Or(rank(a)-rank(b), compareNames(a.name, b.name)) })
+	return all
+}
+
+// compareNames orders names as canonical JSON does.
+func compareNames(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
+
+// members returns the members of an object, or nil for another value.
+func members(rec *ext.Record) (all map[string]json.RawMessage) {
+	if strings.HasPrefix(string(rec.Value), "{") {
+		_ = json.Unmarshal([]byte(rec.Value), &all) // it is canonical JSON
+	}
+	return all
+}
+
+// recordColumns returns the properties of records, the most frequent first.
+func recordColumns(values []map[string]json.RawMessage) (all []column) {
+	found := map[string]int{}
+	for _, v := range values {
+		for name := range v {
+			found[name]++
+		}
+	}
+	for name := range found {
+		all = append(all, column{name: name})
+	}
+	slices.SortFunc(all, func(a, b column) int {
+		return cmp.Or(found[b.name]-found[a.name], compareNames(a.name, b.name))
+	})
+	for i := range all {
+		all[i].infer(values)
+	}
+	return all
+}
+
+// infer finds the type of a property that no schema declares.
+func (c *column) infer(values []map[string]json.RawMessage) {
+	c.isNumber = false
+	for _, v := range values {
+		switch text := v[c.name]; {
+		case len(text) == 0 || text[0] == 'n': // missing, or null
+		case text[0] == '-' || text[0] >= '0' && text[0] <= '9':
+			c.isNumber = true
+		default:
+			c.isNumber = false
+			return
+		}
+	}
+}
+
+// chosenColumns parses the names that an operator chooses: separated by commas, in quotes if they have one.
+func chosenColumns(text string) (names []string, err error) {
+	r := csv.NewReader(strings.NewReader(text))
+	r.TrimLeadingSpace = true
+	names, err = r.Read()
+	if err == nil {
+		_, err = r.Read()
+	}
+	if err != io.EOF || len(names) > mostColumns {
+		return nil, errcode.Newf(errcode.Invalid, "columns: expected at most %d names, such as: title, \"a, b\"", mostColumns)
+	}
+	return names, nil
+}
+
+// chooseColumns returns the columns of a page: those that the operator chooses, those of the schema, or those of the records.
+func chooseColumns(chosen string, document []byte, values []map[string]json.RawMessage) (shown []column, hidden int, err error) {
+	known := schemaColumns(document)
+	if len(known) == 0 {
+		known = recordColumns(values)
+	}
+	if chosen == "" {
+		n := min(len(known), shownColumns)
+		return known[:n], len(known) - n, nil
+	}
+	names, err := chosenColumns(chosen)
+	for _, name := range names {
+		c := column{name: name}
+		if at := slices.IndexFunc(known, func(k column) bool { return k.name == name }); at >= 0 {
+			c = known[at]
+		} else {
+			c.infer(values)
+		}
+		shown = append(shown, c)
+	}
+	return shown, 0, err
+}
+
+// cell shows a value of the column, or nothing without one.
+func (c *column) cell(text json.RawMessage) service.Cell {
+	if len(text) == 0 {
+		return service.Cell{}
+	}
+	if text[0] != '"' {
+		return service.TextCell(abbreviated(string(text)))
+	}
+	var s string
+	_ = json.Unmarshal(text, &s)
+	if c.isTime {
+		if at, err := time.Parse(time.RFC3339, s); err == nil {
+			return service.TimeCell(at)
+		}
+	}
+	return service.TextCell(abbreviated(s))
+}
+
+// abbreviated returns the beginning of a long text.
+func abbreviated(text string) string {
+	n := 0
+	for i := range text {
+		if n == cellRunes {
+			return text[:i] + "…"
+		}
+		n++
+	}
+	return text
+}

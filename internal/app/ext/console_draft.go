@@ -1,0 +1,119 @@
+package ext
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
+	ext "holdfast/internal/extstorage"
+)
+
+// shownFailures is the number of places in a message at which a schema rejects a value.
+const shownFailures = 5
+
+// fieldNames are the fields of a record's form by the members of a request.
+var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "ttlSeconds": "seconds until it expires", "key": "key"}
+
+// explainDraft converts an error about a request to one about the form of a record: it names the field, the JSON pointer
+// and the line in what the operator typed.
+func explainDraft(r *service.PageRequest, err error) error {
+	if refused, ok := errors.AsType[*ext.SchemaError](err); ok {
+		var says []string
+		for _, f := range refused.Failures[:min(len(refused.Failures), shownFailures)] {
+			says = append(says, placeIn("value", r.Value("value"), f.Location)+": "+f.Reason)
+		}
+		if more := len(refused.Failures) - shownFailures; more > 0 {
+			says = append(says, fmt.Sprintf("and %d more", more))
+		}
+		return errcode.New(errcode.Invalid, strings.Join(says, ";\n"))
+	}
+	pointer, ok := ext.PointerOf(err)
+	if !ok {
+		return plain(err)
+	}
+	member, below, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
+	if below != "" {
+		below = "/" + below
+	}
+	field, known := fieldNames[member]
+	if !known {
+		return explained(err)
+	}
+	where := field
+	if _, large := errors.AsType[*ext.LimitError](err); !large && (member == "value" || member == "metadata") {
+		where = placeIn(field, r.Value(member), below)
+	}
+	return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
+}
+
+// placeIn names a place in the text of a field: "value /a/b, line 3".
+func placeIn(field, text, pointer string) string {
+	where := field
+	if pointer != "" {
+		where += " " + pointer
+	}
+	if line := lineOf(text, pointer); line > 0 {
+		where += ", line " + strconv.Itoa(line)
+	}
+	return where
+}
+
+// lineOf returns the line of a JSON text, from 1, with the value at a pointer, or with its nearest parent. If the text is not
+// JSON, it is the line at which it stops being that.
+func lineOf(text, pointer string) int {
+	var all json.RawMessage
+	at := 0
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		syntax, ok := errors.AsType[*json.SyntaxError](err)
+		if !ok {
+			return 0
+		}
+		at = max(0, int(syntax.Offset)-1)
+	} else if path, err := canonjson.ParsePointer(pointer); err == nil {
+		at = find([]byte(text), path)
+	}
+	return 1 + strings.Count(text[:min(at, len(text))], "\n")
+}
+
+// find returns the offset of the value at a pointer in a JSON text, or of its nearest parent.
+func find(text []byte, path canonjson.Pointer) int {
+	d := json.NewDecoder(bytes.NewReader(text))
+	next := func() int { // the offset of the next value
+		at := int(d.InputOffset())
+		return at + len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n,:"))
+	}
+	at := next()
+	for len(path) > 0 {
+		open, err := d.Token()
+		if err != nil || open != json.Delim('{') && open != json.Delim('[') {
+			return at
+		}
+		found := false
+		for i := 0; d.More() && !found; i++ {
+			name, value := strconv.Itoa(i), json.RawMessage(nil)
+			if open == json.Delim('{') {
+				token, err := d.Token()
+				if err != nil {
+					return at
+				}
+				name, _ = token.(string)
+			}
+			if found = name == path[0]; found {
+				at = next()
+			} else if d.Decode(&value) != nil {
+				return at
+			}
+		}
+		if !found {
+			return at
+		}
+		path = path[1:]
+	}
+	return at
+}
