@@ -110,6 +110,7 @@ const (
 func changesOfGuests() []step {
 	const tenant = "33333333-4444-4333-8444-555555555555"
 	return []step{
+		{"guest/sessions", "Show wishlist", []string{"session", "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B"}, "The wishlist is empty."},
 		{"guest/dead-letters", "Drop", nil, "1 event deleted."},
 		{"guest/dead-letters", "Retry", nil, "1 event queued again."},
 		{"guest/dead-letters", "Retry all", nil, " queued again."},

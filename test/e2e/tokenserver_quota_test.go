@@ -175,7 +175,7 @@ func TestUserListFlags(t *testing.T) {
 			t.Errorf("%s: %d %s", tc[0], r.Status, r.Stderr)
 		}
 	}
-	if out := s.Verb("sync", "user", "list", "--sort", "bytes", "--limit", "100001"); !strings.HasPrefix(out, "UID ") {
+	if out := s.Verb("sync", "user", "list", "--sort", "bytes", "--limit", "100001"); !strings.HasPrefix(out, "LABEL ") {
 		t.Errorf("a long page: %s", out)
 	}
 }

@@ -46,7 +46,7 @@ func TestRevokedTokens(t *testing.T) {
 	alice.Want(t, http.StatusUnauthorized, "PUT", path, body)
 
 	// The deleted storage user is kept until its tokens have expired.
-	if out := s.Verb("sync", "user", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf("\n%d ", alice.UID)) {
+	if out := s.Verb("sync", "user", "list", "--replaced"); !strings.Contains(out, fmt.Sprintf(" %s  %-3d  ", aliceID, alice.UID)) {
 		t.Errorf("the deleted storage user %d is not listed:\n%s", alice.UID, out)
 	}
 	if out := s.Verb("sync", "user", "show", aliceID); !strings.Contains(out, "deleted") {
