@@ -48,7 +48,7 @@ type About struct {
 	Text  string // above the list or in the form
 	Empty string // of a list without rows
 
-	Opens string // of a list or a read: a page of the service that shows a row, if no read does
+	Opens string // of a list or a read: a page of the service that rows lead to, instead of a read
 
 	// Of a list.
 	Rows     string // the member of the JSON that has the rows; "": the noun

@@ -396,6 +396,9 @@ func (x *exchange) page(path string) error {
 	return x.sendView(http.StatusOK, shown{section, page, view, r.Values, nil})
 }
 
+// uploadHeader is on the requests of the script that uploads each file by itself. It needs no page when one is stored.
+const uploadHeader = "X-Upload"
+
 // act runs an action.
 func (x *exchange) act(section *Section, page *service.Page) error {
 	name := x.r.URL.Query().Get("do")
@@ -437,6 +440,10 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		return x.sendOutcome(section, page, r, outcome.View, err)
 	case err != nil || action.Reads && outcome.Next == "":
 		return x.again(section, form, r, &failure{action.Name, err, outcome.Notice, r.Values})
+	}
+	if x.r.Header.Get(uploadHeader) != "" {
+		x.w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
 	x.sessions.note(x.session.id, outcome.Notice)
 	back := form.Path

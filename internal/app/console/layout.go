@@ -38,6 +38,9 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 		script("lib/htmx.min.js")
 	}
 	script("console.js")
+	if has[*service.Form](blocks) {
+		script("upload.js")
+	}
 	if has[*service.Chart](blocks) || has[*service.Charts](blocks) {
 		p.open("link", "rel", "stylesheet", "href", assetLink("lib/uPlot.min.css"))
 		script("lib/uPlot.min.js")

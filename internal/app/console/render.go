@@ -170,11 +170,12 @@ func (r *renderer) table(t *service.Table) {
 	if len(t.Rows) == 0 {
 		r.empty(t)
 	} else {
+		bulk := r.bulk(t.Bulk)
 		// htmx returns the focus to the element with the same ID.
 		r.open("div", "id", r.newID(), "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
 		r.open("table")
-		r.head(t, keep)
-		r.rows(t)
+		r.head(t, keep, bulk)
+		r.rows(t, bulk)
 		r.close("table", "div")
 	}
 	if t.Next == "" && r.values.Get("after") == "" {
@@ -201,10 +202,13 @@ func (r *renderer) empty(t *service.Table) {
 }
 
 // rows renders the rows of a table.
-func (r *renderer) rows(t *service.Table) {
+func (r *renderer) rows(t *service.Table, bulk string) {
 	r.open("tbody")
-	for _, row := range t.Rows {
+	for at, row := range t.Rows {
 		r.open("tr")
+		if bulk != "" {
+			r.choice(t.Bulk, at, bulk)
+		}
 		for i := range row {
 			class, label := "", ""
 			if i < len(t.Columns) {
@@ -224,9 +228,12 @@ func (r *renderer) rows(t *service.Table) {
 
 // head renders the heads of the columns. A head with an order is a link; that of the
 // current order reverses it.
-func (r *renderer) head(t *service.Table, keep []string) {
+func (r *renderer) head(t *service.Table, keep []string, bulk string) {
 	r.open("thead")
 	r.open("tr")
+	if bulk != "" {
+		r.element("th", "Select", "scope", "col", "class", "choice", "data-all", bulk)
+	}
 	for _, c := range t.Columns {
 		class := ""
 		if c.Number {
@@ -279,6 +286,10 @@ func (r *renderer) search(t *service.Search) {
 
 // cell renders the contents of a cell. In a table a long ID is short.
 func (r *renderer) cell(c *service.Cell, isShort bool) {
+	if c.Icon != "" {
+		r.icon(c.Icon)
+		r.text(" ")
+	}
 	if c.State != "" {
 		r.state(c.State)
 		r.text(" ")

@@ -170,6 +170,16 @@ type Table struct {
 	Sort    string   // the key of the current order
 	Keep    []string // names of values that links of the table keep
 	Next    string   // value of "after" for the next page; "": this is the last one
+	Bulk    *Bulk    // rows can be chosen
+}
+
+// Bulk lets the operator choose rows of a table and do something with all of them. Its forms submit the keys of the chosen rows
+// as the values "key", with what is in Keep; their fields are optional in the browser.
+type Bulk struct {
+	Keys  []string // one for each row
+	Names []string // of the rows, for screen readers
+	Keep  map[string]string
+	Forms []Form // each is shown after a click
 }
 
 // Search is the search of a table apart from it.
@@ -194,6 +204,7 @@ type Cell struct {
 	Share float64
 	Whole bool   // Most is a sum, not a limit: a full bar is no warning
 	Forms []Form // buttons
+	Icon  string // before Text, as Console.Icon
 
 	Time time.Time // of TimeCell: the script shows it in the time zone of the browser
 	ID   bool      // Text is a long ID, which tables show short with a button that copies it

@@ -235,10 +235,10 @@ func (p *page) cells(columns []operate.Column, row *operate.Row, at names, lists
 	for i, v := range row.Cells {
 		c := cell(v)
 		if named := columns[i].Subject; named != "" && v != "" && v != "-" {
-			if read := readOf(p.list, named, p.all); read != nil && at.name(read) {
-				c.To = at.link(read)
-			} else if p.list.Opens != "" {
+			if p.list.Opens != "" {
 				c.To = at.linkTo(p.list.Opens, rowNames(p.list))
+			} else if read := readOf(p.list, named, p.all); read != nil && at.name(read) {
+				c.To = at.link(read)
 			}
 		}
 		all = append(all, c)

@@ -74,18 +74,30 @@ if (state) {
   }
 }
 
-for (const form of document.querySelectorAll("form.drop")) {
-  const input = form.querySelector("input[type=file]");
-  form.addEventListener("dragover", (e) => {
-    e.preventDefault();
-    form.classList.add("over");
+// Rows of a table that can be chosen: a box in the head chooses all of them, and the bar says how many are chosen.
+for (const head of document.querySelectorAll("th[data-all]")) {
+  const form = document.getElementById(head.dataset.all);
+  const boxes = [...document.querySelectorAll(`input[name=key][form="${head.dataset.all}"]`)];
+  const all = document.createElement("input");
+  all.type = "checkbox";
+  all.setAttribute("aria-label", "Select all rows of this page");
+  const wide = matchMedia("(min-width: 40.01rem)"); // a phone does not show the head of a table
+  const place = () => (wide.matches ? head.replaceChildren(all) : form.prepend(all));
+  wide.addEventListener("change", place);
+  place();
+  const chosen = form.querySelector(".chosen");
+  const show = () => {
+    const n = boxes.filter((b) => b.checked).length;
+    all.checked = n === boxes.length;
+    all.indeterminate = n > 0 && n < boxes.length;
+    chosen.textContent = n === 0 ? "" : `${n} selected`;
+    form.classList.toggle("idle", n === 0);
+    for (const b of boxes) b.closest("tr").classList.toggle("chosen-row", b.checked);
+  };
+  all.addEventListener("change", () => {
+    for (const b of boxes) b.checked = all.checked;
+    show();
   });
-  form.addEventListener("dragleave", () => form.classList.remove("over"));
-  form.addEventListener("drop", (e) => {
-    e.preventDefault();
-    form.classList.remove("over");
-    if (e.dataTransfer.files.length === 0) return;
-    input.files = e.dataTransfer.files;
-    form.requestSubmit();
-  });
+  for (const b of boxes) b.addEventListener("change", show);
+  show();
 }

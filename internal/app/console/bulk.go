@@ -1,0 +1,77 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+
+	"holdfast/internal/app/service"
+)
+
+// bulk renders the bar with which the operator does something with the chosen rows, and returns the ID of its form. It returns ""
+// if the operator may do nothing with them. Without JavaScript a check box belongs to one form only, so the buttons say what is done.
+func (r *renderer) bulk(b *service.Bulk) string {
+	if b == nil {
+		return ""
+	}
+	forms := slices.DeleteFunc(slices.Clone(b.Forms), func(f service.Form) bool { return r.action(&f, f.Action) == nil })
+	if len(forms) == 0 {
+		return ""
+	}
+	id := r.newID()
+	r.open("form", "id", id, "method", "post", "action", r.actionLink(&forms[0]), "class", "bulk")
+	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
+	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
+	for _, name := range slices.Sorted(maps.Keys(b.Keep)) {
+		r.open("input", "type", "hidden", "name", name, "value", b.Keep[name])
+	}
+	for i := range forms {
+		r.bulkForm(&forms[i], id)
+	}
+	r.element("span", "", "class", "chosen", "role", "status") // the script says how many rows are chosen
+	r.close("form")
+	return id
+}
+
+// bulkForm renders what is asked before something is done with the chosen rows.
+func (r *renderer) bulkForm(f *service.Form, group string) {
+	class := "plain"
+	if f.Danger {
+		class = "danger"
+	}
+	failed := r.failed != nil && r.failed.action == f.Action
+	isOpen, typed := "", url.Values(nil)
+	if failed {
+		isOpen, typed = "yes", r.failed.values
+	}
+	r.open("details", "class", "ask", "name", group+"-bulk", "open?", isOpen)
+	r.element("summary", cmp.Or(f.Title, f.Submit)+"…", "class", class)
+	if f.Ask != "" {
+		r.element("p", f.Ask)
+	}
+	for i := range f.Fields {
+		r.field(&f.Fields[i], typed)
+	}
+	if !f.Danger {
+		class = ""
+	}
+	r.element("button", f.Submit, "type", "submit", "formaction", r.actionLink(f), "class", class)
+	r.close("details")
+}
+
+// choice renders the check box of a row.
+func (r *renderer) choice(b *service.Bulk, row int, form string) {
+	checked := ""
+	if r.failed != nil && slices.Contains(r.failed.values["key"], b.Keys[row]) {
+		checked = "yes"
+	}
+	r.open("td", "class", "choice")
+	r.open("input", "type", "checkbox", "name", "key", "value", b.Keys[row], "form", form, "aria-label", "Select "+b.Names[row], "checked?", checked)
+	r.close("td")
+}
+
+// actionLink returns the address that a form is sent to.
+func (r *renderer) actionLink(f *service.Form) string {
+	return r.x.link(r.section, cmp.Or(f.Page, r.at.Path)) + "?do=" + url.QueryEscape(f.Action)
+}
