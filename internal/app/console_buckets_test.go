@@ -63,7 +63,7 @@ func consoleBuckets(b *browser) {
 	b.follow(folder)
 	b.shows("Folder " + folder)
 	b.hides("last")
-	b.follow(folder + hostile)
+	b.follow(hostile)
 	b.submit("Create link", "lifetime", "24h")
 	link := b.page.all("pre")[0].String()
 	if status, body := do(b.t, http.MethodGet, link, ""); status != http.StatusOK || body != "body of "+folder+hostile {
@@ -82,6 +82,8 @@ func consoleBuckets(b *browser) {
 	page.submit("Delete object", "confirm", "last")
 	page.shows("Deleted object last.", hostile)
 	b.consoleUploads()
+	b.consoleChosen()
+	b.consoleBucketSettings()
 	b.consoleAudit()
 	b.open("buckets/accounts/show?account=tester")
 	b.try(http.StatusConflict, "has buckets", "Delete account", "confirm", "tester")
@@ -98,7 +100,7 @@ func consoleBuckets(b *browser) {
 	b.shows("account=tester, key="+second, "account=tester, key="+key.AccessKeyID)
 	b.open("buckets/object?account=tester&bucket=photos&object=new/page.html")
 	b.submit("Delete object", "confirm", "page.html")
-	b.shows("Folder new/", "new/notes.txt")
+	b.shows("Folder new/", "notes.txt")
 	b.open("buckets/object?account=tester&bucket=photos&object=" + url.QueryEscape(hostile))
 	b.try(http.StatusConflict, "no access key", "Create link")
 	b.open("buckets/accounts")
@@ -127,10 +129,11 @@ func (b *browser) consoleUploads() {
 	const script = "<script>alert(1)</script>"
 	image := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + strings.Repeat("\x00", 200_000) // on a storage node
 	b.upload(http.StatusOK, "Uploaded 4 objects.", "Upload", sent, "notes.txt", hostile, `C:\Users\me\page.html`, script, "picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'>"+script+"</svg>", "image.dat", image)
-	b.shows("new/notes.txt", "new/page.html", "new/image.dat")
+	b.shows("notes.txt", "page.html", "image.dat")
+	b.hides("new/notes.txt")
 	b.upload(http.StatusConflict, "New/notes.txt: an object with this name exists; stored before it: 1 object.", "Upload", b.fill(b.form("Upload")), "first", "1", "notes.txt", "2")
 	b.upload(http.StatusOK, "Uploaded 1 object.", "Upload", b.fill(b.form("Upload"), "replace", "yes"), "notes.txt", "new text")
-	b.follow("new/notes.txt")
+	b.follow("notes.txt")
 	b.shows("Preview", "new text")
 	b.follow("photos")
 	for name, text := range map[string]string{"page.html": script, "picture.svg": script} {
@@ -194,4 +197,111 @@ func (b *browser) consoleQuotas() {
 	token := b.page.all("pre")[0].String()
 	b.open("changes")
 	b.hides(token)
+}
+
+// chosen sends what is done with chosen rows, and returns the page that is shown then.
+func (b *browser) chosen(action string, keys []string, values ...string) int {
+	b.t.Helper()
+	sent := b.fill(b.form("Move or copy"), values...)
+	sent["key"] = keys
+	return b.send(http.MethodPost, b.base+"/console/buckets/objects?do="+action, sent)
+}
+
+// names returns the names of the rows that can be chosen.
+func (b *browser) names() (all []string) {
+	for _, e := range b.page.all("input") {
+		if e.attrs["name"] == "key" {
+			all = append(all, e.attrs["value"])
+		}
+	}
+	return all
+}
+
+// consoleChosen copies, moves and deletes chosen rows, also with names that are no names of files.
+func (b *browser) consoleChosen() {
+	const objects = "buckets/objects?account=tester&bucket=photos"
+	odd := []string{"../up", "a//b", "tab\tand\nline", strings.Repeat("n", 1010), hostile}
+	b.open(objects)
+	var files []string
+	for _, name := range odd {
+		files = append(files, name[strings.LastIndexByte(name, '/')+1:], "body of "+name)
+	}
+	b.upload(http.StatusOK, "Uploaded 5 objects.", "Upload", b.fill(b.form("Upload"), "folder", "odd//.."), files...)
+	b.open(objects + "&prefix=odd/")
+	if got := b.names(); len(got) != 1 || got[0] != "folder:odd//" {
+		b.t.Fatalf("rows of odd/: %q", got)
+	}
+	if status := b.chosen("delete-chosen", nil); status != http.StatusBadRequest {
+		b.t.Errorf("nothing is selected: %d", status)
+	}
+	b.open(objects)
+	for keys, want := range map[string]int{"folder:odd": http.StatusBadRequest, "odd/": http.StatusBadRequest, "object:none": http.StatusOK} {
+		if status := b.chosen("delete-chosen", []string{keys}); status != want {
+			b.t.Errorf("%s: %d", keys, status)
+		}
+		b.open(objects)
+	}
+	if status := b.chosen("move-chosen", []string{"folder:odd/"}, "to-folder", "odd/inner"); status != http.StatusBadRequest {
+		b.t.Errorf("a folder into itself: %d", status)
+	}
+	b.open(objects)
+	if status := b.chosen("move-chosen", []string{"folder:odd/"}, "to-bucket", "none"); status != http.StatusNotFound {
+		b.t.Errorf("to a bucket that does not exist: %d", status)
+	}
+	b.open(objects)
+	if b.chosen("move-chosen", []string{"folder:odd/"}, "to-folder", "copy", "keep", "yes"); !strings.Contains(b.page.String(), "Copied 5 objects.") {
+		b.t.Fatalf("the copy:\n%s", b.page)
+	}
+	if b.chosen("move-chosen", []string{"folder:odd/"}, "to-folder", "copy"); !strings.Contains(b.page.String(), "Moved 5 objects.") {
+		b.t.Errorf("the move after an interrupted one:\n%s", b.page)
+	}
+	b.open(objects + "&prefix=copy/odd//../")
+	if got := b.names(); len(got) != len(odd) {
+		b.t.Errorf("rows of the copy: %q", got)
+	}
+	b.open(objects + "&prefix=copy/")
+	long := strings.Repeat("f", 100)
+	if status := b.chosen("move-chosen", []string{"folder:copy/odd/"}, "to-folder", long); status != http.StatusRequestEntityTooLarge {
+		b.t.Errorf("a name that becomes too long: %d", status)
+	}
+	b.open(objects)
+	if b.chosen("delete-chosen", []string{"folder:copy/", "folder:" + long + "/"}); !strings.Contains(b.page.String(), "Deleted 5 objects.") {
+		b.t.Errorf("the deletion:\n%s", b.page)
+	}
+	b.viewer.open(objects)
+	if len(b.viewer.names()) != 0 {
+		b.t.Error("a viewer may select rows")
+	}
+	b.open("buckets/object?account=tester&bucket=photos&object=new/notes.txt")
+	b.try(http.StatusConflict, "an object with this name exists", "Move or copy", "to", "new/image.dat")
+	b.submit("Move or copy", "to", "renamed/notes.txt")
+	b.shows("Moved object new/notes.txt.", "Folder renamed/")
+	b.open("buckets/object?account=tester&bucket=photos&object=renamed/notes.txt")
+	b.submit("Move or copy", "to", "new/notes.txt")
+}
+
+// consoleBucketSettings creates a bucket, sets it up, and deletes it.
+func (b *browser) consoleBucketSettings() {
+	b.open("buckets/all")
+	b.shows("photos", "tester")
+	b.try(http.StatusBadRequest, "3 to 63", "Create bucket", "account", "tester", "bucket", "A")
+	b.open("buckets/all")
+	b.submit("Create bucket", "account", "tester", "bucket", "second")
+	b.shows("Bucket second of account tester is created.")
+	b.follow("second")
+	b.shows("Upload files or create a folder prefix.")
+	b.follow("Multipart uploads")
+	b.shows("There are no incomplete uploads.")
+	b.open("buckets/buckets/show?account=tester&bucket=second")
+	b.submit("Set access", "access", "public-read")
+	b.shows("public-read")
+	b.try(http.StatusBadRequest, "expected origins", "Set CORS rule", "origins", hostile)
+	b.submit("Set CORS rule", "origins", "https://app.example.org", "methods", "GET,PUT")
+	b.shows("The CORS rule of bucket second is set.", "https://app.example.org")
+	b.submit("Set CORS rule", "origins", "none")
+	b.shows("Bucket second has no CORS rule.")
+	b.submit("Delete bucket", "confirm", "second")
+	b.shows("Deleted bucket second of account tester.")
+	b.open("buckets/buckets/show?account=tester&bucket=photos")
+	b.try(http.StatusConflict, "not empty", "Delete bucket", "confirm", "photos")
 }

@@ -188,9 +188,9 @@ func TestEveryCommand(t *testing.T) {
 				t.Errorf("%s: a flag without a text, or a long line: %s", command, line)
 			}
 		}
-		status, _, errs = run(t, nil, append(words, "a", "b", "c", "--config=/none")...)
+		status, _, errs = run(t, nil, append(words, "a", "b", "c", "d", "e", "--config=/none")...)
 		if status != 2 || !strings.Contains(errs, "unexpected argument") && !strings.Contains(errs, "unknown command \"a\"") {
-			t.Errorf("%s a b c: exit status %d, %s", command, status, errs)
+			t.Errorf("%s a b c d e: exit status %d, %s", command, status, errs)
 		}
 	}
 }

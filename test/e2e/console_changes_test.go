@@ -27,6 +27,7 @@ func changesOf(folder string) []step {
 		records       = "extstorage/records" + consolePlace
 		schemas       = "extstorage/schemas" + consolePlace
 		object        = "buckets/object?account=main&bucket=pictures&object=page.html"
+		pictures      = "buckets/objects?account=main&bucket=pictures"
 	)
 	return slices.Concat([]step{
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
@@ -82,6 +83,13 @@ func changesOf(folder string) []step {
 		{tenantPage, "Restore", nil, "The tenant can be used again, with new tokens."},
 
 		{object, "Create link", nil, "X-Amz-Signature="},
+		{object, "Move or copy", []string{"keep", "yes", "to", "copy.html"}, "Copied object page.html."},
+		{pictures + "&prefix=pixel", "Move or copy", []string{"key", "object:pixel.png", "keep", "yes", "to-folder", "copied"}, "Copied 1 object."},
+		{pictures + "&prefix=copied/", "Delete the selected objects", []string{"key", "object:copied/pixel.png"}, "Deleted 1 object."},
+		{"buckets/all", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Bucket extra of account main is created."},
+		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "The access of bucket extra is public-read."},
+		{"", "Set CORS rule", []string{"origins", "*"}, "The CORS rule of bucket extra is set."},
+		{"", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
 		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},
 		{"buckets/keys?account=main", "Revoke", nil, "is revoked."},

@@ -15,6 +15,24 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 			Path: "buckets", Doc: "List the buckets of an account with what they store and their quotas", Title: "Buckets", Empty: "There are no buckets.",
 			Group: "Show the buckets of an account", Former: []operate.Former{{Words: "buckets buckets"}, {Words: "buckets list"}}, Opens: "objects", //nolint:dupword // the noun is the name of the service
 		}, on(s, s.listBuckets)),
+		operate.NewRead(operate.About{Path: "buckets/show", Doc: "Show a bucket with its usage, quotas, access and CORS rules", Title: "Settings of bucket"}, on(s, s.showBucket)),
+		operate.NewChange(operate.About{
+			Path: "buckets/create", Doc: "Create a bucket", Title: "Create bucket", Button: "Create bucket", NewRow: true,
+			Text: "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
+		}, on(s, s.createBucket)),
+		operate.NewChange(operate.About{
+			Path: "buckets/set-access", Doc: "Set who may read the objects of a bucket", Title: "Access", Button: "Set access", Stays: true,
+			Text: "private: clients need an access key. public-read: everybody may list and read the objects.", Example: "main photos --access public-read",
+		}, on(s, s.setAccess)),
+		operate.NewChange(operate.About{
+			Path: "buckets/set-cors", Doc: "Set the CORS rule of a bucket, for pages of other origins", Title: "CORS", Button: "Set CORS rule", Stays: true,
+			Text:    "The rule replaces all rules of the bucket. Lists are separated by commas. With none as origins the bucket has no rule.",
+			Example: "main photos --origins https://app.example.org --methods GET,PUT --headers Content-Type\nmain photos --origins none",
+		}, on(s, s.setCORS)),
+		operate.NewChange(operate.About{
+			Path: "buckets/delete", Doc: "Delete an empty bucket", Title: "Delete the bucket", Button: "Delete bucket", Danger: true, Retypes: true,
+			Text: "The bucket must be empty. Its incomplete uploads are aborted. This cannot be undone.",
+		}, on(s, s.deleteBucket)),
 	}
 }
 
@@ -29,7 +47,7 @@ type bucketOutput struct {
 	Bucket string `json:"bucket" title:"Bucket" subject:"bucket" cursor:"" example:"photos"`
 	usageOutput
 	Created time.Time `json:"created" title:"Created"`
-	Access  string    `json:"access" title:"Access" enum:"with an access key,everybody may read"`
+	Access  string    `json:"access" title:"Access" enum:"private,public-read"`
 }
 
 func (s *Buckets) listBuckets(ctx context.Context, in bucketsInput) (all []bucketOutput, err error) {
@@ -43,14 +61,21 @@ func (s *Buckets) listBuckets(ctx context.Context, in bucketsInput) (all []bucke
 	}
 	used, err := s.opened.Usage(ctx, a.ID)
 	for i := range page {
-		b, access := &page[i], "with an access key"
-		if b.Settings.PublicRead {
-			access = "everybody may read"
-		}
-		u := usageOfBucket(&used, b.Name)
-		all = append(all, bucketOutput{b.Name, outputOfUsage(u.Usage, u.Quota), b.Created.Time(), access})
+		all = append(all, outputOfBucket(&page[i], usageOfBucket(&used, page[i].Name)))
 	}
 	return all, err
+}
+
+func outputOfBucket(b *buckets.Bucket, u buckets.BucketUsage) bucketOutput {
+	return bucketOutput{b.Name, outputOfUsage(u.Usage, u.Quota), b.Created.Time(), accessOf(b)}
+}
+
+// accessOf says who may read the objects of a bucket.
+func accessOf(b *buckets.Bucket) string {
+	if b.Settings.PublicRead {
+		return accessPublic
+	}
+	return accessPrivate
 }
 
 // usageOfBucket returns the usage of a bucket, which is 0 if it was created just now.

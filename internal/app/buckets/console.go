@@ -21,11 +21,15 @@ const consoleRows = 100
 // console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
 	return &service.Console{Title: "Buckets", Icon: "bucket", Backlogs: s.backlogs, Search: s.search, Finds: "accounts and buckets by name, objects as BUCKET/NAME", Pages: []service.Page{
+		{Path: "all", Title: "Buckets", Listed: true, Show: s.showAll},
 		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},
+			{Name: "delete-chosen", Logged: []string{"account", "bucket", "objects"}, Run: s.deleteChosen},
+			{Name: "move-chosen", Logged: []string{"account", "bucket", "objects", "to-bucket", "to-folder"}, Run: s.moveChosen},
 		}},
 		{Path: "object", Title: "Object", Show: s.showObject, Actions: []service.Action{
 			{Name: "presign", Logged: []string{"account", "bucket", "object"}, Run: s.presignObject},
+			{Name: "move", Logged: []string{"account", "bucket", "object", "to-bucket", "to"}, Run: s.moveObject},
 			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
 		}},
 		{Path: "download", Title: "Download", Send: s.sendObject},
@@ -112,50 +116,6 @@ const mostAbove = 20
 // folderOf returns the folder of an object, with a slash at its end, or "".
 func folderOf(name string) string { return name[:strings.LastIndexByte(name, '/')+1] }
 
-func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	a, b, err := s.bucket(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	q := buckets.Query{Prefix: r.Value("prefix"), Delimiter: "/", Limit: consoleRows}
-	if after := r.Value("after"); after != "" {
-		q = q.Starting(after)
-	}
-	page, err := s.opened.List(ctx, a.ID, b.ID, q)
-	if err != nil {
-		return nil, err
-	}
-	t := &service.Table{
-		Columns: []service.Column{{Title: "Name"}, {Title: "Bytes", Number: true}, {Title: "Modified"}, {Title: "Type"}}, Empty: "There are no objects.",
-		Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account", "bucket"},
-	}
-	for i := range page.Entries {
-		e := &page.Entries[i]
-		if e.Group != "" {
-			to := service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", e.Group)
-			t.Rows = append(t.Rows, []service.Cell{{Text: e.Group, To: to}, service.TextCell("-"), service.TextCell("-"), service.TextCell("folder")})
-			continue
-		}
-		to := service.PageLink("object", "account", a.Name, "bucket", b.Name, "object", e.Object.Name)
-		t.Rows = append(t.Rows, []service.Cell{{Text: e.Object.Name, To: to}, service.TextCell(service.FormatBytes(e.Object.Length)), momentCell(e.Object.Modified), service.TextCell(e.Object.ContentType)})
-	}
-	if page.More {
-		t.Next = page.Entries[len(page.Entries)-1].Name()
-	}
-	view := &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name, "")[:2]}
-	if folder := folderOf(q.Prefix); folder != "" {
-		view.Title, view.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
-	} else {
-		used, err := s.opened.Usage(ctx, a.ID)
-		if err != nil {
-			return nil, err
-		}
-		view.Blocks = append(view.Blocks, usageFacts(usageOfBucket(&used, b.Name)))
-	}
-	view.Blocks = append(view.Blocks, t, uploadForm(a, b, q.Prefix))
-	return view, nil
-}
-
 // object reads the object that a page is about.
 func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, o buckets.Object, err error) {
 	if a, b, err = s.bucket(ctx, r); err == nil {
@@ -190,6 +150,7 @@ func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*serv
 			Title: "Create a link", Text: "Everybody who has the link may read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
 			Fields: []service.Field{{Name: "lifetime", Label: "Lifetime", Options: linkLives}},
 		},
+		moveForm(b, &o, keep),
 		&service.Form{Title: "Delete the object", Text: "This cannot be undone.", Action: "delete", Submit: "Delete object", Danger: true, Confirm: path.Base(o.Name), Keep: keep},
 	)}, nil
 }

@@ -1,0 +1,184 @@
+package buckets
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
+)
+
+// bucketInput names a bucket of an account.
+type bucketInput struct {
+	accountInput
+	Bucket string `subject:"bucket" doc:"name of the bucket"`
+}
+
+// bucketChange is a bucket that was changed.
+type bucketChange struct {
+	Account string `json:"account" subject:"account" example:"main"`
+	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
+
+	notice string
+}
+
+// Notice implements operate.Changed.
+func (c bucketChange) Notice() string { return c.notice }
+
+// bucketOf reads a bucket of an account.
+func (s *Buckets) bucketOf(ctx context.Context, in bucketInput) (a buckets.Account, b buckets.Bucket, err error) {
+	if a, err = s.account(ctx, in.Account); err == nil {
+		b, err = s.opened.Bucket(ctx, a.ID, in.Bucket)
+	}
+	return a, b, about(in.Bucket, err)
+}
+
+func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChange, error) {
+	a, err := s.account(ctx, in.Account)
+	if err == nil {
+		_, err = s.opened.CreateBucket(ctx, a.ID, in.Bucket)
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s of account %s is created", in.Bucket, in.Account)}, err
+}
+
+func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err == nil {
+		err = s.opened.DeleteBucket(ctx, a.ID, b.BucketRef)
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted bucket %s of account %s", in.Bucket, in.Account)}, err
+}
+
+// Access of a bucket, as the canned ACLs of S3.
+const (
+	accessPrivate = "private"
+	accessPublic  = "public-read"
+)
+
+type accessInput struct {
+	bucketInput
+	Access string `flag:"access" doc:"private or public-read" enum:"private,public-read" logged:""`
+}
+
+// Check implements the checks of values.
+func (in accessInput) Check() error {
+	if in.Access != accessPrivate && in.Access != accessPublic {
+		return &operate.InputError{Input: "access", Reason: "must be private or public-read"}
+	}
+	return nil
+}
+
+func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err == nil {
+		isPublic := in.Access == accessPublic
+		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &isPublic})
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the access of bucket %s is %s", in.Bucket, in.Access)}, err
+}
+
+type corsInput struct {
+	bucketInput
+	Origins string        `flag:"origins" doc:"origins of pages, such as https://app.example.org, or *; none removes all rules" logged:""`
+	Methods string        `flag:"methods" doc:"GET, HEAD, PUT, POST, DELETE" default:"GET,HEAD" logged:""`
+	Headers string        `flag:"headers" doc:"request headers that pages may send, or *"`
+	Expose  string        `flag:"expose" doc:"response headers that pages may read" default:"ETag"`
+	MaxAge  time.Duration `flag:"max-age" doc:"how long browsers may remember the rule" default:"1h"`
+}
+
+// Check implements the checks of values.
+func (in corsInput) Check() error {
+	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
+	rule := in.rule()
+	if len(rule.AllowedOrigins) == 0 && in.Origins != "none" {
+		return wrong("origins", "must not be empty; none removes all rules")
+	}
+	for _, one := range rule.AllowedOrigins {
+		if strings.Count(one, "*") > 1 || one != "*" && !strings.Contains(one, "://") {
+			return wrong("origins", "expected origins such as https://app.example.org, with at most one *")
+		}
+	}
+	if len(rule.AllowedOrigins) > 0 && len(rule.AllowedMethods) == 0 {
+		return wrong("methods", "must not be empty")
+	}
+	for _, one := range rule.AllowedMethods {
+		if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete}, one) {
+			return wrong("methods", "expected a list of GET, HEAD, PUT, POST and DELETE")
+		}
+	}
+	isHeader := func(s string) bool {
+		return strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
+	}
+	for _, one := range rule.AllowedHeaders {
+		if strings.Count(one, "*") > 1 || !isHeader(strings.Replace(one, "*", "", 1)) {
+			return wrong("headers", "expected names of headers, with at most one *")
+		}
+	}
+	for _, one := range rule.ExposeHeaders {
+		if !isHeader(one) {
+			return wrong("expose", "expected names of headers")
+		}
+	}
+	if in.MaxAge < 0 || in.MaxAge > 24*time.Hour {
+		return wrong("max-age", "must be from 0s to 24h")
+	}
+	return nil
+}
+
+// rule returns the rule of the inputs.
+func (in corsInput) rule() buckets.CORSRule {
+	list := func(text string) (all []string) {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one != "" {
+				all = append(all, one)
+			}
+		}
+		return all
+	}
+	if in.Origins == "none" {
+		return buckets.CORSRule{}
+	}
+	return buckets.CORSRule{
+		AllowedOrigins: list(in.Origins), AllowedMethods: list(in.Methods), AllowedHeaders: list(in.Headers), ExposeHeaders: list(in.Expose),
+		MaxAgeSeconds: int(in.MaxAge.Seconds()),
+	}
+}
+
+func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	rules, notice := []buckets.CORSRule{}, fmt.Sprintf("bucket %s has no CORS rule", in.Bucket)
+	if rule := in.rule(); len(rule.AllowedOrigins) > 0 {
+		rules, notice = append(rules, rule), fmt.Sprintf("the CORS rule of bucket %s is set", in.Bucket)
+	}
+	if err == nil {
+		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{CORS: &rules})
+	}
+	return bucketChange{in.Account, in.Bucket, notice}, err
+}
+
+// bucketSettings is a bucket with its settings.
+type bucketSettings struct {
+	Account string `json:"account" title:"Account" subject:"account" example:"main"`
+	bucketOutput
+	CORS string `json:"cors,omitempty" text:"CORS rules" doc:"as JSON; missing: none"`
+}
+
+func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSettings, err error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err != nil {
+		return o, err
+	}
+	u, err := s.usageOf(ctx, a, b.Name)
+	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u)}
+	if err == nil && len(b.Settings.CORS) > 0 {
+		var text []byte
+		text, err = json.MarshalIndent(b.Settings.CORS, "", "  ")
+		o.CORS = string(text)
+	}
+	return o, err
+}

@@ -1,0 +1,86 @@
+package buckets
+
+import (
+	"context"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+)
+
+// allAccounts is how many accounts a page of all buckets reads: an account may have no bucket.
+const allAccounts = 100
+
+// showAll lists the buckets of all accounts, by account and name. A cursor is the names of both with a slash between them.
+func (s *Buckets) showAll(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	if s.opened == nil {
+		return nil, errDisabled
+	}
+	t := &service.Table{
+		Columns: []service.Column{
+			{Title: "Bucket"}, {Title: "Account"}, {Title: "Objects", Number: true}, {Title: "Size", Number: true}, {Title: "Access"}, {Title: "Created"}, {Title: "Settings"},
+		},
+		Empty: "There are no buckets. Create one for an account below.", Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}},
+	}
+	account, bucket, _ := strings.Cut(r.Value("after"), "/")
+	accounts, err := s.accountsFrom(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range accounts {
+		q := buckets.BucketQuery{Prefix: r.Value("prefix"), Limit: consoleRows - len(t.Rows)}
+		if a.Name == account {
+			q.After = bucket
+		}
+		more, err := s.addBuckets(ctx, t, a, q)
+		if err != nil {
+			return nil, err
+		}
+		if more || len(t.Rows) == consoleRows {
+			break // the last row says where the next page begins
+		}
+		if i == allAccounts-1 {
+			t.Next = a.Name + "/~" // after all names of its buckets
+		}
+	}
+	return &service.View{Blocks: []service.Block{t, &service.Form{
+		Title: "Create bucket", Page: "buckets", Action: "create", Submit: "Create bucket",
+		Text:   "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
+		Fields: []service.Field{{Name: "account", Label: "Account"}, {Name: "bucket", Label: "Bucket"}},
+	}}}, nil
+}
+
+// accountsFrom reads accounts, the named one first.
+func (s *Buckets) accountsFrom(ctx context.Context, name string) (all []buckets.Account, err error) {
+	if name != "" {
+		if a, err := s.opened.Account(ctx, name); err == nil {
+			all = append(all, a)
+		}
+	}
+	more, err := s.opened.ListAccounts(ctx, name, allAccounts-len(all))
+	return append(all, more...), err
+}
+
+// addBuckets adds the buckets of an account to a table.
+func (s *Buckets) addBuckets(ctx context.Context, t *service.Table, a buckets.Account, q buckets.BucketQuery) (more bool, err error) {
+	page, more, err := s.opened.Buckets(ctx, a.ID, q)
+	if err != nil || len(page) == 0 {
+		return more, err
+	}
+	used, err := s.opened.Usage(ctx, a.ID)
+	for i := range page {
+		b := &page[i]
+		u := usageOfBucket(&used, b.Name)
+		t.Rows = append(t.Rows, []service.Cell{
+			{Icon: "bucket", Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)},
+			{Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
+			usageCell(u.Usage.Objects, u.Quota.Objects, decimal), usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes),
+			service.TextCell(accessOf(b)), momentCell(b.Created),
+			{Text: "Settings", To: service.PageLink("buckets/show", "account", a.Name, "bucket", b.Name)},
+		})
+	}
+	if more || len(t.Rows) == consoleRows {
+		t.Next = a.Name + "/" + page[len(page)-1].Name
+	}
+	return more, err
+}

@@ -1,0 +1,93 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) uploadOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "uploads", Doc: "List the multipart uploads of a bucket that are not complete", Title: "Multipart uploads", Empty: "There are no incomplete uploads.",
+			Group: "Show and abort multipart uploads",
+		}, on(s, s.listUploads)),
+		operate.NewChange(operate.About{
+			Path: "uploads/abort", Doc: "Abort a multipart upload and delete its parts", Button: "Abort", Danger: true,
+			Ask: "The parts that were uploaded are deleted. The client has to begin again.",
+		}, on(s, s.abortUpload)),
+	}
+}
+
+type uploadsInput struct {
+	bucketInput
+	Prefix string `flag:"prefix" doc:"only objects whose names begin with this"`
+	operate.Page[string]
+}
+
+// uploadOutput is a multipart upload.
+type uploadOutput struct {
+	Object  string    `json:"object" title:"Object" subject:"object" example:"videos/a.mp4"`
+	Upload  string    `json:"upload" title:"Upload" subject:"upload" example:"0198a3c2-7a40-7c00-8000-0123456789ab"`
+	Created time.Time `json:"created" title:"Began"`
+	Type    string    `json:"contentType" title:"Type" zero:"-"`
+	Next    string    `json:"-" cursor:""`
+}
+
+var errAfter = &operate.InputError{Input: "after", Reason: "expected the cursor of a page"}
+
+// listUploads lists uploads by object and ID. A cursor is the ID of an upload, a slash, and the name of its object.
+func (s *Buckets) listUploads(ctx context.Context, in uploadsInput) (all []uploadOutput, err error) {
+	q := buckets.UploadQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
+	if in.After != "" {
+		id, name, ok := strings.Cut(in.After, "/")
+		if _, err := buckets.ParseUUID(id); !ok || err != nil {
+			return nil, errAfter
+		}
+		q.After, q.AfterID = name, buckets.UploadID(id)
+	}
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.opened.ListUploads(ctx, a.ID, b.ID, q)
+	for i := range page.Uploads {
+		u := &page.Uploads[i]
+		all = append(all, uploadOutput{u.Name, string(u.ID), u.Created.Time(), u.ContentType, string(u.ID) + "/" + u.Name})
+	}
+	return all, err
+}
+
+type uploadInput struct {
+	bucketInput
+	Object string `subject:"object" doc:"name of the object"`
+	Upload string `subject:"upload" doc:"ID of the upload"`
+}
+
+// uploadChange is an upload that was aborted.
+type uploadChange struct {
+	Account string `json:"account" subject:"account" example:"main"`
+	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
+	Object  string `json:"object" subject:"object" example:"videos/a.mp4"`
+	Upload  string `json:"upload" subject:"upload" example:"0198a3c2-7a40-7c00-8000-0123456789ab"`
+}
+
+// Notice implements operate.Changed.
+func (c uploadChange) Notice() string { return fmt.Sprintf("aborted the upload of %s", c.Object) }
+
+func (s *Buckets) abortUpload(ctx context.Context, in uploadInput) (c uploadChange, err error) {
+	id, err := buckets.ParseUUID(in.Upload)
+	if err != nil {
+		return c, errcode.New(errcode.NotFound, errcode.Message(buckets.ErrNoUpload))
+	}
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err == nil {
+		err = s.opened.AbortUpload(ctx, buckets.UploadKey{Owner: a.ID, Bucket: b.BucketRef, Name: in.Object, ID: buckets.UploadID(id)})
+	}
+	return uploadChange{in.Account, in.Bucket, in.Object, in.Upload}, err
+}
