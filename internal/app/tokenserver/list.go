@@ -25,8 +25,8 @@ const mostSorted = 100_000
 const mostServed = 2000
 
 type listInput struct {
-	Prefix   string `flag:"prefix" doc:"only accounts whose ID begins with this: up to 31 hexadecimal digits; ordered by ID" title:"Account begins with"`
 	Label    string `flag:"label" doc:"only accounts whose label begins with this, in any case; ordered by label" title:"Label begins with"`
+	Prefix   string `flag:"prefix" doc:"only accounts whose ID begins with this: up to 31 hexadecimal digits; ordered by ID" title:"Account begins with"`
 	Sort     string `flag:"sort" doc:"order: id, or greatest first by used, bytes, records or created" default:"id"`
 	Reverse  bool   `flag:"reverse" doc:"reverse the order"`
 	Replaced bool   `flag:"replaced" doc:"include storage users that a newer one has replaced"`
