@@ -405,7 +405,7 @@ func (r *renderer) form(f *service.Form) {
 	if r.failed != nil && (r.failed.action == f.Action || trial != nil && r.failed.action == trial.Name) && keeps(r.failed.values, f.Keep) {
 		typed = r.failed.values
 	}
-	isPanel := f.Title != "" && r.blocks > 1 && f.Trial == nil && (action == nil || !action.Uploads)
+	isPanel := f.Title != "" && r.blocks > 1 && f.Trial == nil && !takesFiles(f)
 	if isPanel {
 		r.openPanel(f, typed != nil)
 	} else {
@@ -427,7 +427,9 @@ func (r *renderer) form(f *service.Form) {
 	}
 	if action != nil && action.Uploads {
 		attrs = append(attrs, "enctype", "multipart/form-data")
-		class += " drop"
+		if takesFiles(f) {
+			class += " drop"
+		}
 	}
 	if f.Ask != "" {
 		summary := []string{"class", "danger"}
@@ -460,6 +462,11 @@ func (r *renderer) form(f *service.Form) {
 	if isPanel {
 		r.close("details")
 	}
+}
+
+// takesFiles reports whether files may be dropped on a form, which is therefore always visible.
+func takesFiles(f *service.Form) bool {
+	return slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.File && !field.One })
 }
 
 // openPanel begins a form below other contents, which the title opens.
