@@ -144,8 +144,7 @@ func (c *consolePages) fillBucket() {
 	}
 }
 
-// TestConsole opens the pages of the console in Chromium on the screen of a small phone, and some on
-// a large one.
+// TestConsole opens the pages of the console in Chromium on the screens of a small phone, a tablet and a computer.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	axe := chromium.NewAxe(t)
@@ -153,19 +152,20 @@ func TestConsole(t *testing.T) {
 	p := c.p
 	c.fillBucket()
 	record := c.inner()[0]
-	for width, pages := range map[int][]string{1200: {c.base, record}, 320: append(c.pages, c.inner()...)} {
-		p.Resize(t, width, 700)
-		for _, page := range pages {
-			p.Go(t, page)
+	for _, page := range append(c.pages, c.inner()...) {
+		p.Go(t, page)
+		for _, width := range []int{320, 768, 1280} {
+			p.Resize(t, width, 700)
 			if wide := chromium.Run[int](t, p, `return document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("%s is %d pixels wide on a screen of %d", page, wide, width)
 			}
-			if elements := chromium.Run[int](t, p, `return all('main b, main img:not(.preview), main script').length + (all('h1').length - 1)`); elements != 0 {
-				t.Errorf("%s has elements of a text", page)
-			}
-			c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
 		}
+		if elements := chromium.Run[int](t, p, `return all('main b, main img:not(.preview), main script').length + (all('h1').length - 1)`); elements != 0 {
+			t.Errorf("%s has elements of a text", page)
+		}
+		c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
 	}
+	p.Resize(t, 320, 700)
 	for _, page := range []string{c.base, record, c.base + "tokenserver/access"} {
 		p.Go(t, page)
 		for _, v := range axe.Violations(t, p) {
