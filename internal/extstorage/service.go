@@ -3,6 +3,7 @@ package extstorage
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -335,6 +336,9 @@ func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime
 
 // QuotaOf returns the quota of a tier, like Config.QuotaOf.
 func (s *Service) QuotaOf(tier string) Quota { return s.config.Load().QuotaOf(tier) }
+
+// Tiers returns the names of the configured tiers, sorted.
+func (s *Service) Tiers() []string { return slices.Sorted(maps.Keys(s.config.Load().Tiers)) }
 
 // After is time.After on the clock of the service.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }

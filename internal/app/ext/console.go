@@ -1,6 +1,7 @@
 package ext
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -121,7 +122,20 @@ func (s *Extensions) showBrowser(_ context.Context, r *service.PageRequest) (*se
 		&service.Form{
 			Action: "open", Title: "Open a namespace", Submit: "Open", Keep: p.keep(), Fields: []service.Field{{Name: "namespace", Label: "Namespace", Help: "It may be new."}},
 		},
+		s.tierTable(),
 	}}, nil
+}
+
+// tierTable shows the quotas of the tiers that an install can have.
+func (s *Extensions) tierTable() *service.Table {
+	t := &service.Table{Title: "Tiers", Columns: []service.Column{{Title: "Tier"}, {Title: "Bytes", Number: true}, {Title: "Namespaces", Number: true}, {Title: "Keys in each", Number: true}}}
+	for _, tier := range append([]string{""}, s.opened.Tiers()...) {
+		q := s.opened.QuotaOf(tier)
+		t.Rows = append(t.Rows, []service.Cell{
+			service.TextCell(cmp.Or(tier, "default")), service.TextCell(service.FormatBytes(q.Bytes)), service.TextCell(decimal(q.Namespaces)), service.TextCell(decimal(q.Keys)),
+		})
+	}
+	return t
 }
 
 func (s *Extensions) openNamespace(_ context.Context, r *service.PageRequest) (o service.Outcome, err error) {

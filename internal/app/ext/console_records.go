@@ -235,7 +235,7 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	}
 	done, err := s.opened.Do(ctx, p.request(ctx), t)
 	if _, changed := errors.AsType[*ext.MismatchError](err); changed {
-		o.View, err = s.conflict(ctx, r, &t, err)
+		o.View, err = s.conflict(ctx, r, &t)
 		return o, err
 	}
 	o.Notice, o.Next = fmt.Sprintf("saved revision %d", done.Revision), service.PageLink("record", p.values("key", string(key))...)
@@ -243,8 +243,8 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 }
 
 // conflict shows that a record was changed while it was edited: the stored record, the differences, and a form that
-// replaces it. It also returns the error of the write.
-func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, t *ext.Task, refused error) (*service.View, error) {
+// replaces it. It also returns an error that says so.
+func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, t *ext.Task) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {
 		return nil, err
@@ -261,18 +261,17 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, t *ex
 	}
 	if errcode.Is(err, errcode.NotFound) {
 		form.Submit, form.Danger, form.Keep["revision"] = "Create it again", false, "0"
-		view.Blocks = []service.Block{&service.Notice{State: service.Wrong, Text: "Nothing was saved: the record was deleted since the form was shown."}, form}
-		return view, refused
+		view.Blocks = []service.Block{form}
+		return view, errcode.New(errcode.Conflict, "nothing was saved, because the record was deleted since the form was shown")
 	} else if err != nil {
 		return nil, err
 	}
 	view.Blocks = []service.Block{
-		&service.Notice{State: service.Wrong, Text: "Nothing was saved, because the record was changed or created since the form was shown."},
 		&service.Links{All: []service.Link{{Text: "Show the record as it is now", To: service.PageLink("record", p.values("key", string(key))...)}}},
 		differences(rec.Value, t.Value), &service.Text{Title: fmt.Sprintf("Stored: revision %d", rec.Revision), Body: indented(string(rec.Value)), Copy: true},
 		form,
 	}
-	return view, refused
+	return view, errcode.New(errcode.Conflict, "nothing was saved, because the record was changed or created since the form was shown")
 }
 
 // differences compares the top-level members of two values.
