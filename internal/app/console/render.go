@@ -266,7 +266,7 @@ func (r *renderer) head(t *service.Table, keep []string, bulk string) {
 
 // search renders the form that submits to the address of the page.
 func (r *renderer) search(t *service.Search) {
-	r.open("form", "method", "get", "action", r.x.link(r.section, r.at.Path), "class", "search", "role", "search")
+	r.open("form", "method", "get", "action", r.x.link(r.section, r.at.Path), "class", "search", "role", "search", "aria-label", "Search this list")
 	for _, name := range append(slices.Clone(t.Keep), "sort", "reverse") {
 		if v := r.values.Get(name); v != "" {
 			r.open("input", "type", "hidden", "name", name, "value", v)

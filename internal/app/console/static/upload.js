@@ -184,7 +184,7 @@
       start(chosen(folder.files));
       folder.value = "";
     });
-    form.after(button, folder);
+    form.append(button, folder);
   };
   document.querySelectorAll("form.drop").forEach(enhance);
 
