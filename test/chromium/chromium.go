@@ -306,6 +306,14 @@ func (p *Page) Screenshot(t *testing.T) []byte {
 	return shot.Data
 }
 
+// Window returns a picture of what the window shows (PNG).
+func (p *Page) Window(t *testing.T) []byte {
+	t.Helper()
+	var shot struct{ Data []byte }
+	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	return shot.Data
+}
+
 // Picture returns a picture of what the window shows (WebP), for documents.
 func (p *Page) Picture(t *testing.T) []byte {
 	t.Helper()
