@@ -210,6 +210,10 @@ func (s *Service) Clear(ctx context.Context, m Mutation) (next Session, o Once[C
 	return next, o, err
 }
 
+// LoseHot deletes the hot state of a session, as if it was lost: its preferences and lists are gone, and the copy of its
+// wishlist is read from the database again.
+func (s *Service) LoseHot(ctx context.Context, id ID) error { return s.dropHot(ctx, id, nil) }
+
 // dropHot deletes the hot state of a session: its searches are those in its history.
 func (s *Service) dropHot(ctx context.Context, id ID, answers []string) error {
 	history, err := s.opts.Hot.Items(ctx, id, SearchHistory)

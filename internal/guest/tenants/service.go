@@ -14,6 +14,7 @@ type Service struct {
 	opts       Options
 	stale      atomic.Bool // the copy could not be changed
 	reconciled time.Time   // when Repair last replaced the copy; only Repair uses it
+	briefs     briefs
 }
 
 // Options are the dependencies of a Service. Store and Clock are required.
