@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// canvas collects the elements of an SVG picture.
+type canvas struct {
+	strings.Builder
+	width, height int
+	gradients     int
+	random        *rand.Rand
+}
+
+func newCanvas(width, height int, seed string) *canvas {
+	var a, b uint64 = 14695981039346656037, 1099511628211
+	for _, c := range []byte(seed) {
+		a = (a ^ uint64(c)) * b
+	}
+	return &canvas{width: width, height: height, random: rand.New(rand.NewPCG(a, b))} // the same pictures every time
+}
+
+// between returns a random number from least to most.
+func (c *canvas) between(least, most int) int { return least + c.random.IntN(most-least+1) }
+
+// svg returns the picture.
+func (c *canvas) svg() string {
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d">`, c.width, c.height) + c.String() + "</svg>\n"
+}
+
+// fill draws a path.
+func (c *canvas) fill(color, path string) {
+	fmt.Fprintf(c, `<path fill="%s" d="%s"/>`, color, path)
+}
+
+// veil draws a path that is partly transparent.
+func (c *canvas) veil(color string, percent int, path string) {
+	fmt.Fprintf(c, `<path fill="%s" opacity=".%02d" d="%s"/>`, color, percent, path)
+}
+
+// stroke draws a line.
+func (c *canvas) stroke(color string, width int, path string) {
+	fmt.Fprintf(c, `<path fill="none" stroke="%s" stroke-width="%d" stroke-linecap="round" stroke-linejoin="round" d="%s"/>`, color, width, path)
+}
+
+// gradient defines a vertical gradient and returns it as a color.
+func (c *canvas) gradient(top, bottom string) string {
+	c.gradients++
+	fmt.Fprintf(c, `<linearGradient id="g%d" x2="0" y2="1"><stop stop-color="%s"/><stop offset="1" stop-color="%s"/></linearGradient>`, c.gradients, top, bottom)
+	return fmt.Sprintf("url(#g%d)", c.gradients)
+}
+
+// rect is the path of a rectangle.
+func rect(x, y, width, height int) string {
+	return fmt.Sprintf("M%d %dh%dv%dh%dz", x, y, width, height, -width)
+}
+
+// spire is the path of a triangle that stands on y.
+func spire(x, y, width, height int) string {
+	return fmt.Sprintf("M%d %dl%d %dh%dz", x, y-height, width/2, height, -width)
+}
+
+// dome is the path of half an ellipse that stands on y.
+func dome(x, y, radius, height int) string {
+	return fmt.Sprintf("M%d %da%d %d 0 0 1 %d 0z", x-radius, y, radius, height, 2*radius)
+}
+
+// disc is the path of a circle.
+func disc(x, y, radius int) string {
+	return fmt.Sprintf("M%d %da%d %d 0 1 0 %d 0a%d %d 0 1 0 %d 0z", x-radius, y, radius, radius, 2*radius, radius, radius, -2*radius)
+}
+
+// arch is the path of an opening with a round top that stands on y.
+func arch(x, y, width, height int) string {
+	return fmt.Sprintf("M%d %dv%da%d %d 0 0 1 %d 0v%dz", x, y, -(height - width/2), width/2, width/2, width, height-width/2)
+}
+
+// ridge is the path of hills from the left edge to the right, above the bottom.
+func (c *canvas) ridge(y, height, step int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "M0 %dV%d", c.height, y)
+	for x := 0; x < c.width; x += step {
+		fmt.Fprintf(&b, "Q%d %d %d %d", x+step/2, y-c.between(height/3, height), x+step, y-c.between(0, height/4))
+	}
+	fmt.Fprintf(&b, "V%dz", c.height)
+	return b.String()
+}
+
+// peaks are the paths of mountains and of the snow on them.
+func (c *canvas) peaks(y, height, step int) (rock, snow string) {
+	var r, s strings.Builder
+	fmt.Fprintf(&r, "M0 %dV%d", c.height, y-height/3)
+	for x := 0; x < c.width; x += step {
+		h := c.between(height*2/3, height)
+		top := y - h
+		fmt.Fprintf(&r, "L%d %dL%d %d", x+step/2, top, x+step, y-c.between(height/5, height/2))
+		w, d := step/7, h/4
+		fmt.Fprintf(&s, "M%d %dl%d %dl%d %dl%d %dl%d %dz", x+step/2, top, w, d, -w/2, -d/5, -w/2, d/3, -w/2, -d/3)
+	}
+	fmt.Fprintf(&r, "V%dz", c.height)
+	return r.String(), s.String()
+}
+
+// cloud draws a flat cloud.
+func (c *canvas) cloud(x, y, size int) {
+	c.veil("#fff", 55, fmt.Sprintf("M%d %dh%da%d %d 0 0 0 %d %da%d %d 0 0 0 %d %da%d %d 0 0 0 %d %dz",
+		x, y, 4*size, size, size/2, -size, -size/2, size, size, -2*size, -size/4, size, size*3/4, -size, size*3/4))
+}
+
+// dashes draws rows of equal things, such as windows: the dashes of horizontal lines.
+func (c *canvas) dashes(color string, height int, dashes, path string) {
+	fmt.Fprintf(c, `<path stroke="%s" stroke-width="%d" stroke-dasharray="%s" d="%s"/>`, color, height, dashes, path)
+}
+
+// shade mixes a color with the color of the night.
+func shade(color string) string {
+	var r, g, b int
+	_, _ = fmt.Sscanf(color, "#%02x%02x%02x", &r, &g, &b)
+	return fmt.Sprintf("#%02x%02x%02x", (r*11+0x14*9)/20, (g*11+0x1c*9)/20, (b*11+0x40*9)/20)
+}
+
+// repeat joins the paths that draw returns for each number below n.
+func repeat(n int, draw func(i int) string) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(draw(i))
+	}
+	return b.String()
+}
