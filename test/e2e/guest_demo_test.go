@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,74 +23,139 @@ func press(t *testing.T, p *chromium.Page, selector string) {
 	p.Press(t, selector, "Enter")
 }
 
-// TestGuestDemo uses the demo in Chromium: with the keyboard on the screen of a small phone, in two
-// tabs while Redis is flushed, and without cookies. The browser follows a link that only bots see,
-// so the page has to solve a challenge.
+// demoVars enable guests only.
+var demoVars = []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"}
+
+// Scripts that wait for what the demo shows.
+const (
+	demoResults = `await until(() => all('#results li').length && $('.pin')); return true`
+	demoWishes  = `await until(() => all('#wishes li').length === arguments[0]); return true`
+	demoTried   = `await until(() => $('#tried').textContent.includes(arguments[0])); return true`
+)
+
+// checkDemo looks at a page of the demo on the screen of a small phone, light and dark.
+func checkDemo(t *testing.T, p *chromium.Page, axe *chromium.Axe, page string) {
+	t.Helper()
+	for _, scheme := range []string{"dark", "light"} {
+		p.Scheme(t, scheme)
+		if wide := chromium.Run[int](t, p, `return document.documentElement.scrollWidth`); wide > 320 {
+			t.Errorf("%s is %d pixels wide", page, wide)
+		}
+		for _, v := range axe.Violations(t, p) {
+			t.Errorf("%s, %s: %s", page, scheme, v)
+		}
+	}
+}
+
+// TestGuestDemo uses the demo and its drawer in Chromium with the keyboard, on the screen of a small phone. The browser
+// follows a link that only bots see, so the page has to solve a challenge.
 func TestGuestDemo(t *testing.T) {
 	t.Parallel()
-	b, axe, redis := chromium.Start(t), chromium.NewAxe(t), testdb.OwnRedis(t)
-	vars := []string{"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_BUCKETS__ENABLED=false"}
-	s := binary.Start(t, t.TempDir(), append(vars, "HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0",
+	b, axe := chromium.Start(t), chromium.NewAxe(t)
+	s := binary.Start(t, t.TempDir(), append(slices.Clone(demoVars), "HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0",
 		"HOLDFAST_GUEST__BOTS__CHALLENGE_BITS=10")...)
 	demo := s.URL + "/guest/demo"
 
 	p := b.Open(t, "about:blank")
 	p.Resize(t, 320, 640)
 	p.Go(t, demo)
-	check := func(page string) {
-		t.Helper()
-		if wide := chromium.Run[int](t, p, `return document.documentElement.scrollWidth`); wide > 320 {
-			t.Errorf("%s is %d pixels wide", page, wide)
-		}
-		for _, v := range axe.Violations(t, p) {
-			t.Errorf("%s: %s", page, v)
-		}
-	}
+	check := func(page string) { t.Helper(); checkDemo(t, p, axe, page) }
+	chromium.Run[bool](t, p, demoResults) // without a click
 	chromium.Run[bool](t, p, `await fetch(api + '/offers'); return true`)
+	check("search")
 	press(t, p, "#skip")
 	p.Press(t, "#main", "Tab") // the skip link leads there
-	p.Type(t, "[name=text]", "vienna")
+	p.TabTo(t, "[name=text]")
+	p.Type(t, "[name=text]", "heron")
 	p.Press(t, "[name=text]", "Enter")
-	chromium.Run[bool](t, p, says+`await says('found'); return true`)
-	check("search")
-	press(t, p, "#results a")
+	chromium.Run[bool](t, p, says+`await says('1 hotel found'); return true`)
+	chromium.Run[bool](t, p, says+`$('[name=text]').value = ''; $('[name=sort]').value = 'price'; $('[name=minStars]').value = '3'; $('[name=city]').value = 'lisbon'; $('[value=wifi], [value=spa]').click();
+		await until(() => $('#found').textContent.includes('Lisbon'));
+		const paid = all('#results .price b').map(b => Number(b.textContent.replace(/[^0-9]/g, '')));
+		if (paid.length < 2 || paid.some((n, i) => i && n < paid[i - 1])) throw new Error('not by price: ' + paid);
+		if (all('.stars').some(s => s.textContent.length < 3)) throw new Error('fewer than three stars');
+		await until(() => all('.pin').length >= all('#results li').length); return true`)
+	press(t, p, "#results h3 a")
 	press(t, p, "#add")
 	chromium.Run[bool](t, p, says+`await says('is on the wishlist'); return true`)
 	check("hotel")
-	press(t, p, "#book")
-	chromium.Run[bool](t, p, `await until(() => $('#welcome')); return true`)
-	s.AwaitMetric(`holdfast_guest_bot_evaluations_total{action="challenge",verdict="suspect"} 1`)
-	check("arrival")
-	press(t, p, "#again")
-	chromium.Run[bool](t, p, says+`await says('consumed before'); return true`)
-	press(t, p, "nav a[href='#wishlist']")
-	wishes := `await until(() => all('#wishes li').length === arguments[0]); return true`
-	chromium.Run[bool](t, p, wishes, 1)
-	check("wishlist")
-	press(t, p, "#wishes button")
-	chromium.Run[bool](t, p, says+`await says('was removed'); return true`)
 
-	demo = binary.Start(t, t.TempDir(), append(vars, "HOLDFAST_GUEST__HOT="+redis.URL())...).URL + "/guest/demo"
-	p.Go(t, demo)
-	chromium.Run[bool](t, p, says+`$('#form').requestSubmit(); await says('found'); $('#results a').click();
-		(await until(() => $('#add'))).click(); await says('is on the wishlist'); return true`)
+	press(t, p, "#drawer-toggle")
+	chromium.Run[bool](t, p, `await until(() => all('#events b').some(e => e.textContent === 'wishlist.added')); await until(() => $('#session').textContent.includes('gms_…'));
+		await until(() => $('#caches').textContent.includes('fresh for')); return true`)
+	check("drawer")
+	press(t, p, "#replay")
+	chromium.Run[bool](t, p, demoTried, "Idempotency-Replayed: true")
+	press(t, p, "#lose")
+	chromium.Run[bool](t, p, demoTried, "The hot state is gone")
+	chromium.Run[bool](t, p, `await until(() => $('#add').getAttribute('aria-pressed') === 'true'); return true`)
+	press(t, p, "#suspend")
+	chromium.Run[bool](t, p, demoTried, "is suspended for a minute")
+	p.Press(t, "#suspend", "Escape") // closes the drawer
+	press(t, p, "#book")
+	chromium.Run[bool](t, p, says+`await says('it is suspended'); return true`)
+	press(t, p, "#drawer-toggle")
+	chromium.Run[bool](t, p, `await until(() => $('#suspend').textContent.startsWith('Resume')); return true`)
+	press(t, p, "#suspend")
+	chromium.Run[bool](t, p, demoTried, "is back")
+	p.Press(t, "#suspend", "Escape")
+	p.TabTo(t, "#book")
+	p.Await(t, func() { p.Press(t, "#book", "Enter") })
+	chromium.Run[bool](t, p, `await until(() => $('#welcome')); if (!location.pathname.endsWith('/booking')) throw new Error(location); return true`)
+	s.AwaitMetric(`holdfast_guest_bot_evaluations_total{action="challenge",verdict="suspect"} 1`)
+	check("booking")
+	press(t, p, "#drawer-toggle")
+	chromium.Run[bool](t, p, `await until(() => !$('#reuse').disabled); return true`)
+	press(t, p, "#reuse")
+	chromium.Run[bool](t, p, demoTried, "409 handoff-consumed")
+
+	p.Go(t, demo+"#wishlist")
+	chromium.Run[bool](t, p, demoWishes, 1)
+	check("wishlist")
+	p.TabTo(t, "#wishes textarea")
+	p.Type(t, "#wishes textarea", "near the river")
+	press(t, p, ".note button")
+	chromium.Run[bool](t, p, says+`await says('was saved'); return true`)
+	press(t, p, ".remove")
+	chromium.Run[bool](t, p, says+`await says('was removed'); return true`)
+	if problems := p.Problems(); len(problems) > 0 {
+		t.Errorf("%q", problems)
+	}
+}
+
+// TestGuestDemoTabs uses the demo in two tabs that follow each other, also when Redis is flushed; without cookies; and
+// without JavaScript.
+func TestGuestDemoTabs(t *testing.T) {
+	t.Parallel()
+	b, redis := chromium.Start(t), testdb.OwnRedis(t)
+	demo := binary.Start(t, t.TempDir(), append(slices.Clone(demoVars), "HOLDFAST_GUEST__HOT="+redis.URL())...).URL + "/guest/demo"
+	p := b.Open(t, demo)
+	chromium.Run[bool](t, p, says+`await until(() => $('#results .heart')); $('#results .heart').click(); await says('is on the wishlist'); return true`)
 	second := b.Open(t, demo)
 	redis.Must(t, "FLUSHALL")
-	chromium.Run[bool](t, second, `location.hash = '#wishlist'; `+wishes, 1)
-	chromium.Run[bool](t, second, says+`location.hash = '#search'; await until(() => !$('#page-search').hidden); $('#form').requestSubmit(); await says('found');
-		all('#results a')[1].click(); (await until(() => $('#add'))).click(); await says('is on the wishlist'); return true`)
+	chromium.Run[bool](t, second, `await until(() => $('#hearts').textContent === '1'); location.hash = '#wishlist'; `+demoWishes, 1)
+	chromium.Run[bool](t, second, says+`location.hash = '#search'; all('#results .heart')[1].click(); await says('is on the wishlist'); return true`)
+	chromium.Run[bool](t, p, `await until(() => $('#hearts').textContent === '2'); return true`)
 	redis.Must(t, "FLUSHALL")
-	chromium.Run[bool](t, p, `location.hash = '#wishlist'; `+wishes, 2)
-	chromium.Run[bool](t, p, says+`$('#wishes button').click(); await says('was removed'); return true`)
-	chromium.Run[bool](t, second, `location.hash = '#wishlist'; `+wishes, 1)
+	chromium.Run[bool](t, p, `location.hash = '#wishlist'; `+demoWishes, 2)
+	chromium.Run[bool](t, p, says+`$('.remove').click(); await says('was removed'); return true`)
+	chromium.Run[bool](t, second, `await until(() => $('#hearts').textContent === '1'); location.hash = '#wishlist'; `+demoWishes, 1)
+	chromium.Run[bool](t, p, `$('#drawer-toggle').click(); await until(() => $('#session').textContent.includes('in Redis')); return true`)
 
 	// A guest without cookies can search, and learns what cookies are needed for.
 	p.Go(t, strings.Replace(demo, "127.0.0.1", chromium.NoCookies, 1))
-	chromium.Run[bool](t, p, says+`$('#form').requestSubmit(); await says('found'); const hotel = $('#results a');
+	chromium.Run[bool](t, p, demoResults)
+	chromium.Run[bool](t, p, says+`$('#drawer-toggle').click(); await until(() => $('#session').textContent.includes('no cookie of a session')); const hotel = $('#results h3 a');
 		location.hash = '#wishlist'; await says('blocks cookies');
 		hotel.click(); (await until(() => $('#add'))).click(); await says('blocks cookies'); $('#status').textContent = '';
 		$('#book').click(); await says('blocks cookies'); return true`)
 	if problems := append(p.Problems(), second.Problems()...); len(problems) > 0 {
 		t.Errorf("%q", problems)
+	}
+
+	second.Scripts(t, false)
+	second.Go(t, demo)
+	if text := string(second.Screenshot(t)); len(text) < 20_000 { // a page with a picture
+		t.Errorf("the page without JavaScript is a picture of %d bytes", len(text))
 	}
 }

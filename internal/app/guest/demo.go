@@ -1,11 +1,16 @@
 package guest
 
 import (
+	"context"
+
 	"holdfast/internal/app/service"
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/catalogue/builtin"
 	"holdfast/internal/guest/handoffs"
 	"holdfast/internal/guest/httpapi"
+	"holdfast/internal/outbox"
 	"holdfast/internal/web"
 )
 
@@ -28,7 +33,7 @@ func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.Booki
 const guide = "docs/guest.md"
 
 // mountDemo adds the demo, if the catalogue is the built-in one.
-func (s *Guest) mountDemo(opened *service.Opened) {
+func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Guest", Text: "Serves the guests of booking sites", Guide: guide}
 	}
@@ -36,13 +41,39 @@ func (s *Guest) mountDemo(opened *service.Opened) {
 		return
 	}
 	opened.Client = func(base string) service.Client {
-		return service.Client{Title: "Guest", Text: "The demo of the service for guests of booking sites", Address: base + httpapi.DemoSite, Guide: guide}
+		return service.Client{Title: "Guest", Text: "The demo of the service for guests of booking sites", Address: base + httpapi.DemoPage, Guide: guide}
 	}
 	opened.Hint = func(base string) service.Hint {
-		return service.Hint{Text: "For guests of booking sites, try the demo in a browser", Lines: []string{base + httpapi.DemoSite}}
+		return service.Hint{Text: "For guests of booking sites, try the demo in a browser", Lines: []string{base + httpapi.DemoPage}}
 	}
-	demo := &httpapi.Demo{Handoffs: s.opened.handoffs.Service}
-	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoSite}, Mount: web.Mount{
+	builtIn := s.opened.source.(*builtin.Catalogue) // without upstreams
+	demo := &httpapi.Demo{
+		Handler: h, Tenants: s.opened.tenants, Feed: s.opened.feed, HotState: s.opened.hot.name(),
+		// A tenant with a booking site is in use.
+		Suspends: func(tenant string) bool { return builtIn.HasTenant(tenant) && s.cfg.Site(tenant).URL == "" },
+	}
+	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoPage}, Mount: web.Mount{
 		Owns: httpapi.OwnsDemo, Service: web.Service{Serve: demo.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo},
 	}})
+}
+
+// shownSink publishes events, and then shows them in the demo.
+type shownSink struct {
+	outbox.Sink
+	feed  *httpapi.DemoFeed
+	clock clock.Clock
+}
+
+// Publish implements outbox.Sink.
+func (s shownSink) Publish(ctx context.Context, events []outbox.Event) error {
+	err := s.Sink.Publish(ctx, events)
+	if err != nil {
+		return err
+	}
+	now := s.clock().UTC()
+	for i := range events {
+		e := &events[i]
+		s.feed.Published(e.Owner, guest.Event{ID: guest.ID(e.Name), Type: e.Topic, Payload: e.Payload, At: e.At.UTC()}, now)
+	}
+	return nil
 }

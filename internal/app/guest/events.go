@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/broker/memory"
 	"holdfast/internal/broker/sinks"
 	"holdfast/internal/guest/backend"
+	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/outbox"
 )
 
@@ -20,6 +21,7 @@ type events struct {
 	waker  *outbox.Waker
 	share  int // number of partitions of the relay; 0: the default
 	memory broker.Broker
+	feed   *httpapi.DemoFeed // nil: there is no demo
 }
 
 func newEvents(cfg Events) *events {
@@ -45,6 +47,9 @@ func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Sto
 	})
 	if err != nil {
 		return nil, fmt.Errorf("guest.events: %w", err)
+	}
+	if e.feed != nil {
+		sink = shownSink{sink, e.feed, d.Clock}
 	}
 	return service.Relay{
 		Service: Name, Ping: st.Ping, Close: closeSink,

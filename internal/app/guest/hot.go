@@ -35,6 +35,14 @@ func (s *Guest) openHot(ctx context.Context, d *service.Deps) (*hot, error) {
 	return &hot{Hot: redis.New(db, s.cfg.HotPrefix, d.Clock), redis: db, local: memory.New(d.Clock, localMemory)}, nil
 }
 
+// name says where the hot state is.
+func (h *hot) name() string {
+	if h.memory != nil {
+		return "memory"
+	}
+	return "Redis"
+}
+
 // flushTime is how long writing the last sessions may take at the end.
 const flushTime = 2 * time.Second
 

@@ -72,6 +72,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		return nil, errors.Join(err, db.Close())
 	}
 	p := s.newParts(d, st, hot)
+	events.feed = p.feed
 	receive := counted(d.Metrics, d.Log, p.tenants.Receive)
 	opened := &service.Opened{
 		Databases: []*engine.Database{db},
@@ -105,7 +106,7 @@ func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, err
 		mountEvents(&httpapi.EventReceiver{Parse: parseEvent, Receive: receive, Tokens: p.handoffs.tokens, Clock: d.Clock}),
 	}
 	opened.Settle, opened.Reload = p.handoffs.settle, p.reload
-	s.mountDemo(opened)
+	s.mountDemo(opened, h)
 	opened.Console = s.console()
 	return opened, nil
 }

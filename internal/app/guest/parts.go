@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/backend"
 	"holdfast/internal/guest/catalogue"
+	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/retention"
 	"holdfast/internal/guest/telemetry"
 	"holdfast/internal/guest/tenants"
@@ -31,6 +32,7 @@ type parts struct {
 	telemetry *telemetry.Service
 	retention *retention.Service
 	handoffs  *handoffParts
+	feed      *httpapi.DemoFeed // nil: there is no demo
 
 	deleted func(begun time.Time, services ...string) (service.Deleted, error)
 }
@@ -54,6 +56,10 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p.catalogue = catalogue.New(views)
 	p.telemetry = telemetry.New(telemetry.Options{Guests: p.guests, Store: st, Clock: d.Clock, Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics)})
 	p.retention = retention.New(retention.Options{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Kept: kept(&s.cfg)})
+	if s.cfg.Upstreams.BuiltIn() {
+		p.feed = &httpapi.DemoFeed{}
+		p.guests.OnErase(p.feed.Forget)
+	}
 	return p
 }
 
@@ -83,7 +89,9 @@ func (p *parts) start(ctx context.Context, stop func() error) func() error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { p.hot.run(ctx) })
-	all.Go(func() { guest.Run(ctx, p.guests.Repair, p.telemetry.Repair, p.handoffs.Repair, p.tenants.Repair) })
+	all.Go(func() {
+		guest.Run(ctx, p.guests.Repair, p.telemetry.Repair, p.handoffs.Repair, p.tenants.Repair, p.tenants.EndBriefs)
+	})
 	return func() error {
 		err := stop()
 		cancel()

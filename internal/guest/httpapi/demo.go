@@ -2,94 +2,141 @@ package httpapi
 
 import (
 	"embed"
+	"maps"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/guest/tenants"
 	"holdfast/internal/web"
 )
 
-// Demo serves a page that uses the API with the built-in catalogue, and the server of a
-// booking site that receives its guests.
-type Demo struct{ Handoffs *handoffs.Service }
+// Demo serves a hotel site that uses the API with the built-in catalogue, and the booking site
+// that receives its guests.
+type Demo struct {
+	*Handler
+	Tenants  *tenants.Service
+	Feed     *DemoFeed
+	HotState string // memory or Redis
+
+	// Suspends reports whether the demo may suspend a tenant.
+	Suspends func(tenant string) bool
+}
 
 // demoPrefix of the paths of Demo.
 const demoPrefix = "/guest/demo"
 
-// DemoSite is the URL of the booking site of the demo.
-const DemoSite = demoPrefix
+const (
+	// DemoPage is the path of the hotel site.
+	DemoPage = demoPrefix
+
+	// DemoSite is the URL of the booking site of the demo.
+	DemoSite = demoPrefix + "/booking?hotel={propertyId}#{token}"
+)
 
 //go:embed demo
 var demoFiles embed.FS
 
-// demoTypes are the media types of the files, by their paths.
-var demoTypes = map[string]struct{ file, kind string }{
-	demoPrefix:                   {"demo/index.html", "text/html; charset=utf-8"},
-	demoPrefix + "/demo.js":      {"demo/demo.js", "text/javascript; charset=utf-8"},
-	demoPrefix + "/challenge.js": {"demo/challenge.js", "text/javascript; charset=utf-8"},
-	demoPrefix + "/demo.css":     {"demo/demo.css", "text/css; charset=utf-8"},
+// demoPages are the files with a path of their own; others have their name.
+var demoPages = map[string]string{demoPrefix: "index.html", demoPrefix + "/booking": "booking.html"}
+
+// demoKinds are the media types of the files.
+var demoKinds = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// demoPolicy lets the page use its own files and this server only.
-const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+// demoActions are the paths that are not files, with their methods.
+var demoActions = map[string]map[string]func(*Demo, *exchange) error{
+	demoPrefix + "/arrivals":   {http.MethodPost: (*Demo).arrive},
+	demoPrefix + "/live":       {http.MethodGet: (*Demo).live},
+	demoPrefix + "/hot-state":  {http.MethodDelete: (*Demo).loseHotState},
+	demoPrefix + "/suspension": {http.MethodPut: (*Demo).suspend, http.MethodDelete: (*Demo).reinstate},
+}
+
+// demoPolicy lets the pages use their own files and this server only.
+const demoPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // OwnsDemo reports whether a raw path on the main listener belongs to Demo.
 func OwnsDemo(path string) bool { return path == demoPrefix || strings.HasPrefix(path, demoPrefix+"/") }
 
 // LabelDemo is Label for Demo.
-func LabelDemo(path string) string {
-	if _, ok := demoTypes[path]; ok || path == demoArrivals {
-		return path
+func LabelDemo(at string) string {
+	switch name := demoFile(at); {
+	case demoActions[at] != nil, name != "" && path.Ext(name) != ".svg":
+		return at
+	case name != "":
+		return demoPrefix + "/pictures/{name}"
 	}
 	return "unknown"
 }
 
-const demoArrivals = demoPrefix + "/arrivals"
+// demoFile returns the name of the file of a path, or "".
+func demoFile(at string) string {
+	if name := demoPages[at]; name != "" {
+		return "demo/" + name
+	}
+	name, ok := strings.CutPrefix(at, demoPrefix+"/")
+	if kind := path.Ext(name); !ok || kind == ".html" || demoKinds[kind] == "" {
+		return ""
+	}
+	if _, err := demoFiles.Open("demo/" + name); err != nil {
+		return ""
+	}
+	return "demo/" + name
+}
 
-// Serve is the web.Handler of the page.
+// Serve is the web.Handler of the demo.
 func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", demoPolicy)
-	if at.Path == demoArrivals {
-		if r.Method != http.MethodPost {
-			return web.RefuseMethod(w, http.MethodPost)
+	if methods := demoActions[at.Path]; methods != nil {
+		serve := methods[r.Method]
+		if serve == nil {
+			return web.RefuseMethod(w, slices.Sorted(maps.Keys(methods))...)
 		}
-		return d.arrive(w, r, at)
+		r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
+		x := &exchange{Handler: d.Handler, in: r, out: w, at: at, action: &action{begins: true}}
+		if err := x.sameSite(); err != nil {
+			return err
+		}
+		return serve(d, x)
 	}
-	f, ok := demoTypes[at.Path]
-	if !ok {
+	name := demoFile(at.Path)
+	if name == "" {
 		return errPath
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return web.RefuseMethod(w, http.MethodGet, http.MethodHead)
 	}
 	web.StaticBody(w)
-	text, err := demoFiles.ReadFile(f.file)
+	text, err := demoFiles.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	if r.Method == http.MethodHead {
+	kind := demoKinds[path.Ext(name)]
+	switch {
+	case r.Method == http.MethodHead:
 		text = nil
-		h.Set("Content-Type", f.kind)
-	} else {
+		h.Set("Content-Type", kind)
+	case kind == demoKinds[".svg"]:
+		h.Set("Cache-Control", "public, max-age=3600")
+	default:
 		h.Set("Cache-Control", "no-cache")
 	}
-	send(w, answer{Status: http.StatusOK, ContentType: f.kind, Body: text})
+	send(w, answer{Status: http.StatusOK, ContentType: kind, Body: text})
 	return nil
 }
 
 // arrive is what the server of a booking site does when a guest arrives: it consumes the
 // handoff. The same attempt may be repeated.
-func (d *Demo) arrive(w http.ResponseWriter, r *http.Request, at web.Address) error {
-	x := &exchange{in: r, out: w, at: at}
-	if err := x.sameSite(); err != nil {
-		return err
-	}
-	body, err := readJSON(w, r, maxBody)
+func (d *Demo) arrive(x *exchange) error {
+	body, err := readJSON(x.out, x.in, maxBody)
 	if err != nil {
 		return err
 	}
@@ -104,12 +151,12 @@ func (d *Demo) arrive(w http.ResponseWriter, r *http.Request, at web.Address) er
 	if err := guest.CheckKey(in.Attempt); err != nil {
 		return err
 	}
-	if err := web.AcquireSlot(w, r); err != nil {
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
 	v := x.visitor()
-	arrived, err := d.Handoffs.Consume(r.Context(), handoffs.ConsumeRequest{
-		ID: in.HandoffID, Token: in.Token, By: "demo", Key: in.Attempt, Trace: traceOf(r), Visitor: &v,
+	arrived, err := d.Handoffs.Consume(x.ctx(), handoffs.ConsumeRequest{
+		ID: in.HandoffID, Token: in.Token, By: "demo", Key: in.Attempt, Trace: traceOf(x.in), Visitor: &v,
 	})
 	if err != nil {
 		return err

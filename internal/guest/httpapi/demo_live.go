@@ -1,0 +1,210 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/tenants"
+	"holdfast/internal/web"
+)
+
+// DemoFeed keeps the newest events that this process has published, so that a guest of the demo can
+// follow the events of their own session.
+type DemoFeed struct {
+	mu     sync.Mutex
+	events []demoEvent // oldest first
+}
+
+// Limits of a feed.
+const (
+	mostFed      = 500     // events of all sessions
+	mostFedBytes = 2 << 10 // payload of an event; a longer one is left out
+	mostShown    = 30      // events in an answer
+)
+
+// demoEvent is a published event as its guest sees it.
+type demoEvent struct {
+	session     guest.ID
+	ID          string          `json:"id"`
+	Type        string          `json:"type"`
+	At          time.Time       `json:"at"`
+	PublishedAt time.Time       `json:"publishedAt"`
+	Data        json.RawMessage `json:"data,omitempty"` // with the short ID of the session
+}
+
+// Published adds an event that was published at a time.
+func (f *DemoFeed) Published(session string, e guest.Event, at time.Time) {
+	id, ok := guest.ParseID(guest.SessionPrefix, session)
+	if !ok {
+		return
+	}
+	added := demoEvent{session: id, ID: string(e.ID), Type: e.Type, At: e.At, PublishedAt: at}
+	if len(e.Payload) <= mostFedBytes {
+		added.Data = bytes.ReplaceAll(e.Payload, []byte(id), []byte(shortID(id)))
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.events) == mostFed {
+		f.events = append(f.events[:0], f.events[1:]...)
+	}
+	f.events = append(f.events, added)
+}
+
+// Forget deletes the events of a session.
+func (f *DemoFeed) Forget(session guest.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.events[:0]
+	for _, e := range f.events {
+		if e.session != session {
+			kept = append(kept, e)
+		}
+	}
+	clear(f.events[len(kept):])
+	f.events = kept
+}
+
+// of returns the newest events of a session that follow an event, oldest first.
+func (f *DemoFeed) of(session guest.ID, after string) []demoEvent {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	own := []demoEvent{}
+	for _, e := range f.events {
+		switch {
+		case e.session != session:
+		case e.ID == after:
+			own = own[:0]
+		default:
+			own = append(own, e)
+		}
+	}
+	return own[max(0, len(own)-mostShown):]
+}
+
+// shortID returns the end of an ID, which identifies a session for its own guest only.
+func shortID(id guest.ID) string { return guest.SessionPrefix + "…" + string(id[max(0, len(id)-6):]) }
+
+// liveView is the body of GET /guest/demo/live.
+type liveView struct {
+	Session     *liveSession         `json:"session"` // null: the browser has no cookie of a session
+	HotState    string               `json:"hotState"`
+	Suspensions []tenants.BriefState `json:"suspensions"`
+	Events      []demoEvent          `json:"events"`
+}
+
+type liveSession struct {
+	ID          string          `json:"id"` // its end
+	CreatedAt   time.Time       `json:"createdAt"`
+	ExpiresAt   time.Time       `json:"expiresAt"`
+	Preferences preferencesView `json:"preferences"`
+}
+
+// visit finds the session of a request and takes a token of its rate limit and a slot. Requests without a session
+// read nothing.
+func (x *exchange) visit() error {
+	if err := x.authenticate(); err != nil || x.session == "" {
+		return err
+	}
+	if err := x.limit(); err != nil {
+		return err
+	}
+	return web.AcquireSlot(x.out, x.in)
+}
+
+// live answers with the session of the guest and its events.
+func (d *Demo) live(x *exchange) error {
+	values, err := x.parameters("after")
+	if err != nil {
+		return err
+	}
+	if err := x.visit(); err != nil {
+		return err
+	}
+	v := liveView{HotState: d.HotState, Suspensions: d.Tenants.Brief(), Events: []demoEvent{}}
+	if x.session != "" {
+		s, err := x.Guests.Session(x.ctx(), x.session, guest.Change{})
+		if err != nil {
+			return err
+		}
+		v.Session = &liveSession{shortID(s.ID), s.Created, x.Handoffs.Now().UTC().Add(guest.SessionLife).Truncate(time.Second), preferencesView{s.Locale, s.Currency}}
+		v.Events = d.Feed.of(x.session, values.Get("after"))
+	}
+	return x.sendJSON(http.StatusOK, v)
+}
+
+// loseHotState deletes what Redis or memory has of the guest, as if it was lost. Other guests keep theirs, and so do
+// the rate limits, which protect the server.
+func (d *Demo) loseHotState(x *exchange) error {
+	if err := x.control(nil); err != nil {
+		return err
+	}
+	if err := x.Guests.LoseHot(x.ctx(), x.session); err != nil {
+		return err
+	}
+	send(x.out, answer{Status: http.StatusNoContent})
+	return nil
+}
+
+// control admits a guest with a session who changes something in the demo, and reads the body.
+func (x *exchange) control(into any) error {
+	x.action = &action{}
+	if err := x.authenticate(); err != nil {
+		return err
+	}
+	if err := x.limit(); err != nil {
+		return err
+	}
+	x.action.body = into != nil
+	if err := x.read(); err != nil {
+		return err
+	}
+	if into != nil {
+		if err := decode(x.body, into); err != nil {
+			return err
+		}
+	}
+	return web.AcquireSlot(x.out, x.in)
+}
+
+// tenant admits a guest who suspends or reinstates a tenant of the built-in catalogue.
+func (d *Demo) tenant(x *exchange) (id string, err error) {
+	var in struct {
+		TenantID string `json:"tenantId"`
+	}
+	if err := x.control(&in); err != nil {
+		return "", err
+	}
+	if id, ok := guest.ParseTenant(in.TenantID); ok && d.Suspends(id) {
+		return id, nil
+	}
+	return "", refuseMember("tenantId", "expected a tenant of the built-in catalogue")
+}
+
+func (d *Demo) suspend(x *exchange) error {
+	id, err := d.tenant(x)
+	if err != nil {
+		return err
+	}
+	state, err := d.Tenants.SuspendBriefly(x.ctx(), id)
+	if err != nil {
+		return err
+	}
+	return x.sendJSON(http.StatusOK, state)
+}
+
+func (d *Demo) reinstate(x *exchange) error {
+	id, err := d.tenant(x)
+	if err != nil {
+		return err
+	}
+	if err := d.Tenants.EndBrief(x.ctx(), strings.ToLower(id)); err != nil {
+		return err
+	}
+	send(x.out, answer{Status: http.StatusNoContent})
+	return nil
+}
