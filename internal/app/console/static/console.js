@@ -91,7 +91,6 @@ for (const head of document.querySelectorAll("th[data-all]")) {
     all.checked = n === boxes.length;
     all.indeterminate = n > 0 && n < boxes.length;
     chosen.textContent = n === 0 ? "" : `${n} selected`;
-    form.classList.toggle("idle", n === 0);
     for (const b of boxes) b.closest("tr").classList.toggle("chosen-row", b.checked);
   };
   all.addEventListener("change", () => {
