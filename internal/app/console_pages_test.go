@@ -138,7 +138,7 @@ func (b *browser) consoleReadOnly() {
 	b.viewer.open("read-only")
 	b.open("")
 	b.shows("read-only, by an operator")
-	b.open("extstorage/records?namespace=settings&install=" + someInstall + "&tenant=" + someTenant)
+	b.open("extstorage/records/create?namespace=settings&install=" + someInstall + "&tenant=" + someTenant)
 	b.try(http.StatusServiceUnavailable, "The service is read-only", "Create", "key", "k", "value", `"typed"`)
 	b.shows(`"typed"`)
 	b.open("read-only")
@@ -189,6 +189,7 @@ func consoleExtensions(b *browser) {
 	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
 
 	// Records.
+	b.follow("Create a record")
 	b.try(http.StatusBadRequest, "Value, line 1: ", "Create", "key", "k", "value", "{")
 	if f := b.form("Create"); b.fill(f).Get("value") != "{" {
 		b.t.Error("the form has lost what was typed")
@@ -209,9 +210,11 @@ func consoleExtensions(b *browser) {
 	old.shows(`"note": 2`)
 	b.open(strings.TrimPrefix(b.at, b.base+"/console/")) // the old form has another revision
 	b.follow("settings")
+	b.follow("Create a record")
 	b.submit("Create", "key", "kept", "value", "1")
 	b.follow("settings")
 	b.shows(hostile, "kept")
+	b.follow("Create a record")
 	b.try(http.StatusConflict, "Nothing was saved", "Create", "key", "kept", "value", "2")
 	b.open(install)
 	b.follow("settings")
@@ -253,6 +256,7 @@ func (b *browser) consolePagesOfRecords(install string) {
 	b.open(install)
 	b.try(http.StatusOK, "There are no records", "Open", "namespace", "many")
 	for i := range 101 {
+		b.follow("Create a record")
 		b.try(http.StatusOK, "Saved revision 1.", "Create", "key", "key-"+strings.Repeat("x", i%7)+string(rune('a'+i/26))+string(rune('a'+i%26)), "value", "true")
 		b.follow("many")
 	}

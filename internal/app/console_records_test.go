@@ -7,27 +7,37 @@ import (
 	"testing"
 )
 
+// recordsPage lists the records of a namespace, and newRecord creates one.
+const (
+	recordPlace = "?tenant=11111111-2222-4333-8444-555555555555&install=aaaaaaaa-2222-4333-8444-555555555555&namespace=settings"
+	recordsPage = "/console/extstorage/records" + recordPlace
+	newRecord   = "/console/extstorage/records/create"
+)
+
+// recordForm returns the values of a form of a page about the records of recordPlace.
+func recordForm(o *operator, values ...string) url.Values {
+	o.t.Helper()
+	form := o.form(newRecord+recordPlace, append(values, "return-to", recordPlace[1:])...)
+	place, err := url.ParseQuery(recordPlace[1:])
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for name := range place {
+		form.Set(name, place.Get(name))
+	}
+	return form
+}
+
 // TestConsoleChecksDrafts: hostile drafts and columns get an answer that names the place, and none becomes a script.
 func TestConsoleChecksDrafts(t *testing.T) {
 	t.Parallel()
 	a, browse := openConsole(t)
 	o, viewer := browse(a.Config().Server.AdminToken.Reveal()), browse(viewerToken)
-	const page = "/console/extstorage/records?tenant=11111111-2222-4333-8444-555555555555&install=aaaaaaaa-2222-4333-8444-555555555555&namespace=settings"
+	const page = recordsPage
 	values := func(s *operator, key, value string) url.Values {
-		form := s.form(page, "return-to", strings.TrimPrefix(page, "/console/extstorage/records?"))
-		place, err := url.ParseQuery(form.Get("return-to"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name := range place {
-			form.Set(name, place.Get(name))
-		}
-		form.Set("revision", "0")
-		form.Set("key", key)
-		form.Set("value", value)
-		return form
+		return recordForm(s, "revision", "0", "key", key, "value", value)
 	}
-	const check, create = "/console/extstorage/records?do=check", "/console/extstorage/records?do=create"
+	const check, create = newRecord + "?do=check", newRecord + "?do=create"
 	for name, draft := range map[string]struct{ key, value, says string }{
 		"valid":             {"k", `{"__proto__":1}`, "Valid, 15 B"},
 		"deep":              {"k", strings.Repeat("[", 100_000), "Value /0/0"},
@@ -56,4 +66,75 @@ func TestConsoleChecksDrafts(t *testing.T) {
 		}
 	}
 	o.want("the record", http.StatusOK, "&lt;script&gt;k", http.MethodGet, page, nil)
+}
+
+// TestConsoleKeepsDrafts: the form of a conflict keeps the draft of a record that collides, also when the next draft is wrong.
+func TestConsoleKeepsDrafts(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	o := browse(a.Config().Server.AdminToken.Reveal())
+	send := func(what string, status int, says, to string, values ...string) string {
+		t.Helper()
+		return o.want(what, status, says, http.MethodPost, to, recordForm(o, append(values, "key", "k")...))
+	}
+	const create, save, check = newRecord + "?do=create", "/console/extstorage/record?do=save", "/console/extstorage/record?do=check"
+	send("the first", http.StatusSeeOther, "", create, "revision", "0", "value", `{"n":1}`)
+	body := send("a collision", http.StatusConflict, "Nothing was saved", create, "revision", "0", "value", `{"n":2}`)
+	for _, part := range []string{`name="conflict" value="yes"`, `name="revision" value="1"`, `{&#34;n&#34;:2}`, "Differences"} {
+		if !strings.Contains(body, part) {
+			t.Errorf("no %s in %s", part, body)
+		}
+	}
+	for _, to := range []string{save, check} {
+		body = send("a wrong draft", http.StatusBadRequest, "Value /typed, line 1: ", to, "revision", "1", "conflict", "yes", "value", `{"typed":`)
+		if !strings.Contains(body, `{&#34;typed&#34;:</textarea>`) || !strings.Contains(body, "Stored: revision 1") || strings.Contains(body, "Differences") {
+			t.Errorf("after a wrong draft: %s", body)
+		}
+	}
+	body = send("a check", http.StatusOK, "The draft is valid, 7 B.", check, "revision", "1", "conflict", "yes", "value", `{"n":3}`)
+	if !strings.Contains(body, "Differences") {
+		t.Errorf("after a check: %s", body)
+	}
+	send("the last", http.StatusSeeOther, "", save, "revision", "1", "conflict", "yes", "value", `{"n":3}`)
+	send("another collision", http.StatusConflict, "Stored: revision 2", save, "revision", "1", "conflict", "yes", "value", `{"n":4}`)
+}
+
+// TestConsoleDeletesRecords: chosen records are deleted, except those that have changed since they were shown.
+func TestConsoleDeletesRecords(t *testing.T) {
+	t.Parallel()
+	a, browse := openConsole(t)
+	o, viewer := browse(a.Config().Server.AdminToken.Reveal()), browse(viewerToken)
+	const create, save, remove = newRecord + "?do=create", "/console/extstorage/record?do=save", "/console/extstorage/records?do=delete-chosen"
+	for _, key := range []string{"a", "b", "c:1", "<d>"} {
+		o.want(key, http.StatusSeeOther, "", http.MethodPost, create, recordForm(o, "revision", "0", "key", key, "value", "1"))
+	}
+	body := o.want("the boxes", http.StatusOK, `name="key" value="1:&lt;d&gt;"`, http.MethodGet, recordsPage, nil)
+	if n := strings.Count(body, `type="checkbox" name="key"`); n != 4 {
+		t.Errorf("%d boxes in %s", n, body)
+	}
+	if body := viewer.want("a viewer", http.StatusOK, "", http.MethodGet, recordsPage, nil); strings.Contains(body, "checkbox") {
+		t.Errorf("a viewer can select records: %s", body)
+	}
+	chosen := func(s *operator, rows ...string) url.Values {
+		form := recordForm(s)
+		form["key"] = rows
+		return form
+	}
+	viewer.want("a viewer", http.StatusForbidden, "", http.MethodPost, remove, chosen(viewer, "1:a"))
+	o.want("the change", http.StatusSeeOther, "", http.MethodPost, save, recordForm(o, "revision", "1", "key", "b", "value", "2"))
+	says := "Deleted 2 records; kept 1, changed since the page was shown: b."
+	body = o.want("a changed one", http.StatusConflict, says, http.MethodPost, remove, chosen(o, "1:a", "1:b", "1:c:1", "1:gone"))
+	if !strings.Contains(body, `value="2:b"`) || !strings.Contains(body, "&lt;d&gt;") || strings.Contains(body, "1:a") || strings.Contains(body, "checked") {
+		t.Errorf("the page after it: %s", body)
+	}
+	for says, rows := range map[string][]string{
+		"Select at least one row": nil, "Select at most 100 rows": make([]string, 101),
+		"Key: expected REVISION:KEY": {"a"}, "Key: must not contain": {"1:a/b"}, "REVISION:KEY": {"0:a"},
+	} {
+		o.want(says, http.StatusBadRequest, says, http.MethodPost, remove, chosen(o, rows...))
+	}
+	o.want("the rest", http.StatusSeeOther, "/console/extstorage/records?", http.MethodPost, remove, chosen(o, "2:b", "1:<d>"))
+	o.want("the notice", http.StatusOK, "Deleted 2 records.", http.MethodGet, recordsPage, nil)
+	o.want("the empty table", http.StatusOK, "There are no records.", http.MethodGet, recordsPage, nil)
+	o.want("the log", http.StatusOK, "b, &lt;d&gt;", http.MethodGet, "/console/changes", nil)
 }

@@ -20,14 +20,8 @@ type step struct {
 // changesOf are changes of every service. A storage node is added in a folder.
 func changesOf(folder string) []step {
 	const (
-		tokens        = "extstorage/tokens?tenant=" + consoleTenant + "&install=" + consoleInstall
-		serviceTokens = "extstorage/service-tokens?tenant=" + consoleTenant
-		tenantPage    = "extstorage/tenants/show?tenant=" + consoleTenant
-		install       = "extstorage/installs/show?tenant=" + consoleTenant + "&install=" + consoleInstall
-		records       = "extstorage/records" + consolePlace
-		schemas       = "extstorage/schemas" + consolePlace
-		object        = "buckets/object?account=main&bucket=pictures&object=page.html"
-		pictures      = "buckets/objects?account=main&bucket=pictures"
+		object   = "buckets/object?account=main&bucket=pictures&object=page.html"
+		pictures = "buckets/objects?account=main&bucket=pictures"
 	)
 	return slices.Concat([]step{
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
@@ -53,35 +47,7 @@ func changesOf(folder string) []step {
 		{"tokenserver/nodes", "Add", []string{"node", "https://sync2.example.org", "no-check", "yes"}, "gets new accounts, up to 100000"},
 		{"tokenserver/nodes", "Drain", nil, "gets no new accounts"},
 		{"", "Undo", nil, "gets new accounts again"},
-
-		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "256.0 MiB"},
-		{install, "Open", []string{"namespace", "settings"}, "Records of settings"},
-		{records, "Check", []string{"key", "mine", "value", `{"n":1}`}, "Valid, 7 B."},
-		{records, "Create", []string{"key", "mine", "value", `{"n":1}`}, "Saved revision 1."},
-		{"", "Check", []string{"value", "{"}, "Value, line 1: "},
-		{"", "Save", []string{"value", `{"n":2}`}, "Saved revision 2."},
-		{"", "Delete record", nil, "Deleted record mine."},
-		{schemas, "Try draft", []string{"document", `{"type":"string"}`}, "Trial of a draft for settings"},
-		{"", "Register draft", nil, "Registered version 1 as a draft."},
-		{"", "Activate", nil, "Version 1 is active."},
-		{"", "Deprecate", nil, "Version 1 is deprecated."},
-		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest one cannot be deleted alone
-		{"extstorage/schemas/show" + consolePlace + "&version=1", "Delete version", nil, "Deleted version 1 of the schema of settings."},
-		{"", "Register file", []string{"file", `{"type":"number"}`}, "Registered version 3 of the schema of settings: draft."},
-		{"", "Delete all versions", []string{"confirm", "settings"}, "Deleted 2 versions of the schema of settings."},
-		{install, "Import", []string{"file", `{"namespace":"settings","key":"imported","value":1}` + "\n" + `{"complete":true,"records":1}`}, "Records: 1, written: 1, "},
-		{tokens, "Create token", []string{"namespace", "settings=r"}, "The token is shown only once."},
-		{tokens, "Revoke token", []string{"token", "a.b.c"}, "The token is not valid"},
-		{tokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
-		{install, "Revoke access", nil, "Access was revoked"},
-		{"", "Restore", nil, "The install can be used again."},
-		{"", "Delete install", []string{"confirm", consoleInstall}, "Deleted install " + consoleInstall},
-		{serviceTokens, "Create token", []string{"service", "runner"}, "The token is shown only once."},
-		{serviceTokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
-		{tenantPage, "Delete tenant", []string{"confirm", consoleTenant}, "Deleted tenant " + consoleTenant},
-		{"extstorage/usage", "Start the audit", nil, "The audit has begun."},
-		{tenantPage, "Restore", nil, "The tenant can be used again, with new tokens."},
-
+	}, changesOfExtensions(), []step{
 		{object, "Create link", nil, "X-Amz-Signature="},
 		{object, "Move or copy", []string{"keep", "yes", "to", "copy.html"}, "Copied object page.html."},
 		{pictures + "&prefix=pixel", "Move or copy", []string{"key", "object:pixel.png", "keep", "yes", "to-folder", "copied"}, "Copied 1 object."},
@@ -107,6 +73,50 @@ func changesOf(folder string) []step {
 		{"sessions", "End session 2", nil, "The session has ended."},
 		{"sessions", "End all sessions", nil, "Holdfast console"},
 	})
+}
+
+// changesOfExtensions are changes of extension storage.
+func changesOfExtensions() []step {
+	const (
+		tokens        = "extstorage/tokens?tenant=" + consoleTenant + "&install=" + consoleInstall
+		serviceTokens = "extstorage/service-tokens?tenant=" + consoleTenant
+		tenantPage    = "extstorage/tenants/show?tenant=" + consoleTenant
+		install       = "extstorage/installs/show?tenant=" + consoleTenant + "&install=" + consoleInstall
+		records       = "extstorage/records" + consolePlace
+		newRecord     = "extstorage/records/create" + consolePlace
+		schemas       = "extstorage/schemas" + consolePlace
+	)
+	return []step{
+		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "256.0 MiB"},
+		{install, "Open", []string{"namespace", "settings"}, "Records of settings"},
+		{newRecord, "Check", []string{"key", "mine", "value", `{"n":1}`}, "Valid, 7 B."},
+		{newRecord, "Create", []string{"key", "mine", "value", `{"n":1}`}, "Saved revision 1."},
+		{"", "Check", []string{"value", "{"}, "Value, line 1: "},
+		{"", "Save", []string{"value", `{"n":2}`}, "Saved revision 2."},
+		{"", "Delete record", nil, "Deleted record mine."},
+		{newRecord, "Create", []string{"key", "chosen", "value", "1"}, "Saved revision 1."},
+		{records, "Delete the selected records", []string{"key", "1:chosen"}, "Deleted 1 record."},
+		{schemas, "Try draft", []string{"document", `{"type":"string"}`}, "Trial of a draft for settings"},
+		{"", "Register draft", nil, "Registered version 1 as a draft."},
+		{"", "Activate", nil, "Version 1 is active."},
+		{"", "Deprecate", nil, "Version 1 is deprecated."},
+		{"", "Register draft", nil, "Registered version 2 as a draft."}, // the newest one cannot be deleted alone
+		{"extstorage/schemas/show" + consolePlace + "&version=1", "Delete version", nil, "Deleted version 1 of the schema of settings."},
+		{"", "Register file", []string{"file", `{"type":"number"}`}, "Registered version 3 of the schema of settings: draft."},
+		{"", "Delete all versions", []string{"confirm", "settings"}, "Deleted 2 versions of the schema of settings."},
+		{install, "Import", []string{"file", `{"namespace":"settings","key":"imported","value":1}` + "\n" + `{"complete":true,"records":1}`}, "Records: 1, written: 1, "},
+		{tokens, "Create token", []string{"namespace", "settings=r"}, "The token is shown only once."},
+		{tokens, "Revoke token", []string{"token", "a.b.c"}, "The token is not valid"},
+		{tokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
+		{install, "Revoke access", nil, "Access was revoked"},
+		{"", "Restore", nil, "The install can be used again."},
+		{"", "Delete install", []string{"confirm", consoleInstall}, "Deleted install " + consoleInstall},
+		{serviceTokens, "Create token", []string{"service", "runner"}, "The token is shown only once."},
+		{serviceTokens, "Revoke", []string{"id", "an-id"}, "Revoked token an-id"},
+		{tenantPage, "Delete tenant", []string{"confirm", consoleTenant}, "Deleted tenant " + consoleTenant},
+		{"extstorage/usage", "Start the audit", nil, "The audit has begun."},
+		{tenantPage, "Restore", nil, "The tenant can be used again, with new tokens."},
+	}
 }
 
 // The buttons of a drain, which waits while a backup holds the garbage collection. Stopped, it is started again.

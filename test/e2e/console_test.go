@@ -107,7 +107,7 @@ func (c *consolePages) put(key, body string) {
 func (c *consolePages) inner() (all []string) {
 	for _, path := range []string{
 		"extstorage/record" + consolePlace + "&key=" + url.QueryEscape(hostileText), "extstorage/tenants/show" + consolePlace, "extstorage/installs/show" + consolePlace,
-		"extstorage/records" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
+		"extstorage/records" + consolePlace, "extstorage/records/create" + consolePlace, "extstorage/feed" + consolePlace, "extstorage/schemas" + consolePlace,
 		"tokenserver/accounts/show?account=" + consoleUser, "buckets/accounts/show?account=main", "buckets/keys?account=main", "buckets/buckets?account=main", "buckets/objects?account=main&bucket=pictures",
 		"buckets/object?account=main&bucket=pictures&object=pixel.png", "buckets/object?account=main&bucket=pictures&object=page.html",
 	} {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // S3's ETag is an MD5
 	"errors"
-	"fmt"
 	"io"
 	"path"
 	"strings"
@@ -20,7 +19,6 @@ import (
 const (
 	bulkTime = 20 * time.Second // after which a request stops; the operator repeats it for the rest
 	bulkPage = 500              // objects of a folder that are read at once
-	logNames = 10               // names of chosen rows in the log
 )
 
 // errLate stops a request that has taken long enough.
@@ -44,11 +42,7 @@ func (s *Buckets) choose(ctx context.Context, r *service.PageRequest) (c *chosen
 	if len(keys) > consoleRows {
 		return nil, nil, service.Usagef("select at most %d rows", consoleRows)
 	}
-	names := strings.Join(keys[:min(len(keys), logNames)], ", ")
-	if more := len(keys) - logNames; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	r.Values.Set("objects", names)
+	r.Values.Set("objects", service.FirstNames(keys)) // for the log
 	a, b, err := s.bucket(ctx, r)
 	return &chosen{s: s, account: a, bucket: b, until: s.deps.Clock().Add(bulkTime)}, keys, err
 }

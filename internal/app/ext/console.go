@@ -18,6 +18,9 @@ func (s *Extensions) console() *service.Console {
 		{Path: "installs/show", Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Show: s.showFeed},
 		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{
+			{Name: "delete-chosen", Logged: []string{"tenant", "install", "namespace", "records"}, Run: s.deleteChosen},
+		}},
+		{Path: createPath, Title: createTitle, Show: s.showCreate, Actions: []service.Action{
 			{Name: "create", Logged: records, Run: s.saveRecord},
 			{Name: "check", Reads: true, Run: s.checkRecord},
 		}},

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	}
 	t.Next = next
 	links := &service.Links{All: []service.Link{
+		{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
 		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
 		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)},
 	}}
@@ -44,9 +46,23 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	if hidden > 0 {
 		facts.Rows = append(facts.Rows, service.Fact{Name: "Columns not shown", Cell: service.TextCell(strconv.Itoa(hidden))})
 	}
-	fields := append([]service.Field{{Name: "key", Label: "Key"}}, recordFields(&ext.Record{}, 0)...)
-	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t, &service.Form{
-		Title: "Create a record", Action: "create", Submit: "Create", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Keep: p.keep("revision", "0"), Fields: fields,
+	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil
+}
+
+// The page that creates a record. It is not a form below the records, of which there may be many.
+const (
+	createPath  = "records/create"
+	createTitle = "Create a record"
+)
+
+func (*Extensions) showCreate(_ context.Context, r *service.PageRequest) (*service.View, error) {
+	p, err := parsePlace(r, parseNamespace...)
+	if err != nil {
+		return nil, err
+	}
+	fields := append([]service.Field{{Name: "key", Label: "Key", Value: r.Value("key")}}, recordFields(&ext.Record{}, 0)...)
+	return &service.View{Parents: p.trail(), Blocks: []service.Block{&service.Form{
+		Action: "create", Submit: "Create", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Keep: p.keep("revision", "0"), Fields: fields,
 	}}}, nil
 }
 
@@ -65,6 +81,8 @@ func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (
 	}
 	t = &service.Table{
 		Columns: []service.Column{{Title: "Key"}}, Empty: "There are no records.", Keep: parseNamespace,
+		Bulk:   p.bulk(),
+		First:  &service.Link{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
 		Search: []service.Field{{Name: "prefix", Label: "Keys that begin with"}, {Name: "columns", Label: "Columns", Help: "Names, separated by commas."}},
 	}
 	if scalars {
@@ -95,6 +113,7 @@ func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (
 			row = append(row, momentCell(rec.ExpiresAt))
 		}
 		t.Rows = append(t.Rows, row)
+		t.Bulk.Keys, t.Bulk.Names = append(t.Bulk.Keys, chosenKey(rec)), append(t.Bulk.Names, string(rec.Key))
 	}
 	return t, hidden, nil
 }
@@ -211,15 +230,13 @@ func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o
 		}
 	}
 	t, err := s.parseTask(r, p, key)
-	if err != nil {
-		return o, err
+	if err == nil {
+		err = explainDraft(r, s.opened.CheckPut(ctx, p.request(ctx), t))
 	}
-	if err := s.opened.CheckPut(ctx, p.request(ctx), t); err != nil {
-		return o, explainDraft(r, err)
+	if err == nil {
+		o.Notice = "valid, " + service.FormatBytes(int64(len(t.Value)+len(t.Metadata)))
 	}
-	size := len(t.Value) + len(t.Metadata)
-	o.Notice = "valid, " + service.FormatBytes(int64(size))
-	return o, nil
+	return s.keepDraft(ctx, r, o, err)
 }
 
 // saveRecord writes a record if it still has the revision that was shown. Otherwise it
@@ -231,33 +248,53 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	}
 	t, err := s.parseTask(r, p, key)
 	if err != nil {
-		return o, err
+		return s.keepDraft(ctx, r, o, err)
 	}
 	done, err := s.opened.Do(ctx, p.request(ctx), t)
 	if _, changed := errors.AsType[*ext.MismatchError](err); changed {
-		o.View, err = s.conflict(ctx, r, &t)
+		o.View, err = s.conflict(ctx, r, t.Value)
 		return o, err
 	}
+	if err != nil {
+		return s.keepDraft(ctx, r, o, explainDraft(r, err))
+	}
 	o.Notice, o.Next = fmt.Sprintf("saved revision %d", done.Revision), service.PageLink("record", p.values("key", string(key))...)
-	return o, explainDraft(r, err)
+	return o, nil
+}
+
+// keepDraft shows the page of a conflict again, if the draft is from its form: no page with an address has that form.
+func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o service.Outcome, err error) (service.Outcome, error) {
+	if r.Value("conflict") == "" || errcode.Of(err) == errcode.Internal && err != nil {
+		return o, err
+	}
+	draft, _ := canonjson.Parse([]byte(r.Value("value")), s.opened.Limits().Value) // without it, nothing is compared
+	view, conflict := s.conflict(ctx, r, draft)
+	if view == nil {
+		return o, conflict
+	}
+	if o.Notice != "" {
+		view.Blocks = append([]service.Block{&service.Notice{State: service.OK, Text: "The draft is " + o.Notice + "."}}, view.Blocks...)
+	}
+	o.View = view
+	return o, err
 }
 
 // conflict shows that a record was changed while it was edited: the stored record, the differences, and a form that
 // replaces it. It also returns an error that says so.
-func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, t *ext.Task) (*service.View, error) {
+func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft canonjson.Value) (*service.View, error) {
 	p, key, err := parseKey(r)
 	if err != nil {
 		return nil, err
 	}
 	rec, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, ext.Precondition{})
 	view := &service.View{Title: "Record " + string(key), Parents: p.trail()}
-	draft := recordFields(&ext.Record{}, 0)
-	for i := range draft {
-		draft[i].Value = r.Value(draft[i].Name)
+	fields := recordFields(&ext.Record{}, 0)
+	for i := range fields {
+		fields[i].Value = r.Value(fields[i].Name)
 	}
 	form := &service.Form{
-		Page: "record", Action: "save", Fields: draft, Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"},
-		Title: "Save your draft all the same", Submit: "Replace the stored record", Danger: true, Keep: p.keep("key", string(key), "revision", decimal(int64(rec.Revision))),
+		Page: "record", Action: "save", Fields: fields, Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"},
+		Title: "Save your draft all the same", Submit: "Replace the stored record", Danger: true, Keep: p.keep("key", string(key), "revision", decimal(int64(rec.Revision)), "conflict", "yes"),
 	}
 	if errcode.Is(err, errcode.NotFound) {
 		form.Submit, form.Danger, form.Keep["revision"] = "Create it again", false, "0"
@@ -268,8 +305,11 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, t *ex
 	}
 	view.Blocks = []service.Block{
 		&service.Links{All: []service.Link{{Text: "Show the record as it is now", To: service.PageLink("record", p.values("key", string(key))...)}}},
-		differences(rec.Value, t.Value), &service.Text{Title: fmt.Sprintf("Stored: revision %d", rec.Revision), Body: indented(string(rec.Value)), Copy: true},
+		&service.Text{Title: fmt.Sprintf("Stored: revision %d", rec.Revision), Body: indented(string(rec.Value)), Copy: true},
 		form,
+	}
+	if draft != "" {
+		view.Blocks = slices.Insert(view.Blocks, 1, service.Block(differences(rec.Value, draft)))
 	}
 	return view, errcode.New(errcode.Conflict, "nothing was saved, because the record was changed or created since the form was shown")
 }
