@@ -52,17 +52,6 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	return s
 }
 
-// CORSRule is a rule of a bucket's CORS configuration. A "*" in an origin or a header
-// matches any text; an origin has at most one.
-type CORSRule struct {
-	ID             string   `json:"id,omitempty"`
-	AllowedOrigins []string `json:"allowed_origins"`
-	AllowedMethods []string `json:"allowed_methods"`
-	AllowedHeaders []string `json:"allowed_headers,omitempty"`
-	ExposeHeaders  []string `json:"expose_headers,omitempty"`
-	MaxAgeSeconds  int      `json:"max_age_seconds,omitempty"`
-}
-
 // Errors of operations on buckets.
 var (
 	ErrNoBucket       = errcode.New(errcode.NotFound, "the bucket does not exist")

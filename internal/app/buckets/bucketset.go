@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 	"time"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/operate"
 )
@@ -46,12 +45,23 @@ func (s *Buckets) createBucket(ctx context.Context, in bucketInput) (bucketChang
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s of account %s is created", in.Bucket, in.Account)}, err
 }
 
-func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (bucketChange, error) {
+// deletedBucket is a bucket that was deleted, and where copies of its objects remain.
+type deletedBucket struct {
+	bucketChange
+	service.Deleted
+}
+
+func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (d deletedBucket, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err == nil {
 		err = s.opened.DeleteBucket(ctx, a.ID, b.BucketRef)
 	}
-	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted bucket %s of account %s", in.Bucket, in.Account)}, err
+	if err != nil {
+		return d, err
+	}
+	d.bucketChange = bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted bucket %s of account %s", in.Bucket, in.Account)}
+	d.Deleted, err = s.deps.Deleted(b.Created.Time(), Name)
+	return d, err
 }
 
 // Access of a bucket, as the canned ACLs of S3.
@@ -95,40 +105,33 @@ type corsInput struct {
 func (in corsInput) Check() error {
 	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
 	rule := in.rule()
-	if len(rule.AllowedOrigins) == 0 && in.Origins != "none" {
-		return wrong("origins", "must not be empty; none removes all rules")
+	if in.Origins == noOrigins {
+		return nil
 	}
 	for _, one := range rule.AllowedOrigins {
-		if strings.Count(one, "*") > 1 || one != "*" && !strings.Contains(one, "://") {
-			return wrong("origins", "expected origins such as https://app.example.org, with at most one *")
+		if one != "*" && !strings.Contains(one, "://") {
+			return wrong("origins", "expected origins such as https://app.example.org")
 		}
-	}
-	if len(rule.AllowedOrigins) > 0 && len(rule.AllowedMethods) == 0 {
-		return wrong("methods", "must not be empty")
-	}
-	for _, one := range rule.AllowedMethods {
-		if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete}, one) {
-			return wrong("methods", "expected a list of GET, HEAD, PUT, POST and DELETE")
-		}
-	}
-	isHeader := func(s string) bool {
-		return strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 	}
 	for _, one := range rule.AllowedHeaders {
-		if strings.Count(one, "*") > 1 || !isHeader(strings.Replace(one, "*", "", 1)) {
-			return wrong("headers", "expected names of headers, with at most one *")
-		}
-	}
-	for _, one := range rule.ExposeHeaders {
-		if !isHeader(one) {
-			return wrong("expose", "expected names of headers")
+		if !buckets.IsHeaderName(one) { // a * is allowed in one
+			return wrong("headers", "expected names of headers")
 		}
 	}
 	if in.MaxAge < 0 || in.MaxAge > 24*time.Hour {
 		return wrong("max-age", "must be from 0s to 24h")
 	}
+	if found := rule.Check(); found != nil {
+		return wrong(corsInputs[found.Member], found.Reason)
+	}
 	return nil
 }
+
+// noOrigins removes the rules of a bucket.
+const noOrigins = "none"
+
+// corsInputs are the inputs with the members of a rule.
+var corsInputs = map[string]string{"AllowedOrigin": "origins", "AllowedMethod": "methods", "AllowedHeader": "headers", "ExposeHeader": "expose", "MaxAgeSeconds": "max-age"}
 
 // rule returns the rule of the inputs.
 func (in corsInput) rule() buckets.CORSRule {
@@ -140,7 +143,7 @@ func (in corsInput) rule() buckets.CORSRule {
 		}
 		return all
 	}
-	if in.Origins == "none" {
+	if in.Origins == noOrigins {
 		return buckets.CORSRule{}
 	}
 	return buckets.CORSRule{

@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"holdfast/internal/app/service/servicetest"
+	"holdfast/internal/buckets"
 	"holdfast/internal/operate"
 )
 
@@ -86,6 +88,68 @@ func TestAdminAPI(t *testing.T) {
 	o.send(409, "the account has buckets", "POST", "/buckets/accounts/main/delete", "")
 	o.send(200, `{"account":"other"}`, "POST", "/buckets/accounts/other/delete", "")
 	o.send(200, `{"damages":[],"next":null}`, "GET", "/buckets/damages", "")
+}
+
+// TestBucketsAPI: operators create, set up and delete buckets, and abort uploads; each invalid value is refused by its name.
+func TestBucketsAPI(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	owner, photos, _ := s.stored(t, "a body")
+	o := newOperator(t, s)
+	o.send(201, `{"account":"main","bucket":"extra"}`, "POST", "/buckets/buckets/main/extra/create", "")
+	o.send(409, "already has a bucket", "POST", "/buckets/buckets/main/extra/create", "")
+	o.send(422, "3 to 63", "POST", "/buckets/buckets/main/No/create", "")
+	o.send(404, "the account does not exist", "POST", "/buckets/buckets/nobody/extra/create", "")
+	for _, verb := range []string{"set-access", "set-cors", "delete"} {
+		o.send(404, "the bucket does not exist", "POST", "/buckets/buckets/main/none/"+verb, map[string]string{"set-access": `{"access":"private"}`, "set-cors": `{"origins":"*"}`}[verb])
+	}
+
+	const extra = "/buckets/buckets/main/extra"
+	o.send(422, `"pointer":"/access"`, "POST", extra+"/set-access", `{"access":"public"}`)
+	o.send(200, "", "POST", extra+"/set-access", `{"access":"public-read"}`)
+	o.send(200, `"access":"public-read"`, "GET", extra, "")
+	o.send(200, "", "POST", extra+"/set-access", `{"access":"private"}`)
+	o.send(200, `"access":"private"`, "GET", extra, "")
+	for body, wrong := range map[string]string{
+		`{}`: "origins", `{"origins":" , "}`: "origins", `{"origins":"app.example.org"}`: "origins", `{"origins":"https://*.*.org"}`: "origins", `{"origins":"http://a\u0000"}`: "origins",
+		`{"origins":"*","methods":"PATCH"}`: "methods", `{"origins":"*","methods":","}`: "methods",
+		`{"origins":"*","headers":"a b"}`: "headers", `{"origins":"*","headers":"x-*-*"}`: "headers",
+		`{"origins":"*","expose":"a:b"}`: "expose", `{"origins":"*","max-age":"-1s"}`: "max-age", `{"origins":"*","max-age":"25h"}`: "max-age",
+	} {
+		body, wrong = strings.Replace(body, "max-age", "maxAge", 1), strings.Replace(wrong, "max-age", "maxAge", 1)
+		o.send(422, `"pointer":"/`+wrong+`"`, "POST", extra+"/set-cors", body)
+	}
+	o.send(200, "", "POST", extra+"/set-cors", `{"origins":"https://app.example.org, http://*.test","methods":"GET,PUT","headers":"x-*","expose":"ETag","maxAge":"10m"}`)
+	b, err := s.opened.Bucket(t.Context(), owner, "extra")
+	want := buckets.CORSRule{
+		AllowedOrigins: []string{"https://app.example.org", "http://*.test"}, AllowedMethods: []string{"GET", "PUT"}, AllowedHeaders: []string{"x-*"}, ExposeHeaders: []string{"ETag"}, MaxAgeSeconds: 600,
+	}
+	if err != nil || !reflect.DeepEqual(b.Settings.CORS, []buckets.CORSRule{want}) {
+		t.Errorf("%+v, %v", b.Settings.CORS, err)
+	}
+	o.send(200, "https://app.example.org", "GET", extra, "")
+	o.send(200, "", "POST", extra+"/set-cors", `{"origins":"none"}`)
+	if text := o.send(200, "", "GET", extra, "").Text; strings.Contains(text, "cors") {
+		t.Errorf("the rule remains: %s", text)
+	}
+
+	id, err := s.opened.CreateUpload(t.Context(), owner, photos, buckets.Upload{Name: "videos/a.mp4", ContentType: "video/mp4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	upload := "/buckets/uploads/main/photos/videos%2Fa.mp4/" + string(id) + "/abort"
+	o.send(200, `"upload":"`+string(id)+`"`, "GET", "/buckets/uploads/main/photos?prefix=vid&limit=1", "")
+	o.send(422, "expected the cursor of a page", "GET", "/buckets/uploads/main/photos?after=a", "")
+	o.send(404, "the bucket does not exist", "GET", "/buckets/uploads/main/none", "")
+	o.send(404, "the upload does not exist", "POST", strings.Replace(upload, string(id), "none", 1), "")
+	o.send(404, "the upload does not exist", "POST", strings.Replace(upload, "a.mp4", "b.mp4", 1), "")
+	o.send(200, `"object":"videos/a.mp4"`, "POST", upload, "")
+	o.send(404, "the upload does not exist", "POST", upload, "")
+	o.send(200, `"uploads":[]`, "GET", "/buckets/uploads/main/photos", "")
+
+	o.send(409, "the bucket is not empty", "POST", "/buckets/buckets/main/photos/delete", "")
+	o.send(200, `"retained":[]`, "POST", extra+"/delete", "")
+	o.send(404, "the bucket does not exist", "GET", extra, "")
 }
 
 // TestBackgroundJobs: audits and drains are answered at once with the place of their state, and end with a result.

@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -78,7 +77,7 @@ type uploadChange struct {
 }
 
 // Notice implements operate.Changed.
-func (c uploadChange) Notice() string { return fmt.Sprintf("aborted the upload of %s", c.Object) }
+func (c uploadChange) Notice() string { return "aborted the upload of " + c.Object }
 
 func (s *Buckets) abortUpload(ctx context.Context, in uploadInput) (c uploadChange, err error) {
 	id, err := buckets.ParseUUID(in.Upload)

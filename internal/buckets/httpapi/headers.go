@@ -76,7 +76,7 @@ func checkHeaders(all map[string]string) error {
 	user, other := 0, 0
 	for name, value := range all {
 		switch {
-		case strings.HasPrefix(name, userPrefix) && isToken(name) && name == strings.ToLower(name):
+		case strings.HasPrefix(name, userPrefix) && buckets.IsHeaderName(name) && name == strings.ToLower(name):
 			user += len(name) + len(value)
 		case name == strings.ToLower(name) && slices.Contains(stored, http.CanonicalHeaderKey(name)):
 			other += len(name) + len(value)
@@ -163,11 +163,6 @@ func text(s string) string {
 }
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
-// isToken reports whether s can be the name of a header.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) })
-}
 
 // writeObject sets the headers of a response with an object.
 func (x *exchange) writeObject(o *buckets.Object) {

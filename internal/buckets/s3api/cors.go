@@ -2,7 +2,6 @@ package s3api
 
 import (
 	"errors"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -72,30 +71,15 @@ func (x *request) putCORS() error {
 	}
 	var rules []buckets.CORSRule
 	for _, r := range c.Rules {
-		if len(r.Origins) == 0 || len(r.Methods) == 0 || r.MaxAge < 0 || r.MaxAge > math.MaxInt32 || len(r.ID) > 255 {
-			return errMalformedXML
-		}
-		for _, m := range r.Methods {
-			if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete}, m) {
-				return invalidRequest("Found unsupported HTTP method in CORS config. Unsupported method is " + m)
-			}
-		}
-		for _, text := range slices.Concat(r.Origins, r.Headers) {
-			if strings.IndexFunc(text, isControl) >= 0 {
-				return errMalformedXML
-			}
-			if strings.Count(text, "*") > 1 {
-				return invalidRequest("AllowedOrigin and AllowedHeader can not have more than one wildcard.")
-			}
-		}
-		for _, text := range r.Expose {
-			if !isToken(text) {
-				return invalidRequest("ExposeHeader must be the name of a header.")
-			}
-		}
-		rules = append(rules, buckets.CORSRule{
+		rule := buckets.CORSRule{
 			ID: r.ID, AllowedOrigins: r.Origins, AllowedMethods: r.Methods, AllowedHeaders: r.Headers, ExposeHeaders: r.Expose, MaxAgeSeconds: r.MaxAge,
-		})
+		}
+		if wrong := rule.Check(); wrong != nil && wrong.Malformed {
+			return errMalformedXML
+		} else if wrong != nil {
+			return invalidRequest(wrong.Error() + ".")
+		}
+		rules = append(rules, rule)
 	}
 	return x.set(buckets.SettingsChange{CORS: &rules}, http.StatusOK)
 }

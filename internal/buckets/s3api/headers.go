@@ -54,7 +54,7 @@ func (x *request) metadata() (contentType string, headers map[string]string, err
 	for name, values := range x.in.Header {
 		user, ok := strings.CutPrefix(name, userHeader)
 		switch {
-		case ok && !isToken(user):
+		case ok && !buckets.IsHeaderName(user):
 			return "", nil, invalidArgument(name, "The name of user metadata must be a valid name of a header")
 		case ok:
 			value := userText(strings.Join(values, ","))
@@ -138,16 +138,6 @@ func (x *request) checkGrants() error {
 		}
 	}
 	return nil
-}
-
-// isToken reports whether text can be part of the name of a header.
-func isToken(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // tags reads the header x-amz-tagging.

@@ -1,0 +1,81 @@
+package buckets
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// CORSRule is a rule of a bucket's CORS configuration. A "*" in an origin or a header
+// matches any text; an origin has at most one.
+type CORSRule struct {
+	ID             string   `json:"id,omitempty"`
+	AllowedOrigins []string `json:"allowed_origins"`
+	AllowedMethods []string `json:"allowed_methods"`
+	AllowedHeaders []string `json:"allowed_headers,omitempty"`
+	ExposeHeaders  []string `json:"expose_headers,omitempty"`
+	MaxAgeSeconds  int      `json:"max_age_seconds,omitempty"`
+}
+
+// maxRuleID limits the ID of a rule.
+const maxRuleID = 255
+
+// CORSError is an invalid member of a CORS rule.
+type CORSError struct {
+	Member    string // its name in S3
+	Reason    string // such as "must not be empty"
+	Malformed bool   // S3 answers MalformedXML
+}
+
+func (e *CORSError) Error() string { return e.Member + " " + e.Reason }
+
+// Check returns the first invalid member of a rule, or nil.
+func (r *CORSRule) Check() *CORSError {
+	const wildcards = "must not have more than one *"
+	switch {
+	case len(r.ID) > maxRuleID:
+		return &CORSError{"ID", "must have at most 255 characters", true}
+	case len(r.AllowedOrigins) == 0:
+		return &CORSError{"AllowedOrigin", "must not be empty", true}
+	case len(r.AllowedMethods) == 0:
+		return &CORSError{"AllowedMethod", "must not be empty", true}
+	case r.MaxAgeSeconds < 0 || r.MaxAgeSeconds > math.MaxInt32:
+		return &CORSError{"MaxAgeSeconds", "must be from 0 to 2147483647", true}
+	case slices.ContainsFunc(r.AllowedMethods, isNoCORSMethod):
+		return &CORSError{"AllowedMethod", "must be GET, HEAD, PUT, POST or DELETE", false}
+	case slices.ContainsFunc(r.AllowedOrigins, hasControl):
+		return &CORSError{"AllowedOrigin", "must not have control characters", true}
+	case slices.ContainsFunc(r.AllowedHeaders, hasControl):
+		return &CORSError{"AllowedHeader", "must not have control characters", true}
+	case slices.ContainsFunc(r.AllowedOrigins, hasWildcards):
+		return &CORSError{"AllowedOrigin", wildcards, false}
+	case slices.ContainsFunc(r.AllowedHeaders, hasWildcards):
+		return &CORSError{"AllowedHeader", wildcards, false}
+	case slices.ContainsFunc(r.ExposeHeaders, func(s string) bool { return !IsHeaderName(s) }):
+		return &CORSError{"ExposeHeader", "must be the name of a header", false}
+	}
+	return nil
+}
+
+// corsMethods are the methods that S3 allows in a rule.
+var corsMethods = []string{"GET", "HEAD", "PUT", "POST", "DELETE"}
+
+func isNoCORSMethod(s string) bool {
+	return !slices.Contains(corsMethods, s)
+}
+
+func hasWildcards(s string) bool { return strings.Count(s, "*") > 1 }
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// IsHeaderName reports whether a text is a token of RFC 9110, as the name of a header is.
+func IsHeaderName(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
