@@ -112,11 +112,16 @@ func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.Update(ctx, owner, b, u)
 }
 
-// DeleteObject is Store.Delete. It sets d.Now.
+// DeleteObject is Store.Delete without the deleted object. It sets d.Now.
 func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) error {
-	d.Now = s.now()
-	_, err := s.store.Delete(ctx, owner, b, d)
+	_, err := s.TakeObject(ctx, owner, b, d)
 	return err
+}
+
+// TakeObject is Store.Delete. It sets d.Now.
+func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Object, error) {
+	d.Now = s.now()
+	return s.store.Delete(ctx, owner, b, d)
 }
 
 // DeleteObjects is Store.DeleteAll.

@@ -1,13 +1,9 @@
 package buckets
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/md5" //nolint:gosec // S3's ETag is an MD5
 	"errors"
-	"io"
-	"path"
 	"strings"
 	"time"
 
@@ -135,130 +131,6 @@ func (c *chosen) delete(ctx context.Context, _ string, all []buckets.Object) err
 		}
 	}
 	return err
-}
-
-// move is where objects go.
-type move struct {
-	bucket  buckets.Bucket
-	keep    bool
-	replace bool
-}
-
-// target reads where a request moves objects.
-func (c *chosen) target(ctx context.Context, r *service.PageRequest) (m move, err error) {
-	m.bucket, err = c.s.opened.Bucket(ctx, c.account.ID, cmp.Or(r.Value("to-bucket"), c.bucket.Name))
-	m.keep, m.replace = r.Value("keep") == "yes", r.Value("replace") == "yes"
-	return m, about(r.Value("to-bucket"), err)
-}
-
-// did says what a move does.
-func (m *move) did() string {
-	if m.keep {
-		return "copied"
-	}
-	return "moved"
-}
-
-func (s *Buckets) moveChosen(ctx context.Context, r *service.PageRequest) (service.Outcome, error) {
-	c, keys, err := s.choose(ctx, r)
-	if err != nil {
-		return service.Outcome{}, err
-	}
-	m, err := c.target(ctx, r)
-	if err != nil {
-		return service.Outcome{}, err
-	}
-	folder := r.Value("to-folder")
-	if folder != "" && !strings.HasSuffix(folder, "/") {
-		folder += "/"
-	}
-	for _, key := range keys {
-		if inside, ok := strings.CutPrefix(key, folderKey); ok && m.bucket.ID == c.bucket.ID && strings.HasPrefix(folder, inside) {
-			return service.Outcome{}, service.Usagef("the folder %s cannot be moved into itself", path.Base(inside))
-		}
-	}
-	for _, key := range keys {
-		err = c.each(ctx, key, func(ctx context.Context, base string, all []buckets.Object) error {
-			for i := range all {
-				if c.s.deps.Clock().After(c.until) {
-					return errLate
-				}
-				if err := c.move(ctx, &all[i], folder+strings.TrimPrefix(all[i].Name, base), m); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			break
-		}
-	}
-	return c.outcome(m.did(), err)
-}
-
-func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
-	a, b, object, err := s.object(ctx, r)
-	if err != nil {
-		return o, err
-	}
-	c := &chosen{s: s, account: a, bucket: b}
-	m, err := c.target(ctx, r)
-	if err == nil {
-		err = c.move(ctx, &object, r.Value("to"), m)
-	}
-	o.Notice = m.did() + " object " + object.Name
-	o.Next = service.PageLink("objects", "account", a.Name, "bucket", m.bucket.Name, "prefix", folderOf(r.Value("to")))
-	return o, err
-}
-
-// move copies an object and then deletes the original unless it was changed meanwhile, so an interrupted move loses nothing.
-func (c *chosen) move(ctx context.Context, o *buckets.Object, name string, m move) error {
-	if err := buckets.CheckObjectName(name); err != nil {
-		return err
-	}
-	if m.bucket.ID == c.bucket.ID && name == o.Name {
-		return errcode.Newf(errcode.Conflict, "%s is there already: choose another folder or bucket", path.Base(name))
-	}
-	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
-		Name: name, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
-	}}
-	put.Condition.NoneMatch.Any = !m.replace
-	// The row of a page may have no body that is in the database.
-	whole, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, o.Name)
-	if errors.Is(err, buckets.ErrNoObject) {
-		return nil // another operator was faster
-	} else if err != nil {
-		return err
-	}
-	put.Size = whole.Length
-	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, &whole, buckets.Span{Length: whole.Length})
-	defer func() { _ = body.Close() }() // it was only read
-	sum := md5.New()                    //nolint:gosec // as above
-	if _, err := c.s.opened.PutObject(ctx, c.account.ID, m.bucket.BucketRef, put, &uploaded{io.TeeReader(body, sum), sum}); err != nil && !c.isCopied(ctx, &whole, name, m, err) {
-		return uploadError(name, nil, err)
-	}
-	if !m.keep {
-		d := buckets.Delete{Name: o.Name}
-		d.Condition.Match.Tags = []string{string(whole.ID)}
-		switch err := c.s.opened.DeleteObject(ctx, c.account.ID, c.bucket.BucketRef, d); {
-		case errors.Is(err, buckets.ErrPrecondition):
-			return errcode.Newf(errcode.Conflict, "%s was changed meanwhile: it was copied, and the original stays", o.Name)
-		case err != nil && !errors.Is(err, buckets.ErrNoObject):
-			return err
-		}
-	}
-	c.done++
-	return nil
-}
-
-// isCopied reports whether the target is there already with the same contents: an earlier move was interrupted before it deleted
-// the original.
-func (c *chosen) isCopied(ctx context.Context, o *buckets.Object, name string, m move, err error) bool {
-	if !errors.Is(err, buckets.ErrPrecondition) || o.MD5 == nil {
-		return false
-	}
-	there, err := c.s.opened.Object(ctx, c.account.ID, m.bucket.ID, name)
-	return err == nil && there.Length == o.Length && bytes.Equal(there.MD5, o.MD5) && there.ContentType == o.ContentType
 }
 
 // bucketLinks leads from a bucket to its settings.
