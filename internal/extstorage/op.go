@@ -2,9 +2,8 @@ package extstorage
 
 import (
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 )
-
-import "holdfast/internal/errcode"
 
 // OpKind is the kind of an operation.
 type OpKind uint8

@@ -314,14 +314,6 @@ func (p *Page) Window(t *testing.T) []byte {
 	return shot.Data
 }
 
-// Picture returns a picture of what the window shows (WebP), for documents.
-func (p *Page) Picture(t *testing.T) []byte {
-	t.Helper()
-	var shot struct{ Data []byte }
-	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 80}, &shot)
-	return shot.Data
-}
-
 // Problems returns what went wrong in the page since it was opened: uncaught exceptions, errors
 // that scripts logged, and violations of the Content-Security-Policy. Responses with an error status
 // are not among them, because a page may expect one.

@@ -186,3 +186,28 @@ async function lastLog() {
   const files = await IOUtils.getChildren(PathUtils.join(PathUtils.profileDir, "weave", "logs"));
   return IOUtils.readUTF8(files.sort((a, b) => a.match(/\d+/g).pop() - b.match(/\d+/g).pop()).pop());
 }
+
+// addToToolbar adds bookmarks, as [title, url], to the toolbar.
+async function addToToolbar(all) {
+  for (const [title, url] of all) {
+    await PlacesUtils.bookmarks.insert({ parentGuid: PlacesUtils.bookmarks.toolbarGuid, title, url });
+  }
+}
+
+// picture opens an address and returns the window as a PNG (base64), with the bookmarks of the toolbar and without the marks of a browser
+// that a program controls.
+async function picture(address, width, height) {
+  const window = Services.wm.getMostRecentWindow("navigator:browser"), tab = window.gBrowser.selectedBrowser;
+  window.resizeTo(width, height);
+  window.document.documentElement.removeAttribute("remotecontrol");
+  window.setToolbarVisibility(window.document.getElementById("PersonalToolbar"), true);
+  tab.fixupAndLoadURIString(address, { triggeringPrincipal: Services.scriptSecurityManager.getSystemPrincipal() });
+  while (tab.currentURI.spec !== address || window.gBrowser.selectedTab.hasAttribute("busy")) await new Promise(resolve => window.setTimeout(resolve, 50));
+  await new Promise(resolve => window.requestAnimationFrame(() => window.requestAnimationFrame(resolve)));
+  const bitmap = await window.browsingContext.currentWindowGlobal.drawSnapshot(new window.DOMRect(0, 0, window.innerWidth, window.innerHeight), 1, "rgb(255,255,255)");
+  const canvas = window.document.createElementNS("http://www.w3.org/1999/xhtml", "canvas");
+  canvas.width = bitmap.width;
+  canvas.height = bitmap.height;
+  canvas.getContext("2d").drawImage(bitmap, 0, 0);
+  return canvas.toDataURL().split(",")[1];
+}

@@ -1,0 +1,46 @@
+package chromium
+
+import (
+	"os"
+	"testing"
+)
+
+// largestPicture limits the bytes of a picture in the documents.
+const largestPicture = 60_000
+
+// Picture returns a picture of what the window shows (WebP), for documents.
+func (p *Page) Picture(t *testing.T) []byte {
+	t.Helper()
+	var shot struct{ Data []byte }
+	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 70}, &shot)
+	return shot.Data
+}
+
+// Keep writes a picture of the window to a file of the documents.
+func (p *Page) Keep(t *testing.T, file string) {
+	t.Helper()
+	picture := p.Picture(t)
+	if len(picture) > largestPicture {
+		t.Errorf("%s has %d bytes, more than %d", file, len(picture), largestPicture)
+	}
+	if err := os.WriteFile(file, picture, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KeepPair writes a picture of two windows (PNG) beside each other.
+func (b *Browser) KeepPair(t *testing.T, file string, windows [][]byte) {
+	t.Helper()
+	p := b.Open(t, "about:blank")
+	p.Resize(t, 1280, 520)
+	Run[bool](t, p, `document.body.style.cssText = 'margin:0;display:grid;grid-template-columns:1fr 1fr;gap:12px;background:#8a96a0;padding:12px;box-sizing:border-box;height:100vh;align-items:center';
+		for (const png of arguments[0]) {
+			const img = new Image();
+			img.src = 'data:image/png;base64,' + png;
+			img.style.cssText = 'width:100%;display:block;border-radius:8px';
+			await img.decode();
+			document.body.append(img);
+		}
+		return true`, windows)
+	p.Keep(t, file)
+}
