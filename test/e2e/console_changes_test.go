@@ -232,7 +232,8 @@ func (c *consolePages) submit(s step) string {
 			for (let d = button.closest('details'); d; d = d.parentElement.closest('details')) if (!d.open) d.querySelector('summary').click();
 			if (!button.checkVisibility()) throw new Error('the button ' + name + ' is hidden');
 			for (let i = 0; i < fields.length; i += 2) {
-				const field = button.form.elements[fields[i]];
+				let field = button.form.elements[fields[i]];
+				if (field instanceof RadioNodeList) field = [...field].find(f => f.value === fields[i + 1]); // rows
 				if (field.type === 'file') {
 					const chosen = new DataTransfer();
 					chosen.items.add(new File([fields[i + 1]], 'chosen.ndjson'));
