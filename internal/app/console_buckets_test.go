@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ func put(t *testing.T, s sigv4test.Signer, address, body string) {
 }
 
 func consoleBuckets(b *browser) {
+	b.open("buckets/nodes")
+	b.follow("Audit and repair copies")
+	b.shows("Start")
 	b.open("buckets/nodes")
 	b.shows("local:1", "active", "Used", "Pass of the scrubber")
 	b.open("buckets/accounts")
@@ -60,6 +64,9 @@ func consoleBuckets(b *browser) {
 	}
 	b.follow("photos")
 	b.shows(hostile, folder, "last", "Objects3")
+	if marked := slices.IndexFunc(b.page.all("a"), func(e *element) bool { return e.attrs["aria-current"] == "page" && e.String() == "Buckets" }); marked < 0 {
+		b.t.Error("the menu does not mark Buckets")
+	}
 	b.follow(folder)
 	b.shows("Folder " + folder)
 	b.hides("last")
@@ -300,6 +307,14 @@ func (b *browser) consoleBucketSettings() {
 	b.shows("The CORS rule of bucket second is set.", "https://app.example.org")
 	b.submit("Set CORS rule", "origins", "none")
 	b.shows("Bucket second has no CORS rule.")
+	b.try(http.StatusBadRequest, "above 0, or none", "Set quota", "objects", "0")
+	b.open("buckets/buckets/show?account=tester&bucket=second")
+	b.submit("Set quota", "bytes", "2GiB", "objects", "9")
+	b.shows("second", "2.0 GiB")
+	b.open("buckets/buckets/show?account=tester&bucket=second")
+	b.submit("Set quota", "bytes", "none")
+	b.hides("2.0 GiB")
+	b.open("buckets/buckets/show?account=tester&bucket=second")
 	b.submit("Delete bucket", "confirm", "second")
 	b.shows("Deleted bucket second of account tester.")
 	b.open("buckets/buckets/show?account=tester&bucket=photos")

@@ -32,6 +32,8 @@ func (s *Buckets) console() *service.Console {
 			{Name: "move", Logged: []string{"account", "bucket", "object", "to-bucket", "to"}, Run: s.moveObject},
 			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
 		}},
+		{Path: "buckets/show", Show: s.showQuotaForm},
+		{Path: "nodes", Show: showAuditLink},
 		{Path: "download", Title: "Download", Send: s.sendObject},
 		{Path: "image", Title: "Image", Send: s.sendImage},
 	}}
@@ -96,7 +98,7 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 // above returns links to the account, the bucket, and the folders of the name of an object.
 func above(a buckets.Account, bucket, name string) []service.Link {
 	all := []service.Link{
-		{Text: "Accounts", To: "accounts"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
+		{Text: "Buckets", To: "all"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
 		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
 	}
 	end := 0

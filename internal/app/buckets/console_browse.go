@@ -3,6 +3,7 @@ package buckets
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 
 	"holdfast/internal/app/service"
@@ -23,7 +24,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 		return nil, err
 	}
 	t := &service.Table{
-		Columns: []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified"}, {Title: "Type"}},
+		Columns: []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified", Wide: true}, {Title: "Type", Wide: true}},
 		Empty:   "Upload files or create a folder prefix.",
 		Search:  []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account", "bucket"},
 		Bulk: bulkForms(a, b, folderOf(q.Prefix)),
@@ -47,7 +48,11 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 		}
 		view.Blocks = append(view.Blocks, usageFacts(usageOfBucket(&used, b.Name)), bucketLinks(a, b))
 	}
-	view.Blocks = append(view.Blocks, t, uploadForm(a, b, q.Prefix))
+	list := []service.Block{t, uploadForm(a, b, q.Prefix)}
+	if len(t.Rows) == 0 {
+		slices.Reverse(list)
+	}
+	view.Blocks = append(view.Blocks, list...)
 	return view, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // S3's ETag is an MD5
+	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -65,7 +66,35 @@ func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Buck
 	if !utf8.Valid(head) {
 		return nil
 	}
-	return []service.Block{&service.Text{Title: title, Body: string(head), Copy: true}}
+	return []service.Block{&service.Text{Title: title, Body: indented(head), Copy: true}}
+}
+
+// mostNested limits how deep JSON may be for a preview to be indented: each level widens every line.
+const mostNested = 20
+
+// indented returns JSON with a line for each member, and other text as it is.
+func indented(text []byte) string {
+	depth, d := 0, json.NewDecoder(bytes.NewReader(text))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			break // the end, or no JSON
+		}
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+		if depth > mostNested {
+			return string(text)
+		}
+	}
+	var out bytes.Buffer
+	if json.Indent(&out, text, "", "  ") != nil {
+		return string(text)
+	}
+	return out.String()
 }
 
 // sendImage sends an object that is an image.

@@ -15,6 +15,11 @@ import (
 	"holdfast/internal/operate"
 )
 
+// showAuditLink leads from the storage nodes to what restores their copies.
+func showAuditLink(context.Context, *service.PageRequest) (*service.View, error) {
+	return &service.View{Blocks: []service.Block{&service.Links{All: []service.Link{{Text: "Audit and repair copies", To: "audits"}}}}}, nil
+}
+
 func (s *Buckets) nodeOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewList(operate.About{

@@ -53,9 +53,12 @@ func (in *setQuotaInput) apply(q *buckets.Quota) (err error) {
 	return err
 }
 
+// noQuota removes a quota.
+const noQuota = "none"
+
 // parseLimit parses the value of an input: 0 for none.
 func parseLimit(input, text string) (int64, error) {
-	if text == "none" {
+	if text == noQuota {
 		return 0, nil
 	}
 	n, ok, expected := int64(0), false, "a number"
@@ -106,6 +109,32 @@ func (s *Buckets) setQuota(ctx context.Context, in setQuotaInput) (quotaOutput, 
 		return quotaOutput{}, err
 	}
 	return s.showQuota(ctx, in.quotaInput)
+}
+
+// showQuotaForm sets the quota of a bucket on the page of its settings.
+func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	a, b, err := s.bucket(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	u, err := s.usageOf(ctx, a, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	shown := func(n int64) string {
+		if n == 0 {
+			return noQuota
+		}
+		return decimal(n)
+	}
+	return &service.View{Parents: above(a, b.Name, ""), Blocks: []service.Block{&service.Form{
+		Title: "Quota", Page: "quotas", Action: "set", Submit: "Set quota", Keep: map[string]string{"account": a.Name, "bucket": b.Name},
+		Text: "The bucket is also limited by the quota of its account. A quota takes effect at once and deletes nothing.",
+		Fields: []service.Field{
+			{Name: "bytes", Label: "Bytes", Value: shown(u.Quota.Bytes), Help: "With a unit such as 2GiB, or none."},
+			{Name: "objects", Label: "Objects", Value: shown(u.Quota.Objects), Help: "A number, or none."},
+		},
+	}}}, nil
 }
 
 // usageOf reads the usage of an account, or of a bucket.

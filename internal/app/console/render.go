@@ -213,9 +213,7 @@ func (r *renderer) rows(t *service.Table, bulk string) {
 			class, label := "", ""
 			if i < len(t.Columns) {
 				label = t.Columns[i].Title
-				if t.Columns[i].Number {
-					class = "number"
-				}
+				class = classOf(&t.Columns[i])
 			}
 			r.open("td", "class", class, "data-label", label)
 			r.cell(&row[i], true)
@@ -224,44 +222,6 @@ func (r *renderer) rows(t *service.Table, bulk string) {
 		r.close("tr")
 	}
 	r.close("tbody")
-}
-
-// head renders the heads of the columns. A head with an order is a link; that of the
-// current order reverses it.
-func (r *renderer) head(t *service.Table, keep []string, bulk string) {
-	r.open("thead")
-	r.open("tr")
-	if bulk != "" {
-		r.element("th", "Select", "scope", "col", "class", "choice", "data-all", bulk)
-	}
-	for _, c := range t.Columns {
-		class := ""
-		if c.Number {
-			class = "number"
-		}
-		attrs := []string{"scope", "col", "class", class}
-		current := c.Sort != "" && c.Sort == t.Sort
-		reversed := r.values.Get("reverse") != ""
-		if current {
-			// The natural order of values is the greatest first.
-			order := "descending"
-			if reversed {
-				order = "ascending"
-			}
-			attrs = append(attrs, "aria-sort", order)
-		}
-		r.open("th", attrs...)
-		switch {
-		case c.Sort == "":
-			r.text(c.Title)
-		case current && !reversed:
-			r.element("a", c.Title, "href", r.self(keep, "sort", c.Sort, "reverse", "yes"))
-		default:
-			r.element("a", c.Title, "href", r.self(keep, "sort", c.Sort, "reverse", ""))
-		}
-		r.close("th")
-	}
-	r.close("tr", "thead")
 }
 
 // search renders the form that submits to the address of the page.

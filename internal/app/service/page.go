@@ -193,6 +193,7 @@ type Column struct {
 	Title  string
 	Sort   string // value of "sort" for this order; "": none
 	Number bool   // align to the right
+	Wide   bool   // hidden on phones
 }
 
 // Cell is a value in a table or a list of facts.
