@@ -1,9 +1,11 @@
 package extstorage
 
 import (
+	"cmp"
 	"context"
 
 	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
 )
 
 // RegisterInstall registers an install, or replaces its registration as a whole.
@@ -42,6 +44,60 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 		}
 	}
 	return nil
+}
+
+// QuotaChange changes the tier and the overrides of an install. What is zero stays.
+type QuotaChange struct {
+	Tier      string
+	Overrides Overrides
+	Reset     bool // first return to the default tier without overrides
+}
+
+// of returns a registration with the change. Overrides that have ended are dropped.
+func (c *QuotaChange) of(r Registration, now Moment) Registration {
+	if c.Reset {
+		r.Tier = ""
+	}
+	if c.Reset || r.Overrides.Until.Reached(now) {
+		r.Overrides = Overrides{}
+	}
+	own := &r.Overrides
+	r.Tier = cmp.Or(c.Tier, r.Tier)
+	own.Bytes, own.Namespaces, own.Keys = cmp.Or(c.Overrides.Bytes, own.Bytes), cmp.Or(c.Overrides.Namespaces, own.Namespaces), cmp.Or(c.Overrides.Keys, own.Keys)
+	own.Until = cmp.Or(c.Overrides.Until, own.Until)
+	return r
+}
+
+// ChangeQuota changes the tier and the overrides of a registered install; its access and changes by others stay.
+// Errors: ErrNoInstall, ErrInstallDeleted.
+func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
+	defer s.installs.remove(o) // even on error: the change may have been committed
+	const attempts = 10        // each fails only if another change succeeds meanwhile
+	for range attempts {
+		in, err := s.opts.Installs.Install(ctx, o)
+		if err != nil {
+			return Install{}, err
+		}
+		if in.Deletion.StartedAt != 0 {
+			return Install{}, ErrInstallDeleted
+		}
+		now := s.moment()
+		to := c.of(in.Registration, now)
+		checked := to
+		if c.Tier == "" { // a tier that stays may have left the configuration
+			checked.Tier = ""
+		}
+		if err := s.checkRegistration(&checked, now); err != nil {
+			return Install{}, err
+		}
+		to.Overrides = checked.Overrides
+		if done, err := s.opts.Installs.SwapQuota(ctx, o, in.Registration, to, now); err != nil {
+			return Install{}, err
+		} else if done {
+			return s.opts.Installs.Install(ctx, o)
+		}
+	}
+	return Install{}, errcode.New(errcode.Conflict, "others are changing the quota of the install: try again")
 }
 
 // ShowInstall returns the registration of an install, or ErrNoInstall.

@@ -88,6 +88,7 @@ func changesOfExtensions() []step {
 	)
 	return []step{
 		{"extstorage/installs", "Register", []string{"tenant", consoleTenant, "install", consoleInstall}, "256.0 MiB"},
+		{install, "Change quota", []string{"bytes", "1048576"}, "The quota is 1048576 bytes, "},
 		{install, "Open", []string{"namespace", "settings"}, "Records of settings"},
 		{newRecord, "Check", []string{"key", "mine", "value", `{"n":1}`}, "Valid, 7 B."},
 		{newRecord, "Create", []string{"key", "mine", "value", `{"n":1}`}, "Saved revision 1."},
@@ -95,7 +96,7 @@ func changesOfExtensions() []step {
 		{"", "Save", []string{"value", `{"n":2}`}, "Saved revision 2."},
 		{"", "Delete record", nil, "Deleted record mine."},
 		{newRecord, "Create", []string{"key", "chosen", "value", "1"}, "Saved revision 1."},
-		{records, "Delete the selected records", []string{"key", "1:chosen"}, "Deleted 1 record."},
+		{records + "&prefix=chosen", "Delete the selected records", []string{"key", "1:chosen"}, "Deleted 1 record."},
 		{schemas, "Try draft", []string{"document", `{"type":"string"}`}, "Trial of a draft for settings"},
 		{"", "Register draft", nil, "Registered version 1 as a draft."},
 		{"", "Activate", nil, "Version 1 is active."},

@@ -40,6 +40,15 @@ func (s *Extensions) installOperations() []operate.Operation {
 				"--tenant $TENANT --install $INSTALL --restore\n",
 		}, on(s, s.setInstall)),
 		operate.NewChange(operate.About{
+			Path: "installs/quota", Doc: "Change the tier or the quota of an install, and nothing else", Title: "Change quota", Button: "Change quota", Stays: true,
+			Text: "Values that are not given stay, as does the access of the install.",
+			More: "Values that are not given stay, as does the access of the install. Quotas override the quotas of the tier for at most\n" +
+				"14 days. An install without a registration gets one from ext installs set.",
+			Example: "--tenant $TENANT --install $INSTALL --tier large\n" +
+				"--tenant $TENANT --install $INSTALL --bytes 1000000000\n" +
+				"--tenant $TENANT --install $INSTALL --reset\n",
+		}, on(s, s.changeQuota)),
+		operate.NewChange(operate.About{
 			Path: "installs/revoke", Doc: "Revoke all access of an install; its data is kept", Button: "Revoke access", Stays: true, Danger: true,
 			Ask: "All tokens of the install are refused. The data is kept.",
 			More: "The install, registered or not, is refused on every running server within a second. Its data is kept. To restore\n" +
@@ -85,6 +94,9 @@ type installOutput struct {
 
 // Offers says which changes make sense.
 func (o installOutput) Offers(verb string) bool {
+	if verb == "quota" {
+		return o.State == stateRegistered || o.State == stateRevoked
+	}
 	isClosed := o.State == stateRevoked || o.State == stateDeleted
 	return verb != "restore" && verb != "revoke" || isClosed == (verb == "restore")
 }
@@ -376,6 +388,59 @@ func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDeta
 	}
 	return s.detail(ctx, o, &registered)
 }
+
+type quotaInput struct {
+	installInput
+	Tier       string `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers" logged:""`
+	Bytes      int64  `flag:"bytes" value:"N" doc:"quota: N bytes" least:"1" logged:""`
+	Namespaces int64  `flag:"namespaces" value:"N" doc:"quota: N namespaces" least:"1" logged:""`
+	Keys       int64  `flag:"keys" value:"N" doc:"quota: N keys in each namespace" least:"1" logged:""`
+	Until      string `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: as before, or in 14 days)" logged:""`
+	Reset      bool   `flag:"reset" doc:"first return to the default tier and its quotas" logged:""`
+}
+
+// change returns the change of the quota.
+func (in quotaInput) change() (c ext.QuotaChange, err error) {
+	c = ext.QuotaChange{Tier: in.Tier, Overrides: ext.Overrides{Quota: ext.Quota{Bytes: in.Bytes, Namespaces: in.Namespaces, Keys: in.Keys}}, Reset: in.Reset}
+	if c.Overrides.Until, err = parseTime("until", in.Until); err == nil && c == (ext.QuotaChange{}) {
+		err = &operate.InputError{Input: "tier", Reason: "give a tier, a quota, the time of its end, or reset"}
+	}
+	return c, err
+}
+
+// Check refuses a change of nothing.
+func (in quotaInput) Check() error {
+	_, err := in.change()
+	return err
+}
+
+func (s *Extensions) changeQuota(ctx context.Context, in quotaInput) (d quotaDetail, err error) {
+	o, err := in.owner()
+	if err != nil {
+		return d, err
+	}
+	c, err := in.change()
+	if err != nil {
+		return d, err
+	}
+	changed, err := s.opened.ChangeQuota(ctx, o, c)
+	switch {
+	case errors.Is(err, ext.ErrNoInstall):
+		return d, errcode.New(errcode.NotFound, "the install is not registered: register it with ext installs set")
+	case errors.Is(err, ext.ErrInstallDeleted):
+		return d, errcode.New(errcode.Conflict, "the install was deleted")
+	case err != nil:
+		return d, err
+	}
+	d.installDetail, err = s.detail(ctx, o, &changed)
+	return d, err
+}
+
+// quotaDetail is an install whose quota was changed.
+type quotaDetail struct{ installDetail }
+
+// Notice implements operate.Changed.
+func (d quotaDetail) Notice() string { return "the quota is " + d.Quota.String() }
 
 var errUnfinished = errcode.New(errcode.Conflict, "the deletion of the install or its tenant has not finished, or the tenant was deleted: finish it with ext installs delete or ext tenants delete; restore a tenant with ext tenants restore")
 

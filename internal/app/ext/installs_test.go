@@ -19,6 +19,7 @@ import (
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/operate"
+	"holdfast/internal/testdb"
 )
 
 // put stores records of 3 bytes (a value and its metadata) in the install of the tests.
@@ -120,6 +121,60 @@ func TestInstallOperations(t *testing.T) {
 		a.send(422, http.MethodGet, path, "")
 		a.send(422, http.MethodPost, path+"/delete", "")
 	}
+}
+
+// TestQuotaOperation: a change of a quota keeps everything else, also what others change at the same time.
+func TestQuotaOperation(t *testing.T) {
+	t.Parallel()
+	a := newAdminAPI(t)
+	install := "installs/" + string(someInstall.Tenant) + "/" + string(someInstall.Install)
+	if text := a.send(404, http.MethodPost, install+"/quota", `{"bytes":1}`); !strings.Contains(text, "register it with ext installs set") {
+		t.Error(text)
+	}
+	until := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Second)
+	a.send(200, http.MethodPost, install+"/set", `{"bytes":1000,"until":"`+until.Format(time.RFC3339)+`","namespace":["a=rw"]}`)
+	a.send(200, http.MethodPost, install+"/revoke", "")
+	change := func(body string) (d installDetail) {
+		t.Helper()
+		a.read(&d, 200, http.MethodPost, install+"/quota", body)
+		if d.State != stateRevoked || d.Access.String() != "a=rw" {
+			t.Errorf("%s: the access is %v, %v", body, d.State, d.Access)
+		}
+		return d
+	}
+	if d := change(`{"keys":3}`); d.Bytes.Limit != 1000 || d.Keys.PerNamespace != 3 || !d.Overrides.Until.Equal(until) {
+		t.Errorf("%+v", d)
+	}
+	later := until.Add(time.Hour)
+	if d := change(`{"until":"` + later.Format(time.RFC3339) + `"}`); d.Bytes.Limit != 1000 || !d.Overrides.Until.Equal(later) {
+		t.Errorf("%+v", d)
+	}
+	if d := change(`{"reset":true}`); d.Overrides != nil || d.Tier != "" || d.Bytes.Limit == 1000 {
+		t.Errorf("%+v", d)
+	}
+	fields := []string{"bytes", "namespaces", "keys"}
+	errs := testdb.Concurrently(len(fields), func(i int) error {
+		_, err := a.opened.ChangeQuota(t.Context(), someInstall, ext.QuotaChange{Overrides: ext.Overrides{Quota: []ext.Quota{{Bytes: 7}, {Namespaces: 7}, {Keys: 7}}[i]}})
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	var d installDetail
+	a.read(&d, 200, http.MethodGet, install, "")
+	if d.Bytes.Limit != 7 || d.Namespaces.Limit != 7 || d.Keys.PerNamespace != 7 {
+		t.Errorf("after changes of %v together: %+v", fields, d)
+	}
+	for body, says := range map[string]string{
+		"": "give a tier, a quota", `{"tier":"gold"}`: "must be a tier of the setting", `{"bytes":0}`: "must be at least 1",
+		`{"until":"2999-01-01T00:00:00Z"}`: "at most 14 days", `{"reset":true,"until":"` + until.Format(time.RFC3339) + `"}`: "must contain bytes",
+	} {
+		if text := a.send(422, http.MethodPost, install+"/quota", body); !strings.Contains(text, says) {
+			t.Errorf("%s: %s", body, text)
+		}
+	}
+	a.send(200, http.MethodPost, install+"/delete", "")
+	a.send(409, http.MethodPost, install+"/quota", `{"bytes":1}`)
 }
 
 // owned returns an install of the tenant of the tests.

@@ -120,6 +120,7 @@ func hot() []step {
 		{"revoke a token", sqlRevokeToken, []any{tenant, install, "new", at, at}, nil},
 		{"sweep tokens", sqlSweepTokens, []any{tenant, install, []string{"token-1"}, later}, []string{tokens}},
 		{"set an install", sqlSetInstall.Statement, []any{tenant, install, "", "{}", nil, nil, at, true}, []string{lock}},
+		{"swap a quota", sqlSwapQuota, []any{tenant, install, "", "{}", nil, "", `{"bytes":1}`, nil, at}, []string{"ext_storage_installs_pkey"}},
 		{"the next install", sqlNextInstall, []any{tenant, "00000000-0000-0000-0000-000000000000"}, []string{key, lock, schemas, names, changes, answers, tokens}},
 		{"close an install", sqlClose, []any{tenant, install, at}, []string{lock}},
 		{"delete some", sqlDelete.Statement, []any{tenant, install, at, 10, 1000, later, `"admin"`, `""`}, []string{lock}},

@@ -106,6 +106,26 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	}, answer.Created, nil
 }
 
+// SwapQuota implements extstorage.Installs.
+func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, at ext.Moment) (bool, error) {
+	if err := o.Check(); err != nil {
+		return false, err
+	}
+	before, err := json.Marshal(overrides(from.Overrides.Quota))
+	if err != nil {
+		return false, err
+	}
+	after, err := json.Marshal(overrides(to.Overrides.Quota))
+	if err != nil {
+		return false, err
+	}
+	var n int64
+	return s.db.QueryRow(ctx, sqlSwapQuota, []any{
+		string(o.Tenant), string(o.Install), from.Tier, string(before), moment(from.Overrides.Until),
+		to.Tier, string(after), moment(to.Overrides.Until), now(at),
+	}, &n)
+}
+
 // registered has the arguments of ext_set_install_v1.
 type registered struct {
 	owner ext.Owner

@@ -101,6 +101,21 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	return in, created, nil
 }
 
+// SwapQuota implements extstorage.Installs.
+func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, now ext.Moment) (done bool, err error) {
+	if err := o.Check(); err != nil {
+		return false, err
+	}
+	before, after := from.Overrides, to.Overrides
+	err = s.db.Write(ctx, "ext.swap_quota", func(c *sqlite.Conn) error {
+		_, done, err = sqlitedb.QueryRow(c, sqlSwapQuota, scanInt64, o.Tenant, o.Install,
+			from.Tier, before.Bytes, before.Namespaces, before.Keys, orNull(before.Until),
+			to.Tier, after.Bytes, after.Namespaces, after.Keys, orNull(after.Until), now)
+		return err
+	})
+	return done, err
+}
+
 // RevokeInstall implements extstorage.Installs.
 func (s *Store) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
 	if err := o.Check(); err != nil {

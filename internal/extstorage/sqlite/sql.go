@@ -188,6 +188,11 @@ const (
 		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,
 			namespaces = excluded.namespaces, revoked_at = CASE WHEN ?10 THEN NULL ELSE revoked_at END, updated_at = excluded.updated_at
 		RETURNING revoked_at, created_at, tokens_after`
+	sqlSwapQuota = `UPDATE ext_storage_installs
+		SET tier = ?8, overrides = json_object('bytes', ?9, 'namespaces', ?10, 'keys', ?11), override_until = ?12, updated_at = ?13` + mine + `
+			AND tier = ?3 AND coalesce(overrides ->> 'bytes', 0) = ?4 AND coalesce(overrides ->> 'namespaces', 0) = ?5
+			AND coalesce(overrides ->> 'keys', 0) = ?6 AND override_until IS ?7 AND deleting_at IS NULL
+		RETURNING 1`
 	sqlRevokedTokens = `SELECT token_id, expires_at, revoked_at FROM ext_storage_revoked_tokens` + mine + `AND expires_at > ?3 ORDER BY token_id`
 	sqlRevokeToken   = `INSERT INTO ext_storage_revoked_tokens (tenant_id, extension_install_id, token_id, expires_at, revoked_at)
 		VALUES (?, ?, ?, ?, ?)

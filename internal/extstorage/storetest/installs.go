@@ -16,6 +16,8 @@ func installChecks() []check {
 		{"Revoke", revokeInstall},
 		{"RevokedWhileSet", revokedWhileSet},
 		{"SetTogether", setTogether},
+		{"SwapQuota", swapQuota},
+		{"SwapQuotaTogether", swapQuotaTogether},
 		{"ApartFromRecords", installApart},
 	}
 }
@@ -151,6 +153,54 @@ func setTogether(t *testing.T, u *user) {
 		}
 	}
 	equal(t, "the number of creations", n, 1)
+}
+
+// swapQuota: a quota is replaced only if it is still the expected one; access and a revocation stay.
+func swapQuota(t *testing.T, u *user) {
+	swap := func(from, to ext.Registration) bool {
+		t.Helper()
+		done, err := u.h.Installs.SwapQuota(t.Context(), u.owner, from, to, u.now)
+		must(t, "SwapQuota", err)
+		return done
+	}
+	gold := ext.Registration{Tier: "gold"}
+	equal(t, "swapped an install that is not registered", swap(ext.Registration{}, gold), false)
+	u.revoke()
+	equal(t, "swapped an install without overrides", swap(ext.Registration{}, gold), true)
+	all := registrations()
+	before := ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}
+	u.setInstall(before, false)
+	for _, to := range all {
+		u.now += second
+		to.Namespaces = before.Namespaces
+		equal(t, "swapped", swap(before, to), true)
+		u.wantInstall(ext.Install{Registration: to, RevokedAt: t0, CreatedAt: t0, UpdatedAt: u.now})
+		wrong := to
+		for _, change := range []func(){
+			func() { wrong.Tier += "x" }, func() { wrong.Overrides.Bytes++ }, func() { wrong.Overrides.Namespaces++ },
+			func() { wrong.Overrides.Keys++ }, func() { wrong.Overrides.Until++ },
+		} {
+			wrong = to
+			change()
+			equal(t, "swapped another quota", swap(wrong, gold), false)
+		}
+		before = to
+	}
+}
+
+// swapQuotaTogether: of many who replace the same quota at once, one does.
+func swapQuotaTogether(t *testing.T, u *user) {
+	u.setInstall(ext.Registration{}, false)
+	done := make([]bool, parallel)
+	errs := testdb.Concurrently(parallel, func(i int) (err error) {
+		to := ext.Registration{Overrides: ext.Overrides{Quota: ext.Quota{Bytes: int64(i + 1)}, Until: u.now + day}}
+		done[i], err = u.h.Installs.SwapQuota(t.Context(), u.owner, ext.Registration{}, to, u.now)
+		return err
+	})
+	must(t, "together", errors.Join(errs...))
+	for i := range done {
+		equal(t, "swapped", done[i], u.install().Overrides.Bytes == int64(i+1))
+	}
 }
 
 // installApart: the store does not check whether an install is registered or

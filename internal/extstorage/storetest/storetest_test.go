@@ -444,6 +444,18 @@ func (s *memory) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration
 	return in, created, err
 }
 
+func (s *memory) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, now ext.Moment) (done bool, err error) {
+	err = s.write(ctx, o, func(*model) error {
+		in, known := s.installs[o]
+		if done = known && in.Tier == from.Tier && in.Overrides == from.Overrides; done {
+			in.Tier, in.Overrides, in.UpdatedAt = to.Tier, to.Overrides, now
+			s.installs[o] = in
+		}
+		return nil
+	})
+	return done, err
+}
+
 func (s *memory) RevokeInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
 	return s.write(ctx, o, func(*model) error {
 		if in := s.installs[o]; in.RevokedAt == 0 {
