@@ -302,7 +302,9 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		}
 		view.Blocks = append(view.Blocks, facts(found, titled))
 		for _, text := range row.Texts {
-			view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
+			if text.Body != "" {
+				view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
+			}
 		}
 		view.Blocks = append(view.Blocks, tables(o, row, at)...)
 		links := below(o, all, at)
