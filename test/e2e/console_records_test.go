@@ -88,6 +88,8 @@ func TestConsoleRecords(t *testing.T) {
 		t.Errorf("the row is %q", row)
 	}
 
+	p.Go(t, strings.Replace(records, "/records?", "/feed?", 1))
+	look("feed")
 	deleteChosen(t, p, e, records)
 	look("deleted")
 	p.Go(t, strings.Replace(records, "/records?", "/records/create?", 1))

@@ -26,6 +26,9 @@ func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.
 	}
 	installs, err := s.inspection.FindInstalls(ctx, ext.InstallID(first), ext.InstallID(last), service.MaxHits)
 	for _, o := range installs {
+		if o == ext.Services(o.Tenant) { // the state of the tenant
+			continue
+		}
 		hits = append(hits, service.Hit{Kind: "Install", Text: string(o.Install), To: service.PageLink("installs/show", "tenant", string(o.Tenant), "install", string(o.Install))})
 	}
 	return hits, err
