@@ -50,11 +50,9 @@ func TestBucketsPageUploads(t *testing.T) {
 			t.Errorf("%s has %q", name, got)
 		}
 	}
-	picture(t, p, "uploads")
 
 	p.Go(t, objects)
 	p.Resize(t, 1280, 800)
-	picture(t, p, "browser-1280")
 	for _, v := range chromium.NewAxe(t).Violations(t, p) {
 		t.Errorf("the objects: %s", v)
 	}
@@ -68,12 +66,10 @@ func TestBucketsPageUploads(t *testing.T) {
 		t.Errorf("the bar says %q", says)
 	}
 	p.Resize(t, 390, 800)
-	picture(t, p, "browser-390")
 	p.Resize(t, 1280, 800)
 	chromium.Run[bool](t, p, `all('.bulk summary').at(-1).focus(); return true`)
 	p.Press(t, ".bulk details:last-of-type summary", "Enter")
 	chromium.Run[bool](t, p, `return !!await until(() => $('.bulk button.danger').checkVisibility())`)
-	picture(t, p, "delete")
 	p.Press(t, ".bulk details:last-of-type summary", "Tab")
 	p.AwaitFocus(t, ".bulk button.danger")
 	p.Await(t, func() { p.Press(t, ".bulk button.danger", "Enter") })
@@ -88,20 +84,9 @@ func TestBucketsPageUploads(t *testing.T) {
 		t.Errorf("after the end of the upload the page says %s", says)
 	}
 	p.Go(t, c.base+"buckets/all")
-	picture(t, p, "all")
 	for _, problem := range p.Problems() {
 		if !strings.Contains(problem, "409") {
 			t.Error(problem)
-		}
-	}
-}
-
-// picture keeps a picture of a page for people, if SHOTS names a folder.
-func picture(t *testing.T, p *chromium.Page, name string) {
-	t.Helper()
-	if dir := os.Getenv("SHOTS"); dir != "" {
-		if err := os.WriteFile(filepath.Join(dir, name+".png"), p.Screenshot(t), 0o600); err != nil {
-			t.Fatal(err)
 		}
 	}
 }
