@@ -240,3 +240,20 @@ func wantGroups(t *testing.T, service string, all []operate.Operation) {
 		}
 	}
 }
+
+// TestChangesAreRecordedWhole: the log of changes has every input of a change, so that it says what was changed to what, but for
+// secrets and what people write about others.
+func TestChangesAreRecordedWhole(t *testing.T) {
+	t.Parallel()
+	private := []string{"label", "note", operate.DryRun} // of a dry run the log has the input if it is set
+	for _, s := range app.Services() {
+		for i := range s.Operations {
+			o := &s.Operations[i]
+			for _, in := range o.Inputs {
+				if o.Kind.Changes() && !in.Local && !in.Secret && !slices.Contains(private, in.Name) && !slices.Contains(o.Logged(), in.Name) {
+					t.Errorf("%s %s: the log of changes leaves out %s: add the tag logged", s.Name, o.Path, in.Name)
+				}
+			}
+		}
+	}
+}

@@ -134,7 +134,7 @@ func (l Latest) limit() int { return l.Limit }
 
 // Lifetime is embedded in the input of an operation that creates a token.
 type Lifetime struct {
-	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
+	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h" logged:""`
 }
 
 // Within returns an error unless the lifetime is from a second to most, which is a setting unless setting is empty.
