@@ -194,7 +194,7 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 		blocks = append(blocks, &service.Notice{State: service.Warning, Text: note})
 	}
 	o.View = &service.View{Title: "Link to " + object.Name, Parents: above(a, b.Name, object.Name), Blocks: append(blocks,
-		&service.Text{Body: link, Copy: true}, &service.Text{Body: "It ends earlier if access key " + key.id + " is revoked."},
+		&service.Text{Body: link, Copy: true}, &service.Text{Body: "It works until " + service.TimeCell(s.deps.Clock().Add(life)).Text + ", or until access key " + key.id + " is revoked."},
 	)}
 	return o, nil
 }

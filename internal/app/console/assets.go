@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -90,8 +91,11 @@ func (x *exchange) sendFile(page *service.Page, r *service.PageRequest) error {
 	return web.SendFile(x.w, x.r, sent)
 }
 
-// upper returns a sentence with a capital letter at its beginning.
+// upper returns a sentence with a capital letter at its beginning, unless it begins with a name, such as that of a setting or an object.
 func upper(s string) string {
+	if first, _, _ := strings.Cut(s, " "); strings.ContainsAny(first, "./_") {
+		return s
+	}
 	r, n := utf8.DecodeRuneInString(s)
 	if r == utf8.RuneError {
 		return s

@@ -122,6 +122,7 @@ func (x *exchange) sendView(status int, s shown) error {
 		p.notice(service.OK, upper(failed.notice)+".", "role", "status")
 	}
 	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
+	r.starts(view.Blocks)
 	for _, b := range view.Blocks {
 		r.block(b)
 	}

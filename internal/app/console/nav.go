@@ -121,7 +121,10 @@ func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 		p.text(s.Title)
 	}
 	p.close("li")
-	for _, l := range view.Parents {
+	for i, l := range view.Parents {
+		if i == 0 && first >= 0 && l.To == s.Pages[first].Path {
+			continue // the section links to it
+		}
 		p.open("li")
 		p.element("a", short(l.Text), "href", x.link(s, l.To))
 		p.close("li")

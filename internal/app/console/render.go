@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -21,9 +22,11 @@ type renderer struct {
 	at      *service.Page
 	values  url.Values
 	failed  *failure
-	ids     int  // of elements
-	blocks  int  // that were rendered
-	part    part // of a *service.Live
+	ids     int      // of elements
+	blocks  int      // that were rendered
+	forms   []string // the IDs of forms
+	focus   bool     // the next field gets the focus, because its form failed
+	part    part     // of a *service.Live
 }
 
 // newID returns an ID that is unique on the page.
@@ -215,6 +218,9 @@ func (r *renderer) rows(t *service.Table, bulk string) {
 				label = t.Columns[i].Title
 				class = classOf(&t.Columns[i])
 			}
+			if row[i].Text == "-" && row[i].State == "" { // phones leave it out
+				class = strings.TrimSpace(class + " none")
+			}
 			r.open("td", "class", class, "data-label", label)
 			r.cell(&row[i], true)
 			r.close("td")
@@ -240,7 +246,7 @@ func (r *renderer) search(t *service.Search) {
 		f.Optional = true
 		r.field(&f, nil)
 	}
-	r.element("button", "Search", "type", "submit")
+	r.element("button", "Search", "type", "submit", "class", "plain")
 	r.close("form")
 }
 
@@ -365,7 +371,7 @@ func (r *renderer) form(f *service.Form) {
 	if r.failed != nil && (r.failed.action == f.Action || trial != nil && r.failed.action == trial.Name) && keeps(r.failed.values, f.Keep) {
 		typed = r.failed.values
 	}
-	isPanel := f.Title != "" && r.blocks > 1 && f.Trial == nil && !takesFiles(f)
+	isPanel := r.blocks > 1 && isFolded(f)
 	if isPanel {
 		r.openPanel(f, typed != nil)
 	} else {
@@ -400,7 +406,14 @@ func (r *renderer) form(f *service.Form) {
 		r.element("summary", f.Submit+"…", summary...)
 		r.element("p", f.Ask)
 	}
+	if id := formID(f); isPanel && !slices.Contains(r.forms, id) {
+		attrs, r.forms = append(attrs, "id", id), append(r.forms, id)
+	}
 	r.open("form", append(attrs, "class", class)...)
+	if typed != nil && r.failed.err != nil {
+		r.notice(service.Wrong, upper(Message(r.failed.err))+".")
+		r.focus = true
+	}
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
 	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
 	if f.Page != "" {
@@ -423,6 +436,41 @@ func (r *renderer) form(f *service.Form) {
 		r.close("details")
 	}
 }
+
+// isFolded reports whether a form below other contents is a panel.
+func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
+
+// formID returns the ID of a panel's form. A link to it opens the panel.
+func formID(f *service.Form) string {
+	return "form-" + strings.ReplaceAll(f.Page+"-"+f.Action, "/", "-")
+}
+
+// starts renders links to the forms below a table that make something new or change it, because a long table hides them.
+func (r *renderer) starts(blocks []service.Block) {
+	var links []*service.Form
+	hasTable := false
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case *service.Table:
+			hasTable = true
+		case *service.Form:
+			if hasTable && isFolded(b) && !b.Danger && r.action(b, b.Action) != nil {
+				links = append(links, b)
+			}
+		}
+	}
+	if len(links) == 0 || len(links) > mostStarts {
+		return
+	}
+	r.open("p", "class", "starts")
+	for _, f := range links {
+		r.element("a", f.Title, "href", "#"+formID(f), "class", "primary")
+	}
+	r.close("p")
+}
+
+// mostStarts limits the links to forms: a page with more is about its forms.
+const mostStarts = 2
 
 // takesFiles reports whether files may be dropped on a form, which is therefore always visible.
 func takesFiles(f *service.Form) bool {
@@ -501,6 +549,9 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 		value = typed.Get(f.Name)
 	}
 	attrs := []string{"id", id, "name", f.Name}
+	if r.focus {
+		attrs, r.focus = append(attrs, "autofocus?", "yes"), false
+	}
 	if f.Help != "" {
 		attrs = append(attrs, "aria-describedby", id+"-help")
 	}

@@ -48,9 +48,9 @@ func (l logLevel) String() string { return strings.ToLower(l.level.String()) }
 func (l logLevel) Cell() service.Cell {
 	switch {
 	case l.level >= slog.LevelError:
-		return service.Cell{State: service.Wrong, Text: l.String()}
+		return service.Cell{State: service.Wrong}
 	case l.level >= slog.LevelWarn:
-		return service.Cell{State: service.Warning, Text: l.String()}
+		return service.Cell{State: service.Warning}
 	}
 	return service.TextCell(l.String())
 }

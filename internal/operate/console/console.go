@@ -367,7 +367,7 @@ func form(o *operate.Operation, at names) *service.Form {
 			continue
 		}
 		f.Fields = append(f.Fields, service.Field{
-			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: options(&in),
+			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: choices(&in),
 		})
 	}
 	if o.Kind == operate.Upload {

@@ -40,6 +40,15 @@ func options(in *operate.Input) (all []service.Option) {
 	return all
 }
 
+// choices are the options of a change's input with few values, or nil.
+func choices(in *operate.Input) []service.Option {
+	all := options(in)
+	if len(all) > 0 && all[0].Value == "" {
+		all = all[1:]
+	}
+	return all
+}
+
 // isForm reports whether a change needs more than a click.
 func isForm(o *operate.Operation) bool {
 	return len(o.Others()) > 0 || o.Retypes || o.Kind == operate.Upload

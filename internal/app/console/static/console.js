@@ -45,6 +45,11 @@ const enhance = (root) => {
 enhance(document);
 document.addEventListener("htmx:load", (e) => enhance(e.target.parentNode ?? document));
 
+// A link to a form opens its panel, also where the browser does not do it by itself.
+const openPanel = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+addEventListener("hashchange", openPanel);
+document.addEventListener("click", (e) => e.target.closest?.(".starts a") && setTimeout(openPanel));
+
 document.addEventListener("keydown", (e) => {
   if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
   const menu = document.querySelector(".menu");
