@@ -138,7 +138,7 @@ func (b *browser) consoleUploads() {
 	b.upload(http.StatusOK, "Uploaded 4 objects.", "Upload", sent, "notes.txt", hostile, `C:\Users\me\page.html`, script, "picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'>"+script+"</svg>", "image.dat", image)
 	b.shows("notes.txt", "page.html", "image.dat")
 	b.hides("new/notes.txt")
-	b.upload(http.StatusConflict, "New/notes.txt: an object with this name exists; stored before it: 1 object.", "Upload", b.fill(b.form("Upload")), "first", "1", "notes.txt", "2")
+	b.upload(http.StatusConflict, "new/notes.txt: an object with this name exists; stored before it: 1 object.", "Upload", b.fill(b.form("Upload")), "first", "1", "notes.txt", "2")
 	b.upload(http.StatusOK, "Uploaded 1 object.", "Upload", b.fill(b.form("Upload"), "replace", "yes"), "notes.txt", "new text")
 	b.follow("notes.txt")
 	b.shows("Preview", "new text")

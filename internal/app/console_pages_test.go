@@ -386,7 +386,7 @@ func (b *browser) consoleTokens(install string) {
 	b.shows("with 102 records, ", "The install was deleted at")
 	b.submit("Restore")
 	b.open("changes")
-	b.shows("id="+hostile, "namespace=settings=rw log=r, id=")
+	b.shows("id="+hostile, "namespace=settings=rw log=r, ttl=24h, id=")
 	b.open("extstorage/installs")
 	b.try(http.StatusBadRequest, "Tenant: must be a UUID", "Search", "tenant", hostile)
 	b.open("extstorage/installs")
