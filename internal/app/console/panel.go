@@ -1,0 +1,63 @@
+package console
+
+import (
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+)
+
+// isFolded reports whether a form below other contents is a panel.
+func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
+
+// formID returns the ID of a panel's form. A link to it opens the panel.
+func formID(f *service.Form) string {
+	return "form-" + strings.ReplaceAll(f.Page+"-"+f.Action, "/", "-")
+}
+
+// starts renders links to the forms below a table that make something new or change it, because a long table hides them.
+func (r *renderer) starts(blocks []service.Block) {
+	var links []*service.Form
+	hasTable := false
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case *service.Table:
+			hasTable = true
+		case *service.Form:
+			if hasTable && isFolded(b) && !b.Danger && r.action(b, b.Action) != nil {
+				links = append(links, b)
+			}
+		}
+	}
+	if len(links) == 0 || len(links) > mostStarts {
+		return
+	}
+	r.open("p", "class", "starts")
+	for _, f := range links {
+		r.element("a", f.Title, "href", "#"+formID(f), "class", "primary")
+	}
+	r.close("p")
+}
+
+// mostStarts limits the links to forms: a page with more is about its forms.
+const mostStarts = 2
+
+// takesFiles reports whether files may be dropped on a form, which is therefore always visible.
+func takesFiles(f *service.Form) bool {
+	return slices.ContainsFunc(f.Fields, func(field service.Field) bool { return field.File && !field.One })
+}
+
+// openPanel begins a form below other contents, which the title opens.
+func (r *renderer) openPanel(f *service.Form, isOpen bool) {
+	open, class := "", ""
+	if isOpen {
+		open = "yes"
+	}
+	if f.Danger {
+		class = "danger"
+	}
+	r.open("details", "class", "panel", "open?", open)
+	r.open("summary", "class", class)
+	r.element("h2", f.Title)
+	r.close("summary")
+}
