@@ -54,7 +54,7 @@ func TestOperatorChanges(t *testing.T) {
 		t.Errorf("the console does not list the changes with the admin token:\n%s", list)
 	}
 	for query, want := range map[string]string{
-		"who=admin+token&text=retire": "Wrong", "who=session&text=retire": "No change matches", "since=2020-01-01&until=2020-01-02+15:04": "No change matches",
+		"who=admin+token&text=retire": "Error", "who=session&text=retire": "No change matches", "since=2020-01-01&until=2020-01-02+15:04": "No change matches",
 		"service=guest&since=2020-01-01": "keys/export download", "text=%3Cb%3E": `value="&lt;b&gt;"`, "after=2": "keys add",
 	} {
 		o.want(query, http.StatusOK, want, http.MethodGet, "/console/changes?"+query, nil)

@@ -11,6 +11,8 @@ const largestPicture = 60_000
 // Picture returns a picture of what the window shows (WebP), for documents.
 func (p *Page) Picture(t *testing.T) []byte {
 	t.Helper()
+	p.conn.must(t, p.session, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, nil)
+	Run[bool](t, p, `await Promise.all([...document.images].map(i => i.decode().catch(() => {}))); return true`)
 	var shot struct{ Data []byte }
 	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 70}, &shot)
 	return shot.Data

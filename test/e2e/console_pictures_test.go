@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -85,7 +86,7 @@ func TestConsolePictures(t *testing.T) {
 	shot("console-objects.webp", "light", 1280, 800, s.Admin+"/console/buckets/objects?account=main&bucket=photos&prefix=iceland%2F")
 	shot("console-object.webp", "light", 1280, 900, s.Admin+"/console/buckets/object?account=main&bucket=photos&object=iceland%2F03-geysir.png")
 	shot("console-records.webp", "light", 1180, 720, s.Admin+"/console/extstorage/records"+picturePlace)
-	shot("demo.webp", "light", 1040, 720, s.URL+"/guest/demo")
+	shot("demo.webp", "light", 1280, 800, s.URL+"/guest/demo")
 	shot("demo-phone.webp", "dark", 390, 844, s.URL+"/guest/demo")
 
 	if all := os.Getenv("CONSOLE_ALL"); all != "" {
@@ -173,7 +174,13 @@ func pictureBuckets(t *testing.T, s *binary.Server) {
 	for _, bucket := range []string{"photos", "website", "laptop-backups", "recordings"} {
 		c.want(http.StatusOK, http.MethodPut, "/"+bucket, nil)
 	}
-	put := func(path string, body []byte) { c.want(http.StatusOK, http.MethodPut, path, body) }
+	put := func(path string, body []byte) {
+		t.Helper()
+		kind := cmp.Or(map[string]string{".png": "image/png", ".md": "text/markdown", ".html": "text/html", ".css": "text/css"}[filepath.Ext(path)], "application/zstd")
+		if a, err := c.Send(t.Context(), http.MethodPut, path, string(body), "Content-Type: "+kind); err != nil || a.Status != http.StatusOK {
+			t.Fatalf("%s: %d %s %v", path, a.Status, a.Body, err)
+		}
+	}
 	for i, name := range []string{"01-harbor", "02-glacier", "03-geysir", "04-black-beach", "05-waterfall", "06-northern-lights", "07-lava-field", "08-lighthouse"} {
 		put("/photos/iceland/"+name+".png", landscape(t, i))
 	}

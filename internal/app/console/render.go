@@ -136,7 +136,7 @@ func stateText(s service.State) string {
 	case service.Warning:
 		return "Warning"
 	}
-	return "Wrong"
+	return "Error"
 }
 
 // self returns the address of this page with other values; "" drops one.
