@@ -110,13 +110,18 @@ func consoleBuckets(b *browser) {
 	b.shows("Folder new/", "notes.txt")
 	b.open("buckets/object?account=tester&bucket=photos&object=" + url.QueryEscape(hostile))
 	b.try(http.StatusConflict, "no access key", "Create link")
+	b.consoleEmptyAccount()
+	b.consoleQuotas()
+}
+
+// consoleEmptyAccount creates an account and deletes it.
+func (b *browser) consoleEmptyAccount() {
 	b.open("buckets/accounts")
 	b.submit("Create account", "account", "empty")
 	b.open("buckets/accounts/show?account=empty")
 	b.shows("The account must have no buckets. Its access keys are deleted.")
 	b.submit("Delete account", "confirm", "empty")
 	b.shows("Deleted account empty.")
-	b.consoleQuotas()
 }
 
 // consoleUploads stores files, and shows images and texts but nothing that could be a script.
