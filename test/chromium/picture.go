@@ -12,7 +12,7 @@ const largestPicture = 60_000
 func (p *Page) Picture(t *testing.T) []byte {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, nil)
-	Run[bool](t, p, `await Promise.all([...document.images].map(i => i.decode().catch(() => {}))); return true`)
+	Run[bool](t, p, `await Promise.all([...document.images].filter(i => i.getBoundingClientRect().top < innerHeight).map(i => i.decode().catch(() => {}))); return true`)
 	var shot struct{ Data []byte }
 	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 70}, &shot)
 	return shot.Data
