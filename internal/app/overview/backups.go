@@ -175,6 +175,15 @@ func restoreCommand(s *location.Settings, moment string) string {
 	return text + " --data ./restored"
 }
 
+// steps returns a function that reports the steps of a job, whose number is not known.
+func steps(progress operate.Progress) func(what string) {
+	done := int64(0)
+	return func(what string) {
+		done++
+		progress.Step(what+", step", done, 0)
+	}
+}
+
 // backupMade is the result of a backup.
 type backupMade struct {
 	Backup   time.Time `json:"backup" title:"Backup" doc:"it has every write that was acknowledged before"`
@@ -185,11 +194,7 @@ type backupMade struct {
 func (b backupMade) Notice() string { return "made a backup" }
 
 func (c *Copies) makeBackup(ctx context.Context, _ operate.None, progress operate.Progress) (made backupMade, err error) {
-	steps := int64(0)
-	sent, err := c.Backups.Make(ctx, func(what string) {
-		progress.Step(what+", step", steps+1, 0)
-		steps++
-	})
+	sent, err := c.Backups.Make(ctx, steps(progress))
 	c.listed.expire()
 	if err != nil {
 		return made, errcode.Wrap(errcode.Unavailable, err.Error(), err)
@@ -231,11 +236,7 @@ func (c *Copies) verifyBackup(ctx context.Context, in backupInput, progress oper
 	if err != nil {
 		return done, err // Check has parsed it
 	}
-	steps := int64(0)
-	found, err := c.Backups.Verify(ctx, at, func(what string) {
-		progress.Step(what+", step", steps+1, 0)
-		steps++
-	})
+	found, err := c.Backups.Verify(ctx, at, steps(progress))
 	if err != nil {
 		return done, err
 	}

@@ -28,33 +28,22 @@ func copyOperations(w *readonly.Switch) []operate.Operation {
 
 // copyOutput is a copy or an import that uses a database.
 type copyOutput struct {
-	Service string    `json:"service" title:"Service"`
-	State   copyState `json:"-" title:"State"`
-	Running bool      `json:"running" doc:"it has written its progress just now"`
-	Kind    string    `json:"kind" title:"Kind" enum:"copy,import"`
-	Role    string    `json:"role" title:"This database is" enum:"source,target"`
-	From    string    `json:"from,omitempty" title:"From" zero:"-" doc:"the source, without credentials"`
-	To      string    `json:"to,omitempty" title:"To" zero:"-" doc:"the target, without credentials"`
-	Shown   copyStep  `json:"-" title:"Progress"`
-	Step    string    `json:"step,omitempty" example:"rows" doc:"what it does"`
-	Done    int64     `json:"done" least:"0" doc:"what it has done in this step"`
-	Total   int64     `json:"total,omitempty" least:"0" doc:"what this step has to do; missing: it is not known"`
-	By      string    `json:"by,omitempty" title:"Process" zero:"-" example:"process 812 on host db1"`
-	Began   time.Time `json:"began,omitzero" title:"Began"`
-	At      time.Time `json:"at,omitzero" title:"Latest sign" doc:"when it last wrote its progress, by its own clock"`
-	Problem string    `json:"problem,omitempty" doc:"why the database cannot be read"`
+	Service string     `json:"service" title:"Service"`
+	State   shownState `json:"-" title:"State"`
+	Running bool       `json:"running" doc:"it has written its progress just now"`
+	Kind    string     `json:"kind" title:"Kind" enum:"copy,import"`
+	Role    string     `json:"role" title:"This database is" enum:"source,target"`
+	From    string     `json:"from,omitempty" title:"From" zero:"-" doc:"the source, without credentials"`
+	To      string     `json:"to,omitempty" title:"To" zero:"-" doc:"the target, without credentials"`
+	Shown   copyStep   `json:"-" title:"Progress"`
+	Step    string     `json:"step,omitempty" example:"rows" doc:"what it does"`
+	Done    int64      `json:"done" least:"0" doc:"what it has done in this step"`
+	Total   int64      `json:"total,omitempty" least:"0" doc:"what this step has to do; missing: it is not known"`
+	By      string     `json:"by,omitempty" title:"Process" zero:"-" example:"process 812 on host db1"`
+	Began   time.Time  `json:"began,omitzero" title:"Began"`
+	At      time.Time  `json:"at,omitzero" title:"Latest sign" doc:"when it last wrote its progress, by its own clock"`
+	Problem string     `json:"problem,omitempty" doc:"why the database cannot be read"`
 }
-
-// copyState says for people how a copy is.
-type copyState struct {
-	state service.State
-	text  string
-}
-
-func (s copyState) String() string { return s.text }
-
-// Cell implements console.Shown.
-func (s copyState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
 // copyStep is the progress of a copy.
 type copyStep struct{ copying.Step }
@@ -107,7 +96,7 @@ func ofMillis(ms int64) time.Time {
 func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	var state copying.State
 	if err := db.View(ctx, func(v rows.View) (err error) { state, err = copying.ReadState(v, name); return err }); err != nil {
-		return &copyOutput{Service: name, State: copyState{service.Wrong, failureText(err)}, Problem: failureText(err)}
+		return &copyOutput{Service: name, State: shownState{service.Wrong, failureText(err)}, Problem: failureText(err)}
 	}
 	if state.Claim == nil && !state.IsPart() {
 		return nil
@@ -120,7 +109,7 @@ func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 		o.Role = "target"
 	}
 	if state.Claim == nil {
-		o.State = copyState{service.Warning, "interrupted: run the command again to continue it"}
+		o.State = shownState{service.Warning, "interrupted: run the command again to continue it"}
 		return o
 	}
 	c := state.Claim
@@ -130,9 +119,9 @@ func readCopy(ctx context.Context, name string, db rows.Database) *copyOutput {
 	o.From, o.To, o.By, o.Began, o.At = c.From, c.To, c.By, ofMillis(c.Began), ofMillis(c.At)
 	o.Shown, o.Step, o.Done, o.Total = copyStep{c.Step}, c.Doing, c.Done, c.Total
 	if age := time.Since(o.At); o.At.IsZero() || age.Abs() < silent { // a former release tells nothing; the clocks of two machines differ a little
-		o.Running, o.State = true, copyState{service.OK, "running"}
+		o.Running, o.State = true, shownState{service.OK, "running"}
 	} else {
-		o.State = copyState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has ended, run the command again"}
+		o.State = shownState{service.Warning, "no sign for " + formatSpan(age.Abs()) + ": if the process has ended, run the command again"}
 	}
 	return o
 }

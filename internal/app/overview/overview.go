@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -84,14 +85,20 @@ func (o *Overview) hasFiles() bool {
 
 // showOverview is the first page of the console.
 func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	databases := map[string][]string{}
+	databases, usages := map[string][]string{}, map[string]usage{}
 	for _, d := range o.databases() {
 		databases[d.Where] = append(databases[d.Where], d.Service)
+		if len(databases[d.Where]) == 1 {
+			usages[d.Where] = o.usage(ctx, d)
+		}
 	}
 	found, at := o.Checks.Latest(ctx, o.Clock(), checksAge, checksPatience)
-	hour := o.History.charts(databases, 0)
-	charts := o.History.charts(databases, spanOf(r.Value("span")))
-	blocks := append(o.findings(found, at), o.stats(hour), o.cards(ctx), charts, o.databaseTable(ctx), o.backlogs(ctx), o.requestsNow())
+	hour, span := o.History.charts(databases, 0), spanOf(r.Value("span"))
+	charts := hour
+	if span != 0 {
+		charts = o.History.charts(databases, span)
+	}
+	blocks := append(o.findings(found, at), o.stats(hour), o.cards(ctx, usages), charts, o.databaseTable(usages), o.backlogs(ctx), o.requestsNow())
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 
@@ -109,46 +116,75 @@ func (o *Overview) requestsNow() *service.Facts {
 }
 
 // databaseTable shows the databases of the services.
-func (o *Overview) databaseTable(ctx context.Context) *service.Table {
+func (o *Overview) databaseTable(usages map[string]usage) *service.Table {
 	t := &service.Table{Title: "Databases", Columns: []service.Column{
 		{Title: "Service"}, {Title: "Engine"}, {Title: "Database"}, {Title: "Size", Number: true}, {Title: "Growth", Number: true}, {Title: "Free disk", Number: true},
 	}}
 	for _, s := range o.Services {
 		for _, d := range s.Databases {
-			size, growth := o.sizeCells(ctx, d)
-			free := service.TextCell("-")
+			free, u := service.TextCell("-"), usages[d.Where]
 			if d.Embedded() {
 				if n, _, err := d.Disk(); err == nil {
 					free = service.TextCell(service.FormatBytes(int64(n)))
 				}
 			}
-			t.Rows = append(t.Rows, []service.Cell{service.TextCell(s.Name), service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where), size, growth, free})
+			t.Rows = append(t.Rows, []service.Cell{
+				service.TextCell(s.Name), service.TextCell(string(d.Target.Kind)), service.TextCell(d.Where),
+				service.TextCell(cmp.Or(u.sizeText(), "-")), service.TextCell(cmp.Or(u.growthText(), "-")), free,
+			})
 		}
 	}
 	return t
 }
 
-// sizeCells returns the size of a database and its growth. Only a file is measured at once.
-func (o *Overview) sizeCells(ctx context.Context, d *engine.Database) (size, growth service.Cell) {
-	size, growth = service.TextCell("-"), service.TextCell("-")
-	last, grown, in, known := o.History.growth(d.Where)
+// usage is the size of a database and its growth.
+type usage struct {
+	size, grown int64
+	in          time.Duration // in which it has grown; 0: not known
+	isKnown     bool
+}
+
+// usage returns the usage of a database. Only a file is measured at once.
+func (o *Overview) usage(ctx context.Context, d *engine.Database) (u usage) {
+	u.size, u.grown, u.in, u.isKnown = o.History.growth(d.Where)
 	if d.Embedded() {
 		if n, err := d.Size(ctx); err == nil {
-			grown, last, known = grown+n-last, n, true
+			u.grown, u.size, u.isKnown = u.grown+n-u.size, n, true
 		}
 	}
-	if known {
-		size = service.TextCell(service.FormatBytes(last))
-	}
-	if in > 0 {
-		sign := "+"
-		if grown < 0 {
-			sign, grown = "-", -grown
-		}
-		growth = service.TextCell(sign + service.FormatBytes(grown) + " in " + formatSpan(in))
-	}
-	return size, growth
+	return u
 }
+
+// sizeText returns the size, or "" if it is not known.
+func (u *usage) sizeText() string {
+	if !u.isKnown {
+		return ""
+	}
+	return service.FormatBytes(u.size)
+}
+
+// growthText returns the growth, such as "+1.2 MiB in 3 days", or "" if it is not known.
+func (u *usage) growthText() string {
+	if u.in <= 0 {
+		return ""
+	}
+	sign, grown := "+", u.grown
+	if grown < 0 {
+		sign, grown = "-", -grown
+	}
+	return sign + service.FormatBytes(grown) + " in " + formatSpan(u.in)
+}
+
+// shownState says for people how something is.
+type shownState struct {
+	state service.State
+	text  string
+}
+
+func (s shownState) String() string { return s.text }
+
+// Cell implements console.Shown.
+func (s shownState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
 
 // formatSpan formats a duration for people in minutes, hours or days.
 func formatSpan(d time.Duration) string {
@@ -237,14 +273,22 @@ func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*ser
 // findingTable shows the findings with these states, in this order.
 func findingTable(found []service.Finding, states ...service.State) *service.Table {
 	t := &service.Table{Columns: []service.Column{{Title: "State"}, {Title: "What"}, {Title: "Finding"}, {Title: "What to do"}}}
+	for _, f := range withStates(found, states...) {
+		t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
+	}
+	return t
+}
+
+// withStates returns the findings with these states, in this order.
+func withStates(found []service.Finding, states ...service.State) (all []service.Finding) {
 	for _, state := range states {
 		for _, f := range found {
 			if f.State == state {
-				t.Rows = append(t.Rows, []service.Cell{{State: f.State}, service.TextCell(f.What), service.TextCell(f.Says), service.TextCell(f.Fix)})
+				all = append(all, f)
 			}
 		}
 	}
-	return t
+	return all
 }
 
 // backlogs returns what waits to be done in the services.

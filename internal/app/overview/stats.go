@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/db/engine"
 	"holdfast/internal/operate"
 )
 
@@ -18,18 +19,12 @@ const (
 	shownFindings = 3               // on the overview
 	statSpan      = 5 * time.Minute // of the figures
 	linePoints    = 60              // of the lines below them
+	leastShown    = 2 * time.Hour   // the growth of a shorter time says nothing on a card
 )
 
 // findings says what is wrong, the worst first, and what to do.
 func (o *Overview) findings(found []service.Finding, at time.Time) (blocks []service.Block) {
-	var wrong []service.Finding
-	for _, state := range []service.State{service.Wrong, service.Warning} {
-		for _, f := range found {
-			if f.State == state {
-				wrong = append(wrong, f)
-			}
-		}
-	}
+	wrong := withStates(found, service.Wrong, service.Warning)
 	failed, late := lateSweeps(o.Sweeps.list(), o.Clock())
 	if failed+late > 0 {
 		wrong = append(wrong, service.Finding{State: service.Warning, What: "sweeps", Says: fmt.Sprintf("%d failed, %d late", failed, late), Fix: "see the page Sweeps"})
@@ -154,7 +149,7 @@ func (o *Overview) fullest() *disk {
 }
 
 // cards lead to the services.
-func (o *Overview) cards(ctx context.Context) *service.Cards {
+func (o *Overview) cards(ctx context.Context, usages map[string]usage) *service.Cards {
 	unready := o.Unready(ctx)
 	b := &service.Cards{Title: "Services"}
 	for _, s := range o.Services {
@@ -168,7 +163,9 @@ func (o *Overview) cards(ctx context.Context) *service.Cards {
 		} else if ready := readyCell(ctx, s); ready.State != service.OK {
 			c.State, c.Lines = ready.State, []string{ready.Text}
 		}
-		c.Lines = append(c.Lines, o.sizeLines(ctx, s)...)
+		for _, d := range s.Databases {
+			c.Lines = append(c.Lines, sizeLine(d, usages[d.Where]))
+		}
 		b.All = append(b.All, c)
 	}
 	for _, name := range o.Disabled {
@@ -177,18 +174,14 @@ func (o *Overview) cards(ctx context.Context) *service.Cards {
 	return b
 }
 
-// sizeLines says how large the databases of a service are.
-func (o *Overview) sizeLines(ctx context.Context, s *service.Running) (lines []string) {
-	for _, d := range s.Databases {
-		size, growth := o.sizeCells(ctx, d)
-		line := d.Target.Kind.Title()
-		if size.Text != "-" {
-			line += ", " + size.Text
-		}
-		if growth.Text != "-" && !strings.Contains(growth.Text, "minute") { // a short time says nothing
-			line += ", " + growth.Text
-		}
-		lines = append(lines, line)
+// sizeLine says how large a database is, and how much it has grown if that was for a while.
+func sizeLine(d *engine.Database, u usage) string {
+	line := d.Target.Kind.Title()
+	if text := u.sizeText(); text != "" {
+		line += ", " + text
 	}
-	return lines
+	if u.in >= leastShown {
+		line += ", " + u.growthText()
+	}
+	return line
 }

@@ -101,21 +101,10 @@ func sweepOperations(s *Sweeps) []operate.Operation {
 	}
 }
 
-// sweepState says for people whether a sweep works.
-type sweepState struct {
-	state service.State
-	text  string
-}
-
-func (s sweepState) String() string { return s.text }
-
-// Cell implements console.Shown.
-func (s sweepState) Cell() service.Cell { return service.Cell{State: s.state, Text: s.text} }
-
 // sweepOutput is a periodic job.
 type sweepOutput struct {
 	Sweep   string     `json:"sweep" title:"Sweep" subject:"sweep" example:"expired records and batches"`
-	State   sweepState `json:"-" title:"State"`
+	State   shownState `json:"-" title:"State"`
 	Problem string     `json:"problem,omitempty" doc:"why the latest round of this server failed"`
 	Late    bool       `json:"late" doc:"the latest success is too old"`
 	Every   string     `json:"every,omitempty" title:"Every" zero:"only by hand" example:"5m" doc:"interval; missing: it runs only when somebody asks for it"`
@@ -136,13 +125,13 @@ func listSweeps(s *Sweeps) func(context.Context, operate.None) ([]sweepOutput, e
 			switch {
 			case one.err != nil:
 				o.Problem = failureText(one.err)
-				o.State = sweepState{service.Wrong, "failed: " + o.Problem}
+				o.State = shownState{service.Wrong, "failed: " + o.Problem}
 			case o.Late:
-				o.State = sweepState{service.Warning, "late"}
+				o.State = shownState{service.Warning, "late"}
 			case one.at.IsZero():
-				o.State = sweepState{service.OK, "not due yet"}
+				o.State = shownState{service.OK, "not due yet"}
 			default:
-				o.State = sweepState{service.OK, "on time"}
+				o.State = shownState{service.OK, "on time"}
 			}
 			rows = append(rows, o)
 		}
