@@ -2,11 +2,9 @@ package buckets
 
 import (
 	"bytes"
-	"context"
-	"crypto/md5" //nolint:gosec // S3's ETag is an MD5
+	"context" //nolint:gosec // S3's ETag is an MD5
 	"encoding/json"
 	"errors"
-	"hash"
 	"io"
 	"mime"
 	"net/http"
@@ -135,10 +133,7 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	if err != nil {
 		return o, err
 	}
-	folder := r.Value("folder")
-	if folder != "" && !strings.HasSuffix(folder, "/") {
-		folder += "/"
-	}
+	folder := asFolder(r.Value("folder"))
 	var condition buckets.Condition
 	condition.NoneMatch.Any = r.Value("replace") != "yes"
 	var names []string
@@ -161,6 +156,14 @@ func (s *Buckets) uploadObjects(ctx context.Context, r *service.PageRequest) (o 
 	}
 	o.Notice, o.Next = "uploaded "+service.Count(int64(len(names)), "object"), service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", folder)
 	return o, nil
+}
+
+// asFolder returns the name of a folder with a slash at its end; "" is the bucket itself.
+func asFolder(name string) string {
+	if name != "" && !strings.HasSuffix(name, "/") {
+		name += "/"
+	}
+	return name
 }
 
 // uploadError says which file could not be stored, and how many were.
@@ -186,16 +189,6 @@ func (s *Buckets) storeFile(ctx context.Context, a buckets.Account, b buckets.Bu
 	if parsed, params, err := mime.ParseMediaType(file.Type); err == nil {
 		put.Object.ContentType = mime.FormatMediaType(parsed, params)
 	}
-	sum := md5.New() //nolint:gosec // as above
-	_, err := s.opened.PutObject(ctx, a.ID, b.BucketRef, put, &uploaded{io.TeeReader(file.Body, sum), sum})
+	_, err := s.opened.PutObject(ctx, a.ID, b.BucketRef, put, newSummed(file.Body, ""))
 	return err
 }
-
-// uploaded is the body of a file, whose MD5 is computed as it is read.
-type uploaded struct {
-	io.Reader
-	sum hash.Hash
-}
-
-// Sums implements buckets.Source.
-func (u *uploaded) Sums() buckets.Sums { return buckets.Sums{MD5: u.sum.Sum(nil)} }

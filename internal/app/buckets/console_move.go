@@ -51,10 +51,7 @@ func (s *Buckets) moveChosen(ctx context.Context, r *service.PageRequest) (servi
 	if err != nil {
 		return service.Outcome{}, err
 	}
-	folder := r.Value("to-folder")
-	if folder != "" && !strings.HasSuffix(folder, "/") {
-		folder += "/"
-	}
+	folder := asFolder(r.Value("to-folder"))
 	for _, key := range keys {
 		if inside, ok := strings.CutPrefix(key, folderKey); ok && m.bucket.ID == c.bucket.ID && strings.HasPrefix(folder, inside) {
 			return service.Outcome{}, service.Usagef("the folder %s cannot be moved into itself", path.Base(inside))
@@ -129,7 +126,7 @@ func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move)
 	put.Condition.NoneMatch.Any = !m.replace
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
 	defer func() { _ = body.Close() }() // it was only read
-	w, err := c.s.opened.PutObject(ctx, c.account.ID, m.bucket.BucketRef, put, newCopied(body, o.Checksum.Algorithm))
+	w, err := c.s.opened.PutObject(ctx, c.account.ID, m.bucket.BucketRef, put, newSummed(body, o.Checksum.Algorithm))
 	if errors.Is(err, buckets.ErrPrecondition) {
 		there, same, failed := c.copied(ctx, o, to, m)
 		if failed != nil || same {
@@ -192,18 +189,18 @@ func (c *chosen) remove(ctx context.Context, o, made *buckets.Object, m move) er
 	return about(made.Name, err)
 }
 
-// copiedBody is a body whose sums are computed as it is read.
-type copiedBody struct {
+// summed is a body whose sums are computed as it is read.
+type summed struct {
 	io.Reader
 	md5       hash.Hash
 	checksum  hash.Hash // nil: none
 	algorithm checksum.Algorithm
 }
 
-// newCopied returns the body of a copy, with a checksum if the original has one. It is computed again, because one of parts would be
-// wrong for a copy, which has none.
-func newCopied(body io.Reader, algorithm string) *copiedBody {
-	c := &copiedBody{md5: md5.New()} //nolint:gosec // as above
+// newSummed returns a body with the checksum of an algorithm, or without if it is "". The checksum of a copy is computed again, because the
+// checksum of an original with parts would be wrong for it.
+func newSummed(body io.Reader, algorithm string) *summed {
+	c := &summed{md5: md5.New()} //nolint:gosec // as above
 	sums := []io.Writer{c.md5}
 	if a, ok := checksum.ParseAlgorithm(algorithm); ok {
 		c.algorithm, c.checksum = a, a.New()
@@ -214,7 +211,7 @@ func newCopied(body io.Reader, algorithm string) *copiedBody {
 }
 
 // Sums implements buckets.Source.
-func (c *copiedBody) Sums() buckets.Sums {
+func (c *summed) Sums() buckets.Sums {
 	s := buckets.Sums{MD5: c.md5.Sum(nil)}
 	if c.checksum != nil {
 		s.Checksum = buckets.Checksum{Algorithm: c.algorithm.String(), Value: checksum.Of(c.algorithm, c.checksum).String()}

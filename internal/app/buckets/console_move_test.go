@@ -48,7 +48,7 @@ func openMoving(t *testing.T, body string) *moving {
 func (v *moving) put(b buckets.BucketRef, name string, o buckets.Object, body string) {
 	v.Helper()
 	o.Name = name
-	if _, err := v.s.opened.PutObject(v.Context(), v.account.ID, b, buckets.PutRequest{Object: o, Size: int64(len(body))}, newCopied(strings.NewReader(body), "CRC32")); err != nil {
+	if _, err := v.s.opened.PutObject(v.Context(), v.account.ID, b, buckets.PutRequest{Object: o, Size: int64(len(body))}, newSummed(strings.NewReader(body), "CRC32")); err != nil {
 		v.Fatal(err)
 	}
 }

@@ -49,7 +49,7 @@ func (p *page) searchForm(value string) {
 
 // navigation writes the links to the pages of a section, which is open if it has the current page.
 func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
-	if !slices.ContainsFunc(s.Pages, func(pg service.Page) bool { return pg.Listed }) {
+	if s.first() == nil {
 		return
 	}
 	open := ""
@@ -83,11 +83,20 @@ func (c *Console) FirstPage(section string) string {
 		return ""
 	}
 	s := &c.Sections[at]
-	first := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Listed })
-	if first < 0 {
+	first := s.first()
+	if first == nil {
 		return ""
 	}
-	return strings.TrimPrefix(c.link(s, s.Pages[first].Path), Prefix)
+	return strings.TrimPrefix(c.link(s, first.Path), Prefix)
+}
+
+// first returns the first page of a section in the navigation, or nil.
+func (s *Section) first() *service.Page {
+	at := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Listed })
+	if at < 0 {
+		return nil
+	}
+	return &s.Pages[at]
 }
 
 // listed returns the page of the navigation that a page belongs to: itself, the nearest page above it, or the page with
@@ -114,15 +123,15 @@ func (x *exchange) crumbs(p *page, s *Section, view *service.View) {
 	p.open("nav", "aria-label", "Breadcrumb", "class", "crumbs")
 	p.open("ol")
 	p.open("li")
-	first := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Listed })
-	if first >= 0 {
-		p.element("a", s.Title, "href", x.link(s, s.Pages[first].Path))
+	first := s.first()
+	if first != nil {
+		p.element("a", s.Title, "href", x.link(s, first.Path))
 	} else {
 		p.text(s.Title)
 	}
 	p.close("li")
 	for i, l := range view.Parents {
-		if i == 0 && first >= 0 && l.To == s.Pages[first].Path {
+		if i == 0 && first != nil && l.To == first.Path {
 			continue // the section links to it
 		}
 		p.open("li")
