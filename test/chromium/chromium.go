@@ -298,22 +298,6 @@ func (p *Page) Scheme(t *testing.T, scheme string) {
 	p.conn.must(t, p.session, "Emulation.setEmulatedMedia", map[string]any{"features": []any{feature}}, nil)
 }
 
-// Screenshot returns a picture of the whole page (PNG).
-func (p *Page) Screenshot(t *testing.T) []byte {
-	t.Helper()
-	var shot struct{ Data []byte }
-	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
-	return shot.Data
-}
-
-// Window returns a picture of what the window shows (PNG).
-func (p *Page) Window(t *testing.T) []byte {
-	t.Helper()
-	var shot struct{ Data []byte }
-	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
-	return shot.Data
-}
-
 // Problems returns what went wrong in the page since it was opened: uncaught exceptions, errors
 // that scripts logged, and violations of the Content-Security-Policy. Responses with an error status
 // are not among them, because a page may expect one.

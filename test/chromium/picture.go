@@ -8,14 +8,32 @@ import (
 // largestPicture limits the bytes of a picture in the documents.
 const largestPicture = 60_000
 
+// capture returns a picture of the page.
+func (p *Page) capture(t *testing.T, options map[string]any) []byte {
+	t.Helper()
+	var shot struct{ Data []byte }
+	p.conn.must(t, p.session, "Page.captureScreenshot", options, &shot)
+	return shot.Data
+}
+
+// Screenshot returns a picture of the whole page (PNG).
+func (p *Page) Screenshot(t *testing.T) []byte {
+	t.Helper()
+	return p.capture(t, map[string]any{"format": "png", "captureBeyondViewport": true})
+}
+
+// Window returns a picture of what the window shows (PNG).
+func (p *Page) Window(t *testing.T) []byte {
+	t.Helper()
+	return p.capture(t, map[string]any{"format": "png"})
+}
+
 // Picture returns a picture of what the window shows (WebP), for documents.
 func (p *Page) Picture(t *testing.T) []byte {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, nil)
 	Run[bool](t, p, `await Promise.all([...document.images].filter(i => i.getBoundingClientRect().top < innerHeight).map(i => i.decode().catch(() => {}))); return true`)
-	var shot struct{ Data []byte }
-	p.conn.must(t, p.session, "Page.captureScreenshot", map[string]any{"format": "webp", "quality": 70}, &shot)
-	return shot.Data
+	return p.capture(t, map[string]any{"format": "webp", "quality": 70})
 }
 
 // Keep writes a picture of the window to a file of the documents.

@@ -31,6 +31,7 @@ func (p *page) open(name string, attrs ...string) {
 		if !slices.Contains(exactAttrs, attr) {
 			value = service.Printable(value)
 		}
+		value = strings.ReplaceAll(strings.ToValidUTF8(value, "\ufffd"), "\x00", "\ufffd") // as browsers read them
 		p.WriteString(" " + attr + `="` + html.EscapeString(value) + `"`)
 	}
 	p.WriteByte('>')

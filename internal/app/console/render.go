@@ -108,35 +108,9 @@ func (r *renderer) heading(title string) {
 	}
 }
 
-func stateClass(s service.State) string {
-	switch s {
-	case service.OK:
-		return "ok"
-	case service.Warning:
-		return "warn"
-	}
-	return "wrong"
-}
-
-func stateIcon(s service.State) string {
-	switch s {
-	case service.OK:
-		return "ok"
-	case service.Warning:
-		return "warning"
-	}
-	return "wrong"
-}
-
-// stateText is a state for people, who may not see its color.
-func stateText(s service.State) string {
-	switch s {
-	case service.OK:
-		return "OK"
-	case service.Warning:
-		return "Warning"
-	}
-	return "Error"
+// looks are the class, the icon and the word of each state.
+var looks = map[service.State]struct{ class, icon, word string }{
+	service.OK: {"ok", "ok", "OK"}, service.Warning: {"warn", "warning", "Warning"}, service.Wrong: {"wrong", "wrong", "Error"},
 }
 
 // self returns the address of this page with other values; "" drops one.
@@ -308,16 +282,18 @@ func (r *renderer) value(c *service.Cell, isShort bool) {
 
 // state renders a state with an icon and a word, for people who do not see its color.
 func (p *page) state(s service.State) {
-	p.open("span", "class", "state "+stateClass(s))
-	p.icon(stateIcon(s))
-	p.text(stateText(s))
+	look := looks[s]
+	p.open("span", "class", "state "+look.class)
+	p.icon(look.icon)
+	p.text(look.word)
 	p.close("span")
 }
 
 // notice renders a message.
 func (p *page) notice(s service.State, text string, attrs ...string) {
-	p.open("p", append([]string{"class", "notice " + stateClass(s)}, attrs...)...)
-	p.icon(stateIcon(s))
+	look := looks[s]
+	p.open("p", append([]string{"class", "notice " + look.class}, attrs...)...)
+	p.icon(look.icon)
 	p.element("span", text)
 	p.close("p")
 }

@@ -41,10 +41,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 		return view, nil
 	}
 	view.Title = "Search: " + query
-	t := &service.Table{Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing has a name that begins so."}
-	if service.Printable(query) == query { // a field cannot have the others
-		t.Search = []service.Field{{Name: "q", Label: "Search"}}
-	}
+	t := &service.Table{Search: []service.Field{{Name: "q", Label: "Search"}}, Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing has a name that begins so."}
 	for i, found := range c.search(ctx, query) {
 		s := &c.Sections[i]
 		if found.err != nil {
