@@ -251,7 +251,7 @@ func TestChangesAreRecordedWhole(t *testing.T) {
 			o := &s.Operations[i]
 			for _, in := range o.Inputs {
 				if o.Kind.Changes() && !in.Local && !in.Secret && !slices.Contains(private, in.Name) && !slices.Contains(o.Logged(), in.Name) {
-					t.Errorf("%s %s: the log of changes leaves out %s: add the tag logged", s.Name, o.Path, in.Name)
+					t.Errorf("%s %s: the log of changes leaves out %s: expected it without the tag private", s.Name, o.Path, in.Name)
 				}
 			}
 		}

@@ -20,7 +20,7 @@ type Input struct {
 	Subject  bool         // it names what is shown or changed: an argument of the command, and a part of the path
 	IsFlag   bool         // of a subject: it is a required flag of the command instead
 	Value    string       // what the help of the command calls a value, such as "UUID"
-	Logged   bool         // the log of changes has the value
+	Private  bool         // the log of changes leaves the value out: people write it about others
 	Argument string       // of another input: it is an optional last argument of the command, which its help shows so
 	Title    string       // in forms; "": the name
 	Kind     reflect.Kind // String, Int, Int64, Bool, or Slice for words; a time.Duration is a String, as people write it
@@ -134,7 +134,7 @@ func (l Latest) limit() int { return l.Limit }
 
 // Lifetime is embedded in the input of an operation that creates a token.
 type Lifetime struct {
-	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h" logged:""`
+	TTL time.Duration `flag:"ttl" value:"DURATION" doc:"DURATION for which the token is valid, e.g. 720h" default:"1h"`
 }
 
 // Within returns an error unless the lifetime is from a second to most, which is a setting unless setting is empty.
@@ -169,7 +169,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 		}
 		_, in.Local = f.Tag.Lookup("local")
 		_, in.Secret = f.Tag.Lookup("secret")
-		_, in.Logged = f.Tag.Lookup("logged")
+		_, in.Private = f.Tag.Lookup("private")
 		if values := f.Tag.Get("enum"); values != "" {
 			in.Enum = strings.Split(values, ",")
 		}

@@ -264,7 +264,7 @@ type Changed interface{ Notice() string }
 
 // NewList declares a list. The fields of In are the inputs. Their tags are doc, the help, and flag, the name. Only the
 // command has an input with the tag local. What is typed into one with the tag secret is not shown, and the log of changes
-// has one with the tag logged. Words, e.g. settings=rw, are a []string.
+// leaves out one with the tag private. Words, e.g. settings=rw, are a []string.
 // A list that is read in pages embeds Page in In, and one that shows the latest rows embeds Latest.
 // The fields of Out have the tag json, and the tag title if people read them. The tag subject is on the
 // fields that name the row, with the names of the inputs of other operations that take them, and the tag cursor

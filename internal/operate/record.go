@@ -32,11 +32,11 @@ func Recorded(all []Operation, to Recorder) []Operation {
 // IsRecorded reports whether the runs of an operation are recorded.
 func (o *Operation) IsRecorded() bool { return o.Kind.Changes() || o.Kind == Download && o.Secret }
 
-// Logged returns the names of the values in a record: what was changed, as the inputs or the result name it, and inputs with
-// the tag logged. A background job has all inputs, as in its run.
+// Logged returns the names of the values in a record: the inputs, and what the result names. A dry run is in it only if it was one, but a
+// background job has all inputs, as in its run.
 func (o *Operation) Logged() (names []string) {
 	for _, in := range o.Inputs {
-		if !in.Local && !in.Secret && (in.Subject || in.Logged || o.Background) {
+		if !in.Local && !in.Secret && (in.Subject || !in.Private && in.Name != DryRun || o.Background) {
 			names = append(names, in.Name)
 		}
 	}

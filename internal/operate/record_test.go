@@ -14,9 +14,9 @@ import (
 
 type recordInput struct {
 	Wall  string `subject:"wall" doc:"the wall"`
-	Color string `flag:"color" doc:"the color" logged:""`
-	Note  string `flag:"note" doc:"a note"`
-	Pass  string `flag:"pass" doc:"opens the gate" secret:"" logged:""`
+	Color string `flag:"color" doc:"the color"`
+	Note  string `flag:"note" private:"" doc:"a note"`
+	Pass  string `flag:"pass" doc:"opens the gate" secret:""`
 	Dry   bool   `flag:"dry-run" doc:"without paint"`
 }
 

@@ -72,7 +72,7 @@ const (
 
 type accessInput struct {
 	bucketInput
-	Access string `flag:"access" doc:"private or public-read" enum:"private,public-read" logged:""`
+	Access string `flag:"access" doc:"private or public-read" enum:"private,public-read"`
 }
 
 // Check implements the checks of values.
@@ -94,11 +94,11 @@ func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, 
 
 type corsInput struct {
 	bucketInput
-	Origins string        `flag:"origins" doc:"origins of pages, such as https://app.example.org, or *; none removes all rules" logged:""`
-	Methods string        `flag:"methods" doc:"GET, HEAD, PUT, POST, DELETE" default:"GET,HEAD" logged:""`
-	Headers string        `flag:"headers" doc:"request headers that pages may send, or *" logged:""`
-	Expose  string        `flag:"expose" doc:"response headers that pages may read" default:"ETag" logged:""`
-	MaxAge  time.Duration `flag:"max-age" doc:"how long browsers may remember the rule" default:"1h" logged:""`
+	Origins string        `flag:"origins" doc:"origins of pages, such as https://app.example.org, or *; none removes all rules"`
+	Methods string        `flag:"methods" doc:"GET, HEAD, PUT, POST, DELETE" default:"GET,HEAD"`
+	Headers string        `flag:"headers" doc:"request headers that pages may send, or *"`
+	Expose  string        `flag:"expose" doc:"response headers that pages may read" default:"ETag"`
+	MaxAge  time.Duration `flag:"max-age" doc:"how long browsers may remember the rule" default:"1h"`
 }
 
 // Check implements the checks of values.

@@ -76,7 +76,7 @@ func (s *Buckets) knownNode(ctx context.Context, id string) (n buckets.Node, ok 
 
 type newNodeInput struct {
 	Node string `subject:"node" doc:"name of the node: DATACENTER:NAME"`
-	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; may be missing for a node that exists" logged:""`
+	URL  string `flag:"url" arg:"URL" doc:"file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER; may be missing for a node that exists"`
 }
 
 // Check implements the checks of values.

@@ -25,13 +25,13 @@ func (s *Buckets) quotaOperations() []operate.Operation {
 
 type quotaInput struct {
 	accountInput
-	Bucket string `flag:"bucket" arg:"BUCKET" doc:"of this bucket of the account" logged:""`
+	Bucket string `flag:"bucket" arg:"BUCKET" doc:"of this bucket of the account"`
 }
 
 type setQuotaInput struct {
 	quotaInput
-	Bytes   string `flag:"bytes" doc:"quota in bytes, or with a unit such as 2GiB; none removes it" logged:""`
-	Objects string `flag:"objects" doc:"quota of the number of objects; none removes it" logged:""`
+	Bytes   string `flag:"bytes" doc:"quota in bytes, or with a unit such as 2GiB; none removes it"`
+	Objects string `flag:"objects" doc:"quota of the number of objects; none removes it"`
 }
 
 // Check implements the checks of values.

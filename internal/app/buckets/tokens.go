@@ -40,7 +40,7 @@ func (s *Buckets) tokenOperations() []operate.Operation {
 type tokenInput struct {
 	accountInput
 	operate.Lifetime
-	GC bool `flag:"gc" doc:"let it claim and free deleted objects of all accounts" logged:""`
+	GC bool `flag:"gc" doc:"let it claim and free deleted objects of all accounts"`
 }
 
 // Check implements the checks of values.

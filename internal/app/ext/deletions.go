@@ -59,7 +59,7 @@ func deletion[In any](s *Extensions, a operate.About, named func(In) (ext.Owner,
 
 type deleteInput struct {
 	DryRun       bool `flag:"dry-run" doc:"say what would be deleted, and change nothing"`
-	AllowMissing bool `flag:"allow-missing" doc:"succeed for an ID that is unknown, and refuse its tokens" logged:""`
+	AllowMissing bool `flag:"allow-missing" doc:"succeed for an ID that is unknown, and refuse its tokens"`
 }
 
 type deleteInstallInput struct {

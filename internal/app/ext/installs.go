@@ -343,13 +343,13 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 
 type setInput struct {
 	installInput
-	Tier       string   `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers" logged:""`
-	Bytes      int64    `flag:"bytes" value:"N" doc:"quota: N bytes (default: the quota of the tier)" least:"1" logged:""`
-	Namespaces int64    `flag:"namespaces" value:"N" doc:"quota: N namespaces (default: the quota of the tier)" least:"1" logged:""`
-	Keys       int64    `flag:"keys" value:"N" doc:"quota: N keys in each namespace (default: the quota of the tier)" least:"1" logged:""`
-	Until      string   `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: in 14 days)" logged:""`
-	Access     []string `flag:"namespace" value:"NS=ACCESS" doc:"maximum access of tokens to a namespace, as NS=ACCESS, such as log=r; repeatable" logged:""`
-	Restore    bool     `flag:"restore" doc:"restore access after the install was revoked or deleted" logged:""`
+	Tier       string   `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers"`
+	Bytes      int64    `flag:"bytes" value:"N" doc:"quota: N bytes (default: the quota of the tier)" least:"1"`
+	Namespaces int64    `flag:"namespaces" value:"N" doc:"quota: N namespaces (default: the quota of the tier)" least:"1"`
+	Keys       int64    `flag:"keys" value:"N" doc:"quota: N keys in each namespace (default: the quota of the tier)" least:"1"`
+	Until      string   `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: in 14 days)"`
+	Access     []string `flag:"namespace" value:"NS=ACCESS" doc:"maximum access of tokens to a namespace, as NS=ACCESS, such as log=r; repeatable"`
+	Restore    bool     `flag:"restore" doc:"restore access after the install was revoked or deleted"`
 }
 
 // registration returns the registration to set.
@@ -391,12 +391,12 @@ func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDeta
 
 type quotaInput struct {
 	installInput
-	Tier       string `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers" logged:""`
-	Bytes      int64  `flag:"bytes" value:"N" doc:"quota: N bytes" least:"1" logged:""`
-	Namespaces int64  `flag:"namespaces" value:"N" doc:"quota: N namespaces" least:"1" logged:""`
-	Keys       int64  `flag:"keys" value:"N" doc:"quota: N keys in each namespace" least:"1" logged:""`
-	Until      string `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: as before, or in 14 days)" logged:""`
-	Reset      bool   `flag:"reset" doc:"first return to the default tier and its quotas" logged:""`
+	Tier       string `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers"`
+	Bytes      int64  `flag:"bytes" value:"N" doc:"quota: N bytes" least:"1"`
+	Namespaces int64  `flag:"namespaces" value:"N" doc:"quota: N namespaces" least:"1"`
+	Keys       int64  `flag:"keys" value:"N" doc:"quota: N keys in each namespace" least:"1"`
+	Until      string `flag:"until" value:"TIME" doc:"TIME when these quotas end, such as 2026-11-21T15:04:05Z (default: as before, or in 14 days)"`
+	Reset      bool   `flag:"reset" doc:"first return to the default tier and its quotas"`
 }
 
 // change returns the change of the quota.

@@ -233,7 +233,7 @@ func (s *Extensions) deleteSchemas(ctx context.Context, in namespaceInput) (c sc
 
 type putInput struct {
 	namespaceInput
-	Activate bool `flag:"activate" doc:"make it the active version" logged:""`
+	Activate bool `flag:"activate" doc:"make it the active version"`
 }
 
 func (s *Extensions) putSchema(ctx context.Context, in putInput, file operate.Body, _ operate.Progress) (c schemaChange, err error) {

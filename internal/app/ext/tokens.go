@@ -105,7 +105,7 @@ func (s *Extensions) revokedTokens(ctx context.Context, o ext.Owner) (all []revo
 type createTokenInput struct {
 	Tenant     string   `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 	Install    string   `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
-	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, such as settings=rw; repeatable" logged:""`
+	Namespaces []string `flag:"namespace" value:"NS=ACCESS" doc:"access to a namespace, as NS=ACCESS, such as settings=rw; repeatable"`
 	operate.Lifetime
 }
 
@@ -130,8 +130,8 @@ func (in createTokenInput) Check() error {
 
 type createServiceTokenInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
-	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -" logged:""`
-	Schemas bool   `flag:"schemas" doc:"let the service register and activate schemas" logged:""`
+	Service string `flag:"service" value:"NAME" doc:"NAME of the service, 1 to 64 characters of a-z, 0-9 and -"`
+	Schemas bool   `flag:"schemas" doc:"let the service register and activate schemas"`
 	operate.Lifetime
 }
 
@@ -207,7 +207,7 @@ type revokeIDInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 	Install string `subject:"install,flag" value:"UUID" doc:"UUID of the install" example:"7e000000-0000-4000-8000-000000000011"`
 	ID      string `subject:"id,flag" value:"ID" doc:"ID of the token (jti)"`
-	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z" logged:""`
+	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z"`
 }
 
 func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revokedOutput, error) {
@@ -221,7 +221,7 @@ func (s *Extensions) revokeTokenID(ctx context.Context, in revokeIDInput) (revok
 type revokeServiceIDInput struct {
 	Tenant  string `subject:"tenant,flag" value:"UUID" doc:"UUID of the tenant" example:"7e000000-0000-4000-8000-000000000001"`
 	ID      string `subject:"id,flag" value:"ID" doc:"ID of the token (jti)"`
-	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z" logged:""`
+	Expires string `flag:"expires" value:"TIME" doc:"TIME when the token expires, such as 2026-11-21T15:04:05Z"`
 }
 
 func (s *Extensions) revokeServiceTokenID(ctx context.Context, in revokeServiceIDInput) (revokedOutput, error) {

@@ -98,7 +98,7 @@ func writePage(w io.Writer, page *ext.ExportPage) error {
 
 type importInput struct {
 	installInput
-	Preserve bool `flag:"preserve" doc:"keep the revisions and times of records and schemas" logged:""`
+	Preserve bool `flag:"preserve" doc:"keep the revisions and times of records and schemas"`
 }
 
 // importOutput counts the lines of an import.

@@ -46,7 +46,7 @@ func (s *Guest) listTenants(ctx context.Context, _ operate.None) (all []tenantOu
 
 type tenantInput struct {
 	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
-	Reason string `flag:"reason" doc:"why; the list shows it" logged:""`
+	Reason string `flag:"reason" doc:"why; the list shows it"`
 }
 
 // Check refuses what is not the ID of a tenant.

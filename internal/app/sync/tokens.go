@@ -26,8 +26,8 @@ const maxTTL = 10 * 365 * 24 * time.Hour
 
 type tokenInput struct {
 	UID    int64  `subject:"uid,flag" value:"UID" doc:"UID of the storage user" least:"1" example:"1"`
-	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server" logged:""`
-	FxAKID string `flag:"fxa-kid" value:"ID" doc:"ID of the account's keys" logged:""`
+	FxAUID string `flag:"fxa-uid" value:"ID" doc:"account ID at the accounts server"`
+	FxAKID string `flag:"fxa-kid" value:"ID" doc:"ID of the account's keys"`
 	operate.Lifetime
 }
 

@@ -97,7 +97,7 @@ type accountInput struct {
 
 type accessInput struct {
 	accountInput
-	Note string `flag:"note" doc:"a note for yourself, which the list shows"`
+	Note string `flag:"note" private:"" doc:"a note for yourself, which the list shows"`
 }
 
 // Check refuses what cannot be the ID of an account.

@@ -106,8 +106,8 @@ func (s *Accounts) listNodes(ctx context.Context, _ operate.None) (all []nodeOut
 
 type addNodeInput struct {
 	nodeInput
-	Capacity int64 `flag:"capacity" doc:"maximum number of accounts" default:"100000" least:"1" logged:""`
-	NoCheck  bool  `flag:"no-check" doc:"add a node that this machine cannot reach, or that does not run yet" logged:""`
+	Capacity int64 `flag:"capacity" doc:"maximum number of accounts" default:"100000" least:"1"`
+	NoCheck  bool  `flag:"no-check" doc:"add a node that this machine cannot reach, or that does not run yet"`
 }
 
 func (s *Accounts) addNode(ctx context.Context, in addNodeInput) (added nodeOutput, err error) {

@@ -49,7 +49,7 @@ type quotaInput struct {
 
 // quotaValue is the new quota of an account or a storage user.
 type quotaValue struct {
-	Quota string `flag:"quota" arg:"BYTES | unlimited | none" logged:"" doc:"bytes such as 5000000 or 500MiB, unlimited, or none for the quota of the configuration; without it nothing is changed"`
+	Quota string `flag:"quota" arg:"BYTES | unlimited | none" doc:"bytes such as 5000000 or 500MiB, unlimited, or none for the quota of the configuration; without it nothing is changed"`
 }
 
 // Check refuses invalid quotas.

@@ -114,8 +114,8 @@ func (s *Accounts) export(ctx context.Context, u *tokenserver.User, of exported,
 }
 
 type importFlags struct {
-	Preserve bool `flag:"preserve" doc:"keep the times of records and collections" logged:""`
-	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure" logged:""`
+	Preserve bool `flag:"preserve" doc:"keep the times of records and collections"`
+	Merge    bool `flag:"merge" doc:"add to existing records, or continue after a failure"`
 }
 
 // ImportOptions returns the options of the storage.

@@ -22,8 +22,8 @@ func (s *Accounts) userOperations() []operate.Operation {
 
 type userInput struct {
 	UID    int64  `subject:"uid" doc:"UID of a storage user of this server" least:"1" example:"17"`
-	FxAUID string `flag:"fxa-uid" doc:"account ID at the accounts server" logged:""`
-	FxAKID string `flag:"fxa-kid" doc:"ID of the account's keys" logged:""`
+	FxAUID string `flag:"fxa-uid" doc:"account ID at the accounts server"`
+	FxAKID string `flag:"fxa-kid" doc:"ID of the account's keys"`
 }
 
 // Check refuses what cannot be a storage user.

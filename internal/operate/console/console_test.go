@@ -20,7 +20,7 @@ import (
 
 type paint struct {
 	Wall string `subject:"wall" doc:"name of the wall"`
-	Dry  bool   `flag:"dry" doc:"wait until it is dry"`
+	Dry  bool   `flag:"dry" private:"" doc:"wait until it is dry"`
 }
 
 type wall struct {

@@ -20,8 +20,8 @@ func (made) Notice() string { return "" }
 func (made) Note() string   { return "Write it down." }
 
 type makeKey struct {
-	Loud   bool     `flag:"loud" doc:"say it"`
-	Rooms  []string `flag:"rooms" doc:"what it opens" logged:""`
+	Loud   bool     `flag:"loud" private:"" doc:"say it"`
+	Rooms  []string `flag:"rooms" doc:"what it opens"`
 	Old    string   `flag:"old" doc:"the old secret" secret:""`
 	Hidden bool     `flag:"hidden" doc:"only of the command" local:""`
 }

@@ -44,7 +44,7 @@ type roomInput struct {
 
 type cleanInput struct {
 	roomInput
-	With string `flag:"with" doc:"what to use" arg:"SOAP" logged:""`
+	With string `flag:"with" doc:"what to use" arg:"SOAP"`
 }
 
 func hotel() []operate.Operation {
