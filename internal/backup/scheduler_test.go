@@ -202,7 +202,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestVerified: the results of verifications survive a restart, in a bounded file, and a damaged file is none.
+// TestVerified: verification results survive a restart, in a bounded file, and a damaged file is ignored.
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	const address = "s3://bucket?prefix=a/&region=x"

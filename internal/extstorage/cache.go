@@ -137,7 +137,7 @@ func newSeenSchemas() seenSchemas {
 	return seenSchemas{keep[namespaceOf, Schema](schemasKept), keep[namespaceOf, struct{}](freeKept)}
 }
 
-// get returns the cached schema; version 0 means that there is none.
+// get returns the cached schema; without an active schema, its version is 0.
 func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
 	if sc, ok := s.schemas.Get(at); ok {
 		return sc, true

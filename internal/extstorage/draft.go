@@ -2,7 +2,7 @@ package extstorage
 
 import "context"
 
-// ActiveSchema reads the active schema of a namespace; version 0 means that there is none.
+// ActiveSchema reads a namespace's active schema. Without one, the version is 0.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {

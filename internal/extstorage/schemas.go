@@ -47,7 +47,7 @@ func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, err
 	return s.loadSchema(ctx, at)
 }
 
-// loadSchema reads the active schema; version 0 means that there is none.
+// loadSchema reads the active schema. Without one, the version is 0.
 func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
 	if err == nil {

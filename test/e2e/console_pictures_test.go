@@ -112,7 +112,7 @@ func TestConsolePictures(t *testing.T) {
 	b.KeepPair(t, filepath.Join(to, "console-live.webp"), followed)
 }
 
-// pictureEverything makes a picture of every page of the navigation, for whoever designs them, in the folder of CONSOLE_ALL.
+// pictureEverything takes a picture of every page in the navigation, for designers, and writes it to the folder CONSOLE_ALL.
 func pictureEverything(t *testing.T, p *chromium.Page, s *binary.Server, folder string) {
 	t.Helper()
 	p.Go(t, s.Admin+"/console/")

@@ -34,7 +34,7 @@ func (c *chosen) target(ctx context.Context, r *service.PageRequest) (m move, er
 	return m, about(r.Value("to-bucket"), err)
 }
 
-// did says what a move does.
+// did returns the verb for messages.
 func (m *move) did() string {
 	if m.keep {
 		return "copied"

@@ -34,7 +34,7 @@ func (r *renderer) bulk(b *service.Bulk) string {
 	return id
 }
 
-// bulkForm renders what is asked before something is done with the chosen rows.
+// bulkForm renders the question before an action on the chosen rows.
 func (r *renderer) bulkForm(f *service.Form, group string) {
 	class := "plain"
 	if f.Danger {

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// header writes what is beside each page: the search, and the pages of each section. On phones a button opens them.
+// header writes the sidebar: the search, and the pages of each section. On phones a button opens it.
 func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.open("header", "class", "side")
 	p.open("div", "class", "brand")

@@ -17,7 +17,7 @@ const (
 	longestQuery = 1024            // bytes: that of the longest name, an object's
 )
 
-// results are what a section has found.
+// results are the hits of a section.
 type results struct {
 	hits []service.Hit
 	err  error

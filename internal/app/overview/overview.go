@@ -102,7 +102,7 @@ func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*s
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 
-// requestsNow shows what the server does at this moment.
+// requestsNow shows the requests in progress.
 func (o *Overview) requestsNow() *service.Facts {
 	gate, memory := o.Gate.Stats(), o.Memory.Stats()
 	return &service.Facts{Title: "Requests now", Rows: []service.Fact{
