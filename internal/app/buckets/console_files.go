@@ -2,7 +2,7 @@ package buckets
 
 import (
 	"bytes"
-	"context" //nolint:gosec // S3's ETag is an MD5
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
