@@ -1,9 +1,12 @@
 package buckets
 
 import (
+	"bytes"
 	"crypto/md5" //nolint:gosec // the protocol's entity tag, not a security measure
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/errcode"
@@ -61,6 +64,12 @@ type Checksum struct {
 	Algorithm string `json:"algorithm"` // CRC32, CRC32C, CRC64NVME, SHA1 or SHA256
 	Value     string `json:"value"`     // base64; a composite checksum ends with "-" and the number of parts
 	Composite bool   `json:"composite,omitempty"`
+}
+
+// SameMetadata reports whether two objects are the same in all that clients store with a body.
+func (o *Object) SameMetadata(p *Object) bool {
+	return o.ContentType == p.ContentType && o.Creator == p.Creator && maps.Equal(o.Headers, p.Headers) && slices.Equal(o.Roles, p.Roles) &&
+		maps.Equal(o.Tags, p.Tags) && bytes.Equal(o.Extra, p.Extra)
 }
 
 // EntityTag returns S3's entity tag without quotes: the MD5 of the body in

@@ -100,6 +100,18 @@ type Delete struct {
 	Name      string
 	Condition Condition
 	Now       Moment
+
+	// Unchanged, if set, is the object as it was read. If its body or its metadata has changed since, the error is ErrPrecondition.
+	// The bucket needs its ID.
+	Unchanged *Object
+}
+
+// CheckUnchanged compares the object that would be deleted with Unchanged.
+func (d *Delete) CheckUnchanged(o *Object) error {
+	if was := d.Unchanged; was != nil && (was.ID != o.ID || !was.SameMetadata(o)) {
+		return ErrPrecondition
+	}
+	return nil
 }
 
 // Deletion is an object that DeleteAll deletes.

@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // S3's ETag is an MD5
-	"encoding/json"
 	"errors"
 	"hash"
 	"io"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"holdfast/internal/app/service"
@@ -91,7 +88,11 @@ func (s *Buckets) moveObject(ctx context.Context, r *service.PageRequest) (o ser
 	return o, err
 }
 
-// move copies an object and then deletes the original. Interrupted at any point, it loses nothing and can be repeated.
+// moveAttempts limits how often an object is copied that changes again and again.
+const moveAttempts = 5
+
+// move copies an object and then deletes the original, if it has not changed since; otherwise it copies the object again. Interrupted at any
+// point, it loses nothing and can be repeated.
 func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if err := buckets.CheckObjectName(to); err != nil {
 		return err
@@ -99,31 +100,44 @@ func (c *chosen) move(ctx context.Context, from, to string, m move) error {
 	if m.bucket.ID == c.bucket.ID && to == from {
 		return errcode.Newf(errcode.Conflict, "%s is there already: choose another folder or bucket", path.Base(to))
 	}
-	o, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, from)
-	if errors.Is(err, buckets.ErrNoObject) {
-		return nil // another operator was faster
-	} else if err != nil {
-		return err
+	var made buckets.Object
+	for range moveAttempts {
+		o, err := c.s.opened.Object(ctx, c.account.ID, c.bucket.ID, from)
+		if errors.Is(err, buckets.ErrNoObject) {
+			return nil // another operator was faster
+		} else if err != nil {
+			return err
+		}
+		if made, err = c.copy(ctx, &o, to, m, made.ID); err != nil {
+			return err
+		}
+		if !m.keep {
+			err = c.s.opened.DeleteObject(ctx, c.account.ID, c.bucket.BucketRef, buckets.Delete{Name: from, Unchanged: &o})
+		}
+		switch {
+		case errors.Is(err, buckets.ErrNoObject):
+			return nil // another operator was faster
+		case err == nil:
+			c.done++
+			return nil
+		case !errors.Is(err, buckets.ErrPrecondition):
+			return err
+		}
 	}
-	made, err := c.copy(ctx, &o, to, m)
-	if err != nil {
-		return err
-	}
-	if !m.keep {
-		err = c.remove(ctx, &o, &made, m)
-	}
-	if err == nil {
-		c.done++
-	}
-	return err
+	return errcode.Newf(errcode.Conflict, "%s changes all the time: it was copied, and the original stays", from)
 }
 
-// copy writes a copy of an object with all that belongs to it, or returns the copy that an interrupted move has written.
-func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move) (buckets.Object, error) {
+// copy writes a copy of an object with all that belongs to it, or returns the copy that an interrupted move has written. former is an
+// earlier copy, which it replaces, or "".
+func (c *chosen) copy(ctx context.Context, o *buckets.Object, to string, m move, former buckets.ObjectID) (buckets.Object, error) {
 	put := buckets.PutRequest{Size: o.Length, Object: buckets.Object{
 		Name: to, Creator: o.Creator, ContentType: o.ContentType, Headers: o.Headers, Roles: o.Roles, Properties: buckets.Properties{Tags: o.Tags, Extra: o.Extra},
 	}}
-	put.Condition.NoneMatch.Any = !m.replace
+	if former != "" {
+		put.Condition.Match.Tags = []string{string(former)}
+	} else {
+		put.Condition.NoneMatch.Any = !m.replace
+	}
 	body := c.s.opened.Open(ctx, c.account.ID, c.bucket.ID, o, buckets.Span{Length: o.Length})
 	defer func() { _ = body.Close() }() // it was only read
 	w, err := c.s.opened.PutObject(ctx, c.account.ID, m.bucket.BucketRef, put, newSummed(body, o.Checksum.Algorithm))
@@ -145,7 +159,7 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	if errors.Is(err, buckets.ErrNoObject) {
 		return there, false, nil // it was deleted meanwhile
 	}
-	if err != nil || there.Length != o.Length || !sameMetadata(&there, o) || there.Checksum.Algorithm != o.Checksum.Algorithm {
+	if err != nil || there.Length != o.Length || !there.SameMetadata(o) || there.Checksum.Algorithm != o.Checksum.Algorithm {
 		return there, false, err
 	}
 	if o.MD5 != nil {
@@ -157,36 +171,6 @@ func (c *chosen) copied(ctx context.Context, o *buckets.Object, to string, m mov
 	sum := md5.New()                    //nolint:gosec // as above
 	_, err = io.Copy(sum, body)
 	return there, bytes.Equal(there.MD5, sum.Sum(nil)), err
-}
-
-// sameMetadata compares all that clients store with a body.
-func sameMetadata(a, b *buckets.Object) bool {
-	return a.ContentType == b.ContentType && a.Creator == b.Creator && maps.Equal(a.Headers, b.Headers) && slices.Equal(a.Roles, b.Roles) &&
-		maps.Equal(a.Tags, b.Tags) && bytes.Equal(a.Extra, b.Extra)
-}
-
-// remove deletes the original of a copy unless it was overwritten. If its metadata changed after it was read, the copy gets the change.
-func (c *chosen) remove(ctx context.Context, o, made *buckets.Object, m move) error {
-	d := buckets.Delete{Name: o.Name}
-	d.Condition.Match.Tags = []string{string(o.ID)}
-	old, err := c.s.opened.TakeObject(ctx, c.account.ID, c.bucket.BucketRef, d)
-	switch {
-	case errors.Is(err, buckets.ErrPrecondition):
-		return errcode.Newf(errcode.Conflict, "%s was changed meanwhile: it was copied, and the original stays", o.Name)
-	case errors.Is(err, buckets.ErrNoObject):
-		return nil // another operator was faster
-	case err != nil || sameMetadata(&old, o):
-		return err
-	}
-	u := buckets.Update{Name: made.Name, ContentType: &old.ContentType, Headers: map[string]string{}, Roles: &old.Roles, Tags: &old.Tags, Extra: &old.Extra}
-	maps.Copy(u.Headers, old.Headers)
-	if old.Extra == nil {
-		old.Extra = json.RawMessage("null")
-	}
-	u.Condition.Match.Tags = []string{string(made.ID)}
-	// The original is gone, so the end of the request must not stop this.
-	_, err = c.s.opened.UpdateObject(context.WithoutCancel(ctx), c.account.ID, m.bucket.BucketRef, u)
-	return about(made.Name, err)
 }
 
 // summed is a body whose sums are computed as it is read.

@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/errcode"
+	"holdfast/internal/replica"
 )
 
 // moving has an object with everything that clients can store with a body.
@@ -62,7 +63,7 @@ func (v *moving) has(b buckets.BucketRef, name string, want buckets.Object) {
 		return
 	}
 	head, err := v.s.head(v.Context(), v.account, buckets.Bucket{BucketRef: b}, &o, o.Length)
-	if err != nil || string(head) != v.body || !sameMetadata(&o, &want) || o.Checksum.Algorithm != "CRC32" || o.Checksum.Value == "" {
+	if err != nil || string(head) != v.body || !o.SameMetadata(&want) || o.Checksum.Algorithm != "CRC32" || o.Checksum.Value == "" {
 		v.Errorf("%s/%s: %d bytes, %v, %+v", b.Name, name, len(head), err, o)
 	}
 }
@@ -90,7 +91,7 @@ func TestMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.copy(t.Context(), &o, "d", v.m); err != nil { // and then the server stops
+	if _, err := v.copy(t.Context(), &o, "d", v.m, ""); err != nil { // and then the server stops
 		t.Fatal(err)
 	}
 	v.has(v.bucket.BucketRef, "c", v.full)
@@ -135,40 +136,78 @@ func TestMoveConflicts(t *testing.T) {
 	v.has(v.bucket.BucketRef, "k2", v.full)
 }
 
-// TestMoveMeanwhile: an original that is overwritten while it is copied stays, and a tag that is set meanwhile goes to the copy.
+// whileCopied calls a function after each of the next copies to the bucket "archive", before the original is deleted.
+func (v *moving) whileCopied(times int, then func()) {
+	watch := func(body replica.Body) func(kept bool) {
+		if !strings.Contains(body.Name, string(v.m.bucket.ID)) {
+			return func(bool) {}
+		}
+		return func(kept bool) {
+			if kept && times > 0 {
+				times--
+				then()
+			}
+		}
+	}
+	v.s.watcher.Store(&watch)
+}
+
+// TestMoveMeanwhile: whatever changes while an object is copied goes with it: its tags, its other metadata, its body. The copy never
+// replaces an object of somebody else, and an object that changes all the time stays.
 func TestMoveMeanwhile(t *testing.T) {
 	t.Parallel()
 	v := openMoving(t, "a body")
-	read := func(name string) (o, made buckets.Object) {
-		v.put(v.bucket.BucketRef, name, v.full, v.body)
-		o, err := v.s.opened.Object(t.Context(), v.account.ID, v.bucket.ID, name)
-		if err == nil {
-			made, err = v.copy(t.Context(), &o, name, v.m)
+	tags, kind, none := map[string]string{"project": "z"}, "image/gif", json.RawMessage("null")
+	update := func(u buckets.Update) func() {
+		return func() {
+			u.Name = "a"
+			if _, err := v.s.opened.UpdateObject(t.Context(), v.account.ID, v.bucket.BucketRef, u); err != nil {
+				t.Error(err)
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
+	}
+	tagged, typed, without := v.full, v.full, v.full
+	tagged.Tags, typed.ContentType, without.Extra = tags, kind, nil
+	for name, c := range map[string]struct {
+		then func()
+		want buckets.Object
+	}{
+		"tags":         {update(buckets.Update{Tags: &tags}), tagged},
+		"content type": {update(buckets.Update{ContentType: &kind}), typed},
+		"properties":   {update(buckets.Update{Extra: &none}), without},
+		"body":         {func() { v.put(v.bucket.BucketRef, "a", tagged, v.body) }, tagged},
+	} {
+		v.put(v.bucket.BucketRef, "a", v.full, v.body)
+		v.whileCopied(1, c.then)
+		if err := v.move(t.Context(), "a", name, v.m); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
-		return o, made
+		v.gone(v.bucket.BucketRef, "a")
+		v.has(v.m.bucket.BucketRef, name, c.want)
 	}
-	o, made := read("a")
-	v.put(v.bucket.BucketRef, "a", v.full, v.body)
-	if err := v.remove(t.Context(), &o, &made, v.m); errcode.Of(err) != errcode.Conflict {
-		t.Errorf("the original was overwritten: %v", err)
-	}
-	v.has(v.bucket.BucketRef, "a", v.full)
 
-	o, made = read("b")
+	n := 0
+	v.put(v.bucket.BucketRef, "a", v.full, v.body)
+	v.whileCopied(100, func() {
+		n++
+		update(buckets.Update{Tags: &map[string]string{"n": strings.Repeat("x", n)}})()
+	})
+	if err := v.move(t.Context(), "a", "b", v.m); errcode.Of(err) != errcode.Conflict || n != moveAttempts {
+		t.Errorf("an object that changes all the time: %v after %d copies", err, n)
+	}
 	changed := v.full
-	changed.Tags, changed.Extra = map[string]string{"project": "z"}, nil
-	none := json.RawMessage("null")
-	if _, err := v.s.opened.UpdateObject(t.Context(), v.account.ID, v.bucket.BucketRef, buckets.Update{Name: "b", Tags: &changed.Tags, Extra: &none}); err != nil {
-		t.Fatal(err)
+	changed.Tags = map[string]string{"n": strings.Repeat("x", n)}
+	v.has(v.bucket.BucketRef, "a", changed)
+
+	v.whileCopied(1, func() {
+		update(buckets.Update{Tags: &tags})()
+		v.put(v.m.bucket.BucketRef, "c", v.full, v.body)
+	})
+	if err := v.move(t.Context(), "a", "c", v.m); errcode.Of(err) != errcode.Precondition {
+		t.Errorf("somebody else writes the target: %v", err)
 	}
-	if err := v.remove(t.Context(), &o, &made, v.m); err != nil {
-		t.Error(err)
-	}
-	v.gone(v.bucket.BucketRef, "b")
-	v.has(v.m.bucket.BucketRef, "b", changed)
+	v.has(v.bucket.BucketRef, "a", tagged)
+	v.has(v.m.bucket.BucketRef, "c", v.full)
 }
 
 // TestMoveParts: the repeated move of an object that was uploaded in parts compares the bodies.

@@ -254,14 +254,35 @@ func (u updated) args() []pgdb.Arg {
 }
 
 // Delete implements buckets.Store.
-func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (buckets.Object, error) {
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (o buckets.Object, err error) {
 	if err := owner.Check(); err != nil {
-		return buckets.Object{}, err
+		return o, err
 	}
 	var columns []*string
-	if _, err := s.db.QueryRow(ctx, sqlDelete.Statement, sqlDelete.Args(deletion{owner, b, d}), &columns); err != nil {
-		return buckets.Object{}, err
+	args := sqlDelete.Args(deletion{owner, b, d})
+	if d.Unchanged == nil {
+		if _, err := s.db.QueryRow(ctx, sqlDelete.Statement, args, &columns); err != nil {
+			return o, err
+		}
+		return scanDeleted(columns)
 	}
+	err = s.db.Tx(ctx, "buckets.delete_unchanged", func(tx *pgdb.Tx) error {
+		if err := lock(tx, owner, b, d.Name); err != nil {
+			return err
+		}
+		if _, err := tx.QueryRow(sqlDelete.Statement, args, &columns); err != nil {
+			return err
+		}
+		if o, err = scanDeleted(columns); err != nil {
+			return err
+		}
+		return d.CheckUnchanged(&o)
+	})
+	return o, err
+}
+
+// scanDeleted returns the object that bucket_delete_v1 has deleted.
+func scanDeleted(columns []*string) (buckets.Object, error) {
 	if len(columns) == 0 || columns[0] == nil {
 		return buckets.Object{}, errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
 	}

@@ -230,7 +230,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 		if !w.found {
 			return buckets.ErrNoObject
 		}
-		return nil
+		return d.CheckUnchanged(&w.old)
 	}, func(c *sqlite.Conn) error {
 		if err := w.bury(c); err != nil {
 			return err

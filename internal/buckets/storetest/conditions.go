@@ -1,10 +1,12 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/testdb"
 )
 
 // The object of the cases of Condition.
@@ -99,6 +101,8 @@ func conditionChecks() []check {
 	}
 	return append(all,
 		check{"of a multipart object", multipartCondition},
+		check{"delete an unchanged object", deleteUnchanged},
+		check{"delete an unchanged object that changes", deleteWhileChanged},
 	)
 }
 
@@ -163,4 +167,74 @@ func multipartCondition(t *testing.T, u *user) {
 	wantError(t, "an empty tag", err, buckets.ErrPrecondition)
 	_, err = u.tryDelete("a", buckets.Condition{Match: tags(o.ETag)})
 	must(t, "Delete", err)
+}
+
+// metadataChanges are changes of each part of an object's metadata.
+func metadataChanges() map[string]buckets.Update {
+	kind, none := "text/html", json.RawMessage("null")
+	return map[string]buckets.Update{
+		"content type": {ContentType: &kind}, "headers": {Headers: map[string]string{"m-a": "2"}}, "roles": {Roles: &[]string{buckets.NewUUID()}},
+		"tags": {Tags: &map[string]string{"a": "2"}}, "no tags": {Tags: &map[string]string{}}, "no properties": {Extra: &none},
+	}
+}
+
+// fullObject is an object with all kinds of metadata.
+func fullObject(name string) buckets.Object {
+	o := object(name)
+	o.Headers, o.Roles = map[string]string{"m-a": "1", "cache-control": "no-store"}, []string{buckets.NewUUID()}
+	o.Tags, o.Extra = map[string]string{"a": "1"}, json.RawMessage(`{"x":{"y":[1]}}`)
+	return o
+}
+
+// deleteUnchanged: an object is deleted only if its body and its metadata are still as they were read.
+func deleteUnchanged(t *testing.T, u *user) {
+	remove := func(was buckets.Object, c buckets.Condition) error {
+		_, err := u.h.Store.Delete(t.Context(), u.owner, u.ref(), buckets.Delete{Name: was.Name, Condition: c, Now: u.now, Unchanged: &was})
+		return err
+	}
+	for name, change := range metadataChanges() {
+		u.putObject(fullObject("a"))
+		was := u.get("a")
+		change.Name, change.Now = "a", u.now
+		_, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), change)
+		must(t, "Update", err)
+		changed := u.get("a")
+		wantError(t, "after a change of the "+name, remove(was, buckets.Condition{}), buckets.ErrPrecondition)
+		equal(t, "the object", u.get("a"), changed)
+		wantError(t, "another condition that does not hold", remove(changed, buckets.Condition{NoneMatch: anyTag}), buckets.ErrPrecondition)
+		must(t, "Delete", remove(changed, buckets.Condition{}))
+		u.wantUsage(0, 0)
+		u.wantNone("a")
+		wantError(t, "again", remove(changed, buckets.Condition{}), buckets.ErrNoObject)
+	}
+	was := u.putObject(fullObject("a"))
+	u.putObject(fullObject("a"))
+	wantError(t, "after another write", remove(was, buckets.Condition{}), buckets.ErrPrecondition)
+	gone := u.ref()
+	gone.ID = buckets.BucketID(buckets.NewUUID())
+	_, err := u.h.Store.Delete(t.Context(), u.owner, gone, buckets.Delete{Name: "a", Now: u.now, Unchanged: &was})
+	wantError(t, "of another bucket", err, buckets.ErrNoBucket)
+}
+
+// deleteWhileChanged: of a deletion and a change of tags at once, one fails.
+func deleteWhileChanged(t *testing.T, u *user) {
+	for range 20 {
+		was := u.putObject(fullObject("a"))
+		errs := testdb.Concurrently(2, func(i int) (err error) {
+			if i == 0 {
+				_, err = u.h.Store.Delete(t.Context(), u.owner, u.ref(), buckets.Delete{Name: "a", Now: u.now, Unchanged: &was})
+				return err
+			}
+			_, err = u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", Tags: &map[string]string{"a": "2"}, Now: u.now})
+			return err
+		})
+		switch {
+		case errs[0] == nil && errors.Is(errs[1], buckets.ErrNoObject):
+			u.wantNone("a")
+		case errors.Is(errs[0], buckets.ErrPrecondition) && errs[1] == nil:
+			equal(t, "tag", u.get("a").Tags["a"], "2")
+		default:
+			t.Errorf("deletion: %v, change: %v", errs[0], errs[1])
+		}
+	}
 }
