@@ -78,6 +78,10 @@ type Installs interface {
 	// whether it was created. Errors: ErrInstallDeleted.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
+	// RestoreInstall lifts the revocation of an install, and reopens a deleted install like Deletions.Reopen. It keeps the tier, the
+	// overrides and the access as they are at that time. Errors: ErrNoInstall, ErrInstallDeleted.
+	RestoreInstall(ctx context.Context, o Owner, now Moment) error
+
 	// SwapQuota replaces the tier and the overrides of an install, and nothing else, if they are still those of from. It reports
 	// whether it did: not if somebody else changed them, or if the install is not registered or deleted.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)

@@ -105,6 +105,13 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
+// RestoreInstall restores the access of an install after it was revoked or deleted. Its registration stays. Errors: ErrNoInstall,
+// ErrInstallDeleted.
+func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
+	defer s.installs.remove(o) // even on error: the change may have been committed
+	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())
+}
+
 // RevokeInstall revokes all access of an install, registered or not: in this
 // process at once, in other processes within a second. The data stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {

@@ -467,14 +467,7 @@ func (s *Extensions) restoreInstall(ctx context.Context, in installInput) (c ins
 	if err != nil {
 		return c, err
 	}
-	registered, err := s.opened.ShowInstall(ctx, o)
-	if err != nil {
-		return c, err
-	}
-	if registered.Overrides.Until.Reached(s.now()) {
-		registered.Overrides = ext.Overrides{}
-	}
-	if _, _, err = s.opened.RegisterInstall(ctx, o, registered.Registration, true); errors.Is(err, ext.ErrInstallDeleted) {
+	if err = s.opened.RestoreInstall(ctx, o); errors.Is(err, ext.ErrInstallDeleted) {
 		err = errUnfinished
 	}
 	return installChange{in.Tenant, in.Install, "the install can be used again"}, err

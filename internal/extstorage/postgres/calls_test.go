@@ -14,5 +14,5 @@ func TestNamedCalls(t *testing.T) {
 	opened.WantNamedCalls(t, opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, Migrations),
 		sqlApply.Statement, sqlApplyAll.Statement, sqlLock, sqlLeap, sqlRestore.Statement, sqlRestoreSchema.Statement, sqlSweep.Statement, sqlForget,
 		sqlRegister.Statement, sqlDropSchemas, sqlSchemaStatus.Statement, sqlRevokeToken, sqlSetInstall.Statement, sqlRevokeInstall,
-		sqlClose, sqlDelete.Statement, sqlReopen)
+		sqlClose, sqlDelete.Statement, sqlReopen, sqlTenant)
 }

@@ -106,6 +106,31 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	}, answer.Created, nil
 }
 
+// RestoreInstall implements extstorage.Installs. It locks in the order of ext_set_install_v1.
+func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, at ext.Moment) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	args := []any{string(o.Tenant), string(o.Install), now(at)}
+	err := s.db.Tx(ctx, "ext.restore_install", func(tx *pgdb.Tx) error {
+		if _, err := tx.Exec(sqlTenant, string(o.Tenant), now(at)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(sqlReopen, args...); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(sqlLock, args...); err != nil {
+			return err
+		}
+		restored, err := tx.Exec(sqlRestoreInstall, args...)
+		if err == nil && restored == 0 {
+			err = ext.ErrNoInstall
+		}
+		return err
+	})
+	return refusedClosed(err)
+}
+
 // SwapQuota implements extstorage.Installs.
 func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, at ext.Moment) (bool, error) {
 	if err := o.Check(); err != nil {

@@ -108,7 +108,13 @@ var (
 		DELETE FROM ext_storage_revoked_tokens
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND token_id = ANY ($3::text[]) AND expires_at <= $4::timestamptz`}
 	sqlSetInstall = pgdb.NewNamed(pgdb.Statement{Name: "ext.set_install", Key: 1, SQL: `SELECT ext_set_install_v1(...)`}, registered.args)
-	sqlSwapQuota  = pgdb.Statement{Name: "ext.swap_quota", Key: 1, SQL: `
+	sqlTenant     = pgdb.Statement{Name: "ext.tenant", Key: 1, SQL: `SELECT ext_tenant_v1(p_tenant => $1::uuid, p_now => $2::timestamptz)`}
+
+	sqlRestoreInstall = pgdb.Statement{Name: "ext.restore_install", Key: 1, SQL: `
+		UPDATE ext_storage_installs SET revoked_at = NULL, updated_at = $3::timestamptz
+		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
+
+	sqlSwapQuota = pgdb.Statement{Name: "ext.swap_quota", Key: 1, SQL: `
 		UPDATE ext_storage_installs SET tier = $6::text, overrides = $7::text::jsonb, override_until = $8::timestamptz, updated_at = $9::timestamptz
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND tier = $3::text AND overrides = $4::text::jsonb
 			AND override_until IS NOT DISTINCT FROM $5::timestamptz AND deleting_at IS NULL

@@ -78,10 +78,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 		}
 		created = !known
 		if restore {
-			if err := refuseClosed(c, ext.Services(o.Tenant)); err != nil {
-				return err
-			}
-			reopened, err := reopen(c, o, now)
+			reopened, err := reopenInTenant(c, o, now)
 			if err != nil {
 				return err
 			}
@@ -99,6 +96,34 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 		return ext.Install{}, false, err
 	}
 	return in, created, nil
+}
+
+// reopenInTenant reopens a deleted install, unless its tenant is closed.
+func reopenInTenant(c *sqlite.Conn, o ext.Owner, now ext.Moment) (reopened bool, err error) {
+	if err := refuseClosed(c, ext.Services(o.Tenant)); err != nil {
+		return false, err
+	}
+	return reopen(c, o, now)
+}
+
+// RestoreInstall implements extstorage.Installs.
+func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	return s.db.Write(ctx, "ext.restore_install", func(c *sqlite.Conn) error {
+		if _, err := reopenInTenant(c, o, now); err != nil {
+			return err
+		}
+		if err := refuseClosed(c, o); err != nil {
+			return err
+		}
+		_, found, err := sqlitedb.QueryRow(c, sqlRestoreInstall, scanInt64, o.Tenant, o.Install, now)
+		if err == nil && !found {
+			err = ext.ErrNoInstall
+		}
+		return err
+	})
 }
 
 // SwapQuota implements extstorage.Installs.

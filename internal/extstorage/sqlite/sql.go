@@ -188,7 +188,8 @@ const (
 		ON CONFLICT DO UPDATE SET tier = excluded.tier, overrides = excluded.overrides, override_until = excluded.override_until,
 			namespaces = excluded.namespaces, revoked_at = CASE WHEN ?10 THEN NULL ELSE revoked_at END, updated_at = excluded.updated_at
 		RETURNING revoked_at, created_at, tokens_after`
-	sqlSwapQuota = `UPDATE ext_storage_installs
+	sqlRestoreInstall = `UPDATE ext_storage_installs SET revoked_at = NULL, updated_at = ?3` + mine + `RETURNING 1`
+	sqlSwapQuota      = `UPDATE ext_storage_installs
 		SET tier = ?8, overrides = json_object('bytes', ?9, 'namespaces', ?10, 'keys', ?11), override_until = ?12, updated_at = ?13` + mine + `
 			AND tier = ?3 AND coalesce(overrides ->> 'bytes', 0) = ?4 AND coalesce(overrides ->> 'namespaces', 0) = ?5
 			AND coalesce(overrides ->> 'keys', 0) = ?6 AND override_until IS ?7 AND deleting_at IS NULL

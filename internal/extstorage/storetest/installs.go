@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 
@@ -16,6 +17,9 @@ func installChecks() []check {
 		{"Revoke", revokeInstall},
 		{"RevokedWhileSet", revokedWhileSet},
 		{"SetTogether", setTogether},
+		{"Restore", restoreInstall},
+		{"RestoreDeleted", restoreDeleted},
+		{"RestoredWhileChanged", restoredWhileChanged},
 		{"SwapQuota", swapQuota},
 		{"SwapQuotaTogether", swapQuotaTogether},
 		{"ApartFromRecords", installApart},
@@ -135,6 +139,71 @@ func revokedWhileSet(t *testing.T, u *user) {
 		must(t, "together", errors.Join(errs...))
 		in := u.install()
 		equal(t, "revoked, and registered", []any{in.RevokedAt, in.Tier}, []any{u.now, "tin"})
+	}
+}
+
+func (u *user) restore() error { return u.h.Installs.RestoreInstall(u.t.Context(), u.owner, u.now) }
+
+// restoreInstall: restoring an install lifts its revocation and keeps its registration, also of an install that is not revoked.
+func restoreInstall(t *testing.T, u *user) {
+	wantError(t, "an install that is not registered", u.restore(), ext.ErrNoInstall)
+	_, err := u.h.Installs.Install(t.Context(), u.owner)
+	wantError(t, "an install that was not restored", err, ext.ErrNoInstall)
+	for _, r := range registrations() {
+		u := u.other()
+		u.setInstall(r, false)
+		u.revoke()
+		u.now += hour
+		for range 2 {
+			must(t, "RestoreInstall", u.restore())
+			u.wantInstall(ext.Install{Registration: r, CreatedAt: t0, UpdatedAt: t0 + hour})
+		}
+	}
+}
+
+// restoreDeleted: a deleted install can be used again without its registration; until the deletion has finished, or in a deleted tenant,
+// it cannot.
+func restoreDeleted(t *testing.T, u *user) {
+	u.setInstall(ext.Registration{Tier: "gold"}, false)
+	u.fillAll()
+	_, err := u.h.Deletions.Close(t.Context(), u.owner, u.now)
+	must(t, "Close", err)
+	wantError(t, "an install that is being deleted", u.restore(), ext.ErrInstallDeleted)
+	u.deleteAll(100)
+	u.now += hour
+	must(t, "RestoreInstall", u.restore())
+	u.wantInstall(ext.Install{CreatedAt: u.now, UpdatedAt: u.now, TokensAfter: u.now})
+	u.apply(put("s", "a", `1`))
+	u.wholeTenant(100)
+	wantError(t, "an install of a deleted tenant", u.restore(), ext.ErrInstallDeleted)
+}
+
+// restoredWhileChanged: a quota that is changed while the install is restored stays.
+func restoredWhileChanged(t *testing.T, u *user) {
+	const tiers = parallel / 2
+	for range 10 {
+		u := u.other()
+		tier := func(i int) ext.Registration { return ext.Registration{Tier: fmt.Sprint(i)} }
+		u.setInstall(tier(0), false)
+		u.revoke()
+		errs := testdb.Concurrently(parallel, func(i int) error {
+			if i > 0 {
+				return u.restore()
+			}
+			for i := range tiers {
+				done, err := u.h.Installs.SwapQuota(t.Context(), u.owner, tier(i), tier(i+1), u.now)
+				if err == nil && !done {
+					err = fmt.Errorf("tier %d was replaced by an older one", i)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		must(t, "together", errors.Join(errs...))
+		in := u.install()
+		equal(t, "tier, and revoked", []any{in.Tier, in.RevokedAt}, []any{fmt.Sprint(tiers), ext.Moment(0)})
 	}
 }
 

@@ -117,6 +117,9 @@ func methods() []method {
 			_, err := u.h.Registry.DropSchemas(ctx, u.owner, "none", 0, u.now)
 			return err
 		}},
+		{"RestoreInstall", true, func(ctx context.Context, u *user) error {
+			return u.h.Installs.RestoreInstall(ctx, u.owner, u.now)
+		}},
 		{"RevokeInstall", true, func(ctx context.Context, u *user) error {
 			return u.h.Installs.RevokeInstall(ctx, u.owner, u.now)
 		}},

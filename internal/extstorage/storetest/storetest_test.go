@@ -444,6 +444,21 @@ func (s *memory) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration
 	return in, created, err
 }
 
+func (s *memory) RestoreInstall(ctx context.Context, o ext.Owner, now ext.Moment) error {
+	if _, err := s.Reopen(ctx, o, now); err != nil {
+		return err
+	}
+	return s.write(ctx, o, func(*model) error {
+		in, known := s.installs[o]
+		if !known {
+			return ext.ErrNoInstall
+		}
+		in.RevokedAt, in.UpdatedAt = 0, now
+		s.installs[o] = in
+		return nil
+	})
+}
+
 func (s *memory) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registration, now ext.Moment) (done bool, err error) {
 	err = s.write(ctx, o, func(*model) error {
 		in, known := s.installs[o]
