@@ -41,6 +41,9 @@ func checkDemo(t *testing.T, p *chromium.Page, axe *chromium.Axe, page string) {
 		if wide := chromium.Run[int](t, p, `return document.documentElement.scrollWidth`); wide > 320 {
 			t.Errorf("%s is %d pixels wide", page, wide)
 		}
+		if high := chromium.Run[int](t, p, `return $('.bar').offsetHeight`); high > 64 {
+			t.Errorf("%s: the bar is %d pixels high", page, high)
+		}
 		for _, v := range axe.Violations(t, p) {
 			t.Errorf("%s, %s: %s", page, scheme, v)
 		}
