@@ -21,6 +21,7 @@ import (
 	"holdfast/internal/auth/tokenlib"
 	"holdfast/internal/buckets/s3api"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/web"
 )
 
 const (
@@ -207,12 +208,53 @@ func (w *chargedWalk) fillExtensions() {
 // routes returns all routes of all listeners, reads before writes and deletions at the end.
 func (w *chargedWalk) routes() []route {
 	w.t.Helper()
-	all := slices.Concat(w.described(), w.s3(), w.sync(), w.operators())
+	all := slices.Concat(w.described(), w.s3(), w.sync(), w.demo(), w.operators())
 	order := func(r route) int {
 		return slices.Index([]string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodPost, http.MethodDelete}, r.method)
 	}
 	slices.SortStableFunc(all, func(a, b route) int { return cmp.Compare(order(a), order(b)) })
 	return all
+}
+
+// demo returns the routes of the demo, which no description has.
+func (w *chargedWalk) demo() (all []route) {
+	for path, body := range map[string]string{
+		"/arrivals": `{"handoffId":"x","token":"` + strings.Repeat("t", 10_000) + `","attempt":"x"}`, "/suspension": `{"tenantId":"` + someTenant + `"}`, "/hot-state": "", "/live": "",
+		"": "", "/booking": "", "/demo.js": "", "/demo.css": "", "/pictures/vienna-0.svg": "",
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			all = append(all, route{service.Main, method, "/guest/demo" + path, body, jsonMedia, 0, ""})
+		}
+	}
+	return all
+}
+
+// wantEachRoute fails for a route that a service declares on a listener, and that the walk does not have. A HEAD is a GET without its body;
+// operations on the admin listener are those of the descriptions, which TestOperations compares.
+func (w *chargedWalk) wantEachRoute(all []route) {
+	w.t.Helper()
+	walked := func(m *service.Mount, one web.Route) bool {
+		return slices.ContainsFunc(all, func(r route) bool {
+			path, _, _ := strings.Cut(r.path, "?")
+			return r.listener == m.Listener && (r.method == one.Method || r.method == http.MethodGet && one.Method == http.MethodHead) && m.Owns(path) && m.Route(path) == one.Label
+		})
+	}
+	for _, s := range w.app.opened {
+		for i := range s.Mounts {
+			m := &s.Mounts[i]
+			if m.Listener == service.Admin {
+				continue
+			}
+			if len(m.Routes) == 0 {
+				w.t.Errorf("%s on the listener %s: web.Service.Routes is empty", s.Name, m.Listener)
+			}
+			for _, one := range m.Routes {
+				if !walked(m, one) {
+					w.t.Errorf("%s on the listener %s: the walk has no %s %s", s.Name, m.Listener, one.Method, one.Label)
+				}
+			}
+		}
+	}
 }
 
 // describedAPIs are the descriptions of APIs.

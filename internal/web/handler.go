@@ -43,6 +43,9 @@ type Service struct {
 	// Route returns the route of a raw path for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
+	// Routes are its routes, from the tables by which Serve finds an operation. Tests walk them.
+	Routes []Route
+
 	// Reason, if set, returns why a request was refused, from a small fixed set, for
 	// metrics and logs; "" for other errors. It is called once for each error.
 	Reason func(error) string
@@ -51,6 +54,19 @@ type Service struct {
 	// at once. They wait for it here, where clients share it fairly, and not in the order
 	// of arrival.
 	Turns *fairshare.Turns
+}
+
+// Route is a route of a Service: a label that Service.Route returns, and a method.
+type Route struct{ Label, Method string }
+
+// RoutesOf returns the routes of a table of methods by resource, of which label returns the label.
+func RoutesOf[Resource ~uint8, Action any](label func(Resource) string, table []map[string]Action) (all []Route) {
+	for i, methods := range table {
+		for method := range methods {
+			all = append(all, Route{label(Resource(i)), method}) //nolint:gosec // resources are uint8
+		}
+	}
+	return all
 }
 
 // Mount is a service and the paths that it owns on a listener.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -122,10 +123,10 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{
 		{Listener: Listener, Mount: web.Mount{
-			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label},
+			Owns: s3api.Owns, Service: web.Service{Serve: s.metrics.count(s3), Error: s3api.WriteError, Route: s3api.Label, Routes: s3Routes()},
 		}},
 		{Listener: service.Main, Mount: web.Mount{
-			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
+			Owns: httpapi.Owns, Service: web.Service{Serve: native.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes()},
 		}},
 	}
 	opened.Jobs = s.jobs()
@@ -138,6 +139,21 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	opened.Hint = func(string) service.Hint { return s.hint(ctx, db.Embedded()) }
 	opened.Client = func(string) service.Client { return s.client() }
 	return opened, nil
+}
+
+// s3Routes returns the routes of S3.
+func s3Routes() []web.Route {
+	all := []web.Route{{Label: s3api.Label("/"), Method: http.MethodGet}}
+	for _, r := range s3api.Routes() {
+		label := s3api.Label("/bucket")
+		if r.OfObject {
+			label = s3api.Label("/bucket/key")
+		}
+		if one := (web.Route{Label: label, Method: r.Method}); !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // limits returns the limits of objects.

@@ -218,10 +218,10 @@ func (s *Extensions) mounts() ([]service.Mount, error) {
 	runner := &httpapi.Runner{Service: s.opened, Tokens: s.tokens, Clock: clock, Rates: rates, Timeout: s.cfg.RequestTimeout}
 	return []service.Mount{
 		{Listener: service.Main, Mount: web.Mount{Owns: httpapi.Owns, Service: web.Service{
-			Serve: m.count(client.Serve, clientOperation), Error: m.countErrors(httpapi.WriteError), Route: httpapi.Label,
+			Serve: m.count(client.Serve, clientOperation), Error: m.countErrors(httpapi.WriteError), Route: httpapi.Label, Routes: httpapi.Routes(),
 		}}},
 		{Listener: service.Internal, Paths: []string{"/internal/ext-storage/install/INSTALL"}, Mount: web.Mount{Owns: httpapi.OwnsRunner, Service: web.Service{
-			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner,
+			Serve: m.count(runner.Serve, runnerOperation), Error: m.countErrors(httpapi.WriteInnerError), Route: httpapi.LabelRunner, Routes: httpapi.RunnerRoutes(),
 		}}},
 	}, nil
 }

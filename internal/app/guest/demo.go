@@ -53,7 +53,7 @@ func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 		Suspends: func(tenant string) bool { return builtIn.HasTenant(tenant) && s.cfg.Site(tenant).URL == "" },
 	}
 	opened.Mounts = append(opened.Mounts, service.Mount{Listener: service.Main, Paths: []string{httpapi.DemoPage}, Mount: web.Mount{
-		Owns: httpapi.OwnsDemo, Service: web.Service{Serve: demo.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo},
+		Owns: httpapi.OwnsDemo, Service: web.Service{Serve: demo.Serve, Error: httpapi.WriteError, Route: httpapi.LabelDemo, Routes: httpapi.DemoRoutes()},
 	}})
 }
 

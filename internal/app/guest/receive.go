@@ -95,7 +95,7 @@ func parseEvent(headers map[string]string, body []byte) (inbox.Event, error) {
 // mountEvents serves push delivery on the internal listener.
 func mountEvents(h *httpapi.EventReceiver) service.Mount {
 	return service.Mount{Listener: service.Internal, Paths: []string{"/internal/events"}, Mount: web.Mount{
-		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents},
+		Owns: httpapi.OwnsEvents, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelEvents, Routes: httpapi.EventRoutes()},
 	}}
 }
 

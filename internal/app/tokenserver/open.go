@@ -197,7 +197,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 		h.SetVerificationWait(queueWait)
 	}
 	opened.Mounts = []service.Mount{{Listener: service.Main, Mount: web.Mount{
-		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label},
+		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.Label, Routes: httpapi.Routes()},
 	}}}
 	opened.Ready = db.Ready(s.opened.Ping)
 	opened.Inspect = func(ctx context.Context) ([]service.Finding, error) { return nil, s.inspect(ctx, store) }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"holdfast/internal/web"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,6 +40,9 @@ type route struct {
 
 // Owns reports whether a raw path on the main listener belongs to this service.
 func Owns(path string) bool { return strings.HasPrefix(path, "/buckets/") }
+
+// Routes returns all routes.
+func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
 // Label returns the route of a raw path for metrics and logs, without client-chosen
 // parts.

@@ -187,6 +187,9 @@ func inInstall(s []string) (rt route) {
 	return rt
 }
 
+// Routes returns all routes.
+func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
+
 // Label returns the route of a raw path for metrics and logs, without
 // client-chosen parts.
 func Label(path string) string {

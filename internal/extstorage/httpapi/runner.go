@@ -41,6 +41,9 @@ func LabelRunner(path string) string {
 	return "unknown"
 }
 
+// RunnerRoutes returns the route of services.
+func RunnerRoutes() []web.Route { return []web.Route{{Label: "runner", Method: http.MethodPost}} }
+
 // runnerInstall returns the install in a raw path.
 func runnerInstall(path string) (string, bool) {
 	s, err := web.Segments(path)

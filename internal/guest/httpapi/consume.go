@@ -64,6 +64,11 @@ func LabelReceiver(path string) string {
 	return "unknown"
 }
 
+// ReceiverRoutes returns the routes of booking sites.
+func ReceiverRoutes() []web.Route {
+	return []web.Route{{Label: receiverPrefix + "{id}/consume", Method: http.MethodPost}, {Label: receiverPrefix + "{id}/verify", Method: http.MethodPost}}
+}
+
 func parseReceiver(path string) (id, operation string, ok bool) {
 	id, operation, _ = strings.Cut(strings.TrimPrefix(path, receiverPrefix), "/")
 	id, err := url.PathUnescape(id)

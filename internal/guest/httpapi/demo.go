@@ -48,12 +48,39 @@ var demoKinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 }
 
+// demoAction is an operation of a path of the demo.
+type demoAction struct {
+	serve func(*Demo, *exchange) error
+	class guest.Class // of its rate limit
+
+	// The action needs a session, or may have one. Without both, the limit is of the client address.
+	needsSession, takesSession bool
+
+	body bool // it has a JSON body
+}
+
 // demoActions are the paths that are not files, with their methods.
-var demoActions = map[string]map[string]func(*Demo, *exchange) error{
-	demoPrefix + "/arrivals":   {http.MethodPost: (*Demo).arrive},
-	demoPrefix + "/live":       {http.MethodGet: (*Demo).live},
-	demoPrefix + "/hot-state":  {http.MethodDelete: (*Demo).loseHotState},
-	demoPrefix + "/suspension": {http.MethodPut: (*Demo).suspend, http.MethodDelete: (*Demo).reinstate},
+var demoActions = map[string]map[string]*demoAction{
+	demoPrefix + "/arrivals":  {http.MethodPost: {serve: (*Demo).arrive, class: guest.ClassMint, body: true}},
+	demoPrefix + "/live":      {http.MethodGet: {serve: (*Demo).live, class: guest.ClassSession, takesSession: true}},
+	demoPrefix + "/hot-state": {http.MethodDelete: {serve: (*Demo).loseHotState, class: guest.ClassSession, needsSession: true}},
+	demoPrefix + "/suspension": {
+		http.MethodPut:    {serve: (*Demo).suspend, class: guest.ClassSession, needsSession: true, body: true},
+		http.MethodDelete: {serve: (*Demo).reinstate, class: guest.ClassSession, needsSession: true, body: true},
+	},
+}
+
+// DemoRoutes returns the routes of the demo.
+func DemoRoutes() (all []web.Route) {
+	for path, methods := range demoActions {
+		for method := range methods {
+			all = append(all, web.Route{Label: path, Method: method})
+		}
+	}
+	for _, label := range []string{demoPrefix, demoPrefix + "/booking", demoPrefix + "/demo.js", demoPrefix + "/pictures/{name}"} {
+		all = append(all, web.Route{Label: label, Method: http.MethodGet})
+	}
+	return all
 }
 
 // demoPolicy lets the pages use their own files and this server only.
@@ -96,16 +123,12 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", demoPolicy)
 	if methods := demoActions[at.Path]; methods != nil {
-		serve := methods[r.Method]
-		if serve == nil {
+		one := methods[r.Method]
+		if one == nil {
 			return web.RefuseMethod(w, slices.Sorted(maps.Keys(methods))...)
 		}
 		r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
-		x := &exchange{Handler: d.Handler, in: r, out: w, at: at, action: &action{begins: true}}
-		if err := x.sameSite(); err != nil {
-			return err
-		}
-		return serve(d, x)
+		return d.act(one, &exchange{Handler: d.Handler, in: r, out: w, at: at, action: &action{begins: !one.needsSession, body: one.body}})
 	}
 	name := demoFile(at.Path)
 	if name == "" {
@@ -133,19 +156,34 @@ func (d *Demo) Serve(w http.ResponseWriter, r *http.Request, at web.Address) err
 	return nil
 }
 
+// act admits a request and serves it.
+func (d *Demo) act(one *demoAction, x *exchange) error {
+	if err := x.sameSite(); err != nil {
+		return err
+	}
+	if one.needsSession || one.takesSession {
+		if err := x.authenticate(); err != nil {
+			return err
+		}
+	}
+	if err := x.take(one.class); err != nil {
+		return err
+	}
+	if err := x.read(); err != nil {
+		return err
+	}
+	return one.serve(d, x)
+}
+
 // arrive is what the server of a booking site does when a guest arrives: it consumes the
 // handoff. The same attempt may be repeated.
 func (d *Demo) arrive(x *exchange) error {
-	body, err := readJSON(x.out, x.in, maxBody)
-	if err != nil {
-		return err
-	}
 	var in struct {
 		HandoffID string `json:"handoffId"`
 		Token     string `json:"token"`
 		Attempt   string `json:"attempt"`
 	}
-	if err := decode(body, &in); err != nil {
+	if err := decode(x.body, &in); err != nil {
 		return err
 	}
 	if err := guest.CheckKey(in.Attempt); err != nil {

@@ -104,29 +104,17 @@ type liveSession struct {
 	Preferences preferencesView `json:"preferences"`
 }
 
-// visit finds the session of a request and takes a token of its rate limit and a slot. Requests without a session
-// read nothing.
-func (x *exchange) visit() error {
-	if err := x.authenticate(); err != nil || x.session == "" {
-		return err
-	}
-	if err := x.limit(); err != nil {
-		return err
-	}
-	return web.AcquireSlot(x.out, x.in)
-}
-
 // live answers with the session of the guest and its events.
 func (d *Demo) live(x *exchange) error {
 	values, err := x.parameters("after")
 	if err != nil {
 		return err
 	}
-	if err := x.visit(); err != nil {
-		return err
-	}
 	v := liveView{HotState: d.HotState, Suspensions: d.Tenants.Brief(), Events: []demoEvent{}}
-	if x.session != "" {
+	if x.session != "" { // other requests read nothing
+		if err := web.AcquireSlot(x.out, x.in); err != nil {
+			return err
+		}
 		s, err := x.Guests.Session(x.ctx(), x.session, guest.Change{})
 		if err != nil {
 			return err
@@ -140,7 +128,7 @@ func (d *Demo) live(x *exchange) error {
 // loseHotState deletes what Redis or memory has of the guest, as if it was lost. Other guests keep theirs, and so do
 // the rate limits, which protect the server.
 func (d *Demo) loseHotState(x *exchange) error {
-	if err := x.control(nil); err != nil {
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
 	}
 	if err := x.Guests.LoseHot(x.ctx(), x.session); err != nil {
@@ -150,33 +138,15 @@ func (d *Demo) loseHotState(x *exchange) error {
 	return nil
 }
 
-// control admits a guest with a session who changes something in the demo, and reads the body.
-func (x *exchange) control(into any) error {
-	x.action = &action{}
-	if err := x.authenticate(); err != nil {
-		return err
-	}
-	if err := x.limit(); err != nil {
-		return err
-	}
-	x.action.body = into != nil
-	if err := x.read(); err != nil {
-		return err
-	}
-	if into != nil {
-		if err := decode(x.body, into); err != nil {
-			return err
-		}
-	}
-	return web.AcquireSlot(x.out, x.in)
-}
-
 // tenant admits a guest who suspends or reinstates a tenant of the built-in catalogue.
 func (d *Demo) tenant(x *exchange) (id string, err error) {
 	var in struct {
 		TenantID string `json:"tenantId"`
 	}
-	if err := x.control(&in); err != nil {
+	if err := decode(x.body, &in); err != nil {
+		return "", err
+	}
+	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return "", err
 	}
 	if id, ok := guest.ParseTenant(in.TenantID); ok && d.Suspends(id) {

@@ -307,6 +307,38 @@ func TestDemoSuspensions(t *testing.T) {
 	suspended(true)
 }
 
+// TestDemoRoutesAreLimited: each route of the demo that is no file takes a token of a rate limit before anything else, with and without a
+// session.
+func TestDemoRoutesAreLimited(t *testing.T) {
+	t.Parallel()
+	p, walked := newParts(t), 0
+	p.limits = guest.Limits{}
+	for _, class := range []guest.Class{guest.ClassSession, guest.ClassMint} {
+		p.limits[class] = guest.Limit{Events: 1, Per: time.Hour, Burst: 1} // of an address ten times as many
+	}
+	for _, r := range httpapi.DemoRoutes() {
+		if r.Method == http.MethodGet && r.Label != "/guest/demo/live" {
+			continue // a file
+		}
+		walked++
+		s := serve(t, p)
+		d, b := s.demo(t), (&browser{server: s})
+		b.want(200, http.MethodPost, "/search", `{}`)
+		status, h := 0, http.Header{}
+		for range 12 {
+			if status, h, _ = d.send(r.Method, r.Label, `{}`, "Cookie: gms="+b.cookie); status == http.StatusTooManyRequests {
+				break
+			}
+		}
+		if status != http.StatusTooManyRequests || h.Get("Retry-After") == "" {
+			t.Errorf("%s %s: %d %v", r.Method, r.Label, status, h)
+		}
+	}
+	if walked != 5 {
+		t.Errorf("%d routes", walked)
+	}
+}
+
 // TestDemoLimits: the rate limit of sessions counts the routes of the demo.
 func TestDemoLimits(t *testing.T) {
 	t.Parallel()

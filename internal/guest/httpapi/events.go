@@ -36,6 +36,9 @@ const eventsPath = "/internal/events"
 // OwnsEvents reports whether a raw path on the internal listener belongs to EventReceiver.
 func OwnsEvents(path string) bool { return path == eventsPath }
 
+// EventRoutes returns the route of events.
+func EventRoutes() []web.Route { return []web.Route{{Label: eventsPath, Method: http.MethodPost}} }
+
 // LabelEvents is Label for OwnsEvents.
 func LabelEvents(string) string { return eventsPath }
 

@@ -37,6 +37,11 @@ func (x *exchange) limit() error {
 	if x.action.begins && x.session == "" {
 		class = guest.ClassBootstrap
 	}
+	return x.take(class)
+}
+
+// take takes a token of a class.
+func (x *exchange) take(class guest.Class) error {
 	r, limited, err := x.Guests.Limit(x.ctx(), class, x.session, x.address())
 	if err != nil || !limited {
 		return err

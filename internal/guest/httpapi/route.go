@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"holdfast/internal/guest"
+	"holdfast/internal/web"
 )
 
 // prefix of the paths that the service owns.
@@ -73,6 +74,16 @@ func parseBrowse(parts []string) route {
 		return route{template: "/brands/{tenantId}/peek", tenant: parts[1]}
 	}
 	return route{}
+}
+
+// Routes returns all routes of guests.
+func Routes() (all []web.Route) {
+	for label, methods := range actions {
+		for method := range methods {
+			all = append(all, web.Route{Label: label, Method: method})
+		}
+	}
+	return all
 }
 
 // action is an operation of a path.

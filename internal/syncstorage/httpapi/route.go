@@ -135,6 +135,9 @@ func info(name string) resource {
 	return nothing
 }
 
+// Routes returns all routes.
+func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
+
 // Label returns the route of a raw path for metrics and logs, without
 // client-chosen parts.
 func Label(path string) string {

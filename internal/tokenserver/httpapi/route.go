@@ -60,6 +60,14 @@ func (r resource) method() string {
 	return http.MethodGet
 }
 
+// Routes returns all routes.
+func Routes() (all []web.Route) {
+	for _, r := range []resource{signIn, events} {
+		all = append(all, web.Route{Label: labels[r], Method: r.method()})
+	}
+	return all
+}
+
 // Label returns the route of a raw path for metrics and logs, from a fixed set.
 func Label(path string) string {
 	return labels[parseRoute(path).resource]
