@@ -63,7 +63,7 @@ type Route struct{ Label, Method string }
 func RoutesOf[Resource ~uint8, Action any](label func(Resource) string, table []map[string]Action) (all []Route) {
 	for i, methods := range table {
 		for method := range methods {
-			all = append(all, Route{label(Resource(i)), method}) //nolint:gosec // resources are uint8
+			all = append(all, Route{label(Resource(i)), method})
 		}
 	}
 	return all
