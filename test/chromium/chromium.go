@@ -115,6 +115,7 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 	p.conn.must(t, p.session, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil)
 	// Only one of several tabs is visible and has the focus. The others would draw nothing and match no :focus.
 	p.conn.must(t, p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
+	p.Scheme(t, "light")
 	p.Go(t, url)
 	return p
 }
@@ -291,11 +292,11 @@ func (p *Page) Resize(t *testing.T, width, height int) {
 		return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, width)
 }
 
-// Scheme makes the page light or dark, as the user's system prefers.
+// Scheme makes the page light or dark, as the user's system prefers. Pages scroll at once.
 func (p *Page) Scheme(t *testing.T, scheme string) {
 	t.Helper()
-	feature := map[string]string{"name": "prefers-color-scheme", "value": scheme}
-	p.conn.must(t, p.session, "Emulation.setEmulatedMedia", map[string]any{"features": []any{feature}}, nil)
+	features := []map[string]string{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}
+	p.conn.must(t, p.session, "Emulation.setEmulatedMedia", map[string]any{"features": features}, nil)
 }
 
 // Problems returns what went wrong in the page since it was opened: uncaught exceptions, errors

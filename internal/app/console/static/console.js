@@ -58,6 +58,14 @@ document.addEventListener("keydown", (e) => {
   document.querySelector(".find input")?.focus();
 });
 
+// The open menu of a phone would hide the element that the Tab key has reached.
+document.addEventListener("keyup", (e) => {
+  const menu = document.querySelector(".menu");
+  if (e.key !== "Tab" || !menu?.open || !e.target.closest("main")) return;
+  menu.open = false;
+  e.target.scrollIntoView({ block: "nearest" });
+});
+
 const state = document.querySelector(".live-state");
 if (state) {
   const pause = document.createElement("button");
@@ -71,7 +79,7 @@ if (state) {
   });
   state.replaceChildren(pause);
   // Somebody follows a link, reads a value of a chart, or selects text.
-  const isUsed = (part) => part.querySelector("a:focus, button:focus, .plot:focus, .plot:hover, details[open], button.copy:hover") || !getSelection().isCollapsed;
+  const isUsed = (part) => part.querySelector("a:focus, button:focus, summary:focus, .plot:focus, .plot:hover, details[open], button.copy:hover") || !getSelection().isCollapsed;
   for (const event of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
     document.addEventListener(event, (e) => {
       if (paused || document.hidden || isUsed(e.target)) e.preventDefault();
