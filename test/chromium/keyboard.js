@@ -38,6 +38,7 @@ window.keyboard ??= (() => {
 
   let last, next, unfocused;
   const prepare = () => {
+    if (last && !last.isConnected) last = document.getElementById(last.id); // htmx has replaced it
     next = stops().find((e) => e !== last && isAfter(e, last) && isStop(e));
     unfocused = next && styleOf(next);
   };
@@ -54,6 +55,7 @@ window.keyboard ??= (() => {
     // step returns what is wrong after the key was pressed.
     step(closed) {
       const at = document.activeElement, problems = [];
+      if ((last && !last.isConnected) || (next && !next.isConnected)) prepare();
       if (at === document.body || !at) {
         if (next) problems.push(`the Tab key leaves the page before ${name(next)}`);
         return { problems, ended: true };
