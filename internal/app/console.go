@@ -40,7 +40,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 		return nil, err
 	}
 	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
-	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Search: a.overview.Search, Finds: "settings"}}}
+	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Search: a.overview.Search, Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
 	for _, s := range a.opened {
 		if s.Console == nil && len(s.operations) == 0 {
 			continue

@@ -20,7 +20,7 @@ const consoleRows = 100
 
 // console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
-	return &service.Console{Title: "Buckets", Icon: "bucket", Backlogs: s.backlogs, Search: s.search, Finds: "accounts and buckets by name, objects as BUCKET/NAME", Pages: []service.Page{
+	return &service.Console{Title: "Buckets", Icon: "bucket", Backlogs: s.backlogs, Search: s.search, Finds: finds, Pages: []service.Page{
 		{Path: "all", Title: "Buckets", Listed: true, Show: s.showAll},
 		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},

@@ -10,6 +10,11 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// finds lists what search understands.
+var finds = []service.Query{
+	{What: "Accounts of buckets by name", Example: "main"}, {What: "Buckets by name", Example: "photos"}, {What: "Objects as BUCKET/NAME", Example: "photos/2026/"},
+}
+
 // search finds accounts and buckets by the beginning of their names, and the objects of a bucket by BUCKET/NAME.
 func (s *Buckets) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	if !utf8.ValidString(prefix) || strings.ContainsRune(prefix, 0) {

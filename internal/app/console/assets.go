@@ -23,6 +23,7 @@ var static embed.FS
 var assets = map[string]asset{
 	"console.css":       newAsset("console.css", "text/css; charset=utf-8"),
 	"console.js":        newAsset("console.js", "text/javascript; charset=utf-8"),
+	"search.js":         newAsset("search.js", "text/javascript; charset=utf-8"),
 	"upload.js":         newAsset("upload.js", "text/javascript; charset=utf-8"),
 	"charts.js":         newAsset("charts.js", "text/javascript; charset=utf-8"),
 	"icon.svg":          newAsset("icon.svg", "image/svg+xml"),

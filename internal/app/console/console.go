@@ -385,6 +385,9 @@ func (x *exchange) page(path string) error {
 	if x.r.Method == http.MethodPost {
 		return x.act(section, page)
 	}
+	if isUpdate(x.r) && path == searchPath {
+		return x.suggest()
+	}
 	r := &service.PageRequest{Values: x.r.URL.Query()}
 	if page.Send != nil {
 		return x.sendFile(page, r)

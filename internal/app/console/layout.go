@@ -29,15 +29,10 @@ func (c *Console) start(title string, blocks ...service.Block) *page {
 	p.open("link", "rel", "stylesheet", "href", assetLink("console.css"))
 	p.open("link", "rel", "icon", "href", assetLink("icon.svg"))
 	script := func(name string) { p.element("script", "", "src", assetLink(name), "defer?", "yes") }
-	isChecked := func(b service.Block) bool {
-		f, ok := b.(*service.Form)
-		return ok && f.Check != ""
-	}
-	if has[*service.Live](blocks) || slices.ContainsFunc(blocks, isChecked) {
-		p.open("meta", "name", "htmx-config", "content", htmxConfig)
-		script("lib/htmx.min.js")
-	}
+	p.open("meta", "name", "htmx-config", "content", htmxConfig)
+	script("lib/htmx.min.js")
 	script("console.js")
+	script("search.js")
 	if has[*service.Form](blocks) {
 		script("upload.js")
 	}

@@ -38,12 +38,18 @@ func (x *exchange) header(p *page, current *Section, at *service.Page) {
 	p.close("form", "div", "header")
 }
 
-// searchForm writes the form of the search. The script gives it the focus when the operator types a slash.
+// searchForm writes the form of the search. The script gives it the focus when the operator types a slash, and htmx shows
+// suggestions below it.
 func (p *page) searchForm(value string) {
 	p.open("form", "method", "get", "action", Prefix+searchPath, "class", "find", "role", "search")
 	p.icon("search")
-	p.open("input", "type", "search", "name", "q", "value", value, "aria-label", "Search", "placeholder", "Search", "autocomplete", "off", "spellcheck", "false", "aria-keyshortcuts", "/")
+	p.open("input", "type", "search", "name", "q", "value", value, "aria-label", "Search", "placeholder", "Search", "autocomplete", "off", "spellcheck", "false", "aria-keyshortcuts", "/",
+		"role", "combobox", "aria-expanded", "false", "aria-autocomplete", "list", "aria-controls", "suggestions",
+		"hx-get", Prefix+searchPath, "hx-trigger", "input changed delay:200ms", "hx-target", "#found", "hx-sync", "this:replace")
 	p.element("kbd", "/", "aria-hidden", "true")
+	p.open("div", "id", "found", "class", "found", "hidden?", "yes")
+	p.close("div")
+	p.element("p", "", "class", "skip", "role", "status")
 	p.close("form")
 }
 

@@ -2,6 +2,9 @@ package console
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +18,7 @@ const searchPath = "search"
 const (
 	searchTime   = 2 * time.Second // how long a search waits for the services
 	longestQuery = 1024            // bytes: that of the longest name, an object's
+	suggestions  = 8               // hits below the search field
 )
 
 // results are the hits of a section.
@@ -26,22 +30,17 @@ type results struct {
 // showSearch finds pages, and things of all services whose names begin with the query.
 func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	query := strings.TrimSpace(r.Value("q"))
-	finds := []string{"pages"}
-	for i := range c.Sections {
-		if s := &c.Sections[i]; s.Finds != "" {
-			finds = append(finds, s.Finds)
-		}
-	}
-	view := &service.View{Blocks: []service.Block{&service.Text{Body: "Finds by the beginning of a name: " + strings.Join(finds, "; ") + "."}}}
+	view := &service.View{}
 	switch {
 	case query == "":
+		view.Blocks = append(view.Blocks, c.searchForms())
 		return view, nil
 	case len(query) > longestQuery:
 		view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: "The query is too long: no name has more than 1024 bytes."})
 		return view, nil
 	}
 	view.Title = "Search: " + query
-	t := &service.Table{Search: []service.Field{{Name: "q", Label: "Search"}}, Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing has a name that begins so."}
+	t := &service.Table{Search: []service.Field{{Name: "q", Label: "Search"}}, Columns: []service.Column{{Title: "Name"}, {Title: "Kind"}, {Title: "Section"}}, Empty: "Nothing found. Names are found by how they begin."}
 	for i, found := range c.search(ctx, query) {
 		s := &c.Sections[i]
 		if found.err != nil {
@@ -53,7 +52,21 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 		}
 	}
 	view.Blocks = append(view.Blocks, t)
+	if len(t.Rows) == 0 {
+		view.Blocks = append(view.Blocks, c.searchForms())
+	}
 	return view, nil
+}
+
+// searchForms lists what the search understands.
+func (c *Console) searchForms() *service.Facts {
+	f := &service.Facts{Title: "What the search finds", Rows: []service.Fact{{Name: "Pages by a word", Cell: service.TextCell("quota")}}}
+	for i := range c.Sections {
+		for _, form := range c.Sections[i].Finds {
+			f.Rows = append(f.Rows, service.Fact{Name: form.What, Cell: service.TextCell(form.Example)})
+		}
+	}
+	return f
 }
 
 // search asks all sections at once, and waits for them for a short time.
@@ -71,13 +84,93 @@ func (c *Console) search(ctx context.Context, query string) []results {
 	return all
 }
 
-// pagesNamed returns the pages of the navigation that have the query in their title.
+// pagesNamed returns the pages of the navigation whose title, after that of the section, has the words of the query.
 func pagesNamed(s *Section, query string) (hits []service.Hit) {
-	query = strings.ToLower(query)
 	for i := range s.Pages {
-		if pg := &s.Pages[i]; pg.Listed && (strings.Contains(strings.ToLower(pg.Title), query) || strings.HasPrefix(strings.ToLower(s.Title), query)) {
+		if pg := &s.Pages[i]; pg.Listed && service.HasWords(s.Title+" "+pg.Title, query) {
 			hits = append(hits, service.Hit{Kind: "Page", Text: pg.Title, To: pg.Path})
 		}
 	}
 	return hits
+}
+
+// group are the suggestions of a kind.
+type group struct {
+	title string
+	hits  []service.Link // to addresses
+}
+
+// suggest answers the script while the operator types: with the first hits of each kind.
+func (x *exchange) suggest() error {
+	query := strings.TrimSpace(x.r.URL.Query().Get("q"))
+	p := &page{}
+	if query != "" && len(query) <= longestQuery {
+		p.suggestions(x.groups(x.r.Context(), query))
+	}
+	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
+	return nil
+}
+
+// groups returns what a search finds by kind, pages first, and at most as many hits as are shown. A service that fails has none.
+func (c *Console) groups(ctx context.Context, query string) []group {
+	pages, others := group{title: "Pages"}, []group(nil)
+	for i, found := range c.search(ctx, query) {
+		s := &c.Sections[i]
+		for _, h := range pagesNamed(s, query) {
+			pages.hits = append(pages.hits, service.Link{Text: s.Title + " › " + h.Text, To: c.link(s, h.To)})
+		}
+		for _, h := range found.hits {
+			title := h.Kind + " · " + s.Title
+			if n := len(others); n == 0 || others[n-1].title != title {
+				others = append(others, group{title: title})
+			}
+			last := &others[len(others)-1]
+			last.hits = append(last.hits, service.Link{Text: h.Text, To: c.link(s, h.To)})
+		}
+	}
+	all := slices.DeleteFunc(append([]group{pages}, others...), func(g group) bool { return len(g.hits) == 0 })
+	return firstOfEach(all, suggestions)
+}
+
+// firstOfEach leaves at most n hits: the first of each group, then the second of each, and so on.
+func firstOfEach(all []group, n int) []group {
+	taken := make([]int, len(all))
+	for row := 0; n > 0 && slices.ContainsFunc(all, func(g group) bool { return len(g.hits) > row }); row++ {
+		for i := range all {
+			if len(all[i].hits) > row && n > 0 {
+				taken[i]++
+				n--
+			}
+		}
+	}
+	for i := range all {
+		all[i].hits = all[i].hits[:taken[i]]
+	}
+	return slices.DeleteFunc(all, func(g group) bool { return len(g.hits) == 0 })
+}
+
+// suggestions writes the list box below the search field, and what a screen reader says about it.
+func (p *page) suggestions(all []group) {
+	n := 0
+	if len(all) > 0 {
+		p.open("div", "role", "listbox", "id", "suggestions", "aria-label", "Suggestions")
+		for i, g := range all {
+			title := "suggestions-" + strconv.Itoa(i)
+			p.open("div", "role", "group", "aria-labelledby", title)
+			p.element("span", g.title, "id", title, "role", "presentation")
+			for _, h := range g.hits {
+				n++
+				p.open("a", "role", "option", "id", "suggestion-"+strconv.Itoa(n), "aria-selected", "false", "tabindex", "-1", "href", h.To)
+				p.name(h.Text)
+				p.close("a")
+			}
+			p.close("div")
+		}
+		p.close("div")
+	}
+	says := "Nothing found"
+	if n > 0 {
+		says = service.Count(int64(n), "suggestion")
+	}
+	p.element("p", says+".", "class", "help")
 }

@@ -14,7 +14,7 @@ import (
 // console returns the pages of the service.
 func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
-	return &service.Console{Title: "Extension storage", Icon: "records", Backlogs: s.backlogs, Search: s.search, Finds: "tenants and installs by ID", Pages: []service.Page{
+	return &service.Console{Title: "Extension storage", Icon: "records", Backlogs: s.backlogs, Search: s.search, Finds: finds, Pages: []service.Page{
 		{Path: "installs/show", Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Show: s.showFeed},
 		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{

@@ -9,6 +9,9 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
+// finds lists what search understands.
+var finds = []service.Query{{What: "Tenants by ID", Example: "7e000000-"}, {What: "Installs by ID", Example: "7e000000-0000-4000"}}
+
 // search finds tenants and installs by the beginning of their UUIDs.
 func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
 	first, last, ok := uuidRange(strings.ToLower(prefix))

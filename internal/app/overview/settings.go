@@ -60,12 +60,10 @@ func (o *Overview) showSettings(_ context.Context, r *service.PageRequest) (*ser
 	}}, nil
 }
 
-// Search finds settings by their path, or by the part after the section.
-func (o *Overview) Search(_ context.Context, prefix string) (hits []service.Hit, err error) {
-	prefix = strings.ToLower(prefix)
+// Search finds settings by words of their path.
+func (o *Overview) Search(_ context.Context, query string) (hits []service.Hit, err error) {
 	for _, s := range o.Settings() {
-		_, name, _ := strings.Cut(s.Path, ".")
-		if (strings.HasPrefix(s.Path, prefix) || strings.HasPrefix(name, prefix)) && len(hits) < service.MaxHits {
+		if service.HasWords(s.Path, query) && len(hits) < service.MaxHits {
 			hits = append(hits, service.Hit{Kind: "Setting", Text: s.Path, To: service.PageLink("settings", "path", s.Path)})
 		}
 	}

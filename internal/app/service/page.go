@@ -4,8 +4,11 @@ import (
 	"context"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Console is what a service shows in the console of the admin listener.
@@ -15,9 +18,9 @@ type Console struct {
 	Pages []Page
 
 	// Search, if set, finds things whose names begin with a prefix: at most MaxHits for each index, by one look-up each.
-	// Finds says what, for people: "accounts", or "buckets, and objects as BUCKET/NAME".
+	// Finds lists the queries that it understands.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
-	Finds  string
+	Finds  []Query
 
 	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
 	// pages of the service. It is fast.
@@ -26,6 +29,34 @@ type Console struct {
 
 // MaxHits limits the hits of an index in a search.
 const MaxHits = 10
+
+// Query is a kind of query that a search understands.
+type Query struct {
+	What    string // e.g. "Objects as BUCKET/NAME"
+	Example string
+}
+
+// HasWords reports whether each word of a query begins a word of a name.
+func HasWords(name, query string) bool {
+	words := strings.Fields(strings.ToLower(query))
+	name = strings.ToLower(name)
+	return len(words) > 0 && !slices.ContainsFunc(words, func(w string) bool { return !beginsWord(name, w) })
+}
+
+func beginsWord(name, text string) bool {
+	for before := ""; ; {
+		at := strings.Index(name, text)
+		if at < 0 {
+			return false
+		}
+		before += name[:at]
+		if r, _ := utf8.DecodeLastRuneInString(before); before == "" || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return true
+		}
+		_, n := utf8.DecodeRuneInString(name[at:])
+		before, name = before+name[at:at+n], name[at+n:]
+	}
+}
 
 // Hit is a thing that a search has found.
 type Hit struct {

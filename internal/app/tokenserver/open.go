@@ -205,7 +205,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Refusals = refusals
 	opened.Console = &service.Console{
-		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: "accounts by label, ID or UID",
+		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: finds,
 	}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"
 	opened.Hint = func(base string) service.Hint {

@@ -10,6 +10,11 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
+// finds lists what search understands.
+var finds = []service.Query{
+	{What: "Accounts by label", Example: "anna"}, {What: "Accounts by ID", Example: "0123abcd"}, {What: "Accounts by UID", Example: "17"},
+}
+
 // search finds accounts by the beginning of their labels or IDs, and by a UID.
 func (s *Accounts) search(ctx context.Context, prefix string) ([]service.Hit, error) {
 	labels, err := s.opened.FindLabels(ctx, prefix, tokenserver.Label{}, service.MaxHits)

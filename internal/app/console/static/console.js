@@ -82,7 +82,7 @@ if (state) {
   const isUsed = (part) => part.querySelector("a:focus, button:focus, summary:focus, .plot:focus, .plot:hover, details[open], button.copy:hover") || !getSelection().isCollapsed;
   for (const event of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
     document.addEventListener(event, (e) => {
-      if (paused || document.hidden || isUsed(e.target)) e.preventDefault();
+      if (e.target.id === "live" && (paused || document.hidden || isUsed(e.target))) e.preventDefault();
     });
   }
 }
