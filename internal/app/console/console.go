@@ -496,16 +496,6 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 	return x.sendView(code, shown{section, page, view, back, f})
 }
 
-// sendCheck sends the result of a check, which htmx shows in the form.
-func (x *exchange) sendCheck(notice string, err error) {
-	p, state := &page{}, service.OK
-	if err != nil {
-		notice, state = Message(err), service.Wrong
-	}
-	p.notice(state, upper(notice)+".")
-	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
-}
-
 // isUsage reports whether an error is about what the operator typed.
 func isUsage(err error) bool {
 	_, ok := errors.AsType[*service.UsageError](err)

@@ -124,3 +124,13 @@ func (x *exchange) readUpload(r *service.PageRequest, memory int64) error {
 
 // fileName returns the name of an uploaded file without the folders that some browsers send.
 func fileName(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
+
+// sendCheck sends the result of a check, which htmx shows in the form.
+func (x *exchange) sendCheck(notice string, err error) {
+	p, state := &page{}, service.OK
+	if err != nil {
+		notice, state = Message(err), service.Wrong
+	}
+	p.notice(state, upper(notice)+".")
+	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
+}
