@@ -18,6 +18,8 @@ var searches = map[string][]struct{ query, link string }{
 	"extstorage": {
 		{someTenant[:9], "tenants/show?tenant=" + someTenant}, {someTenant, "tenants/show?tenant=" + someTenant},
 		{strings.ToUpper(someInstall[:12]), "installs/show?install=" + someInstall + "&tenant=" + someTenant}, {someInstall, "installs/show?install=" + someInstall},
+		{foundInstall + "/", foundRecord}, {foundInstall[:4] + "/Booking 1", foundRecord}, {foundTenant + "/" + foundInstall + "/Book", foundRecord},
+		{strings.ToUpper(foundTenant[:3]) + "/" + strings.ToUpper(foundInstall[:12]) + "/B", foundRecord},
 	},
 	"buckets": {
 		{"teste", "accounts/show?account=tester"}, {"tester", "accounts/show?account=tester"},
@@ -26,10 +28,19 @@ var searches = map[string][]struct{ query, link string }{
 	"guest": {{"gms_", "session?session=gms_"}, {"GMS_0", "session?session=gms_0"}},
 }
 
+// A record that the search finds.
+const (
+	foundTenant  = "bbbbbbbb-2222-4333-8444-555555555555"
+	foundInstall = "cccccccc-2222-4333-8444-555555555555"
+	foundRecord  = "record?install=" + foundInstall + "&key=Booking+1&namespace=notes&tenant=" + foundTenant
+)
+
 // consoleSearch finds things of each service whose lists name any, opens the pages that are found, and searches for what nothing has as its name.
 func consoleSearch(b *browser) {
 	b.open("tokenserver/accounts/show?account=" + smallAccount)
 	b.submit("Set label", "label", "Smallest of all")
+	b.open("extstorage/records/create?namespace=notes&install=" + foundInstall + "&tenant=" + foundTenant)
+	b.submit("Create", "key", "Booking 1", "value", "1")
 	for _, s := range allDeclared() {
 		named := slices.ContainsFunc(s.all, func(o operate.Operation) bool {
 			return o.Kind == operate.List && o.IsPaged() && len(o.Subjects()) == 0 && len(o.Names) > 0
@@ -53,7 +64,7 @@ func consoleSearch(b *browser) {
 		}
 	}
 	for _, query := range []string{
-		"%", "_", "gms_%", "gms__", "\x00", "a\x00", "\xff\xfe", "photos/%", "photos/\x00", "photos/\xff", "nothing/", "/", "'", `"`, strings.Repeat("a", 1024),
+		"%", "_", "gms_%", "gms__", "\x00", "a\x00", "\xff\xfe", "photos/%", foundInstall + "/booking", foundInstall + "/%", someTenant + "/" + foundInstall + "/", foundInstall + "/a/b/c", foundInstall + "/\x00", foundInstall[:7] + "x/", "/" + foundInstall + "/B\xff", "photos/\x00", "photos/\xff", "nothing/", "/", "'", `"`, strings.Repeat("a", 1024),
 		strings.Repeat("f", 10_000), strings.Repeat("/", 900), "00000000-0000-0000-0000-000000000000", "9223372036854775808",
 	} {
 		if links := b.find(query); len(links) > 0 {

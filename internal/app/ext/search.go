@@ -10,10 +10,17 @@ import (
 )
 
 // finds lists what search understands.
-var finds = []service.Query{{What: "Tenants by ID", Example: "7e000000-"}, {What: "Installs by ID", Example: "7e000000-0000-4000"}}
+var finds = []service.Query{
+	{What: "Tenants by ID", Example: "7e000000-"}, {What: "Installs by ID", Example: "7e000000-0000-4000"},
+	{What: "Records as INSTALL/KEY", Example: "7e000000-0000-4000/booking-"},
+	{What: "Records as TENANT/INSTALL/KEY", Example: "7e000000-/7e000000-0000-4000/booking-"},
+}
 
-// search finds tenants and installs by the beginning of their UUIDs.
+// search finds tenants and installs by the beginning of their UUIDs, and records by that of their keys.
 func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.Hit, err error) {
+	if parts := strings.Split(prefix, "/"); len(parts) > 1 {
+		return s.searchRecords(ctx, parts)
+	}
 	first, last, ok := uuidRange(strings.ToLower(prefix))
 	if !ok {
 		return nil, nil
@@ -35,6 +42,44 @@ func (s *Extensions) search(ctx context.Context, prefix string) (hits []service.
 		hits = append(hits, service.Hit{Kind: "Install", Text: string(o.Install), To: service.PageLink("installs/show", "tenant", string(o.Tenant), "install", string(o.Install))})
 	}
 	return hits, err
+}
+
+// searchRecords finds records by INSTALL/KEY or TENANT/INSTALL/KEY, in the first installs whose UUIDs begin so.
+func (s *Extensions) searchRecords(ctx context.Context, parts []string) (hits []service.Hit, err error) {
+	tenant := ""
+	if len(parts) == 3 {
+		tenant, parts = strings.ToLower(parts[0]), parts[1:]
+	}
+	first, last, ok := uuidRange(strings.ToLower(parts[0]))
+	prefix := parts[len(parts)-1]
+	if prefix != "" {
+		_, err = ext.ParseKey(prefix)
+	}
+	if !ok || len(parts) != 2 || err != nil {
+		return nil, nil //nolint:nilerr // no key begins so
+	}
+	installs := []ext.Owner{{Tenant: ext.TenantID(tenant), Install: ext.InstallID(first)}}
+	if installs[0].Check() != nil || first != last { // a part of an ID
+		if installs, err = s.inspection.FindInstalls(ctx, ext.InstallID(first), ext.InstallID(last), service.MaxHits); err != nil {
+			return nil, err
+		}
+	}
+	for _, o := range installs {
+		if len(hits) >= service.MaxHits || !strings.HasPrefix(string(o.Tenant), tenant) || o == ext.Services(o.Tenant) {
+			continue
+		}
+		found, err := s.inspection.FindRecords(ctx, o, prefix, service.MaxHits-len(hits))
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range found {
+			hits = append(hits, service.Hit{
+				Kind: "Record", Text: string(at.Namespace) + "/" + string(at.Key),
+				To: service.PageLink("record", place{o, at.Namespace}.values("key", string(at.Key))...),
+			})
+		}
+	}
+	return hits, nil
 }
 
 // uuidRange returns the first and the last UUID that begin with a prefix, in lower case; false if no UUID does.

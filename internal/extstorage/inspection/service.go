@@ -66,6 +66,11 @@ func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.Insta
 	return s.store.FindInstalls(ctx, first, last, limit)
 }
 
+// FindRecords returns at most limit records of an install whose keys begin with a prefix, ordered by namespace and key.
+func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int) ([]extstorage.Position, error) {
+	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
+}
+
 // FirstInstalls returns the first limit of the installs that Store.FindInstalls has read from its tables.
 func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	slices.SortFunc(all, func(a, b extstorage.Owner) int {

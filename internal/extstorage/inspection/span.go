@@ -8,6 +8,9 @@ import (
 	"holdfast/internal/ident"
 )
 
+// SearchedNamespaces limits the namespaces that FindRecords searches.
+const SearchedNamespaces = 1000
+
 // Span is a range of installs, in the order of tenant and install.
 type Span struct {
 	Tenant extstorage.TenantID // the installs of this tenant, or

@@ -26,6 +26,10 @@ type Store interface {
 	// Audit counts the rows of an install and returns how its counters differ.
 	Audit(ctx context.Context, o extstorage.Owner) (Audit, error)
 
+	// FindRecords returns at most limit live records of an install whose keys begin with a prefix, ordered by namespace
+	// and key. It searches the first SearchedNamespaces namespaces.
+	FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int, now extstorage.Moment) ([]extstorage.Position, error)
+
 	// Uncounted returns at most limit installs of a span, in order, that have a
 	// record or a namespace counter but no counters of the install, so that
 	// ListUsage misses them. That happens only in a damaged database. It reads the

@@ -106,6 +106,7 @@ func hot() []step {
 		{"list", sqlList.Statement, page("", "", top), []string{key}},
 		{"list a prefix", sqlList.Statement, page("key-1", "key-11", "key-2"), []string{key}},
 		{"list in reverse", sqlListReverse.Statement, page("key-1", "", "key-2"), []string{key}},
+		{"find records", sqlFindRecords, []any{tenant, install, 1000, "key-1", "key-2", at, 10}, []string{names, key}},
 		{"export", sqlExport.Statement, []any{tenant, install, "ns-1", "key-2", at, 100, 1000}, []string{key}},
 		{"changes", sqlChanges, []any{tenant, install, 390, 100}, []string{changes, lock}},
 		{"usage", sqlUsage, []any{tenant, install, at}, nil},

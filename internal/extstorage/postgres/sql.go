@@ -232,6 +232,18 @@ var (
 	sqlFindInstalls = pgdb.Statement{Name: "ext.find_installs", Wide: true, SQL: `
 		SELECT u.tenant_id::text, u.extension_install_id::text FROM ext_storage_installs u
 		WHERE u.extension_install_id <> '00000000-0000-0000-0000-000000000000'` + firstInstalls}
+	sqlFindRecords = pgdb.Statement{Name: "ext.find_records", Key: 1, SQL: `
+		SELECT n.namespace, r.key
+		FROM (
+			SELECT namespace FROM ext_storage_namespaces WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid ORDER BY namespace LIMIT $3::bigint
+		) n
+		CROSS JOIN LATERAL (
+			SELECT key FROM ext_storage_records
+			WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid AND namespace = n.namespace AND key >= $4::text AND key < $5::text
+				AND (ttl_expires_at IS NULL OR ttl_expires_at > $6::timestamptz)
+			ORDER BY key LIMIT $7::bigint
+		) r
+		ORDER BY n.namespace, r.key LIMIT $7::bigint`}
 	sqlUncounted = pgdb.Statement{Name: "ext.uncounted", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost

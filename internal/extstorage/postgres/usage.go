@@ -73,6 +73,27 @@ func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, lim
 	return inspection.FirstInstalls(all, limit), nil
 }
 
+// FindRecords implements inspection.Store.
+func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, limit int, at ext.Moment) (all []ext.Position, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	end := top
+	if successor, ok := ext.Successor(prefix); ok {
+		end = successor
+	}
+	var p ext.Position
+	args := []any{string(o.Tenant), string(o.Install), inspection.SearchedNamespaces, prefix, end, now(at), limit}
+	err = s.db.ForEach(ctx, sqlFindRecords, args, func() { all = nil }, func() error {
+		all = append(all, p)
+		return nil
+	}, &p.Namespace, &p.Key)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
 // usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []inspection.InstallUsage, err error) {
 	var (

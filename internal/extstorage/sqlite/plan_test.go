@@ -57,6 +57,7 @@ func TestPlans(t *testing.T) {
 		sqlListInstalls:    "SEARCH i USING PRIMARY KEY ((tenant_id,extension_install_id)>(?,?) AND (tenant_id,extension_install_id)<(?,?))",
 		sqlFindUsage:       "USING INDEX ext_storage_usage_install_idx (extension_install_id>? AND extension_install_id<?)",
 		sqlFindInstalls:    "INDEX ext_storage_installs_install_idx (extension_install_id>? AND extension_install_id<?)",
+		sqlFindRecords:     "SEARCH r USING INDEX sqlite_autoindex_ext_storage_records_1 " + mine + " AND namespace=? AND key>? AND key<?)",
 		sqlListRevoked:     "SEARCH i USING INDEX ext_storage_installs_revoked_idx ((tenant_id,extension_install_id)>(?,?) AND (tenant_id,extension_install_id)<(?,?))",
 		sqlUncounted:       "USING COVERING INDEX sqlite_autoindex_ext_storage_records_1 ((tenant_id,extension_install_id)>(?,?) AND (tenant_id,extension_install_id)<(?,?))",
 	} {

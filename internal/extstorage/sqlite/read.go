@@ -193,6 +193,24 @@ func (s *Store) FindInstalls(ctx context.Context, first, last ext.InstallID, lim
 	return inspection.FirstInstalls(all, limit), err
 }
 
+// FindRecords implements inspection.Store.
+func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, limit int, now ext.Moment) (all []ext.Position, err error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	end := any([]byte{}) // a blob is greater than any text
+	if successor, ok := ext.Successor(prefix); ok {
+		end = successor
+	}
+	err = s.db.Read(ctx, "ext.find_records", func(c *sqlite.Conn) (err error) {
+		all, err = sqlitedb.QueryAll(c, sqlFindRecords, func(r *sqlite.Stmt) ext.Position {
+			return ext.Position{Namespace: ext.Namespace(r.ColumnText(0)), Key: ext.Key(r.ColumnText(1))}
+		}, o.Tenant, o.Install, inspection.SearchedNamespaces, prefix, end, now, limit)
+		return err
+	})
+	return all, err
+}
+
 // usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []inspection.InstallUsage, err error) {
 	err = s.db.Read(ctx, name, func(c *sqlite.Conn) error {

@@ -99,10 +99,18 @@ const (
 			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'`
 	sqlFindUsage    = `SELECT tenant_id, extension_install_id FROM ext_storage_usage u` + withInstall + ` AND ` + counted + firstInstalls
 	sqlFindInstalls = `SELECT tenant_id, extension_install_id FROM ext_storage_installs` + withInstall + firstInstalls
-	withInstall     = ` WHERE extension_install_id >= ?1 AND extension_install_id <= ?2 AND extension_install_id <> '00000000-0000-0000-0000-000000000000'`
-	firstInstalls   = ` ORDER BY extension_install_id, tenant_id LIMIT ?3 + 0`
-	pageOfInstalls  = ` ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
-	sqlFilled       = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
+	// CROSS JOIN: each namespace needs one search, whatever the statistics say.
+	sqlFindRecords = `SELECT n.namespace, r.key
+		FROM ext_storage_namespaces n
+		CROSS JOIN ext_storage_records r ON r.tenant_id = ?1 AND r.extension_install_id = ?2 AND r.namespace = n.namespace AND r.key >= ?4 AND r.key < ?5
+		WHERE n.tenant_id = ?1 AND n.extension_install_id = ?2
+			AND n.namespace < coalesce((SELECT namespace FROM ext_storage_namespaces` + mine + `ORDER BY namespace LIMIT 1 OFFSET ?3 + 0), x'')
+			AND (r.ttl_expires_at IS NULL OR r.ttl_expires_at > ?6)
+		ORDER BY n.namespace, r.key LIMIT ?7 + 0`
+	withInstall    = ` WHERE extension_install_id >= ?1 AND extension_install_id <= ?2 AND extension_install_id <> '00000000-0000-0000-0000-000000000000'`
+	firstInstalls  = ` ORDER BY extension_install_id, tenant_id LIMIT ?3 + 0`
+	pageOfInstalls = ` ORDER BY i.tenant_id, i.extension_install_id LIMIT ?5 + 0`
+	sqlFilled      = `SELECT ` + installColumns + `, bytes_used, namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)
 		FROM ext_storage_usage u
 		LEFT JOIN ext_storage_installs i ON i.tenant_id = u.tenant_id AND i.extension_install_id = u.extension_install_id
 		LEFT JOIN (

@@ -29,6 +29,7 @@ func deleteChecks() []check {
 		{"SweptMeanwhile", deleteSwept},
 		{"ListInstalls", listInstalls},
 		{"FindInstalls", findInstalls},
+		{"FindRecords", findRecords},
 	}
 }
 
@@ -541,6 +542,32 @@ func findInstalls(t *testing.T, u *user) {
 	equal(t, "one ID", find(1, 1, 100), all[1:3])
 	equal(t, "the first", find(0, 3, 2), all[:2])
 	equal(t, "none", len(find(3, 3, 100)), 0)
+}
+
+// findRecords: live records of an install are found by the beginning of their key, in all namespaces.
+func findRecords(t *testing.T, u *user) {
+	u.apply(put("t", "book", `1`), put("s", "booking-1", `1`), put("s", "booking-2", `1`), put("s", "BOOK", `1`), put("s", "boom", `1`),
+		expiring("s", "bookish", `1`, u.now+second), put("r", "%", `1`), put("r", "\U0010ffff", `1`))
+	newOwnerRange(u).of(ext.Owner{Tenant: u.owner.Tenant, Install: u.owner.Install[:35] + "9"}).apply(put("s", "book-of-another", `1`))
+	find := func(prefix string, limit int) (all []string) {
+		t.Helper()
+		found, err := u.h.Inspector.FindRecords(t.Context(), u.owner, prefix, limit, u.now)
+		must(t, "FindRecords", err)
+		for _, p := range found {
+			all = append(all, string(p.Namespace)+"/"+string(p.Key))
+		}
+		return all
+	}
+	u.now += minute
+	equal(t, "a prefix", find("book", 10), []string{"s/booking-1", "s/booking-2", "t/book"})
+	equal(t, "the first", find("book", 2), []string{"s/booking-1", "s/booking-2"})
+	equal(t, "a whole key", find("BOOK", 10), []string{"s/BOOK"})
+	equal(t, "a wildcard", find("%", 10), []string{"r/%"})
+	equal(t, "the last character", find("\U0010ffff", 10), []string{"r/\U0010ffff"})
+	equal(t, "all", len(find("", 10)), 7)
+	equal(t, "none", len(find("nothing", 10)), 0)
+	_, err := u.h.Inspector.FindRecords(t.Context(), ext.Owner{}, "a", 1, u.now)
+	wantCode(t, "the zero owner", err, errcode.Denied)
 }
 
 // listInstalls: registered, revoked and deleted installs are listed in order, with

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"slices"
+	"strings"
 
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/inspection"
@@ -246,6 +247,18 @@ func (s *memory) FindInstalls(_ context.Context, first, last ext.InstallID, limi
 		}
 	}
 	return inspection.FirstInstalls(all, limit), nil
+}
+
+func (s *memory) FindRecords(_ context.Context, o ext.Owner, prefix string, limit int, now ext.Moment) (all []ext.Position, err error) {
+	err = s.read(o, func(m *model) error {
+		for _, r := range m.live(now) {
+			if strings.HasPrefix(string(r.Key), prefix) && len(all) < limit {
+				all = append(all, ext.Position{Namespace: r.Namespace, Key: r.Key})
+			}
+		}
+		return nil
+	})
+	return all, err
 }
 
 func (s *memory) Filled(_ context.Context, least ext.Quota, now ext.Moment, begin func(), fn func(inspection.Filling)) error {
