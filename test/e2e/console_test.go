@@ -44,6 +44,8 @@ type consolePages struct {
 	token string // for the records
 	pages []string
 
+	rows int // that were measured on a phone
+
 	offered, submitted map[string]bool // actions of forms, by page and name
 }
 
@@ -144,6 +146,40 @@ func (c *consolePages) fillBucket() {
 	}
 }
 
+const (
+	phoneWidth = 390
+	rowHeight  = 110 // pixels of the highest row on a phone
+	rowMean    = 90  // pixels of a row of a page
+)
+
+// rowsAreShort checks the heights of the rows on a phone. A tap shows the rest of a row, with its buttons, and another tap hides it.
+func (c *consolePages) rowsAreShort(page string) {
+	c.t.Helper()
+	const heights = `return all('main tbody tr').map(r => r.getBoundingClientRect().height)`
+	rows := chromium.Run[[]float64](c.t, c.p, heights)
+	sum := 0.0
+	for _, h := range rows {
+		sum += h
+		c.rows++
+	}
+	if len(rows) > 0 && (slices.Max(rows) > rowHeight || sum/float64(len(rows)) > rowMean) {
+		c.t.Errorf("%s: the rows on a phone are %.0f pixels high", page, rows)
+	}
+	for _, problem := range chromium.Run[[]string](c.t, c.p, `return all('main tbody tr').flatMap(r => {
+		const seen = e => e.checkVisibility() && e.getBoundingClientRect().width > 0, name = r.querySelector('.name').textContent.trim();
+		const hidden = [...r.cells].filter(cell => cell.textContent.trim() !== '' && !cell.classList.contains('none') && !seen(cell) || [...cell.querySelectorAll('button:not(.copy, .ask *)')].some(b => !seen(b)));
+		const toggle = r.querySelector('.more > summary');
+		if (!toggle) return hidden.map(cell => name + ': nothing shows ' + cell.dataset.label);
+		if (!toggle.getAttribute('aria-label')) return [name + ': the toggle has no name'];
+		toggle.click();
+		const still = hidden.filter(cell => !seen(cell) || [...cell.querySelectorAll('button:not(.copy, .ask *)')].some(b => !seen(b)));
+		toggle.click();
+		return still.map(cell => name + ': a tap does not show ' + cell.dataset.label);
+	})`) {
+		c.t.Errorf("%s: %s", page, problem)
+	}
+}
+
 // TestConsole opens the pages of the console in Chromium on the screens of a small phone, a tablet and a computer.
 func TestConsole(t *testing.T) {
 	t.Parallel()
@@ -154,8 +190,11 @@ func TestConsole(t *testing.T) {
 	record := c.inner()[0]
 	for _, page := range append(c.pages, c.inner()...) {
 		p.Go(t, page)
-		for _, width := range []int{320, 768, 1280} {
+		for _, width := range []int{320, phoneWidth, 768, 1280} {
 			p.Resize(t, width, 700)
+			if width == phoneWidth {
+				c.rowsAreShort(page)
+			}
 			if wide := chromium.Run[int](t, p, `return document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("%s is %d pixels wide on a screen of %d", page, wide, width)
 			}
@@ -164,6 +203,9 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s has elements of a text", page)
 		}
 		c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
+	}
+	if c.rows < 100 {
+		t.Errorf("there were only %d rows", c.rows)
 	}
 	p.Resize(t, 320, 700)
 	for _, page := range []string{c.base, record, c.base + "tokenserver/access"} {

@@ -24,7 +24,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 		return nil, err
 	}
 	t := &service.Table{
-		Columns: []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified", Wide: true}, {Title: "Type", Wide: true}},
+		Columns: []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified"}, {Title: "Type"}},
 		Empty:   "Upload files or create a folder prefix.",
 		Search:  []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account", "bucket"},
 		Bulk: bulkForms(a, b, folderOf(q.Prefix)),

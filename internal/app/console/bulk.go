@@ -66,7 +66,7 @@ func (r *renderer) choice(b *service.Bulk, row int, form string) {
 	if r.failed != nil && slices.Contains(r.failed.values["key"], b.Keys[row]) {
 		checked = "yes"
 	}
-	r.open("td", "class", "choice")
+	r.open("td", "role", "cell", "class", "choice")
 	r.open("input", "type", "checkbox", "name", "key", "value", b.Keys[row], "form", form, "aria-label", "Select "+b.Names[row], "checked?", checked)
 	r.close("td")
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -150,9 +149,11 @@ func (r *renderer) table(t *service.Table) {
 		bulk := r.bulk(t.Bulk)
 		// htmx returns the focus to the element with the same ID.
 		r.open("div", "id", r.newID(), "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
-		r.open("table")
+		// Elements of a table that are laid out in another way, as on phones, keep their roles only by attributes in some browsers.
+		parts := partsOf(t)
+		r.open("table", "role", "table")
 		r.head(t, keep, bulk)
-		r.rows(t, bulk)
+		r.rows(t, parts, bulk)
 		r.close("table", "div")
 	}
 	if t.Next == "" && r.values.Get("after") == "" {
@@ -176,32 +177,6 @@ func (r *renderer) empty(t *service.Table) {
 		r.element("a", t.First.Text, "href", r.x.link(r.section, t.First.To), "class", "primary")
 	}
 	r.close("div")
-}
-
-// rows renders the rows of a table.
-func (r *renderer) rows(t *service.Table, bulk string) {
-	r.open("tbody")
-	for at, row := range t.Rows {
-		r.open("tr")
-		if bulk != "" {
-			r.choice(t.Bulk, at, bulk)
-		}
-		for i := range row {
-			class, label := "", ""
-			if i < len(t.Columns) {
-				label = t.Columns[i].Title
-				class = classOf(&t.Columns[i])
-			}
-			if row[i].Text == "-" && row[i].State == "" { // phones leave it out
-				class = strings.TrimSpace(class + " none")
-			}
-			r.open("td", "class", class, "data-label", label)
-			r.cell(&row[i], true)
-			r.close("td")
-		}
-		r.close("tr")
-	}
-	r.close("tbody")
 }
 
 // search renders the form that submits to the address of the page.

@@ -1,17 +1,23 @@
 package console
 
-import "holdfast/internal/app/service"
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+)
 
 // head renders the heads of the columns. A head with an order is a link; that of the
 // current order reverses it.
 func (r *renderer) head(t *service.Table, keep []string, bulk string) {
-	r.open("thead")
-	r.open("tr")
+	r.open("thead", "role", "rowgroup")
+	r.open("tr", "role", "row")
 	if bulk != "" {
-		r.element("th", "Select", "scope", "col", "class", "choice", "data-all", bulk)
+		r.element("th", "Select", "scope", "col", "role", "columnheader", "class", "choice", "data-all", bulk)
 	}
 	for _, c := range t.Columns {
-		attrs := []string{"scope", "col", "class", classOf(&c)}
+		attrs := []string{"scope", "col", "role", "columnheader", "class", classOf(&c)}
 		current := c.Sort != "" && c.Sort == t.Sort
 		reversed := r.values.Get("reverse") != ""
 		if current {
@@ -38,11 +44,190 @@ func (r *renderer) head(t *service.Table, keep []string, bulk string) {
 
 // classOf returns the class of the cells of a column.
 func classOf(c *service.Column) string {
-	switch {
-	case c.Wide:
-		return "wide"
-	case c.Number:
+	if c.Number {
 		return "number"
 	}
 	return ""
+}
+
+// The part of a row in which a phone shows the cells of a column. It is their class.
+const (
+	asName    = "name"    // the first line
+	asState   = "status"  // at the end of the first line
+	asLine    = "line"    // the second line
+	asLabeled = "line of" // the second line, after the title of the column
+	asRest    = "rest"    // shown after a tap
+	asActions = "act"     // after a tap, and on other screens in a menu if there are many
+)
+
+const (
+	lineChars  = 44 // characters of the second line
+	mostInMenu = 2  // buttons that are not in a menu on large screens
+)
+
+// partsOf returns the part of each column on a phone.
+func partsOf(t *service.Table) []string {
+	parts := make([]string, len(t.Columns))
+	named, hasState, left := nameOf(t), false, lineChars
+	for i := range parts {
+		some := func(is func(*service.Cell) bool) bool {
+			return slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return i < len(row) && is(&row[i]) })
+		}
+		width := widthOf(t, i)
+		switch {
+		case some(func(c *service.Cell) bool { return len(c.Forms) > 0 }):
+			parts[i] = asActions
+		case i == named:
+			parts[i] = asName
+		case !hasState && (t.Columns[i].Title == "State" || some(func(c *service.Cell) bool { return c.State != "" })):
+			parts[i], hasState = asState, true
+		case left < lineChars && width > left, some(func(c *service.Cell) bool { return c.To != "" && c.Text == t.Columns[i].Title }):
+			parts[i] = asRest
+		default: // the first one may be longer than the line
+			parts[i] = asLabeled
+			left -= width
+		}
+	}
+	for _, kind := range []func(*service.Cell) bool{isTime, isSize} {
+		unlabel(t, parts, kind)
+	}
+	return parts
+}
+
+// widthOf returns the characters of the longest value of a column on a phone, with its label; 0 if all are empty.
+func widthOf(t *service.Table, column int) (width int) {
+	const shortened = 12 // an ID with its button, or a time such as 3 hours ago
+	for _, row := range t.Rows {
+		if column >= len(row) || isNone(&row[column]) {
+			continue
+		}
+		n := utf8.RuneCountInString(row[column].Text)
+		if row[column].ID || isTime(&row[column]) {
+			n = shortened
+		}
+		width = max(width, n+len(t.Columns[column].Title))
+	}
+	return width
+}
+
+// nameOf returns the column that names the rows: the one that says so, or the first that is not a state.
+func nameOf(t *service.Table) int {
+	at := slices.IndexFunc(t.Columns, func(c service.Column) bool { return c.Names })
+	if at < 0 {
+		at = slices.IndexFunc(t.Columns, func(c service.Column) bool { return c.Title != "State" })
+	}
+	return max(at, 0)
+}
+
+// unlabel removes the title before the values of a kind in the second line, if no other column there has such values.
+func unlabel(t *service.Table, parts []string, isKind func(*service.Cell) bool) {
+	found := -1
+	for i, part := range parts {
+		isOther := func(row []service.Cell) bool { return i < len(row) && !isNone(&row[i]) && !isKind(&row[i]) }
+		if part != asLabeled || slices.ContainsFunc(t.Rows, isOther) {
+			continue
+		}
+		if found >= 0 {
+			return
+		}
+		found = i
+	}
+	if found >= 0 {
+		parts[found] = asLine
+	}
+}
+
+func isTime(c *service.Cell) bool { return !c.Time.IsZero() }
+
+// isSize reports whether a cell has a number with its unit.
+func isSize(c *service.Cell) bool {
+	number, unit, _ := strings.Cut(c.Text, " ")
+	return unit != "" && strings.Trim(number, "0123456789.+-") == ""
+}
+
+// isNone reports whether a cell says nothing.
+func isNone(c *service.Cell) bool {
+	return (c.Text == "" || c.Text == "-") && c.State == "" && len(c.Forms) == 0
+}
+
+// rows renders the rows of a table.
+func (r *renderer) rows(t *service.Table, parts []string, bulk string) {
+	r.open("tbody", "role", "rowgroup")
+	group := r.newID()
+	for at, row := range t.Rows {
+		r.open("tr", "role", "row")
+		if bulk != "" {
+			r.choice(t.Bulk, at, bulk)
+		}
+		r.row(t, row, parts, group)
+		r.close("tr")
+	}
+	r.close("tbody")
+}
+
+// row renders the cells of a row. A phone opens only one row of a group.
+func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, group string) {
+	name, toggle, menu, hasRest := "", "", slices.Index(parts, asActions), false
+	for i := range min(len(row), len(parts)) {
+		hasRest = hasRest || parts[i] == asRest && !isNone(&row[i])
+		if parts[i] == asName {
+			name = row[i].Text
+		}
+	}
+	hasForms := menu >= 0 && menu < len(row) && r.offers(row[menu].Forms)
+	switch {
+	case hasForms:
+		toggle = "Actions of " + name
+	case hasRest:
+		toggle = "More of " + name
+	}
+	for i := range row {
+		part, class, label := asRest, "", ""
+		if i < len(t.Columns) {
+			part, class, label = parts[i], classOf(&t.Columns[i]), t.Columns[i].Title
+		}
+		if isNone(&row[i]) && part != asName && part != asActions { // phones leave it out
+			part += " none"
+		}
+		if row[i].Text == label { // such as a link to a list
+			label = ""
+		}
+		if part == asActions && hasForms && len(row[i].Forms) > mostInMenu {
+			part += " many"
+		}
+		r.open("td", "role", "cell", "class", strings.TrimSpace(class+" "+part), "data-label", label)
+		if part == asName && !hasForms && toggle != "" || i == menu && hasForms {
+			r.toggle(toggle, group, i == menu && r.hasFailed(row[i].Forms))
+		}
+		if i == menu && hasForms {
+			r.open("div", "class", "forms")
+			r.cell(&row[i], true)
+			r.close("div")
+		} else {
+			r.cell(&row[i], true)
+		}
+		r.close("td")
+	}
+}
+
+// toggle renders the button that shows the rest of a row. The style sheet does that, because the rest is in other cells, too.
+func (r *renderer) toggle(label, group string, isOpen bool) {
+	open := ""
+	if isOpen {
+		open = "yes"
+	}
+	r.open("details", "class", "more", "name", group+"-row", "open?", open)
+	r.open("summary", "aria-label", label)
+	r.icon("more")
+	r.close("summary", "details")
+}
+
+// offers reports whether the operator may use one of the forms.
+func (r *renderer) offers(forms []service.Form) bool {
+	return slices.ContainsFunc(forms, func(f service.Form) bool { return r.action(&f, f.Action) != nil })
+}
+
+// hasFailed reports whether one of the forms shows an error.
+func (r *renderer) hasFailed(forms []service.Form) bool {
+	return r.failed != nil && slices.ContainsFunc(forms, func(f service.Form) bool { return r.failed.action == f.Action && keeps(r.failed.values, f.Keep) })
 }

@@ -224,7 +224,7 @@ type Column struct {
 	Title  string
 	Sort   string // value of "sort" for this order; "": none
 	Number bool   // align to the right
-	Wide   bool   // hidden on phones
+	Names  bool   // it names the rows, instead of the first column
 }
 
 // Cell is a value in a table or a list of facts.

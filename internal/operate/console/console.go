@@ -210,9 +210,12 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	for _, s := range p.list.Subjects() {
 		t.Keep = append(t.Keep, s.Name)
 	}
-	lists := listsBelow(p.list, p.all)
+	own, lists := "", listsBelow(p.list, p.all)
+	if names := rowNames(p.list); len(names) > 0 {
+		own = names[len(names)-1] // the other names say where the thing is
+	}
 	for _, c := range found.Columns {
-		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
+		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Subject != "" && c.Subject == own})
 	}
 	filter(t, p.list, found.Columns, r)
 	for _, list := range lists {

@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 		&service.Text{Body: "All walls."},
 		&service.Table{
 			Empty:   "There are no walls.",
-			Columns: []service.Column{{Title: "Wall"}, {Title: "Coats", Number: true}, {Title: "Painted"}, {Title: "Action"}},
+			Columns: []service.Column{{Title: "Wall", Names: true}, {Title: "Coats", Number: true}, {Title: "Painted"}, {Title: "Action"}},
 			Rows: [][]service.Cell{
 				{{Text: "a"}, {Text: "0"}, service.TimeCell(time.Unix(0, 0)), {Forms: []service.Form{button}}},
 				{{Text: "b"}, {Text: "1"}, {Text: "-"}, {}},
@@ -296,7 +296,7 @@ func TestListsOfSubjects(t *testing.T) {
 	}
 	one := url.Values{"wall": {"a"}, "shelf": {"7"}}
 	is("walls", nil, &service.View{Blocks: []service.Block{&service.Table{
-		Columns: []service.Column{{Title: "Wall"}, {Title: "Coats", Number: true}, {Title: "Painted"}, {Title: "Shelves"}},
+		Columns: []service.Column{{Title: "Wall", Names: true}, {Title: "Coats", Number: true}, {Title: "Painted"}, {Title: "Shelves"}},
 		Rows:    [][]service.Cell{{{Text: "a", To: "walls/show?wall=a"}, {Text: "0"}, {Text: "-"}, {Text: "Shelves", To: "shelves?wall=a"}}},
 	}}})
 	is("walls/show", url.Values{"wall": {"a"}}, &service.View{Title: "Wall a", Parents: []service.Link{{Text: "Walls", To: "walls"}}, Blocks: []service.Block{
@@ -307,7 +307,7 @@ func TestListsOfSubjects(t *testing.T) {
 	atWall := []service.Link{{Text: "Walls", To: "walls"}, {Text: "a", To: "walls/show?wall=a"}}
 	is("shelves", url.Values{"wall": {"a"}}, &service.View{Title: "Shelves of wall a", Parents: atWall, Blocks: []service.Block{
 		&service.Table{
-			Columns: []service.Column{{Title: "Wall"}, {Title: "Shelf", Number: true}, {Title: "Books"}, {Title: "Action"}}, Keep: []string{"wall"},
+			Columns: []service.Column{{Title: "Wall"}, {Title: "Shelf", Number: true, Names: true}, {Title: "Books"}, {Title: "Action"}}, Keep: []string{"wall"},
 			Rows: [][]service.Cell{{
 				{Text: "a", To: "walls/show?wall=a"}, {Text: "7", To: "shelves/show?shelf=7&wall=a"}, {Text: "Books", To: "books?shelf=7&wall=a"},
 				{Forms: []service.Form{burn}}, // the page of the shelf has the form that moves it
@@ -324,7 +324,7 @@ func TestListsOfSubjects(t *testing.T) {
 	is("books", one, &service.View{
 		Title: "Books of shelf 7", Parents: append(atWall, service.Link{Text: "Shelves", To: "shelves?wall=a"}, service.Link{Text: "7", To: "shelves/show?shelf=7&wall=a"}),
 		Blocks: []service.Block{&service.Table{
-			Columns: []service.Column{{Title: "Book"}, {Title: "Action"}}, Keep: []string{"wall", "shelf"},
+			Columns: []service.Column{{Title: "Book", Names: true}, {Title: "Action"}}, Keep: []string{"wall", "shelf"},
 			Rows: [][]service.Cell{{{Text: "b"}, {Forms: []service.Form{
 				{Action: "read", Submit: "Read", Label: "Read book b", Keep: map[string]string{"wall": "a", "shelf": "7", "book": "b"}},
 			}}}},

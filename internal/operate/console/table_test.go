@@ -74,7 +74,7 @@ func TestFilters(t *testing.T) {
 	cell := service.Cell{Text: "full", Share: 3, Most: 9}
 	find := &service.Form{Action: "find", Submit: "Show room", Fields: []service.Field{{Name: "room", Label: "Room", Help: "Name of the room."}}}
 	want := &service.View{Blocks: []service.Block{find, &service.Table{
-		Columns: []service.Column{{Title: "Room", Sort: "name"}, {Title: "Load", Sort: "load", Number: true}}, Sort: "load",
+		Columns: []service.Column{{Title: "Room", Sort: "name", Names: true}, {Title: "Load", Sort: "load", Number: true}}, Sort: "load",
 		Search: []service.Field{{Name: "begins", Label: "Begins with", Help: "how it begins"}, {Name: "empty", Label: "Empty", Help: "without guests", Checkbox: true}},
 		Rows:   [][]service.Cell{{{Text: "loada", To: "rooms/show?room=loada"}, cell}},
 	}}}
