@@ -275,6 +275,13 @@ func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
 	}
 }
 
+// Throttle limits the bytes that the page sends in a second. -1: no limit.
+func (p *Page) Throttle(t *testing.T, upload int) {
+	t.Helper()
+	p.conn.must(t, p.session, "Network.enable", nil, nil)
+	p.conn.must(t, p.session, "Network.emulateNetworkConditions", map[string]any{"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": upload}, nil)
+}
+
 // Scripts lets the pages that are opened next run scripts, or not.
 func (p *Page) Scripts(t *testing.T, run bool) {
 	t.Helper()
