@@ -161,16 +161,28 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 	c := &check{Server: s}
 	own := c.secrets()
 	for _, p := range slices.Concat(report.Warnings, report.Notes) {
-		found = append(found, problem(service.Warning, p))
+		f := problem(service.Warning, p)
+		if name, _, _ := strings.Cut(p.Key, "."); slices.ContainsFunc(c.Services, func(s service.Service) bool { return s.Name == name }) {
+			f.Service = name
+		}
+		found = append(found, f)
 	}
 	var databases []service.Finding
 	for _, one := range open.Services {
 		limited, cancel := context.WithTimeout(ctx, serviceTimeout)
-		databases = append(databases, c.opened(limited, open, one)...)
+		databases = append(databases, concerning(one.Name, c.opened(limited, open, one))...)
 		cancel()
 	}
 	found = slices.Concat(found, c.checkFolders(), own, databases, c.distributions(), c.certificate(ctx))
 	return append(found, c.outside(ctx)...)
+}
+
+// concerning notes which service findings concern.
+func concerning(name string, found []service.Finding) []service.Finding {
+	for i := range found {
+		found[i].Service = name
+	}
+	return found
 }
 
 // outside checks the public URL, the replica, the backups, and what the services need besides their databases.
@@ -190,7 +202,7 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	}
 	for _, s := range c.Services {
 		if s.Config.IsEnabled() && s.Probe != nil {
-			found = append(found, s.Probe(ctx)...)
+			found = append(found, concerning(s.Name, s.Probe(ctx))...)
 		}
 	}
 	return found

@@ -18,9 +18,15 @@ import (
 // consoleRows is how many rows a page of the console has.
 const consoleRows = 100
 
+// counts add the counters of buckets, without those of accounts.
+var counts = []service.Counted{
+	{Of: "bucket", Table: "manta_bucket"},
+	{Of: "object", Table: "manta_bucket_usage", Where: "bucket_id <> '00000000-0000-0000-0000-000000000000'", Sum: "objects"},
+}
+
 // console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
-	return &service.Console{Title: "Buckets", Icon: "bucket", Backlogs: s.backlogs, Search: s.search, Finds: finds, Pages: []service.Page{
+	return &service.Console{Title: "Buckets", Icon: "bucket", Backlogs: s.backlogs, Search: s.search, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "all", Title: "Buckets", Listed: true, Show: s.showAll},
 		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},

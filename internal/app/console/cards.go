@@ -85,6 +85,11 @@ func (r *renderer) cards(b *service.Cards) {
 			r.state(c.State)
 		}
 		r.close("div")
+		if c.Problem != nil {
+			r.open("p", "class", "problem")
+			r.element("a", c.Problem.Text, "href", r.x.link(r.section, c.Problem.To))
+			r.close("p")
+		}
 		for j, text := range c.Lines {
 			class := "note"
 			if j == 0 {

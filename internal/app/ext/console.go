@@ -11,10 +11,18 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
+// counts are of the installs that hold records, without the rows of tenants.
+var counts = []service.Counted{
+	{Of: "install", Table: "ext_storage_usage", Where: holdsRecords},
+	{Of: "record", Table: "ext_storage_usage", Where: holdsRecords, Sum: "keys_count"},
+}
+
+const holdsRecords = "keys_count > 0 AND closed_seq IS NULL"
+
 // console returns the pages of the service.
 func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
-	return &service.Console{Title: "Extension storage", Icon: "records", Backlogs: s.backlogs, Search: s.search, Finds: finds, Pages: []service.Page{
+	return &service.Console{Title: "Extension storage", Icon: "records", Backlogs: s.backlogs, Search: s.search, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "installs/show", Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Show: s.showFeed},
 		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{

@@ -13,9 +13,12 @@ import (
 // consoleRows is how many entries of a wishlist are shown.
 const consoleRows = 100
 
+// counts are of what the database has. Sessions without a wishlist are only in the hot state.
+var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_seen"}, {Of: "handoff", Table: "bff_consumer_handoff_replay_log"}}
+
 // console returns the pages of the service that are no operations.
 func (s *Guest) console() *service.Console {
-	return &service.Console{Title: "Guests", Icon: "hotel", Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Pages: []service.Page{
+	return &service.Console{Title: "Guests", Icon: "hotel", Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
 		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
 			{Name: "find", Reads: true, Run: s.findSession}, {Name: "open", Reads: true, Run: s.openSession},
 		}},

@@ -15,11 +15,14 @@ const (
 
 // listing is a list at a target that may be slow. One read at a time runs, in the background.
 type listing[T any] struct {
+	rests int // a read is followed by so many times its time without one; 0: by none
+
 	mu      sync.Mutex
 	of      string // the URL
 	all     T
 	at      time.Time     // of the latest read; zero: none has ended, or it is not valid any more
 	err     error         // of the latest read
+	took    time.Duration // the latest read
 	reading chan struct{} // closed when the read has ended; nil: none runs
 }
 
@@ -31,18 +34,7 @@ type listState struct {
 
 // get returns the list at a URL. If it is old, get reads it and waits for a moment.
 func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) T {
-	l.mu.Lock()
-	if l.of != of {
-		var none T
-		l.of, l.all, l.at, l.err = of, none, time.Time{}, nil
-	}
-	if l.reading == nil && (l.at.IsZero() || now().Sub(l.at).Abs() > listFresh) {
-		l.reading = make(chan struct{})
-		go l.read(context.WithoutCancel(ctx), of, now, read)
-	}
-	reading := l.reading
-	l.mu.Unlock()
-	if reading != nil {
+	if reading := l.ask(ctx, of, now, read); reading != nil {
 		patience := time.NewTimer(listPatience)
 		defer patience.Stop()
 		select {
@@ -51,15 +43,38 @@ func (l *listing[T]) get(ctx context.Context, of string, now clock.Clock, read f
 		case <-ctx.Done():
 		}
 	}
+	all, _ := l.latest()
+	return all
+}
+
+// latest returns the list and the time of the latest read.
+func (l *listing[T]) latest() (all T, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.all
+	return l.all, l.at
+}
+
+// ask reads the list if it is old. It returns a channel that is closed when the read has ended; nil if none runs.
+func (l *listing[T]) ask(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of != of {
+		var none T
+		l.of, l.all, l.at, l.err = of, none, time.Time{}, nil
+	}
+	if l.reading == nil && (l.at.IsZero() || now().Sub(l.at).Abs() > listFresh+time.Duration(l.rests)*l.took) {
+		l.reading = make(chan struct{})
+		go l.read(context.WithoutCancel(ctx), of, now, read)
+	}
+	return l.reading
 }
 
 func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read func(context.Context) (T, error)) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	began := time.Now()
 	all, err := read(ctx)
+	took := time.Since(began)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.reading)
@@ -67,7 +82,7 @@ func (l *listing[T]) read(ctx context.Context, of string, now clock.Clock, read 
 	if l.of != of { // the setting has changed meanwhile
 		return
 	}
-	l.at, l.err = now(), err
+	l.at, l.err, l.took = now(), err, took
 	if err == nil {
 		l.all = all // after an error, the older list is better than none
 	}

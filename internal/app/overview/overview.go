@@ -56,6 +56,8 @@ type Overview struct {
 
 	Replica func() *replication.State // nil without a replica
 	Backups *backup.Scheduler
+
+	counts counts
 }
 
 // Pages returns the pages.
@@ -98,7 +100,7 @@ func (o *Overview) showOverview(ctx context.Context, r *service.PageRequest) (*s
 	if span != 0 {
 		charts = o.History.charts(databases, span)
 	}
-	blocks := append(o.findings(found, at), o.stats(hour), o.cards(ctx, usages), charts, o.databaseTable(usages), o.backlogs(ctx), o.requestsNow())
+	blocks := append(o.findings(found, at), o.stats(hour), o.cards(ctx, usages, found), charts, o.databaseTable(usages), o.backlogs(ctx), o.requestsNow())
 	return &service.View{Blocks: []service.Block{&service.Live{Every: historyEvery, Blocks: blocks}}}, nil
 }
 

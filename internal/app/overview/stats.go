@@ -149,8 +149,8 @@ func (o *Overview) fullest() *disk {
 }
 
 // cards lead to the services.
-func (o *Overview) cards(ctx context.Context, usages map[string]usage) *service.Cards {
-	unready := o.Unready(ctx)
+func (o *Overview) cards(ctx context.Context, usages map[string]usage, found []service.Finding) *service.Cards {
+	unready, counted := o.Unready(ctx), o.countLines(ctx)
 	b := &service.Cards{Title: "Services"}
 	for _, s := range o.Services {
 		c := service.Card{Title: operate.Sentence(s.Name), State: service.OK}
@@ -162,6 +162,11 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage) *service.
 			c.State, c.Lines = service.Wrong, []string{err.Error()}
 		} else if ready := readyCell(ctx, s); ready.State != service.OK {
 			c.State, c.Lines = ready.State, []string{ready.Text}
+		} else {
+			c.State, c.Problem = problemOf(found, s.Name)
+		}
+		if line := counted[s.Name]; line != "" {
+			c.Lines = append(c.Lines, line)
 		}
 		for _, d := range s.Databases {
 			c.Lines = append(c.Lines, sizeLine(d, usages[d.Where]))
@@ -172,6 +177,20 @@ func (o *Overview) cards(ctx context.Context, usages map[string]usage) *service.
 		b.All = append(b.All, service.Card{Title: operate.Sentence(name), Lines: []string{"disabled", "set " + name + ".enabled to use it"}})
 	}
 	return b
+}
+
+// problemOf returns the worst state of the findings that concern a service, and a link that says why.
+func problemOf(found []service.Finding, name string) (state service.State, why *service.Link) {
+	wrong := withStates(found, service.Wrong, service.Warning)
+	wrong = slices.DeleteFunc(wrong, func(f service.Finding) bool { return f.Service != name })
+	if len(wrong) == 0 {
+		return service.OK, nil
+	}
+	text := wrong[0].What + ": " + wrong[0].Says
+	if more := int64(len(wrong) - 1); more > 0 {
+		text += ", and " + service.Count(more, "more finding")
+	}
+	return wrong[0].State, &service.Link{Text: text, To: "checks"}
 }
 
 // sizeLine says how large a database is, and how much it has grown if that was for a while.

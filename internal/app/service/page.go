@@ -22,9 +22,20 @@ type Console struct {
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
 	Finds  []Query
 
+	// Counts say how much the service stores, on its card on the overview.
+	Counts []Counted
+
 	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
 	// pages of the service. It is fast.
 	Backlogs func(context.Context) ([]Fact, error)
+}
+
+// Counted is a number that says how much a service stores: of rows of a table, or a sum of one of its columns. It is read in the background.
+type Counted struct {
+	Of    string // what is counted, in the singular
+	Table string // of Service.Tables
+	Sum   string // the column; "": the rows
+	Where string // see rows.Total
 }
 
 // MaxHits limits the hits of an index in a search.
@@ -279,11 +290,12 @@ type Cards struct {
 
 // Card is a thing with its state and a few figures.
 type Card struct {
-	Title string
-	Icon  string // as Console.Icon
-	To    string // link to a page of the service; "": none
-	State State
-	Lines []string // the first is the most important
+	Title   string
+	Icon    string // as Console.Icon
+	To      string // link to a page of the service; "": none
+	State   State
+	Problem *Link    // why State is not OK, and where to read more
+	Lines   []string // the first is the most important
 }
 
 // Facts is a list of names and values.

@@ -256,6 +256,18 @@ func (r *Running) Rows() rows.Database {
 	return r.Databases[0].Rows(nil)
 }
 
+// Table returns a table of the service by its name, or nil.
+func (r *Running) Table(name string) *rows.Table {
+	for _, g := range r.Tables {
+		for _, t := range g.Tables {
+			if t.Name == name {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
 // Embedded reports whether all databases of the service are SQLite files.
 func (r *Running) Embedded() bool {
 	return !slices.ContainsFunc(r.Databases, func(d *engine.Database) bool { return !d.Embedded() })
@@ -328,4 +340,6 @@ type Finding struct {
 	What  string // what was checked
 	Says  string // what was found
 	Fix   string // what to do about it, or ""
+
+	Service string // the service that it concerns; "": the server
 }

@@ -139,7 +139,10 @@ func (s *Storage) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 		Owns: httpapi.Owns, Service: web.Service{Serve: h.Serve, Error: h.WriteError, Route: httpapi.Label, Routes: httpapi.Routes()},
 	}}}
 	opened.Ready = db.Ready(s.opened.Ping)
-	opened.Console = &service.Console{Title: "Sync storage", Icon: "sync"}
+	opened.Console = &service.Console{Title: "Sync storage", Icon: "sync", Counts: []service.Counted{
+		{Of: "collection", Table: "user_collections", Where: "collection_id <> 0"},
+		{Of: "record", Table: "user_collections", Where: "collection_id <> 0", Sum: "count"},
+	}}
 	opened.Refusals = refusals
 	opened.Quota = func() dockerflow.Quota {
 		quota := s.opened.Quota()

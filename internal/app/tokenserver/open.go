@@ -206,6 +206,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Refusals = refusals
 	opened.Console = &service.Console{
 		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: finds,
+		Counts: []service.Counted{{Of: "account", Table: "users", Where: "replaced_at IS NULL"}, {Of: "storage node", Table: "nodes"}},
 	}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"
 	opened.Hint = func(base string) service.Hint {

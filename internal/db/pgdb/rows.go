@@ -295,6 +295,10 @@ func (v *view) Count(t *rows.Table, most int64) (n int64, err error) {
 	return n, v.tx.QueryRow(v.ctx, sql).Scan(&n)
 }
 
+func (v *view) Total(t rows.Total) (n int64, err error) {
+	return n, v.tx.QueryRow(v.ctx, `SELECT (`+t.Query(relation(t.Table))+`)::bigint`).Scan(&n)
+}
+
 func (v *view) NthOwner(t *rows.Table, owner int, after rows.Row, n int) (bound rows.Row, err error) {
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}

@@ -211,6 +211,8 @@ type View interface {
 	Find(t *Table, keys []Row, fn func(Packed) error) error
 	// Count returns the number of rows of a table; at most most, if that is not 0.
 	Count(t *Table, most int64) (int64, error)
+	// Total returns a number of rows, or the sum of a column. On Spanner the error of a sum is errors.ErrUnsupported.
+	Total(t Total) (int64, error)
 	// NthOwner returns the owner of the n-th row after an owner; nil if there are fewer.
 	NthOwner(t *Table, owner int, after Row, n int) (Row, error)
 	// Last returns the last number that the database has assigned; see Table.Numbers.
@@ -225,6 +227,25 @@ type View interface {
 	Duplicates(service string, limit int) (entries []int64, err error)
 	// State returns what SetState has stored; "" if nothing.
 	State(service string) (string, error)
+}
+
+// Total is a number of rows of a table as it is stored, or the sum of a column.
+type Total struct {
+	Table *Table
+	Sum   string // the column; "": the rows are counted
+	Where string // a condition in SQL, which all engines of the table understand; "": none
+}
+
+// Query returns the statement; from is the name of the table in the engine.
+func (t Total) Query(from string) string {
+	what, where := "count(*)", ""
+	if t.Sum != "" {
+		what = "coalesce(sum(" + t.Sum + "), 0)"
+	}
+	if t.Where != "" {
+		where = " WHERE " + t.Where
+	}
+	return "SELECT " + what + " FROM " + from + where
 }
 
 // Update is a transaction.

@@ -2,6 +2,7 @@ package spannerdb
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -307,6 +308,13 @@ func (v view) Count(t *rows.Table, most int64) (int64, error) {
 		return v.number(`SELECT COUNT(*) FROM (SELECT 1 FROM `+t.Name+` LIMIT @most)`, Params{"most": most})
 	}
 	return v.number(`SELECT COUNT(*) FROM `+t.Name, nil)
+}
+
+func (v view) Total(t rows.Total) (int64, error) {
+	if t.Sum != "" { // Mozilla's counters may be NULL
+		return 0, errors.ErrUnsupported
+	}
+	return v.number(t.Query(t.Table.Name), nil)
 }
 
 // Unknown returns the number of owners in a table whose numbers are not known.

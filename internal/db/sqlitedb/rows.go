@@ -117,6 +117,11 @@ func (v view) Count(t *rows.Table, most int64) (n int64, err error) {
 	return n, err
 }
 
+func (v view) Total(t rows.Total) (n int64, err error) {
+	n, _, err = QueryRow(v.c, t.Query(t.Table.Name), func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) })
+	return n, err
+}
+
 func (v view) NthOwner(t *rows.Table, owner int, after rows.Row, n int) (rows.Row, error) {
 	where, args := t.Where(owner, rows.Span{After: after}, parameter)
 	of := rows.Table{Columns: t.Columns[:owner]}

@@ -1,0 +1,74 @@
+package app_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"holdfast/internal/auth/sigv4/sigv4test"
+	"holdfast/internal/testdb"
+)
+
+// The card of each service says how much it stores. The finding that nobody can sign in is on the card of Firefox Sync.
+func TestConsoleCards(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) { t.Parallel(); consoleCards(t) })
+	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); consoleCards(t, onDatabase(testdb.PostgresDatabase(t))...) })
+}
+
+func consoleCards(t *testing.T, settings ...string) {
+	t.Helper()
+	const nobody = "http://127.0.0.1:1"
+	b, _, environ := serveConsole(t, append(settings, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+nobody)...)
+	b.importAccounts(environ)
+	b.open("buckets/accounts")
+	b.submit("Create account", "account", "tester")
+	shown := b.page.all("pre")
+	key := sigv4test.Signer{AccessKeyID: shown[2].String(), Secret: shown[3].String(), Region: "us-east-1"}
+	put(t, key, shown[1].String()+"/photos", "")
+	for _, name := range []string{"a", "b", "c"} {
+		put(t, key, shown[1].String()+"/photos/"+name, "body")
+	}
+	b.open("extstorage/installs")
+	b.submit("Register", "tenant", someTenant, "install", someInstall)
+	b.open("extstorage/installs/show?install=" + someInstall + "&tenant=" + someTenant)
+	b.try(http.StatusOK, "Records of settings", "Open", "namespace", "settings")
+	b.follow("Create a record")
+	b.submit("Create", "key", "k", "value", "1")
+
+	want := map[string]string{
+		"Sync storage": "2 collections, 4 records", "Firefox Sync": "2 accounts, 1 storage node", "Extension storage": "1 install, 1 record",
+		"Buckets": "1 bucket, 3 objects", "Guests": "0 wishlists, 0 handoffs",
+	}
+	for _, text := range want {
+		b.await("", text)
+	}
+	b.await("", "so nobody can sign in to Firefox Sync")
+	cards := map[string]string{}
+	for _, c := range b.page.all("ul") {
+		if c.attrs["class"] == "cards" {
+			for _, card := range c.all("li") {
+				cards[card.all("a")[0].String()] = card.String()
+			}
+		}
+	}
+	for title, text := range want {
+		if !strings.Contains(cards[title], text) {
+			t.Errorf("%s: no %q in %q", title, text, cards[title])
+		}
+		if isOK := strings.HasPrefix(cards[title], title+"OK"); isOK != (title != "Firefox Sync") && title != "Guests" { // the hot state of guests is in one process
+			t.Errorf("%s: %q", title, cards[title])
+		}
+	}
+	if len(cards) != 5 {
+		t.Errorf("%d cards: %q", len(cards), cards)
+	}
+	for _, a := range b.page.all("a") {
+		if strings.Contains(a.String(), "nobody can sign in") {
+			b.follow(a.String())
+			b.shows("no answer from " + nobody)
+			return
+		}
+	}
+	t.Errorf("no card says that nobody can sign in: %q", cards)
+}

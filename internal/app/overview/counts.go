@@ -1,0 +1,131 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/db/rows"
+	"holdfast/internal/errcode"
+)
+
+const (
+	// A million rows take up to a second. So counting takes at most a hundredth of the time.
+	countRests = 100
+
+	countedNow = 2 * time.Minute // a card says how old older counts are
+)
+
+// stored are the counts of a service, and nil for one that the engine does not know.
+type stored []*int64
+
+// counts count what the services store, in the background.
+type counts struct {
+	mu  sync.Mutex
+	all map[string]*listing[stored]
+}
+
+// of returns the counts of a service.
+func (c *counts) of(name string) *listing[stored] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]*listing[stored]{}
+	}
+	if c.all[name] == nil {
+		c.all[name] = &listing[stored]{rests: countRests}
+	}
+	return c.all[name]
+}
+
+// countLines returns what each service stores, such as "3 accounts, 1 storage node". It waits a moment for the first counts.
+func (o *Overview) countLines(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, checksPatience)
+	defer cancel()
+	var all []<-chan struct{}
+	for _, s := range o.Services {
+		if s.Console != nil && len(s.Console.Counts) > 0 {
+			all = append(all, o.counts.of(s.Name).ask(ctx, s.Name, o.Clock, func(ctx context.Context) (stored, error) { return count(ctx, s) }))
+		}
+	}
+	for _, reading := range all {
+		if reading != nil {
+			select {
+			case <-reading:
+			case <-ctx.Done():
+			}
+		}
+	}
+	lines := map[string]string{}
+	for _, s := range o.Services {
+		if s.Console != nil {
+			found, at := o.counts.of(s.Name).latest()
+			lines[s.Name] = countLine(s.Console.Counts, found, o.Clock().Sub(at))
+		}
+	}
+	return lines
+}
+
+// count reads the counts of a service.
+func count(ctx context.Context, s *service.Running) (found stored, err error) {
+	db := s.Rows()
+	if db == nil {
+		return nil, errcode.New(errcode.Unavailable, "the service has no database with tables")
+	}
+	err = db.View(ctx, func(v rows.View) error {
+		found = nil
+		for _, c := range s.Console.Counts {
+			t := s.Table(c.Table)
+			if t == nil {
+				return fmt.Errorf("%s has no table %s", s.Name, c.Table)
+			}
+			n, err := v.Total(rows.Total{Table: t, Sum: c.Sum, Where: c.Where})
+			switch {
+			case errors.Is(err, errors.ErrUnsupported):
+				found = append(found, nil)
+			case err != nil:
+				return err
+			default:
+				found = append(found, &n)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// countLine formats counts; "" if none is known.
+func countLine(all []service.Counted, found stored, age time.Duration) string {
+	var parts []string
+	for i, n := range found {
+		if n != nil {
+			text := service.Count(*n, all[i].Of)
+			_, noun, _ := strings.Cut(text, " ")
+			parts = append(parts, groupDigits(*n)+" "+noun)
+		}
+	}
+	line := strings.Join(parts, ", ")
+	if line != "" && age > countedNow {
+		line += " (" + formatSpan(age) + " ago)"
+	}
+	return line
+}
+
+// groupDigits formats a number with a comma after each thousand.
+func groupDigits(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var groups []string
+	for len(digits) > 3 && digits[len(digits)-4] != '-' {
+		groups = append(groups, digits[len(digits)-3:])
+		digits = digits[:len(digits)-3]
+	}
+	groups = append(groups, digits)
+	slices.Reverse(groups)
+	return strings.Join(groups, ",")
+}
