@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +58,68 @@ func TestConsoleBackups(t *testing.T) {
 	b.shows("holdfast restore '"+address+"/replica' --time 20", "With an earlier --time")
 	b.open("backup")
 	b.shows(address+"/replica", "Restore points")
+}
+
+// TestConsoleOffersWhatIsSet: without any setting, no button about the server fails because something is not configured. The pages say how to
+// configure it.
+func TestConsoleOffersWhatIsSet(t *testing.T) {
+	t.Parallel()
+	b, _, _ := serveConsole(t)
+	b.open("")
+	pages, pressed := map[string]bool{}, 0
+	for _, a := range b.page.all("a") {
+		if path, ok := strings.CutPrefix(a.attrs["href"], "/console/"); ok && !strings.ContainsAny(path, "/?#") {
+			pages[path] = true
+		}
+	}
+	for page := range pages {
+		b.open(page)
+		for _, f := range b.page.all("form") {
+			to := f.attrs["action"]
+			if f.attrs["method"] != "post" || strings.Contains(to, "sign-out") || strings.HasPrefix(to, "/console/sessions") {
+				continue
+			}
+			pressed++
+			if status := b.post(f, b.fill(f)); status == http.StatusNotFound {
+				t.Errorf("%s: there is no %s", page, to)
+			}
+			b.hides("is not set", "is not configured")
+			b.open(page)
+		}
+	}
+	if len(pages) < 12 || pressed < 10 {
+		t.Errorf("%d pages, %d buttons", len(pages), pressed)
+	}
+	for page, lines := range map[string][]string{
+		"backup": {"Set backup.url to a folder", "[backup]", "schedule = ", "docs/backup.md"}, "restore-points": {"Set replica.url to a folder", "[replica]", "docs/backup.md"},
+		"alerts": {"Set alerts.url to a webhook", "[alerts]", "docs/operations.md"},
+	} {
+		b.open(page)
+		b.shows(lines...)
+		b.hides("Back up now", "Send a test")
+	}
+}
+
+// TestConsoleEncryptedBackups: a server that has only the public key of its backups has no button to verify them, and says how to.
+func TestConsoleEncryptedBackups(t *testing.T) {
+	t.Parallel()
+	public := regexp.MustCompile(`age1\w+`).FindString(runCommand(t, nil, "backup", "key"))
+	b, _, _ := serveConsole(t, "HOLDFAST_BACKUP__URL=file://"+filepath.ToSlash(t.TempDir())+"/backups", "HOLDFAST_BACKUP__RECIPIENTS="+public)
+	b.open("backup")
+	b.submit("Back up now")
+	b.await("backup", "read back only: its key is not here")
+	b.shows("this server has only the public key", "/backups' --identity backup.key")
+	if b.form("Verify") != nil {
+		t.Error("there is a button that fails")
+	}
+	row := b.page.all("tbody")[0].all("tr")[0]
+	for _, title := range []string{"Databases", "Sent", "Took"} {
+		b.shows(title)
+	}
+	if text := row.String(); !strings.Contains(text, "KiB") {
+		t.Errorf("no sizes in %q", text)
+	}
+	link := row.all("a")[0].attrs["href"]
+	b.open(strings.TrimPrefix(link, "/console/"))
+	b.shows("holdfast backup verify 'file://", " --identity backup.key --time 20")
 }

@@ -18,7 +18,12 @@ import (
 type Listed struct {
 	At  time.Time
 	Has []string // names of its databases and other files
+
+	Size *Size // nil: it is not known
 }
+
+// Size says how large a backup is, and how long it took.
+type Size = replica.BackupSize
 
 // List returns the latest backups at a URL, or restore points of a replica, the newest first; all of them if most is 0.
 func List(ctx context.Context, address string, most int) (all []Listed, err error) {
@@ -32,7 +37,7 @@ func List(ctx context.Context, address string, most int) (all []Listed, err erro
 		return nil, errcode.New(errcode.NotFound, location.Name(address)+" has no backup: check the folder, or the bucket and its prefix")
 	}
 	for _, p := range points {
-		all = append(all, Listed{p.Time, slices.Concat(slices.Sorted(maps.Keys(p.Files)), slices.Sorted(maps.Keys(p.Also)))})
+		all = append(all, Listed{p.Time, slices.Concat(slices.Sorted(maps.Keys(p.Files)), slices.Sorted(maps.Keys(p.Also))), p.Backup})
 	}
 	return all, err
 }

@@ -191,6 +191,16 @@ func (c *command) eachBody(ctx context.Context, folder string, services []string
 type listedBackup struct {
 	At  time.Time `json:"at"`
 	Has []string  `json:"has"`
+
+	Size *backup.Size `json:"size,omitempty"` // took in nanoseconds
+}
+
+// sizes returns what the table says about the size of a backup.
+func sizes(s *backup.Size) (databases, sent, took string) {
+	if s == nil {
+		return "-", "-", "-"
+	}
+	return service.FormatBytes(s.Databases), service.FormatBytes(s.Sent), s.Took.Round(time.Second).String()
 }
 
 func (c *command) listBackups() *cobra.Command {
@@ -213,14 +223,15 @@ func (c *command) listBackups() *cobra.Command {
 			}
 			w := c.shell().Table()
 			if !asJSON && len(all) > 0 {
-				w.Printf("MADE\tAGE\tCONTENT\n")
+				w.Printf("MADE\tAGE\tDATABASES\tSENT\tTOOK\tCONTENT\n")
 			}
 			for _, b := range all {
 				if asJSON {
 					err = errors.Join(err, c.shell().PrintLine(listedBackup(b)))
 					continue
 				}
-				w.Printf("%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), c.clock()().Sub(b.At).Round(time.Minute), strings.Join(b.Has, ", "))
+				databases, sent, took := sizes(b.Size)
+				w.Printf("%s\t%s\t%s\t%s\t%s\t%s\n", b.At.UTC().Format("2006-01-02T15:04:05.000Z"), c.clock()().Sub(b.At).Round(time.Minute), databases, sent, took, strings.Join(b.Has, ", "))
 			}
 			return errors.Join(err, w.Flush())
 		},

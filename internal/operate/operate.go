@@ -88,10 +88,29 @@ type About struct {
 
 	Refuses func() error // of a background job: why it cannot begin now; nil: it always can
 
+	// Setup, if set, returns how to configure what the operation needs; nil: it is configured. The console shows it instead of a list without
+	// rows, and has no button of a change.
+	Setup func() *Setup
+
 	// ServerOnly says that there is no command, because the operation is about the process of the server.
 	ServerOnly bool
 
 	Former []Former // spellings of the command, which no help shows
+}
+
+// Setup says how to configure what an operation needs.
+type Setup struct {
+	Text  string // what to do, in two short sentences
+	Lines string // of the configuration, to be copied
+	Guide string // a file
+}
+
+// Missing returns what has to be configured before the operation can be used, or nil.
+func (o *Operation) Missing() *Setup {
+	if o.Setup == nil {
+		return nil
+	}
+	return o.Setup()
 }
 
 // Former is a former spelling of a command.

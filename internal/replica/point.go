@@ -28,6 +28,15 @@ type Point struct {
 	Files map[string]Place `json:"files"`
 	// Also are the objects with other files, by name.
 	Also map[string]string `json:"also,omitempty"`
+
+	Backup *BackupSize `json:"backup,omitempty"` // of a backup; nil: it was made before there were sizes
+}
+
+// BackupSize says how large a backup is, and how long it took.
+type BackupSize struct {
+	Databases int64         `json:"databases"` // bytes that a restore writes
+	Sent      int64         `json:"sent"`      // bytes that this backup has added to the target, compressed and encrypted
+	Took      time.Duration `json:"took"`      // from the read of the databases until all of it was in the target
 }
 
 // Place identifies a database state.

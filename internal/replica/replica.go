@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"filippo.io/age"
@@ -104,7 +105,8 @@ type Replica struct {
 	mergedAt, tidiedAt time.Time
 	points             map[string]Point // cache, by object name
 	bodies             *bodies
-	isWatching         bool // services report the bodies that they write
+	sent               atomic.Int64 // bytes of a backup
+	isWatching         bool         // services report the bodies that they write
 
 	mu        sync.Mutex
 	status    Status
@@ -512,10 +514,33 @@ func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reade
 		return r.opts.Target.Put(ctx, name, sealed)
 	}
 	sum := sha256.New()
-	if err := r.opts.Target.Put(ctx, name, io.TeeReader(sealed, sum)); err != nil {
+	sent := &counter{Reader: io.TeeReader(sealed, sum)}
+	if err := r.opts.Target.Put(ctx, name, sent); err != nil {
 		return err
 	}
+	r.sent.Add(sent.n)
 	return readBack(ctx, r.opts.Target, name, sum.Sum(nil))
+}
+
+// counter counts the bytes that are read.
+type counter struct {
+	io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// size returns the size of a backup that is complete but for its point.
+func (r *Replica) size(p Point) *BackupSize {
+	b := &BackupSize{Sent: r.sent.Load(), Took: max(0, r.opts.Clock().Sub(p.Time))}
+	for _, s := range r.sources {
+		b.Databases += int64(s.chain.size) * int64(s.chain.pageSize)
+	}
+	return b
 }
 
 // publish writes a restore point.
@@ -528,6 +553,7 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 		if err := r.checkPoint(ctx, p); err != nil {
 			return err
 		}
+		p.Backup = r.size(p)
 	}
 	if err := r.opts.Fault("publish"); err != nil {
 		return err

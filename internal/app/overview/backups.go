@@ -36,16 +36,34 @@ type Copies struct {
 func backupOperations(o *Operated) []operate.Operation {
 	s, c := &o.Backups, &o.Copies
 	c.Backups = s
+	setup := func(section, what, more string, url func() string) func() *operate.Setup {
+		return func() *operate.Setup {
+			if url() != "" {
+				return nil
+			}
+			return &operate.Setup{
+				Text:  "There is no place for " + what + " yet. Set " + section + ".url to a folder on another disk or a bucket, and restart the server.",
+				Lines: "[" + section + "]\nurl = \"s3://my-bucket?region=eu-central-1&prefix=" + section + "/\"" + more, Guide: "docs/backup.md",
+			}
+		}
+	}
+	toBackup := setup("backup", "backups", "\nschedule = \"03:30\"", func() string { return s.Settings().URL })
+	toReplica := setup("replica", "a replica", "", func() string {
+		if c.Replica == nil {
+			return ""
+		}
+		return c.Replica().URL
+	})
 	return []operate.Operation{
 		operate.With(operate.NewList(operate.About{
 			Path: "backup", Doc: "List the newest 100 backups at backup.url", Rows: "backups", Group: "Make a backup",
-			Title: "Backups", Empty: "No backup at backup.url is known.", ServerOnly: true,
+			Title: "Backups", Empty: "No backup at backup.url is known.", ServerOnly: true, Setup: toBackup,
 			Text: "Backups in the folder or bucket backup.url. The command holdfast backup list also reads others.",
 		}, c.listBackups), "state", func(context.Context) (listState, error) { return c.listed.state(), nil }),
 		operate.NewRead(operate.About{Path: "backup/show", Doc: "Show a backup, and how to restore it", Title: "Backup", ServerOnly: true}, c.showBackup),
 		operate.NewJob(operate.About{
 			Path: "backup/make", Doc: "Make a backup to backup.url", Button: "Back up now", ServerOnly: true, Background: true,
-			Begun: "the backup has begun", Stop: "Stop the backup", Refuses: s.CanMake,
+			Begun: "the backup has begun", Stop: "Stop the backup", Refuses: s.CanMake, Setup: toBackup,
 		}, c.makeBackup),
 		operate.WithFound[backupDamage](operate.NewJob(operate.About{
 			Path: "backup/verify", Doc: "Restore a backup into the data folder for a moment, and read its databases", Button: "Verify", ServerOnly: true, Background: true,
@@ -53,7 +71,7 @@ func backupOperations(o *Operated) []operate.Operation {
 		}, c.verifyBackup), "Damages", "No damage was found."),
 		operate.With(operate.NewList(operate.About{
 			Path: "restore-points", Doc: "List the restore points of the replica by day", Rows: "days", Group: "List the restore points of the replica",
-			Title: "Restore points", Empty: "No restore point at replica.url is known.", ServerOnly: true,
+			Title: "Restore points", Empty: "No restore point at replica.url is known.", ServerOnly: true, Setup: toReplica,
 			Text: "Moments to which the replica at replica.url can be restored. replica.retention and replica.keep say how many there are.",
 		}, c.listPoints), "state", func(context.Context) (listState, error) { return c.points.state(), nil }),
 	}
@@ -67,6 +85,10 @@ type backupOutput struct {
 	Verified time.Time    `json:"verified,omitzero" doc:"when this server last restored it to verify it"`
 	Damage   string       `json:"damage,omitempty" doc:"what could not be read then"`
 	Has      string       `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
+
+	Databases service.Bytes `json:"databases,omitempty" title:"Databases" zero:"-" doc:"bytes that a restore writes, without the files of services; missing: not recorded"`
+	Sent      service.Bytes `json:"sent,omitempty" title:"Sent" zero:"-" doc:"bytes that it added, compressed and encrypted: what has changed since the backup before"`
+	Took      string        `json:"took,omitempty" title:"Took" zero:"-" example:"1m3s" doc:"from the read of the databases until all of it was there"`
 }
 
 // Offers says that an encrypted backup cannot be verified by the server, which does not have its key.
@@ -129,9 +151,14 @@ func (c *Copies) listBackups(ctx context.Context, _ operate.None) (rows []backup
 // row returns a backup. Those that were made before the recipients were set are not encrypted, but that is not known.
 func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification, isEncrypted bool) backupOutput {
 	v := verified[one.At.UnixNano()]
-	return backupOutput{
-		one.At.UTC().Format(time.RFC3339Nano), age(max(0, c.Clock().Sub(one.At))), verification{v.At, v.Damage, isEncrypted}, v.At, v.Damage, strings.Join(one.Has, ", "),
+	o := backupOutput{
+		Backup: one.At.UTC().Format(time.RFC3339Nano), Age: age(max(0, c.Clock().Sub(one.At))), Shown: verification{v.At, v.Damage, isEncrypted},
+		Verified: v.At, Damage: v.Damage, Has: strings.Join(one.Has, ", "),
 	}
+	if s := one.Size; s != nil {
+		o.Databases, o.Sent, o.Took = service.Bytes(s.Databases), service.Bytes(s.Sent), s.Took.Round(time.Second).String()
+	}
+	return o
 }
 
 type backupInput struct {
@@ -151,6 +178,7 @@ type backupDetail struct {
 	backupOutput
 
 	Restore string `json:"restore" text:"Restore it into a new data folder" doc:"the command"`
+	Verify  string `json:"verify,omitempty" text:"Verify it where its private key is; this server has only the public key" doc:"the command; missing: the server can verify it"`
 }
 
 func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail, err error) {
@@ -163,12 +191,24 @@ func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail
 		return d, errcode.New(errcode.NotFound, "there is no such backup, or the list has not been read yet")
 	}
 	settings := c.Backups.Settings()
-	return backupDetail{rows[at], restoreCommand(&settings.Settings, in.Backup)}, nil
+	d = backupDetail{backupOutput: rows[at], Restore: restoreCommand(&settings.Settings, in.Backup)}
+	if len(settings.Recipients) > 0 {
+		d.Verify = verifyCommand(&settings.Settings) + " --time " + in.Backup
+	}
+	return d, nil
+}
+
+// quoted quotes a URL for a shell.
+func quoted(url string) string { return "'" + strings.ReplaceAll(url, "'", `'\''`) + "'" }
+
+// verifyCommand returns the command that verifies encrypted backups.
+func verifyCommand(s *location.Settings) string {
+	return "holdfast backup verify " + quoted(s.URL) + " --identity backup.key"
 }
 
 // restoreCommand returns the command that restores a moment.
 func restoreCommand(s *location.Settings, moment string) string {
-	text := "holdfast restore '" + strings.ReplaceAll(s.URL, "'", `'\''`) + "' --time " + moment
+	text := "holdfast restore " + quoted(s.URL) + " --time " + moment
 	if len(s.Recipients) > 0 {
 		text += " --identity backup.key"
 	}

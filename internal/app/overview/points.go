@@ -56,13 +56,23 @@ func (c *Copies) readPoints(ctx context.Context) []replica.Listed {
 
 // showBackups says below the list of backups when the next one is due, and to which moments the replica can be restored.
 func (o *Overview) showBackups(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	f := &service.Facts{Title: "Backups", Rows: listFacts(o.Copies.listed.state(), o.Copies.Backups.Settings().URL, "backup.url")}
+	settings := o.Copies.Backups.Settings()
+	if settings.URL == "" { // the page says how to set it
+		return &service.View{Blocks: []service.Block{o.replicaFacts(ctx)}}, nil
+	}
+	f := &service.Facts{Title: "Backups", Rows: listFacts(o.Copies.listed.state(), settings.URL, "backup.url")}
 	if s := o.Copies.Backups.State(); !s.Since.IsZero() {
 		f.Rows = append(f.Rows, service.Fact{Name: "Being made since", Cell: service.TimeCell(s.Since)})
 	} else if !s.Next.IsZero() {
 		f.Rows = append(f.Rows, service.Fact{Name: "Next one due", Cell: service.TimeCell(s.Next)})
 	}
-	return &service.View{Blocks: []service.Block{f, o.replicaFacts(ctx)}}, nil
+	view := &service.View{Blocks: []service.Block{f, o.replicaFacts(ctx)}}
+	if len(settings.Recipients) > 0 {
+		view.Blocks = append(view.Blocks, &service.Text{
+			Title: "Verify the newest backup where its private key is; this server has only the public key", Body: verifyCommand(&settings.Settings), Copy: true,
+		})
+	}
+	return view, nil
 }
 
 // replicaFacts says to which moments the replica can be restored.
@@ -95,7 +105,10 @@ func listFacts(s listState, address, setting string) []service.Fact {
 
 // showPoints has the command that restores the replica, below its restore points.
 func (o *Overview) showPoints(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	view := &service.View{Blocks: []service.Block{o.replicaFacts(ctx)}}
+	view := &service.View{}
+	if o.Copies.Replica().URL != "" { // otherwise the page says how to set it
+		view.Blocks = append(view.Blocks, o.replicaFacts(ctx))
+	}
 	if all := o.Copies.readPoints(ctx); len(all) > 0 {
 		s := o.Copies.Replica()
 		newest := all[len(all)-1].Time.UTC().Format(time.RFC3339Nano)

@@ -149,6 +149,9 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 	runs, running := p.runs()
 	view.Blocks = append(view.Blocks, runs...)
 	for _, o := range others {
+		if o.Missing() != nil {
+			continue
+		}
 		if p.list != nil && o.Kind == operate.Job && !o.Background && o.Subject() == nil && rows == 0 {
 			continue // it concerns all rows; a background job may find others
 		}
@@ -180,6 +183,10 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 		view.Blocks = append(view.Blocks, search, &service.Live{Every: p.list.Live, Blocks: []service.Block{t}})
 	} else {
 		view.Blocks = append(view.Blocks, t)
+	}
+	if setup := p.list.Missing(); setup != nil && len(t.Rows) == 0 {
+		t.Empty = setup.Text
+		view.Blocks = append(view.Blocks, &service.Text{Title: "Add to the configuration", Body: setup.Lines, Copy: true}, &service.Text{Body: "Guide: the file " + setup.Guide + " that comes with Holdfast."})
 	}
 	if links := downloads(p.list.Noun(), p.all, at); links != nil {
 		view.Blocks = append(view.Blocks, &service.Links{All: links})
