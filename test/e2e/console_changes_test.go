@@ -26,8 +26,7 @@ func changesOf(folder string) []step {
 	return slices.Concat([]step{
 		{"read-only", "Stop writes: service extstorage", nil, "Extstorage is read-only."},
 		{"", "Accept writes: service extstorage", nil, "Extstorage accepts writes again."},
-		{"alerts", "Send a test", nil, "alerts.url is not set"},
-		{"backup", "Back up now", nil, "is not set: set it, or run holdfast backup DIR"},
+		{"alerts", "Send a test", nil, "The test alert was sent."},
 		{"sweeps", "Sweep now: sweep deleted buckets", nil, "The sweep has begun."},
 		{"settings", "Reload", nil, "The configuration has not changed."},
 
