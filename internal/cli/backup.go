@@ -200,7 +200,7 @@ func sizes(s *backup.Size) (databases, sent, took string) {
 	if s == nil {
 		return "-", "-", "-"
 	}
-	return service.FormatBytes(s.Databases), service.FormatBytes(s.Sent), s.Took.Round(time.Second).String()
+	return service.FormatBytes(s.Databases), service.FormatBytes(s.Sent), s.Duration()
 }
 
 func (c *command) listBackups() *cobra.Command {

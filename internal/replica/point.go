@@ -39,6 +39,14 @@ type BackupSize struct {
 	Took      time.Duration `json:"took"`      // from the read of the databases until all of it was in the target
 }
 
+// Duration formats Took for people.
+func (b *BackupSize) Duration() string {
+	if b.Took < time.Second {
+		return b.Took.Round(time.Millisecond).String()
+	}
+	return b.Took.Round(time.Second).String()
+}
+
 // Place identifies a database state.
 type Place struct {
 	Run  string   `json:"run"`

@@ -84,11 +84,11 @@ type backupOutput struct {
 	Shown    verification `json:"-" title:"Verified"`
 	Verified time.Time    `json:"verified,omitzero" doc:"when this server last restored it to verify it"`
 	Damage   string       `json:"damage,omitempty" doc:"what could not be read then"`
-	Has      string       `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
 
 	Databases service.Bytes `json:"databases,omitempty" title:"Databases" zero:"-" doc:"bytes that a restore writes, without the files of services; missing: not recorded"`
 	Sent      service.Bytes `json:"sent,omitempty" title:"Sent" zero:"-" doc:"bytes that it added, compressed and encrypted: what has changed since the backup before"`
 	Took      string        `json:"took,omitempty" title:"Took" zero:"-" example:"1m3s" doc:"from the read of the databases until all of it was there"`
+	Has       string        `json:"has" title:"Content" doc:"its databases and other files" example:"secrets.toml"`
 }
 
 // Offers says that an encrypted backup cannot be verified by the server, which does not have its key.
@@ -156,7 +156,7 @@ func (c *Copies) row(one *backup.Listed, verified map[int64]backup.Verification,
 		Verified: v.At, Damage: v.Damage, Has: strings.Join(one.Has, ", "),
 	}
 	if s := one.Size; s != nil {
-		o.Databases, o.Sent, o.Took = service.Bytes(s.Databases), service.Bytes(s.Sent), s.Took.Round(time.Second).String()
+		o.Databases, o.Sent, o.Took = service.Bytes(s.Databases), service.Bytes(s.Sent), s.Duration()
 	}
 	return o
 }
@@ -178,7 +178,7 @@ type backupDetail struct {
 	backupOutput
 
 	Restore string `json:"restore" text:"Restore it into a new data folder" doc:"the command"`
-	Verify  string `json:"verify,omitempty" text:"Verify it where its private key is; this server has only the public key" doc:"the command; missing: the server can verify it"`
+	Verify  string `json:"verify,omitempty" text:"Verify it where the private key is" doc:"the command; missing: the server can verify it"`
 }
 
 func (c *Copies) showBackup(ctx context.Context, in backupInput) (d backupDetail, err error) {

@@ -5,6 +5,7 @@ package overview
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,11 @@ func TestListing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l listing[string]
-		reads, took, result, failed := 0, time.Duration(0), "one", error(nil)
+		var reads atomic.Int32
+		took, result, failed := time.Duration(0), "one", error(nil)
 		get := func(of string) string {
 			return l.get(t.Context(), of, time.Now, func(ctx context.Context) (string, error) {
-				reads++
+				reads.Add(1)
 				text, err := result, failed
 				select {
 				case <-time.After(took):
@@ -28,11 +30,11 @@ func TestListing(t *testing.T) {
 				return text, err
 			})
 		}
-		want := func(of, text string, n int, within time.Duration) {
+		want := func(of, text string, n int32, within time.Duration) {
 			t.Helper()
 			start := time.Now()
-			if got := get(of); got != text || reads != n || time.Since(start) > within {
-				t.Errorf("%q after %v, %d reads; want %q, %d reads", got, time.Since(start), reads, text, n)
+			if got := get(of); got != text || reads.Load() != n || time.Since(start) > within {
+				t.Errorf("%q after %v, %d reads; want %q, %d reads", got, time.Since(start), reads.Load(), text, n)
 			}
 		}
 		want("a", "one", 1, 0)
