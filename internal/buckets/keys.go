@@ -9,7 +9,6 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/hashicorp/golang-lru/v2/expirable"
 
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
@@ -23,36 +22,38 @@ type Keyring struct {
 	clock clock.Clock
 	box   *secretbox.Box
 	given map[string]ConfiguredKey
-	found *expirable.LRU[string, found]
+	found *lru.Cache[string, found] // as they were read a short time ago
 	// unknown has keys that do not exist or are revoked, with the time when they were looked
-	// for. So a client with a wrong key does not read the database with every request.
+	// for. So a client with a wrong key does not read the database with every request, and
+	// many wrong keys leave found as it is.
 	unknown *lru.Cache[string, time.Time]
 }
 
-// found is an access key with its account, as it was a short time ago.
+// found is a key that was read at a time.
 type found struct {
-	account Account
-	secret  string
+	Credential
+	at time.Time
 }
 
 const (
 	cachedKeys = 10000
-	// KeyDelay is how long a key that was revoked on another process still works.
-	KeyDelay = 5 * time.Second
-	// NewKeyDelay is how long a key that was used before it was created on another process
-	// does not work yet.
-	NewKeyDelay = time.Second
+	// KeyDelay is how long a process does not see that another one has created, changed or revoked a
+	// key. It is short enough that the change is effective everywhere within a second.
+	KeyDelay = 900 * time.Millisecond
 )
 
 // NewKeyring returns a keyring. The secrets are those of Config.
 // Keys of the configuration have precedence over those of the database.
 func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, configured ...ConfiguredKey) (*Keyring, error) {
-	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}, found: expirable.NewLRU[string, found](cachedKeys, nil, KeyDelay)}
+	k := &Keyring{store: store, clock: now, given: map[string]ConfiguredKey{}}
 	for _, c := range configured {
 		k.given[c.ID] = c
 	}
 	var err error
 	// Not an expirable.LRU: that would wake up a hundred times a second.
+	if k.found, err = lru.New[string, found](cachedKeys); err != nil {
+		return nil, err
+	}
 	if k.unknown, err = lru.New[string, time.Time](cachedKeys); err != nil {
 		return nil, err
 	}
@@ -61,84 +62,93 @@ func NewKeyring(store Accounts, now clock.Clock, secret string, old []string, co
 }
 
 // New returns a new access key for an account, which the caller stores, and its secret.
-func (k *Keyring) New(account AccountID) (key Key, secret string) {
-	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock())}, newKeySecret()
+func (k *Keyring) New(account AccountID, terms KeyTerms) (key Key, secret string) {
+	key, secret = Key{ID: newKeyID(), Account: account, Created: At(k.clock()), KeyTerms: terms}, newKeySecret()
 	key.Secret = k.box.Seal([]byte(secret), key.ID)
 	return key, secret
 }
 
 // Create creates an access key for an account and returns its ID and secret.
-func (k *Keyring) Create(ctx context.Context, account AccountID) (id, secret string, err error) {
-	key, secret := k.New(account)
+func (k *Keyring) Create(ctx context.Context, account AccountID, terms KeyTerms) (id, secret string, err error) {
+	if err := terms.Check(); err != nil {
+		return "", "", err
+	}
+	key, secret := k.New(account, terms)
 	err = k.store.CreateKey(ctx, key)
-	k.Created(key.ID)
+	k.Changed(key.ID)
 	return key.ID, secret, err
 }
 
-// Created must be called after a key of New was stored, so that it works at once.
-func (k *Keyring) Created(id string) { k.unknown.Remove(id) }
+// Changed must be called after a key was stored, so that this process sees it at once.
+func (k *Keyring) Changed(id string) {
+	k.found.Remove(id)
+	k.unknown.Remove(id)
+}
 
 // Known is Find without the database: known is false if Find would use it.
-func (k *Keyring) Known(id string) (account Account, secret string, ok, known bool) {
-	if f, ok := k.found.Get(id); ok {
-		return f.account, f.secret, true, true
+func (k *Keyring) Known(id string) (c Credential, ok, known bool) {
+	if f, found := k.found.Get(id); found && k.isFresh(f.at) {
+		return f.Credential, true, true
 	}
-	if at, ok := k.unknown.Get(id); ok {
-		age := k.clock().Sub(at)
-		known = 0 <= age && age < NewKeyDelay // not if the clock was set back
-	}
-	return Account{}, "", false, known
+	at, found := k.unknown.Get(id)
+	return Credential{}, false, found && k.isFresh(at)
 }
 
-// Find returns the account and the secret of an access key that is not revoked.
-func (k *Keyring) Find(ctx context.Context, id string) (account Account, secret string, ok bool, err error) {
-	if account, secret, ok, known := k.Known(id); known {
-		return account, secret, ok, nil
+// isFresh reports whether something that was read at a time may be used. It may not if the clock was set
+// back.
+func (k *Keyring) isFresh(at time.Time) bool {
+	age := k.clock().Sub(at)
+	return 0 <= age && age < KeyDelay
+}
+
+// Find returns an access key that is not revoked. It may have expired.
+func (k *Keyring) Find(ctx context.Context, id string) (c Credential, ok bool, err error) {
+	if c, ok, known := k.Known(id); known {
+		return c, ok, nil
 	}
 	at := k.clock()
-	account, secret, ok, err = k.read(ctx, id)
-	switch {
-	case err != nil:
-		return Account{}, "", false, err
-	case !ok:
-		if _, given := k.given[id]; !given { // its account may be created right now
-			k.unknown.Add(id, at)
-		}
-		return Account{}, "", false, nil
+	c, err = k.read(ctx, id)
+	switch missing := errors.Is(err, ErrNoKey); {
+	case err == nil:
+		k.found.Add(id, found{c, at})
+		return c, true, nil
+	case !missing:
+		return Credential{}, false, err
 	}
-	k.found.Add(id, found{account, secret})
-	return account, secret, true, nil
+	if _, given := k.given[id]; !given { // its account may be created right now
+		k.unknown.Add(id, at)
+	}
+	return Credential{}, false, nil
 }
 
-// read is Find in the database.
-func (k *Keyring) read(ctx context.Context, id string) (account Account, secret string, ok bool, err error) {
-	if c, ok := k.given[id]; ok {
-		account, err = k.store.Account(ctx, c.Account)
-		switch {
-		case errors.Is(err, ErrNoAccount):
-			return account, "", false, nil
-		case err != nil:
-			return account, "", false, err
-		}
-		return account, c.Secret, true, nil
+// read is Find in the database. A key that does not work is ErrNoKey.
+func (k *Keyring) read(ctx context.Context, id string) (c Credential, err error) {
+	if given, ok := k.given[id]; ok {
+		c.Secret = given.Secret
+		c.Account, err = k.store.Account(ctx, given.Account)
+		return c, noKey(err)
 	}
 	key, err := k.store.Key(ctx, id)
-	if errors.Is(err, ErrNoKey) || err == nil && key.Revoked != 0 {
-		return account, "", false, nil
+	if err == nil && key.Revoked != 0 {
+		err = ErrNoKey
 	}
 	if err != nil {
-		return account, "", false, err
+		return c, err
 	}
-	if secret, err = k.Secret(key); err != nil {
-		return account, "", false, err
+	c.Expires, c.Limits = key.Expires, key.Limits
+	if c.Secret, err = k.Secret(key); err != nil {
+		return c, err
 	}
-	if account, err = k.store.AccountByID(ctx, key.Account); err != nil {
-		if errors.Is(err, ErrNoAccount) {
-			return account, "", false, nil
-		}
-		return account, "", false, err
+	c.Account, err = k.store.AccountByID(ctx, key.Account)
+	return c, noKey(err)
+}
+
+// noKey returns ErrNoKey for a key whose account does not exist.
+func noKey(err error) error {
+	if errors.Is(err, ErrNoAccount) {
+		return ErrNoKey
 	}
-	return account, secret, true, nil
+	return err
 }
 
 // Secret decrypts the secret of a key.
@@ -154,9 +164,40 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if _, ok := k.given[id]; ok {
 		return ErrKeyConfigured
 	}
-	defer k.found.Remove(id)
+	defer k.Changed(id)
 	return k.store.RevokeKey(ctx, id, At(k.clock()))
 }
+
+// Change gives a key the terms that change makes of its present ones. They are effective like Revoke. A
+// revoked key is ErrNoKey.
+func (k *Keyring) Change(ctx context.Context, id string, change func(KeyTerms) (KeyTerms, error)) (Key, error) {
+	if _, ok := k.given[id]; ok {
+		return Key{}, ErrKeyConfigured
+	}
+	defer k.Changed(id)
+	for tries := 1; ; tries++ {
+		key, err := k.store.Key(ctx, id)
+		if err == nil && key.Revoked != 0 {
+			err = ErrNoKey
+		}
+		if err != nil {
+			return key, err
+		}
+		was := key.KeyTerms
+		if key.KeyTerms, err = change(was); err == nil {
+			err = key.Check()
+		}
+		if err != nil {
+			return key, err
+		}
+		if err = k.store.ChangeKey(ctx, id, was, key.KeyTerms); !errors.Is(err, ErrKeyChanged) || tries == changeTries {
+			return key, err
+		}
+	}
+}
+
+// changeTries is how often Change tries while others change the key.
+const changeTries = 10
 
 // newKeyID returns an access key ID: HF and 18 of A-Z and 2-7.
 func newKeyID() string {

@@ -51,37 +51,37 @@ func TestUnknownKeys(t *testing.T) {
 	here, there := ring(), ring()
 	find := func(k *buckets.Keyring, id string, want bool) {
 		t.Helper()
-		if _, _, ok, err := k.Find(t.Context(), id); ok != want || err != nil {
+		if _, ok, err := k.Find(t.Context(), id); ok != want || err != nil {
 			t.Errorf("found: %t, %v", ok, err)
 		}
 	}
-	if _, _, _, known := here.Known("unknown"); known {
+	if _, _, known := here.Known("unknown"); known {
 		t.Error("known before it was looked for")
 	}
 	for range 10 {
 		find(here, "unknown", false)
 	}
-	if _, _, ok, known := here.Known("unknown"); ok || !known || s.reads != 1 {
+	if _, ok, known := here.Known("unknown"); ok || !known || s.reads != 1 {
 		t.Errorf("%t, known: %t, %d reads of an unknown key, want 1", ok, known, s.reads)
 	}
-	now.Advance(buckets.NewKeyDelay)
+	now.Advance(buckets.KeyDelay)
 	find(here, "unknown", false)
 	if s.reads != 2 {
 		t.Errorf("%d reads after the delay, want 2", s.reads)
 	}
 
-	key, _ := here.New("a") // its ID is known before it is stored
+	key, _ := here.New("a", buckets.KeyTerms{}) // its ID is known before it is stored
 	find(here, key.ID, false)
 	find(there, key.ID, false)
 	if err := s.CreateKey(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	here.Created(key.ID)
+	here.Changed(key.ID)
 	find(here, key.ID, true)
-	now.Advance(buckets.NewKeyDelay)
+	now.Advance(buckets.KeyDelay)
 	find(there, key.ID, true)
 
-	id, _, err := here.Create(t.Context(), "a")
+	id, _, err := here.Create(t.Context(), "a", buckets.KeyTerms{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,6 +153,9 @@ func NewService(o Options) *Service {
 	return s
 }
 
+// Now returns the time of the service's clock.
+func (s *Service) Now() Moment { return At(s.clock()) }
+
 // Limits returns the limits.
 func (s *Service) Limits() Limits { return *s.limits.Load() }
 

@@ -330,6 +330,10 @@ type Accounts interface {
 	// Keys reads the keys of an account, by ID.
 	Keys(ctx context.Context, id AccountID) ([]Key, error)
 
+	// ChangeKey replaces the terms of a key, or returns ErrKeyChanged if they are not those of from. A
+	// key that is revoked or does not exist is ErrNoKey.
+	ChangeKey(ctx context.Context, id string, from, to KeyTerms) error
+
 	// RevokeKey revokes a key, or returns ErrNoKey.
 	RevokeKey(ctx context.Context, id string, now Moment) error
 }

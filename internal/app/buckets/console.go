@@ -190,7 +190,7 @@ func (s *Buckets) presignObject(ctx context.Context, r *service.PageRequest) (o 
 	if err != nil || life < time.Second || life > 7*24*time.Hour {
 		return o, service.Usagef("lifetime: choose one")
 	}
-	key, err := s.signingKey(ctx, a)
+	key, err := s.signingKey(ctx, a, linked{b.Name, object.Name, s.opened.Now().Add(life)})
 	if err != nil {
 		return o, err
 	}
@@ -213,8 +213,14 @@ func (s *Buckets) endpointNote() string {
 	return "The configuration does not say under which address clients reach S3, so this one is for this machine only. Set buckets.domain to the host name of S3."
 }
 
-// signingKey returns an access key of an account that works.
-func (s *Buckets) signingKey(ctx context.Context, a buckets.Account) (newKey, error) {
+// linked is the object of a link.
+type linked struct {
+	bucket, object string
+	until          buckets.Moment
+}
+
+// signingKey returns an access key of an account with which everybody may read the object of a link.
+func (s *Buckets) signingKey(ctx context.Context, a buckets.Account, l linked) (newKey, error) {
 	for _, k := range s.cfg.ConfiguredKeys() {
 		if k.Account == a.Name {
 			return newKey{k.ID, k.Secret}, nil
@@ -225,12 +231,13 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account) (newKey, er
 		return newKey{}, err
 	}
 	for _, k := range keys {
-		if k.Revoked == 0 {
+		lasts := k.Expires == 0 || k.Expires >= l.until
+		if k.Revoked == 0 && lasts && len(k.Limits.Networks) == 0 && k.Limits.Allow(buckets.RightRead, l.bucket, l.object) {
 			secret, err := s.keys.Secret(k)
 			return newKey{k.ID, secret}, err
 		}
 	}
-	return newKey{}, errcode.New(errcode.Conflict, "the account has no access key to sign the link with: create one")
+	return newKey{}, errcode.New(errcode.Conflict, "the account has no access key that may read the object until the link expires: create one")
 }
 
 func (s *Buckets) dropObject(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {

@@ -3,6 +3,7 @@ package buckets
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -17,7 +18,18 @@ func (s *Buckets) keyOperations() []operate.Operation {
 			Path: "keys", Doc: "List the access keys of an account", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
 			Group: "Manage the access keys of an account",
 		}, on(s, s.listKeys)),
-		operate.NewChange(operate.About{Path: "keys/create", Doc: "Create an access key and print it with its secret", Button: "Create access key"}, on(s, s.addKey)),
+		operate.NewChange(operate.About{
+			Path: "keys/create", Doc: "Create an access key and print it with its secret", Button: "Create access key",
+			More: "Without limits the key may do everything in all buckets of the account. The right write includes overwriting, and\n" +
+				"manage creates and deletes buckets and changes their settings. A key for objects that begin with a prefix may list\n" +
+				"only below that prefix.",
+			Example: "main\nmain --name backup --bucket backups --right read --right write --right list\nmain --bucket 'logs-*' --right write --network 10.0.0.0/8 --expires-in 720h",
+		}, on(s, s.addKey)),
+		operate.NewChange(operate.About{
+			Path: "keys/limit", Doc: "Change the limits of an access key", Button: "Change limits",
+			More:    "A limit that is not given stays as it is, and none removes it. The change is effective within a second in every process.",
+			Example: "HFABCDEFGHIJKLMNOPQR --right read --right list\nHFABCDEFGHIJKLMNOPQR --bucket none --expires-in 24h",
+		}, on(s, s.limitKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/revoke", Doc: "Revoke an access key", Danger: true, Ask: "Clients with this key are refused at once. This cannot be undone.",
 		}, on(s, s.revokeKey)),
@@ -32,6 +44,7 @@ type keysInput struct {
 // The states of an access key.
 const (
 	keyActive     = "active"
+	keyExpired    = "expired"
 	keyRevoked    = "revoked"
 	keyConfigured = "in the configuration"
 )
@@ -39,14 +52,40 @@ const (
 // keyOutput is an access key. Only the command shows its secret.
 type keyOutput struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
-	State     string    `json:"state" title:"State" enum:"active,revoked,in the configuration"`
+	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
+	State     string    `json:"state" title:"State" enum:"active,expired,revoked,in the configuration"`
+	Buckets   words     `json:"buckets,omitempty" title:"Buckets" zero:"all" doc:"names, or prefixes that end in *"`
+	Prefix    string    `json:"prefix,omitempty" title:"Objects" zero:"all" doc:"prefix of their names"`
+	Rights    words     `json:"rights,omitempty" title:"Rights" zero:"all"`
+	Networks  words     `json:"networks,omitempty" title:"Networks" zero:"all"`
+	Expires   time.Time `json:"expires,omitzero" title:"Expires" zero:"never"`
 	Created   time.Time `json:"created,omitzero" title:"Created"`
 	Revoked   time.Time `json:"revoked,omitzero" title:"Revoked"`
 	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
 }
 
 // Offers says which keys can be revoked.
-func (k keyOutput) Offers(string) bool { return k.State == keyActive }
+func (k keyOutput) Offers(string) bool { return k.State == keyActive || k.State == keyExpired }
+
+// Notice implements operate.Changed.
+func (k keyOutput) Notice() string { return "limits of access key " + k.AccessKey + " changed" }
+
+// outputOfKey returns a key of the database without its secret.
+func (s *Buckets) outputOfKey(k *buckets.Key) keyOutput {
+	o := keyOutput{
+		AccessKey: k.ID, Name: k.Name, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked), Expires: service.TimeOf(k.Expires),
+		Buckets: k.Limits.Buckets, Prefix: k.Limits.Prefix,
+		Rights:   wordsOf(k.Limits.Rights, func(r buckets.Right) string { return string(r) }),
+		Networks: wordsOf(k.Limits.Networks, netip.Prefix.String),
+	}
+	switch {
+	case k.Revoked != 0:
+		o.State = keyRevoked
+	case k.Expires != 0 && k.Expires <= s.opened.Now():
+		o.State = keyExpired
+	}
+	return o
+}
 
 // listKeys lists the keys of an account. The last one works: revoked keys come first.
 func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, err error) {
@@ -73,10 +112,7 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 		}
 	}
 	for _, k := range keys {
-		one := keyOutput{AccessKey: k.ID, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked)}
-		if k.Revoked != 0 {
-			one.State = keyRevoked
-		}
+		one := s.outputOfKey(&k)
 		if in.Secrets {
 			if one.SecretKey, err = s.keys.Secret(k); err != nil {
 				return nil, err
@@ -92,7 +128,12 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 	return all, nil
 }
 
-func (s *Buckets) addKey(ctx context.Context, in accountInput) (madeKey, error) {
+type addKeyInput struct {
+	accountInput
+	termsInput
+}
+
+func (s *Buckets) addKey(ctx context.Context, in addKeyInput) (madeKey, error) {
 	if err := s.needKeySecret(); err != nil {
 		return madeKey{}, err
 	}
@@ -100,8 +141,12 @@ func (s *Buckets) addKey(ctx context.Context, in accountInput) (madeKey, error) 
 	if err != nil {
 		return madeKey{}, err
 	}
+	terms, err := in.apply(buckets.KeyTerms{}, s.opened.Now())
+	if err != nil {
+		return madeKey{}, err
+	}
 	var key newKey
-	key.id, key.secret, err = s.keys.Create(ctx, a.ID)
+	key.id, key.secret, err = s.keys.Create(ctx, a.ID, terms)
 	return s.made(a.Name, key), err
 }
 

@@ -270,9 +270,9 @@ func (s *Buckets) settle(ctx context.Context) error {
 // createAccount creates an account with its first access key.
 func (s *Buckets) createAccount(ctx context.Context, name string) (newKey, error) {
 	a := s.opened.NewAccount(name)
-	key, secret := s.keys.New(a.ID)
+	key, secret := s.keys.New(a.ID, buckets.KeyTerms{})
 	err := s.opened.CreateAccount(ctx, a, key)
-	s.keys.Created(key.ID)
+	s.keys.Changed(key.ID)
 	return newKey{key.ID, secret}, err
 }
 

@@ -13,7 +13,7 @@ var tables = []rows.Group{
 	{Tables: []*rows.Table{
 		// Names are unique, too.
 		{Name: "manta_bucket_account", Key: 1, First: true, Replace: true, Columns: rows.Columns(`id uuid, name text, created micros, max_objects integer, max_bytes integer`)},
-		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros`)},
+		{Name: "manta_bucket_key", Key: 1, First: true, Columns: rows.Columns(`id text, account uuid, secret bytes, created micros, revoked micros, name text, expires micros, limits json`)},
 		{Name: "manta_bucket_node", Key: 1, First: true, Columns: rows.Columns(`id text, url text, state text, added micros`)},
 		// Read-only ends an audit and a drain: the source does not know the bodies of later writes.
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},

@@ -131,7 +131,7 @@ func serveOn(t testing.TB, st backend, o web.Options) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, secret, err := keys.Create(t.Context(), s.main.ID)
+	id, secret, err := keys.Create(t.Context(), s.main.ID, buckets.KeyTerms{})
 	if err != nil {
 		t.Fatal(err)
 	}

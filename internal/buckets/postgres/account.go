@@ -124,7 +124,7 @@ func (s *Store) CreateKey(ctx context.Context, k buckets.Key) error {
 }
 
 func createKey(tx *pgdb.Tx, k buckets.Key) error {
-	n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked))
+	n, err := tx.Exec(sqlCreateKey, k.ID, string(k.Account), k.Secret, at(k.Created), atOrNull(k.Revoked), k.Name, atOrNull(k.Expires), k.Limits.Text())
 	if err == nil && n == 0 {
 		err = buckets.ErrKeyExists
 	}
@@ -133,14 +133,17 @@ func createKey(tx *pgdb.Tx, k buckets.Key) error {
 
 // keys runs a statement that returns keys.
 func (s *Store) keys(ctx context.Context, st pgdb.Statement, arg string) (all []buckets.Key, err error) {
-	var id, account string
+	var id, account, name, limits string
 	var secret []byte
-	var created, revoked pgtype.Timestamptz
+	var created, revoked, expires pgtype.Timestamptz
 	err = s.db.ForEach(ctx, st, []any{arg}, func() { all = nil }, func() error {
-		all = append(all, buckets.Key{ID: id, Account: buckets.AccountID(account), Secret: secret, Created: momentOf(created), Revoked: momentOf(revoked)})
+		all = append(all, buckets.Key{
+			ID: id, Account: buckets.AccountID(account), Secret: secret, Created: momentOf(created), Revoked: momentOf(revoked),
+			KeyTerms: buckets.KeyTerms{Name: name, Expires: momentOf(expires), Limits: buckets.ParseKeyLimits(limits)},
+		})
 		secret = nil
 		return nil
-	}, &id, &account, &secret, &created, &revoked)
+	}, &id, &account, &secret, &created, &revoked, &name, &expires, &limits)
 	return all, err
 }
 
@@ -165,6 +168,24 @@ func (s *Store) Keys(ctx context.Context, id buckets.AccountID) ([]buckets.Key, 
 		return nil, err
 	}
 	return s.keys(ctx, sqlKeys, string(id))
+}
+
+// ChangeKey implements buckets.Accounts.
+func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTerms) error {
+	n, err := s.db.Exec(ctx, sqlChangeKey, id, to.Name, atOrNull(to.Expires), to.Limits.Text(), from.Name, atOrNull(from.Expires), from.Limits.Text())
+	if err != nil || n > 0 {
+		return err
+	}
+	k, err := s.Key(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case k.Revoked != 0:
+		return buckets.ErrNoKey
+	case k.Equal(&to): // the answer to an earlier try was lost
+		return nil
+	}
+	return buckets.ErrKeyChanged
 }
 
 // RevokeKey implements buckets.Accounts.

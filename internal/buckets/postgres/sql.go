@@ -289,12 +289,15 @@ var (
 	sqlDeleteAccount = pgdb.Statement{Name: "buckets.delete_account", Wide: true, SQL: `DELETE FROM manta_bucket_account WHERE id = $1::uuid`}
 	sqlDeleteKeys    = pgdb.Statement{Name: "buckets.delete_keys", Wide: true, SQL: `DELETE FROM manta_bucket_key WHERE account = $1::uuid`}
 
-	keyColumns   = `SELECT id, account::text, secret, created, revoked FROM manta_bucket_key`
+	keyColumns   = `SELECT id, account::text, secret, created, revoked, name, expires, limits::text FROM manta_bucket_key`
 	sqlKey       = pgdb.Statement{Name: "buckets.key", SQL: keyColumns + ` WHERE id = $1::text`}
 	sqlKeys      = pgdb.Statement{Name: "buckets.keys", SQL: keyColumns + ` WHERE account = $1::uuid ORDER BY id`}
 	sqlCreateKey = pgdb.Statement{Name: "buckets.create_key", Wide: true, SQL: `
-		INSERT INTO manta_bucket_key (id, account, secret, created, revoked)
-		VALUES ($1::text, $2::uuid, $3::bytea, $4::timestamptz, $5::timestamptz) ON CONFLICT (id) DO NOTHING`}
+		INSERT INTO manta_bucket_key (id, account, secret, created, revoked, name, expires, limits)
+		VALUES ($1::text, $2::uuid, $3::bytea, $4::timestamptz, $5::timestamptz, $6::text, $7::timestamptz, $8::jsonb) ON CONFLICT (id) DO NOTHING`}
+	sqlChangeKey = pgdb.Statement{Name: "buckets.change_key", Wide: true, SQL: `
+		UPDATE manta_bucket_key SET name = $2::text, expires = $3::timestamptz, limits = $4::jsonb
+		WHERE id = $1::text AND revoked IS NULL AND name = $5::text AND expires IS NOT DISTINCT FROM $6::timestamptz AND limits = $7::jsonb`}
 	sqlRevokeKey = pgdb.Statement{Name: "buckets.revoke_key", Wide: true, SQL: `
 		UPDATE manta_bucket_key SET revoked = coalesce(revoked, $2::timestamptz) WHERE id = $1::text`}
 

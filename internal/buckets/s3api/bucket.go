@@ -3,6 +3,7 @@ package s3api
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
@@ -24,6 +25,9 @@ func (x *request) listBuckets() error {
 	d.text("DisplayName", x.account.Name)
 	d.end()
 	d.begin("Buckets")
+	if own := x.limits.BucketPrefix(); strings.HasPrefix(own, q.Prefix) {
+		q.Prefix = own // a key for one bucket reads no others
+	}
 	more, err := x.writeBuckets(d, &q, limit)
 	if err != nil {
 		return err
@@ -43,7 +47,10 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	}
 	q.Bytes = buckets.SliceBytes
 	err = d.Slices(buckets.SliceMemory+maxSettings, func() (bool, error) {
-		q.Limit = min(limit, buckets.FirstSlice)
+		q.Limit = buckets.FirstSlice
+		if x.limits.IsZero() {
+			q.Limit = min(limit, q.Limit)
+		}
 		var page []buckets.Bucket
 		if err := d.Read(func() (err error) {
 			page, more, err = x.Service.Buckets(x.in.Context(), x.account.ID, *q)
@@ -52,6 +59,14 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 			return false, err
 		}
 		for i := range page {
+			if limit == 0 {
+				more = true
+				break
+			}
+			q.After = page[i].Name
+			if !x.limits.AllowBucket(page[i].Name) {
+				continue
+			}
 			if err := d.room(maxFixed); err != nil {
 				return false, err
 			}
@@ -59,9 +74,8 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 			d.text("Name", page[i].Name)
 			d.moment("CreationDate", page[i].Created)
 			d.end()
-			q.After = page[i].Name
+			limit--
 		}
-		limit -= len(page)
 		if more && limit > 0 {
 			return true, nil
 		}

@@ -81,7 +81,7 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if err := buckets.CheckObjectName(key); err != nil {
 		return nil, o, err
 	}
-	if err := other.resolve(true); err != nil {
+	if err := other.resolve(public(buckets.RightRead, nil)); err != nil {
 		return nil, o, err
 	}
 	if err := other.expectOwner("X-Amz-Source-Expected-Bucket-Owner"); err != nil {

@@ -62,8 +62,10 @@ func (x *request) postForm() error {
 		return err
 	}
 	x.signed = &sigv4.Signed{AccessKeyID: form.AccessKeyID, Region: form.Region}
-	web.Identify(x.out, "buckets "+string(x.account.ID))
-	if err := x.resolve(false); err != nil {
+	if err := x.admit(); err != nil {
+		return err
+	}
+	if err := x.resolve(operation{right: inBucket}); err != nil {
 		return err
 	}
 	x.allowOrigin()
@@ -78,6 +80,9 @@ func (x *request) postForm() error {
 	x.key = fields["key"]
 	if err := buckets.CheckObjectName(x.key); err != nil {
 		return err
+	}
+	if !x.permits(buckets.RightWrite) {
+		return errAccessDenied
 	}
 	return x.putForm(fields, file, form.Policy)
 }

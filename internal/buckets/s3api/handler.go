@@ -1,6 +1,7 @@
 package s3api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -43,10 +44,10 @@ type Handler struct {
 // Keys finds the secrets of access keys.
 type Keys interface {
 	// Known is Find without the database: known is false if Find would use it.
-	Known(id string) (account buckets.Account, secret string, ok, known bool)
+	Known(id string) (c buckets.Credential, ok, known bool)
 
-	// Find returns the account and the secret of an access key that is not revoked.
-	Find(ctx context.Context, id string) (account buckets.Account, secret string, ok bool, err error)
+	// Find returns an access key that is not revoked. It may have expired.
+	Find(ctx context.Context, id string) (c buckets.Credential, ok bool, err error)
 }
 
 // request is a request under way.
@@ -59,6 +60,8 @@ type request struct {
 
 	signed  *sigv4.Signed   // nil: anonymous
 	account buckets.Account // that has signed
+	expires buckets.Moment  // of its access key; 0: never
+	limits  buckets.KeyLimits
 	owner   buckets.AccountID
 	bucket  buckets.Bucket
 	object  found
@@ -138,9 +141,12 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if op.byName && x.namesOwnBucket() {
 		return x.serveByName(op)
 	}
+	if !op.needsBucket && !x.permits(op.right) {
+		return errAccessDenied
+	}
 	if op.needsBucket {
 		x.object.wanted = op.object
-		if err := x.resolve(op.public); err != nil {
+		if err := x.resolve(op); err != nil {
 			return err
 		}
 		if err := x.expectOwner("X-Amz-Expected-Bucket-Owner"); err != nil {
@@ -162,11 +168,45 @@ func (x *request) authenticate() error {
 	if err != nil {
 		return err
 	}
-	web.Identify(x.out, "buckets "+string(x.account.ID))
+	if err := x.admit(); err != nil {
+		return err
+	}
 	if x.signed.Presigned {
 		return x.hoisted()
 	}
 	return nil
+}
+
+var (
+	errKeyExpired = refuse(http.StatusForbidden, "AccessDenied", "The access key has expired")
+	errKeyNetwork = refuse(http.StatusForbidden, "AccessDenied", "The access key may not be used from this network")
+)
+
+// admit names the client of a request whose signature is verified, and refuses an access key that has
+// expired or may not be used from the client's network.
+func (x *request) admit() error {
+	web.Identify(x.out, "buckets "+string(x.account.ID))
+	if x.expires != 0 && x.Service.Now() >= x.expires {
+		return errKeyExpired
+	}
+	if ip, _ := web.ClientIP(x.out); !x.limits.AllowNetwork(ip) {
+		return errKeyNetwork
+	}
+	return nil
+}
+
+// permits reports whether the access key has a right to the bucket and the object of the request.
+func (x *request) permits(right buckets.Right) bool {
+	bucket := cmp.Or(x.bucket.Name, x.route.bucket)
+	switch {
+	case right == "":
+		return false
+	case right == inBucket:
+		return bucket == "" || x.limits.AllowBucket(bucket)
+	case right == buckets.RightList:
+		return x.limits.Allow(right, bucket, x.query.Get("prefix"))
+	}
+	return x.limits.Allow(right, bucket, x.key)
 }
 
 // hoisted reads headers of a presigned URL that its signer has put into the query, as
@@ -209,30 +249,29 @@ func staysInQuery(header string) bool {
 // lookup is a sigv4.Lookup that keeps the account of the key. The slot is charged to the
 // address of the client, who may be anybody.
 func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool, err error) {
-	account, secret, ok, known := x.Keys.Known(id)
+	c, ok, known := x.Keys.Known(id)
 	if !known {
 		err = x.withSlot(func() error {
-			account, secret, ok, err = x.Keys.Find(ctx, id)
+			c, ok, err = x.Keys.Find(ctx, id)
 			return err
 		})
 	}
-	x.account = account
-	return secret, ok, err
+	x.account, x.expires, x.limits = c.Account, c.Expires, c.Limits
+	return c.Secret, ok, err
 }
 
-// resolve finds the bucket of the request and checks that the client may use it. public
-// operations are open to everybody if the bucket is public. Only its owner learns whether
-// a bucket exists that is not public.
-func (x *request) resolve(public bool) error {
+// resolve finds the bucket of the request and checks that the client may do the operation in it. Public
+// operations are open to everybody if the bucket is public. Only an access key that may use a bucket learns
+// whether it exists, if it is not public.
+func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
+	own := x.signed != nil && x.owner == x.account.ID
 	switch {
-	case errors.Is(err, buckets.ErrNoBucket) && (x.signed == nil || x.owner != x.account.ID):
+	case errors.Is(err, buckets.ErrNoBucket) && !(own && x.permits(inBucket)):
 		return errAccessDenied
 	case err != nil:
 		return err
-	case x.signed != nil && x.owner == x.account.ID:
-		return nil
-	case public && x.bucket.Settings.PublicRead:
+	case own && x.permits(op.right), op.public && x.bucket.Settings.PublicRead:
 		return nil
 	}
 	return errAccessDenied
@@ -250,6 +289,9 @@ func (x *request) namesOwnBucket() bool {
 // the bucket is looked for.
 func (x *request) serveByName(op operation) error {
 	x.owner, x.bucket.Name = x.account.ID, x.route.bucket
+	if !x.permits(op.right) {
+		return errAccessDenied
+	}
 	err := x.expectOwner("X-Amz-Expected-Bucket-Owner")
 	if err == nil {
 		err = op.serve(x)
@@ -362,7 +404,6 @@ func (x *request) stored() (o buckets.Object, err error) {
 	return o, err
 }
 
-// now is the time of the request's write.
 // ready acquires the slot of a request whose body was read.
 func (x *request) ready() error { return web.AcquireSlot(x.out, x.in) }
 

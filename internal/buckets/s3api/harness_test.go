@@ -89,7 +89,7 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 		if err := st.CreateAccount(ctx, a); err != nil {
 			t.Fatal(err)
 		}
-		id, secret, err := keys.Create(ctx, a.ID)
+		id, secret, err := keys.Create(ctx, a.ID, buckets.KeyTerms{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,45 +4,52 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"holdfast/internal/buckets"
 )
 
 // operation is what a method does on a resource.
 type operation struct {
 	serve       func(*request) error
-	needsBucket bool // it exists, and the client may use it
-	public      bool // everybody may do it in a public bucket
-	reads       bool // it has no body, so it takes its slot at once
-	object      bool // it needs the object, which is read with its bucket
-	byName      bool // it may use its bucket by name alone: see serveByName
+	right       buckets.Right // that an access key needs
+	needsBucket bool          // it exists, and the client may use it
+	public      bool          // everybody may do it in a public bucket
+	reads       bool          // it has no body, so it takes its slot at once
+	object      bool          // it needs the object, which is read with its bucket
+	byName      bool          // it may use its bucket by name alone: see serveByName
 }
 
-// bySubresource are the operations on buckets and objects with a parameter in the query
+// Every access key that may use the bucket has this right. Clients read the settings of a bucket before
+// they do anything else.
+const inBucket buckets.Right = "in bucket"
+
+// ofBucket and ofObject are the operations on buckets and objects with a parameter in the query
 // that selects them, in the order in which they are looked for.
 var ofBucket = []struct {
 	parameter string
 	byMethod  map[string]operation
 }{
-	{"location", methods{http.MethodGet: read((*request).getLocation)}},
-	{"uploads", methods{http.MethodGet: read((*request).listUploads)}},
-	{"delete", methods{http.MethodPost: write((*request).deleteObjects)}},
-	{"versioning", methods{http.MethodGet: read((*request).getVersioning), http.MethodPut: write((*request).notImplemented)}},
-	{"versions", methods{http.MethodGet: read((*request).listVersions)}},
-	{"acl", methods{http.MethodGet: read((*request).getACL), http.MethodPut: write((*request).putACL)}},
-	{"cors", methods{http.MethodGet: read((*request).getCORS), http.MethodPut: write((*request).putCORS), http.MethodDelete: write((*request).deleteCORS)}},
-	{"tagging", methods{http.MethodGet: read((*request).getBucketTags), http.MethodPut: write((*request).putBucketTags), http.MethodDelete: write((*request).deleteBucketTags)}},
-	{"policyStatus", methods{http.MethodGet: read((*request).getPolicyStatus)}},
-	{"ownershipControls", absent("OwnershipControlsNotFoundError", "The bucket ownership controls were not found")},
-	{"publicAccessBlock", absent("NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found")},
-	{"policy", absent("NoSuchBucketPolicy", "The bucket policy does not exist")},
-	{"lifecycle", absent("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist")},
-	{"encryption", absent("ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")},
-	{"replication", absent("ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
-	{"object-lock", absent("ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")},
-	{"website", absent("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")},
+	{"location", methods{http.MethodGet: read(inBucket, (*request).getLocation)}},
+	{"uploads", methods{http.MethodGet: read(buckets.RightList, (*request).listUploads)}},
+	{"delete", methods{http.MethodPost: write(inBucket, (*request).deleteObjects)}},
+	{"versioning", methods{http.MethodGet: read(inBucket, (*request).getVersioning), http.MethodPut: write(buckets.RightManage, (*request).notImplemented)}},
+	{"versions", methods{http.MethodGet: read(buckets.RightList, (*request).listVersions)}},
+	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightManage, (*request).putACL)}},
+	{"cors", methods{http.MethodGet: read(inBucket, (*request).getCORS), http.MethodPut: write(buckets.RightManage, (*request).putCORS), http.MethodDelete: write(buckets.RightManage, (*request).deleteCORS)}},
+	{"tagging", methods{http.MethodGet: read(inBucket, (*request).getBucketTags), http.MethodPut: write(buckets.RightManage, (*request).putBucketTags), http.MethodDelete: write(buckets.RightManage, (*request).deleteBucketTags)}},
+	{"policyStatus", methods{http.MethodGet: read(inBucket, (*request).getPolicyStatus)}},
+	{"ownershipControls", absent(buckets.RightManage, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")},
+	{"publicAccessBlock", absent(buckets.RightManage, "NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found")},
+	{"policy", absent(buckets.RightManage, "NoSuchBucketPolicy", "The bucket policy does not exist")},
+	{"lifecycle", absent(buckets.RightManage, "NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist")},
+	{"encryption", absent(buckets.RightManage, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")},
+	{"replication", absent(buckets.RightManage, "ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
+	{"object-lock", absent(buckets.RightManage, "ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")},
+	{"website", absent(buckets.RightManage, "NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")},
 	{"logging", empty("BucketLoggingStatus")},
 	{"notification", empty("NotificationConfiguration")},
 	{"accelerate", empty("AccelerateConfiguration")},
-	{"requestPayment", methods{http.MethodGet: read((*request).getRequestPayment), http.MethodPut: write((*request).notImplemented)}},
+	{"requestPayment", methods{http.MethodGet: read(inBucket, (*request).getRequestPayment), http.MethodPut: write(buckets.RightManage, (*request).notImplemented)}},
 	{"analytics", methods{}}, {"inventory", methods{}}, {"metrics", methods{}}, {"intelligent-tiering", methods{}},
 }
 
@@ -51,15 +58,15 @@ var ofObject = []struct {
 	byMethod  map[string]operation
 }{
 	{"uploadId", methods{
-		http.MethodPut: write((*request).putPart), http.MethodGet: read((*request).listParts),
-		http.MethodPost: write((*request).completeUpload), http.MethodDelete: write((*request).abortUpload),
+		http.MethodPut: write(buckets.RightWrite, (*request).putPart), http.MethodGet: read(buckets.RightWrite, (*request).listParts),
+		http.MethodPost: write(buckets.RightWrite, (*request).completeUpload), http.MethodDelete: write(buckets.RightWrite, (*request).abortUpload),
 	}},
-	{"uploads", methods{http.MethodPost: write((*request).createUpload)}},
-	{"acl", methods{http.MethodGet: read((*request).getACL), http.MethodPut: write((*request).putObjectACL)}},
-	{"tagging", methods{http.MethodGet: read((*request).getTags), http.MethodPut: write((*request).putTags), http.MethodDelete: write((*request).deleteTags)}},
-	{"attributes", methods{http.MethodGet: read((*request).getAttributes)}},
-	{"legal-hold", absent("NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
-	{"retention", absent("NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
+	{"uploads", methods{http.MethodPost: write(buckets.RightWrite, (*request).createUpload)}},
+	{"acl", methods{http.MethodGet: read(buckets.RightRead, (*request).getACL), http.MethodPut: write(buckets.RightWrite, (*request).putObjectACL)}},
+	{"tagging", methods{http.MethodGet: read(buckets.RightRead, (*request).getTags), http.MethodPut: write(buckets.RightWrite, (*request).putTags), http.MethodDelete: write(buckets.RightWrite, (*request).deleteTags)}},
+	{"attributes", methods{http.MethodGet: read(buckets.RightRead, (*request).getAttributes)}},
+	{"legal-hold", absent(buckets.RightWrite, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
+	{"retention", absent(buckets.RightWrite, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
 	{"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
 }
 
@@ -90,34 +97,36 @@ func Routes() (all []Route) {
 	return append(all, Route{http.MethodPost, false, ""}) // a form
 }
 
-func read(serve func(*request) error) operation {
-	return operation{serve: serve, needsBucket: true, reads: true}
+func read(right buckets.Right, serve func(*request) error) operation {
+	return operation{serve: serve, right: right, needsBucket: true, reads: true}
 }
 
-func write(serve func(*request) error) operation { return operation{serve: serve, needsBucket: true} }
-
-func public(serve func(*request) error) operation {
-	return operation{serve: serve, needsBucket: true, public: true, reads: true}
+func write(right buckets.Right, serve func(*request) error) operation {
+	return operation{serve: serve, right: right, needsBucket: true}
 }
 
-// absent answers a probe for a configuration that no bucket has.
-func absent(code, message string) methods {
+func public(right buckets.Right, serve func(*request) error) operation {
+	return operation{serve: serve, right: right, needsBucket: true, public: true, reads: true}
+}
+
+// absent answers a probe for a configuration that no bucket or object has. change is the right to change it.
+func absent(change buckets.Right, code, message string) methods {
 	err := refuse(http.StatusNotFound, code, message)
 	return methods{
-		http.MethodGet:    read(func(*request) error { return err }),
-		http.MethodPut:    write((*request).notImplemented),
-		http.MethodDelete: write(func(x *request) error { return x.send(http.StatusNoContent) }),
+		http.MethodGet:    read(inBucket, func(*request) error { return err }),
+		http.MethodPut:    write(change, (*request).notImplemented),
+		http.MethodDelete: write(change, func(x *request) error { return x.send(http.StatusNoContent) }),
 	}
 }
 
 // empty answers a probe with an empty configuration.
 func empty(root string) methods {
 	return methods{
-		http.MethodGet: read(func(x *request) error {
+		http.MethodGet: read(inBucket, func(x *request) error {
 			sendXML(x.out, http.StatusOK, newDocument(root))
 			return nil
 		}),
-		http.MethodPut: write((*request).notImplemented),
+		http.MethodPut: write(buckets.RightManage, (*request).notImplemented),
 	}
 }
 
@@ -136,7 +145,7 @@ func (x *request) operation() (operation, error) {
 		if x.signed == nil {
 			return operation{}, errAccessDenied
 		}
-		return operation{serve: (*request).listBuckets, reads: true}, nil
+		return operation{serve: (*request).listBuckets, right: inBucket, reads: true}, nil
 	case x.key == "":
 		for _, s := range ofBucket {
 			if x.has(s.parameter) {
@@ -154,17 +163,17 @@ func (x *request) operation() (operation, error) {
 }
 
 var bucketMethods = methods{
-	http.MethodGet:    public((*request).listObjects),
-	http.MethodHead:   public((*request).headBucket),
-	http.MethodPut:    {serve: (*request).createBucket},
-	http.MethodDelete: write((*request).deleteBucket),
+	http.MethodGet:    public(buckets.RightList, (*request).listObjects),
+	http.MethodHead:   public(inBucket, (*request).headBucket),
+	http.MethodPut:    {serve: (*request).createBucket, right: buckets.RightManage},
+	http.MethodDelete: write(buckets.RightManage, (*request).deleteBucket),
 }
 
 var objectMethods = methods{
-	http.MethodGet:    {serve: (*request).getObject, needsBucket: true, public: true, reads: true, object: true},
-	http.MethodHead:   {serve: (*request).getObject, needsBucket: true, public: true, reads: true, object: true},
-	http.MethodPut:    {serve: (*request).putOrCopy, needsBucket: true, byName: true},
-	http.MethodDelete: {serve: (*request).deleteObject, needsBucket: true, byName: true},
+	http.MethodGet:    {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true},
+	http.MethodHead:   {serve: (*request).getObject, right: buckets.RightRead, needsBucket: true, public: true, reads: true, object: true},
+	http.MethodPut:    {serve: (*request).putOrCopy, right: buckets.RightWrite, needsBucket: true, byName: true},
+	http.MethodDelete: {serve: (*request).deleteObject, right: buckets.RightDelete, needsBucket: true, byName: true},
 }
 
 // byMethod selects one of the operations of a query parameter.

@@ -51,7 +51,8 @@ func (x *request) bucketOfRefused() (buckets.Bucket, error) {
 	other.object = found{}
 	if x.signed == nil {
 		if id := x.keyID(); id != "" && x.account.ID == "" {
-			other.account, _, _, _ = x.Keys.Find(x.in.Context(), id) // without one, the name of the bucket decides
+			c, _, _ := x.Keys.Find(x.in.Context(), id) // without one, the name of the bucket decides
+			other.account = c.Account
 		}
 		if other.account.ID != "" {
 			other.signed = &sigv4.Signed{}

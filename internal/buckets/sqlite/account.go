@@ -20,10 +20,11 @@ const (
 	sqlAnyBucket     = `SELECT 1 FROM manta_bucket WHERE owner = ? LIMIT 1`
 	sqlDeleteKeys    = `DELETE FROM manta_bucket_key WHERE account = ?`
 
-	keyColumns   = `id, account, secret, created, revoked`
+	keyColumns   = `id, account, secret, created, revoked, name, expires, limits`
 	sqlKey       = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE id = ?`
 	sqlKeys      = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE account = ? ORDER BY id`
-	sqlAddKey    = `INSERT INTO manta_bucket_key (` + keyColumns + `) VALUES (?, ?, ?, ?, ?)`
+	sqlAddKey    = `INSERT INTO manta_bucket_key (` + keyColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlChangeKey = `UPDATE manta_bucket_key SET name = ?2, expires = ?3, limits = ?4 WHERE id = ?1`
 	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL`
 )
 
@@ -38,6 +39,9 @@ func scanKey(r *sqlite.Stmt) buckets.Key {
 	return buckets.Key{
 		ID: r.ColumnText(0), Account: buckets.AccountID(r.ColumnText(1)), Secret: blob(r, 2),
 		Created: buckets.Moment(r.ColumnInt64(3)), Revoked: buckets.Moment(r.ColumnInt64(4)),
+		KeyTerms: buckets.KeyTerms{
+			Name: r.ColumnText(5), Expires: buckets.Moment(r.ColumnInt64(6)), Limits: buckets.ParseKeyLimits(r.ColumnText(7)),
+		},
 	}
 }
 
@@ -166,7 +170,7 @@ func isNewKey(c *sqlite.Conn, id string) error {
 }
 
 func addKey(c *sqlite.Conn, k buckets.Key) error {
-	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, orNull(k.Revoked))
+	return sqlitedb.Exec(c, sqlAddKey, k.ID, k.Account, k.Secret, k.Created, orNull(k.Revoked), k.Name, orNull(k.Expires), k.Limits.Text())
 }
 
 // Key implements buckets.Accounts.
@@ -194,6 +198,24 @@ func (s *Store) Keys(ctx context.Context, id buckets.AccountID) (all []buckets.K
 		return err
 	})
 	return all, err
+}
+
+// ChangeKey implements buckets.Accounts.
+func (s *Store) ChangeKey(ctx context.Context, id string, from, to buckets.KeyTerms) error {
+	return s.db.WriteChecked(ctx, "change_key", func(c *sqlite.Conn) error {
+		k, found, err := sqlitedb.QueryRow(c, sqlKey, scanKey, id)
+		switch {
+		case err != nil:
+			return err
+		case !found || k.Revoked != 0:
+			return buckets.ErrNoKey
+		case !k.Equal(&from):
+			return buckets.ErrKeyChanged
+		}
+		return nil
+	}, func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlChangeKey, id, to.Name, orNull(to.Expires), to.Limits.Text())
+	})
 }
 
 // RevokeKey implements buckets.Accounts.

@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -15,6 +18,8 @@ func accountChecks() []check {
 		{"CreateRace", createAccountRace},
 		{"DeleteRace", deleteAccountRace},
 		{"Keys", accessKeys},
+		{"ChangeKey", changeKey},
+		{"ChangeKeyRace", changeKeyRace},
 	}
 }
 
@@ -94,7 +99,7 @@ func deleteAccountRace(t *testing.T, u *user) {
 
 func accessKeys(t *testing.T, u *user) {
 	ctx, s := t.Context(), u.h.Accounts
-	one := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("\x00\xff secret"), Created: start}
+	one := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("\x00\xff secret"), Created: start, KeyTerms: keyTerms()}
 	// An account is created with its keys, or not at all.
 	with := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "with keys", Created: start}
 	first := buckets.Key{ID: "HF1", Account: with.ID, Secret: []byte("first"), Created: start}
@@ -134,4 +139,63 @@ func accessKeys(t *testing.T, u *user) {
 	all, err = s.Keys(ctx, other.owner)
 	must(t, "Keys", err)
 	equal(t, "keys of the other account", all, nil)
+}
+
+// keyTerms returns terms with every field.
+func keyTerms() buckets.KeyTerms {
+	return buckets.KeyTerms{Name: "upload «ü»", Expires: start + 7*second, Limits: buckets.KeyLimits{
+		Buckets: []string{"photos", "logs-*"}, Prefix: `a/"ü"\`, Rights: []buckets.Right{buckets.RightRead, buckets.RightList},
+		Networks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")},
+	}}
+}
+
+func changeKey(t *testing.T, u *user) {
+	ctx, s := t.Context(), u.h.Accounts
+	k := buckets.Key{ID: "HFA", Account: u.owner, Secret: []byte("s"), Created: start}
+	must(t, "CreateKey", s.CreateKey(ctx, k))
+	wantError(t, "of no key", s.ChangeKey(ctx, "HFB", buckets.KeyTerms{}, keyTerms()), buckets.ErrNoKey)
+	for _, terms := range []buckets.KeyTerms{keyTerms(), {Name: "only a name"}, {}} {
+		for _, other := range []buckets.KeyTerms{{Name: "other"}, {Expires: 1}, {Limits: buckets.KeyLimits{Prefix: "x"}}} {
+			wantError(t, "of other terms", s.ChangeKey(ctx, k.ID, other, buckets.KeyTerms{Name: "lost"}), buckets.ErrKeyChanged)
+		}
+		must(t, "ChangeKey", s.ChangeKey(ctx, k.ID, k.KeyTerms, terms))
+		k.KeyTerms = terms
+		got, err := s.Key(ctx, k.ID)
+		must(t, "Key", err)
+		equal(t, "key", got, k)
+		all, err := s.Keys(ctx, u.owner)
+		must(t, "Keys", err)
+		equal(t, "keys", all, []buckets.Key{k})
+	}
+	must(t, "RevokeKey", s.RevokeKey(ctx, k.ID, u.tick()))
+	k.Revoked = u.now
+	wantError(t, "of a revoked key", s.ChangeKey(ctx, k.ID, k.KeyTerms, keyTerms()), buckets.ErrNoKey)
+	got, err := s.Key(ctx, k.ID)
+	must(t, "Key", err)
+	equal(t, "the revoked key", got, k)
+}
+
+// changeKeyRace: one of several changes wins, and none makes a key work again that is revoked meanwhile.
+func changeKeyRace(t *testing.T, u *user) {
+	ctx, s := t.Context(), u.h.Accounts
+	for i := range 20 {
+		id := fmt.Sprintf("HF%d", i)
+		must(t, "CreateKey", s.CreateKey(ctx, buckets.Key{ID: id, Account: u.owner, Secret: []byte("s"), Created: start}))
+		errs := testdb.Concurrently(parallel, func(n int) error {
+			if n == 0 {
+				return s.RevokeKey(ctx, id, start)
+			}
+			terms := keyTerms()
+			terms.Name = fmt.Sprint(n)
+			return s.ChangeKey(ctx, id, buckets.KeyTerms{}, terms)
+		})
+		must(t, "RevokeKey", errs[0])
+		refused := func(err error) bool { return errors.Is(err, buckets.ErrNoKey) || errors.Is(err, buckets.ErrKeyChanged) }
+		if won := suite.Winners(t, errs[1:], refused); won > 1 {
+			t.Errorf("%d changes of the same terms", won)
+		}
+		k, err := s.Key(ctx, id)
+		must(t, "Key", err)
+		equal(t, "revoked", k.Revoked, start)
+	}
 }

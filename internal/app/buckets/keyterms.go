@@ -1,0 +1,130 @@
+package buckets
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
+)
+
+// termsInput are the terms of an access key: its name, and what it may do until when.
+type termsInput struct {
+	Name     string   `flag:"name" doc:"name of the key for people, such as backup"`
+	Buckets  []string `flag:"bucket" value:"NAME" doc:"only the bucket NAME, or with NAME* buckets whose names begin with it; repeatable" title:"Buckets"`
+	Prefix   string   `flag:"prefix" doc:"only objects whose names begin with this" title:"Objects that begin with"`
+	Rights   []string `flag:"right" value:"RIGHT" doc:"only RIGHT: read, write, delete, list or manage; repeatable" title:"Rights"`
+	Networks []string `flag:"network" value:"CIDR" doc:"only clients in the network CIDR, such as 10.0.0.0/8; repeatable" title:"Networks"`
+	Expires  string   `flag:"expires-in" value:"DURATION" doc:"DURATION until the key expires, such as 720h" title:"Expires in"`
+}
+
+// noLimit removes a limit of a key.
+const noLimit = "none"
+
+// Check implements the checks of values.
+func (in termsInput) Check() error {
+	t, err := in.apply(buckets.KeyTerms{}, 0)
+	if err == nil {
+		err = t.Check()
+	}
+	return err
+}
+
+// apply returns terms with the values that are given.
+func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyTerms, error) {
+	if in.Name != "" {
+		t.Name = given(in.Name)
+	}
+	if in.Prefix != "" {
+		t.Limits.Prefix = given(in.Prefix)
+	}
+	if len(in.Buckets) > 0 {
+		t.Limits.Buckets = givenList(in.Buckets)
+	}
+	if len(in.Rights) > 0 {
+		t.Limits.Rights = nil
+		for _, r := range givenList(in.Rights) {
+			t.Limits.Rights = append(t.Limits.Rights, buckets.Right(r))
+		}
+	}
+	if len(in.Networks) > 0 {
+		t.Limits.Networks = nil
+		for _, text := range givenList(in.Networks) {
+			n, err := parseNetwork(text)
+			if err != nil {
+				return t, err
+			}
+			t.Limits.Networks = append(t.Limits.Networks, n)
+		}
+	}
+	switch in.Expires {
+	case "":
+	case noLimit:
+		t.Expires = 0
+	default:
+		life, err := time.ParseDuration(in.Expires)
+		if err != nil || life < time.Second {
+			return t, &operate.InputError{Input: "expires-in", Reason: "expected a duration of at least 1s, such as 720h, or none"}
+		}
+		t.Expires = now.Add(life)
+	}
+	return t, nil
+}
+
+// given returns the value of an input, of which none is the empty one.
+func given(text string) string {
+	if text == noLimit {
+		return ""
+	}
+	return text
+}
+
+// givenList returns the values of an input that is repeatable. In a form they stand in one line, with commas.
+func givenList(all []string) (values []string) {
+	for _, text := range all {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one != "" && one != noLimit {
+				values = append(values, one)
+			}
+		}
+	}
+	return values
+}
+
+// parseNetwork parses a network, or the address of one client.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if n, err := netip.ParsePrefix(text); err == nil && !n.Addr().Is4In6() {
+		return n.Masked(), nil
+	}
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+	}
+	return netip.Prefix{}, &operate.InputError{Input: "network", Reason: "expected a network such as 10.0.0.0/8 or 2001:db8::/32, or none"}
+}
+
+type limitKeyInput struct {
+	keyInput
+	termsInput
+}
+
+// limitKey changes the terms of a key.
+func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyOutput, err error) {
+	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
+	return s.outputOfKey(&key), about(in.Key, err)
+}
+
+// words are a list in one cell of a table.
+type words []string
+
+// String returns the words with commas between them.
+func (w words) String() string { return strings.Join(w, ", ") }
+
+// wordsOf returns the texts of values.
+func wordsOf[T any](all []T, text func(T) string) (w words) {
+	for _, one := range all {
+		w = append(w, text(one))
+	}
+	return w
+}

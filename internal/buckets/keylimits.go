@@ -1,0 +1,136 @@
+package buckets
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"holdfast/internal/errcode"
+)
+
+// Right is a kind of access to buckets.
+type Right string
+
+// The rights of an access key.
+const (
+	RightRead   Right = "read"   // bodies, metadata and tags of objects
+	RightWrite  Right = "write"  // objects, their tags and multipart uploads; includes overwriting
+	RightDelete Right = "delete" // objects
+	RightList   Right = "list"   // objects and uploads of a bucket
+	RightManage Right = "manage" // create and delete buckets, and change their settings
+)
+
+// Rights are all rights.
+var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage}
+
+// KeyLimits narrow the access of an access key to the buckets of its account. The zero value does not.
+type KeyLimits struct {
+	Buckets  []string       `json:"buckets,omitempty"`  // names, and prefixes of names that end in *
+	Prefix   string         `json:"prefix,omitempty"`   // of the names of objects
+	Rights   []Right        `json:"rights,omitempty"`   // none: all
+	Networks []netip.Prefix `json:"networks,omitempty"` // the addresses of clients; none: all
+}
+
+// MaxKeyLimits is the maximum size of KeyLimits as JSON, in bytes.
+const MaxKeyLimits = 4096
+
+// IsZero reports whether there are no limits.
+func (l *KeyLimits) IsZero() bool {
+	return len(l.Buckets) == 0 && l.Prefix == "" && len(l.Rights) == 0 && len(l.Networks) == 0
+}
+
+// Check returns errcode.Invalid for limits that no key can have.
+func (l *KeyLimits) Check() error {
+	for _, b := range l.Buckets {
+		name, isPrefix := strings.CutSuffix(b, "*")
+		switch {
+		case isPrefix && !isBucketPrefix(name):
+			return errcode.New(errcode.Invalid, "a pattern of bucket names is not valid: expected the beginning of a name, then *")
+		case !isPrefix && CheckBucketName(b) != nil:
+			return ErrBucketName
+		}
+	}
+	if l.Prefix != "" {
+		if err := CheckObjectName(l.Prefix); err != nil {
+			return err
+		}
+	}
+	for _, r := range l.Rights {
+		if !slices.Contains(Rights, r) {
+			return errcode.New(errcode.Invalid, "a right is not valid: expected read, write, delete, list or manage")
+		}
+	}
+	if l.Prefix != "" && slices.Contains(l.Rights, RightManage) {
+		return errcode.New(errcode.Invalid, "a key with a prefix of object names cannot manage buckets: leave out the right manage, or the prefix")
+	}
+	for _, n := range l.Networks {
+		if !n.IsValid() {
+			return errcode.New(errcode.Invalid, "a network is not valid: expected an address with a prefix length, such as 10.0.0.0/8")
+		}
+	}
+	if len(l.Text()) > MaxKeyLimits {
+		return errcode.Newf(errcode.Invalid, "the limits have more than %d bytes", MaxKeyLimits)
+	}
+	return nil
+}
+
+// Text returns the limits as a JSON object, as stores keep them.
+func (l *KeyLimits) Text() string {
+	b, _ := json.Marshal(l) // cannot fail
+	return string(b)
+}
+
+// ParseKeyLimits reads what Text has returned. Of limits that this release does not understand it allows
+// nothing: a later release may have written narrower ones.
+func ParseKeyLimits(text string) (l KeyLimits) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if d.Decode(&l) != nil {
+		return KeyLimits{Rights: []Right{""}}
+	}
+	return l
+}
+
+// isBucketPrefix reports whether names of buckets can begin with a text.
+func isBucketPrefix(s string) bool {
+	return len(s) < maxBucketName && strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	}) < 0
+}
+
+// AllowNetwork reports whether clients with an address may use the key. An unknown address is only
+// allowed without limits.
+func (l *KeyLimits) AllowNetwork(ip netip.Addr) bool {
+	return len(l.Networks) == 0 || slices.ContainsFunc(l.Networks, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
+}
+
+// AllowBucket reports whether the key may use a bucket for anything.
+func (l *KeyLimits) AllowBucket(bucket string) bool {
+	return len(l.Buckets) == 0 || slices.ContainsFunc(l.Buckets, func(b string) bool {
+		prefix, isPrefix := strings.CutSuffix(b, "*")
+		return b == bucket || isPrefix && strings.HasPrefix(bucket, prefix)
+	})
+}
+
+// Allow reports whether the key has a right in a bucket for all objects whose names begin with name.
+func (l *KeyLimits) Allow(right Right, bucket, name string) bool {
+	if !l.AllowBucket(bucket) || !strings.HasPrefix(name, l.Prefix) {
+		return false
+	}
+	return len(l.Rights) == 0 || slices.Contains(l.Rights, right)
+}
+
+// BucketPrefix returns the longest text with which the names of all allowed buckets begin.
+func (l *KeyLimits) BucketPrefix() string {
+	if len(l.Buckets) == 0 {
+		return ""
+	}
+	common := strings.TrimSuffix(l.Buckets[0], "*")
+	for _, b := range l.Buckets[1:] {
+		for !strings.HasPrefix(b, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	return common
+}
