@@ -57,6 +57,7 @@ func changesOf(folder string) []step {
 		{"", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
 		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},
+		{"buckets/keys?account=main", "Change limits", []string{"right", "read"}, "Limits of access key"},
 		{"buckets/keys?account=main", "Revoke", nil, "is revoked."},
 		{"buckets/accounts", "Create account", []string{"account", "other"}, "Secret key"},
 		{"buckets/accounts/show?account=other", "Delete account", []string{"confirm", "other"}, "Deleted account other."},

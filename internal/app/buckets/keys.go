@@ -51,6 +51,12 @@ const (
 
 // keyOutput is an access key. Only the command shows its secret.
 type keyOutput struct {
+	keyDetail
+	SecretKey string `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
+}
+
+// keyDetail is an access key without its secret.
+type keyDetail struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
 	State     string    `json:"state" title:"State" enum:"active,expired,revoked,in the configuration"`
@@ -61,18 +67,17 @@ type keyOutput struct {
 	Expires   time.Time `json:"expires,omitzero" title:"Expires" zero:"never"`
 	Created   time.Time `json:"created,omitzero" title:"Created"`
 	Revoked   time.Time `json:"revoked,omitzero" title:"Revoked"`
-	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
 }
 
 // Offers says which keys can be revoked.
-func (k keyOutput) Offers(string) bool { return k.State == keyActive || k.State == keyExpired }
+func (k keyDetail) Offers(string) bool { return k.State == keyActive || k.State == keyExpired }
 
 // Notice implements operate.Changed.
-func (k keyOutput) Notice() string { return "limits of access key " + k.AccessKey + " changed" }
+func (k keyDetail) Notice() string { return "limits of access key " + k.AccessKey + " changed" }
 
-// outputOfKey returns a key of the database without its secret.
-func (s *Buckets) outputOfKey(k *buckets.Key) keyOutput {
-	o := keyOutput{
+// detail returns a key of the database.
+func (s *Buckets) detail(k *buckets.Key) keyDetail {
+	o := keyDetail{
 		AccessKey: k.ID, Name: k.Name, State: keyActive, Created: k.Created.Time(), Revoked: service.TimeOf(k.Revoked), Expires: service.TimeOf(k.Expires),
 		Buckets: k.Limits.Buckets, Prefix: k.Limits.Prefix,
 		Rights:   wordsOf(k.Limits.Rights, func(r buckets.Right) string { return string(r) }),
@@ -108,11 +113,11 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 	})
 	for _, k := range s.cfg.ConfiguredKeys() {
 		if k.Account == a.Name {
-			all = append(all, keyOutput{AccessKey: k.ID, State: keyConfigured, SecretKey: k.Secret})
+			all = append(all, keyOutput{keyDetail{AccessKey: k.ID, State: keyConfigured}, k.Secret})
 		}
 	}
 	for _, k := range keys {
-		one := s.outputOfKey(&k)
+		one := keyOutput{keyDetail: s.detail(&k)}
 		if in.Secrets {
 			if one.SecretKey, err = s.keys.Secret(k); err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -25,11 +26,19 @@ const noLimit = "none"
 
 // Check implements the checks of values.
 func (in termsInput) Check() error {
-	t, err := in.apply(buckets.KeyTerms{}, 0)
-	if err == nil {
-		err = t.Check()
+	for input, one := range map[string]termsInput{
+		"name": {Name: in.Name}, "bucket": {Buckets: in.Buckets}, "prefix": {Prefix: in.Prefix}, "right": {Rights: in.Rights},
+		"network": {Networks: in.Networks}, "expires-in": {Expires: in.Expires},
+	} {
+		t, err := one.apply(buckets.KeyTerms{}, 0)
+		if err == nil {
+			err = t.Check()
+		}
+		if err != nil {
+			return &operate.InputError{Input: input, Reason: err.Error()}
+		}
 	}
-	return err
+	return nil
 }
 
 // apply returns terms with the values that are given.
@@ -66,7 +75,7 @@ func (in termsInput) apply(t buckets.KeyTerms, now buckets.Moment) (buckets.KeyT
 	default:
 		life, err := time.ParseDuration(in.Expires)
 		if err != nil || life < time.Second {
-			return t, &operate.InputError{Input: "expires-in", Reason: "expected a duration of at least 1s, such as 720h, or none"}
+			return t, errcode.New(errcode.Invalid, "expected a duration of at least 1s, such as 720h, or none")
 		}
 		t.Expires = now.Add(life)
 	}
@@ -101,7 +110,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
 		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
 	}
-	return netip.Prefix{}, &operate.InputError{Input: "network", Reason: "expected a network such as 10.0.0.0/8 or 2001:db8::/32, or none"}
+	return netip.Prefix{}, errcode.New(errcode.Invalid, "expected a network such as 10.0.0.0/8 or 2001:db8::/32, or none")
 }
 
 type limitKeyInput struct {
@@ -110,9 +119,9 @@ type limitKeyInput struct {
 }
 
 // limitKey changes the terms of a key.
-func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyOutput, err error) {
+func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, err error) {
 	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
-	return s.outputOfKey(&key), about(in.Key, err)
+	return s.detail(&key), about(in.Key, err)
 }
 
 // words are a list in one cell of a table.

@@ -90,6 +90,37 @@ func TestAdminAPI(t *testing.T) {
 	o.send(200, `{"damages":[],"next":null}`, "GET", "/buckets/damages", "")
 }
 
+// TestKeysAPI: operators create keys with limits, and change them; each invalid value is refused by its name.
+func TestKeysAPI(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	o := newOperator(t, s)
+	var made madeKey
+	text := o.send(201, `"accessKey"`, "POST", "/buckets/keys/main/create",
+		`{"name":"backup","bucket":["photos","logs-*"],"prefix":"in/","right":["read","list"],"network":["10.1.2.3/8","2001:db8::1"],"expiresIn":"1h"}`).Text
+	if err := json.Unmarshal([]byte(text), &made); err != nil {
+		t.Fatal(err)
+	}
+	const limits = `"name":"backup","state":"active","buckets":["photos","logs-*"],"prefix":"in/","rights":["read","list"],"networks":["10.0.0.0/8","2001:db8::1/128"],"expires":"`
+	o.send(200, limits, "GET", "/buckets/keys/main", "")
+	key := "/buckets/keys/" + made.AccessKey
+	o.send(200, `"rights":["write"]`, "POST", key+"/limit", `{"right":["write"]}`)
+	o.send(200, `"buckets":["photos","logs-*"],"prefix":"in/","rights":["write"],"networks":["10.0.0.0/8","2001:db8::1/128"],"expires":"`, "GET", "/buckets/keys/main", "")
+	o.send(200, `"state":"active","created"`, "POST", key+"/limit",
+		`{"name":"none","bucket":["none"],"prefix":"none","right":["none"],"network":["none"],"expiresIn":"none"}`)
+	for member, value := range map[string]string{
+		"name": `"` + strings.Repeat("a", 101) + `"`, "bucket": `["No"]`, "prefix": `"` + strings.Repeat("a", 1025) + `"`, "right": `["all"]`, "network": `["10.0.0.0/64"]`, "expiresIn": `"soon"`,
+	} {
+		o.send(422, `"pointer":"/`+member+`"`, "POST", key+"/limit", `{"`+member+`":`+value+`}`)
+		o.send(422, `"pointer":"/`+member+`"`, "POST", "/buckets/keys/main/create", `{"`+member+`":`+value+`}`)
+	}
+	o.send(200, "", "POST", key+"/limit", `{"prefix":"in/"}`)
+	o.send(422, "cannot manage buckets", "POST", key+"/limit", `{"right":["manage"]}`)
+	o.send(200, "", "POST", key+"/revoke", "")
+	o.send(404, "the access key does not exist", "POST", key+"/limit", `{"right":["read"]}`)
+	o.send(404, "the access key does not exist", "POST", "/buckets/keys/HFUNKNOWN/limit", `{"right":["read"]}`)
+}
+
 // TestBucketsAPI: operators create, set up and delete buckets, and abort uploads; each invalid value is refused by its name.
 func TestBucketsAPI(t *testing.T) {
 	t.Parallel()

@@ -53,6 +53,7 @@ type server struct {
 	folders     []string
 	main, other sigv4test.Signer
 	handler     web.Service
+	keys        *buckets.Keyring
 }
 
 func serve(t testing.TB, log ...*slog.Logger) *server {
@@ -95,7 +96,7 @@ func serve(t testing.TB, log ...*slog.Logger) *server {
 		}
 		return sigv4test.Signer{AccessKeyID: id, Secret: secret, Region: region}
 	}
-	s.main, s.other = account("main"), account("other")
+	s.main, s.other, s.keys = account("main"), account("other"), keys
 	s.s3 = &s3api.Handler{
 		Service: buckets.NewService(s.options), Verifier: sigv4.New(region, time.Now), Keys: keys, Region: region, Domain: domain, Cores: sigv4.NewCores(),
 	}

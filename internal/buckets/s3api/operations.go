@@ -76,14 +76,15 @@ type methods = map[string]operation
 type Route struct {
 	Method    string
 	OfObject  bool
-	Parameter string // of the query, which selects the operation; ""
+	Parameter string        // of the query, which selects the operation; ""
+	Right     buckets.Right // that an access key needs; one that is none of buckets.Rights is that to the bucket
 }
 
 // Routes returns all routes but the list of buckets. Tests walk them.
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
-			all = append(all, Route{method, ofObject, parameter})
+			all = append(all, Route{method, ofObject, parameter, of[method].right})
 		}
 	}
 	for _, s := range ofBucket {
@@ -94,7 +95,7 @@ func Routes() (all []Route) {
 	}
 	add(false, "", bucketMethods)
 	add(true, "", objectMethods)
-	return append(all, Route{http.MethodPost, false, ""}) // a form
+	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite}) // a form
 }
 
 func read(right buckets.Right, serve func(*request) error) operation {
