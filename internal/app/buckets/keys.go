@@ -23,7 +23,7 @@ func (s *Buckets) keyOperations() []operate.Operation {
 			More: "Without limits the key may do everything in all buckets of the account. The right write includes overwriting, and\n" +
 				"manage creates and deletes buckets and changes their settings. A key for objects that begin with a prefix may list\n" +
 				"only below that prefix.",
-			Example: "main\nmain --name backup --bucket backups --right read --right write --right list\nmain --bucket 'logs-*' --right write --network 10.0.0.0/8 --expires-in 720h",
+			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket 'logs-*' --right write --network 10.0.0.0/8 --expires-in 720h",
 		}, on(s, s.addKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/limit", Doc: "Change the limits of an access key", Button: "Change limits",
