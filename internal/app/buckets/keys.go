@@ -60,13 +60,13 @@ type keyDetail struct {
 	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
 	State     string    `json:"state" title:"State" enum:"active,expired,revoked,in the configuration"`
+	Created   time.Time `json:"created,omitzero" title:"Created"`
+	Expires   time.Time `json:"expires,omitzero" title:"Expires" zero:"never"`
+	Revoked   time.Time `json:"revoked,omitzero" title:"Revoked"`
 	Buckets   words     `json:"buckets,omitempty" title:"Buckets" zero:"all" doc:"names, or prefixes that end in *"`
 	Prefix    string    `json:"prefix,omitempty" title:"Objects" zero:"all" doc:"prefix of their names"`
 	Rights    words     `json:"rights,omitempty" title:"Rights" zero:"all"`
 	Networks  words     `json:"networks,omitempty" title:"Networks" zero:"all"`
-	Expires   time.Time `json:"expires,omitzero" title:"Expires" zero:"never"`
-	Created   time.Time `json:"created,omitzero" title:"Created"`
-	Revoked   time.Time `json:"revoked,omitzero" title:"Revoked"`
 }
 
 // Offers says which keys can be revoked.

@@ -101,13 +101,16 @@ func TestKeysAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &made); err != nil {
 		t.Fatal(err)
 	}
-	const limits = `"name":"backup","state":"active","buckets":["photos","logs-*"],"prefix":"in/","rights":["read","list"],"networks":["10.0.0.0/8","2001:db8::1/128"],"expires":"`
-	o.send(200, limits, "GET", "/buckets/keys/main", "")
+	o.send(200, `"name":"backup","state":"active","created":"`, "GET", "/buckets/keys/main", "")
+	o.send(200, `"buckets":["photos","logs-*"],"prefix":"in/","rights":["read","list"],"networks":["10.0.0.0/8","2001:db8::1/128"]}`, "GET", "/buckets/keys/main", "")
 	key := "/buckets/keys/" + made.AccessKey
 	o.send(200, `"rights":["write"]`, "POST", key+"/limit", `{"right":["write"]}`)
-	o.send(200, `"buckets":["photos","logs-*"],"prefix":"in/","rights":["write"],"networks":["10.0.0.0/8","2001:db8::1/128"],"expires":"`, "GET", "/buckets/keys/main", "")
-	o.send(200, `"state":"active","created"`, "POST", key+"/limit",
-		`{"name":"none","bucket":["none"],"prefix":"none","right":["none"],"network":["none"],"expiresIn":"none"}`)
+	o.send(200, `"buckets":["photos","logs-*"],"prefix":"in/","rights":["write"],"networks":["10.0.0.0/8","2001:db8::1/128"]}`, "GET", "/buckets/keys/main", "")
+	unlimited := o.send(200, `"state":"active","created"`, "POST", key+"/limit",
+		`{"name":"none","bucket":["none"],"prefix":"none","right":["none"],"network":["none"],"expiresIn":"none"}`).Text
+	if strings.Contains(unlimited, "buckets") || strings.Contains(unlimited, "expires") {
+		t.Errorf("without limits: %s", unlimited)
+	}
 	for member, value := range map[string]string{
 		"name": `"` + strings.Repeat("a", 101) + `"`, "bucket": `["No"]`, "prefix": `"` + strings.Repeat("a", 1025) + `"`, "right": `["all"]`, "network": `["10.0.0.0/64"]`, "expiresIn": `"soon"`,
 	} {
