@@ -35,12 +35,13 @@ func (a *App) newConsole() (c *console.Console, err error) {
 	c, err = console.New(console.Options{
 		Log: a.log, Clock: a.now, Resolver: a.proxies, IsNear: a.near.Trusts, OwnHost: a.isOwnHost, Version: a.version.String(),
 		AdminToken: a.cfg.Server.AdminToken.Reveal(), ViewerToken: a.cfg.Server.ViewerToken.Reveal(), Changes: a.changes,
+		Disabled: a.overview.Disabled,
 	})
 	if err != nil {
 		return nil, err
 	}
 	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
-	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Search: a.overview.Search, Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
+	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Everyday: overview.Everyday, Search: a.overview.Search, Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
 	for _, s := range a.opened {
 		if s.Console == nil && len(s.operations) == 0 {
 			continue

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,7 @@ func consolePages(t *testing.T, settings ...string) {
 	t.Run("guests", func(t *testing.T) { consoleGuests(b.in(t), addressOf(t, text, "clients"), accepts) })
 	t.Run("buckets", func(t *testing.T) { consoleBuckets(b.in(t)) })
 	t.Run("search", func(t *testing.T) { consoleSearch(b.in(t)) })
+	t.Run("problems", func(t *testing.T) { consoleProblems(b.in(t)) })
 	t.Run("viewer", func(t *testing.T) { consoleViewer(b.viewer.in(t)) })
 	t.Run("links", func(t *testing.T) { consoleLinks(b.in(t)) })
 }
@@ -86,6 +88,61 @@ func consoleLinks(b *browser) {
 	}
 	if seen < 40 {
 		b.t.Errorf("there are only %d pages", seen)
+	}
+}
+
+// consoleProblems opens every page without a subject, with one that does not exist, and paths below each section that do not exist. Each error
+// keeps the navigation, and its page leads on.
+func consoleProblems(b *browser) {
+	const missing = "?account=missing&bucket=missing&object=missing&node=missing&session=missing&event=missing&key=missing&uid=987654&id=missing&path=missing&run=987654&name=missing" +
+		"&tenant=99999999-2222-4333-8444-555555555555&install=99999999-2222-4333-8444-555555555555&namespace=missing&version=987"
+	paths := slices.Sorted(maps.Keys(b.linked))
+	for _, section := range []string{"", "syncstorage/", "tokenserver/", "extstorage/", "buckets/", "guest/"} {
+		paths = append(paths, "/console/"+section+"nothing", "/console/"+section+"nothing/show")
+	}
+	failed := map[int]int{}
+	for _, path := range paths {
+		if strings.HasPrefix(path, "/console/sign") || !strings.HasPrefix(path, "/console/") {
+			continue
+		}
+		for _, values := range []string{"", missing} {
+			status := b.send(http.MethodGet, b.base+path+values, nil)
+			if strings.Contains(path, "/nothing") && status != http.StatusNotFound || status >= http.StatusInternalServerError {
+				b.t.Errorf("%s%s: %d\n%s", path, values, status, b.page)
+			}
+			if status < http.StatusBadRequest {
+				continue
+			}
+			failed[status]++
+			b.isProblem()
+		}
+	}
+	if failed[http.StatusNotFound] < 20 || failed[http.StatusBadRequest] < 10 {
+		b.t.Errorf("the errors are %v", failed)
+	}
+	b.send(http.MethodGet, b.base+"/console/buckets/accounts/show?account=missing", nil)
+	b.shows("Choose it from a list")
+	if current := b.page.all("nav")[0].all("a"); !slices.ContainsFunc(current, func(a *element) bool { return a.attrs["aria-current"] == "page" && a.String() == "Accounts" }) {
+		b.t.Errorf("the navigation does not say where a missing account is:\n%s", b.raw)
+	}
+}
+
+// isProblem checks that the page of an error has the navigation, a message, and links that lead on.
+func (b *browser) isProblem() {
+	b.t.Helper()
+	isAlert := func(e *element) bool { return e.attrs["role"] == "alert" && strings.HasSuffix(e.String(), ".") }
+	navs, main := b.page.all("nav"), b.page.all("main")[0]
+	if len(navs) != 2 || navs[1].attrs["aria-label"] != "Breadcrumb" || len(navs[0].all("a")) < 20 || !slices.ContainsFunc(main.all("p"), isAlert) {
+		b.t.Errorf("%s: the page of an error has no navigation or message:\n%s", b.at, b.raw)
+	}
+	links := main.all("ul")[0].all("a")
+	if len(links) < 2 {
+		b.t.Errorf("%s: the page of an error has no links:\n%s", b.at, b.raw)
+	}
+	for _, a := range links {
+		if other := *b; other.send(http.MethodGet, b.base+a.attrs["href"], nil) != http.StatusOK {
+			b.t.Errorf("%s leads to %s, which does not exist", b.at, a.attrs["href"])
+		}
 	}
 }
 

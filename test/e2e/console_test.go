@@ -44,7 +44,7 @@ type consolePages struct {
 	token string // for the records
 	pages []string
 
-	rows int // that were measured on a phone
+	rows, sorted int // rows that were measured on a phone, and columns that were sorted by
 
 	offered, submitted map[string]bool // actions of forms, by page and name
 }
@@ -180,6 +180,41 @@ func (c *consolePages) rowsAreShort(page string) {
 	}
 }
 
+// sorts checks the orders of the tables of a page: each table that shows all its rows has some, and a page of a longer list none but
+// those of its indexes. The links work without scripts.
+func (c *consolePages) sorts(page string) {
+	c.t.Helper()
+	type result struct {
+		Columns  int
+		Problems []string
+	}
+	r := chromium.Run[result](c.t, c.p, `
+		const texts = (doc, at, column) => [...doc.querySelectorAll('main table')[at].tBodies[0].rows].map(r => r.cells[column].textContent);
+		const parse = async href => new DOMParser().parseFromString(await (await fetch(href)).text(), 'text/html');
+		const result = { Columns: 0, Problems: [] };
+		for (const [at, table] of all('main table').entries()) {
+			const links = [...table.tHead.querySelectorAll('a')], rows = table.tBodies[0].rows.length;
+			const isPaged = table.parentElement.nextElementSibling?.matches('.pages');
+			if (isPaged ? links.some(a => a.search.includes('desc')) : rows > 1 && links.length === 0) result.Problems.push((isPaged ? 'a paged table has orders: ' : 'no orders: ') + table.tHead.textContent);
+			if (isPaged || rows < 2) continue;
+			for (const link of links) {
+				const column = link.closest('th').cellIndex, up = await parse(link.href), head = d => d.querySelectorAll('main table')[at].tHead.rows[0].cells[column];
+				const down = await parse(head(up).querySelector('a').href);
+				result.Columns++;
+				const one = texts(up, at, column).filter(t => t !== '-'), other = texts(down, at, column).filter(t => t !== '-');
+				const orders = [head(up), head(down)].map(h => h.getAttribute('aria-sort')).sort().join();
+				if (orders !== 'ascending,descending') result.Problems.push(link.textContent + ': aria-sort is ' + orders);
+				const value = t => isNaN(parseFloat(t)) ? t : parseFloat(t);
+				if (new Set(one.map(value)).size > 1 && one[0] === other[0]) result.Problems.push(link.textContent + ' is sorted as ' + one + ', and then as ' + other);
+			}
+		}
+		return result;`)
+	c.sorted += r.Columns
+	for _, problem := range r.Problems {
+		c.t.Errorf("%s: %s", page, problem)
+	}
+}
+
 // TestConsole opens the pages of the console in Chromium on the screens of a small phone, a tablet and a computer.
 func TestConsole(t *testing.T) {
 	t.Parallel()
@@ -202,10 +237,11 @@ func TestConsole(t *testing.T) {
 		if elements := chromium.Run[int](t, p, `return all('main b, main img:not(.preview), main script').length + (all('h1').length - 1)`); elements != 0 {
 			t.Errorf("%s has elements of a text", page)
 		}
+		c.sorts(page)
 		c.note(chromium.Run[[]string](t, p, `return all('main button[type=submit]').map(b => b.getAttribute('formaction') || b.form.getAttribute('action'))`))
 	}
-	if c.rows < 100 {
-		t.Errorf("there were only %d rows", c.rows)
+	if c.rows < 100 || c.sorted < 30 {
+		t.Errorf("there were only %d rows, and %d columns with an order", c.rows, c.sorted)
 	}
 	p.Resize(t, 320, 700)
 	for _, page := range []string{c.base, record, c.base + "tokenserver/access"} {

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -49,6 +48,7 @@ type Options struct {
 	ViewerToken string                 // of the role that may only read, until SetViewerToken; "": there is no such role
 	OwnHost     func(host string) bool // a Host header that a request without a proxy may have
 	Sections    []Section              // the first is that of the server
+	Disabled    []string               // names of services that are off
 	Version     string
 	Changes     Recorder // nil: nobody records changes
 }
@@ -144,10 +144,14 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if !x.resume() {
 		return x.unknown(path)
 	}
+	serve := x.page
 	if path == "sign-out" {
-		return x.signOut()
+		serve = func(string) error { return x.signOut() }
 	}
-	return x.page(path)
+	if err := serve(path); err != nil {
+		return &problem{x, path, err}
+	}
+	return nil
 }
 
 // ErrHost refuses a request of the admin listener with a Host header of another server.
@@ -571,21 +575,4 @@ func (x *exchange) record(section *Section, page *service.Page, action *service.
 // operator returns the context of the request, with the session.
 func (x *exchange) operator() context.Context {
 	return service.WithOperator(x.r.Context(), x.session.name(), x.Resolver.Network(x.r))
-}
-
-// writeError writes an error as a page.
-func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	code := status(err)
-	if isUpdate(r) && code < http.StatusInternalServerError { // later updates fail, too
-		w.Header().Set("HX-Refresh", "true")
-	}
-	p := c.start(fmt.Sprintf("%d %s", code, http.StatusText(code)))
-	p.open("main", "id", "main", "class", "alone")
-	p.element("h1", http.StatusText(code))
-	p.element("p", upper(Message(err))+".", "role", "alert")
-	p.open("p")
-	p.element("a", "To the overview", "href", Prefix)
-	p.close("p", "main")
-	c.finish(p)
-	send(w, code, "text/html; charset=utf-8", p.String())
 }

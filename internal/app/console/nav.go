@@ -67,19 +67,52 @@ func (x *exchange) navigation(p *page, s, current *Section, at *service.Page) {
 	p.icon(s.Icon)
 	p.text(s.Title)
 	p.close("summary")
+	everyday, others := s.menu()
+	x.pageLinks(p, s, everyday, at)
+	if len(others) > 0 {
+		open := ""
+		if s == current && slices.Contains(others, at) {
+			open = "yes"
+		}
+		p.open("details", "open?", open, "class", "others")
+		p.element("summary", "More", "aria-label", "More pages of "+s.Title)
+		x.pageLinks(p, s, others, at)
+		p.close("details")
+	}
+	p.close("details")
+}
+
+// pageLinks writes links to pages of a section. at is the current page.
+func (x *exchange) pageLinks(p *page, s *Section, pages []*service.Page, at *service.Page) {
 	p.open("ul")
-	for i := range s.Pages {
-		if pg := &s.Pages[i]; pg.Listed {
-			attrs := []string{"href", x.link(s, pg.Path)}
-			if s == current && pg == at {
-				attrs = append(attrs, "aria-current", "page")
-			}
-			p.open("li")
-			p.element("a", pg.Title, attrs...)
-			p.close("li")
+	for _, pg := range pages {
+		attrs := []string{"href", x.link(s, pg.Path)}
+		if pg == at {
+			attrs = append(attrs, "aria-current", "page")
+		}
+		p.open("li")
+		p.element("a", pg.Title, attrs...)
+		p.close("li")
+	}
+	p.close("ul")
+}
+
+// menu returns the pages of the navigation: those of Everyday in this order, and the others.
+func (s *Section) menu() (everyday, others []*service.Page) {
+	for _, path := range s.Everyday {
+		if pg := s.page(path); pg != nil && pg.Listed {
+			everyday = append(everyday, pg)
 		}
 	}
-	p.close("ul", "details")
+	for i := range s.Pages {
+		if pg := &s.Pages[i]; pg.Listed && !slices.Contains(everyday, pg) {
+			others = append(others, pg)
+		}
+	}
+	if len(everyday) == 0 {
+		return others, nil
+	}
+	return everyday, others
 }
 
 // FirstPage returns the link from the overview to the first page of a section in the navigation, or "".
@@ -98,11 +131,11 @@ func (c *Console) FirstPage(section string) string {
 
 // first returns the first page of a section in the navigation, or nil.
 func (s *Section) first() *service.Page {
-	at := slices.IndexFunc(s.Pages, func(pg service.Page) bool { return pg.Listed })
-	if at < 0 {
+	everyday, _ := s.menu()
+	if len(everyday) == 0 {
 		return nil
 	}
-	return &s.Pages[at]
+	return everyday[0]
 }
 
 // listed returns the page of the navigation that a page belongs to: itself, the nearest page above it, or the page with

@@ -21,8 +21,9 @@ type renderer struct {
 	at      *service.Page
 	values  url.Values
 	failed  *failure
-	ids     int      // of elements
-	blocks  int      // that were rendered
+	ids     int // of elements
+	blocks  int // that were rendered
+	tables  int
 	forms   []string // the IDs of forms
 	focus   bool     // the next field gets the focus, because its form failed
 	part    part     // of a *service.Live
@@ -133,9 +134,14 @@ func (r *renderer) self(keep []string, changed ...string) string {
 	return to
 }
 
+// fewRows is how many rows need no order on a phone.
+const fewRows = 4
+
 // table renders a table with its search, its orders and the link to its next page.
 func (r *renderer) table(t *service.Table) {
 	r.heading(t.Title)
+	order := r.orderOf(t)
+	t = order.sorted(t)
 	keep := slices.Concat(t.Keep, []string{"sort", "reverse"})
 	if len(t.Search) > 0 {
 		r.search(&service.Search{Fields: t.Search, Keep: t.Keep})
@@ -151,8 +157,12 @@ func (r *renderer) table(t *service.Table) {
 		r.open("div", "id", r.newID(), "class", "scroll", "tabindex", "0", "role", "region", "aria-label", cmp.Or(t.Title, r.at.Title))
 		// Elements of a table that are laid out in another way, as on phones, keep their roles only by attributes in some browsers.
 		parts := partsOf(t)
-		r.open("table", "role", "table")
-		r.head(t, keep, bulk)
+		class := ""
+		if len(t.Rows) > fewRows {
+			class = "long"
+		}
+		r.open("table", "role", "table", "class", class)
+		r.head(t, order, keep, bulk)
 		r.rows(t, parts, bulk)
 		r.close("table", "div")
 	}

@@ -47,6 +47,7 @@ func (c *Console) showSearch(ctx context.Context, r *service.PageRequest) (*serv
 			c.Log.Warn("search failed", "service", s.Name, "error", found.err)
 			view.Blocks = append(view.Blocks, &service.Notice{State: service.Warning, Text: s.Title + " could not be searched: see its state on the overview."})
 		}
+		t.Partial = t.Partial || len(found.hits) >= service.MaxHits
 		for _, h := range append(pagesNamed(s, query), found.hits...) {
 			t.Rows = append(t.Rows, []service.Cell{{Text: h.Text, To: strings.TrimPrefix(c.link(s, h.To), Prefix), ID: service.IsLongID(h.Text)}, service.TextCell(h.Kind), service.TextCell(s.Title)})
 		}

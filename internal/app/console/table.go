@@ -8,38 +8,58 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// head renders the heads of the columns. A head with an order is a link; that of the
-// current order reverses it.
-func (r *renderer) head(t *service.Table, keep []string, bulk string) {
+// head renders the heads of the columns. A head with an order is a link; that of the current order reverses it.
+func (r *renderer) head(t *service.Table, o *order, keep []string, bulk string) {
 	r.open("thead", "role", "rowgroup")
 	r.open("tr", "role", "row")
 	if bulk != "" {
 		r.element("th", "Select", "scope", "col", "role", "columnheader", "class", "choice", "data-all", bulk)
 	}
-	for _, c := range t.Columns {
-		attrs := []string{"scope", "col", "role", "columnheader", "class", classOf(&c)}
-		current := c.Sort != "" && c.Sort == t.Sort
-		reversed := r.values.Get("reverse") != ""
-		if current {
-			// The natural order of values is the greatest first.
-			order := "descending"
-			if reversed {
-				order = "ascending"
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		to, sorted := r.ownOrder(t, c, keep)
+		if o != nil && isSortable(t, i) {
+			to = r.orderLink(o, i, c.Title)
+			if i == o.column {
+				sorted = direction(o.descends)
 			}
-			attrs = append(attrs, "aria-sort", order)
+		}
+		attrs := []string{"scope", "col", "role", "columnheader", "class", classOf(c)}
+		if sorted != "" {
+			attrs = append(attrs, "aria-sort", sorted)
 		}
 		r.open("th", attrs...)
-		switch {
-		case c.Sort == "":
+		if to == "" {
 			r.text(c.Title)
-		case current && !reversed:
-			r.element("a", c.Title, "href", r.self(keep, "sort", c.Sort, "reverse", "yes"))
-		default:
-			r.element("a", c.Title, "href", r.self(keep, "sort", c.Sort, "reverse", ""))
+		} else {
+			r.element("a", c.Title, "href", to)
 		}
 		r.close("th")
 	}
 	r.close("tr", "thead")
+}
+
+func direction(descends bool) string {
+	if descends {
+		return "descending"
+	}
+	return "ascending"
+}
+
+// ownOrder returns the link of a column with an order of the list, and how the table is sorted by it. The natural order of values is
+// the greatest first.
+func (r *renderer) ownOrder(t *service.Table, c *service.Column, keep []string) (to, sorted string) {
+	if c.Sort == "" {
+		return "", ""
+	}
+	reversed, reverse := r.values.Get("reverse") != "", ""
+	if c.Sort == t.Sort {
+		sorted = direction(!reversed)
+		if !reversed {
+			reverse = "yes"
+		}
+	}
+	return r.self(keep, "sort", c.Sort, "reverse", reverse), sorted
 }
 
 // classOf returns the class of the cells of a column.
@@ -196,14 +216,16 @@ func (r *renderer) row(t *service.Table, row []service.Cell, parts []string, gro
 			part += " many"
 		}
 		r.open("td", "role", "cell", "class", strings.TrimSpace(class+" "+part), "data-label", label)
-		if part == asName && !hasForms && toggle != "" || i == menu && hasForms {
-			r.toggle(toggle, group, i == menu && r.hasFailed(row[i].Forms))
-		}
-		if i == menu && hasForms {
+		switch {
+		case i == menu && hasForms:
+			r.toggle(toggle, group, r.hasFailed(row[i].Forms))
 			r.open("div", "class", "forms")
 			r.cell(&row[i], true)
 			r.close("div")
-		} else {
+		case strings.HasPrefix(part, asName) && !hasForms && toggle != "":
+			r.cell(&row[i], true)
+			r.toggle(toggle, group, false)
+		default:
 			r.cell(&row[i], true)
 		}
 		r.close("td")

@@ -27,7 +27,7 @@ func (s *Extensions) showFeed(ctx context.Context, r *service.PageRequest) (*ser
 	}
 	t := &service.Table{
 		Columns: []service.Column{{Title: "Number", Number: true}, {Title: "Time"}, {Title: "Change"}, {Title: "Namespace"}, {Title: "Key"}, {Title: "Revision", Number: true}},
-		Empty:   "No change is stored.",
+		Empty:   "No change is stored.", Partial: len(changes) == feedRows,
 	}
 	for _, c := range slices.Backward(changes) {
 		at := place{p.Owner, c.Namespace}

@@ -18,7 +18,7 @@ var counts = []service.Counted{{Of: "wishlist", Table: "bff_consumer_session_see
 
 // console returns the pages of the service that are no operations.
 func (s *Guest) console() *service.Console {
-	return &service.Console{Title: "Guests", Icon: "hotel", Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
+	return &service.Console{Title: "Guests", Icon: "hotel", Everyday: []string{"sessions", "keys", "tenants", "dead-letters"}, Backlogs: s.backlogs, Search: s.search, Finds: []service.Query{{What: "Guest sessions by ID", Example: "gms_01"}}, Counts: counts, Pages: []service.Page{
 		{Path: "sessions", Title: "Sessions of guests", Listed: true, Show: s.showSessionForm, Actions: []service.Action{
 			{Name: "find", Reads: true, Run: s.findSession}, {Name: "open", Reads: true, Run: s.openSession},
 		}},

@@ -60,6 +60,9 @@ type Overview struct {
 	counts counts
 }
 
+// Everyday are the pages that operators need most.
+var Everyday = []string{"", "checks", "log", "backup", "settings"}
+
 // Pages returns the pages.
 func (o *Overview) Pages() []service.Page {
 	return []service.Page{

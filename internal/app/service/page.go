@@ -17,6 +17,10 @@ type Console struct {
 	Icon  string // in the navigation, by its name in package console; "": a box
 	Pages []Page
 
+	// Everyday are the paths of the pages that an operator needs most. The navigation shows them in this order, and the others after a
+	// click. Without it, it shows all pages.
+	Everyday []string
+
 	// Search, if set, finds things whose names begin with a prefix: at most MaxHits for each index, by one look-up each.
 	// Finds lists the queries that it understands.
 	Search func(ctx context.Context, prefix string) ([]Hit, error)
@@ -201,7 +205,7 @@ type Link struct{ Text, To string }
 // *Live.
 type Block any
 
-// Table is a table, with a search, sorting and pages if the page supports them.
+// Table is a table, with a search and pages if the page supports them. One that shows all its rows is sorted by its columns.
 type Table struct {
 	Title   string
 	Columns []Column
@@ -213,6 +217,7 @@ type Table struct {
 	Keep    []string // names of values that links of the table keep
 	Next    string   // value of "after" for the next page; "": this is the last one
 	Bulk    *Bulk    // rows can be chosen
+	Partial bool     // there may be rows that neither this page nor the next one shows
 }
 
 // Bulk lets the operator choose rows of a table and do something with all of them. Its forms submit the keys of the chosen rows
@@ -233,7 +238,7 @@ type Search struct {
 // Column is the head of a column.
 type Column struct {
 	Title  string
-	Sort   string // value of "sort" for this order; "": none
+	Sort   string // value of "sort" for this order of the list, which then has no other orders
 	Number bool   // align to the right
 	Names  bool   // it names the rows, instead of the first column
 }

@@ -205,7 +205,7 @@ func (s *Accounts) open(ctx context.Context, d *service.Deps) (*service.Opened, 
 	opened.Settle = func(ctx context.Context) error { return s.ensureNode(ctx, d) }
 	opened.Refusals = refusals
 	opened.Console = &service.Console{
-		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: finds,
+		Title: "Firefox Sync", Icon: "accounts", Search: s.search, Finds: finds, Everyday: []string{"accounts", "access", "refused"},
 		Counts: []service.Counted{{Of: "account", Table: "users", Where: "replaced_at IS NULL"}, {Of: "storage node", Table: "nodes"}},
 	}
 	const setting, path = "identity.sync.tokenserver.uri", "/1.0/sync/1.5"

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"holdfast/internal/app/service"
@@ -237,6 +238,9 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	if found.Next != nil {
 		t.Next = fmt.Sprint(found.Next)
 	}
+	if limit := p.list.Input("limit"); limit != nil && !p.list.IsPaged() {
+		t.Partial = strconv.Itoa(len(t.Rows)) == limit.Default
+	}
 	return t, nil
 }
 
@@ -316,7 +320,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 				view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 			}
 		}
-		view.Blocks = append(view.Blocks, tables(o, row, at)...)
+		view.Blocks = append(view.Blocks, tables(o, row, at, found.Next != nil || r.Value("after") != "")...)
 		links := below(o, all, at)
 		if found.Next != nil {
 			links = append(links, service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(found.Next)}).linkTo(o.Path, append(rowNames(o), "after"))})

@@ -89,10 +89,10 @@ func findAction(read *operate.Operation) service.Action {
 	}}
 }
 
-// tables returns the tables of the result of a read. A subject links to the page that Opens names.
-func tables(read *operate.Operation, row *operate.Row, at names) (all []service.Block) {
+// tables returns the tables of the result of a read, or of a part of it. A subject links to the page that Opens names.
+func tables(read *operate.Operation, row *operate.Row, at names, isPart bool) (all []service.Block) {
 	for _, t := range row.Tables {
-		shown := &service.Table{Title: t.Title, Empty: t.Empty}
+		shown := &service.Table{Title: t.Title, Empty: t.Empty, Partial: isPart}
 		for _, c := range t.Columns {
 			shown.Columns = append(shown.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
 		}

@@ -1,0 +1,135 @@
+package console
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/internal/app/service"
+)
+
+// problem is an error of a request with a session, whose page keeps the navigation.
+type problem struct {
+	x    *exchange
+	path string
+	err  error
+}
+
+// Error implements error.
+func (p *problem) Error() string { return p.err.Error() }
+
+// Unwrap returns the error itself.
+func (p *problem) Unwrap() error { return p.err }
+
+// writeError writes an error as a page: in the frame of the console after the sign-in, and alone before it.
+func (c *Console) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	code := status(err)
+	if isUpdate(r) && code < http.StatusInternalServerError { // later updates fail, too
+		w.Header().Set("HX-Refresh", "true")
+	}
+	p := c.start(titleOf(code))
+	if failed, ok := errors.AsType[*problem](err); ok && r.Method != http.MethodHead {
+		failed.x.sendProblem(p, failed.path, code, err)
+	} else {
+		p.open("main", "id", "main", "class", "alone")
+		p.element("h1", titleOf(code))
+		p.element("p", upper(Message(err))+".", "role", "alert")
+		p.open("p")
+		p.element("a", "To the overview", "href", Prefix)
+		p.close("p", "main")
+	}
+	c.finish(p)
+	send(w, code, "text/html; charset=utf-8", p.String())
+}
+
+func titleOf(code int) string {
+	if code == http.StatusNotFound {
+		return "Not found"
+	}
+	return http.StatusText(code)
+}
+
+// sendProblem writes an error below the navigation, with what to do.
+func (x *exchange) sendProblem(p *page, path string, code int, err error) {
+	section, at := x.near(path)
+	p.element("a", "Skip to the contents", "href", "#main", "class", "skip")
+	x.header(p, section, at)
+	p.open("main", "id", "main", "tabindex", "-1")
+	view := &service.View{}
+	if at != nil {
+		view.Parents = []service.Link{{Text: at.Title, To: at.Path}}
+	}
+	x.crumbs(p, section, view)
+	p.title(titleOf(code))
+	p.notice(service.Wrong, upper(Message(err))+".", "role", "alert")
+	text, links := x.advice(section, at, code)
+	if name, _, _ := strings.Cut(path, "/"); errors.Is(err, errPage) && slices.Contains(x.Disabled, name) {
+		text = "The service " + name + " is off. To turn it on, set " + name + ".enabled = true in the configuration, and restart the server."
+	}
+	p.element("p", text, "class", "text")
+	p.open("ul", "class", "links")
+	for _, l := range links {
+		p.open("li")
+		p.element("a", l.Text, "href", Prefix+l.To)
+		p.close("li")
+	}
+	p.close("ul", "main")
+}
+
+// near returns the section of a path, or that of the server, and the page of the navigation that the path belongs to, or nil.
+func (x *exchange) near(path string) (*Section, *service.Page) {
+	section := &x.Sections[0]
+	for i := range x.Sections {
+		s := &x.Sections[i]
+		if below, ok := strings.CutPrefix(path+"/", s.Name+"/"); ok && s.Name != "" {
+			section, path = s, strings.TrimSuffix(below, "/")
+			break
+		}
+	}
+	if at := section.page(path); path != "" && at != nil {
+		return section, listed(section, at, &service.View{})
+	}
+	noun, _, _ := strings.Cut(path, "/")
+	if at := section.page(noun); noun != "" && at != nil && at.Listed {
+		return section, at
+	}
+	return section, nil
+}
+
+// advice says what to do about an error, with links that help.
+func (x *exchange) advice(s *Section, at *service.Page, code int) (text string, links []service.Link) {
+	to := func(text string, s *Section, path string) {
+		l := service.Link{Text: text, To: strings.TrimPrefix(x.link(s, path), Prefix)}
+		if !slices.ContainsFunc(links, func(other service.Link) bool { return other.To == l.To }) {
+			links = append(links, l)
+		}
+	}
+	back := cmp.Or(at, s.first())
+	if back != nil {
+		to(back.Title, s, back.Path)
+	}
+	server := &x.Sections[0]
+	switch {
+	case code == http.StatusNotFound:
+		text = "It may have been deleted or renamed, or the address is wrong. Choose it from a list, or search for it."
+		to("Search", server, searchPath)
+	case code == http.StatusServiceUnavailable:
+		text = "Try again in a moment. The checks say what is wrong."
+	case code >= http.StatusInternalServerError:
+		text = "The newest lines of the log have the reason."
+		if server.page("log") != nil {
+			to("Log", server, "log")
+		}
+	case x.r.Method == http.MethodPost:
+		text = "Nothing was changed. Go back to the form, or to its page."
+	default:
+		text = "The address is not complete, or one of its values is not valid. Choose from a list."
+	}
+	if code >= http.StatusInternalServerError && server.page("checks") != nil {
+		to("Checks", server, "checks")
+	}
+	to("Overview", server, "")
+	return text, links
+}

@@ -1,0 +1,145 @@
+package console
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+)
+
+// order is how the frame sorts a table that shows all its rows: the column, or -1, and the names of the values that say so. A list
+// that is read in pages has the orders of its indexes instead (service.Column.Sort).
+type order struct {
+	column     int
+	descends   bool
+	sort, desc string
+}
+
+// orderOf returns the order of a table, or nil if the table has orders of its own or does not show all its rows.
+func (r *renderer) orderOf(t *service.Table) *order {
+	r.tables++
+	hasOwn := slices.ContainsFunc(t.Columns, func(c service.Column) bool { return c.Sort != "" })
+	if hasOwn || t.Partial || t.Next != "" || r.values.Get("after") != "" || len(t.Rows) < 2 {
+		return nil
+	}
+	o := &order{sort: "sort", desc: "desc"}
+	if r.tables > 1 {
+		o.sort += strconv.Itoa(r.tables)
+		o.desc += strconv.Itoa(r.tables)
+	}
+	chosen := r.values.Get(o.sort)
+	o.column = slices.IndexFunc(t.Columns, func(c service.Column) bool { return chosen != "" && c.Title == chosen })
+	if o.column >= 0 && !isSortable(t, o.column) {
+		o.column = -1
+	}
+	o.descends = r.values.Get(o.desc) != ""
+	return o
+}
+
+// isSortable reports whether a column has values: buttons, and links with the same text in each row, have no order.
+func isSortable(t *service.Table, column int) bool {
+	return t.Columns[column].Title != "" && !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool {
+		return column >= len(row) || len(row[column].Forms) > 0
+	}) && slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[column].Text != t.Columns[column].Title })
+}
+
+// sorted returns a table in an order. Rows without a value are last, and equal rows stay as they are.
+func (o *order) sorted(t *service.Table) *service.Table {
+	if o == nil || o.column < 0 {
+		return t
+	}
+	rows := make([]int, len(t.Rows))
+	for i := range rows {
+		rows[i] = i
+	}
+	compare := comparison(t, o.column)
+	slices.SortStableFunc(rows, func(a, b int) int {
+		one, other := &t.Rows[a][o.column], &t.Rows[b][o.column]
+		if isNone(one) || isNone(other) {
+			return boolOrder(isNone(one), isNone(other))
+		}
+		if o.descends {
+			one, other = other, one
+		}
+		return compare(one, other)
+	})
+	in := *t
+	in.Rows = permuted(t.Rows, rows)
+	if t.Bulk != nil {
+		b := *t.Bulk
+		b.Keys, b.Names, in.Bulk = permuted(b.Keys, rows), permuted(b.Names, rows), &b
+	}
+	return &in
+}
+
+func permuted[T any](all []T, at []int) []T {
+	moved := make([]T, 0, len(all))
+	for _, i := range at {
+		moved = append(moved, all[i])
+	}
+	return moved
+}
+
+func boolOrder(one, other bool) int {
+	switch {
+	case one == other:
+		return 0
+	case other:
+		return -1
+	}
+	return 1
+}
+
+// severity orders states, the worst last.
+var severity = []service.State{"", service.OK, service.Warning, service.Wrong}
+
+// comparison returns the order of a column's values: of times, of numbers with their units if all are numbers, or else of states
+// and texts.
+func comparison(t *service.Table, column int) func(one, other *service.Cell) int {
+	all := func(is func(*service.Cell) bool) bool {
+		return !slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return !isNone(&row[column]) && !is(&row[column]) })
+	}
+	switch {
+	case all(isTime):
+		return func(one, other *service.Cell) int { return one.Time.Compare(other.Time) }
+	case all(func(c *service.Cell) bool { _, ok := amountOf(c.Text); return ok && c.State == "" }):
+		return func(one, other *service.Cell) int {
+			a, _ := amountOf(one.Text)
+			b, _ := amountOf(other.Text)
+			return cmp.Compare(a, b)
+		}
+	}
+	return func(one, other *service.Cell) int {
+		return cmp.Or(cmp.Compare(slices.Index(severity, one.State), slices.Index(severity, other.State)),
+			strings.Compare(strings.ToLower(one.Text), strings.ToLower(other.Text)), strings.Compare(one.Text, other.Text))
+	}
+}
+
+// factors are the units after numbers.
+var factors = map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "PiB": 1 << 50, "EiB": 1 << 60}
+
+// amountOf returns the number at the beginning of a text, with its unit, such as 1.5 MiB of 3.0 GiB, 12 objects, 80% or 1h30m.
+func amountOf(text string) (float64, bool) {
+	number, rest, _ := strings.Cut(text, " ")
+	unit, _, _ := strings.Cut(rest, " ")
+	number = strings.TrimSuffix(number, "%")
+	if strings.Trim(number, "0123456789.+-") == "" {
+		n, err := strconv.ParseFloat(number, 64)
+		return n * cmp.Or(factors[unit], 1), err == nil
+	}
+	d, err := time.ParseDuration(number)
+	return d.Seconds(), err == nil
+}
+
+// link returns the address of the page with a table sorted by a column, or in the reverse order if it is sorted so.
+func (r *renderer) orderLink(o *order, column int, title string) string {
+	desc := ""
+	if o.column == column && !o.descends {
+		desc = "1"
+	}
+	return r.self(slices.Collect(maps.Keys(r.values)), o.sort, title, o.desc, desc)
+}
