@@ -104,7 +104,7 @@ func consoleBuckets(b *browser) {
 	b.shows("Access key "+second+" is revoked.", "Access keys of account tester", "revoked")
 	b.submit("Revoke key " + key.AccessKeyID)
 	b.open("changes")
-	b.shows("account=tester, key="+second, "account=tester, key="+key.AccessKeyID)
+	b.shows("key="+second+", account=tester", "key="+key.AccessKeyID+", account=tester")
 	b.open("buckets/object?account=tester&bucket=photos&object=new/page.html")
 	b.submit("Delete object", "confirm", "page.html")
 	b.shows("Folder new/", "notes.txt")

@@ -520,7 +520,7 @@ func TestConsoleServer(t *testing.T) {
 		a.overview.History.Add(now)
 	}
 	o.want("a single value", http.StatusOK, "h-3", http.MethodGet, "/console/", nil)
-	page = o.want("the settings", http.StatusOK, `data-label="Setting">server.listen<`, http.MethodGet, "/console/settings", nil)
+	page = o.want("the settings", http.StatusOK, `>server.listen<`, http.MethodGet, "/console/settings", nil)
 	for _, want := range []string{">HOLDFAST_SERVER__VIEWER_TOKEN<", ">secrets file<", ">default<", ">extstorage.tiers.large.bytes<", ">5000000000<", ">HOLDFAST_EXTSTORAGE__TIERS__LARGE__BYTES<", "buckets.key_secret"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)

@@ -32,6 +32,9 @@ func (s *Service) DeleteAccount(ctx context.Context, id AccountID) error {
 	return s.store.DeleteAccount(ctx, id)
 }
 
+// Key reads an access key by ID, or returns ErrNoKey.
+func (s *Service) Key(ctx context.Context, id string) (Key, error) { return s.store.Key(ctx, id) }
+
 // Keys is Accounts.Keys.
 func (s *Service) Keys(ctx context.Context, id AccountID) ([]Key, error) {
 	return s.store.Keys(ctx, id)

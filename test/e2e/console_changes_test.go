@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"holdfast/test/binary"
 	"holdfast/test/chromium"
 )
 
@@ -18,7 +19,7 @@ type step struct {
 }
 
 // changesOf are changes of every service. A storage node is added in a folder.
-func changesOf(folder string) []step {
+func changesOf(folder, key string) []step {
 	const (
 		object   = "buckets/object?account=main&bucket=pictures&object=page.html"
 		pictures = "buckets/objects?account=main&bucket=pictures"
@@ -57,7 +58,7 @@ func changesOf(folder string) []step {
 		{"", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
 		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},
-		{"buckets/keys?account=main", "Change limits", []string{"right", "read"}, "Limits of access key"},
+		{"buckets/keys/show?account=main&key=" + key, "Change limits", []string{"right", "read"}, "Limits of access key"},
 		{"buckets/keys?account=main", "Revoke", nil, "is revoked."},
 		{"buckets/accounts", "Create account", []string{"account", "other"}, "Secret key"},
 		{"buckets/accounts/show?account=other", "Delete account", []string{"confirm", "other"}, "Deleted account other."},
@@ -73,6 +74,13 @@ func changesOf(folder string) []step {
 		{"sessions", "End session 2", nil, "The session has ended."},
 		{"sessions", "End all sessions", nil, "Holdfast console"},
 	})
+}
+
+// firstKey returns an access key of the account main.
+func firstKey(s *binary.Server) string {
+	_, key, _ := strings.Cut(s.Verb("buckets", "keys", "list", "main", "--json"), `"accessKey":"`)
+	key, _, _ = strings.Cut(key, `"`)
+	return key
 }
 
 // changesOfExtensions are changes of extension storage.
@@ -269,7 +277,7 @@ func (c *consolePages) makeChanges() {
 	consoleCookie(c.t, c.s) // session 2
 	holds := filepath.Join(c.s.Data, "buckets.db")
 	alter(c.t, holds, `INSERT INTO manta_bucket_hold (id, expires) VALUES ('backup', 9000000000000000)`)
-	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node")) {
+	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node"), firstKey(c.s)) {
 		if s.page != "" {
 			c.p.Go(c.t, c.base+s.page)
 		}

@@ -133,7 +133,7 @@ func checkWithoutScripts(t *testing.T, p *chromium.Page, edit, submit func(strin
 	}
 	edit(`{"title":"t","price":1}`)
 	submit("Check")
-	if page := chromium.Run[string](t, p, `return $('[role=status]').innerText + $('form[action$="do=save"] textarea').value`); !strings.HasPrefix(strings.TrimSpace(page), "Valid, ") || !strings.HasSuffix(page, `{"title":"t","price":1}`) {
+	if page := chromium.Run[string](t, p, `return $('main [role=status]').innerText + $('form[action$="do=save"] textarea').value`); !strings.HasPrefix(strings.TrimSpace(page), "Valid, ") || !strings.HasSuffix(page, `{"title":"t","price":1}`) {
 		t.Errorf("after a check without scripts: %q", page)
 	}
 }

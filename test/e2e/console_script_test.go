@@ -126,7 +126,7 @@ func testParts(t *testing.T, p *chromium.Page, part *testpages.Console) {
 	part.IsWhole.Store(false)
 	p.Go(t, address)
 	p.Await(t, func() { part.Text.Store(nil) })
-	await(`$('h1').textContent === 'Not Found'`)
+	await(`$('h1').textContent === 'Not found'`)
 	part.Show("again")
 	p.Go(t, address)
 	if stored := chromium.Run[string](t, p, `await until(() => $('.live-state button')); return Object.keys(localStorage).concat(Object.keys(sessionStorage).filter(k => k.includes('cache'))).join()`); stored != "" {

@@ -18,15 +18,16 @@ func (s *Buckets) keyOperations() []operate.Operation {
 			Path: "keys", Doc: "List the access keys of an account", Title: "Access keys", Empty: "There are no access keys.", Former: []operate.Former{{Words: "buckets key", Noun: true}},
 			Group: "Manage the access keys of an account",
 		}, on(s, s.listKeys)),
+		operate.NewRead(operate.About{Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),
 		operate.NewChange(operate.About{
 			Path: "keys/create", Doc: "Create an access key and print it with its secret", Button: "Create access key",
 			More: "Without limits the key may do everything in all buckets of the account. The right write includes overwriting, and\n" +
 				"manage creates and deletes buckets and changes their settings. A key for objects that begin with a prefix may list\n" +
 				"only below that prefix.",
-			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket 'logs-*' --right write --network 10.0.0.0/8 --expires-in 720h",
+			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket logs-* --right write --network 10.0.0.0/8 --expires-in 720h",
 		}, on(s, s.addKey)),
 		operate.NewChange(operate.About{
-			Path: "keys/limit", Doc: "Change the limits of an access key", Button: "Change limits",
+			Path: "keys/limit", Doc: "Change the limits of an access key", Button: "Change limits", Stays: true,
 			More:    "A limit that is not given stays as it is, and none removes it. The change is effective within a second in every process.",
 			Example: "HFABCDEFGHIJKLMNOPQR --right read --right list\nHFABCDEFGHIJKLMNOPQR --bucket none --expires-in 24h",
 		}, on(s, s.limitKey)),
@@ -34,6 +35,31 @@ func (s *Buckets) keyOperations() []operate.Operation {
 			Path: "keys/revoke", Doc: "Revoke an access key", Danger: true, Ask: "Clients with this key are refused at once. This cannot be undone.",
 		}, on(s, s.revokeKey)),
 	}
+}
+
+type showKeyInput struct {
+	accountInput
+	keyInput
+}
+
+// accountKey is an access key with its account.
+type accountKey struct {
+	Account string `json:"account" title:"Account" subject:"account" example:"main"`
+	keyDetail
+}
+
+// showKey finds a key among those of the account, which also has keys of the configuration.
+func (s *Buckets) showKey(ctx context.Context, in showKeyInput) (k accountKey, err error) {
+	all, err := s.listKeys(ctx, keysInput{accountInput: in.accountInput})
+	if err != nil {
+		return k, err
+	}
+	for i := range all {
+		if all[i].AccessKey == in.Key {
+			return accountKey{in.Account, all[i].keyDetail}, nil
+		}
+	}
+	return k, about(in.Key, buckets.ErrNoKey)
 }
 
 type keysInput struct {
@@ -160,12 +186,21 @@ type keyInput struct {
 }
 
 type keyChange struct {
+	Account   string `json:"account" subject:"account" example:"main"`
 	AccessKey string `json:"accessKey" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 }
 
 // Notice implements operate.Changed.
 func (c keyChange) Notice() string { return "access key " + c.AccessKey + " is revoked" }
 
-func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (keyChange, error) {
-	return keyChange{in.Key}, about(in.Key, s.keys.Revoke(ctx, in.Key))
+func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (c keyChange, err error) {
+	c.AccessKey = in.Key
+	if err = s.keys.Revoke(ctx, in.Key); err != nil {
+		return c, about(in.Key, err)
+	}
+	k, err := s.opened.Key(ctx, in.Key)
+	if err == nil {
+		c.Account, err = s.nameOf(ctx, k.Account)
+	}
+	return c, about(in.Key, err)
 }

@@ -119,9 +119,19 @@ type limitKeyInput struct {
 }
 
 // limitKey changes the terms of a key.
-func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, err error) {
+func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k accountKey, err error) {
 	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
-	return s.detail(&key), about(in.Key, err)
+	if err == nil {
+		k.Account, err = s.nameOf(ctx, key.Account)
+	}
+	k.keyDetail = s.detail(&key)
+	return k, about(in.Key, err)
+}
+
+// nameOf returns the name of an account.
+func (s *Buckets) nameOf(ctx context.Context, id buckets.AccountID) (string, error) {
+	a, err := s.opened.AccountByID(ctx, id)
+	return a.Name, err
 }
 
 // words are a list in one cell of a table.

@@ -48,7 +48,7 @@ for (const input of document.querySelectorAll(".find [role=combobox]")) {
     }
     e.preventDefault();
   });
-  found.addEventListener("mousedown", (e) => e.preventDefault()); // the input keeps the focus
+  document.addEventListener("mousedown", (e) => { if (found.contains(e.target)) e.preventDefault(); }); // the input keeps the focus
   input.addEventListener("blur", close);
   input.addEventListener("focus", () => { dismissed = null; });
 }
