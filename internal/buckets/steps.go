@@ -50,6 +50,11 @@ func (s *Service) Totals(ctx context.Context, owners []AccountID) ([]AccountUsag
 	return s.store.Totals(ctx, owners)
 }
 
+// BucketTotals is Counters.BucketTotals.
+func (s *Service) BucketTotals(ctx context.Context, owner AccountID, b ...BucketRef) ([]BucketUsage, error) {
+	return s.store.BucketTotals(ctx, owner, b)
+}
+
 // SetQuota is Counters.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error {
 	return s.store.SetQuota(ctx, owner, b, q)

@@ -294,6 +294,10 @@ type Counters interface {
 	// buckets.
 	Totals(ctx context.Context, owners []AccountID) ([]AccountUsage, error)
 
+	// BucketTotals reads the counters of at most MaxPage buckets of an account in their order. Those of
+	// a bucket that does not exist are 0.
+	BucketTotals(ctx context.Context, owner AccountID, b []BucketRef) ([]BucketUsage, error)
+
 	// SetQuota sets the quota of a bucket, or of the account if b is zero. It takes
 	// effect at once and deletes nothing.
 	SetQuota(ctx context.Context, owner AccountID, b BucketRef, q Quota) error

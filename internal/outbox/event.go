@@ -134,6 +134,9 @@ type Retaining interface {
 // MaxBacklog is the number of events up to which a backlog is counted.
 const MaxBacklog = 1_000_000
 
+// MaxDead is the number up to which events that were set aside are counted.
+const MaxDead = 100_000
+
 // WaitingEvent is an event that is not published yet.
 type WaitingEvent struct {
 	Event
@@ -162,7 +165,7 @@ type Decision struct {
 
 // Dead is the table of the events that were set aside.
 type Dead interface {
-	// CountDead returns their number.
+	// CountDead returns their number, up to MaxDead.
 	CountDead(ctx context.Context) (int, error)
 
 	// ListDead returns the next events after one, ordered by owner, stream and number;

@@ -201,7 +201,7 @@ func (c *consolePages) sorts(page string) {
 				const column = link.closest('th').cellIndex, up = await parse(link.href), head = d => d.querySelectorAll('main table')[at].tHead.rows[0].cells[column];
 				const down = await parse(head(up).querySelector('a').href);
 				result.Columns++;
-				const one = texts(up, at, column).filter(t => t !== '-'), other = texts(down, at, column).filter(t => t !== '-');
+				const one = texts(up, at, column).filter(t => t !== '-' && t !== ''), other = texts(down, at, column).filter(t => t !== '-' && t !== '');
 				const orders = [head(up), head(down)].map(h => h.getAttribute('aria-sort')).sort().join();
 				if (orders !== 'ascending,descending') result.Problems.push(link.textContent + ': aria-sort is ' + orders);
 				const value = t => isNaN(parseFloat(t)) ? t : parseFloat(t);

@@ -67,8 +67,8 @@ func (s *Buckets) showAccount(ctx context.Context, in accountInput) (o accountOu
 	if err != nil {
 		return o, err
 	}
-	used, err := s.opened.Usage(ctx, a.ID)
-	return outputOfAccount(&a, outputOfUsage(used.Total, used.Quota)), err
+	used, err := s.usageOf(ctx, a, "")
+	return outputOfAccount(&a, outputOfUsage(used.Usage, used.Quota)), err
 }
 
 // madeKey is a new access key with its secret.

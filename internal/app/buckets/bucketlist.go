@@ -2,7 +2,6 @@ package buckets
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"holdfast/internal/buckets"
@@ -59,9 +58,9 @@ func (s *Buckets) listBuckets(ctx context.Context, in bucketsInput) (all []bucke
 	if err != nil {
 		return nil, err
 	}
-	used, err := s.opened.Usage(ctx, a.ID)
-	for i := range page {
-		all = append(all, outputOfBucket(&page[i], usageOfBucket(&used, page[i].Name)))
+	used, err := s.usageOfBuckets(ctx, a.ID, page)
+	for i := range used {
+		all = append(all, outputOfBucket(&page[i], used[i]))
 	}
 	return all, err
 }
@@ -78,10 +77,11 @@ func accessOf(b *buckets.Bucket) string {
 	return accessPrivate
 }
 
-// usageOfBucket returns the usage of a bucket, which is 0 if it was created just now.
-func usageOfBucket(all *buckets.AccountUsage, name string) (u buckets.BucketUsage) {
-	if i := slices.IndexFunc(all.Buckets, func(u buckets.BucketUsage) bool { return u.Bucket.Name == name }); i >= 0 {
-		u = all.Buckets[i]
+// usageOfBuckets returns the usage of the buckets of a page.
+func (s *Buckets) usageOfBuckets(ctx context.Context, a buckets.AccountID, page []buckets.Bucket) ([]buckets.BucketUsage, error) {
+	refs := make([]buckets.BucketRef, len(page))
+	for i := range page {
+		refs[i] = page[i].BucketRef
 	}
-	return u
+	return s.opened.BucketTotals(ctx, a, refs...)
 }

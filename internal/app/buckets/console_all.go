@@ -67,10 +67,9 @@ func (s *Buckets) addBuckets(ctx context.Context, t *service.Table, a buckets.Ac
 	if err != nil || len(page) == 0 {
 		return more, err
 	}
-	used, err := s.opened.Usage(ctx, a.ID)
-	for i := range page {
+	used, err := s.usageOfBuckets(ctx, a.ID, page)
+	for i, u := range used {
 		b := &page[i]
-		u := usageOfBucket(&used, b.Name)
 		t.Rows = append(t.Rows, []service.Cell{
 			{Icon: "bucket", Text: b.Name, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name)},
 			{Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},

@@ -42,11 +42,11 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	if folder := folderOf(q.Prefix); folder != "" {
 		view.Title, view.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
 	} else {
-		used, err := s.opened.Usage(ctx, a.ID)
+		used, err := s.opened.BucketTotals(ctx, a.ID, b.BucketRef)
 		if err != nil {
 			return nil, err
 		}
-		view.Blocks = append(view.Blocks, usageFacts(usageOfBucket(&used, b.Name)), bucketLinks(a, b))
+		view.Blocks = append(view.Blocks, usageFacts(used[0]), bucketLinks(a, b))
 	}
 	list := []service.Block{t, uploadForm(a, b, q.Prefix)}
 	if len(t.Rows) == 0 {

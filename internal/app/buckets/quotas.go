@@ -139,14 +139,20 @@ func (s *Buckets) showQuotaForm(ctx context.Context, r *service.PageRequest) (*s
 
 // usageOf reads the usage of an account, or of a bucket.
 func (s *Buckets) usageOf(ctx context.Context, a buckets.Account, bucket string) (u buckets.BucketUsage, err error) {
-	all, err := s.opened.Usage(ctx, a.ID)
-	if err != nil || bucket == "" {
-		return buckets.BucketUsage{Usage: all.Total, Quota: all.Quota}, err
-	}
-	for _, u := range all.Buckets {
-		if u.Bucket.Name == bucket {
-			return u, nil
+	if bucket == "" {
+		all, err := s.opened.Totals(ctx, []buckets.AccountID{a.ID})
+		if err != nil {
+			return u, err
 		}
+		return buckets.BucketUsage{Usage: all[0].Total, Quota: all[0].Quota}, nil
 	}
-	return u, about(bucket, buckets.ErrNoBucket)
+	b, err := s.opened.Bucket(ctx, a.ID, bucket)
+	if err != nil {
+		return u, about(bucket, err)
+	}
+	all, err := s.opened.BucketTotals(ctx, a.ID, b.BucketRef)
+	if err != nil {
+		return u, err
+	}
+	return all[0], nil
 }

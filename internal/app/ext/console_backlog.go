@@ -30,6 +30,9 @@ func (s *Extensions) backlogs(ctx context.Context) ([]service.Fact, error) {
 		queued += " or more"
 	}
 	dead := service.TextCell(service.Count(int64(n), "event"))
+	if n == outbox.MaxDead {
+		dead.Text += " or more"
+	}
 	if n > 0 {
 		dead.State, dead.To = service.Warning, "dead-letters"
 	}

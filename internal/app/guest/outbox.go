@@ -129,6 +129,9 @@ func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
 		n += " or more"
 	}
 	letters := service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}
+	if dead == outbox.MaxDead {
+		letters.Text += " or more"
+	}
 	if dead > 0 {
 		letters.State = service.Warning
 	}

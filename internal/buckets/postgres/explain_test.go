@@ -128,6 +128,7 @@ func ofAll() []step {
 		{"claimed", sqlClaimed, []any{filledUpload, at, true}, []string{"manta_bucket_deleted_object_claim_idx"}},
 		{"taken", sqlTaken, []any{filledUpload, []string{filledUpload}, []string{filledUpload}, true}, []string{"manta_bucket_deleted_object_claim_idx"}},
 		{"account", sqlAccount, []any{"a7"}, nil},
+		{"bucket totals", sqlBucketTotals, []any{filledOwner, []string{"b0000000-0000-4000-8000-000000000051"}}, []string{"manta_bucket_usage_pkey"}},
 		{"totals", sqlTotals, []any{[]string{filledOwner, "a0000000-0000-4000-8000-000000000051"}}, []string{"manta_bucket_usage_pkey"}},
 		{"accounts", sqlListAccounts, []any{"a7", 10}, nil},
 		{"key", sqlKey, []any{"K7"}, nil},

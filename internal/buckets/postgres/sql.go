@@ -250,6 +250,9 @@ var (
 	sqlTotals = pgdb.Statement{Name: "buckets.totals", Wide: true, SQL: `
 		SELECT owner::text, sum(objects)::bigint, sum(bytes)::bigint, max(max_objects), max(max_bytes)
 		FROM manta_bucket_usage WHERE owner = ANY($1::uuid[]) AND bucket_id = '00000000-0000-0000-0000-000000000000' GROUP BY owner`}
+	sqlBucketTotals = pgdb.Statement{Name: "buckets.bucket_totals", Key: 1, SQL: `
+		SELECT bucket_id::text, sum(objects)::bigint, sum(bytes)::bigint, max(max_objects), max(max_bytes)
+		FROM manta_bucket_usage WHERE owner = $1::uuid AND bucket_id = ANY($2::uuid[]) GROUP BY bucket_id`}
 	sqlSetQuota = pgdb.Statement{Name: "buckets.set_quota", Key: 1, SQL: `
 		SELECT bucket_set_quota_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_objects => $4::bigint, p_bytes => $5::bigint)`}
 	sqlSetAccountQuota = pgdb.Statement{Name: "buckets.set_account_quota", Wide: true, SQL: `

@@ -49,6 +49,34 @@ func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) ([]bucke
 	return all, err
 }
 
+// BucketTotals implements buckets.Counters.
+func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs []buckets.BucketRef) ([]buckets.BucketUsage, error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	ids, all := make([]string, len(refs)), make([]buckets.BucketUsage, len(refs))
+	for i, b := range refs {
+		ids[i] = string(b.ID)
+	}
+	start := func() {
+		for i, b := range refs {
+			all[i] = buckets.BucketUsage{Bucket: b}
+		}
+	}
+	start()
+	var id string
+	var u buckets.BucketUsage
+	err := s.db.ForEach(ctx, sqlBucketTotals, []any{string(owner), ids}, start, func() error {
+		for i := range refs {
+			if ids[i] == id {
+				all[i].Usage, all[i].Quota = u.Usage, u.Quota
+			}
+		}
+		return nil
+	}, &id, &u.Usage.Objects, &u.Usage.Bytes, &u.Quota.Objects, &u.Quota.Bytes)
+	return all, err
+}
+
 // SetQuota implements buckets.Counters.
 func (s *Store) SetQuota(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, q buckets.Quota) error {
 	if err := owner.Check(); err != nil {

@@ -103,13 +103,35 @@ func (s *Store) Totals(ctx context.Context, owners []buckets.AccountID) (all []b
 	return all, err
 }
 
+// BucketTotals implements buckets.Counters.
+func (s *Store) BucketTotals(ctx context.Context, owner buckets.AccountID, refs []buckets.BucketRef) (all []buckets.BucketUsage, err error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	err = s.db.Read(ctx, "bucket_totals", func(c *sqlite.Conn) error {
+		all = make([]buckets.BucketUsage, len(refs))
+		for i, b := range refs {
+			u, _, err := sqlitedb.QueryRow(c, sqlUsage, scanUsage, owner, b.ID)
+			if err != nil {
+				return err
+			}
+			all[i] = buckets.BucketUsage{Bucket: b, Usage: u.Total, Quota: u.Quota}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// scanUsage reads a row of sqlUsage.
+func scanUsage(r *sqlite.Stmt) buckets.AccountUsage {
+	return buckets.AccountUsage{
+		Total: buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}, Quota: buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)},
+	}
+}
+
 // totals reads the counters of an account without those of its buckets.
 func totals(c *sqlite.Conn, owner buckets.AccountID) (buckets.AccountUsage, error) {
-	a, _, err := sqlitedb.QueryRow(c, sqlUsage, func(r *sqlite.Stmt) buckets.AccountUsage {
-		return buckets.AccountUsage{
-			Total: buckets.Usage{Objects: r.ColumnInt64(0), Bytes: r.ColumnInt64(1)}, Quota: buckets.Quota{Objects: r.ColumnInt64(2), Bytes: r.ColumnInt64(3)},
-		}
-	}, owner, account)
+	a, _, err := sqlitedb.QueryRow(c, sqlUsage, scanUsage, owner, account)
 	return a, err
 }
 

@@ -45,6 +45,10 @@ func usageDeltas(t *testing.T, u *user) {
 	u.putObject(buckets.Object{Name: "b", Body: inline("abc")})
 	u.setQuota(second.BucketRef, buckets.Quota{Objects: 9, Bytes: 1000})
 	u.setQuota(buckets.BucketRef{}, buckets.Quota{Bytes: 5000})
+	none := newRef("none")
+	totals, err := u.h.Counters.BucketTotals(t.Context(), u.owner, []buckets.BucketRef{second.BucketRef, none, first.BucketRef})
+	must(t, "BucketTotals", err)
+	equal(t, "totals of buckets", totals, []buckets.BucketUsage{u.usage().Buckets[1], {Bucket: none}, u.usage().Buckets[0]})
 	equal(t, "usage", u.usage(), buckets.AccountUsage{
 		Total: buckets.Usage{Objects: 2, Bytes: 13}, Quota: buckets.Quota{Bytes: 5000},
 		Buckets: []buckets.BucketUsage{

@@ -548,7 +548,7 @@ func findInstalls(t *testing.T, u *user) {
 func findRecords(t *testing.T, u *user) {
 	u.apply(put("t", "book", `1`), put("s", "booking-1", `1`), put("s", "booking-2", `1`), put("s", "BOOK", `1`), put("s", "boom", `1`),
 		expiring("s", "bookish", `1`, u.now+second), put("r", "%", `1`), put("r", "\U0010ffff", `1`))
-	newOwnerRange(u).of(ext.Owner{Tenant: u.owner.Tenant, Install: u.owner.Install[:35] + "9"}).apply(put("s", "book-of-another", `1`))
+	newOwnerRange(u).of(ext.Owner{Tenant: u.owner.Tenant, Install: newOwner().Install}).apply(put("s", "book-of-another", `1`))
 	find := func(prefix string, limit int) (all []string) {
 		t.Helper()
 		found, err := u.h.Inspector.FindRecords(t.Context(), u.owner, prefix, limit, u.now)

@@ -87,7 +87,7 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 			UPDATE ` + name + ` SET attempts = $3, last_error = $4, next_attempt_at = $5` + one},
 		die: pgdb.Statement{Name: "outbox.set_aside", SQL: `
 			UPDATE ` + name + ` SET attempts = $3, last_error = $4, next_attempt_at = NULL, dead_at = $5` + one},
-		countDead: pgdb.Statement{Name: "outbox.count_dead", SQL: `SELECT count(*) FROM ` + name + ` WHERE dead_at IS NOT NULL`},
+		countDead: pgdb.Statement{Name: "outbox.count_dead", SQL: `SELECT count(*) FROM (SELECT 1 FROM ` + name + ` WHERE dead_at IS NOT NULL LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`},
 		listDead: pgdb.Statement{Name: "outbox.list_dead", SQL: `
 			SELECT` + failed + `, e.dead_at FROM ` + name + ` e WHERE dead_at IS NOT NULL AND position > $1 ORDER BY position LIMIT $2`},
 		retryDead: pgdb.Statement{Name: "outbox.retry_dead", SQL: `

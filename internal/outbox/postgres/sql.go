@@ -73,7 +73,7 @@ func New(t outbox.Table) *Outbox {
 			VALUES ` + values + `, $8::integer, $9::text, $10::timestamptz, $11::timestamptz)
 			ON CONFLICT (` + id + `) DO UPDATE SET attempts = EXCLUDED.attempts, reason = EXCLUDED.reason,
 				refused_at = EXCLUDED.refused_at, next_at = EXCLUDED.next_at`},
-		countDead: pgdb.Statement{Name: "outbox.count_dead", Wide: true, SQL: `SELECT count(*) FROM ` + t.Name + `_refused WHERE next_at IS NULL`},
+		countDead: pgdb.Statement{Name: "outbox.count_dead", Wide: true, SQL: `SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + `_refused WHERE next_at IS NULL LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`},
 		listDead: pgdb.Statement{Name: "outbox.list_dead", Wide: true, SQL: `
 			SELECT ` + read + `, e.attempts, e.reason, e.refused_at FROM ` + t.Name + `_refused e
 			WHERE e.next_at IS NULL AND (NOT $1::boolean OR (e.` + t.Owner + `, e.` + t.Stream + `, e.seq) > ($2::text::` + t.Type + `, $3::text::` + t.Type + `, $4::bigint))

@@ -73,7 +73,7 @@ func OpenRetaining(db *sqlitedb.DB, name string, now clock.Clock) outbox.Retaini
 		attempts:  `SELECT attempts FROM ` + name + one,
 		delay:     `UPDATE ` + name + ` SET attempts = ?2, last_error = ?3, next_attempt_at = ?4` + one,
 		die:       `UPDATE ` + name + ` SET attempts = ?2, last_error = ?3, next_attempt_at = NULL, dead_at = ?4` + one,
-		countDead: `SELECT count(*) FROM ` + name + ` WHERE dead_at IS NOT NULL`,
+		countDead: `SELECT count(*) FROM (SELECT 1 FROM ` + name + ` WHERE dead_at IS NOT NULL LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`,
 		listDead: `SELECT` + failed + `, e.dead_at FROM ` + name + ` e WHERE dead_at IS NOT NULL AND position > ?1
 			ORDER BY position LIMIT ?2`,
 		retryDead:   `UPDATE ` + name + ` SET attempts = 0, next_attempt_at = NULL, dead_at = NULL` + dead,

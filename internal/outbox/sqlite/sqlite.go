@@ -8,6 +8,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -78,7 +79,7 @@ CREATE TABLE ` + t.Name + `_relay (
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
 			ON CONFLICT (` + id + `) DO UPDATE SET attempts = excluded.attempts, reason = excluded.reason,
 				refused_at = excluded.refused_at, next_at = excluded.next_at`,
-		countDead: `SELECT count(*) FROM ` + t.Name + `_refused WHERE next_at IS NULL`,
+		countDead: `SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + `_refused WHERE next_at IS NULL LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`,
 		listDead: `SELECT ` + event + `, attempts, reason, refused_at FROM ` + t.Name + `_refused
 			WHERE next_at IS NULL AND (` + id + `) > (?1, ?2, ?3) ORDER BY ` + id + ` LIMIT ?4`,
 		readDead:  `SELECT ` + event + ` FROM ` + t.Name + `_refused` + byID + ` AND next_at IS NULL`,
