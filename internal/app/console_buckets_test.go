@@ -31,6 +31,22 @@ func put(t *testing.T, s sigv4test.Signer, address, body string) {
 	}
 }
 
+// createAndRevokeKeys creates an access key of the account tester, and revokes it on the list and the first one on its own page.
+func createAndRevokeKeys(b *browser, first string) (second string) {
+	b.open("buckets/keys?account=tester")
+	b.submit("Create access key")
+	second = b.page.all("pre")[2].String()
+	b.shows("The secret key is not shown again in the console.")
+	b.open("buckets/keys?account=tester")
+	b.shows("Clients with this key are refused at once.")
+	b.submit("Revoke key " + second)
+	b.shows("Access key "+second+" is revoked.", "Access keys of account tester", "revoked")
+	b.open("buckets/keys/show?account=tester&key=" + first)
+	b.submit("Revoke key " + first)
+	b.shows("Access key "+first+" is revoked.", "Access keys of account tester")
+	return second
+}
+
 func consoleBuckets(b *browser) {
 	b.open("buckets/nodes")
 	b.follow("Audit and repair copies")
@@ -94,17 +110,9 @@ func consoleBuckets(b *browser) {
 	b.consoleAudit()
 	b.open("buckets/accounts/show?account=tester")
 	b.try(http.StatusConflict, "has buckets", "Delete account", "confirm", "tester")
-	b.open("buckets/keys?account=tester")
-	b.submit("Create access key")
-	second := b.page.all("pre")[2].String()
-	b.shows("The secret key is not shown again in the console.")
-	b.open("buckets/keys?account=tester")
-	b.shows("Clients with this key are refused at once.")
-	b.submit("Revoke key " + second)
-	b.shows("Access key "+second+" is revoked.", "Access keys of account tester", "revoked")
-	b.submit("Revoke key " + key.AccessKeyID)
+	second := createAndRevokeKeys(b, key.AccessKeyID)
 	b.open("changes")
-	b.shows("key="+second+", account=tester", "key="+key.AccessKeyID+", account=tester")
+	b.shows("account=tester, key="+second, "account=tester, key="+key.AccessKeyID)
 	b.open("buckets/object?account=tester&bucket=photos&object=new/page.html")
 	b.submit("Delete object", "confirm", "page.html")
 	b.shows("Folder new/", "notes.txt")

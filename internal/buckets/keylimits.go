@@ -87,7 +87,7 @@ func ParseKeyLimits(text string) (l KeyLimits) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if d.Decode(&l) != nil {
-		return KeyLimits{Rights: []Right{""}}
+		return KeyLimits{Buckets: []string{""}} // no bucket has this name
 	}
 	return l
 }

@@ -65,6 +65,9 @@ func (o *Operation) record(ctx context.Context, values map[string]string, r *Res
 	}
 	done := Record{Operation: o, Err: err}
 	for _, name := range names {
+		if in := o.Input(name); in != nil && !in.Subject && values[name] == "" {
+			continue // it was not given
+		}
 		done.Inputs = append(done.Inputs, Logged{name, values[name]})
 	}
 	o.recorder(context.WithoutCancel(ctx), done)

@@ -48,18 +48,24 @@ type accountKey struct {
 	keyDetail
 }
 
-// showKey finds a key among those of the account, which also has keys of the configuration.
 func (s *Buckets) showKey(ctx context.Context, in showKeyInput) (k accountKey, err error) {
-	all, err := s.listKeys(ctx, keysInput{accountInput: in.accountInput})
+	a, err := s.account(ctx, in.Account)
 	if err != nil {
 		return k, err
 	}
-	for i := range all {
-		if all[i].AccessKey == in.Key {
-			return accountKey{in.Account, all[i].keyDetail}, nil
+	for _, c := range s.cfg.ConfiguredKeys() {
+		if c.ID == in.Key && c.Account == a.Name {
+			return accountKey{a.Name, keyDetail{AccessKey: c.ID, State: keyConfigured}}, nil
 		}
 	}
-	return k, about(in.Key, buckets.ErrNoKey)
+	key, err := s.opened.Key(ctx, in.Key)
+	if err == nil && key.Account != a.ID {
+		err = buckets.ErrNoKey
+	}
+	if err != nil {
+		return k, about(in.Key, err)
+	}
+	return accountKey{a.Name, s.detail(&key)}, nil
 }
 
 type keysInput struct {
@@ -186,21 +192,12 @@ type keyInput struct {
 }
 
 type keyChange struct {
-	Account   string `json:"account" subject:"account" example:"main"`
 	AccessKey string `json:"accessKey" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
 }
 
 // Notice implements operate.Changed.
 func (c keyChange) Notice() string { return "access key " + c.AccessKey + " is revoked" }
 
-func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (c keyChange, err error) {
-	c.AccessKey = in.Key
-	if err = s.keys.Revoke(ctx, in.Key); err != nil {
-		return c, about(in.Key, err)
-	}
-	k, err := s.opened.Key(ctx, in.Key)
-	if err == nil {
-		c.Account, err = s.nameOf(ctx, k.Account)
-	}
-	return c, about(in.Key, err)
+func (s *Buckets) revokeKey(ctx context.Context, in keyInput) (keyChange, error) {
+	return keyChange{in.Key}, about(in.Key, s.keys.Revoke(ctx, in.Key))
 }

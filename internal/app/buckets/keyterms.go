@@ -26,16 +26,19 @@ const noLimit = "none"
 
 // Check implements the checks of values.
 func (in termsInput) Check() error {
-	for input, one := range map[string]termsInput{
-		"name": {Name: in.Name}, "bucket": {Buckets: in.Buckets}, "prefix": {Prefix: in.Prefix}, "right": {Rights: in.Rights},
-		"network": {Networks: in.Networks}, "expires-in": {Expires: in.Expires},
+	for _, of := range []struct {
+		input string
+		alone termsInput
+	}{
+		{"name", termsInput{Name: in.Name}}, {"bucket", termsInput{Buckets: in.Buckets}}, {"prefix", termsInput{Prefix: in.Prefix}},
+		{"right", termsInput{Rights: in.Rights}}, {"network", termsInput{Networks: in.Networks}}, {"expires-in", termsInput{Expires: in.Expires}},
 	} {
-		t, err := one.apply(buckets.KeyTerms{}, 0)
+		t, err := of.alone.apply(buckets.KeyTerms{}, 0)
 		if err == nil {
 			err = t.Check()
 		}
 		if err != nil {
-			return &operate.InputError{Input: input, Reason: err.Error()}
+			return &operate.InputError{Input: of.input, Reason: err.Error()}
 		}
 	}
 	return nil
@@ -90,16 +93,12 @@ func given(text string) string {
 	return text
 }
 
-// givenList returns the values of an input that is repeatable. In a form they stand in one line, with commas.
-func givenList(all []string) (values []string) {
-	for _, text := range all {
-		for one := range strings.SplitSeq(text, ",") {
-			if one = strings.TrimSpace(one); one != "" && one != noLimit {
-				values = append(values, one)
-			}
-		}
+// givenList is given for a repeatable input.
+func givenList(all []string) []string {
+	if len(all) == 1 && all[0] == noLimit {
+		return nil
 	}
-	return values
+	return all
 }
 
 // parseNetwork parses a network, or the address of one client.
@@ -119,19 +118,12 @@ type limitKeyInput struct {
 }
 
 // limitKey changes the terms of a key.
-func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k accountKey, err error) {
+func (s *Buckets) limitKey(ctx context.Context, in limitKeyInput) (k keyDetail, err error) {
 	key, err := s.keys.Change(ctx, in.Key, func(t buckets.KeyTerms) (buckets.KeyTerms, error) { return in.apply(t, s.opened.Now()) })
-	if err == nil {
-		k.Account, err = s.nameOf(ctx, key.Account)
+	if err != nil {
+		return k, about(in.Key, err)
 	}
-	k.keyDetail = s.detail(&key)
-	return k, about(in.Key, err)
-}
-
-// nameOf returns the name of an account.
-func (s *Buckets) nameOf(ctx context.Context, id buckets.AccountID) (string, error) {
-	a, err := s.opened.AccountByID(ctx, id)
-	return a.Name, err
+	return s.detail(&key), nil
 }
 
 // words are a list in one cell of a table.

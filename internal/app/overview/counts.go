@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,12 +119,8 @@ func countLine(all []service.Counted, found stored, age time.Duration) string {
 // groupDigits formats a number with a comma after each thousand.
 func groupDigits(n int64) string {
 	digits := strconv.FormatInt(n, 10)
-	var groups []string
-	for len(digits) > 3 && digits[len(digits)-4] != '-' {
-		groups = append(groups, digits[len(digits)-3:])
-		digits = digits[:len(digits)-3]
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
 	}
-	groups = append(groups, digits)
-	slices.Reverse(groups)
-	return strings.Join(groups, ",")
+	return digits
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 )
 
 // Console is what a service shows in the console of the admin listener.
@@ -59,18 +58,14 @@ func HasWords(name, query string) bool {
 }
 
 func beginsWord(name, text string) bool {
-	for before := ""; ; {
-		at := strings.Index(name, text)
-		if at < 0 {
-			return false
-		}
-		before += name[:at]
-		if r, _ := utf8.DecodeLastRuneInString(before); before == "" || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+	before := ' '
+	for at, r := range name {
+		if !unicode.IsLetter(before) && !unicode.IsDigit(before) && strings.HasPrefix(name[at:], text) {
 			return true
 		}
-		_, n := utf8.DecodeRuneInString(name[at:])
-		before, name = before+name[at:at+n], name[at+n:]
+		before = r
 	}
+	return false
 }
 
 // Hit is a thing that a search has found.

@@ -77,7 +77,7 @@ type Route struct {
 	Method    string
 	OfObject  bool
 	Parameter string        // of the query, which selects the operation; ""
-	Right     buckets.Right // that an access key needs; one that is none of buckets.Rights is that to the bucket
+	Right     buckets.Right // that an access key needs; another value than buckets.Rights: every key for the bucket has it
 }
 
 // Routes returns all routes but the list of buckets. Tests walk them.

@@ -415,7 +415,7 @@ func action(o, list *operate.Operation) service.Action {
 		if r.Values.Has("return-page") && !o.Stays { // the thing that was shown may not exist any more
 			out.Next = o.Noun()
 			if list != nil {
-				out.Next = namesOf(list, r).link(list)
+				out.Next = namesAfter(list, r).link(list)
 			}
 		}
 		return out, nil

@@ -2,6 +2,7 @@ package console
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 
 	"holdfast/internal/app/service"
@@ -16,6 +17,18 @@ func namesOf(o *operate.Operation, r *service.PageRequest) names {
 	n := names{}
 	for _, s := range o.Subjects() {
 		n[s.Name] = r.Value(s.Name)
+	}
+	return n
+}
+
+// namesAfter returns the subjects of the list to which a change leads. Those that the change does not have are of the page with its form.
+func namesAfter(list *operate.Operation, r *service.PageRequest) names {
+	n := namesOf(list, r)
+	page, _ := url.ParseQuery(r.Value("return-to")) // the frame refuses a malformed one
+	for name, value := range n {
+		if value == "" {
+			n[name] = page.Get(name)
+		}
 	}
 	return n
 }
