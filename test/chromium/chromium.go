@@ -152,6 +152,18 @@ func (p *Page) Go(t *testing.T, url string) {
 	}
 }
 
+// SetCookie gives the tab's browser a cookie, "name=value", for the site of an address. Chromium may store a cookie that a script sets
+// after it has begun the next navigation.
+func (p *Page) SetCookie(t *testing.T, url, cookie string) {
+	t.Helper()
+	name, value, _ := strings.Cut(cookie, "=")
+	var set struct{ Success bool }
+	p.conn.must(t, p.session, "Network.setCookie", map[string]any{"name": name, "value": value, "url": url}, &set)
+	if !set.Success {
+		t.Fatalf("set the cookie %s for %s: refused", name, url)
+	}
+}
+
 // helpers are what Run gives a script: they wait for what the page does next.
 const helpers = `
 const $ = s => document.querySelector(s), all = s => [...document.querySelectorAll(s)];

@@ -41,7 +41,7 @@ func consoleOn(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	s := binary.Start(t, data, append(vars, "HOLDFAST_BUCKETS__INLINE=0")...)
 	p := chromium.Start(t).Open(t, s.Admin+"/console/")
-	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	e := bookings(t, s)
 	place := "?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=bookings"
 	conflictOfRecord(t, p, e, s.Admin+"/console/extstorage/record"+place+"&key=booking-0001")

@@ -48,7 +48,7 @@ func TestConsoleLook(t *testing.T) {
 	p.Scheme(t, "light")
 	p.Resize(t, 1280, 800)
 	expect("sign-in")
-	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	for _, page := range []struct {
 		name, scheme  string
 		width, height int

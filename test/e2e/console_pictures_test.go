@@ -65,7 +65,7 @@ func TestConsolePictures(t *testing.T) {
 	}
 	s.Verb("backup", filepath.Join(pictureFolder, "backup"))
 	p := b.Open(t, s.Admin+"/console/")
-	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	pictureTraffic(t, s)
 	shot := func(name, scheme string, width, height int, address string) {
 		t.Helper()

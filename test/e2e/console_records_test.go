@@ -25,7 +25,7 @@ func TestConsoleRecords(t *testing.T) {
 	b := chromium.Start(t)
 	axe := chromium.NewAxe(t)
 	p := b.Open(t, s.Admin+"/console/")
-	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	place := "?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=bookings"
 	records, record := s.Admin+"/console/extstorage/records"+place, s.Admin+"/console/extstorage/record"+place+"&key=booking-0001"
 	text := func(want string) {

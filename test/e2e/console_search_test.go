@@ -19,7 +19,7 @@ func TestConsoleSuggestions(t *testing.T) {
 	s3{t, s.S3(t)}.want(http.StatusOK, http.MethodPut, "/quotations", nil)
 	b, axe := chromium.Start(t), chromium.NewAxe(t)
 	p := b.Open(t, s.Admin+"/console/")
-	chromium.Run[bool](t, p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	await := func(condition string, args ...any) {
 		t.Helper()
 		chromium.Run[bool](t, p, `return !!await until(() => `+condition+`)`, args...)

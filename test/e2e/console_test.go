@@ -75,7 +75,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 	}
 	s.Verb("sync", "user", "import", consoleUser, export)
 	c.p = b.Open(t, c.base)
-	chromium.Run[bool](t, c.p, `document.cookie = arguments[0] + '; path=/'; return true`, consoleCookie(t, s))
+	c.p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	c.p.Go(t, c.base)
 	c.pages = chromium.Run[[]string](t, c.p, `return all('header nav a').map(a => a.href)`)
 	if len(c.pages) < 18 {
