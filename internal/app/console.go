@@ -41,7 +41,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 		return nil, err
 	}
 	own := append(pages.Pages(a.overview.Pages(), a.operations), c.OwnPages()...)
-	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Everyday: overview.Everyday, Search: a.overview.Search, Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
+	c.Sections = []console.Section{{Console: service.Console{Title: "Server", Icon: "server", Pages: own, Everyday: overview.Everyday, Search: a.overview.Search, Choose: pages.Choose(nil, a.operations), Finds: []service.Query{{What: "Settings by a word", Example: "max_requests"}}}}}
 	for _, s := range a.opened {
 		if s.Console == nil && len(s.operations) == 0 {
 			continue
@@ -51,6 +51,7 @@ func (a *App) newConsole() (c *console.Console, err error) {
 			section.Console = *s.Console
 		}
 		section.Pages = pages.Pages(section.Pages, s.operations)
+		section.Choose = pages.Choose(section.Choose, s.operations)
 		c.Sections = append(c.Sections, section)
 	}
 	return c, nil

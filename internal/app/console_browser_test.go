@@ -72,6 +72,9 @@ func (e *element) String() string {
 	var b strings.Builder
 	var walk func(*element)
 	walk = func(e *element) {
+		if e.name == "datalist" { // suggestions, which nobody sees before typing
+			return
+		}
 		if whole := e.attrs["title"]; e.name == "code" && whole != "" {
 			b.WriteString(whole)
 			return
@@ -218,7 +221,7 @@ func (b *browser) check(policy string) {
 }
 
 // elements are all elements that pages have.
-const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option textarea button meter pre code figure figcaption svg line path text img details summary kbd rect time small "
+const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option datalist textarea button meter pre code figure figcaption svg line path text img details summary kbd rect time small "
 
 // open opens a page.
 func (b *browser) open(path string) {

@@ -75,8 +75,8 @@ func consoleBuckets(b *browser) {
 	b.hides(key.Secret)
 	b.open("buckets/buckets?account=tester")
 	b.try(http.StatusOK, "photos", "Search", "prefix", "ph")
-	if cells := b.page.all("tbody")[0].all("td"); cells[1].String() != "3" {
-		b.t.Errorf("the bucket has %s objects", cells[1])
+	if cells := b.page.all("tbody")[0].all("td"); cells[2].String() != "3" {
+		b.t.Errorf("the bucket has %s objects", cells[2])
 	}
 	b.follow("photos")
 	b.shows(hostile, folder, "last", "Objects3")
@@ -302,10 +302,10 @@ func (b *browser) consoleChosen() {
 
 // consoleBucketSettings creates a bucket, sets it up, and deletes it.
 func (b *browser) consoleBucketSettings() {
-	b.open("buckets/all")
+	b.open("buckets/buckets")
 	b.shows("photos", "tester")
 	b.try(http.StatusBadRequest, "3 to 63", "Create bucket", "account", "tester", "bucket", "A")
-	b.open("buckets/all")
+	b.open("buckets/buckets")
 	b.submit("Create bucket", "account", "tester", "bucket", "second")
 	b.shows("Bucket second of account tester is created.")
 	b.follow("second")

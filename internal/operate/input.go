@@ -31,6 +31,8 @@ type Input struct {
 	Least    string       // minimum of a number, or ""; without a value and a default the number is 0
 	Local    bool         // only the command has it
 	Secret   bool         // the console does not show what is typed
+	Names    string       // what it names, as the rows of a list do: a subject; "": the one with its name; "-": nothing that a list has
+	Also     []string     // values that it takes besides these names
 
 	at         []int
 	isDuration bool
@@ -170,6 +172,10 @@ func inputsOf(t reflect.Type) (all []Input) {
 		_, in.Local = f.Tag.Lookup("local")
 		_, in.Secret = f.Tag.Lookup("secret")
 		_, in.Private = f.Tag.Lookup("private")
+		if names := f.Tag.Get("names"); names != "" {
+			all := strings.Split(names, ",")
+			in.Names, in.Also = all[0], all[1:]
+		}
 		if values := f.Tag.Get("enum"); values != "" {
 			in.Enum = strings.Split(values, ",")
 		}

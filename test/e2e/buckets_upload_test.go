@@ -83,7 +83,7 @@ func TestBucketsPageUploads(t *testing.T) {
 	if says := chromium.Run[string](t, p, `return $('main').textContent`); !strings.Contains(says, "Aborted the upload of a/video.mp4.") {
 		t.Errorf("after the end of the upload the page says %s", says)
 	}
-	p.Go(t, c.base+"buckets/all")
+	p.Go(t, c.base+"buckets/buckets")
 	for _, problem := range p.Problems() {
 		if !strings.Contains(problem, "409") {
 			t.Error(problem)

@@ -52,7 +52,7 @@ func changesOf(folder, key string) []step {
 		{object, "Move or copy", []string{"keep", "yes", "to", "copy.html"}, "Copied object page.html."},
 		{pictures + "&prefix=pixel", "Move or copy", []string{"key", "object:pixel.png", "keep", "yes", "to-folder", "copied"}, "Copied 1 object."},
 		{pictures + "&prefix=copied/", "Delete the selected objects", []string{"key", "object:copied/pixel.png"}, "Deleted 1 object."},
-		{"buckets/all", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Bucket extra of account main is created."},
+		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Bucket extra of account main is created."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "The access of bucket extra is public-read."},
 		{"", "Set CORS rule", []string{"origins", "*"}, "The CORS rule of bucket extra is set."},
 		{"", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},

@@ -26,8 +26,8 @@ var counts = []service.Counted{
 
 // console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
-	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"all", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Finds: finds, Counts: counts, Pages: []service.Page{
-		{Path: "all", Title: "Buckets", Listed: true, Show: s.showAll},
+	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseFolder, Finds: finds, Counts: counts, Pages: []service.Page{
+		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Show: s.showBuckets},
 		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},
 			{Name: "delete-chosen", Logged: []string{"account", "bucket", "objects"}, Run: s.deleteChosen},
@@ -104,7 +104,7 @@ func (s *Buckets) bucket(ctx context.Context, r *service.PageRequest) (a buckets
 // above returns links to the account, the bucket, and the folders of the name of an object.
 func above(a buckets.Account, bucket, name string) []service.Link {
 	all := []service.Link{
-		{Text: "Buckets", To: "all"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
+		{Text: "Buckets", To: "buckets"}, {Text: a.Name, To: service.PageLink("accounts/show", "account", a.Name)},
 		{Text: bucket, To: service.PageLink("objects", "account", a.Name, "bucket", bucket)},
 	}
 	end := 0

@@ -8,11 +8,11 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// allAccounts is how many accounts a page of all buckets reads: an account may have no bucket.
+// allAccounts is how many accounts a page of buckets reads: an account may have no bucket.
 const allAccounts = 100
 
-// showAll lists the buckets of all accounts, by account and name. A cursor is the names of both with a slash between them.
-func (s *Buckets) showAll(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+// showBuckets lists buckets by account and name: all, or those of an account. A cursor is the names of both with a slash between them.
+func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	if s.opened == nil {
 		return nil, errDisabled
 	}
@@ -20,9 +20,24 @@ func (s *Buckets) showAll(ctx context.Context, r *service.PageRequest) (*service
 		Columns: []service.Column{
 			{Title: "Bucket"}, {Title: "Account"}, {Title: "Objects", Number: true}, {Title: "Size", Number: true}, {Title: "Access"}, {Title: "Created"}, {Title: "Settings"},
 		},
-		Empty: "There are no buckets. Create one for an account below.", Search: []service.Field{{Name: "prefix", Label: "Names that begin with"}},
+		Empty:  "There are no buckets. Create one below.",
+		Search: []service.Field{{Name: "account", Label: "Account", Kind: "account"}, {Name: "prefix", Label: "Names that begin with"}},
 	}
+	view := &service.View{Blocks: []service.Block{t, &service.Form{
+		Title: "Create bucket", Page: "buckets", Action: "create", Submit: "Create bucket",
+		Text:   "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
+		Fields: []service.Field{{Name: "account", Label: "Account", Kind: "account", Value: r.Value("account")}, {Name: "bucket", Label: "Bucket"}},
+	}}}
 	account, bucket, _ := strings.Cut(r.Value("after"), "/")
+	if only := r.Value("account"); only != "" {
+		a, err := s.account(ctx, only)
+		if err != nil {
+			return nil, err
+		}
+		view.Title, view.Parents = "Buckets of account "+a.Name, above(a, "", "")[:2]
+		_, err = s.addBuckets(ctx, t, a, buckets.BucketQuery{Prefix: r.Value("prefix"), After: bucket, Limit: consoleRows})
+		return view, err
+	}
 	accounts, err := s.accountsFrom(ctx, account)
 	if err != nil {
 		return nil, err
@@ -43,11 +58,7 @@ func (s *Buckets) showAll(ctx context.Context, r *service.PageRequest) (*service
 			t.Next = a.Name + "/~" // after all names of its buckets
 		}
 	}
-	return &service.View{Blocks: []service.Block{t, &service.Form{
-		Title: "Create bucket", Page: "buckets", Action: "create", Submit: "Create bucket",
-		Text:   "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
-		Fields: []service.Field{{Name: "account", Label: "Account"}, {Name: "bucket", Label: "Bucket"}},
-	}}}, nil
+	return view, nil
 }
 
 // accountsFrom reads accounts, the named one first.

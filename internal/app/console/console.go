@@ -148,6 +148,9 @@ func (c *Console) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if path == "sign-out" {
 		serve = func(string) error { return x.signOut() }
 	}
+	if path == choicesPath {
+		serve = func(string) error { return x.sendChoices() }
+	}
 	if err := serve(path); err != nil {
 		return &problem{x, path, err}
 	}
@@ -371,7 +374,7 @@ func (c *Console) find(path string) (*Section, *service.Page) {
 // route returns the route of a raw path for logs and metrics.
 func (c *Console) route(path string) string {
 	below := strings.TrimPrefix(path, Prefix)
-	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out"}, below) {
+	if section, _ := c.find(below); section != nil || slices.Contains([]string{"sign-in", "sign-out", choicesPath}, below) {
 		return path
 	}
 	if strings.HasPrefix(below, "static/") {

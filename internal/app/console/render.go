@@ -27,6 +27,10 @@ type renderer struct {
 	forms   []string // the IDs of forms
 	focus   bool     // the next field gets the focus, because its form failed
 	part    part     // of a *service.Live
+
+	asked  asked // of the form
+	found  map[string][]service.Option
+	silent bool // choices failed
 }
 
 // newID returns an ID that is unique on the page.
@@ -197,6 +201,7 @@ func (r *renderer) search(t *service.Search) {
 			r.open("input", "type", "hidden", "name", name, "value", v)
 		}
 	}
+	r.asked = asked{r.kept(t.Keep), "Any"}
 	for i := range t.Fields {
 		f := t.Fields[i]
 		if f.Value == "" {
@@ -207,6 +212,15 @@ func (r *renderer) search(t *service.Search) {
 	}
 	r.element("button", "Search", "type", "submit", "class", "plain")
 	r.close("form")
+}
+
+// kept returns values of the page by their names.
+func (r *renderer) kept(names []string) url.Values {
+	at := url.Values{}
+	for _, name := range names {
+		at.Set(name, r.values.Get(name))
+	}
+	return at
 }
 
 // cell renders the contents of a cell. In a table a long ID is short.
@@ -401,6 +415,7 @@ func (r *renderer) form(f *service.Form) {
 // fields renders the fields of a form.
 func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Action) string) {
 	check := r.action(f, f.Check)
+	r.asked = ask(f.Keep, "Not chosen")
 	for i := range f.Fields {
 		r.field(&f.Fields[i], typed)
 		if f.Fields[i].Lines > 0 && check != nil {
@@ -454,6 +469,12 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 	if typed != nil && !f.Secret {
 		value = typed.Get(f.Name)
 	}
+	if f.Kind != "" {
+		var chosen service.Field
+		chosen, value = r.choose(*f, value)
+		f = &chosen
+		r.asked.at.Set(f.Name, value)
+	}
 	attrs := []string{"id", id, "name", f.Name}
 	if r.focus {
 		attrs, r.focus = append(attrs, "autofocus?", "yes"), false
@@ -485,15 +506,9 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 // input renders the input of a field.
 func (r *renderer) input(f *service.Field, value string, attrs []string) {
 	switch {
-	case f.Options != nil:
+	case f.Options != nil && !f.Typed:
 		r.open("select", attrs...)
-		for _, o := range f.Options {
-			selected := ""
-			if o.Value == value {
-				selected = "yes"
-			}
-			r.element("option", o.Text, "value", o.Value, "selected?", selected)
-		}
+		r.options(f.Options, value)
 		r.close("select")
 	case f.File:
 		if !f.One {
@@ -510,6 +525,11 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 		if f.Secret {
 			kind = "password"
 		}
-		r.open("input", append(attrs, "type", kind, "value", value, "autocomplete", "off", "spellcheck", "false")...)
+		attrs = append(attrs, "type", kind, "value", value, "autocomplete", "off", "spellcheck", "false")
+		if f.Kind != "" {
+			r.suggest(f, attrs[1], attrs)
+			return
+		}
+		r.open("input", attrs...)
 	}
 }

@@ -22,7 +22,7 @@ const holdsRecords = "keys_count > 0 AND closed_seq IS NULL"
 // console returns the pages of the service.
 func (s *Extensions) console() *service.Console {
 	records := []string{"tenant", "install", "namespace", "key"}
-	return &service.Console{Title: "Extension storage", Icon: "records", Everyday: []string{"installs", "tenants", "usage"}, Backlogs: s.backlogs, Search: s.search, Finds: finds, Counts: counts, Pages: []service.Page{
+	return &service.Console{Title: "Extension storage", Icon: "records", Everyday: []string{"installs", "tenants", "usage"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseTier, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "installs/show", Show: s.showBrowser, Actions: []service.Action{{Name: "open", Reads: true, Run: s.openNamespace}}},
 		{Path: "feed", Title: "Changes", Show: s.showFeed},
 		{Path: "records", Title: "Records", Show: s.showRecords, Actions: []service.Action{

@@ -343,7 +343,7 @@ func (s *Extensions) detail(ctx context.Context, o ext.Owner, in *ext.Install) (
 
 type setInput struct {
 	installInput
-	Tier       string   `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers"`
+	Tier       string   `flag:"tier" value:"TIER" names:"tier" doc:"TIER of the install, from extstorage.tiers"`
 	Bytes      int64    `flag:"bytes" value:"N" doc:"quota: N bytes (default: the quota of the tier)" least:"1"`
 	Namespaces int64    `flag:"namespaces" value:"N" doc:"quota: N namespaces (default: the quota of the tier)" least:"1"`
 	Keys       int64    `flag:"keys" value:"N" doc:"quota: N keys in each namespace (default: the quota of the tier)" least:"1"`
@@ -391,7 +391,7 @@ func (s *Extensions) setInstall(ctx context.Context, in setInput) (d installDeta
 
 type quotaInput struct {
 	installInput
-	Tier       string `flag:"tier" value:"TIER" doc:"TIER of the install, from extstorage.tiers"`
+	Tier       string `flag:"tier" value:"TIER" names:"tier" doc:"TIER of the install, from extstorage.tiers"`
 	Bytes      int64  `flag:"bytes" value:"N" doc:"quota: N bytes" least:"1"`
 	Namespaces int64  `flag:"namespaces" value:"N" doc:"quota: N namespaces" least:"1"`
 	Keys       int64  `flag:"keys" value:"N" doc:"quota: N keys in each namespace" least:"1"`

@@ -20,7 +20,7 @@ func changeOperations(o *Operated) []operate.Operation {
 
 type changesInput struct {
 	Who     string `flag:"who" doc:"only changes of these, e.g. admin session 3, or admin token"`
-	Service string `flag:"service" doc:"only changes of this service, or server"`
+	Service string `flag:"service" names:"service,server" doc:"only changes of this service, or server"`
 	Text    string `flag:"text" doc:"only changes whose action, values or error contain this"`
 	Since   string `flag:"since" doc:"not before this date or time, in UTC" example:"2026-11-21"`
 	Until   string `flag:"until" doc:"before this time, or until the end of this date, in UTC" example:"2026-11-21 15:04"`

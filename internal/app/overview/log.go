@@ -26,7 +26,7 @@ func logOperations(o *Operated) []operate.Operation {
 
 type logInput struct {
 	Level   string `flag:"level" doc:"only lines of at least this level" enum:"debug,info,warn,error"`
-	Service string `flag:"service" doc:"only lines of this service; server: those of no service"`
+	Service string `flag:"service" names:"service,server" doc:"only lines of this service; server: those of no service"`
 	Text    string `flag:"text" doc:"only lines that contain this text, in upper or lower case"`
 	operate.Latest
 }

@@ -28,6 +28,10 @@ type Console struct {
 	// Counts say how much the service stores, on its card on the overview.
 	Counts []Counted
 
+	// Choose, if set, returns the things of a kind, e.g. "account", whose names begin with a prefix: at most MaxChoices+1, by an index.
+	// at has what the form says besides, e.g. the account of a bucket. nil: it cannot say.
+	Choose func(ctx context.Context, kind, prefix string, at url.Values) ([]Option, error)
+
 	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
 	// pages of the service. It is fast.
 	Backlogs func(context.Context) ([]Fact, error)
@@ -68,6 +72,9 @@ func beginsWord(name, text string) bool {
 	return false
 }
 
+// MaxChoices limits the things that a field offers at once.
+const MaxChoices = 50
+
 // Hit is a thing that a search has found.
 type Hit struct {
 	Kind string // e.g. "Account"
@@ -91,6 +98,9 @@ type Page struct {
 	Send    func(context.Context, *PageRequest) (*File, error)
 	Private bool
 	Memory  int64 // bytes that the server needs for the file
+
+	// Instead says that the page is shown instead of the one of the operation that lists with its path.
+	Instead bool
 
 	// Actions are what the forms of the page do.
 	Actions []Action
@@ -344,10 +354,28 @@ type Field struct {
 	Optional bool
 	File     bool // one or more files; the last field of a form
 	One      bool // of File: one file
+
+	// Kind says that the field takes the name of a thing of this kind (Console.Choose): a select with few things, otherwise an
+	// input with suggestions. Also are values besides, and Typed says that it always is an input.
+	Kind  string
+	Also  []string
+	Typed bool
 }
 
 // Option is a choice of a Field.
 type Option struct{ Value, Text string }
+
+// NamedOption returns the choice of a thing with a name that programs use, and one that people use, which may be "".
+func NamedOption(name, called string) Option {
+	const shown = 8
+	switch {
+	case called == "" || called == name:
+		return Option{name, name}
+	case IsLongID(name):
+		return Option{name, called + " (" + name[:shown] + "…)"}
+	}
+	return Option{name, called + " (" + name + ")"}
+}
 
 // Text is text with its line breaks, such as JSON.
 type Text struct {

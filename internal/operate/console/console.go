@@ -15,14 +15,16 @@ import (
 )
 
 // Pages returns a service's own pages, and a page for each noun of its operations. A page of the service itself
-// with the noun gets the forms; a page with the path of a list or a read is shown below it.
+// with the noun gets the forms; a page with the path of a list or a read is shown below it, or instead.
 func Pages(own []service.Page, all []operate.Operation) []service.Page {
 	pages := slices.Clone(own)
 	find := func(path string) int {
 		return slices.IndexFunc(pages, func(p service.Page) bool { return p.Path == path })
 	}
 	add := func(p service.Page) {
-		if at := find(p.Path); at >= 0 {
+		if at := find(p.Path); at >= 0 && pages[at].Instead {
+			pages[at].Actions = slices.Concat(pages[at].Actions, p.Actions)
+		} else if at >= 0 {
 			pages[at] = above(p, pages[at])
 		} else {
 			pages = append(pages, p)
@@ -38,7 +40,7 @@ func Pages(own []service.Page, all []operate.Operation) []service.Page {
 		case o.Kind == operate.List || at < 0:
 			add(newPage(o, all))
 		case at < len(own) && o.Kind.Changes() && first(operate.List, o.Noun(), all) == nil:
-			extend(&pages[at], o)
+			extend(&pages[at], o, all)
 		}
 	}
 	return pages
@@ -118,7 +120,7 @@ func above(p, own service.Page) service.Page {
 }
 
 // extend adds a change's form to a page.
-func extend(p *service.Page, o *operate.Operation) {
+func extend(p *service.Page, o *operate.Operation, all []operate.Operation) {
 	show := p.Show
 	p.Actions = append(slices.Clone(p.Actions), action(o, nil))
 	p.Show = func(ctx context.Context, r *service.PageRequest) (*service.View, error) {
@@ -126,7 +128,7 @@ func extend(p *service.Page, o *operate.Operation) {
 		if err != nil {
 			return nil, err
 		}
-		view.Blocks = append(view.Blocks, form(o, nil))
+		view.Blocks = append(view.Blocks, form(o, nil, all))
 		return view, nil
 	}
 }
@@ -145,7 +147,7 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		p.showList(view, at, t)
 		rows = len(t.Rows)
 	} else if find := p.finds(); find != nil {
-		view.Blocks = append(view.Blocks, findForm(find))
+		view.Blocks = append(view.Blocks, p.findForm(find))
 	}
 	runs, running := p.runs()
 	view.Blocks = append(view.Blocks, runs...)
@@ -159,10 +161,10 @@ func (p *page) show(ctx context.Context, r *service.PageRequest) (*service.View,
 		if slices.Contains(running, o) {
 			continue // one at a time
 		}
-		view.Blocks = append(view.Blocks, form(o, at))
+		view.Blocks = append(view.Blocks, form(o, at, p.all))
 	}
 	for _, o := range p.downloads {
-		view.Blocks = append(view.Blocks, downloadForm(o))
+		view.Blocks = append(view.Blocks, downloadForm(o, p.all))
 	}
 	return view, nil
 }
@@ -173,7 +175,7 @@ func (p *page) showList(view *service.View, at names, t *service.Table) {
 		view.Title, view.Parents = fmt.Sprintf("%s of %s %s", p.list.Title, of.Name, at[of.Name]), trail(p.list, p.all, at)
 	}
 	if find := p.finds(); find != nil {
-		view.Blocks = append(view.Blocks, findForm(find))
+		view.Blocks = append(view.Blocks, p.findForm(find))
 	}
 	if p.list.Text != "" {
 		view.Blocks = append(view.Blocks, &service.Text{Body: p.list.Text})
@@ -225,7 +227,7 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	for _, c := range found.Columns {
 		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Subject != "" && c.Subject == own})
 	}
-	filter(t, p.list, found.Columns, r)
+	p.filter(t, found.Columns, r)
 	for _, list := range lists {
 		t.Columns = append(t.Columns, service.Column{Title: list.Title})
 	}
@@ -330,7 +332,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		}
 		for _, change := range forms {
 			if row.Offers(change.Verb()) {
-				f := form(change, at)
+				f := form(change, at, all)
 				f.Page = o.Noun()
 				view.Blocks = append(view.Blocks, f)
 			}
@@ -363,7 +365,7 @@ func button(o *operate.Operation) service.Form {
 }
 
 // form returns a change's form, which submits the page's names without showing them.
-func form(o *operate.Operation, at names) *service.Form {
+func form(o *operate.Operation, at names, all []operate.Operation) *service.Form {
 	f := button(o)
 	f.Title, f.Text, f.Confirm = o.Title, o.Text, o.Confirm
 	if o.Retypes {
@@ -380,9 +382,11 @@ func form(o *operate.Operation, at names) *service.Form {
 			f.Keep[in.Name] = value
 			continue
 		}
-		f.Fields = append(f.Fields, service.Field{
+		field := service.Field{
 			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: choices(&in),
-		})
+		}
+		name(&field, o, &in, all)
+		f.Fields = append(f.Fields, field)
 	}
 	if o.Kind == operate.Upload {
 		f.Fields = append(f.Fields, service.Field{Name: "file", Label: "File", File: true, One: true})

@@ -52,8 +52,8 @@ func unlisted(noun string, all []operate.Operation) []*operate.Operation {
 }
 
 // downloadForm asks for the inputs of a download.
-func downloadForm(o *operate.Operation) *service.Form {
-	f := form(o, nil)
+func downloadForm(o *operate.Operation, all []operate.Operation) *service.Form {
+	f := form(o, nil, all)
 	f.Text = operate.Sentence(o.Doc) + "."
 	return f
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // filter adds the search, and the columns that sort, of a list with such inputs.
-func filter(t *service.Table, o *operate.Operation, columns []operate.Column, r *service.PageRequest) {
-	for _, in := range o.Others() {
+func (p *page) filter(t *service.Table, columns []operate.Column, r *service.PageRequest) {
+	for _, in := range p.list.Others() {
 		switch {
 		case in.Local, in.Name == "after", in.Name == "limit", in.Name == "reverse":
 		case in.Name == "sort":
@@ -21,7 +21,9 @@ func filter(t *service.Table, o *operate.Operation, columns []operate.Column, r 
 				t.Columns[i].Sort = c.Sort
 			}
 		default:
-			t.Search = append(t.Search, service.Field{Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Checkbox: in.IsBool(), Options: options(&in)})
+			field := service.Field{Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Checkbox: in.IsBool(), Options: options(&in)}
+			name(&field, p.list, &in, p.all)
+			t.Search = append(t.Search, field)
 		}
 	}
 }
@@ -72,9 +74,12 @@ func (p *page) finds() *operate.Operation {
 	return nil
 }
 
-func findForm(read *operate.Operation) *service.Form {
+// findForm asks for the name of a thing. Besides a list, it is for the things that are not on the page.
+func (p *page) findForm(read *operate.Operation) *service.Form {
 	s := read.Subject()
-	return &service.Form{Action: "find", Submit: read.Finds, Fields: []service.Field{{Name: s.Name, Label: s.Label(), Help: operate.Sentence(s.Doc) + "."}}}
+	field := service.Field{Name: s.Name, Label: s.Label(), Help: operate.Sentence(s.Doc) + ".", Typed: p.list != nil}
+	name(&field, read, s, p.all)
+	return &service.Form{Action: "find", Submit: read.Finds, Fields: []service.Field{field}}
 }
 
 // findAction leads to the page of a read, if there is such a thing.

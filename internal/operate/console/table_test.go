@@ -72,7 +72,7 @@ func TestFilters(t *testing.T) {
 	t.Parallel()
 	pages := console.Pages(nil, hotel())
 	cell := service.Cell{Text: "full", Share: 3, Most: 9}
-	find := &service.Form{Action: "find", Submit: "Show room", Fields: []service.Field{{Name: "room", Label: "Room", Help: "Name of the room."}}}
+	find := &service.Form{Action: "find", Submit: "Show room", Fields: []service.Field{{Name: "room", Label: "Room", Help: "Name of the room.", Kind: "room", Typed: true}}}
 	want := &service.View{Blocks: []service.Block{find, &service.Table{
 		Columns: []service.Column{{Title: "Room", Sort: "name", Names: true}, {Title: "Load", Sort: "load", Number: true}}, Sort: "load",
 		Search: []service.Field{{Name: "begins", Label: "Begins with", Help: "how it begins"}, {Name: "empty", Label: "Empty", Help: "without guests", Checkbox: true}},
