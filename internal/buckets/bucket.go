@@ -28,7 +28,19 @@ type BucketSettings struct {
 	PublicRead bool              `json:"public_read,omitempty"`
 	CORS       []CORSRule        `json:"cors,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"`
+	Policy     Policy            `json:"policy,omitzero"`
 }
+
+// Policy is a bucket policy, which package policy has validated.
+type Policy struct {
+	Document string `json:"document,omitempty"` // as the client sent it; "": there is no policy
+
+	// Accounts are the accounts that the policy names. Another account may later get a name.
+	Accounts map[string]AccountID `json:"accounts,omitempty"`
+}
+
+// IsZero reports whether there is no policy.
+func (p Policy) IsZero() bool { return p.Document == "" }
 
 // SettingsChange is a change of a bucket's settings. A nil field stays as it is, also if
 // somebody else changes it meanwhile.
@@ -36,6 +48,7 @@ type SettingsChange struct {
 	PublicRead *bool              `json:"public_read,omitempty"`
 	CORS       *[]CORSRule        `json:"cors,omitempty"`
 	Tags       *map[string]string `json:"tags,omitempty"`
+	Policy     *Policy            `json:"policy,omitempty"`
 }
 
 // Apply returns settings as the change leaves them.
@@ -48,6 +61,9 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	}
 	if c.Tags != nil {
 		s.Tags = *c.Tags
+	}
+	if c.Policy != nil {
+		s.Policy = *c.Policy
 	}
 	return s
 }
@@ -98,7 +114,10 @@ func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more
 
 // Memory returns about how many bytes the bucket takes.
 func (b *Bucket) Memory() int {
-	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner)
+	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document)
+	for name, id := range b.Settings.Policy.Accounts {
+		n += tagMemory + len(name) + len(id)
+	}
 	for k, v := range b.Settings.Tags {
 		n += tagMemory + len(k) + len(v)
 	}
