@@ -28,19 +28,8 @@ type BucketSettings struct {
 	PublicRead bool              `json:"public_read,omitempty"`
 	CORS       []CORSRule        `json:"cors,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"`
-	Policy     Policy            `json:"policy,omitzero"`
+	Lifecycle  Lifecycle         `json:"lifecycle,omitzero"`
 }
-
-// Policy is a bucket policy, which package policy has validated.
-type Policy struct {
-	Document string `json:"document,omitempty"` // as the client sent it; "": there is no policy
-
-	// Accounts are the accounts that the policy names. Another account may later get a name.
-	Accounts map[string]AccountID `json:"accounts,omitempty"`
-}
-
-// IsZero reports whether there is no policy.
-func (p Policy) IsZero() bool { return p.Document == "" }
 
 // SettingsChange is a change of a bucket's settings. A nil field stays as it is, also if
 // somebody else changes it meanwhile.
@@ -48,7 +37,7 @@ type SettingsChange struct {
 	PublicRead *bool              `json:"public_read,omitempty"`
 	CORS       *[]CORSRule        `json:"cors,omitempty"`
 	Tags       *map[string]string `json:"tags,omitempty"`
-	Policy     *Policy            `json:"policy,omitempty"`
+	Lifecycle  *Lifecycle         `json:"lifecycle,omitempty"`
 }
 
 // Apply returns settings as the change leaves them.
@@ -62,8 +51,8 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	if c.Tags != nil {
 		s.Tags = *c.Tags
 	}
-	if c.Policy != nil {
-		s.Policy = *c.Policy
+	if c.Lifecycle != nil {
+		s.Lifecycle = *c.Lifecycle
 	}
 	return s
 }
@@ -114,10 +103,7 @@ func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more
 
 // Memory returns about how many bytes the bucket takes.
 func (b *Bucket) Memory() int {
-	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document)
-	for name, id := range b.Settings.Policy.Accounts {
-		n += tagMemory + len(name) + len(id)
-	}
+	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + b.Settings.Lifecycle.memory()
 	for k, v := range b.Settings.Tags {
 		n += tagMemory + len(k) + len(v)
 	}

@@ -91,8 +91,17 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 
 // SetBucket is Store.SetBucket.
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
-	defer s.forgetPlain(owner, b.Name) // also if the result is unknown
 	return s.store.SetBucket(ctx, owner, b, c)
+}
+
+// SetLifecycle replaces the lifecycle rules of a bucket. Without rules the bucket has no lifecycle.
+func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef, l Lifecycle) error {
+	if len(l.Rules) == 0 {
+		l = Lifecycle{}
+	} else {
+		l.Changed, l.Bucket = s.now(), b.Name
+	}
+	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
 // DeleteBucket is Store.DeleteBucket.

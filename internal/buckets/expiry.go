@@ -1,0 +1,120 @@
+package buckets
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// day is a day in the unit of a Moment. Midnights UTC are its multiples.
+const day = Moment(24 * time.Hour / time.Microsecond)
+
+// never is the last midnight that dates in HTTP and XML can express.
+var never = At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
+
+// Expiry is when a lifecycle rule deletes something.
+type Expiry struct {
+	At   Moment
+	Rule *LifecycleRule
+}
+
+// AfterDays returns the midnight UTC that follows a number of days, as S3 rounds it. It is in the year 9999 at
+// the latest.
+func AfterDays(begin Moment, days int) Moment {
+	midnight := begin - begin%day
+	if begin%day < 0 {
+		midnight -= day
+	}
+	if Moment(days) >= (never-midnight)/day {
+		return never
+	}
+	return midnight + Moment(days+1)*day
+}
+
+// Expiry returns when an object expires by the earliest of the rules that apply to it; ok is false if none
+// does. Of two rules with the same time, the first one counts.
+func (l *Lifecycle) Expiry(o *Object) (e Expiry, ok bool) {
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		if !r.Expires() || !r.matches(o) {
+			continue
+		}
+		at := r.Expiration.Date
+		if r.Expiration.Days > 0 {
+			at = AfterDays(o.Modified, r.Expiration.Days)
+		}
+		if !ok || at < e.At {
+			e, ok = Expiry{at, r}, true
+		}
+	}
+	return e, ok
+}
+
+// AbortOf returns when an incomplete upload is aborted by the earliest of the rules that apply to it; ok is
+// false if none does.
+func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		if !r.Aborts() || !strings.HasPrefix(u.Name, r.Begins()) {
+			continue
+		}
+		if at := AfterDays(u.Created, r.AbortDays); !ok || at < e.At {
+			e, ok = Expiry{at, r}, true
+		}
+	}
+	return e, ok
+}
+
+// matches reports whether a rule applies to an object.
+func (r *LifecycleRule) matches(o *Object) bool {
+	if !strings.HasPrefix(o.Name, r.Begins()) {
+		return false
+	}
+	f := r.Filter
+	if f == nil {
+		return true
+	}
+	if f.GreaterThan != nil && o.Length <= *f.GreaterThan || f.LessThan != nil && o.Length >= *f.LessThan {
+		return false
+	}
+	for _, t := range f.Tags {
+		if v, ok := o.Tags[t.Key]; !ok || v != t.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// ObjectPrefixes returns prefixes of the names of all objects that may have expired at a time, in order and
+// without one that begins with another. Other names need not be read.
+func (l *Lifecycle) ObjectPrefixes(now Moment) []string {
+	return l.prefixes(func(r *LifecycleRule) bool { return r.Expires() && r.Expiration.Date <= now })
+}
+
+// UploadPrefixes returns prefixes of the names of all uploads that may be aborted, as ObjectPrefixes does.
+func (l *Lifecycle) UploadPrefixes() []string { return l.prefixes((*LifecycleRule).Aborts) }
+
+func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
+	for i := range l.Rules {
+		if of(&l.Rules[i]) {
+			all = append(all, l.Rules[i].Begins())
+		}
+	}
+	slices.Sort(all)
+	kept := all[:0]
+	for _, p := range all {
+		if len(kept) == 0 || !strings.HasPrefix(p, kept[len(kept)-1]) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// NextRun returns when the rules may delete something that a run did not: at the midnight UTC after it began, or in
+// the year 9999 if no rule is enabled that deletes anything.
+func (l *Lifecycle) NextRun(began Moment) Moment {
+	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() }) {
+		return never
+	}
+	return AfterDays(began, 0)
+}
