@@ -23,6 +23,7 @@ var tables = []rows.Group{
 	}},
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_settings", Key: 2, Columns: rows.Columns(`owner uuid, bucket_id uuid, settings json`)},
+		{Name: "manta_bucket_lifecycle", Key: 2, Columns: rows.Columns(`owner uuid, bucket_id uuid, rules micros, due micros, run json`)},
 		{
 			Name: "manta_bucket_usage", Key: 2, First: true, Replace: true,
 			Columns: rows.Columns(`owner uuid, bucket_id uuid, objects integer, bytes integer, max_objects integer, max_bytes integer`),

@@ -29,6 +29,7 @@ func TestDistribution(t *testing.T) {
 		"manta_bucket_hold reference <none>",
 		"manta_bucket_key reference <none>",
 		"manta_bucket_lease",
+		"manta_bucket_lifecycle distributed owner colocated",
 		"manta_bucket_node reference <none>",
 		"manta_bucket_object distributed owner colocated",
 		"manta_bucket_part distributed owner colocated",
@@ -60,7 +61,7 @@ func TestOneMessage(t *testing.T) {
 	for _, h := range ofOwner() {
 		if !slices.Contains([]string{
 			"put of a new object", "put", "put with a condition", "put near a quota", "get", "list", "list groups", "create an upload", "put a part",
-			"upload with parts", "complete", "delete", "delete objects",
+			"upload with parts", "complete", "delete", "delete objects", "expire",
 		}, h.name) {
 			continue
 		}

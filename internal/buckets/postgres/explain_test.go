@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -36,6 +37,8 @@ const fill = `
 	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) SELECT DISTINCT owner, '00000000-0000-0000-0000-000000000000'::uuid, n, 50, 500 FROM bucket, generate_series(0, 15) n;
 	INSERT INTO manta_bucket SELECT gen_random_uuid(), 'bucket-' || n, gen_random_uuid(), '2024-01-01' FROM generate_series(1, 5000) n;
 	INSERT INTO manta_bucket_settings SELECT owner, id, '{}' FROM manta_bucket;
+	INSERT INTO manta_bucket_lifecycle SELECT owner, id, '2024-01-01', '2024-01-01', '{}' FROM manta_bucket;
+	UPDATE manta_bucket_settings SET settings = '{"lifecycle":{"rules":[],"bucket":"bucket-0"}}' WHERE owner < '10000000-0000-4000-8000-000000000050';
 	INSERT INTO manta_bucket_account SELECT gen_random_uuid(), 'a' || n, '2024-01-01', 0, 0 FROM generate_series(1, 3000) n;
 	INSERT INTO manta_bucket_key SELECT 'K' || n, gen_random_uuid(), '', '2024-01-01' FROM generate_series(1, 3000) n;
 	INSERT INTO manta_bucket_node SELECT 'a:' || n, 'file:///srv', 'active', '2024-01-01' FROM generate_series(1, 3000) n;
@@ -89,6 +92,9 @@ func ofOwner() []step {
 		{"get", sqlGet, []any{owner, id, "f1/1"}, []string{objects}},
 		{"delete", sqlDelete.Statement, []any{owner, bucket, id, "f1/1", now, 0, nil, nil, none, none}, []string{objects}},
 		{"delete objects", sqlDeleteObjects.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, now, []*string{nil, nil, nil}}, []string{objects}},
+		{"expire", sqlExpire.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, []string{body, body, body}, []time.Time{now, now, now}, []*string{nil, nil, nil}, now}, []string{objects}},
+		{"lifecycle run", sqlLifecycleRun, []any{owner, id}, []string{"manta_bucket_lifecycle_pkey"}},
+		{"set a lifecycle run", sqlSetLifecycleRun, []any{owner, id, now, now, "{}"}, nil},
 		{"list", sqlList.Statement, []any{owner, id, "", "", "f1", false, 101}, []string{objects}},
 		{"list groups", sqlList.Statement, []any{owner, id, "", "/", "", false, 101}, []string{objects}},
 		{"update", sqlUpdate.Statement, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil}, []string{objects}},
@@ -124,6 +130,7 @@ func ofAll() []step {
 		{"find buckets", sqlFindBuckets, []any{"bucket-7", "bucket-7~", 10}, []string{"manta_bucket_name_idx"}},
 		{"namesakes", sqlNamesakes, []any{"none"}, []string{"manta_bucket_name_idx"}},
 		{"old uploads", sqlOldUploads, []any{at, 10}, []string{"manta_bucket_upload_created_idx"}},
+		{"due lifecycles", sqlDueLifecycles, []any{filledOwner, filledBucket, at, 10}, []string{"manta_bucket_settings_lifecycle_idx"}},
 		{"garbage", sqlGarbage, []any{at, at, 10}, []string{"manta_bucket_deleted_object_deleted_at_idx"}},
 		{"claimed", sqlClaimed, []any{filledUpload, at, true}, []string{"manta_bucket_deleted_object_claim_idx"}},
 		{"taken", sqlTaken, []any{filledUpload, []string{filledUpload}, []string{filledUpload}, true}, []string{"manta_bucket_deleted_object_claim_idx"}},

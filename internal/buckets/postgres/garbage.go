@@ -200,6 +200,9 @@ func (s *Store) DeletedBuckets(ctx context.Context, before buckets.Moment, limit
 
 // RemoveBucket implements buckets.Collector.
 func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now buckets.Moment, limit int) (done bool, err error) {
+	if _, err := s.db.Exec(ctx, sqlRemoveLifecycle, string(b.Owner), string(b.ID)); err != nil {
+		return false, err
+	}
 	aborted, err := s.run(ctx, sqlRemoveBucket, string(b.Owner), string(b.ID), b.Name, at(now), limit)
 	return err == nil && aborted == 0, err
 }

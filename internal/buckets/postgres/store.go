@@ -50,6 +50,7 @@ var (
 	_ buckets.Leases     = (*Store)(nil)
 	_ buckets.Damages    = (*Store)(nil)
 	_ buckets.Scrubs     = (*Store)(nil)
+	_ buckets.Lifecycles = (*Store)(nil)
 )
 
 // New returns a store on a database. Apply Migrations to the database before the first

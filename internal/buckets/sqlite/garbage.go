@@ -207,6 +207,7 @@ func (s *Store) RemoveBucket(ctx context.Context, b buckets.DeletedBucket, now b
 			sqlitedb.Exec(c, sqlRemoveBucket, b.ID, b.Owner, b.Name),
 			sqlitedb.Exec(c, sqlRemoveSettings, b.Owner, b.ID),
 			sqlitedb.Exec(c, sqlRemoveUsage, b.Owner, b.ID),
+			sqlitedb.Exec(c, sqlRemoveLifecycle, b.Owner, b.ID),
 		)
 	})
 	return done, err

@@ -68,6 +68,9 @@ func TestPlans(t *testing.T) {
 		sqlMayGrow:        "USING PRIMARY KEY (owner=? AND bucket_id=?)",
 		sqlBucketUsage:    "SEARCH u USING PRIMARY KEY (owner=? AND bucket_id=?)",
 		sqlListAccounts:   "(name>?)",
+		sqlDueLifecycles:  "manta_bucket_settings_lifecycle_idx ((owner,bucket_id)>(?,?))",
+		sqlCompared:       object + " AND name=?)",
+		sqlLifecycleRun:   "USING PRIMARY KEY (owner=? AND bucket_id=?)",
 		sqlKeys:           "manta_bucket_key_account_idx (account=?)",
 	} {
 		var plan []string

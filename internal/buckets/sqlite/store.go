@@ -48,6 +48,7 @@ var (
 	_ buckets.Leases     = (*Store)(nil)
 	_ buckets.Damages    = (*Store)(nil)
 	_ buckets.Scrubs     = (*Store)(nil)
+	_ buckets.Lifecycles = (*Store)(nil)
 )
 
 // New returns a store on a file that Migrations have been applied to, or will be before

@@ -1,6 +1,6 @@
 // Package storetest is the contract of the stores of package buckets as tests: Store,
-// Uploads, Collector, References, Counters, Accounts, Nodes, Leases, Damages
-// and Scrubs.
+// Uploads, Collector, References, Counters, Accounts, Nodes, Leases, Damages,
+// Scrubs and Lifecycles.
 //
 // A backend calls Run from a test of its own; what is not in this suite no caller may
 // rely on. Every case has a new account on a database that the cases share, except for
@@ -30,6 +30,7 @@ type Harness struct {
 	Leases     buckets.Leases
 	Damages    buckets.Damages
 	Scrubs     buckets.Scrubs
+	Lifecycles buckets.Lifecycles
 
 	// Damage runs a statement that no store would, on the tables that every backend has.
 	// Backends with other counters than manta_bucket_usage handle it themselves.
@@ -85,6 +86,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Nodes", Cases: nodeChecks(), Own: true},
 		{Name: "Leases", Cases: leaseChecks()},
 		{Name: "Damages", Cases: damageChecks(), Own: true},
+		{Name: "Lifecycles", Cases: lifecycleChecks(), Own: true},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks(), Own: true},
 	}

@@ -1,0 +1,124 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
+)
+
+const (
+	sqlDueLifecycles = `SELECT s.bucket_id, s.settings ->> '$.lifecycle.bucket', s.owner, 0, s.settings FROM manta_bucket_settings s
+		LEFT JOIN manta_bucket_lifecycle l ON l.owner = s.owner AND l.bucket_id = s.bucket_id
+		WHERE s.settings ->> '$.lifecycle.rules' IS NOT NULL AND (s.owner, s.bucket_id) > (?1, ?2)
+			AND (l.due IS NULL OR l.due <= ?3 OR l.rules <> s.settings ->> '$.lifecycle.changed')
+		ORDER BY s.owner, s.bucket_id LIMIT +?4`
+	sqlLifecycleRun    = `SELECT run FROM manta_bucket_lifecycle WHERE owner = ? AND bucket_id = ?`
+	sqlSetLifecycleRun = `INSERT OR REPLACE INTO manta_bucket_lifecycle (owner, bucket_id, rules, due, run) VALUES (?, ?, ?, ?, ?)`
+	sqlRemoveLifecycle = `DELETE FROM manta_bucket_lifecycle WHERE owner = ? AND bucket_id = ?`
+	sqlCompared        = `SELECT id, modified, content_length, properties` + oneObject
+)
+
+// DueLifecycles implements buckets.Lifecycles.
+func (s *Store) DueLifecycles(ctx context.Context, after buckets.BucketKey, now buckets.Moment, limit int) (all []buckets.Bucket, err error) {
+	err = s.db.Read(ctx, "due_lifecycles", func(c *sqlite.Conn) error {
+		all, err = readBuckets(c, sqlDueLifecycles, after.Owner, after.Bucket, now, limit)
+		return err
+	})
+	return all, err
+}
+
+// LifecycleRun implements buckets.Lifecycles.
+func (s *Store) LifecycleRun(ctx context.Context, b buckets.BucketKey) (run buckets.LifecycleRun, err error) {
+	if err := b.Owner.Check(); err != nil {
+		return run, err
+	}
+	err = s.db.ReadOne(ctx, "lifecycle_run", func(c *sqlite.Conn) error {
+		run = buckets.LifecycleRun{}
+		return sqlitedb.ForEach(c, sqlLifecycleRun, func(r *sqlite.Stmt) error { return column(r, 0, &run) }, b.Owner, b.Bucket)
+	})
+	return run, err
+}
+
+// SetLifecycleRun implements buckets.Lifecycles.
+func (s *Store) SetLifecycleRun(ctx context.Context, b buckets.BucketKey, run buckets.LifecycleRun) error {
+	if err := b.Owner.Check(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		return errcode.Wrap(errcode.Internal, "encode a run of lifecycle rules", err)
+	}
+	return s.db.Write(ctx, "set_lifecycle_run", func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlSetLifecycleRun, b.Owner, b.Bucket, run.Rules, run.Due, string(text))
+	})
+}
+
+// expireBatch is how many objects one write deletes. It takes a few milliseconds, so that others need not wait.
+const expireBatch = 64
+
+// Expire implements buckets.Lifecycles.
+func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, e buckets.Expired) ([]bool, error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	deleted := make([]bool, len(e.Objects))
+	for at := 0; at < len(e.Objects); at += expireBatch {
+		end := min(at+expireBatch, len(e.Objects))
+		err := s.db.Write(ctx, "expire_objects", func(c *sqlite.Conn) error {
+			if err := hasBucket(c, owner, b); err != nil {
+				return err
+			}
+			return expire(c, write{owner: owner, bucket: b.ID, now: e.Now}, e.Objects[at:end], deleted[at:end])
+		})
+		if err != nil {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
+
+// expire deletes objects that are unchanged, and counts them at once.
+func expire(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bool) error {
+	var delta buckets.Usage
+	for i, o := range all {
+		same, length, err := unchanged(c, w, o)
+		if deleted[i] = same; err != nil {
+			return err
+		}
+		if !same {
+			continue
+		}
+		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, o.Name, w.now); err != nil {
+			return err
+		}
+		if err := sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, o.Name); err != nil {
+			return err
+		}
+		delta = delta.Minus(buckets.Usage{Objects: 1, Bytes: length})
+	}
+	return addUsage(c, w.owner, w.bucket, delta)
+}
+
+// unchanged reports whether an object is as it was read, and its length.
+func unchanged(c *sqlite.Conn, w write, o *buckets.Object) (same bool, length int64, err error) {
+	err = sqlitedb.ForEach(c, sqlCompared, func(r *sqlite.Stmt) error {
+		length = r.ColumnInt64(2)
+		if r.ColumnText(0) != string(o.ID) || r.ColumnInt64(1) != int64(o.Modified) {
+			return nil
+		}
+		p, err := buckets.DecodeProperties(blob(r, 3))
+		same = maps.Equal(p.Tags, o.Tags)
+		return err
+	}, w.owner, w.bucket, o.Name)
+	return same, length, err
+}
+
+// Clock implements buckets.Lifecycles.
+func (s *Store) Clock(context.Context) (buckets.Moment, error) { return buckets.At(time.Now()), nil }
