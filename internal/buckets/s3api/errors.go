@@ -10,7 +10,6 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
-	"holdfast/internal/buckets/policy"
 	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
 	"holdfast/internal/ident"
@@ -131,9 +130,6 @@ var byStore = []struct {
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
-	}
-	if wrong, ok := errors.AsType[*policy.Error](err); ok {
-		return refuse(http.StatusBadRequest, "MalformedPolicy", wrong.Error())
 	}
 	if signature, ok := errors.AsType[*sigv4.Error](err); ok {
 		return ofSignature(signature)
@@ -283,7 +279,7 @@ func resource(r *http.Request) string {
 // isOfObject reports whether a header describes an object. An error does not have it.
 func isOfObject(name string) bool {
 	switch name {
-	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count":
+	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":
 		return true
 	}
 	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")

@@ -81,6 +81,9 @@ func (x *request) postForm() error {
 	if err := buckets.CheckObjectName(x.key); err != nil {
 		return err
 	}
+	if !x.permits(buckets.RightWrite) {
+		return errAccessDenied
+	}
 	return x.putForm(fields, file, form.Policy)
 }
 
@@ -142,9 +145,6 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if o.Tags, err = formTags(fields["tagging"]); err != nil {
 		return err
 	}
-	if err := x.allowPut(o.Tags, header); err != nil {
-		return err
-	}
 	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject), Cores: x.Cores})
 	if err != nil {
 		return err
@@ -174,6 +174,7 @@ func (x *request) sendForm(fields map[string]string, o *buckets.Object) error {
 	h := x.out.Header()
 	tag := `"` + o.EntityTag() + `"`
 	h.Set("Etag", tag)
+	x.writeExpiration(o)
 	location := x.at.Origin.String() + strings.TrimSuffix(resource(x.in), "/") + "/" + urlEncoded(o.Name)
 	h.Set("Location", location)
 	if to, err := url.Parse(firstOf(fields["success_action_redirect"], fields["redirect"])); err == nil && (to.Scheme == "http" || to.Scheme == "https") {

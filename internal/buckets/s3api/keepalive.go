@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"holdfast/internal/buckets"
 	"holdfast/internal/web"
 )
 
@@ -69,6 +70,13 @@ func (k *keepAlive) stop() {
 func (k *keepAlive) ready() error {
 	k.stop()
 	return k.x.ready()
+}
+
+// writeExpiration is request.writeExpiration for an object that was written, if the status was not sent.
+func (k *keepAlive) writeExpiration(o *buckets.Object, err error) {
+	if k.stop(); !k.begun && err == nil {
+		k.x.writeExpiration(o)
+	}
 }
 
 // answer sends the document, or the error of the operation. If the status was sent, the

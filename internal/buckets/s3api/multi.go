@@ -26,9 +26,6 @@ func (x *request) createUpload() error {
 	if u.Tags, err = x.tagsHeader(); err != nil {
 		return err
 	}
-	if err := x.allowTagging(u.Tags); err != nil {
-		return err
-	}
 	if u.Checksum, err = x.chosenChecksum(); err != nil {
 		return err
 	}
@@ -414,6 +411,7 @@ func (x *request) completeUpload() error {
 		d.text("Checksum"+s.Algorithm, s.Value)
 		d.text("ChecksumType", checksumType(s))
 	}
+	k.writeExpiration(&w.Object, err)
 	return k.answer(d, err)
 }
 

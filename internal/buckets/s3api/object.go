@@ -41,9 +41,6 @@ func (x *request) putObject() error {
 	if o.Tags, err = x.tagsHeader(); err != nil {
 		return err
 	}
-	if err := x.allowTagging(o.Tags); err != nil {
-		return err
-	}
 	condition, err := x.writeCondition()
 	if err != nil {
 		return err
@@ -68,6 +65,7 @@ func (x *request) putObject() error {
 	}
 	x.out.Header().Set("Etag", `"`+w.Object.EntityTag()+`"`)
 	x.writeChecksum(w.Object.Checksum)
+	x.writeExpiration(&w.Object)
 	return x.send(http.StatusOK)
 }
 
@@ -106,6 +104,7 @@ func (x *request) getObject() error {
 		return err
 	}
 	x.writeMetadata(&o)
+	x.writeExpiration(&o)
 	if err := x.override(); err != nil {
 		return err
 	}

@@ -1,0 +1,345 @@
+package s3api
+
+import (
+	"cmp"
+	"encoding/xml"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+)
+
+// lifecycleConfiguration is the body of PutBucketLifecycleConfiguration. Unlike other documents it may not have
+// elements that are not known: a condition that is ignored would delete objects.
+type lifecycleConfiguration struct {
+	Rules   lifecycleRules `xml:"Rule"`
+	Unknown []unknown      `xml:",any"`
+}
+
+// unknown is an element that is not known.
+type unknown struct {
+	XMLName xml.Name
+}
+
+type lifecycleRule struct {
+	ID         string           `xml:"ID"`
+	Status     string           `xml:"Status"`
+	Prefix     *string          `xml:"Prefix"`
+	Filter     *lifecycleFilter `xml:"Filter"`
+	Expiration *struct {
+		Days    *int64    `xml:"Days"`
+		Date    *string   `xml:"Date"`
+		Marker  *bool     `xml:"ExpiredObjectDeleteMarker"`
+		Unknown []unknown `xml:",any"`
+	} `xml:"Expiration"`
+	Noncurrent *struct {
+		Days    *int64    `xml:"NoncurrentDays"`
+		Keep    *int      `xml:"NewerNoncurrentVersions"`
+		Unknown []unknown `xml:",any"`
+	} `xml:"NoncurrentVersionExpiration"`
+	Abort *struct {
+		Days    *int64    `xml:"DaysAfterInitiation"`
+		Unknown []unknown `xml:",any"`
+	} `xml:"AbortIncompleteMultipartUpload"`
+	Unknown []unknown `xml:",any"`
+}
+
+type lifecycleFilter struct {
+	lifecycleConditions
+	And *lifecycleConditions `xml:"And"`
+}
+
+type lifecycleConditions struct {
+	Prefix      *string       `xml:"Prefix"`
+	Tags        []buckets.Tag `xml:"Tag"`
+	GreaterThan *int64        `xml:"ObjectSizeGreaterThan"`
+	LessThan    *int64        `xml:"ObjectSizeLessThan"`
+	Unknown     []unknown     `xml:",any"`
+}
+
+type lifecycleRules []lifecycleRule
+
+// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+func (l *lifecycleRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	return appendXML((*[]lifecycleRule)(l), buckets.MaxLifecycleRules, d, start)
+}
+
+// maxLifecycle is the size of a document with lifecycle rules, in bytes: 1,000 rules of the usual length.
+const maxLifecycle = 512 << 10
+
+const (
+	minimumSize    = "X-Amz-Transition-Default-Minimum-Object-Size"
+	allClasses128K = "all_storage_classes_128K"
+)
+
+// getLifecycle is GetBucketLifecycleConfiguration.
+func (x *request) getLifecycle() error {
+	l := &x.bucket.Settings.Lifecycle
+	if len(l.Rules) == 0 {
+		return refuse(http.StatusNotFound, "NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist")
+	}
+	d := newDocument("LifecycleConfiguration")
+	for i := range l.Rules {
+		writeRule(d, &l.Rules[i])
+	}
+	x.out.Header().Set(minimumSize, cmp.Or(l.MinimumSize, allClasses128K))
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+func writeRule(d *document, r *buckets.LifecycleRule) {
+	d.begin("Rule")
+	d.text("ID", r.ID)
+	if r.Prefix != nil {
+		d.text("Prefix", *r.Prefix)
+	}
+	if f := r.Filter; f != nil {
+		d.begin("Filter")
+		if f.And {
+			d.begin("And")
+		}
+		writeConditions(d, f)
+		if f.And {
+			d.end()
+		}
+		d.end()
+	}
+	status := "Enabled"
+	if r.Disabled {
+		status = "Disabled"
+	}
+	d.text("Status", status)
+	if e := r.Expiration; e != nil {
+		d.begin("Expiration")
+		if e.Days > 0 {
+			d.number("Days", int64(e.Days))
+		}
+		if e.Date != 0 {
+			d.moment("Date", e.Date)
+		}
+		if e.DeleteMarker != nil {
+			d.flag("ExpiredObjectDeleteMarker", *e.DeleteMarker)
+		}
+		d.end()
+	}
+	if n := r.Noncurrent; n != nil {
+		d.begin("NoncurrentVersionExpiration")
+		d.number("NoncurrentDays", int64(n.Days))
+		if n.Keep != nil {
+			d.number("NewerNoncurrentVersions", int64(*n.Keep))
+		}
+		d.end()
+	}
+	if r.AbortDays > 0 {
+		d.begin("AbortIncompleteMultipartUpload")
+		d.number("DaysAfterInitiation", int64(r.AbortDays))
+		d.end()
+	}
+	d.end()
+}
+
+func writeConditions(d *document, f *buckets.LifecycleFilter) {
+	if f.Prefix != nil {
+		d.text("Prefix", *f.Prefix)
+	}
+	for _, t := range f.Tags {
+		d.begin("Tag")
+		d.text("Key", t.Key)
+		d.text("Value", t.Value)
+		d.end()
+	}
+	if f.GreaterThan != nil {
+		d.number("ObjectSizeGreaterThan", *f.GreaterThan)
+	}
+	if f.LessThan != nil {
+		d.number("ObjectSizeLessThan", *f.LessThan)
+	}
+}
+
+// putLifecycle is PutBucketLifecycleConfiguration.
+func (x *request) putLifecycle() error {
+	size := x.in.Header.Get(minimumSize)
+	if size != "" && size != allClasses128K && size != "varies_by_storage_class" {
+		return invalidArgument(strings.ToLower(minimumSize), "The default minimum object size is not valid")
+	}
+	var c lifecycleConfiguration
+	if err := x.readXML("LifecycleConfiguration", &c, sigv4.BodyOptions{MaxSize: maxLifecycle}); err != nil {
+		return err
+	}
+	if len(c.Unknown) > 0 {
+		return errMalformedXML
+	}
+	l := buckets.Lifecycle{MinimumSize: size}
+	for i := range c.Rules {
+		rule, err := c.Rules[i].rule()
+		if err != nil {
+			return err
+		}
+		l.Rules = append(l.Rules, rule)
+	}
+	if wrong := l.Check(); wrong != nil {
+		return refusedRule(wrong)
+	}
+	if err := x.setLifecycle(l); err != nil {
+		return err
+	}
+	x.out.Header().Set(minimumSize, cmp.Or(size, allClasses128K))
+	return x.send(http.StatusOK)
+}
+
+// deleteLifecycle is DeleteBucketLifecycle.
+func (x *request) deleteLifecycle() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	if err := x.setLifecycle(buckets.Lifecycle{}); err != nil {
+		return err
+	}
+	return x.send(http.StatusNoContent)
+}
+
+func (x *request) setLifecycle(l buckets.Lifecycle) error {
+	defer x.lifecycles.forget(x.owner, x.bucket.Name) // also if the result is unknown
+	return x.Service.SetLifecycle(x.in.Context(), x.owner, x.bucket.BucketRef, l)
+}
+
+// refusedRule returns S3's error for an invalid rule.
+func refusedRule(wrong *buckets.LifecycleError) error {
+	switch wrong.Problem {
+	case buckets.RuleMalformed:
+		return errMalformedXML
+	case buckets.RuleInvalidArgument:
+		return invalidArgument(wrong.Member, wrong.Error())
+	}
+	return invalidRequest(wrong.Error() + ".")
+}
+
+// rule returns a rule as it is stored. S3 gives a rule without an ID one.
+func (r *lifecycleRule) rule() (rule buckets.LifecycleRule, err error) {
+	if err := refuseUnknown(r.Unknown); err != nil {
+		return rule, err
+	}
+	rule = buckets.LifecycleRule{ID: cmp.Or(r.ID, buckets.NewUUID()), Disabled: r.Status == "Disabled", Prefix: r.Prefix}
+	if r.Status != "Enabled" && r.Status != "Disabled" {
+		return rule, errMalformedXML
+	}
+	if rule.Filter, err = r.Filter.filter(); err != nil {
+		return rule, err
+	}
+	if rule.Expiration, err = r.expiration(); err != nil {
+		return rule, err
+	}
+	if n := r.Noncurrent; n != nil {
+		if len(n.Unknown) > 0 || n.Days == nil {
+			return rule, errMalformedXML
+		}
+		days, err := daysOf("NoncurrentDays", n.Days)
+		if err != nil {
+			return rule, err
+		}
+		rule.Noncurrent = &buckets.NoncurrentVersion{Days: days, Keep: n.Keep}
+	}
+	if a := r.Abort; a != nil {
+		if len(a.Unknown) > 0 || a.Days == nil {
+			return rule, errMalformedXML
+		}
+		rule.AbortDays, err = daysOf("DaysAfterInitiation", a.Days)
+	}
+	return rule, err
+}
+
+// refuseUnknown refuses elements that are not known.
+func refuseUnknown(all []unknown) error {
+	if len(all) == 0 {
+		return nil
+	}
+	switch name := all[0].XMLName.Local; name {
+	case "Transition", "NoncurrentVersionTransition":
+		return errNotImplemented("a lifecycle rule with " + name + "; objects stay in the storage class STANDARD")
+	case "DelMarkerExpiration", "ExpiredObjectAllVersions": // of MinIO
+		return errNotImplemented("a lifecycle rule with " + name)
+	}
+	return errMalformedXML
+}
+
+// daysOf returns a number of days, which is positive if it is given.
+func daysOf(member string, days *int64) (int, error) {
+	if days == nil {
+		return 0, nil
+	}
+	if *days < 1 || *days > 1<<31-1 {
+		return 0, invalidArgument(member, "'"+member+"' must be a positive integer")
+	}
+	return int(*days), nil
+}
+
+func (r *lifecycleRule) expiration() (*buckets.Expiration, error) {
+	e := r.Expiration
+	if e == nil {
+		return nil, nil //nolint:nilnil // no expiration
+	}
+	if err := refuseUnknown(e.Unknown); err != nil {
+		return nil, err
+	}
+	days, err := daysOf("Days", e.Days)
+	if err != nil {
+		return nil, err
+	}
+	out := &buckets.Expiration{Days: days, DeleteMarker: e.Marker}
+	if e.Date != nil {
+		at, err := lifecycleDate(*e.Date)
+		if err != nil {
+			return nil, err
+		}
+		out.Date = at
+	}
+	return out, nil
+}
+
+// lifecycleDate reads a date of ISO 8601. The first of 1970, which is 0 as a Moment, is later than no object.
+func lifecycleDate(text string) (buckets.Moment, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			if m := buckets.At(t); m != 0 && t.Nanosecond()%1000 == 0 {
+				return m, nil
+			}
+			return 0, invalidArgument("Date", "'Date' must be at midnight GMT, and later than 1970")
+		}
+	}
+	return 0, errMalformedXML
+}
+
+func (f *lifecycleFilter) filter() (*buckets.LifecycleFilter, error) {
+	if f == nil {
+		return nil, nil //nolint:nilnil // the older form
+	}
+	c := &f.lifecycleConditions
+	if f.And != nil {
+		if c.Prefix != nil || len(c.Tags) > 0 || c.GreaterThan != nil || c.LessThan != nil {
+			return nil, errMalformedXML
+		}
+		c = f.And
+	}
+	if len(f.Unknown) > 0 || len(c.Unknown) > 0 {
+		return nil, errMalformedXML
+	}
+	return &buckets.LifecycleFilter{Prefix: c.Prefix, Tags: c.Tags, GreaterThan: c.GreaterThan, LessThan: c.LessThan, And: f.And != nil}, nil
+}
+
+// writeExpiration sets the header that tells when a lifecycle rule deletes an object, for a client that has signed.
+func (x *request) writeExpiration(o *buckets.Object) {
+	if x.signed == nil {
+		return
+	}
+	l := &x.bucket.Settings.Lifecycle
+	if x.bucket.ID == "" { // it was named by the write
+		l = x.lifecycles.get(x)
+	}
+	if e, ok := l.Expiry(o); ok {
+		id := strings.ReplaceAll(url.QueryEscape(e.Rule.ID), "+", "%20")
+		x.out.Header().Set("X-Amz-Expiration", `expiry-date="`+httpTime(e.At)+`", rule-id="`+id+`"`)
+	}
+}

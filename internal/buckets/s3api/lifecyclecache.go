@@ -1,0 +1,64 @@
+package s3api
+
+import (
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+)
+
+// lifecycleCache has the lifecycle rules of buckets for writes that name their bucket, and so do not read its
+// settings. Their answers may have a header by rules that were changed on another process some seconds before.
+type lifecycleCache struct {
+	mu    sync.Mutex
+	rules map[lifecycleKey]seenLifecycle
+	size  int
+}
+
+type lifecycleKey struct {
+	owner  buckets.AccountID
+	bucket string
+}
+
+type seenLifecycle struct {
+	lifecycle buckets.Lifecycle
+	until     time.Time
+	size      int
+}
+
+const lifecycleAge = 10 * time.Second
+
+// get returns the rules of a request's bucket. Without the database there are none.
+func (c *lifecycleCache) get(x *request) *buckets.Lifecycle {
+	key, now := lifecycleKey{x.owner, x.route.bucket}, time.Now()
+	c.mu.Lock()
+	seen, ok := c.rules[key]
+	c.mu.Unlock()
+	if ok && now.Before(seen.until) {
+		return &seen.lifecycle
+	}
+	b, err := x.Service.Bucket(x.in.Context(), x.owner, x.route.bucket)
+	if err != nil {
+		return &buckets.Lifecycle{}
+	}
+	seen = seenLifecycle{b.Settings.Lifecycle, now.Add(lifecycleAge), b.Memory()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.size -= c.rules[key].size
+	delete(c.rules, key)
+	if c.rules == nil || len(c.rules) >= cachedRules || c.size+seen.size > cachedRuleBytes {
+		c.rules, c.size = map[lifecycleKey]seenLifecycle{}, 0
+	}
+	c.rules[key] = seen
+	c.size += seen.size
+	return &seen.lifecycle
+}
+
+// forget removes the rules of a bucket that are changed.
+func (c *lifecycleCache) forget(owner buckets.AccountID, bucket string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := lifecycleKey{owner, bucket}
+	c.size -= c.rules[key].size
+	delete(c.rules, key)
+}
