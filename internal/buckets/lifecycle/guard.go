@@ -1,0 +1,42 @@
+package lifecycle
+
+import (
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+const (
+	maxJump  = time.Hour
+	distrust = 24 * time.Hour
+)
+
+// guard notices that the clock of the database has jumped ahead, compared with the monotonic clock of this
+// process. A wrong clock would expire objects that are young.
+type guard struct {
+	moment buckets.Moment // of the last check
+	at     time.Time      // with the monotonic clock
+	until  time.Time      // the clock is not trusted; zero: it is
+}
+
+var errJumped = errcode.New(errcode.Unavailable,
+	"the clock of the database has jumped ahead by more than an hour: lifecycle rules wait for a day, or until the server is restarted; set the clock if it is wrong")
+
+// check returns errJumped for a day after a jump, unless the clock was set back since.
+func (g *guard) check(now buckets.Moment, at time.Time) error {
+	if !g.at.IsZero() {
+		jump := now.Time().Sub(g.moment.Time()) - at.Sub(g.at)
+		switch {
+		case jump > maxJump:
+			g.until = at.Add(distrust)
+		case jump < -maxJump, !at.Before(g.until):
+			g.until = time.Time{}
+		}
+	}
+	g.moment, g.at = now, at
+	if !g.until.IsZero() {
+		return errJumped
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+// Package lifecycle applies the lifecycle rules of buckets: it deletes objects that have expired, and aborts
+// incomplete uploads.
+//
+// S3 rounds days up to midnight UTC, so one run a day for each bucket suffices, and one after its rules were
+// changed. A run reads the names with the prefixes of the rules in pages and deletes the objects of a page that
+// had expired when the run began, unless they have changed since. Its position is stored after each slice of a
+// second, so any process continues it. Buckets take turns, a slice each.
+//
+// One process at a time works, under a lease. The time is that of the database.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/clock"
+	"holdfast/internal/errcode"
+)
+
+const (
+	leaseName   = "lifecycle"
+	leaseTime   = time.Minute
+	extendEvery = leaseTime / 6
+	leasePoll   = 100 * time.Millisecond
+
+	sliceTime  = time.Second
+	endTime    = 5 * time.Second  // to store how far a slice is, also when the server stops
+	dueBuckets = 100              // read at once
+	retryAfter = 15 * time.Minute // for a bucket whose step failed
+)
+
+// Store is what a Runner needs of a backend.
+type Store interface {
+	buckets.Lifecycles
+	buckets.Leases
+	List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error)
+	ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (buckets.UploadPage, error)
+	Abort(ctx context.Context, u buckets.UploadKey, now buckets.Moment) error
+}
+
+// Options are the options of a Runner. All are required.
+type Options struct {
+	Store Store
+	Clock clock.Clock // when garbage is removed depends on it
+	Log   *slog.Logger
+
+	// Monotonic does not jump when the clock of the machine is set.
+	Monotonic clock.Clock
+
+	// Observe is called after each slice with what it has done.
+	Observe func(buckets.LifecycleResult)
+}
+
+// Runner applies lifecycle rules. A process has one.
+type Runner struct {
+	o      Options
+	holder string
+	guard  guard
+
+	mu     sync.Mutex // held during a slice
+	after  buckets.BucketKey
+	leased time.Time // when the lease was extended; zero: another process may have it
+}
+
+// New returns a Runner.
+func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
+
+// Sweep applies the rules of all buckets that are due until it has deleted limit objects and uploads. It returns
+// their number, which is smaller when no bucket is due any more, or when another process works.
+func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
+	for n < limit {
+		now, err := r.now(ctx)
+		if err != nil {
+			return n, err
+		}
+		due, err := r.o.Store.DueLifecycles(ctx, r.after, now, dueBuckets)
+		if err != nil {
+			return n, err
+		}
+		if len(due) == 0 && r.after == (buckets.BucketKey{}) {
+			return n, r.release(ctx)
+		}
+		r.after = buckets.BucketKey{}
+		for i := range due {
+			if has, err := r.lease(ctx); err != nil || has.Holder != r.holder {
+				return n, err
+			}
+			r.after = due[i].Key()
+			done, err := r.slice(ctx, &due[i], slice{at: now, limit: limit - n})
+			if n += done; err != nil && !errors.Is(err, buckets.ErrNoBucket) || n >= limit { // one may be deleted meanwhile
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
+
+// Run applies the rules of a bucket from the beginning, whether they are due or not. progress is called after
+// each slice.
+func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (buckets.LifecycleRun, error) {
+	if err := r.await(ctx, wait); err != nil {
+		return buckets.LifecycleRun{}, err
+	}
+	for first := true; ; first = false {
+		now, err := r.now(ctx)
+		if err != nil {
+			return buckets.LifecycleRun{}, err
+		}
+		if has, err := r.lease(ctx); err != nil || has.Holder != r.holder {
+			return buckets.LifecycleRun{}, errors.Join(err, errLeaseLost)
+		}
+		if _, err := r.slice(ctx, b, slice{at: now, limit: buckets.MaxPage, anew: first}); err != nil {
+			return buckets.LifecycleRun{}, err
+		}
+		run, err := r.o.Store.LifecycleRun(ctx, b.Key())
+		if err != nil {
+			return run, err
+		}
+		if run.Error != "" {
+			return run, errcode.New(errcode.Unavailable, run.Error)
+		}
+		if progress(run.LifecycleResult); run.Ended != 0 {
+			return run, nil
+		}
+	}
+}
+
+// State returns how far the rules of a bucket are applied.
+func (r *Runner) State(ctx context.Context, b *buckets.Bucket) (buckets.LifecycleRun, error) {
+	return r.o.Store.LifecycleRun(ctx, b.Key())
+}
+
+var errLeaseLost = errcode.New(errcode.Unavailable, "another process applies lifecycle rules: run the command again to continue")
+
+// await waits until this process has the lease.
+func (r *Runner) await(ctx context.Context, wait func(string)) error {
+	for said := false; ; said = true {
+		has, err := r.lease(ctx)
+		if err != nil || has.Holder == r.holder {
+			return err
+		}
+		if !said {
+			wait("another process applies lifecycle rules: " + has.Process)
+		}
+		if !clock.Sleep(ctx, leasePoll) {
+			return ctx.Err()
+		}
+	}
+}
+
+// lease takes the lease or extends it.
+func (r *Runner) lease(ctx context.Context) (buckets.Lease, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	host, _ := os.Hostname()
+	l := buckets.Lease{Name: leaseName, Holder: r.holder, Process: fmt.Sprintf("process %d on %s", os.Getpid(), host), Left: leaseTime}
+	if !r.leased.IsZero() && time.Since(r.leased) < extendEvery {
+		return l, nil
+	}
+	asked := time.Now()
+	has, err := r.o.Store.Lease(ctx, l)
+	if r.leased = asked; err != nil || has.Holder != r.holder {
+		r.leased = time.Time{}
+	}
+	return has, err
+}
+
+// release gives the lease back, so that another process need not wait.
+func (r *Runner) release(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leased.IsZero() {
+		return nil
+	}
+	r.leased = time.Time{}
+	return r.o.Store.EndLease(ctx, leaseName, r.holder)
+}
+
+// now returns the time of the database, or an error if its clock may be wrong.
+func (r *Runner) now(ctx context.Context) (buckets.Moment, error) {
+	now, err := r.o.Store.Clock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now, r.guard.check(now, r.o.Monotonic())
+}

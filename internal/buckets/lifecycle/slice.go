@@ -1,0 +1,202 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+// slice is what one turn of a bucket may do.
+type slice struct {
+	at    buckets.Moment
+	limit int  // objects and uploads to delete, at least 1
+	anew  bool // begin a run, also if none is due
+}
+
+// step is a slice under way.
+type step struct {
+	*Runner
+	slice
+	bucket *buckets.Bucket
+	rules  *buckets.Lifecycle
+	run    buckets.LifecycleRun
+	done   buckets.LifecycleResult // of this slice
+}
+
+// slice continues the run of a bucket for sliceTime, or begins one, and stores how far it is. It returns how
+// many objects and uploads are deleted. A bucket that fails by itself is retried later, so that it does not
+// keep others from their turn.
+func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &step{Runner: r, slice: of, bucket: b, rules: &b.Settings.Lifecycle}
+	if s.run, err = r.o.Store.LifecycleRun(ctx, b.Key()); err != nil {
+		return 0, err
+	}
+	if !s.anew && !s.run.IsDue(s.rules, s.at) {
+		return 0, nil // another process has continued it
+	}
+	s.begin()
+	began := time.Now()
+	for s.run.Ended == 0 && err == nil && int(s.done.Deleted.Objects+s.done.Aborted) < s.limit && time.Since(began) < sliceTime {
+		err = s.page(ctx)
+	}
+	return int(s.done.Deleted.Objects + s.done.Aborted), s.end(ctx, err)
+}
+
+// begin begins a run unless one is to be continued.
+func (s *step) begin() {
+	if s.run.Rules == s.rules.Changed && s.run.Began != 0 && s.run.Ended == 0 && !s.anew {
+		s.run.Error = ""
+		return
+	}
+	previous := s.run.Previous
+	if s.run.Ended != 0 {
+		last := s.run.LifecycleResult
+		previous = &last
+	}
+	s.run = buckets.LifecycleRun{Rules: s.rules.Changed, LifecycleResult: buckets.LifecycleResult{Began: s.at}, Previous: previous}
+}
+
+// end stores the run.
+func (s *step) end(ctx context.Context, err error) error {
+	if errors.Is(err, buckets.ErrNoBucket) {
+		return err
+	}
+	stopped := ctx.Err() != nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	switch {
+	case err != nil && (errcode.Is(err, errcode.Unavailable) || stopped):
+		s.report()
+		return errors.Join(err, s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)) // the database fails, not the bucket
+	case err != nil:
+		s.o.Log.Error("could not apply the lifecycle rules of a bucket", "account", s.bucket.Owner, "bucket", s.bucket.Name, "error", err, "retry_in", retryAfter)
+		s.run.Error, s.run.Due = errcode.Message(err), s.at.Add(retryAfter)
+	case s.run.Ended != 0:
+		s.run.Previous = nil
+	}
+	s.report()
+	return s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)
+}
+
+// report logs and counts what the slice has done.
+func (s *step) report() {
+	s.o.Observe(s.done)
+	if s.done.Deleted.Objects+s.done.Aborted == 0 {
+		return
+	}
+	for _, rule := range slices.Sorted(maps.Keys(s.done.ByRule)) {
+		c := s.done.ByRule[rule]
+		s.o.Log.LogAttrs(context.Background(), slog.LevelInfo, "lifecycle rule deleted objects",
+			slog.String("account", string(s.bucket.Owner)), slog.String("bucket", s.bucket.Name), slog.String("rule", rule),
+			slog.Int64("objects", c.Objects), slog.Int64("bytes", c.Bytes), slog.Int64("uploads", c.Uploads))
+	}
+}
+
+// page reads and applies the rules to the next page of objects or uploads.
+func (s *step) page(ctx context.Context) error {
+	if !s.run.Uploads {
+		if all := s.rules.ObjectPrefixes(s.run.Began); s.run.Prefix < len(all) {
+			return s.objects(ctx, all[s.run.Prefix])
+		}
+		s.run.Uploads, s.run.Prefix, s.run.After = true, 0, ""
+	}
+	if all := s.rules.UploadPrefixes(); s.run.Prefix < len(all) {
+		return s.uploads(ctx, all[s.run.Prefix])
+	}
+	ended, err := s.o.Store.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	s.run.Ended, s.run.Due = ended, s.rules.NextRun(s.run.Began)
+	s.run.Uploads, s.run.Prefix, s.run.After, s.run.AfterID = false, 0, "", ""
+	return nil
+}
+
+// objects deletes the objects of a page that have expired.
+func (s *step) objects(ctx context.Context, prefix string) error {
+	q := buckets.Query{Prefix: prefix, Start: buckets.Position{Name: s.run.After}, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
+	page, err := s.o.Store.List(ctx, s.bucket.Owner, s.bucket.ID, q)
+	if err != nil {
+		return err
+	}
+	var expired []*buckets.Object
+	var by []string
+	for i := range page.Entries {
+		o := page.Entries[i].Object
+		if e, ok := s.rules.Expiry(o); ok && e.At <= s.run.Began {
+			expired, by = append(expired, o), append(by, e.Rule.ID)
+		}
+	}
+	if len(expired) > 0 {
+		deleted, err := s.o.Store.Expire(ctx, s.bucket.Owner, s.bucket.BucketRef, buckets.Expired{Objects: expired, Now: buckets.At(s.o.Clock())})
+		if err != nil {
+			return err
+		}
+		for i, o := range expired {
+			if deleted[i] {
+				s.add(by[i], buckets.Counts{Usage: buckets.Usage{Objects: 1, Bytes: o.Length}})
+			}
+		}
+	}
+	s.read(len(page.Entries))
+	if !page.More || len(page.Entries) == 0 {
+		s.run.Prefix, s.run.After = s.run.Prefix+1, ""
+		return nil
+	}
+	s.run.After = page.Entries[len(page.Entries)-1].Object.Name
+	return nil
+}
+
+// pageBytes limits the memory of a page.
+const pageBytes = 1 << 20
+
+// uploads aborts the uploads of a page that are too old.
+func (s *step) uploads(ctx context.Context, prefix string) error {
+	q := buckets.UploadQuery{Prefix: prefix, After: s.run.After, AfterID: s.run.AfterID, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
+	page, err := s.o.Store.ListUploads(ctx, s.bucket.Owner, s.bucket.ID, q)
+	if err != nil {
+		return err
+	}
+	for i := range page.Uploads {
+		u := &page.Uploads[i]
+		e, ok := s.rules.AbortOf(u)
+		if !ok || e.At > s.run.Began {
+			continue
+		}
+		err := s.o.Store.Abort(ctx, buckets.UploadKey{Owner: s.bucket.Owner, Bucket: s.bucket.BucketRef, Name: u.Name, ID: u.ID}, buckets.At(s.o.Clock()))
+		switch {
+		case err == nil:
+			s.add(e.Rule.ID, buckets.Counts{Uploads: 1})
+		case !errors.Is(err, buckets.ErrNoUpload): // it was completed or aborted meanwhile
+			return err
+		}
+	}
+	s.read(len(page.Uploads))
+	if !page.More {
+		s.run.Prefix, s.run.After, s.run.AfterID = s.run.Prefix+1, "", ""
+		return nil
+	}
+	s.run.After, s.run.AfterID = page.After, page.AfterID
+	return nil
+}
+
+// left returns how many objects and uploads the slice may still delete.
+func (s *step) left() int { return s.limit - int(s.done.Deleted.Objects+s.done.Aborted) }
+
+func (s *step) add(rule string, c buckets.Counts) {
+	s.run.Add(rule, c)
+	s.done.Add(rule, c)
+}
+
+func (s *step) read(n int) {
+	s.run.Read += int64(n)
+	s.done.Read += int64(n)
+}
