@@ -24,7 +24,10 @@ type metrics struct {
 	latency *prometheus.HistogramVec
 	bodies  *prometheus.CounterVec
 	aborted atomic.Int64
-	now     clock.Clock
+
+	lifecycleRead, lifecycleObjects, lifecycleBytes, lifecycleUploads atomic.Int64
+
+	now clock.Clock
 
 	repaired, scrubbedCopies, scrubbedBytes *prometheus.CounterVec
 
@@ -60,6 +63,10 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	total("holdfast_buckets_received_bytes_total", "Bytes of request bodies of S3.", &s3.Received)
 	total("holdfast_buckets_sent_bytes_total", "Bytes of objects that were sent to clients.", &s3.Sent)
 	total("holdfast_buckets_uploads_aborted_total", "Incomplete uploads that were aborted because of their age.", &r.aborted)
+	total("holdfast_buckets_lifecycle_read_total", "Objects and uploads that lifecycle rules were applied to.", &r.lifecycleRead)
+	total("holdfast_buckets_lifecycle_deleted_objects_total", "Objects that lifecycle rules deleted.", &r.lifecycleObjects)
+	total("holdfast_buckets_lifecycle_deleted_bytes_total", "Bytes of objects that lifecycle rules deleted.", &r.lifecycleBytes)
+	total("holdfast_buckets_lifecycle_aborted_uploads_total", "Incomplete uploads that lifecycle rules aborted.", &r.lifecycleUploads)
 	nodes := func(name, help string, value func(*blobs.Status) (float64, bool)) {
 		m.Gauge(name, help, func(set obs.Set) {
 			for _, n := range cluster.Nodes() {

@@ -24,6 +24,7 @@ import (
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/blobs"
 	"holdfast/internal/buckets/httpapi"
+	"holdfast/internal/buckets/lifecycle"
 	"holdfast/internal/buckets/maintenance"
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/s3api"
@@ -50,6 +51,7 @@ type Buckets struct {
 	deps        *service.Deps
 	opened      *buckets.Service
 	maintenance *maintenance.Service
+	lifecycle   *lifecycle.Runner
 	keys        *buckets.Keyring
 	tokens      *bearer.Keyring
 	cluster     *blobs.Cluster
@@ -86,6 +88,7 @@ func (s *Buckets) Service() service.Service {
 type store interface {
 	buckets.Backend
 	buckets.Nodes
+	buckets.Lifecycles
 	maintenance.Store
 }
 
@@ -118,7 +121,7 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
 	}
-	s.maintenance = s.openMaintenance(st)
+	s.maintenance, s.lifecycle = s.openMaintenance(st), s.openLifecycle(st)
 	s.metrics = s.observe(d, s3)
 	native := &httpapi.Handler{Service: s.opened, Tokens: s.tokens, Clock: d.Clock, Cores: cores}
 	opened.Mounts = []service.Mount{
@@ -211,6 +214,7 @@ func (s *Buckets) jobs() []sweep.Job {
 	})
 	objects.Left = s.garbageLeft
 	return []sweep.Job{
+		s.lifecycleJob(),
 		job("incomplete uploads to buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			if s.live.Load().UploadsAfter == 0 {
 				return 0, nil

@@ -1,0 +1,234 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/lifecycle"
+	"holdfast/internal/operate"
+	"holdfast/internal/sweep"
+)
+
+// openLifecycle opens the runner of lifecycle rules.
+func (s *Buckets) openLifecycle(st store) *lifecycle.Runner {
+	return lifecycle.New(lifecycle.Options{
+		Store: st, Clock: s.deps.Clock, Monotonic: time.Now, Log: s.deps.Log,
+		Observe: func(r buckets.LifecycleResult) {
+			s.metrics.lifecycleRead.Add(r.Read)
+			s.metrics.lifecycleObjects.Add(r.Deleted.Objects)
+			s.metrics.lifecycleBytes.Add(r.Deleted.Bytes)
+			s.metrics.lifecycleUploads.Add(r.Aborted)
+		},
+	})
+}
+
+// lifecycleJob applies the lifecycle rules of all buckets.
+func (s *Buckets) lifecycleJob() sweep.Job {
+	return sweep.Job{
+		Name: "expired objects of buckets", Every: s.cfg.SweepEvery, Limit: s.cfg.SweepLimit,
+		Run: func(ctx context.Context, _ time.Time, limit int) (int, error) { return s.lifecycle.Sweep(ctx, limit) },
+	}
+}
+
+func (s *Buckets) lifecycleOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewRead(operate.About{
+			Path: "lifecycle/show", Doc: "Show the lifecycle rules of a bucket and what the last run deleted", Title: "Lifecycle of bucket",
+			Group: "Show and apply the lifecycle rules of a bucket",
+		}, on(s, s.showLifecycle)),
+		operate.NewJob(operate.About{
+			Path: "lifecycle/run", Doc: "Apply the lifecycle rules of a bucket now", Button: "Run now", Counts: "objects", Background: true, Begun: "the run has begun",
+			Stop: "Stop the run", Stays: true,
+			Ask: "Objects that have expired by the rules are deleted, and old uploads are aborted. This cannot be undone.",
+			More: "Servers apply the rules each day after midnight UTC, and after they were changed. Objects that are changed meanwhile\n" +
+				"stay. A run that is interrupted is continued by a server, or by the next command.",
+		}, func(ctx context.Context, in bucketInput, progress operate.Progress) (lifecycleChange, error) {
+			return on(s, func(ctx context.Context, in bucketInput) (lifecycleChange, error) {
+				return s.runLifecycle(ctx, in, progress)
+			})(ctx, in)
+		}),
+	}
+}
+
+// lifecycleState says how the last run of lifecycle rules ended.
+type lifecycleState string
+
+// States of runs.
+const (
+	lifecycleNone  lifecycleState = "no run yet"
+	lifecycleRuns  lifecycleState = "running"
+	lifecycleEnded lifecycleState = "complete"
+)
+
+// Cell implements console.Shown.
+func (l lifecycleState) Cell() service.Cell {
+	c := service.Cell{Text: string(l)}
+	switch l {
+	case lifecycleEnded:
+		c.State = service.OK
+	case lifecycleNone, lifecycleRuns:
+	default:
+		c.State = service.Wrong
+	}
+	return c
+}
+
+// lifecycleOutput is what is known about the lifecycle of a bucket.
+type lifecycleOutput struct {
+	Account string         `json:"account" title:"Account" subject:"account" example:"main"`
+	Bucket  string         `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
+	State   lifecycleState `json:"state" title:"Last run" doc:"no run yet, running, complete, or why it failed"`
+	Next    *time.Time     `json:"next,omitempty" title:"Next run" zero:"-" doc:"missing: no rule is enabled that deletes something"`
+	Began   *time.Time     `json:"began,omitempty" title:"Began" zero:"-"`
+	Ended   *time.Time     `json:"ended,omitempty" title:"Ended" zero:"-" doc:"missing: it has not ended"`
+	Read    int64          `json:"read" title:"Objects and uploads read"`
+	Objects int64          `json:"objects" title:"Objects deleted"`
+	Bytes   service.Bytes  `json:"bytes" title:"Bytes deleted"`
+	Uploads int64          `json:"uploads" title:"Uploads aborted"`
+
+	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules. Clients of S3 set them."`
+}
+
+// lifecycleRule is a lifecycle rule in words, with what the last run deleted by it.
+type lifecycleRule struct {
+	ID      string        `json:"id" title:"Rule" example:"logs"`
+	Enabled bool          `json:"enabled" title:"Enabled"`
+	Applies string        `json:"appliesTo" title:"Applies to" example:"names that begin with logs/"`
+	Does    string        `json:"does" title:"Does" example:"deletes objects after 30 days"`
+	Objects int64         `json:"objects" title:"Objects deleted" doc:"by the last run"`
+	Bytes   service.Bytes `json:"bytes" title:"Bytes deleted"`
+	Uploads int64         `json:"uploads" title:"Uploads aborted"`
+}
+
+func timeOrNone(m buckets.Moment) *time.Time {
+	if m == 0 {
+		return nil
+	}
+	at := m.Time()
+	return &at
+}
+
+func (s *Buckets) showLifecycle(ctx context.Context, in bucketInput) (o lifecycleOutput, err error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err != nil {
+		return o, err
+	}
+	run, err := s.lifecycle.State(ctx, &b)
+	if err != nil {
+		return o, err
+	}
+	return outputOfLifecycle(a.Name, &b, &run, s.opened.Now()), nil
+}
+
+func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.LifecycleRun, now buckets.Moment) lifecycleOutput {
+	l := &b.Settings.Lifecycle
+	o := lifecycleOutput{
+		Account: account, Bucket: b.Name, State: lifecycleNone, Began: timeOrNone(run.Began), Ended: timeOrNone(run.Ended),
+		Read: run.Read, Objects: run.Deleted.Objects, Bytes: service.Bytes(run.Deleted.Bytes), Uploads: run.Aborted, Rules: []lifecycleRule{},
+	}
+	switch {
+	case run.Error != "":
+		o.State = lifecycleState("failed: " + run.Error)
+	case run.Ended != 0:
+		o.State = lifecycleEnded
+	case run.Began != 0:
+		o.State = lifecycleRuns
+	}
+	switch {
+	case len(l.Rules) == 0 || l.NextRun(now) > now.Add(48*time.Hour): // none deletes anything
+	case run.IsDue(l, now):
+		o.Next = timeOrNone(now)
+	default:
+		o.Next = timeOrNone(run.Due)
+	}
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		c := run.ByRule[r.ID]
+		o.Rules = append(o.Rules, lifecycleRule{r.ID, !r.Disabled, ruleApplies(r), ruleDoes(r), c.Objects, service.Bytes(c.Bytes), c.Uploads})
+	}
+	return o
+}
+
+// ruleApplies says to which objects a lifecycle rule applies.
+func ruleApplies(r *buckets.LifecycleRule) string {
+	var all []string
+	if prefix := r.Begins(); prefix != "" {
+		all = append(all, "names that begin with "+prefix)
+	}
+	if f := r.Filter; f != nil {
+		for _, t := range f.Tags {
+			all = append(all, "tag "+t.Key+"="+t.Value)
+		}
+		if f.GreaterThan != nil {
+			all = append(all, "larger than "+service.Count(*f.GreaterThan, "byte"))
+		}
+		if f.LessThan != nil {
+			all = append(all, "smaller than "+service.Count(*f.LessThan, "byte"))
+		}
+	}
+	if len(all) == 0 {
+		return "all objects"
+	}
+	return strings.Join(all, ", ")
+}
+
+// ruleDoes says what a lifecycle rule does.
+func ruleDoes(r *buckets.LifecycleRule) string {
+	var all []string
+	days := func(n int) string { return service.Count(int64(n), "day") }
+	if e := r.Expiration; e != nil {
+		switch {
+		case e.Days > 0:
+			all = append(all, "deletes objects after "+days(e.Days))
+		case e.Date != 0:
+			all = append(all, "deletes objects from "+e.Date.Time().Format(time.DateOnly)+" on")
+		}
+		if e.DeleteMarker != nil && *e.DeleteMarker {
+			all = append(all, "removes delete markers without versions")
+		}
+	}
+	if n := r.Noncurrent; n != nil {
+		text := "deletes noncurrent versions after " + days(n.Days)
+		if n.Keep != nil {
+			text += fmt.Sprintf(", except the newest %d", *n.Keep)
+		}
+		all = append(all, text)
+	}
+	if r.AbortDays > 0 {
+		all = append(all, "aborts incomplete uploads after "+days(r.AbortDays))
+	}
+	return strings.Join(all, "; ")
+}
+
+// lifecycleChange is what a run of lifecycle rules has deleted.
+type lifecycleChange struct {
+	Account string        `json:"account" subject:"account" example:"main"`
+	Bucket  string        `json:"bucket" subject:"bucket" example:"photos"`
+	Read    int64         `json:"read" title:"Objects and uploads read"`
+	Objects int64         `json:"objects" title:"Objects deleted"`
+	Bytes   service.Bytes `json:"bytes" title:"Bytes deleted"`
+	Uploads int64         `json:"uploads" title:"Uploads aborted"`
+}
+
+// Notice implements operate.Changed.
+func (c lifecycleChange) Notice() string {
+	return fmt.Sprintf("deleted %s (%s) and aborted %s of bucket %s", service.Count(c.Objects, "object"), service.FormatBytes(int64(c.Bytes)), service.Count(c.Uploads, "upload"), c.Bucket)
+}
+
+func (s *Buckets) runLifecycle(ctx context.Context, in bucketInput, progress operate.Progress) (c lifecycleChange, err error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err != nil {
+		return c, err
+	}
+	c = lifecycleChange{Account: a.Name, Bucket: b.Name}
+	if len(b.Settings.Lifecycle.Rules) == 0 {
+		return c, nil
+	}
+	run, err := s.lifecycle.Run(ctx, &b, func(r buckets.LifecycleResult) { progress.Report(r.Deleted.Objects, 0) }, progress.Wait)
+	c.Read, c.Objects, c.Bytes, c.Uploads = run.Read, run.Deleted.Objects, service.Bytes(run.Deleted.Bytes), run.Aborted
+	return c, err
+}
