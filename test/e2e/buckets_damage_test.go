@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -183,13 +184,6 @@ func (d *damaged) checkSays(status int, part string) {
 	}
 }
 
-// restart kills the server, and starts it again.
-func (d *damaged) restart(vars ...string) {
-	d.t.Helper()
-	d.server.Kill()
-	d.server = binary.Start(d.t, d.server.Data, append(d.vars, vars...)...)
-}
-
 // TestBucketsDamagedCopies: clients of S3 and of the native API and operators read right bytes although
 // one of two copies is damaged. The copies are marked: after the server was killed, no read uses them.
 // The check and the console show them, the server repairs them, and then all are clean.
@@ -205,7 +199,8 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 3`)
 	d.checkSays(0, "3 damaged copies, which servers repair from good ones")
 
-	d.restart("HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")
+	d.server.Kill()
+	d.server = binary.Start(t, d.server.Data, append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=0")...)
 	cookie := consoleCookie(t, d.server)
 	d.shows(cookie, "buckets/damages", "Damaged copies", "east:1", "corrupt", "to be repaired")
 	for range 20 { // without the marks half of these reads would use the damaged copies
@@ -218,6 +213,7 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	}
 
 	alter(t, database, "DELETE FROM manta_bucket_hold")
+	alter(t, database, "DELETE FROM manta_bucket_lease") // which expires 30 seconds after the kill
 	d.server.AwaitMetric(`holdfast_buckets_repaired_copies_total{node="east:1"} 3`)
 	d.server.AwaitMetric(`holdfast_buckets_damaged_copies{node="east:1",state="damaged"} 0`)
 	d.checkSays(0, "no damaged copies are known")
@@ -231,7 +227,9 @@ func TestBucketsDamagedCopies(t *testing.T) {
 	}
 	d.shows(cookie, "buckets/damages", "No damaged copies are known.")
 
-	d.restart("HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m")
+	d.server.Signal(syscall.SIGTERM)
+	<-d.server.Ended
+	d.server = binary.Start(t, d.server.Data, append(d.vars, "HOLDFAST_BUCKETS__SCRUB_INTERVAL=1m")...)
 	d.server.AwaitMetric(`holdfast_buckets_scrubbed_copies_total{node="east:1"} 3`)
 	for _, node := range []string{"east:1", "local:1"} {
 		d.server.AwaitMetric(fmt.Sprintf(`holdfast_buckets_scrub_progress_ratio{node=%q} 1`, node))

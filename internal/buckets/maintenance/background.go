@@ -45,7 +45,12 @@ func (s *Service) Start(ctx context.Context) (wait func()) {
 	unframed := s.framing.begin()
 	var jobs sync.WaitGroup
 	jobs.Go(func() { s.addFrames(ctx, unframed) })
-	jobs.Go(func() { s.reports.run(ctx, s.nudge) })
+	jobs.Go(func() {
+		s.reports.run(ctx, func() {
+			s.nudge()
+			s.o.Changed()
+		})
+	})
 	jobs.Go(func() { s.watchMarks(ctx) })
 	jobs.Go(func() {
 		for {
@@ -248,8 +253,13 @@ func (s *Service) scrubs(ctx context.Context) error {
 		Options: s.options(filepath.Join(background, "scrub"), silent), Every: every, Rate: s.o.ScrubRate, Exclusively: s.exclusively,
 		Nodes: s.o.Scrubbed, Read: s.o.Read,
 	}
+	working := false
 	for clock.Sleep(ctx, pause) {
 		worked, err := scrubber.Round(ctx)
+		if working && !worked {
+			s.o.Changed() // a pass is complete
+		}
+		working = worked
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the server stops, or another process has the lease
 		}
