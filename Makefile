@@ -55,9 +55,9 @@ dist: ## make the files of a release in dist/: tarballs, packages, SBOMs, checks
 	@$(LIKEBIN) $(GO) run -C packaging/release . -source '$(CURDIR)' -out '$(abspath $(DIST))' -epoch '$(SOURCE_DATE_EPOCH)' \
 		-version '$(VERSION)' -commit '$(COMMIT)' -ldflags '$(LDFLAGS)' -tags '$(TAGS)' $(ARCHS)
 
-# Tests of test/ take longest, most of the time waiting: they begin first and then
+# Tests of test/ take longest, most of the time waiting: they begin first, with the two that take minutes, and then
 # those of app, which take longest of the others. There is one more than processors.
-LONGFIRST = sed -E "s,^holdfast/test/,z &,; s,^holdfast/internal/app$$,y &," | LC_ALL=C sort -r | sed "s/^[yz] //"
+LONGFIRST = sed -E "s,^holdfast/test/(e2e|fault)$$,zz &,; s,^holdfast/test/,z &,; s,^holdfast/internal/app$$,y &," | LC_ALL=C sort -r | sed -E "s/^[yz]+ //"
 # The detector would wait for a second at the end of each package; the tests have waited for
 # their goroutines.
 # Linking is a tenth of the work, and is done sooner with more memory; tests look at
