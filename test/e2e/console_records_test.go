@@ -14,7 +14,7 @@ import (
 
 // recordSchema is the schema of the bookings that TestConsoleRecords edits.
 const recordSchema = `{"type":"object","required":["title","price"],"properties":{"title":{"type":"string"},"price":{"type":"number","minimum":0},` +
-	`"paid":{"type":"boolean"},"starts":{"type":"string","format":"date-time"},"guests":{"type":"array","items":{"type":"string"}}}}`
+	`"paid":{"type":"boolean"},"room":{"enum":["garden","lake"]},"day":{"type":"string","format":"date","description":"The day of the arrival."},"starts":{"type":"string","format":"date-time"},"guests":{"type":"array","items":{"type":"string"}}}}`
 
 // TestConsoleRecords edits records in the console: the table has the columns of the schema, the editor says what is wrong while
 // somebody types, and refuses to overwrite a change.
@@ -27,7 +27,7 @@ func TestConsoleRecords(t *testing.T) {
 	p := b.Open(t, s.Admin+"/console/")
 	p.SetCookie(t, s.Admin, consoleCookie(t, s))
 	place := "?tenant=" + consoleTenant + "&install=" + consoleInstall + "&namespace=bookings"
-	records, record := s.Admin+"/console/extstorage/records"+place, s.Admin+"/console/extstorage/record"+place+"&key=booking-0001"
+	records, record := s.Admin+"/console/extstorage/records"+place, s.Admin+"/console/extstorage/record"+place+"&key=booking-0001&view=json"
 	text := func(want string) {
 		t.Helper()
 		chromium.Run[bool](t, p, `return !!await until(() => $('main').innerText.includes(arguments[0]))`, want)
@@ -41,7 +41,7 @@ func TestConsoleRecords(t *testing.T) {
 	}
 	p.Go(t, records)
 	heads := chromium.Run[string](t, p, `return all('thead th:not(.choice)').map(th => th.textContent + (th.classList.contains('number') ? '#' : '')).join()`)
-	if heads != "Key,price#,title,paid,guests,starts,Revision#,Size#,Updated" && heads != "Key,title,price#,paid,guests,starts,Revision#,Size#,Updated" {
+	if heads != "Key,title,price#,day,paid,room,guests,starts,Revision#,Size#,Updated" {
 		t.Errorf("columns %s", heads)
 	}
 	text(hostileText)
@@ -94,6 +94,12 @@ func TestConsoleRecords(t *testing.T) {
 	look("deleted")
 	p.Go(t, strings.Replace(records, "/records?", "/records/create?", 1))
 	look("create")
+	f := recordForm{p, text, look}
+	f.create(t, records)
+	f.edit(t, e)
+	byProperty := strings.Replace(record, "&key=booking-0001&view=json", "&key=form-1", 1)
+	f.switches(t, e, byProperty)
+	f.withoutScripts(t, byProperty)
 
 	p.Scripts(t, false)
 	p.Go(t, record)
@@ -158,12 +164,183 @@ func shootRecords(t *testing.T, p *chromium.Page, name string) {
 	if to == "" {
 		return
 	}
-	for width, scheme := range map[int]string{390: "dark", 768: "light", 1280: "light"} {
-		p.Scheme(t, scheme)
-		p.Resize(t, width, 900)
-		if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("%s-%d.png", name, width)), p.Screenshot(t), 0o600); err != nil {
+	for _, shot := range []struct {
+		width  int
+		scheme string
+	}{{390, "light"}, {390, "dark"}, {768, "light"}, {1280, "dark"}, {1280, "light"}} {
+		p.Scheme(t, shot.scheme)
+		p.Resize(t, shot.width, 900)
+		if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("%s-%d-%s.png", name, shot.width, shot.scheme)), p.Screenshot(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.Scheme(t, "light")
+}
+
+// recordForm edits records by property.
+type recordForm struct {
+	p          *chromium.Page
+	text, look func(string)
+}
+
+// fill types into the field of a property, or chooses its value.
+func (f recordForm) fill(t *testing.T, field, value string) {
+	t.Helper()
+	chromium.Run[bool](t, f.p, `const i = $('main form.fields').elements.namedItem(arguments[0]); i.focus(); i.value = arguments[1]; i.dispatchEvent(new InputEvent('input', { bubbles: true })); return true`, field, value)
+}
+
+// has tests the text of a field.
+func (f recordForm) has(t *testing.T, field, want string) {
+	t.Helper()
+	if got := chromium.Run[string](t, f.p, `return $('main form.fields').elements.namedItem(arguments[0])?.value ?? 'nothing'`, field); got != want {
+		t.Errorf("the field %s has %q, not %q", field, got, want)
+	}
+}
+
+// submit clicks a button of the form, which opens another page.
+func (f recordForm) submit(t *testing.T, button string) {
+	t.Helper()
+	f.p.Await(t, func() {
+		chromium.Run[bool](t, f.p, `all('main form.fields button').find(b => b.textContent === arguments[0]).click(); return true`, button)
+	})
+}
+
+// isWrong is true if the field of the first argument has a message with the second one.
+const isWrong = `(i => i.ariaInvalid === 'true' && i.closest('.field').querySelector('.error').innerText.includes(arguments[1]) && i.getAttribute('aria-describedby').split(' ').every(id => document.getElementById(id)))($('main form.fields').elements.namedItem(arguments[0]))`
+
+// wrong waits until a field shows a message.
+func (f recordForm) wrong(t *testing.T, field, says string) {
+	t.Helper()
+	chromium.Run[bool](t, f.p, `const [field, says] = arguments; return until(() => (function () { return `+isWrong+`; })(field, says))`, field, says)
+}
+
+// create creates a record, whose wrong properties are named while somebody types.
+func (f recordForm) create(t *testing.T, records string) {
+	t.Helper()
+	f.p.Go(t, strings.Replace(records, "/records?", "/records/create?", 1))
+	types := chromium.Run[string](t, f.p, `return [...$('main form.fields').elements].filter(i => i.name && i.type !== 'hidden').map(i => [i.name, i.type, i.inputMode, i.required ? '!' : ''].join(' ').trim()).join()`)
+	if types != "key text  !,text.title text  !,number.price text decimal !,text.day date,json.paid select-one,json.room select-one,lines.guests textarea,seconds.starts datetime-local,others textarea,metadata textarea,ttl text" {
+		t.Errorf("the fields are %s", types)
+	}
+	f.fill(t, "key", "form-1")
+	f.fill(t, "text.title", "Tower")
+	f.fill(t, "number.price", "cheap")
+	f.wrong(t, "number.price", "Expected a number")
+	f.fill(t, "number.price", "-1")
+	f.wrong(t, "number.price", "Must be")
+	f.look("property")
+	f.fill(t, "number.price", "12345678901234567890.05")
+	chromium.Run[bool](t, f.p, `return !!await until(() => $('.check').innerText.includes('Valid, ') && all('[aria-invalid]').length + all('.field .error').length === 0)`)
+	f.fill(t, "key", "booking-0002")
+	chromium.Run[bool](t, f.p, `return !!await until(() => $('.check').innerText.includes('The record was changed or created'))`)
+	f.fill(t, "key", "form-1")
+	f.fill(t, "text.day", "2026-12-10")
+	f.fill(t, "json.paid", "false")
+	f.fill(t, "json.room", `"lake"`)
+	f.fill(t, "lines.guests", "Ann\n\nBen")
+	f.fill(t, "seconds.starts", "2026-12-10T15:00")
+	f.fill(t, "others", `{"note":"a\nb"}`)
+	f.submit(t, "Create")
+	f.text("Saved revision 1.")
+	f.text(`"price": 12345678901234567890.05`)
+}
+
+// edit changes a record by property, also after somebody else has changed it.
+func (f recordForm) edit(t *testing.T, e extension) {
+	t.Helper()
+	const stored = `{"day":"2026-12-10","note":"a\nb","paid":false,"room":"lake","price":12345678901234567890.05,"title":"Tower","guests":["Ann","Ben"],"starts":"2026-12-10T15:00:00Z"}`
+	f.look("by-property")
+	f.submit(t, "Save")
+	f.text("Saved revision 2.")
+	if got := e.want(http.StatusOK, http.MethodGet, "/namespaces/bookings/records/form-1", "").Body; !strings.Contains(got, `"value":`+stored) {
+		t.Errorf("after it was saved unchanged, the record is %s, not %s", got, stored)
+	}
+	f.fill(t, "string.title", "Lighthouse")
+	f.fill(t, "text.day", "")
+	e.want(http.StatusOK, http.MethodPut, "/namespaces/bookings/records/form-1", `{"value":{"title":"Dungeon","price":1}}`)
+	f.submit(t, "Save")
+	f.text("Nothing was saved, because the record was changed")
+	if row := chromium.Run[string](t, f.p, `return $('tbody').innerText`); !strings.Contains(row, "Dungeon") || !strings.Contains(row, "Lighthouse") {
+		t.Errorf("the difference is %q", row)
+	}
+	f.look("property-conflict")
+	f.submit(t, "Replace the stored record")
+	f.text("Saved revision 4.")
+	if got := e.want(http.StatusOK, http.MethodGet, "/namespaces/bookings/records/form-1", "").Body; !strings.Contains(got, `"title":"Lighthouse"`) || strings.Contains(got, `"day"`) || !strings.Contains(got, "12345678901234567890.05") {
+		t.Errorf("after the conflict, the record is %s", got)
+	}
+}
+
+// switches shows a draft as JSON and by property again, which loses nothing, and notices a change of the record.
+func (f recordForm) switches(t *testing.T, e extension, record string) {
+	t.Helper()
+	f.p.Go(t, record)
+	f.fill(t, "string.title", "")
+	f.fill(t, "json.paid", "")
+	f.fill(t, "lines.guests", "Eve\nAdam")
+	f.fill(t, "number.price", "cheap")
+	f.fill(t, "metadata", "{")
+	f.submit(t, "Edit as JSON")
+	f.wrong(t, "number.price", "Expected a number")
+	f.has(t, "lines.guests", "Eve\nAdam")
+	f.fill(t, "number.price", "3")
+	f.submit(t, "Edit as JSON")
+	f.has(t, "value", "{\n  \"note\": \"a\\nb\",\n  \"room\": \"lake\",\n  \"price\": 3,\n  \"title\": \"\",\n  \"guests\": [\n    \"Eve\",\n    \"Adam\"\n  ],\n  \"starts\": \"2026-12-10T15:00:00Z\"\n}")
+	f.has(t, "metadata", "{")
+	f.fill(t, "value", "[]")
+	f.submit(t, "Edit by property")
+	f.text("Value: expected an object")
+	f.has(t, "value", "[]")
+	f.fill(t, "value", `{"title":"Gate","price":"4","more":{"a":null},"starts":"2026-12-10T15:00:00.000Z"}`)
+	f.submit(t, "Edit by property")
+	f.has(t, "string.title", "Gate")
+	f.has(t, "json.price", `"4"`)
+	f.has(t, "others", "{\n  \"more\": {\n    \"a\": null\n  }\n}")
+	f.has(t, "metadata", "{")
+	f.look("switched")
+	f.fill(t, "metadata", "")
+	f.submit(t, "Check")
+	f.wrong(t, "json.price", "Must be of type number")
+	f.fill(t, "json.price", "4")
+	f.submit(t, "Save")
+	f.text("Saved revision 5.")
+	if got := e.want(http.StatusOK, http.MethodGet, "/namespaces/bookings/records/form-1", "").Body; !strings.Contains(got, `"value":{"more":{"a":null},"price":4,"title":"Gate","starts":"2026-12-10T15:00:00.000Z"}`) {
+		t.Errorf("after the switches, the record is %s", got)
+	}
+	f.fill(t, "string.title", "Mine")
+	e.want(http.StatusOK, http.MethodPut, "/namespaces/bookings/records/form-1", `{"value":{"title":"Dungeon","price":1}}`)
+	f.submit(t, "Edit as JSON")
+	f.text("The record was changed or created since the form was shown.")
+	f.has(t, "string.title", "Mine")
+}
+
+// withoutScripts edits a record by property without JavaScript.
+func (f recordForm) withoutScripts(t *testing.T, record string) {
+	t.Helper()
+	wrong := func(field, says string) {
+		t.Helper()
+		if !chromium.Run[bool](t, f.p, `return `+isWrong, field, says) {
+			t.Errorf("the field %s does not say %q", field, says)
+		}
+	}
+	f.p.Scripts(t, false)
+	f.p.Go(t, record)
+	f.fill(t, "number.price", "-1")
+	f.fill(t, "others", "{")
+	f.submit(t, "Check")
+	wrong("others", "Line 1: ")
+	f.fill(t, "others", "")
+	f.fill(t, "lines.guests", "Ann")
+	f.submit(t, "Save")
+	wrong("number.price", "Must be")
+	f.submit(t, "Edit as JSON")
+	f.has(t, "value", "{\n  \"price\": -1,\n  \"title\": \"Dungeon\",\n  \"guests\": [\n    \"Ann\"\n  ]\n}")
+	f.submit(t, "Edit by property")
+	shootRecords(t, f.p, "property-without-scripts")
+	f.fill(t, "number.price", "2")
+	f.submit(t, "Save")
+	if page := chromium.Run[string](t, f.p, `return $('main').innerText`); !strings.Contains(page, "Saved revision 7.") {
+		t.Errorf("without scripts: %s", page)
+	}
+	f.p.Scripts(t, true)
 }

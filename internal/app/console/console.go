@@ -447,9 +447,13 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 		x.sendCheck(outcome.Notice, err)
 		return nil
 	case outcome.View != nil:
-		return x.sendOutcome(section, page, r, outcome.View, err)
+		return x.sendOutcome(section, page, outcome.View, &failure{action.Name, err, "", r.Values})
 	case err != nil || action.Reads && outcome.Next == "":
-		return x.again(section, form, r, &failure{action.Name, err, outcome.Notice, r.Values})
+		typed := r.Values
+		if outcome.Typed != nil {
+			typed = outcome.Typed
+		}
+		return x.again(section, form, r, &failure{action.Name, err, outcome.Notice, typed})
 	}
 	if x.r.Header.Get(uploadHeader) != "" {
 		x.w.WriteHeader(http.StatusNoContent)
@@ -464,15 +468,15 @@ func (x *exchange) act(section *Section, page *service.Page) error {
 }
 
 // sendOutcome shows the view of an action, which may have failed.
-func (x *exchange) sendOutcome(section *Section, page *service.Page, r *service.PageRequest, view *service.View, err error) error {
-	back, parseErr := url.ParseQuery(r.Value("return-to"))
-	if parseErr != nil {
+func (x *exchange) sendOutcome(section *Section, page *service.Page, view *service.View, f *failure) error {
+	back, err := url.ParseQuery(f.values.Get("return-to"))
+	if err != nil {
 		return errForm
 	}
-	if err != nil {
-		return x.sendView(status(err), shown{section, page, view, back, &failure{err: err}})
+	if f.err == nil {
+		return x.sendView(http.StatusOK, shown{section, page, view, back, nil})
 	}
-	return x.sendView(http.StatusOK, shown{section, page, view, back, nil})
+	return x.sendView(status(f.err), shown{section, page, view, back, f})
 }
 
 // failure is an action that failed, or that checked what is typed, for the page that shows its form again.
@@ -492,7 +496,7 @@ func (x *exchange) again(section *Section, page *service.Page, r *service.PageRe
 	if err != nil {
 		return errForm
 	}
-	view, err := page.Show(x.r.Context(), &service.PageRequest{Values: back})
+	view, err := page.Show(x.r.Context(), &service.PageRequest{Values: back, Typed: f.values})
 	if err != nil { // what it shows does not exist any more
 		return cmp.Or(f.err, err)
 	}

@@ -1,13 +1,16 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"holdfast/internal/app/service"
@@ -131,6 +134,26 @@ func (x *exchange) sendCheck(notice string, err error) {
 	if err != nil {
 		notice, state = Message(err), service.Wrong
 	}
-	p.notice(state, upper(notice)+".")
+	wrong := fieldErrors(err)
+	p.notice(state, upper(cmp.Or(count(wrong), notice))+".")
+	for _, name := range slices.Sorted(maps.Keys(wrong)) {
+		p.element("p", upper(wrong[name])+".", "class", "error", "data-field", name)
+	}
 	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
+}
+
+// fieldErrors returns the messages of an error about fields, by the name of the field.
+func fieldErrors(err error) map[string]string {
+	if e, ok := errors.AsType[*service.FieldErrors](err); ok {
+		return e.By
+	}
+	return nil
+}
+
+// count counts wrong fields; "" without any.
+func count(wrong map[string]string) string {
+	if len(wrong) == 0 {
+		return ""
+	}
+	return service.Count(int64(len(wrong)), "field") + " to correct"
 }

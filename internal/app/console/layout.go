@@ -113,7 +113,7 @@ func (x *exchange) sendView(status int, s shown) error {
 	}
 	if failed != nil && failed.err != nil {
 		p.notice(service.Wrong, upper(Message(failed.err))+".", "role", "alert")
-	} else if failed != nil {
+	} else if failed != nil && failed.notice != "" {
 		p.notice(service.OK, upper(failed.notice)+".", "role", "status")
 	}
 	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -24,9 +25,10 @@ type renderer struct {
 	ids     int // of elements
 	blocks  int // that were rendered
 	tables  int
-	forms   []string // the IDs of forms
-	focus   bool     // the next field gets the focus, because its form failed
-	part    part     // of a *service.Live
+	forms   []string          // the IDs of forms
+	focus   bool              // the next field gets the focus, because its form failed, or the next that is wrong
+	wrong   map[string]string // messages about fields of the form that failed, by name
+	part    part              // of a *service.Live
 
 	asked  asked // of the form
 	found  map[string][]service.Option
@@ -343,7 +345,7 @@ func (r *renderer) form(f *service.Form) {
 		return
 	}
 	var typed url.Values
-	if r.failed != nil && (r.failed.action == f.Action || trial != nil && r.failed.action == trial.Name) && keeps(r.failed.values, f.Keep) {
+	if r.failed != nil && f.Has(r.failed.action) && keeps(r.failed.values, f.Keep) {
 		typed = r.failed.values
 	}
 	isPanel := r.blocks > 1 && isFolded(f)
@@ -386,8 +388,8 @@ func (r *renderer) form(f *service.Form) {
 	}
 	r.open("form", append(attrs, "class", class)...)
 	if typed != nil && r.failed.err != nil {
-		r.notice(service.Wrong, upper(Message(r.failed.err))+".")
-		r.focus = true
+		r.wrong, r.focus = fieldErrors(r.failed.err), true
+		r.notice(service.Wrong, upper(cmp.Or(count(r.wrong), Message(r.failed.err)))+".")
 	}
 	r.open("input", "type", "hidden", "name", "csrf", "value", r.x.session.csrf)
 	r.open("input", "type", "hidden", "name", "return-to", "value", r.values.Encode())
@@ -418,12 +420,16 @@ func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Ac
 	r.asked = ask(f.Keep, "Not chosen")
 	for i := range f.Fields {
 		r.field(&f.Fields[i], typed)
-		if f.Fields[i].Lines > 0 && check != nil {
+		if check != nil && (f.Fields[i].Lines >= editorLines || i == len(f.Fields)-1) {
 			r.check(to(check))
 			check = nil
 		}
 	}
+	r.wrong = nil
 }
+
+// editorLines is the least height of a text area that is the main field of its form, below which a check is shown.
+const editorLines = 16
 
 // check renders the element below a text area in which htmx shows the result of an action that checks what is being typed in
 // the form. An answer that a newer request has overtaken is dropped.
@@ -450,6 +456,9 @@ func (r *renderer) buttons(f *service.Form, submits bool, trial *service.Action,
 		r.element("button", f.Submit, button...)
 	}
 	r.element("button", f.Trial.Submit, "type", "submit", "formaction", to(trial), "class", "plain")
+	if f.Switch != nil {
+		r.element("button", f.Switch.Submit, "type", "submit", "formaction", to(&service.Action{Name: f.Switch.Action}), "formnovalidate?", "yes", "class", "plain")
+	}
 	r.close("div")
 }
 
@@ -476,11 +485,19 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 		r.asked.at.Set(f.Name, value)
 	}
 	attrs := []string{"id", id, "name", f.Name}
-	if r.focus {
+	problem := r.wrong[f.Name]
+	if r.focus && (problem != "" || len(r.wrong) == 0) {
 		attrs, r.focus = append(attrs, "autofocus?", "yes"), false
 	}
+	var described []string
 	if f.Help != "" {
-		attrs = append(attrs, "aria-describedby", id+"-help")
+		described = append(described, id+"-help")
+	}
+	if problem != "" {
+		attrs, described = append(attrs, "aria-invalid", "true"), append(described, id+"-error")
+	}
+	if described != nil {
+		attrs = append(attrs, "aria-describedby", strings.Join(described, " "))
 	}
 	r.open("div", "class", "field")
 	if f.Checkbox {
@@ -499,6 +516,9 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 	}
 	if f.Help != "" {
 		r.element("p", f.Help, "id", id+"-help", "class", "help")
+	}
+	if problem != "" {
+		r.element("p", upper(problem)+".", "id", id+"-error", "class", "error")
 	}
 	r.close("div")
 }
@@ -525,11 +545,24 @@ func (r *renderer) input(f *service.Field, value string, attrs []string) {
 		if f.Secret {
 			kind = "password"
 		}
-		attrs = append(attrs, "type", kind, "value", value, "autocomplete", "off", "spellcheck", "false")
+		attrs = append(inputType(f, kind, attrs), "value", value, "autocomplete", "off", "spellcheck", "false")
 		if f.Kind != "" {
 			r.suggest(f, attrs[1], attrs)
 			return
 		}
 		r.open("input", attrs...)
 	}
+}
+
+// inputType appends the type of a field's input to its attributes.
+func inputType(f *service.Field, kind string, attrs []string) []string {
+	switch f.Input {
+	case "date", "email":
+		kind = f.Input
+	case "datetime-local":
+		kind, attrs = f.Input, append(attrs, "step", "any") // seconds are shown unless they are zero
+	case "decimal", "numeric":
+		attrs = append(attrs, "inputmode", f.Input)
+	}
+	return append(attrs, "type", kind)
 }

@@ -31,10 +31,12 @@ func (s *Extensions) console() *service.Console {
 		{Path: createPath, Title: createTitle, Show: s.showCreate, Actions: []service.Action{
 			{Name: "create", Logged: records, Run: s.saveRecord},
 			{Name: "check", Reads: true, Run: s.checkRecord},
+			{Name: "switch", Reads: true, Run: s.switchEditor},
 		}},
 		{Path: "record", Title: "Record", Show: s.showRecord, Actions: []service.Action{
 			{Name: "save", Logged: records, Run: s.saveRecord},
 			{Name: "check", Reads: true, Run: s.checkRecord},
+			{Name: "switch", Reads: true, Run: s.switchEditor},
 			{Name: "delete", Logged: records, Run: s.deleteRecord},
 		}},
 		{Path: "schemas", Show: s.showDraft, Actions: []service.Action{

@@ -27,10 +27,18 @@ type column struct {
 	isTime   bool
 }
 
-// property is the part of a property's schema that decides how its values are shown.
+// property is the part of a property's schema that decides how its values are shown and edited.
 type property struct {
-	Type   json.RawMessage `json:"type"` // a string, or an array of them
-	Format string          `json:"format"`
+	Type        json.RawMessage   `json:"type"` // a string, or an array of them
+	Format      string            `json:"format"`
+	Enum        []json.RawMessage `json:"enum"`
+	Const       json.RawMessage   `json:"const"`
+	Items       json.RawMessage   `json:"items"`
+	Title       string            `json:"title"`
+	Description string            `json:"description"`
+
+	name     string
+	required bool
 }
 
 // is reports whether all values of the property have one of the types, or are null.

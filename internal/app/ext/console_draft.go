@@ -23,7 +23,13 @@ var fieldNames = map[string]string{"value": "value", "metadata": "metadata", "tt
 // explainDraft converts an error about a request to one about the form of a record: it names the field, the JSON pointer
 // and the line in what the operator typed.
 func explainDraft(r *service.PageRequest, err error) error {
+	if _, ok := errors.AsType[*service.FieldErrors](err); ok {
+		return err
+	}
 	if refused, ok := errors.AsType[*ext.SchemaError](err); ok {
+		if !r.Values.Has("value") {
+			return explainFields(r, refused)
+		}
 		var says []string
 		for _, f := range refused.Failures[:min(len(refused.Failures), shownFailures)] {
 			says = append(says, placeIn("value", r.Value("value"), f.Location)+": "+f.Reason)
@@ -50,6 +56,49 @@ func explainDraft(r *service.PageRequest, err error) error {
 		where = placeIn(field, r.Value(member), below)
 	}
 	return errcode.Newf(errcode.Of(err), "%s: %v", where, err)
+}
+
+// explainFields converts an error of the schema to one about the fields of properties.
+func explainFields(r *service.PageRequest, refused *ext.SchemaError) error {
+	wrong := map[string]string{}
+	var whole []string
+	for _, f := range refused.Failures {
+		path, err := canonjson.ParsePointer(f.Location)
+		if err != nil || len(path) == 0 {
+			whole = append(whole, f.Reason)
+			continue
+		}
+		field, reason := othersField, f.Reason
+		for name := range r.Values {
+			if kind, property, ok := parseField(name); ok && property == path[0] {
+				field, reason = name, placeInField(kind, r.Value(name), path[1:])+reason
+				break
+			}
+		}
+		if field == othersField {
+			reason = path.String() + ": " + reason
+		}
+		if wrong[field] == "" {
+			wrong[field] = reason
+		}
+	}
+	all := fieldErrors(wrong)
+	all.Text = strings.Join(append(whole, strings.Split(all.Text, ";\n")...), ";\n")
+	return all
+}
+
+// placeInField names a place in the text of a property's field: "line 3: ", "/a/b, line 3: ", or "" for the whole value.
+func placeInField(kind, text string, path canonjson.Pointer) string {
+	if len(path) == 0 {
+		return ""
+	}
+	if kind == linesKind || kind == listKind {
+		lines := elementLines(text)
+		if at, err := strconv.Atoi(path[0]); err == nil && at >= 0 && at < len(lines) {
+			return fmt.Sprintf("line %d: ", lines[at]+1)
+		}
+	}
+	return strings.TrimPrefix(placeIn("", text, path.String()), " ") + ": "
 }
 
 // placeIn names a place in the text of a field: "value /a/b, line 3".

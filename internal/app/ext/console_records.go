@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,16 +57,53 @@ const (
 	createTitle = "Create a record"
 )
 
-func (*Extensions) showCreate(_ context.Context, r *service.PageRequest) (*service.View, error) {
+func (s *Extensions) showCreate(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	p, err := parsePlace(r, parseNamespace...)
 	if err != nil {
 		return nil, err
 	}
-	fields := append([]service.Field{{Name: "key", Label: "Key", Value: r.Value("key")}}, recordFields(&ext.Record{}, 0)...)
+	fields, other, err := s.editor(ctx, r, p, &ext.Record{})
+	if err != nil {
+		return nil, err
+	}
+	fields = append([]service.Field{{Name: "key", Label: "Key", Value: r.Value("key")}}, fields...)
 	return &service.View{Parents: p.trail(), Blocks: []service.Block{&service.Form{
-		Action: "create", Submit: "Create", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Keep: p.keep("revision", "0"), Fields: fields,
+		Action: "create", Submit: "Create", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Switch: other, Keep: p.keep("revision", "0"), Fields: fields,
 	}}}, nil
 }
+
+// editor returns the fields that edit a record, and the button that shows them in the other way: a field for each property, if the schema
+// describes an object and the value is one, or JSON.
+func (s *Extensions) editor(ctx context.Context, r *service.PageRequest, p place, rec *ext.Record) (fields []service.Field, other *service.Trial, err error) {
+	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
+	if err != nil {
+		return nil, nil, explained(err)
+	}
+	fields = recordFields(rec, ext.At(s.deps.Clock()))
+	typed, isJSON := draftOf(r, rec.Revision), r.Value("view") == jsonView
+	if typed != nil {
+		isJSON = typed.Has("value")
+	}
+	properties, ok := propertyFields(schema.Document, rec.Value, typed)
+	if !ok {
+		return fields, nil, nil
+	}
+	if isJSON {
+		return fields, &service.Trial{Action: "switch", Submit: "Edit by property"}, nil
+	}
+	return append(properties, fields[1:]...), &service.Trial{Action: "switch", Submit: "Edit as JSON"}, nil
+}
+
+// draftOf returns what was typed in the editor of a record with this revision, or nil. All editors have the field "metadata".
+func draftOf(r *service.PageRequest, revision ext.Revision) url.Values {
+	if r.Typed.Has("metadata") && r.Typed.Get("revision") == decimal(int64(revision)) {
+		return r.Typed
+	}
+	return nil
+}
+
+// jsonView is the value of "view" for the editor of JSON.
+const jsonView = "json"
 
 // recordTable returns the table of records, and how many columns it does not have.
 func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (t *service.Table, hidden int, err error) {
@@ -164,6 +203,11 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 	if err != nil {
 		return nil, err
 	}
+	rec.Key = key
+	fields, other, err := s.editor(ctx, r, p, &rec)
+	if err != nil {
+		return nil, err
+	}
 	keep := p.keep("key", string(key), "revision", decimal(int64(rec.Revision)))
 	return &service.View{
 		Title:   "Record " + string(key),
@@ -173,11 +217,10 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 				{Name: "Revision", Cell: service.TextCell(decimal(int64(rec.Revision)))}, {Name: "Created", Cell: momentCell(rec.CreatedAt)},
 				{Name: "Updated", Cell: momentCell(rec.UpdatedAt)}, {Name: "Expires", Cell: momentCell(rec.ExpiresAt)},
 			}},
-			&service.Text{Title: "Value", Body: indented(string(rec.Value)), Copy: true},
 			&service.Form{
-				Title: "Edit", Action: "save", Submit: "Save", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Keep: keep,
-				Fields: recordFields(&rec, ext.At(s.deps.Clock())),
+				Title: "Edit", Action: "save", Submit: "Save", Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"}, Switch: other, Keep: keep, Fields: fields,
 			},
+			&service.Text{Title: "Stored value", Body: indented(string(rec.Value)), Copy: true},
 			&service.Form{Title: "Delete", Action: "delete", Submit: "Delete record", Danger: true, Keep: keep, Ask: "This cannot be undone."},
 		},
 	}, nil
@@ -199,7 +242,7 @@ func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t 
 		return t, err
 	}
 	limits := s.opened.Limits()
-	if t.Value, err = canonjson.Parse([]byte(r.Value("value")), limits.Value); err != nil {
+	if t.Value, err = parseValue(r, limits.Value); err != nil {
 		return t, explainDraft(r, ext.Under("/value", err))
 	}
 	if text := r.Value("metadata"); text != "" {
@@ -215,6 +258,14 @@ func (s *Extensions) parseTask(r *service.PageRequest, p place, key ext.Key) (t 
 		t.TTL = ext.Some(n)
 	}
 	return t, nil
+}
+
+// parseValue reads the value from a form with a field for it, or for each property.
+func parseValue(r *service.PageRequest, limit int) (canonjson.Value, error) {
+	if r.Values.Has("value") {
+		return canonjson.Parse([]byte(r.Value("value")), limit)
+	}
+	return assemble(r.Values, limit)
 }
 
 // checkRecord checks a record that is being typed. It stores nothing.
@@ -233,10 +284,72 @@ func (s *Extensions) checkRecord(ctx context.Context, r *service.PageRequest) (o
 	if err == nil {
 		err = explainDraft(r, s.opened.CheckPut(ctx, p.request(ctx), t))
 	}
+	if r.Value("key") != "" && s.isChanged(ctx, p, key, t.Precondition) {
+		o.View, err = s.conflict(ctx, r, t.Value)
+		return o, err
+	}
 	if err == nil {
 		o.Notice = "valid, " + service.FormatBytes(int64(len(t.Value)+len(t.Metadata)))
 	}
 	return s.keepDraft(ctx, r, o, err)
+}
+
+// isChanged reports whether a record was changed, created or deleted since its form was shown.
+func (s *Extensions) isChanged(ctx context.Context, p place, key ext.Key, shown ext.Precondition) bool {
+	_, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, shown)
+	if errcode.Is(err, errcode.NotFound) {
+		err = shown.Check(0, 0)
+	}
+	_, changed := errors.AsType[*ext.MismatchError](err)
+	return changed
+}
+
+// switchEditor shows what is typed by property as JSON, and JSON by property.
+func (s *Extensions) switchEditor(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
+	p, err := parsePlace(r, parseNamespace...)
+	if err != nil {
+		return o, err
+	}
+	var value canonjson.Value
+	if strings.TrimSpace(r.Value("value")) != "" || !r.Values.Has("value") {
+		if value, err = parseValue(r, s.opened.Limits().Value); err != nil {
+			return o, explainDraft(r, ext.Under("/value", err))
+		}
+	}
+	if r.Value("key") != "" {
+		_, key, err := parseKey(r)
+		if err != nil {
+			return o, err
+		}
+		g, err := expected(r)
+		if err != nil {
+			return o, err
+		}
+		if s.isChanged(ctx, p, key, g) {
+			o.View, err = s.conflict(ctx, r, value)
+			return o, err
+		}
+	}
+	typed := maps.Clone(r.Values)
+	if !r.Values.Has("value") {
+		typed.Set("value", indented(string(value)))
+		o.Typed = typed
+		return o, nil
+	}
+	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
+	if err != nil {
+		return o, explained(err)
+	}
+	fields, ok := propertyFields(schema.Document, value, nil)
+	if !ok {
+		return o, errcode.New(errcode.Invalid, "value: expected an object, which has properties")
+	}
+	typed.Del("value")
+	for i := range fields {
+		typed.Set(fields[i].Name, fields[i].Value)
+	}
+	o.Typed = typed
+	return o, nil
 }
 
 // saveRecord writes a record if it still has the revision that was shown. Otherwise it
@@ -252,13 +365,19 @@ func (s *Extensions) saveRecord(ctx context.Context, r *service.PageRequest) (o 
 	}
 	done, err := s.opened.Do(ctx, p.request(ctx), t)
 	if _, changed := errors.AsType[*ext.MismatchError](err); changed {
-		o.View, err = s.conflict(ctx, r, t.Value)
+		if o.View, err = s.conflict(ctx, r, t.Value); o.View != nil {
+			err = errcode.Newf(errcode.Conflict, "nothing was saved, because %v", err)
+		}
 		return o, err
 	}
 	if err != nil {
 		return s.keepDraft(ctx, r, o, explainDraft(r, err))
 	}
-	o.Notice, o.Next = fmt.Sprintf("saved revision %d", done.Revision), service.PageLink("record", p.values("key", string(key))...)
+	view := ""
+	if r.Values.Has("value") {
+		view = jsonView
+	}
+	o.Notice, o.Next = fmt.Sprintf("saved revision %d", done.Revision), service.PageLink("record", p.values("key", string(key), "view", view)...)
 	return o, nil
 }
 
@@ -267,7 +386,7 @@ func (s *Extensions) keepDraft(ctx context.Context, r *service.PageRequest, o se
 	if r.Value("conflict") == "" || errcode.Of(err) == errcode.Internal && err != nil {
 		return o, err
 	}
-	draft, _ := canonjson.Parse([]byte(r.Value("value")), s.opened.Limits().Value) // without it, nothing is compared
+	draft, _ := parseValue(r, s.opened.Limits().Value) // without it, nothing is compared
 	view, conflict := s.conflict(ctx, r, draft)
 	if view == nil {
 		return o, conflict
@@ -288,9 +407,9 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	}
 	rec, err := s.opened.GetRecord(ctx, p.request(ctx), p.Namespace, key, ext.Precondition{})
 	view := &service.View{Title: "Record " + string(key), Parents: p.trail()}
-	fields := recordFields(&ext.Record{}, 0)
-	for i := range fields {
-		fields[i].Value = r.Value(fields[i].Name)
+	fields, fieldsErr := s.conflictFields(ctx, r, p, cmp.Or(draft, rec.Value))
+	if fieldsErr != nil {
+		return nil, fieldsErr
 	}
 	form := &service.Form{
 		Page: "record", Action: "save", Fields: fields, Check: "check", Trial: &service.Trial{Action: "check", Submit: "Check"},
@@ -299,7 +418,7 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	if errcode.Is(err, errcode.NotFound) {
 		form.Submit, form.Danger, form.Keep["revision"] = "Create it again", false, "0"
 		view.Blocks = []service.Block{form}
-		return view, errcode.New(errcode.Conflict, "nothing was saved, because the record was deleted since the form was shown")
+		return view, errcode.New(errcode.Conflict, "the record was deleted since the form was shown")
 	} else if err != nil {
 		return nil, err
 	}
@@ -311,7 +430,28 @@ func (s *Extensions) conflict(ctx context.Context, r *service.PageRequest, draft
 	if draft != "" {
 		view.Blocks = slices.Insert(view.Blocks, 1, service.Block(differences(rec.Value, draft)))
 	}
-	return view, errcode.New(errcode.Conflict, "nothing was saved, because the record was changed or created since the form was shown")
+	return view, errcode.New(errcode.Conflict, "the record was changed or created since the form was shown")
+}
+
+// conflictFields returns the fields of a form with what was typed: a field for each property as in that form, if the schema and the value
+// still allow that.
+func (s *Extensions) conflictFields(ctx context.Context, r *service.PageRequest, p place, value canonjson.Value) ([]service.Field, error) {
+	fields := recordFields(&ext.Record{}, 0)
+	for i := range fields {
+		fields[i].Value = r.Value(fields[i].Name)
+	}
+	if r.Values.Has("value") {
+		return fields, nil
+	}
+	schema, err := s.opened.ActiveSchema(ctx, p.request(ctx), p.Namespace)
+	if err != nil {
+		return nil, explained(err)
+	}
+	if properties, ok := propertyFields(schema.Document, value, r.Values); ok {
+		return append(properties, fields[1:]...), nil
+	}
+	fields[0].Value = indented(string(value))
+	return fields, nil
 }
 
 // differences compares the top-level members of two values.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"holdfast/internal/errcode"
 )
 
 // Console is what a service shows in the console of the admin listener.
@@ -128,11 +130,15 @@ type Outcome struct {
 	Notice string // what was done, a sentence without a full stop
 	Next   string // a link to a page of the service; "": the page of the form, with what was typed if the action reads
 	View   *View  // shown once instead of a page, for what is not stored; also with an error
+
+	// Typed, from an action that reads, is what the form has when it is shown again, instead of what was typed.
+	Typed url.Values
 }
 
 // PageRequest is a request for a page or an action.
 type PageRequest struct {
 	Values url.Values // of the address or the form
+	Typed  url.Values // of a page that is shown again: what was typed in one of its forms
 
 	// NextFile returns the next file of a form, and io.EOF after the last one. The body of
 	// a file ends with the call for the next one. nil: the action does not upload.
@@ -332,10 +338,16 @@ type Form struct {
 	Submit  string            // text of the button
 	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
 	Trial   *Trial
+	Switch  *Trial // shows the form in another way, with what was typed
 	Check   string // name of an action that reads: it checks what is being typed, and its notice or error is shown below the text area
 	Danger  bool
 	Ask     string // of a button without fields: what cannot be undone; the button is shown after a click
 	Confirm string // what the operator has to type, such as the name of what will be deleted
+}
+
+// Has reports whether a button of the form has this action.
+func (f *Form) Has(action string) bool {
+	return f.Action == action || f.Trial != nil && f.Trial.Action == action || f.Switch != nil && f.Switch.Action == action
 }
 
 // Trial is a second button of a form, with another action, which tries what is typed and changes nothing.
@@ -348,6 +360,7 @@ type Field struct {
 	Value    string
 	Help     string
 	Lines    int      // a text area with so many lines; 0: an input
+	Input    string   // of an input: the type "date", "datetime-local" or "email", or the mode "decimal" or "numeric"; "": a text
 	Options  []Option // a select
 	Checkbox bool     // Value "yes" means that it is checked
 	Secret   bool
@@ -361,6 +374,17 @@ type Field struct {
 	Also  []string
 	Typed bool
 }
+
+// FieldErrors is an error about fields of a form, which shows each message beside its field.
+type FieldErrors struct {
+	By   map[string]string // messages, by the name of the field
+	Text string            // all of them, with the labels
+}
+
+func (e *FieldErrors) Error() string { return e.Text }
+
+// ErrorCode implements errcode.Coder.
+func (*FieldErrors) ErrorCode() errcode.Code { return errcode.Invalid }
 
 // Option is a choice of a Field.
 type Option struct{ Value, Text string }

@@ -45,6 +45,32 @@ const enhance = (root) => {
 enhance(document);
 document.addEventListener("htmx:load", (e) => enhance(e.target.parentNode ?? document));
 
+// describe sets what screen readers say about a field: its help, and a message.
+const describe = (input, message) => {
+  const ids = [`${input.id}-help`, message].filter((id) => document.getElementById(id));
+  if (ids.length > 0) input.setAttribute("aria-describedby", ids.join(" "));
+  else input.removeAttribute("aria-describedby");
+};
+
+// A check that names fields shows each message beside its field.
+document.addEventListener("htmx:afterSwap", (e) => {
+  if (!e.target.matches(".check")) return;
+  const form = e.target.closest("form");
+  for (const old of form.querySelectorAll(".field > .error")) old.remove();
+  for (const input of form.querySelectorAll("[aria-invalid]")) {
+    input.removeAttribute("aria-invalid");
+    describe(input, "");
+  }
+  for (const error of e.target.querySelectorAll("[data-field]")) {
+    const input = form.elements.namedItem(error.dataset.field);
+    if (!input) continue;
+    error.id = `${input.id}-error`;
+    input.setAttribute("aria-invalid", "true");
+    input.closest(".field").append(error);
+    describe(input, error.id);
+  }
+});
+
 // A link to a form opens its panel, also where the browser does not do it by itself.
 const openPanel = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
 addEventListener("hashchange", openPanel);

@@ -1,0 +1,149 @@
+package ext
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
+	ext "holdfast/internal/extstorage"
+)
+
+// assemble returns the value of a form with a field for each property, of at most limit bytes. Its errors are *service.FieldErrors,
+// or those of canonjson for the whole value.
+func assemble(form url.Values, limit int) (canonjson.Value, error) {
+	parts, wrong := map[string]canonjson.Value{}, map[string]string{}
+	for _, field := range slices.Sorted(maps.Keys(form)) {
+		kind, name, ok := parseField(field)
+		if !ok {
+			continue
+		}
+		v, reason := memberOf(kind, form.Get(field), limit)
+		if reason != "" {
+			wrong[field] = reason
+		} else if _, twice := parts[name]; twice && v != "" {
+			wrong[field] = "has two fields"
+		} else if v != "" {
+			parts[name] = v
+		}
+	}
+	if text := form.Get(othersField); strings.TrimSpace(text) != "" {
+		v, reason := memberOf(jsonKind, text, limit)
+		others := map[string]json.RawMessage{}
+		if reason == "" && json.Unmarshal([]byte(v), &others) != nil {
+			reason = "expected an object"
+		}
+		for name, text := range others {
+			if _, twice := parts[name]; twice {
+				reason = abbreviated(name) + " has a field of its own"
+			}
+			parts[name] = canonjson.Value(text)
+		}
+		if reason != "" {
+			wrong[othersField] = reason
+		}
+	}
+	if len(wrong) > 0 {
+		return "", fieldErrors(wrong)
+	}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return "", errcode.Wrap(errcode.Internal, "encode a record", err)
+	}
+	return canonjson.Parse(text, limit)
+}
+
+// memberOf returns the JSON of a field's text, "" if the property is absent, or why it has none.
+func memberOf(kind, text string, limit int) (v canonjson.Value, reason string) {
+	mayBeEmpty := kind == stringKind || kind == listKind
+	if !mayBeEmpty && text == "" || !mayBeEmpty && kind != textKind && strings.TrimSpace(text) == "" {
+		return "", ""
+	}
+	quote := func(v any) string {
+		quoted, _ := json.Marshal(v) // a string has JSON
+		return string(quoted)
+	}
+	switch {
+	case !utf8.ValidString(text):
+		return "", "is not valid UTF-8"
+	case kind == numberKind:
+		n, err := canonjson.ParseNumber([]byte(strings.TrimSpace(text)))
+		if err != nil {
+			return "", "expected a number, such as 12 or 0.5"
+		}
+		return canonjson.Value(n), ""
+	case kind == secondsKind:
+		text = quote(timeOf(text, false))
+	case kind == millisKind:
+		text = quote(timeOf(text, true))
+	case kind == linesKind || kind == listKind:
+		list := []string{}
+		for _, at := range elementLines(text) {
+			list = append(list, strings.Split(text, "\n")[at])
+		}
+		text = quote(list)
+	case kind != jsonKind:
+		text = quote(text)
+	}
+	v, err := canonjson.Parse([]byte(text), limit)
+	if err != nil && kind == jsonKind {
+		pointer, _ := ext.PointerOf(err)
+		return "", strings.TrimSpace(strings.TrimPrefix(placeIn("", text, pointer), ", ") + ": " + err.Error())
+	} else if err != nil {
+		return "", err.Error()
+	}
+	return v, ""
+}
+
+// browserTime are the times that browsers submit: without seconds or their fraction if these are zero.
+var browserTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(\.\d{1,3})?$`)
+
+// timeOf returns a time in UTC as it is stored. It returns other texts, such as those of browsers that show a time as a text, as they are.
+func timeOf(text string, millis bool) string {
+	parts := browserTime.FindStringSubmatch(text)
+	if parts == nil {
+		return text
+	}
+	seconds, fraction := parts[1], parts[2]
+	whole := strings.TrimSuffix(text, seconds+fraction) + cmp.Or(seconds, ":00")
+	if millis {
+		fraction = cmp.Or(fraction, ".")
+		fraction += strings.Repeat("0", len(".000")-len(fraction))
+	}
+	return whole + fraction + "Z"
+}
+
+// elementLines returns the lines of a text that are the elements of an array.
+func elementLines(text string) (at []int) {
+	for i, line := range strings.Split(text, "\n") {
+		if strings.TrimSpace(line) != "" {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// propertyOf returns the label of a property's field.
+func propertyOf(field string) string {
+	if _, name, ok := parseField(field); ok {
+		return name
+	}
+	return "Other properties"
+}
+
+// fieldErrors returns an error about fields.
+func fieldErrors(wrong map[string]string) *service.FieldErrors {
+	var says []string
+	for field, reason := range wrong {
+		says = append(says, propertyOf(field)+": "+reason)
+	}
+	slices.Sort(says)
+	return &service.FieldErrors{By: wrong, Text: strings.Join(says, ";\n")}
+}
