@@ -52,7 +52,7 @@ var services = []service{
 		below: []string{"internal/canonjson"},
 	},
 	{
-		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"}, answers: []string{"download"},
+		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"}, answers: []string{"download", "policy"},
 		parts: []string{"lifecycle"},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
 		below: []string{"internal/canonjson", "internal/secretbox"},

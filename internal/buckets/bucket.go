@@ -29,7 +29,19 @@ type BucketSettings struct {
 	CORS       []CORSRule        `json:"cors,omitempty"`
 	Tags       map[string]string `json:"tags,omitempty"`
 	Lifecycle  Lifecycle         `json:"lifecycle,omitzero"`
+	Policy     Policy            `json:"policy,omitzero"`
 }
+
+// Policy is a bucket policy, which package policy has validated.
+type Policy struct {
+	Document string `json:"document,omitempty"` // as the client sent it; "": there is no policy
+
+	// Accounts are the accounts that the policy names. Another account may later get a name.
+	Accounts map[string]AccountID `json:"accounts,omitempty"`
+}
+
+// IsZero reports whether there is no policy.
+func (p Policy) IsZero() bool { return p.Document == "" }
 
 // SettingsChange is a change of a bucket's settings. A nil field stays as it is, also if
 // somebody else changes it meanwhile.
@@ -38,6 +50,7 @@ type SettingsChange struct {
 	CORS       *[]CORSRule        `json:"cors,omitempty"`
 	Tags       *map[string]string `json:"tags,omitempty"`
 	Lifecycle  *Lifecycle         `json:"lifecycle,omitempty"`
+	Policy     *Policy            `json:"policy,omitempty"`
 }
 
 // Apply returns settings as the change leaves them.
@@ -53,6 +66,9 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	}
 	if c.Lifecycle != nil {
 		s.Lifecycle = *c.Lifecycle
+	}
+	if c.Policy != nil {
+		s.Policy = *c.Policy
 	}
 	return s
 }
@@ -103,7 +119,10 @@ func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more
 
 // Memory returns about how many bytes the bucket takes.
 func (b *Bucket) Memory() int {
-	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + b.Settings.Lifecycle.memory()
+	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory()
+	for name, id := range b.Settings.Policy.Accounts {
+		n += tagMemory + len(name) + len(id)
+	}
 	for k, v := range b.Settings.Tags {
 		n += tagMemory + len(k) + len(v)
 	}

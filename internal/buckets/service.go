@@ -139,6 +139,7 @@ type Service struct {
 	bodies Bodies
 	clock  clock.Clock
 	limits atomic.Pointer[Limits]
+	plain  plainBuckets
 
 	written func(Reference) (settled func(kept bool))
 }

@@ -91,6 +91,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 
 // SetBucket is Store.SetBucket.
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
+	defer s.forgetPlain(owner, b.Name) // also if the result is unknown
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 

@@ -172,10 +172,3 @@ func (x *request) getRequestPayment() error {
 	sendXML(x.out, http.StatusOK, d)
 	return nil
 }
-
-func (x *request) getPolicyStatus() error {
-	d := newDocument("PolicyStatus")
-	d.flag("IsPublic", x.bucket.Settings.PublicRead)
-	sendXML(x.out, http.StatusOK, d)
-	return nil
-}

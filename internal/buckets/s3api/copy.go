@@ -11,6 +11,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 	"holdfast/internal/checksum"
 	"holdfast/internal/web"
 )
@@ -56,19 +57,27 @@ func (c *copied) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// copySource reads the source of a copy: its bucket, which the client may read, and the
-// object.
-func (x *request) copySource() (from *request, o buckets.Object, err error) {
+// parseCopySource reads the header x-amz-copy-source: BUCKET/KEY, and a version.
+func (x *request) parseCopySource() (source, version string, err error) {
 	// Some clients do not escape a "?" of the key.
 	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
 	if ok && version != "null" {
-		return nil, o, errVersion
+		return "", "", errVersion
 	}
-	source, err = url.PathUnescape(source)
+	if source, err = url.PathUnescape(source); err != nil {
+		return "", "", invalidArgument("x-amz-copy-source", "Invalid copy source encoding.")
+	}
+	return strings.TrimPrefix(source, "/"), version, nil
+}
+
+// copySource reads the source of a copy: its bucket, which the client may read, and the
+// object.
+func (x *request) copySource() (from *request, o buckets.Object, err error) {
+	source, version, err := x.parseCopySource()
 	if err != nil {
-		return nil, o, invalidArgument("x-amz-copy-source", "Invalid copy source encoding.")
+		return nil, o, err
 	}
-	bucket, key, ok := strings.Cut(strings.TrimPrefix(source, "/"), "/")
+	bucket, key, ok := strings.Cut(source, "/")
 	if !ok || bucket == "" || key == "" {
 		return nil, o, invalidArgument("x-amz-copy-source", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
 	}
@@ -81,7 +90,12 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if err := buckets.CheckObjectName(key); err != nil {
 		return nil, o, err
 	}
-	if err := other.resolve(public(buckets.RightRead, nil)); err != nil {
+	op := public(buckets.RightRead, nil)
+	op.need.actions = []policy.Action{policy.GetObject}
+	if other.query = nil; version != "" {
+		other.query = url.Values{"versionId": {version}}
+	}
+	if err := other.resolve(op); err != nil {
 		return nil, o, err
 	}
 	if err := other.expectOwner("X-Amz-Source-Expected-Bucket-Owner"); err != nil {
@@ -134,6 +148,11 @@ func (x *request) copyObject() error {
 		if made.Tags, err = x.tagsHeader(); err != nil {
 			return err
 		}
+	} else if err := from.allowTags(&o); err != nil {
+		return err
+	}
+	if err := x.allowTagging(made.Tags); err != nil {
+		return err
 	}
 	if !itself {
 		return x.copyBody(from, o, made, condition)

@@ -105,10 +105,11 @@ func (x *request) deleteAll(list []deletedKey) ([]error, error) {
 		all  []buckets.Deletion
 		of   []int // their indexes in list
 	)
+	actions := x.needs().actions
 	for i := range list {
 		d := buckets.Deletion{Name: list[i].Key, ETag: strings.Trim(list[i].ETag, `"`)}
-		if errs[i] = list[i].check(); errs[i] == nil && !x.limits.Allow(buckets.RightDelete, x.bucket.Name, d.Name) {
-			errs[i] = errAccessDenied
+		if errs[i] = list[i].check(); errs[i] == nil {
+			errs[i] = x.allow(access{buckets.RightDelete, false, d.Name, list[i].VersionID != "", actions})
 		}
 		if errs[i] == nil {
 			all, of = append(all, d), append(of, i)

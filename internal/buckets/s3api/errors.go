@@ -10,6 +10,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 	"holdfast/internal/errcode"
 	"holdfast/internal/fairshare"
 	"holdfast/internal/ident"
@@ -130,6 +131,9 @@ var byStore = []struct {
 func asError(err error) *Error {
 	if own, ok := errors.AsType[*Error](err); ok {
 		return own
+	}
+	if wrong, ok := errors.AsType[*policy.Error](err); ok {
+		return refuse(http.StatusBadRequest, "MalformedPolicy", wrong.Error())
 	}
 	if signature, ok := errors.AsType[*sigv4.Error](err); ok {
 		return ofSignature(signature)

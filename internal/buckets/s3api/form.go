@@ -81,9 +81,6 @@ func (x *request) postForm() error {
 	if err := buckets.CheckObjectName(x.key); err != nil {
 		return err
 	}
-	if !x.permits(buckets.RightWrite) {
-		return errAccessDenied
-	}
 	return x.putForm(fields, file, form.Policy)
 }
 
@@ -143,6 +140,9 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 		return err
 	}
 	if o.Tags, err = formTags(fields["tagging"]); err != nil {
+		return err
+	}
+	if err := x.allowPut(o.Tags, header); err != nil {
 		return err
 	}
 	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject), Cores: x.Cores})

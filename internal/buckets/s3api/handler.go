@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 	"holdfast/internal/checksum"
 	"holdfast/internal/web"
 )
@@ -37,6 +38,7 @@ type Handler struct {
 
 	rules      ruleCache
 	lifecycles lifecycleCache
+	policies   policy.Cache
 
 	// Bytes of request bodies, with the framing of chunks, and of objects in answers.
 	Received, Sent atomic.Int64
@@ -67,7 +69,8 @@ type request struct {
 	bucket  buckets.Bucket
 	object  found
 
-	originDecided bool // allowBy was called
+	tags          map[string]string // that the body gives the object; nil: the header does
+	originDecided bool              // allowBy was called
 
 	parameter string // of the query that selects the operation, such as acl
 }
@@ -139,8 +142,13 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 			return err
 		}
 	}
-	if op.byName && x.namesOwnBucket() {
+	byName := op.byName && x.namesOwnBucket()
+	if byName && x.Service.IsPlain(x.account.ID, x.route.bucket) {
 		return x.serveByName(op)
+	}
+	var began buckets.Moment
+	if byName {
+		began = x.Service.Now()
 	}
 	if !op.needsBucket && !x.permits(op.right) {
 		return errAccessDenied
@@ -154,6 +162,9 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 			return err
 		}
 		x.allowOrigin()
+		if byName && x.isOwner() && x.bucket.Settings.Policy.IsZero() {
+			x.Service.NotePlain(&x.bucket, began.Time())
+		}
 	}
 	return op.serve(x)
 }
@@ -198,6 +209,11 @@ func (x *request) admit() error {
 
 // permits reports whether the access key has a right to the bucket and the object of the request.
 func (x *request) permits(right buckets.Right) bool {
+	return x.permitsIn(right, x.key)
+}
+
+// permitsIn is permits for an object with another key.
+func (x *request) permitsIn(right buckets.Right, key string) bool {
 	bucket := cmp.Or(x.bucket.Name, x.route.bucket)
 	switch {
 	case right == "":
@@ -207,7 +223,7 @@ func (x *request) permits(right buckets.Right) bool {
 	case right == buckets.RightList:
 		return x.limits.Allow(right, bucket, x.query.Get("prefix"))
 	}
-	return x.limits.Allow(right, bucket, x.key)
+	return x.limits.Allow(right, bucket, key)
 }
 
 // hoisted reads headers of a presigned URL that its signer has put into the query, as
@@ -266,16 +282,13 @@ func (x *request) lookup(ctx context.Context, id string) (secret string, ok bool
 // whether it exists, if it is not public.
 func (x *request) resolve(op operation) error {
 	err := x.withSlot(x.findBucket)
-	own := x.signed != nil && x.owner == x.account.ID
 	switch {
-	case errors.Is(err, buckets.ErrNoBucket) && !(own && x.permits(inBucket)):
+	case errors.Is(err, buckets.ErrNoBucket) && !(x.isOwner() && x.permits(inBucket)):
 		return errAccessDenied
 	case err != nil:
 		return err
-	case own && x.permits(op.right), op.public && x.bucket.Settings.PublicRead:
-		return nil
 	}
-	return errAccessDenied
+	return x.authorize(op)
 }
 
 // namesOwnBucket reports whether the bucket can only be one of the account that has signed,
@@ -330,7 +343,10 @@ func (x *request) findBucket() (err error) {
 	case x.signed != nil:
 		err = x.bucketIn(x.account.ID, x.route.bucket)
 		if errors.Is(err, buckets.ErrNoBucket) && x.hosted && strings.Contains(x.route.bucket, ".") {
-			return x.bucketOfLabels()
+			err = x.bucketOfLabels()
+		}
+		if errors.Is(err, buckets.ErrNoBucket) {
+			return x.sharedBucket()
 		}
 		return err
 	}
@@ -402,7 +418,7 @@ func (x *request) stored() (o buckets.Object, err error) {
 		o, err = x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
 		return err
 	})
-	return o, err
+	return o, x.hideMissing(err)
 }
 
 // ready acquires the slot of a request whose body was read.

@@ -26,6 +26,9 @@ func (x *request) createUpload() error {
 	if u.Tags, err = x.tagsHeader(); err != nil {
 		return err
 	}
+	if err := x.allowTagging(u.Tags); err != nil {
+		return err
+	}
 	if u.Checksum, err = x.chosenChecksum(); err != nil {
 		return err
 	}

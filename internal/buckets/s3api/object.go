@@ -41,6 +41,9 @@ func (x *request) putObject() error {
 	if o.Tags, err = x.tagsHeader(); err != nil {
 		return err
 	}
+	if err := x.allowTagging(o.Tags); err != nil {
+		return err
+	}
 	condition, err := x.writeCondition()
 	if err != nil {
 		return err

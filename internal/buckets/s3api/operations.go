@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 )
 
 // operation is what a method does on a resource.
@@ -17,6 +18,7 @@ type operation struct {
 	reads       bool          // it has no body, so it takes its slot at once
 	object      bool          // it needs the object, which is read with its bucket
 	byName      bool          // it may use its bucket by name alone: see serveByName
+	need        need          // for a policy; zero: as in actionsOf
 }
 
 // Every access key that may use the bucket has this right. Clients read the settings of a bucket before
@@ -40,7 +42,7 @@ var ofBucket = []struct {
 	{"policyStatus", methods{http.MethodGet: read(inBucket, (*request).getPolicyStatus)}},
 	{"ownershipControls", absent(buckets.RightManage, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")},
 	{"publicAccessBlock", absent(buckets.RightManage, "NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found")},
-	{"policy", absent(buckets.RightManage, "NoSuchBucketPolicy", "The bucket policy does not exist")},
+	{"policy", methods{http.MethodGet: read(inBucket, (*request).getPolicy), http.MethodPut: write(buckets.RightManage, (*request).putPolicy), http.MethodDelete: write(buckets.RightManage, (*request).deletePolicy)}},
 	{"lifecycle", methods{http.MethodGet: read(inBucket, (*request).getLifecycle), http.MethodPut: write(buckets.RightManage, (*request).putLifecycle), http.MethodDelete: write(buckets.RightManage, (*request).deleteLifecycle)}},
 	{"encryption", absent(buckets.RightManage, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")},
 	{"replication", absent(buckets.RightManage, "ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
@@ -78,13 +80,14 @@ type Route struct {
 	OfObject  bool
 	Parameter string        // of the query, which selects the operation; ""
 	Right     buckets.Right // that an access key needs; another value than buckets.Rights: every key for the bucket has it
+	Actions   []policy.Action
 }
 
 // Routes returns all routes but the list of buckets. Tests walk them.
 func Routes() (all []Route) {
 	add := func(ofObject bool, parameter string, of methods) {
 		for _, method := range slices.Sorted(maps.Keys(of)) {
-			all = append(all, Route{method, ofObject, parameter, of[method].right})
+			all = append(all, Route{method, ofObject, parameter, of[method].right, actionsOf[ofObject][parameter][method].actions})
 		}
 	}
 	for _, s := range ofBucket {
@@ -95,7 +98,7 @@ func Routes() (all []Route) {
 	}
 	add(false, "", bucketMethods)
 	add(true, "", objectMethods)
-	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite}) // a form
+	return append(all, Route{http.MethodPost, false, "", buckets.RightWrite, actionsOf[false][""][http.MethodPost].actions}) // a form
 }
 
 func read(right buckets.Right, serve func(*request) error) operation {

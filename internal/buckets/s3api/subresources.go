@@ -53,7 +53,9 @@ func (x *request) getACL() error {
 	}
 	grant("CanonicalUser", "FULL_CONTROL", func() {
 		d.text("ID", string(x.owner))
-		d.text("DisplayName", x.account.Name)
+		if x.isOwner() {
+			d.text("DisplayName", x.account.Name)
+		}
 	})
 	if x.bucket.Settings.PublicRead {
 		grant("Group", "READ", func() { d.text("URI", allUsers) })
@@ -199,6 +201,11 @@ func (x *request) putTags() error {
 	tags, err := x.readTags(10)
 	if err != nil {
 		return err
+	}
+	if x.tags = tags; !x.bucket.Settings.Policy.IsZero() {
+		if err := x.allow(access{buckets.RightWrite, false, x.key, x.query.Get("versionId") != "", x.needs().actions}); err != nil {
+			return err
+		}
 	}
 	return x.setTags(tags, http.StatusOK)
 }

@@ -190,10 +190,11 @@ func changeSettingsRace(t *testing.T, u *user) {
 		want := u.bucket
 		want.Settings = buckets.BucketSettings{
 			PublicRead: i%2 == 0, Tags: map[string]string{strconv.Itoa(i): ""},
-			CORS: []buckets.CORSRule{{ID: strconv.Itoa(i), AllowedOrigins: []string{"*"}, AllowedMethods: []string{"GET"}}},
+			CORS:   []buckets.CORSRule{{ID: strconv.Itoa(i), AllowedOrigins: []string{"*"}, AllowedMethods: []string{"GET"}}},
+			Policy: buckets.Policy{Document: strconv.Itoa(i), Accounts: map[string]buckets.AccountID{"main": u.owner}},
 		}
 		s := &want.Settings
-		changes := []buckets.SettingsChange{{PublicRead: &s.PublicRead}, {CORS: &s.CORS}, {Tags: &s.Tags}}
+		changes := []buckets.SettingsChange{{PublicRead: &s.PublicRead}, {CORS: &s.CORS}, {Tags: &s.Tags}, {Policy: &s.Policy}}
 		for _, err := range testdb.Concurrently(len(changes), func(i int) error {
 			return u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), changes[i])
 		}) {
@@ -212,9 +213,10 @@ func bucketSettings(t *testing.T, u *user) {
 			CORS: []buckets.CORSRule{{ID: "1", AllowedOrigins: []string{"https://*.example"}, AllowedMethods: []string{"GET", "PUT"}, AllowedHeaders: []string{"*"}, ExposeHeaders: []string{"etag"}, MaxAgeSeconds: 60}},
 			Tags: map[string]string{"ü": "'\"\\%"},
 		},
+		{Policy: buckets.Policy{Document: "{\"Id\": \"\\u0000\"}\n", Accounts: map[string]buckets.AccountID{"main": u.owner}}},
 		{},
 	} {
-		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags}))
+		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags, Policy: &s.Policy}))
 		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
 		must(t, "Bucket", err)
 		want := u.bucket

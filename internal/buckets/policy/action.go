@@ -1,0 +1,84 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Action is an action of S3, such as s3:GetObject.
+type Action string
+
+// Actions that the server needs by name. Others are only in the table below.
+const (
+	GetObject          Action = "s3:GetObject"
+	PutObject          Action = "s3:PutObject"
+	DeleteObject       Action = "s3:DeleteObject"
+	ListBucket         Action = "s3:ListBucket"
+	GetObjectTagging   Action = "s3:GetObjectTagging"
+	PutObjectTagging   Action = "s3:PutObjectTagging"
+	GetBucketPolicy    Action = "s3:GetBucketPolicy"
+	PutBucketPolicy    Action = "s3:PutBucketPolicy"
+	DeleteBucketPolicy Action = "s3:DeleteBucketPolicy"
+)
+
+// resourceKind is the kind of resource of an action.
+type resourceKind uint8
+
+const (
+	ofBucket resourceKind = 1 << iota
+	ofObject
+)
+
+// known are all actions that a bucket policy may name. The server does not have an operation for each of them.
+var known = func() map[Action]resourceKind {
+	all := map[Action]resourceKind{}
+	add := func(kind resourceKind, names string) {
+		for name := range strings.FieldsSeq(names) {
+			all["s3:"+Action(name)] = kind
+		}
+	}
+	add(ofBucket, `DeleteBucket DeleteBucketPolicy DeleteBucketWebsite GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAcl
+		GetBucketCORS GetBucketLocation GetBucketLogging GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls
+		GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketTagging GetBucketVersioning
+		GetBucketWebsite GetEncryptionConfiguration GetIntelligentTieringConfiguration GetInventoryConfiguration
+		GetLifecycleConfiguration GetMetricsConfiguration GetReplicationConfiguration ListBucket ListBucketMultipartUploads
+		ListBucketVersions PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketAcl PutBucketCORS PutBucketLogging
+		PutBucketNotification PutBucketObjectLockConfiguration PutBucketOwnershipControls PutBucketPolicy
+		PutBucketPublicAccessBlock PutBucketRequestPayment PutBucketTagging PutBucketVersioning PutBucketWebsite
+		PutEncryptionConfiguration PutIntelligentTieringConfiguration PutInventoryConfiguration PutLifecycleConfiguration
+		PutMetricsConfiguration PutReplicationConfiguration`)
+	add(ofObject, `AbortMultipartUpload BypassGovernanceRetention DeleteObject DeleteObjectTagging DeleteObjectVersion
+		DeleteObjectVersionTagging GetObject GetObjectAcl GetObjectAttributes GetObjectLegalHold GetObjectRetention GetObjectTagging
+		GetObjectTorrent GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes GetObjectVersionForReplication
+		GetObjectVersionTagging GetObjectVersionTorrent ListMultipartUploadParts ObjectOwnerOverrideToBucketOwner PutObject
+		PutObjectAcl PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging
+		ReplicateDelete ReplicateObject ReplicateTags RestoreObject`)
+	return all
+}()
+
+var inOrder = slices.Sorted(maps.Keys(known))
+
+// KnownActions returns all actions that a policy may name, in order.
+func KnownActions() []Action { return slices.Clone(inOrder) }
+
+// OfVersion returns the action that a request for a named version needs instead.
+func OfVersion(a Action) Action {
+	switch a {
+	case GetObject, DeleteObject, "s3:GetObjectAcl", "s3:GetObjectAttributes", "s3:GetObjectTagging", "s3:PutObjectAcl", "s3:PutObjectTagging", "s3:DeleteObjectTagging":
+		verb, rest, _ := strings.Cut(string(a), "Object")
+		return Action(verb + "ObjectVersion" + rest)
+	}
+	return a
+}
+
+// matchActions returns the known actions that a pattern matches. Actions are compared without case.
+func matchActions(p string) (all []Action) {
+	glob := literalGlob(strings.ToLower(p))
+	for _, a := range inOrder {
+		if glob.match(strings.ToLower(string(a)), nil) {
+			all = append(all, a)
+		}
+	}
+	return all
+}

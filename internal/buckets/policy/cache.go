@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"maps"
+	"sync"
+
+	"holdfast/internal/buckets"
+)
+
+// Cache has policies that were parsed. The zero value is an empty cache, which is safe for concurrent use.
+type Cache struct {
+	mu    sync.Mutex
+	all   map[buckets.BucketID]cached
+	bytes int
+}
+
+type cached struct {
+	stored buckets.Policy
+	policy *Policy
+}
+
+const (
+	cachedPolicies    = 1000
+	cachedPolicyBytes = 1 << 20 // of the documents
+)
+
+// Of returns the policy of a bucket, or nil if it has none.
+func (c *Cache) Of(b *buckets.Bucket) *Policy {
+	stored := b.Settings.Policy
+	if stored.IsZero() {
+		return nil
+	}
+	c.mu.Lock()
+	found, ok := c.all[b.ID]
+	c.mu.Unlock()
+	if ok && found.stored.Document == stored.Document && maps.Equal(found.stored.Accounts, stored.Accounts) {
+		return found.policy
+	}
+	p := Load(stored, b.Name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += len(stored.Document) - len(c.all[b.ID].stored.Document)
+	if c.all == nil || len(c.all) == cachedPolicies || c.bytes > cachedPolicyBytes {
+		c.all, c.bytes = map[buckets.BucketID]cached{}, len(stored.Document)
+	}
+	c.all[b.ID] = cached{stored, p}
+	return p
+}
+
+// Len returns the number of policies in the cache.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all)
+}

@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"slices"
+
+	"holdfast/internal/buckets"
+)
+
+// Request is what a policy decides about.
+type Request struct {
+	Account buckets.AccountID // "": nobody has signed
+	Action  Action
+	Object  string // its name; "" for an action on the bucket
+	Context Context
+}
+
+// Context has the values of condition keys.
+type Context interface {
+	// Value returns the values of a key, or nil if the request does not have it. name is what follows the slash of
+	// the key. Keys that begin with aws:Principal are not asked for.
+	Value(k Key, name string) ([]string, error)
+}
+
+// Decision is what a policy says about a request.
+type Decision uint8
+
+// Decisions. A statement that denies has precedence.
+const (
+	None             Decision = iota // no statement applies
+	AllowedAccount                   // for the account that has signed
+	AllowedEverybody                 // for everybody
+	Denied
+)
+
+// Evaluate decides about a request. An error is of the Context.
+func (p *Policy) Evaluate(r Request) (d Decision, err error) {
+	e := evaluation{Request: r, resource: p.bucket}
+	if known[r.Action] == ofObject {
+		e.resource += "/" + r.Object
+	}
+	for i := range p.statements {
+		s := &p.statements[i]
+		would := Denied
+		if s.allow {
+			if would = AllowedAccount; s.everybody {
+				would = AllowedEverybody
+			}
+		}
+		if would <= d || !s.actions[r.Action] || !s.hasPrincipal(r.Account) || !e.hasResource(s) {
+			continue
+		}
+		ok, err := e.holds(s.conditions)
+		if err != nil {
+			return Denied, err
+		}
+		if ok {
+			d = would
+		}
+	}
+	return d, nil
+}
+
+// Shares reports whether a statement allows an account anything, or, for "", a client that has not signed. No policy, nil, does not.
+func (p *Policy) Shares(account buckets.AccountID) bool {
+	return p != nil && slices.ContainsFunc(p.statements, func(s statement) bool { return s.allow && s.hasPrincipal(account) })
+}
+
+func (s *statement) hasPrincipal(account buckets.AccountID) bool {
+	return s.everybody || account != "" && slices.Contains(s.ids, account)
+}
+
+// evaluation is an evaluation under way.
+type evaluation struct {
+	Request
+	resource string
+	err      error // of the context
+}
+
+func (e *evaluation) hasResource(s *statement) bool {
+	for _, g := range s.resources {
+		if g.match(e.resource, e.variable) {
+			return !s.notThese
+		}
+	}
+	return s.notThese
+}
+
+// variable returns the value of a policy variable.
+func (e *evaluation) variable(v variable) (string, bool) {
+	if values := e.values(v.key, v.name); len(values) > 0 {
+		return values[0], true
+	}
+	return v.absent, v.hasDef
+}
+
+// values returns the values of a condition key.
+func (e *evaluation) values(k key, name string) []string {
+	if !k.of(e.Action) {
+		return nil
+	}
+	switch k.name {
+	case PrincipalAccount, PrincipalArn:
+		switch {
+		case e.Account == "":
+			return nil
+		case k.name == PrincipalArn:
+			return []string{"arn:aws:iam::" + string(e.Account) + ":root"}
+		}
+		return []string{string(e.Account)}
+	case PrincipalType:
+		if e.Account == "" {
+			return []string{"Anonymous"}
+		}
+		return []string{"Account"}
+	}
+	values, err := e.Context.Value(k.name, name)
+	if err != nil && e.err == nil {
+		e.err = err
+	}
+	return values
+}
+
+func (e *evaluation) holds(all []condition) (bool, error) {
+	for i := range all {
+		c := &all[i]
+		ok := c.holds(e.values(c.key, c.name), e.variable)
+		if e.err != nil || !ok {
+			return false, e.err
+		}
+	}
+	return true, e.err
+}

@@ -1,0 +1,142 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Key is a condition key, such as aws:SourceIp, without what follows a slash.
+type Key string
+
+// Condition keys that a Context does not read from a header or a parameter of the same name.
+const (
+	SourceIP          Key = "aws:SourceIp"
+	SecureTransport   Key = "aws:SecureTransport"
+	CurrentTime       Key = "aws:CurrentTime"
+	EpochTime         Key = "aws:EpochTime"
+	UserAgent         Key = "aws:UserAgent"
+	Referer           Key = "aws:Referer"
+	PrincipalAccount  Key = "aws:PrincipalAccount"
+	PrincipalArn      Key = "aws:PrincipalArn"
+	PrincipalType     Key = "aws:PrincipalType"
+	ResourceAccount   Key = "aws:ResourceAccount"
+	S3ResourceAccount Key = "s3:ResourceAccount"
+	AuthType          Key = "s3:authType"
+	SignatureVersion  Key = "s3:signatureversion"
+	SignatureAge      Key = "s3:signatureAge"
+	TLSVersion        Key = "s3:TlsVersion"
+	VersionID         Key = "s3:versionid"
+	Prefix            Key = "s3:prefix"
+	Delimiter         Key = "s3:delimiter"
+	MaxKeys           Key = "s3:max-keys"
+	CopySource        Key = "s3:x-amz-copy-source"
+	ObjectCreation    Key = "s3:ObjectCreationOperation"
+	IfMatch           Key = "s3:if-match"
+	IfNoneMatch       Key = "s3:if-none-match"
+	ExistingObjectTag Key = "s3:ExistingObjectTag"
+	RequestObjectTag  Key = "s3:RequestObjectTag"
+	RequestTagKeys    Key = "s3:RequestObjectTagKeys"
+
+	headerPrefix = "s3:x-amz-"
+)
+
+// Header returns the request header whose value a key has, or "" for another key.
+func (k Key) Header() string {
+	if name, ok := strings.CutPrefix(string(k), "s3:"); ok && strings.HasPrefix(string(k), headerPrefix) {
+		return name
+	}
+	switch k {
+	case UserAgent:
+		return "User-Agent"
+	case Referer:
+		return "Referer"
+	case IfMatch:
+		return "If-Match"
+	case IfNoneMatch:
+		return "If-None-Match"
+	}
+	return ""
+}
+
+// kind is the type of a key's values.
+type kind uint8
+
+const (
+	text kind = iota
+	number
+	date
+	boolean
+	network
+	arn
+)
+
+// key describes a condition key.
+type key struct {
+	name  Key
+	kind  kind
+	multi bool // it has several values
+	named bool // it needs a name after a slash
+	of    func(Action) bool
+}
+
+var (
+	lists = actionsIn(ListBucket, "s3:ListBucketVersions", "s3:ListBucketMultipartUploads")
+	puts  = actionsIn(PutObject)
+	tags  = actionsIn(PutObject, PutObjectTagging, "s3:PutObjectVersionTagging")
+	acls  = actionsIn(PutObject, "s3:PutObjectAcl", "s3:PutObjectVersionAcl", "s3:PutBucketAcl")
+	vers  = func(a Action) bool { return strings.Contains(string(a), "Version") && known[a] == ofObject }
+)
+
+func anyAction(Action) bool      { return true }
+func objectAction(a Action) bool { return known[a] == ofObject }
+func actionsIn(all ...Action) func(Action) bool {
+	return func(a Action) bool { return slices.Contains(all, a) }
+}
+
+// keys are all condition keys that a policy may use.
+var keys = func() map[string]key {
+	all := map[string]key{}
+	add := func(kind kind, of func(Action) bool, names ...Key) {
+		for _, name := range names {
+			all[strings.ToLower(string(name))] = key{name: name, kind: kind, of: of}
+		}
+	}
+	add(network, anyAction, SourceIP)
+	add(boolean, anyAction, SecureTransport)
+	add(date, anyAction, CurrentTime, EpochTime)
+	add(text, anyAction, UserAgent, Referer, PrincipalAccount, PrincipalType, ResourceAccount, S3ResourceAccount, AuthType, SignatureVersion, "s3:x-amz-content-sha256")
+	add(arn, anyAction, PrincipalArn)
+	add(number, anyAction, SignatureAge, TLSVersion)
+	add(text, vers, VersionID)
+	add(text, lists, Prefix, Delimiter)
+	add(number, lists, MaxKeys)
+	add(text, acls, "s3:x-amz-acl", "s3:x-amz-grant-read", "s3:x-amz-grant-write", "s3:x-amz-grant-read-acp", "s3:x-amz-grant-write-acp", "s3:x-amz-grant-full-control")
+	add(text, puts, CopySource, IfMatch, IfNoneMatch, "s3:x-amz-metadata-directive", "s3:x-amz-storage-class", "s3:x-amz-website-redirect-location",
+		"s3:x-amz-server-side-encryption", "s3:x-amz-server-side-encryption-aws-kms-key-id", "s3:x-amz-server-side-encryption-customer-algorithm")
+	add(boolean, puts, ObjectCreation)
+	for name, k := range map[Key]key{
+		ExistingObjectTag: {of: objectAction, named: true},
+		RequestObjectTag:  {of: tags, named: true},
+		RequestTagKeys:    {of: tags, multi: true},
+	} {
+		k.name = name
+		all[strings.ToLower(string(name))] = k
+	}
+	return all
+}()
+
+// KnownKeys returns all condition keys that a policy may use, in order.
+func KnownKeys() (all []Key) {
+	for _, k := range keys {
+		all = append(all, k.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// findKey returns a key by its name, which is compared without case, and what follows its slash, which is not.
+func findKey(text string) (k key, name string, ok bool) {
+	text, name, slash := strings.Cut(text, "/")
+	k, ok = keys[strings.ToLower(text)]
+	return k, name, ok && k.named == (slash && name != "")
+}

@@ -1,0 +1,207 @@
+package policy
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// glob is a pattern in which * matches any text, ? one character, and ${name} the value of a condition key.
+type glob []part
+
+// part is a piece of a pattern.
+type part struct {
+	kind    partKind
+	literal string
+	of      variable
+}
+
+type partKind uint8
+
+const (
+	literal partKind = iota
+	anyOne
+	anyText
+	ofVariable
+)
+
+// variable is a policy variable, such as ${aws:PrincipalAccount} or ${s3:prefix, 'none'}.
+type variable struct {
+	key    key
+	name   string // after the slash of the key
+	absent string // the value if the request has none
+	hasDef bool
+}
+
+// literalGlob parses a pattern without variables.
+func literalGlob(s string) (g glob) {
+	for s != "" {
+		i := strings.IndexAny(s, "*?")
+		if i < 0 {
+			return append(g, part{literal: s})
+		}
+		if i > 0 {
+			g = append(g, part{literal: s[:i]})
+		}
+		kind := anyText
+		if s[i] == '?' {
+			kind = anyOne
+		}
+		if kind != anyText || len(g) == 0 || g[len(g)-1].kind != anyText {
+			g = append(g, part{kind: kind})
+		}
+		s = s[i+1:]
+	}
+	return g
+}
+
+// parseGlob parses a pattern. If wild is false, * and ? are ordinary characters; if vars is false, ${…} is ordinary text.
+func parseGlob(s string, wild, vars bool) (g glob, reason string) {
+	for {
+		before, rest, ok := s, "", false
+		if vars {
+			before, rest, ok = strings.Cut(s, "${")
+		}
+		switch {
+		case before == "":
+		case wild:
+			g = append(g, literalGlob(before)...)
+		default:
+			g = append(g, part{literal: before})
+		}
+		if !ok {
+			return g, ""
+		}
+		name, rest, ok := strings.Cut(rest, "}")
+		if !ok {
+			return nil, "a ${ has no }"
+		}
+		p, reason := parseVariable(name)
+		if reason != "" {
+			return nil, reason
+		}
+		g, s = append(g, p), rest
+	}
+}
+
+// parseVariable parses the inside of ${…}.
+func parseVariable(text string) (p part, reason string) {
+	switch text {
+	case "*", "?", "$":
+		return part{literal: text}, ""
+	}
+	name, def, hasDef := strings.Cut(text, ",")
+	v := variable{hasDef: hasDef}
+	if hasDef {
+		def = strings.TrimSpace(def)
+		if len(def) < 2 || def[0] != '\'' || def[len(def)-1] != '\'' {
+			return p, "the default of the variable ${" + text + "} is not in single quotes"
+		}
+		v.absent = def[1 : len(def)-1]
+	}
+	var ok bool
+	if v.key, v.name, ok = findKey(strings.TrimSpace(name)); !ok || v.key.multi {
+		return p, "the variable ${" + text + "} is not known"
+	}
+	return part{kind: ofVariable, of: v}, ""
+}
+
+// text returns a pattern without wildcards as text; ok is false if the request lacks a variable.
+func (g glob) text(values func(variable) (string, bool)) (s string, ok bool) {
+	if len(g) == 1 && g[0].kind == literal {
+		return g[0].literal, true
+	}
+	var b strings.Builder
+	for i := range g {
+		text := g[i].literal
+		if g[i].kind == ofVariable {
+			if text, ok = values(g[i].of); !ok {
+				return "", false
+			}
+		}
+		b.WriteString(text)
+	}
+	return b.String(), true
+}
+
+func (g glob) hasVariable() bool {
+	for i := range g {
+		if g[i].kind == ofVariable {
+			return true
+		}
+	}
+	return false
+}
+
+// isFixed reports whether the pattern stands for one text.
+func (g glob) isFixed() bool {
+	for i := range g {
+		if g[i].kind != literal {
+			return false
+		}
+	}
+	return true
+}
+
+// match reports whether the pattern matches the whole text. The effort is at most the product of both lengths.
+func (g glob) match(s string, values func(variable) (string, bool)) bool {
+	if g.hasVariable() {
+		concrete := make(glob, len(g))
+		copy(concrete, g)
+		for i := range concrete {
+			if concrete[i].kind == ofVariable {
+				text, ok := values(concrete[i].of)
+				if !ok {
+					return false
+				}
+				concrete[i] = part{literal: text}
+			}
+		}
+		g = concrete
+	}
+	i, at := 0, 0
+	star, mark := -1, 0 // the last *, and where its text ends so far
+	for {
+		switch {
+		case i < len(g) && g[i].kind == anyText:
+			if i == len(g)-1 {
+				return true
+			}
+			star, mark = i, at
+			i++
+			continue
+		case i < len(g):
+			if n, ok := g[i].prefix(s[at:]); ok {
+				at += n
+				i++
+				continue
+			}
+		case at == len(s):
+			return true
+		}
+		if star < 0 || mark == len(s) {
+			return false
+		}
+		mark += runeLen(s[mark:])
+		if next := &g[star+1]; next.kind == literal {
+			skip := strings.Index(s[mark:], next.literal)
+			if skip < 0 {
+				return false
+			}
+			mark += skip
+		}
+		i, at = star+1, mark
+	}
+}
+
+// prefix returns how many bytes at the beginning of a text a literal or a ? matches.
+func (p *part) prefix(s string) (n int, ok bool) {
+	if p.kind == anyOne {
+		return runeLen(s), s != ""
+	}
+	return len(p.literal), strings.HasPrefix(s, p.literal)
+}
+
+func runeLen(s string) int {
+	_, n := utf8.DecodeRuneInString(s)
+	return n
+}

@@ -1,0 +1,50 @@
+package policy
+
+// IsPublic reports whether the policy allows everybody something, as S3 defines it: a statement that allows everybody
+// is not public if a condition limits it to fixed accounts or networks.
+func (p *Policy) IsPublic() bool {
+	for i := range p.statements {
+		s := &p.statements[i]
+		if s.allow && s.everybody && !s.isLimited() {
+			return true
+		}
+	}
+	return false
+}
+
+// isLimited reports whether a condition limits who may use the statement.
+func (s *statement) isLimited() bool {
+	for i := range s.conditions {
+		if s.conditions[i].limits() {
+			return true
+		}
+	}
+	return false
+}
+
+// The largest networks that are not public, as in S3.
+const maxPublic4, maxPublic6 = 8, 32
+
+func (c *condition) limits() bool {
+	if c.negated || c.ifExists || c.null || c.set == forAll {
+		return false
+	}
+	switch c.key.name {
+	case SourceIP:
+		for i := range c.values {
+			n := c.values[i].network
+			if n.Addr().Is4() && n.Bits() < maxPublic4 || n.Addr().Is6() && n.Bits() < maxPublic6 {
+				return false
+			}
+		}
+		return true
+	case PrincipalAccount, PrincipalArn:
+		for i := range c.values {
+			if c.values[i].broad {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,356 @@
+package s3api
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
+	"holdfast/internal/web"
+)
+
+// access is what a client wants to do.
+type access struct {
+	right   buckets.Right // that its access key needs
+	public  bool          // a public bucket allows it
+	key     string        // of an object; "" for the bucket
+	version bool          // of a named version
+	actions []policy.Action
+}
+
+// authorize refuses an operation that the client may not do in the bucket of the request.
+func (x *request) authorize(op operation) error {
+	if !x.bucket.Settings.Policy.IsZero() {
+		return x.authorizeByPolicy(op)
+	}
+	if x.isOwner() && x.permits(op.right) || op.public && x.bucket.Settings.PublicRead {
+		return nil
+	}
+	return errAccessDenied
+}
+
+func (x *request) authorizeByPolicy(op operation) error {
+	n := op.need
+	if n.actions == nil {
+		n = x.needs()
+	}
+	if n.late {
+		if x.isOwner() && x.permits(op.right) || x.policies.Of(&x.bucket).Shares(x.account.ID) {
+			return nil
+		}
+		return errAccessDenied
+	}
+	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId") != "", n.actions})
+	if err == nil && !x.isOwner() && x.parameter == "policy" {
+		return errMethod // only the owner has a right to the policy, whatever it allows
+	}
+	return err
+}
+
+// isOwner reports whether the account of the bucket has signed.
+func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.account.ID }
+
+// allow refuses what neither the owner of the bucket may do, nor its policy or a canned ACL allows, or what the policy denies.
+// The limits of an access key narrow what its account may do, not what everybody may do.
+func (x *request) allow(a access) error {
+	may := x.isOwner() && x.permitsIn(a.right, a.key)
+	public := a.public && x.bucket.Settings.PublicRead
+	p := x.policies.Of(&x.bucket)
+	if p == nil {
+		if may || public {
+			return nil
+		}
+		return errAccessDenied
+	}
+	if len(a.actions) == 0 {
+		return errAccessDenied
+	}
+	values := &conditionValues{request: x, key: a.key}
+	for _, action := range a.actions {
+		if a.version {
+			action = policy.OfVersion(action)
+		}
+		d, err := p.Evaluate(policy.Request{Account: x.account.ID, Action: action, Object: a.key, Context: values})
+		switch {
+		case err != nil:
+			return err
+		case x.isOwner() && ofPolicy(action): // so that no owner is locked out
+			if !may {
+				return errAccessDenied
+			}
+		case d == policy.Denied:
+			return errAccessDenied
+		case may, public, d == policy.AllowedEverybody, d == policy.AllowedAccount && x.permitsIn(a.right, a.key):
+		default:
+			return errAccessDenied
+		}
+	}
+	return nil
+}
+
+func ofPolicy(a policy.Action) bool {
+	return a == policy.GetBucketPolicy || a == policy.PutBucketPolicy || a == policy.DeleteBucketPolicy
+}
+
+// allowTagging refuses tags of a new object that a policy does not allow besides the object.
+func (x *request) allowTagging(tags map[string]string) error {
+	if len(tags) == 0 || x.bucket.Settings.Policy.IsZero() {
+		return nil
+	}
+	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObjectTagging}})
+}
+
+// allowTags refuses to copy the tags of an object, of which x is the request for the source.
+func (x *request) allowTags(o *buckets.Object) error {
+	if len(o.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
+		return nil
+	}
+	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, actions: []policy.Action{policy.GetObjectTagging}})
+}
+
+// allowPut decides about the object of a form, whose fields are the headers of the request. sent are those of its client.
+func (x *request) allowPut(tags map[string]string, sent http.Header) error {
+	for _, name := range []string{"User-Agent", "Referer"} {
+		x.in.Header[name] = sent[name]
+	}
+	if x.tags = tags; tags == nil {
+		x.tags = map[string]string{}
+	}
+	if err := x.allow(access{right: buckets.RightWrite, key: x.key, actions: []policy.Action{policy.PutObject}}); err != nil {
+		return err
+	}
+	return x.allowTagging(tags)
+}
+
+// hideMissing returns AccessDenied instead of an error that an object does not exist, to clients that read by a policy
+// that does not let them list.
+func (x *request) hideMissing(err error) error {
+	if !errors.Is(err, buckets.ErrNoObject) || x.bucket.Settings.Policy.IsZero() || x.isOwner() {
+		return err
+	}
+	if denied := x.allow(access{right: buckets.RightList, public: true, actions: []policy.Action{policy.ListBucket}}); denied != nil {
+		return denied
+	}
+	return err
+}
+
+// sharedBucket finds the bucket of another account by its name, if only one account has a bucket with the name and shares
+// it with the account that has signed.
+func (x *request) sharedBucket() error {
+	if buckets.CheckBucketName(x.route.bucket) != nil {
+		return buckets.ErrNoBucket
+	}
+	same, err := x.Service.Namesakes(x.in.Context(), x.route.bucket)
+	if err != nil {
+		return err
+	}
+	if len(same) != 1 || !same[0].Settings.PublicRead && !x.policies.Of(&same[0]).Shares(x.account.ID) {
+		return buckets.ErrNoBucket
+	}
+	x.bucket, x.owner = same[0], same[0].Owner
+	return nil
+}
+
+// conditionValues is the policy.Context of an action on a key.
+type conditionValues struct {
+	*request
+	key string
+
+	looked bool // for the object
+	object *buckets.Object
+}
+
+// Value implements policy.Context.
+func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
+	switch k {
+	case policy.ExistingObjectTag:
+		o, err := v.existing()
+		if o == nil {
+			return nil, err
+		}
+		return valueOf(o.Tags, name), nil
+	case policy.RequestObjectTag:
+		tags, err := v.requestTags()
+		return valueOf(tags, name), err
+	case policy.RequestTagKeys:
+		tags, err := v.requestTags()
+		var all []string
+		for name := range tags {
+			all = append(all, name)
+		}
+		return all, err
+	}
+	return v.ofRequest(k), nil
+}
+
+// ofRequest returns the value of a key that does not concern tags.
+func (x *request) ofRequest(k policy.Key) []string {
+	if header := k.Header(); header != "" {
+		values := x.in.Header.Values(header)
+		if k == policy.CopySource && len(values) > 0 {
+			return []string{x.namedSource()}
+		}
+		return values
+	}
+	switch k {
+	case policy.SourceIP:
+		if ip, ok := web.ClientIP(x.out); ok {
+			return []string{ip.String()}
+		}
+	case policy.SecureTransport:
+		return []string{strconv.FormatBool(x.at.Origin.Scheme == "https")}
+	case policy.CurrentTime, policy.EpochTime:
+		return []string{strconv.FormatInt(x.Service.Now().Time().Unix(), 10)}
+	case policy.ResourceAccount, policy.S3ResourceAccount:
+		return []string{string(x.owner)}
+	case policy.ObjectCreation:
+		part := x.in.Method == http.MethodPut && x.parameter == "uploadId"
+		return []string{strconv.FormatBool(!part && x.parameter != "uploads")}
+	case policy.VersionID:
+		return x.parameterValue("versionId")
+	case policy.Prefix, policy.Delimiter, policy.MaxKeys:
+		return x.parameterValue(strings.TrimPrefix(string(k), "s3:"))
+	}
+	return x.ofSignature(k)
+}
+
+// ofSignature returns the value of a key that concerns the signature or the connection.
+func (x *request) ofSignature(k policy.Key) []string {
+	if k == policy.TLSVersion && x.in.TLS != nil {
+		return []string{"1." + itoa(int(x.in.TLS.Version)-tls.VersionTLS10)}
+	}
+	if x.signed == nil {
+		return nil
+	}
+	switch k {
+	case policy.AuthType:
+		switch {
+		case x.signed.Presigned:
+			return []string{"REST-QUERY-STRING"}
+		case x.key != "" && x.in.Method == http.MethodPost && x.parameter == "":
+			return []string{"POST"}
+		}
+		return []string{"REST-HEADER"}
+	case policy.SignatureVersion:
+		return []string{"AWS4-HMAC-SHA256"}
+	case policy.SignatureAge:
+		if age := x.Service.Now().Time().Sub(x.signed.Time); !x.signed.Time.IsZero() {
+			return []string{strconv.FormatInt(max(0, age.Milliseconds()), 10)}
+		}
+	}
+	return nil
+}
+
+func (x *request) parameterValue(name string) []string {
+	if !x.has(name) {
+		return nil
+	}
+	return []string{x.query.Get(name)}
+}
+
+// namedSource returns the source of a copy as BUCKET/KEY.
+func (x *request) namedSource() string {
+	source, _, err := x.parseCopySource()
+	if err != nil {
+		return "" // copySource refuses it
+	}
+	return strings.TrimPrefix(source, x.account.Name+":")
+}
+
+// existing returns the object with the key, or nil.
+func (v *conditionValues) existing() (*buckets.Object, error) {
+	if v.looked || v.key == "" {
+		return v.object, nil
+	}
+	if v.key == v.request.key && v.request.object.read {
+		return &v.request.object.Object, nil
+	}
+	var o buckets.Object
+	err := v.withSlot(func() (err error) {
+		o, err = v.Service.Object(v.in.Context(), v.owner, v.bucket.ID, v.key)
+		return err
+	})
+	if err != nil && !errors.Is(err, buckets.ErrNoObject) {
+		return nil, err
+	}
+	if v.looked = true; err == nil {
+		v.object = &o
+	}
+	return v.object, nil
+}
+
+// requestTags returns the tags that the request gives an object.
+func (x *request) requestTags() (map[string]string, error) {
+	if x.tags != nil {
+		return x.tags, nil
+	}
+	return x.tagsHeader()
+}
+
+func valueOf(tags map[string]string, name string) []string {
+	if v, ok := tags[name]; ok {
+		return []string{v}
+	}
+	return nil
+}
+
+// getPolicy is GetBucketPolicy.
+func (x *request) getPolicy() error {
+	document := x.bucket.Settings.Policy.Document
+	if document == "" {
+		return refuse(http.StatusNotFound, "NoSuchBucketPolicy", "The bucket policy does not exist")
+	}
+	x.out.Header().Set("Content-Type", "application/json")
+	x.out.Header().Set("Content-Length", itoa(len(document)))
+	x.out.WriteHeader(http.StatusOK)
+	if x.in.Method == http.MethodHead {
+		return nil
+	}
+	_, err := io.WriteString(x.out, document)
+	return err
+}
+
+// parsedPolicy is how many bytes a byte of a policy takes at most while it is parsed.
+const parsedPolicy = 64
+
+// putPolicy is PutBucketPolicy.
+func (x *request) putPolicy() error {
+	text, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
+	if err != nil {
+		return err
+	}
+	if err := web.ChargeMemory(x.out, x.in, parsedPolicy*int64(min(text.size, policy.MaxSize))); err != nil {
+		return err
+	}
+	document, err := io.ReadAll(text.reader())
+	if err != nil {
+		return err
+	}
+	_, stored, err := policy.New(x.in.Context(), x.Service, x.bucket.Name, document)
+	if err != nil {
+		return err
+	}
+	return x.set(buckets.SettingsChange{Policy: &stored}, http.StatusNoContent)
+}
+
+// deletePolicy is DeleteBucketPolicy.
+func (x *request) deletePolicy() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	return x.set(buckets.SettingsChange{Policy: &buckets.Policy{}}, http.StatusNoContent)
+}
+
+// getPolicyStatus is GetBucketPolicyStatus.
+func (x *request) getPolicyStatus() error {
+	p := x.policies.Of(&x.bucket)
+	d := newDocument("PolicyStatus")
+	d.flag("IsPublic", x.bucket.Settings.PublicRead || p != nil && p.IsPublic())
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
