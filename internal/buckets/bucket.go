@@ -30,7 +30,24 @@ type BucketSettings struct {
 	Tags       map[string]string `json:"tags,omitempty"`
 	Lifecycle  Lifecycle         `json:"lifecycle,omitzero"`
 	Policy     Policy            `json:"policy,omitzero"`
+
+	PublicAccessBlock PublicAccessBlock `json:"public_access_block,omitzero"`
+
+	// OwnerEnforced is set by a client that wants to be sure that the bucket has no ACL. Objects always belong to the owner.
+	OwnerEnforced bool `json:"owner_enforced,omitempty"`
 }
+
+// PublicAccessBlock restricts what everybody may do in a bucket.
+type PublicAccessBlock struct {
+	Configured     bool `json:"configured,omitempty"` // also if nothing is blocked
+	BlockACLs      bool `json:"block_acls,omitempty"` // PublicRead cannot be set
+	IgnoreACLs     bool `json:"ignore_acls,omitempty"`
+	BlockPolicy    bool `json:"block_policy,omitempty"`    // a policy that is public cannot be set
+	RestrictPolicy bool `json:"restrict_policy,omitempty"` // a policy that is public allows nobody but the owner anything
+}
+
+// IsOpen reports whether everybody may read and list by PublicRead.
+func (s *BucketSettings) IsOpen() bool { return s.PublicRead && !s.PublicAccessBlock.IgnoreACLs }
 
 // Policy is a bucket policy, which package policy has validated.
 type Policy struct {
@@ -51,6 +68,9 @@ type SettingsChange struct {
 	Tags       *map[string]string `json:"tags,omitempty"`
 	Lifecycle  *Lifecycle         `json:"lifecycle,omitempty"`
 	Policy     *Policy            `json:"policy,omitempty"`
+
+	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
+	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
 }
 
 // Apply returns settings as the change leaves them.
@@ -69,6 +89,12 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	}
 	if c.Policy != nil {
 		s.Policy = *c.Policy
+	}
+	if c.PublicAccessBlock != nil {
+		s.PublicAccessBlock = *c.PublicAccessBlock
+	}
+	if c.OwnerEnforced != nil {
+		s.OwnerEnforced = *c.OwnerEnforced
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 	"holdfast/internal/clock"
 	"holdfast/internal/errcode"
 	"holdfast/internal/web"
@@ -22,6 +23,8 @@ type Handler struct {
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
 	Cores   *sigv4.Cores // compute the MD5 of bodies while they arrive; nil: none does
+
+	policies policy.Cache
 }
 
 // exchange is the state of a request and its response.
@@ -29,6 +32,7 @@ type exchange struct {
 	*Handler
 	in  *http.Request
 	out http.ResponseWriter
+	at  web.Address
 
 	route     route
 	query     url.Values
@@ -46,7 +50,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if at.Err != nil {
 		return errcode.Wrap(errcode.Invalid, "the Host or a Forwarded header is malformed", at.Err)
 	}
-	x := &exchange{Handler: h, in: r, out: w}
+	x := &exchange{Handler: h, in: r, out: w, at: at}
 	if x.route, err = parseRoute(at.Path); err != nil {
 		return err
 	}
@@ -71,6 +75,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		return err
 	}
 	if err := x.resolve(); err != nil {
+		return err
+	}
+	if err := x.checkPolicy(act.needs); err != nil {
 		return err
 	}
 	return act.serve(x)

@@ -1,10 +1,12 @@
 package httpapi
 
 import (
-	"holdfast/internal/web"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"holdfast/internal/buckets/policy"
+	"holdfast/internal/web"
 )
 
 // resource is the kind of a path's target.
@@ -102,9 +104,10 @@ func inAccount(account string, s []string) (rt route) {
 // action is the handler for a method of a resource.
 type action struct {
 	serve      func(*exchange) error
-	params     []string // in the query
-	conditions bool     // it supports the conditional headers
-	body       bool     // it reads a body
+	needs      policy.Action // that a policy must not deny
+	params     []string      // in the query
+	conditions bool          // it supports the conditional headers
+	body       bool          // it reads a body
 }
 
 // actions maps each resource to its methods.
@@ -116,21 +119,21 @@ var actions = [...]map[string]*action{
 	},
 	bucketList: {http.MethodGet: {serve: (*exchange).listBuckets, params: []string{"prefix", "marker", "limit"}}},
 	bucket: {
-		http.MethodGet:    {serve: (*exchange).getBucket},
-		http.MethodHead:   {serve: (*exchange).getBucket},
+		http.MethodGet:    {serve: (*exchange).getBucket, needs: policy.ListBucket},
+		http.MethodHead:   {serve: (*exchange).getBucket, needs: policy.ListBucket},
 		http.MethodPut:    {serve: (*exchange).createBucket},
-		http.MethodDelete: {serve: (*exchange).deleteBucket},
+		http.MethodDelete: {serve: (*exchange).deleteBucket, needs: "s3:DeleteBucket"},
 	},
-	objectList: {http.MethodGet: {serve: (*exchange).listObjects, params: []string{"prefix", "delimiter", "marker", "limit", "metadata"}}},
+	objectList: {http.MethodGet: {serve: (*exchange).listObjects, needs: policy.ListBucket, params: []string{"prefix", "delimiter", "marker", "limit", "metadata"}}},
 	object: {
-		http.MethodGet:    {serve: (*exchange).getObject, conditions: true},
-		http.MethodHead:   {serve: (*exchange).getObject, conditions: true},
-		http.MethodPut:    {serve: (*exchange).putObject, conditions: true, body: true},
-		http.MethodDelete: {serve: (*exchange).deleteObject, conditions: true},
+		http.MethodGet:    {serve: (*exchange).getObject, needs: policy.GetObject, conditions: true},
+		http.MethodHead:   {serve: (*exchange).getObject, needs: policy.GetObject, conditions: true},
+		http.MethodPut:    {serve: (*exchange).putObject, needs: policy.PutObject, conditions: true, body: true},
+		http.MethodDelete: {serve: (*exchange).deleteObject, needs: policy.DeleteObject, conditions: true},
 	},
 	metadata: {
-		http.MethodGet:   {serve: (*exchange).getMetadata},
-		http.MethodPatch: {serve: (*exchange).updateMetadata, conditions: true, body: true},
+		http.MethodGet:   {serve: (*exchange).getMetadata, needs: policy.GetObject},
+		http.MethodPatch: {serve: (*exchange).updateMetadata, needs: policy.PutObject, conditions: true, body: true},
 	},
 	batchList: {http.MethodPost: {serve: (*exchange).claimBatch, params: []string{"limit"}}},
 	batch: {

@@ -99,6 +99,13 @@ func (x *request) createBucket() error {
 	if err != nil {
 		return err
 	}
+	enforced, err := objectOwnership(x.in.Header.Get("X-Amz-Object-Ownership"))
+	if err != nil {
+		return err
+	}
+	if enforced && public {
+		return errOwnerEnforced
+	}
 	if x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
 		return errNotImplemented("x-amz-bucket-object-lock-enabled")
 	}
@@ -124,8 +131,8 @@ func (x *request) createBucket() error {
 		// As in Amazon's oldest region, so that clients may create it before each upload.
 	case err != nil:
 		return err
-	case public:
-		if err := x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public}); err != nil {
+	case public, enforced:
+		if err := x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public, OwnerEnforced: &enforced}); err != nil {
 			return err
 		}
 	}

@@ -124,8 +124,10 @@ func (x *request) checkFeatures() error {
 		}
 	}
 	public, err := cannedACL(x.in.Header.Get("X-Amz-Acl"))
-	if err == nil && public && !x.bucket.Settings.PublicRead {
-		err = errNoACL
+	if err == nil && public {
+		if err = x.checkPublicACL(); err == nil && !x.bucket.Settings.PublicRead {
+			err = errNoACL
+		}
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (x *request) authorize(op operation) error {
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy(op)
 	}
-	if x.isOwner() && x.permits(op.right) || op.public && x.bucket.Settings.PublicRead {
+	if x.isOwner() && x.permits(op.right) || op.public && x.bucket.Settings.IsOpen() {
 		return nil
 	}
 	return errAccessDenied
@@ -59,7 +59,7 @@ func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.accoun
 // The limits of an access key narrow what its account may do, not what everybody may do.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
-	public := a.public && x.bucket.Settings.PublicRead
+	public := a.public && x.bucket.Settings.IsOpen()
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
 		if may || public {
@@ -70,6 +70,7 @@ func (x *request) allow(a access) error {
 	if len(a.actions) == 0 {
 		return errAccessDenied
 	}
+	restricted := x.bucket.Settings.PublicAccessBlock.RestrictPolicy && !x.isOwner() && p.IsPublic()
 	values := &conditionValues{request: x, key: a.key}
 	for _, action := range a.actions {
 		if a.version {
@@ -85,7 +86,10 @@ func (x *request) allow(a access) error {
 			}
 		case d == policy.Denied:
 			return errAccessDenied
-		case may, public, d == policy.AllowedEverybody, d == policy.AllowedAccount && x.permitsIn(a.right, a.key):
+		case may, public:
+		case restricted:
+			return errAccessDenied
+		case d == policy.AllowedEverybody, d == policy.AllowedAccount && x.permitsIn(a.right, a.key):
 		default:
 			return errAccessDenied
 		}
@@ -149,7 +153,7 @@ func (x *request) sharedBucket() error {
 	if err != nil {
 		return err
 	}
-	if len(same) != 1 || !same[0].Settings.PublicRead && !x.policies.Of(&same[0]).Shares(x.account.ID) {
+	if len(same) != 1 || !same[0].Settings.IsOpen() && !x.policies.Of(&same[0]).Shares(x.account.ID) {
 		return buckets.ErrNoBucket
 	}
 	x.bucket, x.owner = same[0], same[0].Owner
@@ -331,9 +335,12 @@ func (x *request) putPolicy() error {
 	if err != nil {
 		return err
 	}
-	_, stored, err := policy.New(x.in.Context(), x.Service, x.bucket.Name, document)
+	p, stored, err := policy.New(x.in.Context(), x.Service, x.bucket.Name, document)
 	if err != nil {
 		return err
+	}
+	if x.bucket.Settings.PublicAccessBlock.BlockPolicy && p.IsPublic() {
+		return errPublicPolicy
 	}
 	return x.set(buckets.SettingsChange{Policy: &stored}, http.StatusNoContent)
 }
@@ -350,7 +357,7 @@ func (x *request) deletePolicy() error {
 func (x *request) getPolicyStatus() error {
 	p := x.policies.Of(&x.bucket)
 	d := newDocument("PolicyStatus")
-	d.flag("IsPublic", x.bucket.Settings.PublicRead || p != nil && p.IsPublic())
+	d.flag("IsPublic", x.bucket.Settings.IsOpen() || p != nil && p.IsPublic())
 	sendXML(x.out, http.StatusOK, d)
 	return nil
 }

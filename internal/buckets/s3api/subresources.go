@@ -57,7 +57,7 @@ func (x *request) getACL() error {
 			d.text("DisplayName", x.account.Name)
 		}
 	})
-	if x.bucket.Settings.PublicRead {
+	if x.bucket.Settings.IsOpen() {
 		grant("Group", "READ", func() { d.text("URI", allUsers) })
 	}
 	sendXML(x.out, http.StatusOK, d)
@@ -117,6 +117,11 @@ func (x *request) putACL() error {
 	public, err := x.requestedACL()
 	if err != nil {
 		return err
+	}
+	if public {
+		if err := x.checkPublicACL(); err != nil {
+			return err
+		}
 	}
 	return x.set(buckets.SettingsChange{PublicRead: &public}, http.StatusOK)
 }

@@ -214,9 +214,10 @@ func bucketSettings(t *testing.T, u *user) {
 			Tags: map[string]string{"ü": "'\"\\%"},
 		},
 		{Policy: buckets.Policy{Document: "{\"Id\": \"\\u0000\"}\n", Accounts: map[string]buckets.AccountID{"main": u.owner}}},
+		{PublicAccessBlock: buckets.PublicAccessBlock{Configured: true, BlockPolicy: true, IgnoreACLs: true}, OwnerEnforced: true},
 		{},
 	} {
-		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags, Policy: &s.Policy}))
+		must(t, "SetBucket", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{PublicRead: &s.PublicRead, CORS: &s.CORS, Tags: &s.Tags, Policy: &s.Policy, PublicAccessBlock: &s.PublicAccessBlock, OwnerEnforced: &s.OwnerEnforced}))
 		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
 		must(t, "Bucket", err)
 		want := u.bucket

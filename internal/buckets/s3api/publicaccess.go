@@ -1,0 +1,130 @@
+package s3api
+
+import (
+	"net/http"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+)
+
+var (
+	errPublicPolicy  = refuse(http.StatusForbidden, "AccessDenied", "The bucket policy is public, and the bucket blocks public policies (BlockPublicPolicy)")
+	errPublicACL     = refuse(http.StatusForbidden, "AccessDenied", "The bucket blocks public ACLs (BlockPublicAcls)")
+	errOwnerEnforced = refuse(http.StatusBadRequest, "InvalidBucketAclWithObjectOwnership", "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting")
+)
+
+// checkPublicACL refuses the canned ACL public-read if the settings of the bucket do.
+func (x *request) checkPublicACL() error {
+	switch s := &x.bucket.Settings; {
+	case s.PublicAccessBlock.BlockACLs:
+		return errPublicACL
+	case s.OwnerEnforced:
+		return errNoACL
+	}
+	return nil
+}
+
+// publicAccess is the body of PutPublicAccessBlock.
+type publicAccess struct {
+	BlockACLs      bool `xml:"BlockPublicAcls"`
+	IgnoreACLs     bool `xml:"IgnorePublicAcls"`
+	BlockPolicy    bool `xml:"BlockPublicPolicy"`
+	RestrictPolicy bool `xml:"RestrictPublicBuckets"`
+}
+
+// getPublicAccess is GetPublicAccessBlock.
+func (x *request) getPublicAccess() error {
+	b := x.bucket.Settings.PublicAccessBlock
+	if !b.Configured {
+		return refuse(http.StatusNotFound, "NoSuchPublicAccessBlockConfiguration", "The public access block configuration was not found")
+	}
+	d := newDocument("PublicAccessBlockConfiguration")
+	d.flag("BlockPublicAcls", b.BlockACLs)
+	d.flag("IgnorePublicAcls", b.IgnoreACLs)
+	d.flag("BlockPublicPolicy", b.BlockPolicy)
+	d.flag("RestrictPublicBuckets", b.RestrictPolicy)
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// putPublicAccess is PutPublicAccessBlock.
+func (x *request) putPublicAccess() error {
+	var c publicAccess
+	if err := x.readXML("PublicAccessBlockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return err
+	}
+	b := buckets.PublicAccessBlock{Configured: true, BlockACLs: c.BlockACLs, IgnoreACLs: c.IgnoreACLs, BlockPolicy: c.BlockPolicy, RestrictPolicy: c.RestrictPolicy}
+	return x.set(buckets.SettingsChange{PublicAccessBlock: &b}, http.StatusOK)
+}
+
+// deletePublicAccess is DeletePublicAccessBlock.
+func (x *request) deletePublicAccess() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	return x.set(buckets.SettingsChange{PublicAccessBlock: &buckets.PublicAccessBlock{}}, http.StatusNoContent)
+}
+
+const ownerEnforced = "BucketOwnerEnforced"
+
+// objectOwnership reads an ownership of objects. They always belong to the owner of the bucket; "" does not ask for that.
+func objectOwnership(name string) (enforced bool, err error) {
+	switch name {
+	case "":
+		return false, nil
+	case ownerEnforced:
+		return true, nil
+	case "BucketOwnerPreferred", "ObjectWriter":
+		return false, errNotImplemented("the object ownership " + name + "; use " + ownerEnforced)
+	}
+	return false, invalidArgument("x-amz-object-ownership", "Invalid x-amz-object-ownership header: "+name)
+}
+
+// ownershipControls is the body of PutBucketOwnershipControls.
+type ownershipControls struct {
+	Rules []struct {
+		Ownership string `xml:"ObjectOwnership"`
+	} `xml:"Rule"`
+}
+
+// getOwnership is GetBucketOwnershipControls.
+func (x *request) getOwnership() error {
+	if !x.bucket.Settings.OwnerEnforced {
+		return refuse(http.StatusNotFound, "OwnershipControlsNotFoundError", "The bucket ownership controls were not found")
+	}
+	d := newDocument("OwnershipControls")
+	d.begin("Rule")
+	d.text("ObjectOwnership", ownerEnforced)
+	d.end()
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// putOwnership is PutBucketOwnershipControls.
+func (x *request) putOwnership() error {
+	var c ownershipControls
+	if err := x.readXML("OwnershipControls", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return err
+	}
+	if len(c.Rules) != 1 {
+		return errMalformedXML
+	}
+	enforced, err := objectOwnership(c.Rules[0].Ownership)
+	switch {
+	case err != nil && asError(err).Status == http.StatusNotImplemented:
+		return err
+	case !enforced:
+		return errMalformedXML
+	case x.bucket.Settings.PublicRead:
+		return errOwnerEnforced
+	}
+	return x.set(buckets.SettingsChange{OwnerEnforced: &enforced}, http.StatusOK)
+}
+
+// deleteOwnership is DeleteBucketOwnershipControls.
+func (x *request) deleteOwnership() error {
+	if err := x.ready(); err != nil {
+		return err
+	}
+	return x.set(buckets.SettingsChange{OwnerEnforced: new(bool)}, http.StatusNoContent)
+}
