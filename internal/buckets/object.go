@@ -56,6 +56,11 @@ type Properties struct {
 	Parts    int               `json:"parts,omitempty"`  // their number
 	Checksum Checksum          `json:"checksum,omitzero"`
 	Tags     map[string]string `json:"tags,omitempty"`
+
+	// Imported is when another server, from which the object was imported, last modified it there. While
+	// Object.Modified is the same, no client has changed the object here.
+	Imported Moment `json:"imported,omitempty"`
+
 	Extra    json.RawMessage   `json:"-"` // the other members, a JSON object; nil: none
 }
 

@@ -28,7 +28,11 @@ func (r *plain) property(name []byte, p *Properties) bool {
 		return ok
 	case "parts":
 		v, ok := r.number()
-		p.Parts = v
+		p.Parts = int(v)
+		return ok
+	case "imported":
+		v, ok := r.number()
+		p.Imported = Moment(v)
 		return ok
 	case "checksum":
 		return r.object(func(name []byte) bool { return r.checksum(name, &p.Checksum) })
@@ -116,17 +120,17 @@ func (r *plain) text() ([]byte, bool) {
 	return nil, false
 }
 
-// number reads a positive number of at most nine digits.
-func (r *plain) number() (n int, ok bool) {
+// number reads a positive number of at most eighteen digits.
+func (r *plain) number() (n int64, ok bool) {
 	if c := r.next(); c < '1' || c > '9' {
 		return 0, false
 	}
-	for i := range 10 {
+	for i := range 19 {
 		if i == len(r.rest) || r.rest[i] < '0' || r.rest[i] > '9' {
 			r.rest = r.rest[i:]
 			return n, true
 		}
-		n = 10*n + int(r.rest[i]-'0')
+		n = 10*n + int64(r.rest[i]-'0')
 	}
 	return 0, false
 }

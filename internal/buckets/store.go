@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -41,8 +42,8 @@ type Store interface {
 	// incomplete uploads become invisible and are aborted by RemoveBucket.
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
-	// Put writes an object. Created and Modified become w.Now. The error of w.Condition
-	// is that of Condition.CheckWrite. b.ID may be empty if the body is not on storage nodes.
+	// Put writes an object. Created and Modified become w.Now, but Modified of an imported object becomes
+	// Imported. The error of w.Condition is that of Condition.CheckWrite. b.ID may be empty if the body is not on storage nodes.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
 	// Get reads an object, or returns ErrNoObject.
@@ -93,6 +94,13 @@ type Put struct {
 	Object    Object
 	Condition Condition
 	Now       Moment
+}
+
+// Stored returns the object as Put stores it.
+func (p *Put) Stored() Object {
+	o := p.Object
+	o.Created, o.Modified = p.Now, cmp.Or(o.Imported, p.Now)
+	return o
 }
 
 // Delete is a deletion of an object.

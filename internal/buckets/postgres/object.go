@@ -110,14 +110,17 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
-	written.Object = w.Object
-	written.Object.Created, written.Object.Modified = w.Now, w.Now
+	written.Object = w.Stored()
 	p := put{owner: owner, bucket: b, object: w.Object, bytes: w.Object.Length, condition: w.Condition, now: w.Now}
 	if err := p.encode(); err != nil {
 		return buckets.Written{}, err
 	}
 	err = twice(func(all bool) error {
 		p.all = all
+		if w.Object.Imported != 0 {
+			written.Replaced, err = s.putImported(ctx, &p)
+			return err
+		}
 		result, err := s.db.Call(ctx, sqlPut.Statement, sqlPut.Args(p))
 		if err != nil {
 			return err
@@ -126,6 +129,25 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		return err
 	})
 	return written, err
+}
+
+// putImported stores an imported object with its time of modification, which the function of other writes does not take.
+func (s *Store) putImported(ctx context.Context, p *put) (isReplaced bool, err error) {
+	err = s.db.Tx(ctx, "buckets.put_imported", func(tx *pgdb.Tx) error {
+		if err := lock(tx, p.owner, p.bucket, p.object.Name); err != nil {
+			return err
+		}
+		result, err := tx.Call(sqlPut.Statement, sqlPut.Args(*p))
+		if err != nil {
+			return err
+		}
+		if isReplaced, err = replaced(result); err != nil {
+			return err
+		}
+		_, err = tx.Exec(sqlSetModified, string(p.owner), string(p.bucket.ID), p.object.Name, at(p.object.Imported))
+		return err
+	})
+	return isReplaced, err
 }
 
 // Get implements buckets.Store.

@@ -88,6 +88,8 @@ var (
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id
 		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
 		WHERE b.owner = $1::uuid AND b.name = $2::text`}
+	sqlSetModified = pgdb.Statement{Name: "buckets.set_modified", Key: 1, SQL: `
+		UPDATE manta_bucket_object SET modified = $4::timestamptz WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`}
 	sqlHead   = pgdb.Statement{Name: "buckets.head", Key: 1, SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
 	sqlUpdate = pgdb.NewNamed(pgdb.Statement{Name: "buckets.update", Key: 1, SQL: `
 		UPDATE manta_bucket_object SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),

@@ -147,8 +147,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
-	o := p.Object
-	o.Created, o.Modified = p.Now, p.Now
+	o := p.Stored()
 	w := &write{owner: owner, ref: b, name: o.Name, now: p.Now}
 	err := s.db.WriteChecked(ctx, "put_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &p.Condition); err != nil {

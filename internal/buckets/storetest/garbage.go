@@ -10,6 +10,7 @@ import (
 func garbageChecks() []check {
 	return []check{
 		{"ClaimAndRemove", claimAndRemove},
+		{"imported garbage", importedGarbage},
 		{"ClaimExpires", claimExpires},
 		{"Objects", claimObjects},
 		{"Unclaim", unclaim},
@@ -85,6 +86,17 @@ func claimAndRemove(t *testing.T, u *user) {
 	equal(t, "removed", u.remove(second, one), 1)
 	u.wantBacklog(0, 0, 0)
 	u.wantBodies(nil, nil)
+}
+
+// importedGarbage: what an import replaces is garbage from now on, not from the time of the other server.
+func importedGarbage(t *testing.T, u *user) {
+	o := object("a")
+	o.Imported = u.now - 365*24*hour
+	u.putObject(o)
+	u.tick()
+	o.Body = stored(20)
+	u.putObject(o)
+	u.wantBacklog(1, 10, u.now)
 }
 
 // claimObjects: a claim has all of the deleted versions, if that is asked for.

@@ -24,6 +24,7 @@ func objectChecks() []check {
 		{"frames that are set later", setFrames},
 		{"Find", findObject},
 		{"Overwrite", overwrite},
+		{"imported objects", importObjects},
 		{"Update", updateObject},
 		{"UpdateNothing", updateNothing},
 		{"Delete", deleteObject},
@@ -93,6 +94,34 @@ func objectValues(t *testing.T, u *user) {
 		equal(t, name+": replaced", w.Replaced, false)
 		wantObject(t, name+": read", u.get(name), o)
 	}
+}
+
+// importObjects: an imported object has the time of the other server, and what it replaces is deleted now.
+func importObjects(t *testing.T, u *user) {
+	imported := func(at buckets.Moment) buckets.Object {
+		o := full("a")
+		o.Body, o.ETag, o.Imported = stored(10), "00112233445566778899aabbccddeeff-2", at
+		return o
+	}
+	for _, at := range []buckets.Moment{u.now - 365*24*hour, u.now + hour, u.now} {
+		o := imported(at)
+		w, err := u.tryPut(o, buckets.Condition{})
+		must(t, "Put", err)
+		o.Created, o.Modified = u.now, at
+		wantObject(t, "written", w.Object, o)
+		wantObject(t, "read", u.get("a"), o)
+		listed := u.list(buckets.Query{Limit: 1}).Entries[0].Object
+		equal(t, "listed", []any{listed.Imported, listed.Modified, listed.EntityTag()}, []any{at, at, o.ETag})
+		u.tick()
+	}
+	_, err := u.tryPut(imported(1), buckets.Condition{NoneMatch: buckets.Tags{Any: true}})
+	wantError(t, "Put with a condition", err, buckets.ErrPrecondition)
+	equal(t, "usage", u.usage().Total, buckets.Usage{Objects: 1, Bytes: 10})
+
+	o, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", Touch: true, Now: u.tick()})
+	must(t, "Update", err)
+	equal(t, "modified by a client", []buckets.Moment{o.Modified, o.Imported}, []buckets.Moment{u.now, start})
+	equal(t, "overwritten by a client", u.put("a").Imported, 0)
 }
 
 // hostileNames are names of objects that a store may confuse.
