@@ -61,7 +61,7 @@ type Properties struct {
 	// Object.Modified is the same, no client has changed the object here.
 	Imported Moment `json:"imported,omitempty"`
 
-	Extra    json.RawMessage   `json:"-"` // the other members, a JSON object; nil: none
+	Extra json.RawMessage `json:"-"` // the other members, a JSON object; nil: none
 }
 
 // Checksum is a checksum of a body that the client asked for.

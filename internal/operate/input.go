@@ -30,6 +30,7 @@ type Input struct {
 	Enum     []string     // the values that it takes; nil: any
 	Least    string       // minimum of a number, or ""; without a value and a default the number is 0
 	Local    bool         // only the command has it
+	Remote   bool         // the command does not have it
 	Secret   bool         // the console does not show what is typed
 	Names    string       // what it names, as the rows of a list do: a subject; "": the one with its name; "-": nothing that a list has
 	Also     []string     // values that it takes besides these names
@@ -170,6 +171,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 			in.Kind = reflect.String
 		}
 		_, in.Local = f.Tag.Lookup("local")
+		_, in.Remote = f.Tag.Lookup("remote")
 		_, in.Secret = f.Tag.Lookup("secret")
 		_, in.Private = f.Tag.Lookup("private")
 		if names := f.Tag.Get("names"); names != "" {

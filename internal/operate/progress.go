@@ -14,6 +14,7 @@ type Update struct {
 	Step  string // of a job with several steps; "": About.Counts
 	Done  int64
 	Total int64  // 0: unknown
+	Bytes int64  // that were moved; 0: the job does not count them
 	Waits string // why the job waits, without a full stop; "": it works
 	Found any    // a row for WithFound
 }
@@ -23,6 +24,11 @@ type Progress func(Update)
 
 // Report reports progress. A total of 0 is unknown.
 func (p Progress) Report(done, total int64) { p.send(Update{Done: done, Total: total}) }
+
+// Moved reports progress with the bytes that were moved.
+func (p Progress) Moved(done, total, bytes int64) {
+	p.send(Update{Done: done, Total: total, Bytes: bytes})
+}
 
 // Step reports the progress of a step.
 func (p Progress) Step(step string, done, total int64) {

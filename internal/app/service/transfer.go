@@ -25,6 +25,8 @@ type Bar struct {
 	begun time.Time
 	drawn time.Time
 	line  bool // a text is shown
+
+	Bytes int64 // that were moved, shown with their rate; 0: they are not shown
 }
 
 // Bar returns a progress bar with a total number of what; 0 if the total is unknown.
@@ -63,11 +65,20 @@ const barWidth = 30
 func (b *Bar) draw() {
 	b.drawn, b.line = time.Now(), false
 	if b.total == 0 {
-		fmt.Fprintf(b.to, "\r%d %s", b.n, b.what)
+		fmt.Fprintf(b.to, "\r%d %s%s\x1b[K", b.n, b.what, b.moved())
 		return
 	}
 	filled := int(min(b.n, b.total) * barWidth / b.total)
-	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s%s\x1b[K", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what, b.rate())
+	fmt.Fprintf(b.to, "\r[%s%s] %d of %d %s%s\x1b[K", strings.Repeat("#", filled), strings.Repeat(".", barWidth-filled), b.n, b.total, b.what, b.moved()+b.rate())
+}
+
+// moved returns the bytes and their rate.
+func (b *Bar) moved() string {
+	passed := b.drawn.Sub(b.begun)
+	if b.Bytes == 0 || passed < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(", %s, %s/s", FormatBytes(b.Bytes), FormatBytes(int64(float64(b.Bytes)/passed.Seconds())))
 }
 
 // rate returns the rate since the start, and the time that is left.

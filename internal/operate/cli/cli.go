@@ -149,7 +149,7 @@ func (c *command) addFlags() {
 			doc = strings.Replace(doc, in.Value, "`"+in.Value+"`", 1)
 		}
 		switch {
-		case in.Subject && !in.IsFlag, in.Name == "after" && !c.Resumes, in.Argument != "":
+		case in.Subject && !in.IsFlag, in.Name == "after" && !c.Resumes, in.Argument != "", in.Remote:
 		case in.Subject:
 			flags.String(in.Name, "", doc)
 			_ = c.cmd.MarkFlagRequired(in.Name)

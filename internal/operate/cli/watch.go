@@ -64,6 +64,7 @@ func (w *watch) see(u operate.Update) {
 			}
 			w.bar, w.step = w.sh.Bar(cmp.Or(u.Step, w.Counts), u.Total), u.Step
 		}
+		w.bar.Bytes = u.Bytes
 		w.bar.ShowOf(u.Done, u.Total)
 	}
 }

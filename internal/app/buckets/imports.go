@@ -1,0 +1,224 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/imports"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) importOperations() []operate.Operation {
+	job := operate.NewJob(operate.About{
+		Path: "imports/run", Doc: "Import buckets from another S3 endpoint, while clients use both", Former: []operate.Former{{Words: "buckets import"}},
+		Group: "Import buckets from another S3 endpoint", Title: "Import buckets", Button: "Import", Counts: "objects",
+		Background: true, Begun: "the import has begun", Stop: "Stop the import",
+		Text: "An import copies objects with their entity tags, times, metadata and tags. A later import into the same account takes only what has changed.",
+		More: "The source is s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported. Objects keep their ETag,\n" +
+			"Last-Modified, Content-Type, metadata and tags, and buckets their tags and CORS rules.\n\n" +
+			"Run the command again to continue after an interruption, and to take what has changed at the source: the\n" +
+			"lists of both sides are compared, and objects that the source has deleted are deleted here. An object that\n" +
+			"a client has changed here stays, unless the source has changed it later. At the end stop all writers of the\n" +
+			"source, and run the command with --stopped: it compares once more and fails if anything differs.\n\n" +
+			"Credentials are those of the AWS tools: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in\n" +
+			"~/.aws/credentials. The exit status is 1 if an object could not be imported.",
+		Example: "main s3://photos --endpoint https://minio.example.org:9000 --dry-run\nmain --endpoint https://minio.example.org:9000 --stopped",
+	}, onNodes(s, s.importBuckets))
+	return []operate.Operation{operate.WithFound[importProblem](job, "Problems", "There are no problems so far.")}
+}
+
+type importInput struct {
+	accountInput
+	Source      string `flag:"source" arg:"SOURCE" doc:"s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported"`
+	Endpoint    string `flag:"endpoint" value:"URL" doc:"URL of the source, such as https://minio.example.org:9000; without it Amazon S3"`
+	Region      string `flag:"region" doc:"region of the source, us-east-1 by default"`
+	AccessKey   string `flag:"access-key" doc:"access key of the source"`
+	SecretKey   string `flag:"secret-key" remote:"" secret:"" doc:"its secret"`
+	SecretFile  string `flag:"secret-file" value:"FILE" local:"" doc:"FILE with the secret of the access key"`
+	Profile     string `flag:"profile" value:"NAME" local:"" doc:"NAME of a profile in the AWS configuration"`
+	Anonymous   bool   `flag:"anonymous" doc:"send requests without a signature, for a public bucket"`
+	VirtualHost bool   `flag:"virtual-host" doc:"the source has the bucket in the host name"`
+	To          string `flag:"to" value:"BUCKET" doc:"name of the BUCKET here, if it is another"`
+	Parallel    int    `flag:"parallel" doc:"objects that are imported at once" default:"16" least:"1"`
+	Stopped     bool   `flag:"stopped" doc:"nobody writes to the source any more: compare once more at the end"`
+	DryRun      bool   `flag:"dry-run" doc:"only compare, and count what would be imported and deleted"`
+}
+
+const (
+	importScheme = "s3://"
+	mostParallel = 256
+)
+
+// Check implements the checks of values.
+func (in importInput) Check() error {
+	bucket, _ := in.source()
+	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
+	switch {
+	case in.Source != "" && (!strings.HasPrefix(in.Source, importScheme) || bucket == ""):
+		return wrong("source", "expected s3://BUCKET or s3://BUCKET/PREFIX")
+	case in.Parallel > mostParallel:
+		return wrong("parallel", fmt.Sprintf("must be at most %d", mostParallel))
+	case in.To != "" && bucket == "":
+		return wrong("to", "name a single bucket of the source, such as s3://photos")
+	case in.To != "" && buckets.CheckBucketName(in.To) != nil:
+		return wrong("to", buckets.ErrBucketName.Message)
+	case in.Anonymous && bucket == "":
+		return wrong("anonymous", "name a bucket of the source, such as s3://photos")
+	}
+	if err := imports.CheckEndpoint(in.Endpoint); err != nil {
+		return wrong("endpoint", "expected a URL such as https://s3.example.org:9000")
+	}
+	return nil
+}
+
+// source returns the bucket and the prefix of the source.
+func (in importInput) source() (bucket, prefix string) {
+	bucket, prefix, _ = strings.Cut(strings.TrimPrefix(in.Source, importScheme), "/")
+	return bucket, prefix
+}
+
+// options returns where the source is, with its credentials. Only a command uses those of its environment: whoever may
+// start an import in a server does not get the rights that the server has elsewhere.
+func (in importInput) options(isServer bool) (imports.SourceOptions, error) {
+	o := imports.SourceOptions{
+		Endpoint: in.Endpoint, Region: in.Region, Profile: in.Profile, VirtualHost: in.VirtualHost, Anonymous: in.Anonymous,
+		AccessKey: in.AccessKey, SecretKey: in.SecretKey, Parallel: in.Parallel,
+	}
+	if in.SecretFile != "" {
+		secret, err := os.ReadFile(in.SecretFile)
+		if err != nil {
+			return o, &operate.InputError{Input: "secret-file", Reason: errcode.NetworkReason(err)}
+		}
+		o.SecretKey = strings.TrimSpace(string(secret))
+	}
+	switch {
+	case in.Anonymous:
+	case (o.AccessKey == "") != (o.SecretKey == ""):
+		return o, &operate.InputError{Input: "access-key", Reason: "expected the access key and its secret, which a command reads with --secret-file"}
+	case isServer && o.AccessKey == "":
+		return o, &operate.InputError{Input: "access-key", Reason: "must not be empty"}
+	}
+	return o, nil
+}
+
+// importProblem is an object that was not imported, or a note about a bucket.
+type importProblem struct {
+	Bucket string `json:"bucket" title:"Bucket" example:"photos"`
+	Key    string `json:"key,omitempty" title:"Key" zero:"-" example:"2026/cat.jpg"`
+	Failed bool   `json:"failed" title:"Failed"`
+	Reason string `json:"reason" title:"Reason"`
+}
+
+// importOutput is the result of an import.
+type importOutput struct {
+	DryRun     bool          `json:"dryRun"`
+	Buckets    int64         `json:"buckets" title:"Buckets" least:"0"`
+	Objects    int64         `json:"objects" title:"Objects at the source" least:"0"`
+	Imported   int64         `json:"imported" title:"Imported" least:"0"`
+	Bytes      service.Bytes `json:"bytes" title:"Bytes" least:"0"`
+	Skipped    int64         `json:"skipped" title:"Already here" least:"0"`
+	Deleted    int64         `json:"deleted" title:"Deleted here, as at the source" least:"0"`
+	Kept       int64         `json:"kept" title:"Changed here, kept" least:"0"`
+	Failed     int64         `json:"failed" title:"Failed" least:"0"`
+	Unverified int64         `json:"unverified" title:"Verified by length only" least:"0"`
+	Left       int64         `json:"left" title:"Still different" least:"0" doc:"with stopped: what differed at the end"`
+
+	isFinal  bool
+	problems []importProblem
+	more     int64
+}
+
+// IsPartial implements operate.Partial.
+func (o importOutput) IsPartial() bool { return o.Failed > 0 || o.Left > 0 }
+
+// Notice implements operate.Changed.
+func (o importOutput) Notice() string {
+	imported, deleted := "imported", "deleted"
+	if o.DryRun {
+		imported, deleted = "would import", "would delete"
+	}
+	lines := []string{fmt.Sprintf("%s %s (%s) of %d in %s; already here: %d", imported, service.Count(o.Imported, "object"), service.FormatBytes(int64(o.Bytes)),
+		o.Objects, service.Count(o.Buckets, "bucket"), o.Skipped)}
+	add := func(n int64, format string, args ...any) {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf(format, args...))
+		}
+	}
+	add(o.Deleted, "%s %s that the source has deleted", deleted, service.Count(o.Deleted, "object"))
+	add(o.Kept, "kept %s that a client has changed here after the source", service.Count(o.Kept, "object"))
+	add(o.Unverified, "verified by length only, because the source has no MD5 or checksum: %s", service.Count(o.Unverified, "object"))
+	switch {
+	case o.IsPartial() || o.DryRun:
+	case o.isFinal:
+		lines = append(lines, "both sides are equal: clients may use this server now")
+	default:
+		lines = append(lines, "run it again to take what changes at the source; when its writers are stopped, with --stopped")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Note says what is missing, and why.
+func (o importOutput) Note() string {
+	var lines []string
+	for _, p := range o.problems {
+		verb := "note"
+		if p.Failed {
+			verb = "failed"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", verb, service.Printable(importScheme+strings.TrimSuffix(p.Bucket+"/"+p.Key, "/")), p.Reason))
+	}
+	if o.more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more, which --json lists", o.more))
+	}
+	if o.Failed > 0 {
+		lines = append(lines, fmt.Sprintf("not imported: %s. Run the import again when the reasons are gone", service.Count(o.Failed, "object")))
+	}
+	if o.Left > 0 {
+		lines = append(lines, fmt.Sprintf("still different: %s. If no import failed, somebody still writes to the source: stop the writers and run it again", service.Count(o.Left, "object")))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (s *Buckets) importBuckets(ctx context.Context, in importInput, progress operate.Progress) (o importOutput, err error) {
+	a, err := s.account(ctx, in.Account)
+	if err != nil {
+		return o, err
+	}
+	options, err := in.options(s.serves.Load())
+	if err != nil {
+		return o, err
+	}
+	source, err := imports.NewSource(ctx, options)
+	if err != nil {
+		return o, err
+	}
+	bucket, prefix := in.source()
+	o.DryRun, o.isFinal = in.DryRun, in.Stopped
+	r, err := imports.Run(ctx, imports.Options{
+		Source: source, Target: s.opened, Account: a, Bucket: bucket, Prefix: prefix, To: in.To,
+		Parallel: in.Parallel, DryRun: in.DryRun, Final: in.Stopped,
+		Progress: func(p imports.Progress) {
+			progress.Moved(p.Done, p.Total, p.Bytes)
+		},
+		Report: func(p imports.Problem) {
+			problem := importProblem{p.Bucket, p.Key, p.Failed, p.Reason}
+			if len(o.problems) < shown {
+				o.problems = append(o.problems, problem)
+			} else {
+				o.more++
+			}
+			progress.Find(problem)
+		},
+	})
+	o.Buckets, o.Objects, o.Imported, o.Bytes, o.Skipped, o.Deleted = r.Buckets, r.Objects, r.Imported, service.Bytes(r.Bytes), r.Skipped, r.Deleted
+	o.Kept, o.Failed, o.Unverified, o.Left = r.Kept, r.Failed, r.Unverified, r.Left
+	if err != nil && ctx.Err() != nil {
+		err = errcode.New(errcode.Unavailable, "interrupted: run the import again with the same options to continue")
+	}
+	return o, err
+}

@@ -1,0 +1,232 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+// Options of an import.
+type Options struct {
+	Source  *Source
+	Target  *buckets.Service
+	Account buckets.Account // that gets the buckets
+
+	Bucket, Prefix string // at the source; "": all buckets, all objects
+	To             string // the bucket here; "": the same name
+	Parallel       int    // objects at once
+	DryRun         bool   // only compare
+	Final          bool   // nobody writes to the source any more: compare once more at the end
+
+	Report   func(Problem)  // called for each problem, by one goroutine at a time
+	Progress func(Progress) // likewise
+}
+
+// Problem is an object, or a bucket if Key is "", that was not imported, or not completely.
+type Problem struct {
+	Bucket string // at the source
+	Key    string
+	Reason string
+	Failed bool // something is missing here; otherwise it is only a note
+}
+
+// Progress of an import.
+type Progress struct {
+	Done, Total int64 // objects; a total of 0 is not known yet
+	Bytes       int64 // that were read
+}
+
+// Result counts what an import has done, or would do.
+type Result struct {
+	Buckets    int64 // that were compared
+	Objects    int64 // that the source listed
+	Imported   int64
+	Bytes      int64 // of the imported objects
+	Skipped    int64 // equal on both sides
+	Deleted    int64
+	Kept       int64 // changed here by clients, after the source
+	Failed     int64
+	Unverified int64 // imported, with a length as the only proof
+	Left       int64 // what still differed at the end of a final import
+}
+
+// imports is an import that runs.
+type imports struct {
+	Options
+	pairs []pair
+
+	mu     sync.Mutex
+	result Result
+	total  int64
+	bytes  int64
+	inARow int // failures of the source or the target since the last success
+}
+
+// pair is a bucket at the source and the one here.
+type pair struct {
+	from, to string
+	bucket   buckets.Bucket // here; without an ID: it would be created
+}
+
+// Run imports, and returns what it has done, also with an error, after which it can be run again.
+func Run(ctx context.Context, o Options) (Result, error) {
+	i := &imports{Options: o}
+	if i.Report == nil {
+		i.Report = func(Problem) {}
+	}
+	if i.Progress == nil {
+		i.Progress = func(Progress) {}
+	}
+	err := i.run(ctx)
+	return i.result, err
+}
+
+func (i *imports) run(ctx context.Context) error {
+	names := []string{i.Bucket}
+	if i.Bucket == "" {
+		var err error
+		if names, err = i.Source.buckets(ctx); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := i.addPair(ctx, name); err != nil {
+			return err
+		}
+	}
+	counting, stop := context.WithCancel(ctx)
+	defer stop()
+	var counter sync.WaitGroup
+	counter.Go(func() { i.count(counting) })
+	defer counter.Wait()
+	defer stop()
+	for n := range i.pairs {
+		if err := i.pass(ctx, &i.pairs[n]); err != nil {
+			return err
+		}
+	}
+	if !i.Final || i.DryRun {
+		return nil
+	}
+	return i.compare(ctx)
+}
+
+// addPair finds or creates the bucket here.
+func (i *imports) addPair(ctx context.Context, name string) error {
+	p := pair{from: name, to: name}
+	if i.To != "" {
+		p.to = i.To
+	}
+	err := buckets.CheckBucketName(p.to)
+	if err == nil {
+		p.bucket, err = i.Target.Bucket(ctx, i.Account.ID, p.to)
+	}
+	isNew := errors.Is(err, buckets.ErrNoBucket)
+	if isNew && !i.DryRun {
+		if p.bucket, err = i.Target.CreateBucket(ctx, i.Account.ID, p.to); errors.Is(err, buckets.ErrBucketExists) {
+			err = nil
+		}
+	}
+	switch {
+	case err == nil || isNew && i.DryRun:
+	case errors.Is(err, buckets.ErrBucketName) && i.Bucket == "":
+		i.problem(Problem{Bucket: name, Reason: err.Error() + "; import it by itself, with another name here", Failed: true})
+		return nil
+	default:
+		return fmt.Errorf("bucket %s: %w", p.to, err)
+	}
+	i.pairs = append(i.pairs, p)
+	return i.settings(ctx, &p)
+}
+
+// count counts the objects of the source, for the progress.
+func (i *imports) count(ctx context.Context) {
+	var n int64
+	for _, p := range i.pairs {
+		if err := i.Source.list(ctx, p.from, i.Prefix, func(page []Listed) error { n += int64(len(page)); return nil }); err != nil {
+			return // the pass reports it
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.total = n
+}
+
+// compare compares again after the last pass, when nobody writes to the source.
+func (i *imports) compare(ctx context.Context) error {
+	again := &imports{Options: i.Options, pairs: i.pairs}
+	again.DryRun = true
+	again.Report, again.Progress = func(Problem) {}, func(Progress) {}
+	for n := range again.pairs {
+		if err := again.pass(ctx, &again.pairs[n]); err != nil {
+			return err
+		}
+	}
+	i.result.Left = again.result.Imported + again.result.Deleted
+	return nil
+}
+
+func (i *imports) problem(p Problem) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if p.Failed {
+		i.result.Failed++
+	}
+	i.Report(p)
+}
+
+// change changes the result, and shows the progress.
+func (i *imports) change(fn func(*Result)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	fn(&i.result)
+	i.show()
+}
+
+// show reports the progress. The caller holds the lock.
+func (i *imports) show() {
+	r := &i.result
+	i.Progress(Progress{Done: r.Imported + r.Skipped + r.Kept + r.Failed, Total: i.total, Bytes: i.bytes})
+}
+
+// mostFailures in a row mean that it is not about single objects.
+const mostFailures = 100
+
+// settle counts the result of an object, and returns an error that ends the import.
+func (i *imports) settle(ctx context.Context, bucket, key string, err error) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	defer i.show()
+	if err == nil {
+		i.inARow = 0
+		return nil
+	}
+	code := errcode.Of(err)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case code == errcode.Quota:
+		return fmt.Errorf("%w: raise it with holdfast buckets quotas set, and import again", err)
+	case errors.Is(err, buckets.ErrNoBucket):
+		return err
+	case code == errcode.Unavailable, code == errcode.Internal:
+		if i.inARow++; i.inARow >= mostFailures {
+			return fmt.Errorf("%d objects in a row failed, the last one so: %w", mostFailures, err)
+		}
+	}
+	i.result.Failed++
+	i.Report(Problem{Bucket: bucket, Key: key, Reason: reason(err), Failed: true})
+	return nil
+}
+
+// reason returns the text of an error for people.
+func reason(err error) string {
+	if text := errcode.Message(err); text != "" {
+		return text
+	}
+	return err.Error()
+}

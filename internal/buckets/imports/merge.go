@@ -1,0 +1,155 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+// pageSize is how many objects of the target are read at once.
+const pageSize = 1000
+
+// here reads the objects of a bucket of the target in order.
+type here struct {
+	service *buckets.Service
+	owner   buckets.AccountID
+	bucket  buckets.BucketID // "": there is none
+	query   buckets.Query
+	page    []buckets.Entry
+	isLast  bool
+}
+
+// objectsHere returns a reader of the objects that an import may change.
+func (i *imports) objectsHere(p *pair) *here {
+	return &here{service: i.Target, owner: i.Account.ID, bucket: p.bucket.ID, query: buckets.Query{Prefix: i.Prefix, Limit: pageSize}}
+}
+
+// head returns the next object, or nil.
+func (h *here) head(ctx context.Context) (*buckets.Object, error) {
+	if h.bucket == "" {
+		return nil, nil //nolint:nilnil // no object
+	}
+	for len(h.page) == 0 {
+		if h.isLast {
+			return nil, nil //nolint:nilnil // the end
+		}
+		page, err := h.service.List(ctx, h.owner, h.bucket, h.query)
+		if err != nil {
+			return nil, err
+		}
+		h.page, h.query.Start, h.isLast = page.Entries, page.Next, !page.More
+	}
+	return h.page[0].Object, nil
+}
+
+func (h *here) skip() { h.page = h.page[1:] }
+
+// merge compares the two lists. The source's may be out of order, as some servers send a folder before the names that
+// sort before its slash: such names are looked up one by one.
+type merge struct {
+	*imports
+	*pair
+	here *here
+	send func(task) error
+	last string // the greatest key so far
+}
+
+func (m *merge) run(ctx context.Context) error {
+	err := m.Source.list(ctx, m.from, m.Prefix, func(page []Listed) error {
+		for n := range page {
+			if err := m.add(ctx, &page[n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.rest(ctx)
+}
+
+// add compares the next object of the source.
+func (m *merge) add(ctx context.Context, from *Listed) error {
+	m.change(func(r *Result) { r.Objects++ })
+	if err := buckets.CheckObjectName(from.Key); err != nil {
+		m.problem(Problem{Bucket: m.from, Key: from.Key, Reason: reason(err), Failed: true})
+		return nil
+	}
+	if m.last != "" && from.Key <= m.last {
+		return m.lookUp(ctx, from)
+	}
+	m.last = from.Key
+	for {
+		o, err := m.here.head(ctx)
+		switch {
+		case err != nil:
+			return err
+		case o == nil || o.Name > from.Key:
+			return m.decide(from, nil)
+		case o.Name == from.Key:
+			m.here.skip()
+			return m.decide(from, o)
+		}
+		m.here.skip()
+		if err := m.decide(nil, o); err != nil {
+			return err
+		}
+	}
+}
+
+// lookUp compares an object that the source lists out of order.
+func (m *merge) lookUp(ctx context.Context, from *Listed) error {
+	if m.bucket.ID == "" {
+		return m.decide(from, nil)
+	}
+	o, err := m.Target.Object(ctx, m.Account.ID, m.bucket.ID, from.Key)
+	if errors.Is(err, buckets.ErrNoObject) {
+		return m.decide(from, nil)
+	} else if err != nil {
+		return err
+	}
+	o.Inline = nil // a task waits with it
+	return m.decide(from, &o)
+}
+
+var errEmpty = errcode.New(errcode.Conflict, "the bucket is empty at the source, but not here: nothing is deleted. If that is right, delete the objects here")
+
+// rest compares the objects here after the last one of the source.
+func (m *merge) rest(ctx context.Context) error {
+	for {
+		o, err := m.here.head(ctx)
+		if err != nil || o == nil {
+			return err
+		}
+		if m.last == "" && Decide(nil, o, 0) == Delete { // e.g. a disk that is not mounted
+			m.problem(Problem{Bucket: m.from, Reason: reason(errEmpty), Failed: true})
+			return nil
+		}
+		m.here.skip()
+		if err := m.decide(nil, o); err != nil {
+			return err
+		}
+	}
+}
+
+// decide sends a task, or counts that there is nothing to do.
+func (m *merge) decide(from *Listed, here *buckets.Object) error {
+	switch action := Decide(from, here, m.behind()); {
+	case action == Take:
+		return m.send(task{Take, *from, here})
+	case action == Delete:
+		return m.send(task{Delete, Listed{Key: here.Name}, here})
+	case action == Skip:
+		m.change(func(r *Result) { r.Skipped++ })
+	case from != nil:
+		m.keep(m.pair, from.Key)
+	}
+	return nil
+}
+
+// behind returns how far the clock of the source is behind.
+func (i *imports) behind() time.Duration { return time.Duration(i.Source.behind.Load()) }

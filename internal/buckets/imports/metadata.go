@@ -1,0 +1,124 @@
+package imports
+
+import (
+	"context"
+	"mime"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/checksum"
+	"holdfast/internal/errcode"
+)
+
+// Limits of what an object has besides its body. S3 allows less metadata, but other servers more.
+const (
+	maxHeaders = 8 << 10 // bytes of names and values
+	maxTags    = 10
+	maxTagText = 1 << 10 // bytes of the name and the value of a tag
+	maxETag    = 256
+
+	defaultType = "binary/octet-stream"
+)
+
+var (
+	errMetadata = errcode.New(errcode.Invalid, "the object has more than 8 KiB of metadata")
+	errTags     = errcode.New(errcode.Invalid, "the object has more than 10 tags, or one of more than 1 KiB")
+	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or one of more than 256 bytes")
+)
+
+// objectOf returns the object of an answer, without its body and its tags.
+func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
+	o := buckets.Object{Name: from.Key, ContentType: text(aws.ToString(out.ContentType)), Headers: map[string]string{}}
+	if o.ContentType == "" {
+		o.ContentType = defaultType
+	}
+	for name, value := range map[string]*string{
+		"cache-control": out.CacheControl, "content-disposition": out.ContentDisposition, "content-language": out.ContentLanguage,
+		"expires": out.ExpiresString, "x-amz-website-redirect-location": out.WebsiteRedirectLocation,
+	} {
+		if v := text(aws.ToString(value)); v != "" {
+			o.Headers[name] = v
+		}
+	}
+	if v := withoutFraming(text(aws.ToString(out.ContentEncoding))); v != "" {
+		o.Headers["content-encoding"] = v
+	}
+	for name, value := range out.Metadata {
+		o.Headers["m-"+strings.ToLower(name)] = userText(value)
+	}
+	size := len(o.ContentType)
+	for name, value := range o.Headers {
+		size += len(name) + len(value)
+	}
+	if size > maxHeaders {
+		return o, errMetadata
+	}
+	return o, nil
+}
+
+// withTags reads the tags of an object, if it has any.
+func (s *Source) withTags(ctx context.Context, bucket string, o *buckets.Object, out *s3.GetObjectOutput) (err error) {
+	if aws.ToInt32(out.TagCount) == 0 {
+		return nil
+	}
+	o.Tags, err = s.tags(ctx, bucket, o.Name)
+	if len(o.Tags) > maxTags {
+		return errTags
+	}
+	for k, v := range o.Tags {
+		if len(k)+len(v) > maxTagText {
+			return errTags
+		}
+	}
+	return err
+}
+
+// withoutFraming removes aws-chunked, the framing of an upload, which some servers store.
+func withoutFraming(encoding string) string {
+	parts := slices.DeleteFunc(strings.Split(encoding, ","), func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), "aws-chunked") })
+	return strings.TrimSpace(strings.Join(parts, ","))
+}
+
+// text returns the value of a header as UTF-8 without control characters.
+func text(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s))
+}
+
+// userText decodes the encoded words (RFC 2047) in which S3 returns user metadata.
+func userText(s string) string {
+	if s = text(s); strings.Contains(s, "=?") {
+		if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil {
+			return text(decoded)
+		}
+	}
+	return s
+}
+
+// isEncrypted reports whether the entity tag of an object is not an MD5, because the source encrypts it with a key.
+func isEncrypted(out *s3.GetObjectOutput) bool {
+	return out.SSECustomerAlgorithm != nil || out.ServerSideEncryption == types.ServerSideEncryptionAwsKms || out.ServerSideEncryption == types.ServerSideEncryptionAwsKmsDsse
+}
+
+// checksumOf returns the checksum that the source has of an object; zero: none that this server knows.
+func checksumOf(out *s3.GetObjectOutput) buckets.Checksum {
+	for algorithm, value := range map[checksum.Algorithm]*string{
+		checksum.CRC32: out.ChecksumCRC32, checksum.CRC32C: out.ChecksumCRC32C, checksum.CRC64NVME: out.ChecksumCRC64NVME,
+		checksum.SHA1: out.ChecksumSHA1, checksum.SHA256: out.ChecksumSHA256,
+	} {
+		if v := aws.ToString(value); v != "" {
+			return buckets.Checksum{Algorithm: algorithm.String(), Value: v, Composite: out.ChecksumType == types.ChecksumTypeComposite || strings.Contains(v, "-")}
+		}
+	}
+	return buckets.Checksum{}
+}

@@ -1,0 +1,216 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+// task is a name that differs.
+type task struct {
+	action Action
+	from   Listed
+	here   *buckets.Object // nil: it is not there
+}
+
+// pass compares a bucket on both sides, and makes the one here as the source.
+func (i *imports) pass(ctx context.Context, p *pair) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	tasks := make(chan task)
+	var workers sync.WaitGroup
+	for range i.Parallel {
+		workers.Go(func() {
+			for t := range tasks {
+				if err := i.settle(ctx, p.from, t.from.Key, i.do(ctx, p, t)); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	m := &merge{imports: i, pair: p, here: i.objectsHere(p)}
+	m.send = func(t task) error {
+		select {
+		case tasks <- t:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := m.run(ctx)
+	close(tasks)
+	workers.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	i.change(func(r *Result) { r.Buckets++ })
+	return err
+}
+
+// do does a task.
+func (i *imports) do(ctx context.Context, p *pair, t task) error {
+	if i.DryRun {
+		i.change(func(r *Result) {
+			if t.action == Delete {
+				r.Deleted++
+				return
+			}
+			r.Imported++
+			r.Bytes += t.from.Size
+		})
+		return nil
+	}
+	if t.action == Delete {
+		return i.delete(ctx, p, t)
+	}
+	var err error
+	for range tries {
+		err = i.take(ctx, p, &t)
+		switch {
+		case errors.Is(err, errChanged):
+			t.from.ETag = "" // of the list, which is old
+		case errors.Is(err, buckets.ErrPrecondition):
+			if again, failed := i.again(ctx, p, &t); failed != nil || !again {
+				return failed
+			}
+		case !errors.Is(err, errDamaged):
+			return err
+		}
+	}
+	return err
+}
+
+// tries limits how often an object is read that changes meanwhile, or that is damaged.
+const tries = 3
+
+// again reads the object here, which a client has written meanwhile, and decides again.
+func (i *imports) again(ctx context.Context, p *pair, t *task) (bool, error) {
+	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
+	if t.here = &o; errors.Is(err, buckets.ErrNoObject) {
+		t.here, err = nil, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch Decide(&t.from, t.here, i.behind()) {
+	case Keep:
+		i.keep(p, t.from.Key)
+		return false, nil
+	case Skip:
+		i.change(func(r *Result) { r.Skipped++ })
+		return false, nil
+	}
+	return true, nil
+}
+
+// keep counts an object that stays as it is here.
+func (i *imports) keep(p *pair, key string) {
+	i.change(func(r *Result) { r.Kept++ })
+	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
+}
+
+// take reads an object from the source and writes it here.
+func (i *imports) take(ctx context.Context, p *pair, t *task) error {
+	out, err := i.Source.get(ctx, p.from, t.from.Key, "", "")
+	if codeOf(err) == "NoSuchKey" {
+		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the source lists the object, but does not have it: it was deleted meanwhile"})
+		return nil
+	} else if err != nil {
+		return readable("read the object", err)
+	}
+	from, err := t.from.answered(out)
+	if err != nil {
+		_ = out.Body.Close()
+		return err
+	}
+	b := i.Source.newBody(ctx, p.from, from, out)
+	defer b.Close()
+	o, err := objectOf(&from, out)
+	if err == nil {
+		err = i.Source.withTags(ctx, p.from, &o, out)
+	}
+	if err != nil {
+		return err
+	}
+	o.Creator, o.Imported = i.Account.ID, from.Modified
+	if !b.hasMD5Tag {
+		o.ETag = from.ETag
+	}
+	put := buckets.PutRequest{Object: o, Size: from.Size}
+	if t.here != nil {
+		put.Condition.Match.Tags = []string{string(t.here.ID)}
+	} else {
+		put.Condition.NoneMatch.Any = true
+	}
+	_, err = i.Target.PutObject(ctx, i.Account.ID, p.bucket.BucketRef, put, &counted{b, i})
+	if errors.Is(err, buckets.ErrNoObject) { // deleted here meanwhile
+		err = buckets.ErrPrecondition
+	}
+	if err == nil {
+		i.change(func(r *Result) {
+			r.Imported++
+			r.Bytes += from.Size
+			if !b.isVerified {
+				r.Unverified++
+			}
+		})
+	}
+	return err
+}
+
+// answered returns the object as the source has sent it, which may be later than the list.
+func (l Listed) answered(out *s3.GetObjectOutput) (Listed, error) {
+	etag := ""
+	if out.ETag != nil {
+		etag = bare(*out.ETag)
+	}
+	if etag == "" || len(etag) > maxETag || out.ContentLength == nil || out.LastModified == nil {
+		return l, errETag
+	}
+	modified := buckets.At(*out.LastModified)
+	if etag != l.ETag || modified.Seconds() != l.Modified.Seconds() {
+		l.Modified = modified // in seconds
+	}
+	l.ETag, l.Size = etag, *out.ContentLength
+	return l, nil
+}
+
+// delete deletes an object here that the source has deleted.
+func (i *imports) delete(ctx context.Context, p *pair, t task) error {
+	isThere, err := i.Source.has(ctx, p.from, t.from.Key)
+	if err != nil || isThere { // written since the list, or the list is not sorted
+		return err
+	}
+	o, err := i.Target.Object(ctx, i.Account.ID, p.bucket.ID, t.from.Key)
+	if err == nil && Decide(nil, &o, 0) == Delete {
+		err = i.Target.DeleteObject(ctx, i.Account.ID, p.bucket.BucketRef, buckets.Delete{Name: o.Name, Unchanged: &o})
+		if err == nil {
+			i.change(func(r *Result) { r.Deleted++ })
+		}
+	}
+	if errors.Is(err, buckets.ErrNoObject) || errcode.Is(err, errcode.Precondition) {
+		return nil // a client was faster
+	}
+	return err
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	*body
+	imports *imports
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.body.Read(p)
+	c.imports.mu.Lock()
+	defer c.imports.mu.Unlock()
+	c.imports.bytes += int64(n)
+	c.imports.show()
+	return n, err
+}

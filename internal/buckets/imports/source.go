@@ -1,0 +1,272 @@
+package imports
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+// SourceOptions say where the source is and how to sign requests.
+type SourceOptions struct {
+	Endpoint    string // URL; "": AWS_ENDPOINT_URL, or Amazon S3
+	Region      string // "": that of the profile, or us-east-1
+	Profile     string // of the AWS configuration files; "": AWS_PROFILE
+	VirtualHost bool   // the bucket is in the host name, also with an endpoint
+	Anonymous   bool   // requests are not signed
+
+	AccessKey, SecretKey string // "": from the environment or the profile
+
+	Parallel int // requests at once
+}
+
+// Timeouts and attempts of requests to the source.
+const (
+	attempts      = 8
+	longestWait   = 20 * time.Second // between two attempts
+	answerWithin  = time.Minute      // of a response header
+	stallsAfter   = time.Minute      // without a byte of a body
+	defaultRegion = "us-east-1"
+)
+
+// Source is another S3 endpoint.
+type Source struct {
+	client *s3.Client
+	behind atomic.Int64 // how far its clock is behind this one, in nanoseconds
+}
+
+// NewSource returns a source whose credentials were found.
+func NewSource(ctx context.Context, o SourceOptions) (*Source, error) {
+	if err := CheckEndpoint(o.Endpoint); err != nil {
+		return nil, err
+	}
+	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*o.Parallel, 2*o.Parallel
+		t.ResponseHeaderTimeout = answerWithin
+		t.DisableCompression = true // bodies are stored as they are
+	})
+	load := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(transport), config.WithLogger(logging.Nop{}), config.WithRetryer(func() aws.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) {
+				o.MaxAttempts, o.MaxBackoff, o.RateLimiter = attempts, longestWait, ratelimit.None
+			})
+		}),
+	}
+	if o.Profile != "" {
+		load = append(load, config.WithSharedConfigProfile(o.Profile))
+	}
+	switch {
+	case o.Anonymous:
+		load = append(load, config.WithCredentialsProvider(aws.AnonymousCredentials{}))
+	case o.AccessKey != "":
+		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(o.AccessKey, o.SecretKey, "")))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, errcode.Wrap(errcode.Invalid, "the AWS configuration cannot be read: check AWS_PROFILE, --profile and the files in ~/.aws", err)
+	}
+	if !o.Anonymous {
+		if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+			return nil, errcode.Wrap(errcode.Invalid, "no credentials for the source: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile", err)
+		}
+	}
+	return &Source{client: s3.NewFromConfig(cfg, func(c *s3.Options) {
+		if o.Endpoint != "" {
+			c.BaseEndpoint = aws.String(o.Endpoint)
+		}
+		c.Region = cmp.Or(o.Region, cfg.Region, defaultRegion)
+		c.UsePathStyle = !o.VirtualHost && c.BaseEndpoint != nil
+		c.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired // body compares them itself
+	})}, nil
+}
+
+// CheckEndpoint refuses what is not the URL of an endpoint; "" is none.
+func CheckEndpoint(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
+		return errcode.New(errcode.Invalid, "the endpoint is not valid: expected a URL such as https://s3.example.org:9000")
+	}
+	return nil
+}
+
+// leastSkew is the smallest difference of clocks that counts: dates in responses are whole seconds, and responses take time.
+const leastSkew = 5 * time.Second
+
+// sawClock compares the clocks.
+func (s *Source) sawClock(m middleware.Metadata) {
+	there, ok1 := awsmiddleware.GetServerTime(m)
+	here, ok2 := awsmiddleware.GetResponseAt(m)
+	if behind := here.Sub(there); ok1 && ok2 && !there.IsZero() {
+		if behind.Abs() < leastSkew {
+			behind = 0
+		}
+		s.behind.Store(int64(behind))
+	}
+}
+
+// buckets returns the names of all buckets.
+func (s *Source) buckets(ctx context.Context) (all []string, err error) {
+	pages := s3.NewListBucketsPaginator(s.client, &s3.ListBucketsInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, readable("list the buckets", err)
+		}
+		for _, b := range page.Buckets {
+			all = append(all, aws.ToString(b.Name))
+		}
+	}
+	return all, nil
+}
+
+// errList means that the source contradicts itself, so nothing that depends on its list can be done.
+var errList = errcode.New(errcode.Unavailable, "the source sent a list that is not valid: it says that there is more, but not where it continues")
+
+// list calls fn with the pages of a bucket's list.
+func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]Listed) error) error {
+	in := &s3.ListObjectsV2Input{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
+	if prefix != "" {
+		in.Prefix = &prefix
+	}
+	for {
+		out, err := s.client.ListObjectsV2(ctx, in)
+		if err != nil {
+			return readable("list the bucket "+bucket, err)
+		}
+		s.sawClock(out.ResultMetadata)
+		page := make([]Listed, len(out.Contents))
+		for i, o := range out.Contents {
+			key := aws.ToString(o.Key)
+			if out.EncodingType == types.EncodingTypeUrl {
+				if key, err = url.QueryUnescape(key); err != nil {
+					return errcode.New(errcode.Unavailable, "the source sent a key that is not URL-encoded, although it says so")
+				}
+			}
+			page[i] = Listed{Key: key, ETag: bare(aws.ToString(o.ETag)), Size: aws.ToInt64(o.Size), Modified: buckets.At(aws.ToTime(o.LastModified))}
+		}
+		if err := fn(page); err != nil || !aws.ToBool(out.IsTruncated) {
+			return err
+		}
+		if in.ContinuationToken = out.NextContinuationToken; aws.ToString(in.ContinuationToken) == "" {
+			return errList
+		}
+	}
+}
+
+// bare returns an entity tag without quotes.
+func bare(etag string) string { return strings.Trim(etag, `"`) }
+
+// get sends a GET for an object, from an offset. With etag, the object must not have changed.
+func (s *Source) get(ctx context.Context, bucket, key, etag, bytes string) (*s3.GetObjectOutput, error) {
+	in := &s3.GetObjectInput{Bucket: &bucket, Key: &key}
+	if etag != "" {
+		in.IfMatch = aws.String(`"` + etag + `"`)
+	}
+	if bytes != "" {
+		in.Range = &bytes
+	}
+	// As a header, because with ChecksumMode the client would compute the checksum, too.
+	return s.client.GetObject(ctx, in, s3.WithAPIOptions(smithyhttp.AddHeaderValue("X-Amz-Checksum-Mode", "ENABLED")))
+}
+
+// has reports whether the source has an object. A HEAD would not tell a missing bucket from a missing object.
+func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
+	out, err := s.get(ctx, bucket, key, "", "bytes=0-0")
+	switch {
+	case err == nil:
+		return true, out.Body.Close()
+	case codeOf(err) == "NoSuchKey":
+		return false, nil
+	case codeOf(err) == "InvalidRange": // an empty object
+		return true, nil
+	}
+	return false, readable("look for a deleted object", err)
+}
+
+// tags reads the tags of an object.
+func (s *Source) tags(ctx context.Context, bucket, key string) (map[string]string, error) {
+	out, err := s.client.GetObjectTagging(ctx, &s3.GetObjectTaggingInput{Bucket: &bucket, Key: &key})
+	if err != nil {
+		return nil, readable("read the tags", err)
+	}
+	return tagsOf(out.TagSet), nil
+}
+
+func tagsOf(set []types.Tag) map[string]string {
+	all := map[string]string{}
+	for _, t := range set {
+		all[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return all
+}
+
+// codeOf returns the code of an error of S3, or "".
+func codeOf(err error) string {
+	if e, ok := errors.AsType[smithy.APIError](err); ok {
+		return e.ErrorCode()
+	}
+	return ""
+}
+
+// hints say what to do about errors of S3.
+var hints = map[string]string{
+	"AccessDenied":                 "the access key needs s3:ListBucket, s3:GetObject and s3:GetObjectTagging",
+	"InvalidAccessKeyId":           "check the access key",
+	"SignatureDoesNotMatch":        "check the secret key, and whether the endpoint needs --virtual-host",
+	"RequestTimeTooSkewed":         "the clocks differ by more than 15 minutes",
+	"NoSuchBucket":                 "check the name of the bucket",
+	"PermanentRedirect":            "the bucket is in another region: set --region",
+	"AuthorizationHeaderMalformed": "the source has another region: set --region",
+	"InvalidObjectState":           "the object is archived: restore it first",
+}
+
+// readable returns an error for people, without the text of a library. What fails for a single request only is Unavailable.
+func readable(what string, err error) error {
+	if errors.Is(err, context.Canceled) || errcode.Message(err) != "" {
+		return err
+	}
+	code, status := codeOf(err), 0
+	if r, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		status = r.HTTPStatusCode()
+	}
+	kind, text := errcode.Unavailable, "could not "+what+": "
+	switch {
+	case status == 0:
+		return errcode.Wrap(kind, text+"no answer from the source ("+errcode.NetworkReason(err)+")", err)
+	case code == "" || code == "UnknownError":
+		text += "the source answered " + http.StatusText(status)
+	default:
+		text += "the source answered " + code
+	}
+	if status >= 400 && status < 500 && status != http.StatusTooManyRequests {
+		kind = errcode.Invalid
+	}
+	if hint := hints[code]; hint != "" {
+		text += " (" + hint + ")"
+	}
+	return errcode.Wrap(kind, text, err)
+}
