@@ -215,13 +215,44 @@ func (b *browser) check(policy string) {
 		}
 	}
 	walk(b.page)
+	b.checkChoices()
 	if len(b.page.all("h1")) != 1 || len(b.page.all("main")) != 1 {
 		b.t.Errorf("%s: no title or no main part in\n%s", b.at, b.raw)
 	}
 }
 
+// things are the names of fields that take what lists have.
+var things = []string{"account", "bucket", "to-bucket", "tenant", "install", "node", "tier", "key", "backup", "sweep", "service", "run"}
+
+// made are the fields for things that are made, and for what no list has, by their form.
+var made = map[string]string{
+	"/console/buckets/accounts?do=create account":          "it is new",
+	"/console/buckets/buckets?do=create bucket":            "it is new",
+	"/console/buckets/nodes?do=add node":                   "it is new",
+	"/console/extstorage/installs?do=set install":          "it is new",
+	"/console/tokenserver/nodes?do=add node":               "it is new",
+	"/console/extstorage/records/create?do=create key":     "it is new",
+	"/console/guest/tenants?do=suspend tenant":             "the list has suspended tenants",
+	"/console/guest/tokens?do=create tenant":               "the list has suspended tenants",
+	"/console/guest/tokens?do=create service":              "other programs give themselves names",
+	"/console/extstorage/service-tokens?do=create service": "other programs give themselves names",
+}
+
+// checkChoices checks that a field for a thing offers what exists, also in forms that services write themselves.
+func (b *browser) checkChoices() {
+	b.t.Helper()
+	for _, f := range b.page.all("form") {
+		for _, e := range f.all("input") {
+			name := e.attrs["name"]
+			if e.attrs["type"] == "text" && slices.Contains(things, name) && e.attrs["list"] == "" && made[f.attrs["action"]+" "+name] == "" {
+				b.t.Errorf("%s: the field %s of %s has no choices", b.at, name, f.attrs["action"])
+			}
+		}
+	}
+}
+
 // elements are all elements that pages have.
-const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option datalist textarea button meter pre code figure figcaption svg line path text img details summary kbd rect time small "
+const elements = " html head meta title link script body main header nav section div span p a h1 h2 ul ol li dl dt dd table thead tbody tr th td form input label select option datalist textarea button meter pre code fieldset legend figure figcaption svg line path text img details summary kbd rect time small "
 
 // open opens a page.
 func (b *browser) open(path string) {

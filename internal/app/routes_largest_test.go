@@ -501,7 +501,7 @@ func (w *chargedWalk) pages() (all []route) {
 
 // consolePaths returns the paths of the console.
 func (a *App) consolePaths() []string {
-	all := []string{"/console", "/console/", "/console/sign-in", "/console/static/x", "/console/unknown"}
+	all := []string{"/console", "/console/", "/console/sign-in", "/console/static/x", "/console/unknown", "/console/choices?in=buckets&kind=folder&field=to-folder&account=main&bucket=photos"}
 	for i := range a.console.Sections {
 		s := &a.console.Sections[i]
 		for j := range s.Pages {

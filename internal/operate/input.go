@@ -33,7 +33,7 @@ type Input struct {
 	Remote   bool         // the command does not have it
 	Secret   bool         // the console does not show what is typed
 	Names    string       // what it names, as the rows of a list do: a subject; "": the one with its name; "-": nothing that a list has
-	Also     []string     // values that it takes besides these names
+	Also     []string     // values that it takes besides these names; "*": any
 
 	at         []int
 	isDuration bool

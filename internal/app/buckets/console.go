@@ -26,7 +26,7 @@ var counts = []service.Counted{
 
 // console returns the pages of the service.
 func (s *Buckets) console() *service.Console {
-	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseFolder, Finds: finds, Counts: counts, Pages: []service.Page{
+	return &service.Console{Title: "Buckets", Icon: "bucket", Everyday: []string{"buckets", "accounts", "nodes"}, Backlogs: s.backlogs, Search: s.search, Choose: s.chooseThing, Finds: finds, Counts: counts, Pages: []service.Page{
 		{Path: "buckets", Title: "Buckets", Listed: true, Instead: true, Show: s.showBuckets},
 		{Path: "objects", Title: "Objects", Show: s.showObjects, Actions: []service.Action{
 			{Name: "upload", Uploads: true, Logged: []string{"account", "bucket", "objects"}, Run: s.uploadObjects},

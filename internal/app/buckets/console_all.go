@@ -24,7 +24,7 @@ func (s *Buckets) showBuckets(ctx context.Context, r *service.PageRequest) (*ser
 		Search: []service.Field{{Name: "account", Label: "Account", Kind: "account"}, {Name: "prefix", Label: "Names that begin with"}},
 	}
 	view := &service.View{Blocks: []service.Block{t, &service.Form{
-		Title: "Create bucket", Page: "buckets", Action: "create", Submit: "Create bucket",
+		Title: "Create bucket", Action: "create", Submit: "Create bucket",
 		Text:   "A name has 3 to 63 lower-case letters, digits, hyphens and dots.",
 		Fields: []service.Field{{Name: "account", Label: "Account", Kind: "account", Value: r.Value("account")}, {Name: "bucket", Label: "Bucket"}},
 	}}}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -81,10 +82,41 @@ const (
 	keyConfigured = "in the configuration"
 )
 
-// keyOutput is an access key. Only the command shows its secret.
+// keyOutput is an access key in a list, where one column has all limits. Only the command shows its secret.
 type keyOutput struct {
-	keyDetail
-	SecretKey string `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
+	AccessKey string    `json:"accessKey" title:"Access key" subject:"key" example:"HFABCDEFGHIJKLMNOPQR"`
+	Name      string    `json:"name,omitempty" title:"Name" names:"key" example:"backup"`
+	State     string    `json:"state" title:"State" enum:"active,expired,revoked,in the configuration"`
+	Created   time.Time `json:"created,omitzero" title:"Created"`
+	Expires   time.Time `json:"expires,omitzero" title:"Expires" zero:"never"`
+	Revoked   time.Time `json:"revoked,omitzero"`
+	Limits    string    `json:"-" title:"Limits" zero:"none"`
+	Buckets   words     `json:"buckets,omitempty" doc:"names, or prefixes that end in *"`
+	Prefix    string    `json:"prefix,omitempty" doc:"prefix of their names"`
+	Rights    words     `json:"rights,omitempty"`
+	Networks  words     `json:"networks,omitempty"`
+	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
+}
+
+// Offers says which keys can be revoked.
+func (k keyOutput) Offers(string) bool { return isKeyOpen(k.State) }
+
+// listed returns a key as the list has it.
+func (k keyDetail) listed() keyOutput {
+	o := keyOutput{
+		AccessKey: k.AccessKey, Name: k.Name, State: k.State, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked,
+		Buckets: k.Buckets, Prefix: k.Prefix, Rights: k.Rights, Networks: k.Networks,
+	}
+	var limits []string
+	for _, l := range []struct{ of, limit string }{
+		{"buckets", k.Buckets.String()}, {"objects", k.Prefix}, {"rights", k.Rights.String()}, {"networks", k.Networks.String()},
+	} {
+		if l.limit != "" {
+			limits = append(limits, l.of+" "+l.limit)
+		}
+	}
+	o.Limits = strings.Join(limits, "; ")
+	return o
 }
 
 // keyDetail is an access key without its secret.
@@ -102,7 +134,10 @@ type keyDetail struct {
 }
 
 // Offers says which keys can be revoked.
-func (k keyDetail) Offers(string) bool { return k.State == keyActive || k.State == keyExpired }
+func (k keyDetail) Offers(string) bool { return isKeyOpen(k.State) }
+
+// isKeyOpen reports whether a key in a state can be changed and revoked.
+func isKeyOpen(state string) bool { return state == keyActive || state == keyExpired }
 
 // Notice implements operate.Changed.
 func (k keyDetail) Notice() string { return "limits of access key " + k.AccessKey + " changed" }
@@ -145,11 +180,11 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 	})
 	for _, k := range s.cfg.ConfiguredKeys() {
 		if k.Account == a.Name {
-			all = append(all, keyOutput{keyDetail{AccessKey: k.ID, State: keyConfigured}, k.Secret})
+			all = append(all, keyOutput{AccessKey: k.ID, State: keyConfigured, SecretKey: k.Secret})
 		}
 	}
 	for _, k := range keys {
-		one := keyOutput{keyDetail: s.detail(&k)}
+		one := s.detail(&k).listed()
 		if in.Secrets {
 			if one.SecretKey, err = s.keys.Secret(k); err != nil {
 				return nil, err

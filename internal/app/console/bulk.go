@@ -27,7 +27,7 @@ func (r *renderer) bulk(b *service.Bulk) string {
 		r.open("input", "type", "hidden", "name", name, "value", b.Keep[name])
 	}
 	for i := range forms {
-		r.asked = ask(b.Keep, "Not chosen")
+		r.asked = ask(&service.Form{Keep: b.Keep})
 		r.bulkForm(&forms[i], id)
 	}
 	r.element("span", "", "class", "chosen", "role", "status") // the script says how many rows are chosen

@@ -16,42 +16,62 @@ import (
 // choicesPath is the path of the suggestions for what is being typed into a field.
 const choicesPath = "choices"
 
+// anyChoice is the choice of nothing in the search of a list.
+const anyChoice = "Any"
+
 // chooseTime is how long a page waits for the choices of a field. After it, the page has no other choices.
 const chooseTime = time.Second
 
 // asked is what a form says about its fields with a kind.
 type asked struct {
-	at   url.Values // values by the names of fields
+	at   url.Values // values of its fields
+	page url.Values // what the form does not submit
 	none string     // the choice of nothing, in a select
 }
 
-// ask begins a form with kept values.
-func ask(keep map[string]string, none string) asked {
-	a := asked{url.Values{}, none}
-	for name, v := range keep {
+// ask begins a form.
+func ask(f *service.Form) asked {
+	a := asked{url.Values{}, url.Values{}, "Not chosen"}
+	for name, v := range f.Keep {
 		a.at.Set(name, v)
+	}
+	for name, v := range f.At {
+		if !a.at.Has(name) {
+			a.page.Set(name, v)
+		}
 	}
 	return a
 }
 
-// choices finds the things of a kind, once for a page. Without an answer, the operator types the name.
-func (r *renderer) choices(kind string) []service.Option {
+// values returns all values.
+func (a *asked) values() url.Values {
+	all := maps.Clone(a.page)
+	maps.Copy(all, a.at)
+	return all
+}
+
+// choices finds the things of a kind, once for a page. nil: the operator types the name.
+func (r *renderer) choices(kind string) *service.Choices {
 	if r.section.Choose == nil || r.silent {
 		return nil
 	}
-	key := kind + "?" + r.asked.at.Encode()
+	at := r.asked.values()
+	key := kind + "?" + at.Encode()
 	if found, ok := r.found[key]; ok {
 		return found
 	}
 	if r.found == nil {
-		r.found = map[string][]service.Option{}
+		r.found = map[string]*service.Choices{}
 	}
 	ctx, cancel := context.WithTimeout(r.x.r.Context(), chooseTime)
 	defer cancel()
-	found, err := r.section.Choose(ctx, kind, "", r.asked.at)
+	found, err := r.section.Choose(ctx, kind, "", at)
 	if code := errcode.Of(err); err != nil && code != errcode.Invalid && code != errcode.NotFound {
 		r.x.Log.Warn("choices failed", "service", r.section.Name, "error", err)
 		r.silent = true
+	}
+	if err != nil {
+		found = nil
 	}
 	r.found[key] = found
 	return found
@@ -60,16 +80,23 @@ func (r *renderer) choices(kind string) []service.Option {
 // choose gives a field of a kind its choices, and returns its value. The only thing is chosen, unless nothing may be.
 func (r *renderer) choose(f service.Field, value string) (service.Field, string) {
 	found := r.choices(f.Kind)
-	if len(found) == 0 || len(found) > service.MaxChoices || f.Typed {
-		if found != nil && len(found) == 0 && !f.Typed && !f.Optional {
-			f.Help = strings.TrimSpace("No " + f.Kind + " exists yet. " + f.Help)
-		}
-		f.Typed, f.Options = true, found[:min(len(found), service.MaxChoices)]
+	if found == nil {
+		f.Typed = true
 		return f, value
 	}
-	f.Options = slices.Clone(found)
+	if n := len(found.All); n == 0 || n > service.MaxChoices || f.Typed {
+		if n == 0 && !f.Typed && r.asked.none != anyChoice {
+			f.Help, f.First = strings.TrimSpace("There is no "+f.Kind+" yet. "+f.Help), found.First
+		}
+		f.Typed, f.Options = true, found.All[:min(n, service.MaxChoices)]
+		return f, value
+	}
+	f.Options = slices.Clone(found.All)
 	for _, also := range f.Also {
 		f.Options = append(f.Options, service.Option{Value: also, Text: also})
+	}
+	if f.Many {
+		return f, value
 	}
 	if value != "" && !slices.ContainsFunc(f.Options, func(o service.Option) bool { return o.Value == value }) {
 		f.Options = append(f.Options, service.Option{Value: value, Text: value})
@@ -88,6 +115,10 @@ func (r *renderer) choose(f service.Field, value string) (service.Field, string)
 // suggest renders an input with suggestions, which htmx replaces while somebody types.
 func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	query := url.Values{"in": {r.section.Name}, "kind": {f.Kind}, "field": {f.Name}}
+	if f.Many {
+		query.Set("many", "yes")
+	}
+	maps.Copy(query, r.asked.page)
 	sent := slices.Sorted(maps.Keys(r.asked.at))
 	if !slices.Contains(sent, f.Name) {
 		sent = append(sent, f.Name)
@@ -97,6 +128,43 @@ func (r *renderer) suggest(f *service.Field, id string, input []string) {
 	r.open("datalist", "id", id+"-list")
 	r.options(f.Options, "")
 	r.close("datalist")
+}
+
+// boxes renders a field with a check box for each choice.
+func (r *renderer) boxes(f *service.Field, id, value string) {
+	chosen := strings.Fields(value)
+	attrs := []string{"class", "field many"}
+	if f.Help != "" {
+		attrs = append(attrs, "aria-describedby", id+"-help")
+	}
+	r.open("fieldset", attrs...)
+	r.element("legend", f.Label)
+	for _, o := range f.Options {
+		box, checked := r.newID(), ""
+		if slices.Contains(chosen, o.Value) {
+			checked = "yes"
+		}
+		r.open("span")
+		r.open("input", "id", box, "name", f.Name, "type", "checkbox", "value", o.Value, "checked?", checked)
+		r.element("label", o.Text, "for", box)
+		r.close("span")
+	}
+	r.help(f, id)
+	r.close("fieldset")
+}
+
+// help renders the text below an input, with a link to what is to be made first.
+func (r *renderer) help(f *service.Field, id string) {
+	if f.Help == "" {
+		return
+	}
+	r.open("p", "id", id+"-help", "class", "help")
+	r.text(f.Help)
+	if f.First != nil {
+		r.text(" ")
+		r.element("a", f.First.Text, "href", r.x.link(r.section, f.First.To))
+	}
+	r.close("p")
 }
 
 // options renders choices.
@@ -114,14 +182,21 @@ func (p *page) options(all []service.Option, chosen string) {
 func (x *exchange) sendChoices() error {
 	at := x.r.URL.Query()
 	i := slices.IndexFunc(x.Sections, func(s Section) bool { return s.Name == at.Get("in") })
-	prefix := strings.TrimSpace(at.Get(at.Get("field")))
+	before, prefix := "", strings.TrimSpace(at.Get(at.Get("field")))
+	if cut := strings.LastIndexByte(prefix, ' ') + 1; at.Get("many") != "" {
+		before, prefix = prefix[:cut], prefix[cut:] // words, of which the last one is being typed
+	}
 	if i < 0 || x.Sections[i].Choose == nil || x.r.Method == http.MethodPost || len(prefix) > longestQuery {
 		return errPage
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), searchTime)
 	defer cancel()
 	p := &page{}
-	p.options(x.Sections[i].beginning(ctx, at.Get("kind"), prefix, at), "")
+	all := x.Sections[i].beginning(ctx, at.Get("kind"), prefix, at)
+	for i := range all {
+		all[i].Value = before + all[i].Value
+	}
+	p.options(all, "")
 	send(x.w, http.StatusOK, "text/html; charset=utf-8", p.String())
 	return nil
 }
@@ -137,8 +212,11 @@ func (s *Section) beginning(ctx context.Context, kind, prefix string, at url.Val
 			}
 		}
 	}
-	listed, _ := s.Choose(ctx, kind, prefix, at)
-	for _, o := range listed[:min(len(listed), service.MaxChoices)] {
+	listed, err := s.Choose(ctx, kind, prefix, at)
+	if listed == nil || err != nil {
+		return all
+	}
+	for _, o := range listed.All[:min(len(listed.All), service.MaxChoices)] {
 		if !slices.ContainsFunc(all, func(other service.Option) bool { return other.Value == o.Value }) {
 			all = append(all, o)
 		}

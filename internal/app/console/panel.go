@@ -2,7 +2,6 @@ package console
 
 import (
 	"slices"
-	"strings"
 
 	"holdfast/internal/app/service"
 )
@@ -11,9 +10,7 @@ import (
 func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
 
 // formID returns the ID of a panel's form. A link to it opens the panel.
-func formID(f *service.Form) string {
-	return "form-" + strings.ReplaceAll(f.Page+"-"+f.Action, "/", "-")
-}
+func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
 
 // starts renders links to the forms below a table that make something new or change it, because a long table hides them.
 func (r *renderer) starts(blocks []service.Block) {

@@ -31,7 +31,7 @@ type renderer struct {
 	part    part              // of a *service.Live
 
 	asked  asked // of the form
-	found  map[string][]service.Option
+	found  map[string]*service.Choices
 	silent bool // choices failed
 }
 
@@ -203,7 +203,7 @@ func (r *renderer) search(t *service.Search) {
 			r.open("input", "type", "hidden", "name", name, "value", v)
 		}
 	}
-	r.asked = asked{r.kept(t.Keep), "Any"}
+	r.asked = asked{r.kept(t.Keep), nil, anyChoice}
 	for i := range t.Fields {
 		f := t.Fields[i]
 		if f.Value == "" {
@@ -417,7 +417,7 @@ func (r *renderer) form(f *service.Form) {
 // fields renders the fields of a form.
 func (r *renderer) fields(f *service.Form, typed url.Values, to func(*service.Action) string) {
 	check := r.action(f, f.Check)
-	r.asked = ask(f.Keep, "Not chosen")
+	r.asked = ask(f)
 	for i := range f.Fields {
 		r.field(&f.Fields[i], typed)
 		if check != nil && (f.Fields[i].Lines >= editorLines || i == len(f.Fields)-1) {
@@ -476,13 +476,17 @@ func keeps(values url.Values, keep map[string]string) bool {
 func (r *renderer) field(f *service.Field, typed url.Values) {
 	id, value := r.newID(), f.Value
 	if typed != nil && !f.Secret {
-		value = typed.Get(f.Name)
+		value = strings.Join(typed[f.Name], " ") // several of check boxes
 	}
 	if f.Kind != "" {
 		var chosen service.Field
 		chosen, value = r.choose(*f, value)
 		f = &chosen
 		r.asked.at.Set(f.Name, value)
+		if f.Many && !f.Typed {
+			r.boxes(f, id, value)
+			return
+		}
 	}
 	attrs := []string{"id", id, "name", f.Name}
 	problem := r.wrong[f.Name]
@@ -514,9 +518,7 @@ func (r *renderer) field(f *service.Field, typed url.Values) {
 		}
 		r.input(f, value, attrs)
 	}
-	if f.Help != "" {
-		r.element("p", f.Help, "id", id+"-help", "class", "help")
-	}
+	r.help(f, id)
 	if problem != "" {
 		r.element("p", upper(problem)+".", "id", id+"-error", "class", "error")
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 // chooseTier returns the tiers of the configuration.
-func (s *Extensions) chooseTier(_ context.Context, kind, _ string, _ url.Values) ([]service.Option, error) {
+func (s *Extensions) chooseTier(_ context.Context, kind, _ string, _ url.Values) (*service.Choices, error) {
 	if kind != "tier" {
 		return nil, nil
 	}
-	all := []service.Option{}
+	c := &service.Choices{}
 	for _, tier := range s.opened.Tiers() {
-		all = append(all, service.Option{Value: tier, Text: tier})
+		c.All = append(c.All, service.Option{Value: tier, Text: tier})
 	}
-	return all, nil
+	return c, nil
 }

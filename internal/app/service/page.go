@@ -30,9 +30,8 @@ type Console struct {
 	// Counts say how much the service stores, on its card on the overview.
 	Counts []Counted
 
-	// Choose, if set, returns the things of a kind, e.g. "account", whose names begin with a prefix: at most MaxChoices+1, by an index.
-	// at has what the form says besides, e.g. the account of a bucket. nil: it cannot say.
-	Choose func(ctx context.Context, kind, prefix string, at url.Values) ([]Option, error)
+	// Choose, if set, returns what the fields of a kind offer.
+	Choose Chooser
 
 	// Backlogs, if set, returns what waits to be done, for the overview. Links are to
 	// pages of the service. It is fast.
@@ -76,6 +75,16 @@ func beginsWord(name, text string) bool {
 
 // MaxChoices limits the things that a field offers at once.
 const MaxChoices = 50
+
+// Chooser returns the things of a kind, e.g. "account", whose names begin with a prefix, by an index. at has the other values of
+// the form, e.g. the account of a bucket. nil: this cannot be said.
+type Chooser func(ctx context.Context, kind, prefix string, at url.Values) (*Choices, error)
+
+// Choices are things that a field offers.
+type Choices struct {
+	All   []Option // at most MaxChoices+1, which are too many to choose from
+	First *Link    // to the page on which the first thing is made; nil: there is no such page
+}
 
 // Hit is a thing that a search has found.
 type Hit struct {
@@ -335,6 +344,7 @@ type Form struct {
 	Page    string // path of the page with the action; "": the page with the form
 	Fields  []Field
 	Keep    map[string]string // values that the form submits without showing them
+	At      map[string]string // names of the page, which say where the things are that fields offer
 	Submit  string            // text of the button
 	Label   string            // of the button for screen readers, if Submit is ambiguous in a table
 	Trial   *Trial
@@ -348,6 +358,11 @@ type Form struct {
 // Has reports whether a button of the form has this action.
 func (f *Form) Has(action string) bool {
 	return f.Action == action || f.Trial != nil && f.Trial.Action == action || f.Switch != nil && f.Switch.Action == action
+}
+
+// FormAnchor returns the end of a link to a form by its action, which is of its own page if page is "". It opens the form.
+func FormAnchor(page, action string) string {
+	return "#form-" + strings.ReplaceAll(page+"-"+action, "/", "-")
 }
 
 // Trial is a second button of a form, with another action, which tries what is typed and changes nothing.
@@ -373,6 +388,8 @@ type Field struct {
 	Kind  string
 	Also  []string
 	Typed bool
+	Many  bool  // the field takes several names: check boxes, or words in an input
+	First *Link // what to make first, below the input
 }
 
 // FieldErrors is an error about fields of a form, which shows each message beside its field.

@@ -3,18 +3,19 @@ package console
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/operate"
 )
 
-// Choose returns service.Console.Choose: the things that the rows of a service's lists name, and before them what own returns, which may
-// be nil.
-func Choose(own func(ctx context.Context, kind, prefix string, at url.Values) ([]service.Option, error), all []operate.Operation) func(ctx context.Context, kind, prefix string, at url.Values) ([]service.Option, error) {
-	return func(ctx context.Context, kind, prefix string, at url.Values) ([]service.Option, error) {
+// Choose returns what own returns, which may be nil, and otherwise the things that the rows of a service's lists name.
+func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
+	return func(ctx context.Context, kind, prefix string, at url.Values) (*service.Choices, error) {
 		if own != nil {
 			if found, err := own(ctx, kind, prefix, at); found != nil || err != nil {
 				return found, err
@@ -24,30 +25,65 @@ func Choose(own func(ctx context.Context, kind, prefix string, at url.Values) ([
 		if list == nil {
 			return nil, nil
 		}
-		values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
+		where := names{}
 		for _, name := range rowNames(list) {
-			if values[name] = at.Get(name); name != kind && values[name] == "" {
+			if name == kind {
+				continue
+			}
+			if where[name] = at.Get(name); where[name] == "" {
 				return nil, nil // such as a bucket, as long as the account is not known
 			}
 		}
-		delete(values, kind)
-		if prefix != "" && list.Input("prefix") == nil {
-			return nil, nil
-		}
-		found, err := list.Run(ctx, values, nil)
+		options, err := listed(ctx, list, kind, prefix, where)
 		if err != nil {
 			return nil, err
 		}
-		options := []service.Option{}
-		for i := range found.Rows {
-			if len(options) > service.MaxChoices {
-				break
-			}
-			row := &found.Rows[i]
-			options = append(options, service.NamedOption(row.Subjects[kind], row.Called))
-		}
-		return options, nil
+		return &service.Choices{All: options, First: where.first(list, kind, all)}, nil
 	}
+}
+
+// listed returns what rows of a list name. A list that cannot begin with a prefix is read from its beginning.
+func listed(ctx context.Context, list *operate.Operation, kind, prefix string, where names) (all []service.Option, err error) {
+	values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
+	for name, value := range where {
+		values[name] = value
+	}
+	found, err := list.Run(ctx, values, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Rows {
+		row := &found.Rows[i]
+		o := service.NamedOption(row.Subjects[kind], row.Called)
+		if len(all) <= service.MaxChoices && (begins(o.Value, prefix) || begins(o.Text, prefix)) {
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// begins reports whether a text begins with a prefix, in any case.
+func begins(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}
+
+// first returns a link to the form that makes a thing of a kind, or to the list of these things.
+func (n names) first(list *operate.Operation, kind string, all []operate.Operation) *service.Link {
+	makes := func(isIn bool) *operate.Operation {
+		for i := range all {
+			if o := &all[i]; o.NewRow && o.Missing() == nil && slices.ContainsFunc(o.Subjects(), func(s operate.Input) bool { return s.Name == kind }) &&
+				(isIn == (o.Noun() == list.Noun())) && (isIn || o.Subject().Name != kind) {
+				return o
+			}
+		}
+		return nil
+	}
+	for _, isIn := range []bool{true, false} { // a tenant is made with its first install
+		if o := makes(isIn); o != nil {
+			return &service.Link{Text: cmp.Or(o.Title, o.Label()), To: n.linkTo(o.Noun(), slices.Sorted(maps.Keys(n))) + service.FormAnchor("", o.Verb())}
+		}
+	}
+	return &service.Link{Text: list.Title, To: n.link(list)}
 }
 
 // listOf returns the list whose rows name things of a kind, and the fewest others; nil: there is no such list.
@@ -61,20 +97,38 @@ func listOf(kind string, all []operate.Operation) (found *operate.Operation) {
 	return found
 }
 
-// name says what a field names, if the rows of a list have such names. What a change makes has a new name.
-func name(f *service.Field, o *operate.Operation, in *operate.Input, all []operate.Operation) {
-	kind := cmp.Or(in.Names, in.Name)
-	if in.Names == "" && (in.IsWords() || in.IsBool() || in.Secret || in.Enum != nil || listOf(kind, all) == nil) {
-		return
+// Kind returns the kind of the things that an input of an operation names, or "", and whether others may be typed, too. It is the name
+// of the input if a list has rows with that name.
+func Kind(o *operate.Operation, in *operate.Input, all []operate.Operation) (kind string, isTyped bool) {
+	list := listOf(cmp.Or(in.Names, in.Name), all)
+	switch {
+	case in.Names == "-", in.Names == "" && (list == nil || in.IsWords() || in.IsBool() || in.Secret || in.Enum != nil):
+		return "", false
+	case isNew(o, in, all) && in.Name == o.Subject().Name && list.Noun() == o.Noun(): // it makes a row of that list
+		return "", false
+	}
+	return cmp.Or(in.Names, in.Name), slices.Contains(in.Also, "*") || isNew(o, in, all)
+}
+
+// isNew reports whether what an input names may be new: what a change makes, and where it makes it, unless the list belongs to that.
+func isNew(o *operate.Operation, in *operate.Input, all []operate.Operation) bool {
+	if !o.NewRow || !in.Subject {
+		return false
 	}
 	list := first(operate.List, o.Noun(), all)
-	if o.NewRow && in.Subject && (list == nil || !slices.ContainsFunc(list.Subjects(), func(s operate.Input) bool { return s.Name == in.Name })) {
-		if in.Name == o.Subject().Name {
-			return
-		}
-		f.Typed = true // where the new thing is may be new, too
+	return list == nil || !slices.ContainsFunc(list.Subjects(), func(s operate.Input) bool { return s.Name == in.Name })
+}
+
+// offer gives a field the kind of the things that it names.
+func offer(f *service.Field, o *operate.Operation, in *operate.Input, all []operate.Operation) {
+	kind, isTyped := Kind(o, in, all)
+	if kind == "" {
+		return
 	}
-	if kind != "-" {
-		f.Kind, f.Also = kind, in.Also
+	f.Kind, f.Typed, f.Many = kind, f.Typed || isTyped, in.IsWords()
+	for _, value := range in.Also {
+		if value != "*" {
+			f.Also = append(f.Also, value)
+		}
 	}
 }

@@ -385,7 +385,9 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 		field := service.Field{
 			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: choices(&in),
 		}
-		name(&field, o, &in, all)
+		if offer(&field, o, &in, all); field.Kind != "" {
+			f.At = at
+		}
 		f.Fields = append(f.Fields, field)
 	}
 	if o.Kind == operate.Upload {
@@ -458,8 +460,11 @@ func values(o *operate.Operation, r *service.PageRequest) map[string]string {
 		if in.Name == "limit" || in.Local {
 			continue // a page has the default
 		}
-		if all[in.Name] = r.Value(in.Name); in.IsBool() && all[in.Name] == "yes" { // a checkbox
+		switch all[in.Name] = r.Value(in.Name); {
+		case in.IsBool() && all[in.Name] == "yes": // a checkbox
 			all[in.Name] = "true"
+		case in.IsWords():
+			all[in.Name] = strings.Join(r.Values[in.Name], " ")
 		}
 	}
 	return all

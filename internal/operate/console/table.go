@@ -22,7 +22,7 @@ func (p *page) filter(t *service.Table, columns []operate.Column, r *service.Pag
 			}
 		default:
 			field := service.Field{Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Checkbox: in.IsBool(), Options: options(&in)}
-			name(&field, p.list, &in, p.all)
+			offer(&field, p.list, &in, p.all)
 			t.Search = append(t.Search, field)
 		}
 	}
@@ -78,7 +78,7 @@ func (p *page) finds() *operate.Operation {
 func (p *page) findForm(read *operate.Operation) *service.Form {
 	s := read.Subject()
 	field := service.Field{Name: s.Name, Label: s.Label(), Help: operate.Sentence(s.Doc) + ".", Typed: p.list != nil}
-	name(&field, read, s, p.all)
+	offer(&field, read, s, p.all)
 	return &service.Form{Action: "find", Submit: read.Finds, Fields: []service.Field{field}}
 }
 
