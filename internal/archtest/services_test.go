@@ -61,7 +61,7 @@ var services = []service{
 			{name: "blobs/filedriver", ours: []string{"internal/buckets/blobs"}, libs: []string{"github.com/hashicorp/golang-lru/v2", "golang.org/x/sys/unix"}},
 			{name: "blobs/clouddriver", ours: []string{"internal/buckets/blobs", "internal/cloudbucket"}, libs: []string{"gocloud.dev", "cloud.google.com/go/storage", "github.com/aws/aws-sdk-go-v2"}},
 			{name: "maintenance", ours: []string{"internal/buckets/blobs", "internal/buckets/blobs/filedriver"}},
-			{name: "imports", libs: []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"}},
+			{name: "imports", ours: []string{"internal/buckets/policy"}, libs: []string{"github.com/aws/aws-sdk-go-v2", "github.com/aws/smithy-go"}},
 			{name: "blobs/drivertest", ours: []string{"internal/buckets/blobs"}, libs: []string{"pgregory.net/rapid"}},
 		},
 	},

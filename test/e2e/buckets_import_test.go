@@ -184,6 +184,10 @@ func seedImport(c s3) {
 	c.upload("/photos/parts/one", []byte("one"))
 	c.want(http.StatusOK, http.MethodPut, "/photos?cors", []byte(`<CORSConfiguration><CORSRule><AllowedOrigin>https://a.example</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>`))
 	c.want(http.StatusNoContent, http.MethodPut, "/photos?tagging", []byte(`<Tagging><TagSet><Tag><Key>team</Key><Value>x</Value></Tag></TagSet></Tagging>`))
+	c.want(http.StatusOK, http.MethodPut, "/photos?lifecycle", []byte(`<LifecycleConfiguration><Rule><ID>old</ID><Filter><And><Prefix>tmp/</Prefix><Tag><Key>a</Key><Value>b</Value></Tag></And></Filter>`+
+		`<Status>Enabled</Status><Expiration><Days>30</Days></Expiration></Rule><Rule><ID>uploads</ID><Filter><Prefix></Prefix></Filter><Status>Enabled</Status>`+
+		`<AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation></AbortIncompleteMultipartUpload></Rule></LifecycleConfiguration>`))
+	c.want(http.StatusNoContent, http.MethodPut, "/photos?policy", []byte(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::photos/public/*"}]}`))
 }
 
 // unreliable is a proxy of which every tenth request fails, in turn with an error, a lost connection, and a body that ends early.
@@ -258,7 +262,7 @@ func TestBucketsImport(t *testing.T) {
 	}
 	i.run(0, "of 319", "s3://photos")
 	i.same("photos")
-	for _, setting := range []string{"cors", "tagging"} {
+	for _, setting := range []string{"cors", "tagging", "lifecycle", "policy"} {
 		if from, here := source.want(http.StatusOK, http.MethodGet, "/photos?"+setting, nil), i.target.want(http.StatusOK, http.MethodGet, "/photos?"+setting, nil); !bytes.Equal(from, here) {
 			t.Errorf("%s: %s, want %s", setting, here, from)
 		}

@@ -20,7 +20,7 @@ func (s *Buckets) importOperations() []operate.Operation {
 		Background: true, Begun: "the import has begun", Stop: "Stop the import",
 		Text: "An import copies objects with their entity tags, times, metadata and tags. A later import into the same account takes only what has changed.",
 		More: "The source is s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported. Objects keep their ETag,\n" +
-			"Last-Modified, Content-Type, metadata and tags, and buckets their tags and CORS rules.\n\n" +
+			"Last-Modified, Content-Type, metadata and tags, and buckets their tags, CORS rules, policy and lifecycle rules.\n\n" +
 			"Run the command again to continue after an interruption, and to take what has changed at the source: the\n" +
 			"lists of both sides are compared, and objects that the source has deleted are deleted here. An object that\n" +
 			"a client has changed here stays, unless the source has changed it later. At the end stop all writers of the\n" +

@@ -1,16 +1,18 @@
 package imports
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
 )
 
 // settings imports the settings of a bucket. One that the bucket here has stays. What this server has no setting for
@@ -80,88 +82,31 @@ func (i *imports) bucketTags(ctx context.Context, p *pair, c *buckets.SettingsCh
 	return "", nil
 }
 
+// policy imports the policy, which names accounts of this server.
 func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: &p.from})
-	if err != nil || aws.ToString(out.Policy) == "" {
+	if err != nil || aws.ToString(out.Policy) == "" || !p.bucket.Settings.Policy.IsZero() {
 		return "", err
 	}
-	switch {
-	case !isPublicRead(aws.ToString(out.Policy), p.from):
-		return "its policy is not imported: give access with access keys that have limits", nil
-	case p.bucket.Settings.PublicRead:
+	const arn = "arn:aws:s3:::"
+	document := *out.Policy
+	for _, end := range []string{`"`, "/"} {
+		document = strings.ReplaceAll(document, arn+p.from+end, arn+p.to+end)
+	}
+	parsed, stored, err := policy.New(ctx, i.Target, p.to, []byte(document))
+	if err != nil {
+		return "its policy is not imported: " + reason(err), nil //nolint:nilerr // the note has it
+	}
+	if !parsed.IsPublic() {
+		c.Policy = &stored
 		return "", nil
 	}
 	// An object that is already here may be private.
 	if o, err := i.objectsHere(p).head(ctx); err != nil || o != nil {
-		return fmt.Sprintf("everybody may read it at the source, but not here, because bucket %s has objects already: set its access to public-read if that is right", p.to), err
+		return fmt.Sprintf("its policy is not imported, because it allows something to everybody, and bucket %s has objects already", p.to), err
 	}
-	c.PublicRead = aws.Bool(true)
-	return fmt.Sprintf("everybody may read bucket %s, as the policy of the source says", p.to), nil
-}
-
-// texts is a JSON text, or a list of texts.
-type texts []string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *texts) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*t = texts{one}
-		return nil
-	}
-	return json.Unmarshal(data, (*[]string)(t))
-}
-
-// statement is a statement of a policy.
-type statement struct {
-	Effect       string          `json:"Effect"`
-	Principal    json.RawMessage `json:"Principal"`
-	Action       texts           `json:"Action"`
-	Resource     texts           `json:"Resource"`
-	NotPrincipal json.RawMessage `json:"NotPrincipal"`
-	NotAction    json.RawMessage `json:"NotAction"`
-	NotResource  json.RawMessage `json:"NotResource"`
-	Condition    json.RawMessage `json:"Condition"`
-}
-
-// isForAll reports whether a statement allows something to everybody, without conditions.
-func (s *statement) isForAll() bool {
-	var all string
-	var principal struct {
-		AWS texts `json:"AWS"`
-	}
-	isAll := json.Unmarshal(s.Principal, &all) == nil && all == "*" || json.Unmarshal(s.Principal, &principal) == nil && slices.Equal(principal.AWS, texts{"*"})
-	return isAll && s.Effect == "Allow" && s.NotPrincipal == nil && s.NotAction == nil && s.NotResource == nil && s.Condition == nil
-}
-
-// isPublicRead reports whether a policy does exactly what public-read does here: everybody may list the bucket and read its
-// objects, and nobody may do anything else.
-func isPublicRead(policy, bucket string) bool {
-	var document struct {
-		Statement []statement `json:"Statement"`
-	}
-	if json.Unmarshal([]byte(policy), &document) != nil {
-		return false
-	}
-	arn := "arn:aws:s3:::" + bucket
-	mayList, mayRead := false, false
-	for _, s := range document.Statement {
-		if !s.isForAll() {
-			return false
-		}
-		for _, action := range s.Action {
-			switch action {
-			case "s3:ListBucket":
-				mayList = mayList || slices.Contains(s.Resource, arn)
-			case "s3:GetObject":
-				mayRead = mayRead || slices.Contains(s.Resource, arn+"/*")
-			case "s3:GetBucketLocation":
-			default:
-				return false
-			}
-		}
-	}
-	return mayList && mayRead
+	c.Policy = &stored
+	return fmt.Sprintf("bucket %s is public, as its policy at the source says", p.to), nil
 }
 
 // versions notes that older versions stay at the source.
@@ -173,11 +118,65 @@ func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChan
 	return "it keeps versions: only the current one of each object is imported", nil
 }
 
-// lifecycle notes that there are rules.
-func (i *imports) lifecycle(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
+// lifecycle imports the lifecycle rules, all or none.
+func (i *imports) lifecycle(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &p.from})
-	if err != nil || len(out.Rules) == 0 {
+	if err != nil || len(out.Rules) == 0 || len(p.bucket.Settings.Lifecycle.Rules) > 0 {
 		return "", err
 	}
-	return "its lifecycle rules are not imported", nil
+	l := buckets.Lifecycle{MinimumSize: string(out.TransitionDefaultMinimumObjectSize), Changed: i.Target.Now(), Bucket: p.to}
+	for _, r := range out.Rules {
+		if len(r.Transitions)+len(r.NoncurrentVersionTransitions) > 0 {
+			return "its lifecycle rules are not imported, because one moves objects to another storage class", nil
+		}
+		l.Rules = append(l.Rules, ruleOf(&r))
+	}
+	if wrong := l.Check(); wrong != nil {
+		return "its lifecycle rules are not imported: " + wrong.Error(), nil
+	}
+	c.Lifecycle = &l
+	return "", nil
+}
+
+// ruleOf returns a lifecycle rule as it is stored.
+func ruleOf(r *types.LifecycleRule) buckets.LifecycleRule {
+	rule := buckets.LifecycleRule{ID: cmp.Or(aws.ToString(r.ID), buckets.NewUUID()), Disabled: r.Status != types.ExpirationStatusEnabled, Filter: filterOf(r.Filter)}
+	if rule.Filter == nil {
+		rule.Prefix = cmp.Or(r.Prefix, aws.String("")) //nolint:staticcheck // the older form of a filter
+	}
+	if e := r.Expiration; e != nil {
+		rule.Expiration = &buckets.Expiration{Days: int(aws.ToInt32(e.Days)), DeleteMarker: e.ExpiredObjectDeleteMarker}
+		if e.Date != nil {
+			rule.Expiration.Date = buckets.At(*e.Date)
+		}
+	}
+	if n := r.NoncurrentVersionExpiration; n != nil {
+		rule.Noncurrent = &buckets.NoncurrentVersion{Days: int(aws.ToInt32(n.NoncurrentDays))}
+		if n.NewerNoncurrentVersions != nil {
+			rule.Noncurrent.Keep = aws.Int(int(*n.NewerNoncurrentVersions))
+		}
+	}
+	if a := r.AbortIncompleteMultipartUpload; a != nil {
+		rule.AbortDays = int(aws.ToInt32(a.DaysAfterInitiation))
+	}
+	return rule
+}
+
+func filterOf(f *types.LifecycleRuleFilter) *buckets.LifecycleFilter {
+	if f == nil {
+		return nil
+	}
+	out := &buckets.LifecycleFilter{Prefix: f.Prefix, GreaterThan: f.ObjectSizeGreaterThan, LessThan: f.ObjectSizeLessThan}
+	tags := []types.Tag{}
+	if f.Tag != nil {
+		tags = append(tags, *f.Tag)
+	}
+	if a := f.And; a != nil {
+		out = &buckets.LifecycleFilter{Prefix: a.Prefix, GreaterThan: a.ObjectSizeGreaterThan, LessThan: a.ObjectSizeLessThan, And: true}
+		tags = a.Tags
+	}
+	for _, t := range tags {
+		out.Tags = append(out.Tags, buckets.Tag{Key: aws.ToString(t.Key), Value: aws.ToString(t.Value)})
+	}
+	return out
 }
