@@ -39,6 +39,7 @@ func (s *Buckets) console() *service.Console {
 			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
 		}},
 		{Path: "buckets/show", Show: s.showQuotaForm},
+		{Path: "lifecycle/show", Show: s.showAboveLifecycle},
 		{Path: "nodes", Show: showAuditLink},
 		{Path: "download", Title: "Download", Send: s.sendObject},
 		{Path: "image", Title: "Image", Send: s.sendImage},

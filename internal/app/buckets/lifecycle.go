@@ -37,13 +37,14 @@ func (s *Buckets) lifecycleJob() sweep.Job {
 func (s *Buckets) lifecycleOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
-			Path: "lifecycle/show", Doc: "Show the lifecycle rules of a bucket and what the last run deleted", Title: "Lifecycle of bucket",
+			Path: "lifecycle/show", Doc: "Show the lifecycle rules of a bucket and what the last run deleted", Title: "Lifecycle of bucket", Finds: "Show rules",
 			Group: "Show and apply the lifecycle rules of a bucket",
 		}, on(s, s.showLifecycle)),
 		operate.NewJob(operate.About{
-			Path: "lifecycle/run", Doc: "Apply the lifecycle rules of a bucket now", Button: "Run now", Counts: "objects", Background: true, Begun: "the run has begun",
+			Path: "lifecycle/run", Doc: "Apply the lifecycle rules of a bucket now", Title: "Lifecycle rules", Button: "Run now", Counts: "objects", Background: true, Begun: "the run has begun",
 			Stop: "Stop the run", Stays: true,
-			Ask: "Objects that have expired by the rules are deleted, and old uploads are aborted. This cannot be undone.",
+			Text: "Lifecycle rules delete objects that are old, and abort old uploads. Clients of S3 set them; servers apply them each day.",
+			Ask:  "Objects that have expired by the rules are deleted, and old uploads are aborted. This cannot be undone.",
 			More: "Servers apply the rules each day after midnight UTC, and after they were changed. Objects that are changed meanwhile\n" +
 				"stay. A run that is interrupted is continued by a server, or by the next command.",
 		}, func(ctx context.Context, in bucketInput, progress operate.Progress) (lifecycleChange, error) {
@@ -96,7 +97,7 @@ type lifecycleOutput struct {
 // lifecycleRule is a lifecycle rule in words, with what the last run deleted by it.
 type lifecycleRule struct {
 	ID      string        `json:"id" title:"Rule" example:"logs"`
-	Enabled bool          `json:"enabled" title:"Enabled"`
+	Status  string        `json:"status" title:"Status" enum:"enabled,disabled"`
 	Applies string        `json:"appliesTo" title:"Applies to" example:"names that begin with logs/"`
 	Does    string        `json:"does" title:"Does" example:"deletes objects after 30 days"`
 	Objects int64         `json:"objects" title:"Objects deleted" doc:"by the last run"`
@@ -124,6 +125,15 @@ func (s *Buckets) showLifecycle(ctx context.Context, in bucketInput) (o lifecycl
 	return outputOfLifecycle(a.Name, &b, &run, s.opened.Now()), nil
 }
 
+// showAboveLifecycle shows the bucket above the page of its lifecycle.
+func (s *Buckets) showAboveLifecycle(ctx context.Context, r *service.PageRequest) (*service.View, error) {
+	a, b, err := s.bucket(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &service.View{Parents: above(a, b.Name, "")}, nil
+}
+
 func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.LifecycleRun, now buckets.Moment) lifecycleOutput {
 	l := &b.Settings.Lifecycle
 	o := lifecycleOutput{
@@ -148,7 +158,11 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 	for i := range l.Rules {
 		r := &l.Rules[i]
 		c := run.ByRule[r.ID]
-		o.Rules = append(o.Rules, lifecycleRule{r.ID, !r.Disabled, ruleApplies(r), ruleDoes(r), c.Objects, service.Bytes(c.Bytes), c.Uploads})
+		status := "enabled"
+		if r.Disabled {
+			status = "disabled"
+		}
+		o.Rules = append(o.Rules, lifecycleRule{r.ID, status, ruleApplies(r), ruleDoes(r), c.Objects, service.Bytes(c.Bytes), c.Uploads})
 	}
 	return o
 }
