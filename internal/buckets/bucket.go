@@ -20,6 +20,8 @@ type Bucket struct {
 	Owner    AccountID
 	Created  Moment
 	Settings BucketSettings
+
+	Versioning Versioning
 }
 
 // BucketSettings are what a client sets on a bucket.

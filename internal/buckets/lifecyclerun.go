@@ -1,6 +1,9 @@
 package buckets
 
-import "context"
+import (
+	"context"
+	"maps"
+)
 
 // LifecycleRun is how far the lifecycle rules of a bucket are applied.
 type LifecycleRun struct {
@@ -76,7 +79,8 @@ type Lifecycles interface {
 	SetLifecycleRun(ctx context.Context, b BucketKey, run LifecycleRun) error
 
 	// Expire deletes at most MaxPage objects of a bucket, each by itself, unless its body, Modified or tags have
-	// changed since it was read. It reports which are deleted.
+	// changed since it was read. In a bucket with versions it makes a delete marker for each, if the quota has place for it.
+	// It reports which are deleted.
 	Expire(ctx context.Context, owner AccountID, b BucketRef, e Expired) (deleted []bool, err error)
 
 	// Clock returns the time of the database server.
@@ -87,4 +91,9 @@ type Lifecycles interface {
 type Expired struct {
 	Objects []*Object // as List returns them
 	Now     Moment
+}
+
+// SameExpired reports whether an object has the body, Modified and tags of the one that was read.
+func SameExpired(current, read *Object) bool {
+	return current.ID == read.ID && current.Modified == read.Modified && maps.Equal(current.Tags, read.Tags)
 }

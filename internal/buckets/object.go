@@ -55,6 +55,7 @@ type Properties struct {
 	Upload   UploadID          `json:"upload,omitempty"` // the upload whose parts are the body
 	Parts    int               `json:"parts,omitempty"`  // their number
 	Checksum Checksum          `json:"checksum,omitzero"`
+	Version  VersionID         `json:"version,omitempty"` // "": the null version
 	Tags     map[string]string `json:"tags,omitempty"`
 
 	// Imported is when another server, from which the object was imported, last modified it there. While

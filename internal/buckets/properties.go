@@ -26,6 +26,10 @@ func (r *plain) property(name []byte, p *Properties) bool {
 		v, ok := r.text()
 		p.Upload = UploadID(v)
 		return ok
+	case "version":
+		v, ok := r.text()
+		p.Version = VersionID(v)
+		return ok
 	case "parts":
 		v, ok := r.number()
 		p.Parts = int(v)

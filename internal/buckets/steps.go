@@ -115,6 +115,21 @@ func (s *Service) Object(ctx context.Context, owner AccountID, b BucketID, name 
 	return s.store.Get(ctx, owner, b, name)
 }
 
+// Version is Versions.Version.
+func (s *Service) Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error) {
+	return s.store.Version(ctx, owner, b, name, id)
+}
+
+// ListVersions is Versions.ListVersions.
+func (s *Service) ListVersions(ctx context.Context, owner AccountID, b BucketID, q VersionQuery) (VersionPage, error) {
+	return s.store.ListVersions(ctx, owner, b, q)
+}
+
+// SetVersioning is Versions.SetVersioning.
+func (s *Service) SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error {
+	return s.store.SetVersioning(ctx, owner, b, v)
+}
+
 // Find is Store.Find.
 func (s *Service) Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error) {
 	return s.store.Find(ctx, owner, bucket, name)
@@ -138,13 +153,13 @@ func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef
 }
 
 // TakeObject is Store.Delete. It sets d.Now.
-func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Object, error) {
+func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error) {
 	d.Now = s.now()
 	return s.store.Delete(ctx, owner, b, d)
 }
 
 // DeleteObjects is Store.DeleteAll.
-func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]error, error) {
+func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]Deleted, error) {
 	return s.store.DeleteAll(ctx, owner, b, all, s.now())
 }
 

@@ -23,6 +23,7 @@ import (
 // The test suite in storetest defines the contract.
 type Store interface {
 	Finder
+	Versions
 
 	// CreateBucket creates a bucket with the ID b.ID. If the account has one with this
 	// name, it returns that one and ErrBucketExists. An account that was deleted meanwhile
@@ -57,17 +58,17 @@ type Store interface {
 	// the offset from, at most limit.
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
-	// Update replaces the metadata of an object; the body, its ID and Created stay. It
-	// returns the object without Inline.
+	// Update replaces the metadata of an object, or of one of its versions; the body, its ID and Created stay. It
+	// returns the object without Inline. A delete marker is ErrMarker.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
-	// Delete deletes an object and returns it without Inline, or returns ErrNoObject. b.ID
-	// may be empty.
-	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Object, error)
+	// Delete deletes an object, or returns ErrNoObject. In a bucket with versions it makes a delete marker, also where no
+	// object is. With d.Version it deletes this version, or returns ErrNoVersion. b.ID may be empty.
+	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
-	// DeleteAll deletes objects, each by itself as Delete does, in any order, and returns the
-	// error of each. With an error of its own it may have deleted some.
-	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, all []Deletion, now Moment) ([]error, error)
+	// DeleteAll deletes objects, each by itself as Delete does, in any order. The result of each has its error, and may
+	// be without its Object. With an error of its own it may have deleted some.
+	DeleteAll(ctx context.Context, owner AccountID, b BucketRef, all []Deletion, now Moment) ([]Deleted, error)
 
 	// List reads a page of a bucket from one snapshot. It reads about as many rows as
 	// the page has entries, however many objects a group has.
@@ -99,13 +100,14 @@ type Put struct {
 // Stored returns the object as Put stores it.
 func (p *Put) Stored() Object {
 	o := p.Object
-	o.Created, o.Modified = p.Now, cmp.Or(o.Imported, p.Now)
+	o.Created, o.Modified, o.Version = p.Now, cmp.Or(o.Imported, p.Now), ""
 	return o
 }
 
 // Delete is a deletion of an object.
 type Delete struct {
 	Name      string
+	Version   VersionID // "": the object
 	Condition Condition
 	Now       Moment
 
@@ -124,31 +126,35 @@ func (d *Delete) CheckUnchanged(o *Object) error {
 
 // Deletion is an object that DeleteAll deletes.
 type Deletion struct {
-	Name string
-	ETag string // "": no condition; "*": there is an object; otherwise its entity tag or ID
+	Name    string
+	Version VersionID // "": the object
+	ETag    string    // "": no condition; "*": there is an object; otherwise its entity tag or ID
 }
 
-// Condition returns the condition of the deletion.
-func (d *Deletion) Condition() (c Condition) {
+// Delete returns the deletion as Store.Delete takes it.
+func (d *Deletion) Delete(now Moment) Delete {
+	r := Delete{Name: d.Name, Version: d.Version, Now: now}
 	switch d.ETag {
 	case "":
 	case "*":
-		c.Match.Any = true
+		r.Condition.Match.Any = true
 	default:
-		c.Match.Tags = []string{d.ETag}
+		r.Condition.Match.Tags = []string{d.ETag}
 	}
-	return c
+	return r
 }
 
 // Written is the result of a Put.
 type Written struct {
 	Object   Object
-	Replaced bool // there was an object with this name
+	Replaced bool      // there was an object with this name
+	Version  VersionID // of the object; "": the bucket has no versions
 }
 
 // Update is a change of an object's metadata. A nil field stays as it is.
 type Update struct {
 	Name        string
+	Version     VersionID // "": the current object
 	ContentType *string
 	Headers     map[string]string
 	Roles       *[]string

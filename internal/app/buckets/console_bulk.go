@@ -122,12 +122,12 @@ func (c *chosen) delete(ctx context.Context, _ string, all []buckets.Object) err
 		list = append(list, buckets.Deletion{Name: all[i].Name})
 	}
 	found, err := c.s.opened.DeleteObjects(ctx, c.account.ID, c.bucket.BucketRef, list)
-	for _, one := range found {
+	for i := range found {
 		switch {
-		case one == nil:
+		case found[i].Err == nil:
 			c.done++
-		case !errors.Is(one, buckets.ErrNoObject):
-			err = cmp.Or(err, one)
+		case !errors.Is(found[i].Err, buckets.ErrNoObject):
+			err = cmp.Or(err, found[i].Err)
 		}
 	}
 	return err

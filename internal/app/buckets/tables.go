@@ -19,7 +19,7 @@ var tables = []rows.Group{
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
-		{Name: "manta_bucket", Key: 2, Columns: rows.Columns(`owner uuid, name text, id uuid, created micros`)},
+		{Name: "manta_bucket", Key: 2, Columns: rows.Columns(`owner uuid, name text, id uuid, created micros, versioning integer`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_settings", Key: 2, Columns: rows.Columns(`owner uuid, bucket_id uuid, settings json`)},
@@ -40,6 +40,10 @@ var tables = []rows.Group{
 	}},
 	{Owner: 3, Tables: []*rows.Table{
 		{Name: "manta_bucket_object", Key: 3, Columns: rows.Columns(`owner uuid, bucket_id uuid, name text, id uuid, ` + version + `, content_crc32c integer, content_crc64nvme integer, content_frames integer, body bytes`)},
+	}},
+	{Owner: 3, Tables: []*rows.Table{
+		{Name: "manta_bucket_version", Key: 4, Columns: rows.Columns(`owner uuid, bucket_id uuid, name text, version uuid, null_version bool, marker bool, superseded micros, id uuid, ` +
+			version + `, content_crc32c integer, content_crc64nvme integer, content_frames integer, body bytes`)},
 	}},
 	{Owner: 4, Tables: []*rows.Table{
 		{Name: "manta_bucket_upload", Key: 4, Columns: rows.Columns(

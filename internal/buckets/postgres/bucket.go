@@ -16,14 +16,17 @@ type bucketRow struct {
 	id, name, owner string
 	created         pgtype.Timestamptz
 	settings        *string
+	versioning      int16
 }
 
-func (r *bucketRow) dest() []any { return []any{&r.id, &r.name, &r.owner, &r.created, &r.settings} }
+func (r *bucketRow) dest() []any {
+	return []any{&r.id, &r.name, &r.owner, &r.created, &r.settings, &r.versioning}
+}
 
 func (r *bucketRow) bucket() (buckets.Bucket, error) {
 	b := buckets.Bucket{
 		BucketRef: buckets.BucketRef{Name: r.name, ID: buckets.BucketID(r.id)},
-		Owner:     buckets.AccountID(r.owner), Created: momentOf(r.created),
+		Owner:     buckets.AccountID(r.owner), Created: momentOf(r.created), Versioning: buckets.Versioning(r.versioning),
 	}
 	if r.settings != nil {
 		if err := json.Unmarshal([]byte(*r.settings), &b.Settings); err != nil {

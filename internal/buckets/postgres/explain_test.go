@@ -22,9 +22,12 @@ const fill = `
 		SELECT ('a0000000-0000-4000-8000-' || lpad(a::text, 12, '0'))::uuid AS owner, ('b0000000-0000-4000-8000-' || lpad((2 * a + b)::text, 12, '0'))::uuid AS id, b
 		FROM generate_series(1, 60) a, generate_series(0, 1) b;
 	ANALYZE bucket;
-	INSERT INTO manta_bucket SELECT id, 'bucket-' || b, owner, '2024-01-01' FROM bucket;
+	INSERT INTO manta_bucket (id, name, owner, created) SELECT id, 'bucket-' || b, owner, '2024-01-01' FROM bucket;
 	INSERT INTO manta_bucket_object (id, name, owner, bucket_id, content_length, content_type, sharks)
 		SELECT gen_random_uuid(), 'f' || n % 10 || '/' || n, owner, id, 10, 'text/plain', '{a:b}' FROM bucket, generate_series(1, 400) n;
+	INSERT INTO manta_bucket_version (owner, bucket_id, name, version, null_version, marker, superseded, id, created, modified, content_length)
+		SELECT owner, id, 'f' || n % 10 || '/' || n % 50, gen_random_uuid(), n <= 50, false, '2024-01-01', gen_random_uuid(), '2024-01-01', '2024-01-01', 10
+		FROM bucket, generate_series(1, 300) n;
 	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, content_length, deleted_at, garbage_id)
 		SELECT gen_random_uuid(), 'f/' || n, owner, id, '2024-01-01', '2024-01-01', 10, timestamptz '2024-01-01' + n * interval '1 h', gen_random_uuid()
 		FROM bucket, generate_series(1, 100) n;
@@ -35,7 +38,7 @@ const fill = `
 	INSERT INTO manta_bucket_part SELECT owner, id, n, bucket_id, name, gen_random_uuid(), '2024-01-01', 10, '' FROM manta_bucket_upload, generate_series(1, 5) n;
 	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) SELECT owner, id, n, 25, 250 FROM bucket, generate_series(0, 15) n;
 	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) SELECT DISTINCT owner, '00000000-0000-0000-0000-000000000000'::uuid, n, 50, 500 FROM bucket, generate_series(0, 15) n;
-	INSERT INTO manta_bucket SELECT gen_random_uuid(), 'bucket-' || n, gen_random_uuid(), '2024-01-01' FROM generate_series(1, 5000) n;
+	INSERT INTO manta_bucket (id, name, owner, created) SELECT gen_random_uuid(), 'bucket-' || n, gen_random_uuid(), '2024-01-01' FROM generate_series(1, 5000) n;
 	INSERT INTO manta_bucket_settings SELECT owner, id, '{}' FROM manta_bucket;
 	INSERT INTO manta_bucket_lifecycle SELECT owner, id, '2024-01-01', '2024-01-01', '{}' FROM manta_bucket;
 	UPDATE manta_bucket_settings SET settings = '{"lifecycle":{"rules":[],"bucket":"bucket-0"}}' WHERE owner < '10000000-0000-4000-8000-000000000050';
@@ -73,6 +76,8 @@ func ofOwner() []step {
 		usage                     = "manta_bucket_usage_pkey"
 		settings                  = "manta_bucket_settings_pkey"
 		node                      = "manta_bucket_node_pkey"
+		versions                  = "manta_bucket_version_pkey"
+		nulls                     = "manta_bucket_version_null_idx"
 		body                      = "d0000000-0000-4000-8000-000000000001"
 	)
 	now := at(filledAt)
@@ -90,7 +95,7 @@ func ofOwner() []step {
 		{"put of a new object", sqlPut.Statement, put("new", 0, false), []string{objects}},
 		{"put near a quota", sqlPut.Statement, put("new", 0, true), []string{objects, usage}},
 		{"get", sqlGet, []any{owner, id, "f1/1"}, []string{objects}},
-		{"delete", sqlDelete.Statement, []any{owner, bucket, id, "f1/1", now, 0, nil, nil, none, none}, []string{objects}},
+		{"delete", sqlDelete.Statement, []any{owner, bucket, id, "f1/1", now, 0, nil, nil, none, none, body, false, false}, []string{objects}},
 		{"delete objects", sqlDeleteObjects.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, now, []*string{nil, nil, nil}}, []string{objects}},
 		{"expire", sqlExpire.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, []string{body, body, body}, []time.Time{now, now, now}, []*string{nil, nil, nil}, now}, []string{objects}},
 		{"lifecycle run", sqlLifecycleRun, []any{owner, id}, []string{"manta_bucket_lifecycle_pkey"}},
@@ -98,6 +103,17 @@ func ofOwner() []step {
 		{"list", sqlList.Statement, []any{owner, id, "", "", "f1", false, 101}, []string{objects}},
 		{"list groups", sqlList.Statement, []any{owner, id, "", "/", "", false, 101}, []string{objects}},
 		{"update", sqlUpdate.Statement, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil}, []string{objects}},
+		{"set versioning", sqlSetVersioning, []any{owner, bucket, id, int16(1)}, nil},
+		{"delete a version", sqlDeleteVersion.Statement, []any{owner, bucket, id, "f1/1", body, now, 0, nil, nil, none, none}, []string{objects, versions}},
+		{"delete the null version", sqlDeleteVersion.Statement, []any{owner, bucket, id, "none", nil, now, 0, nil, nil, none, none}, []string{objects, nulls}},
+		{"null version", sqlNull, []any{owner, id, "f1/1"}, []string{nulls}},
+		{"current version", sqlCurrent, []any{owner, id, "f1/1"}, []string{objects, versions}},
+		{"version", sqlVersion, []any{owner, id, "f1/1", body}, []string{objects, versions}},
+		{"lock a version", sqlLockVersion, []any{owner, id, "f1/1", body}, []string{versions}},
+		{"lock the null version", sqlLockNull, []any{owner, id, "f1/1"}, []string{nulls}},
+		{"update a version", sqlUpdateVersion.Statement, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil, body}, []string{versions}},
+		{"list versions", sqlListVersions, []any{owner, id, "f1", false, body, 100}, []string{objects, versions}},
+		{"set frames of a version", sqlFrameVersion, []any{owner, id, "f1/1", body, int64(1), int64(2)}, []string{versions}},
 		{"delete a bucket", sqlDeleteBucket, []any{owner, bucket, id, now}, []string{objects}},
 		{"create an upload", sqlCreateUpload.Statement, []any{owner, bucket, id, "new", upload, now, nil, "", nil, nil, nil, nil}, nil},
 		{"upload", sqlUpload, []any{owner, id, "f/7", upload}, []string{uploads}},

@@ -282,5 +282,8 @@ func (s *Store) SetFrames(ctx context.Context, r buckets.Reference, f buckets.Fr
 		st, args = sqlFramePart, []any{string(r.Owner), string(r.Upload), r.Number, string(r.ID), int64(f.CRC64NVME), int64(f.ID)}
 	}
 	n, err := s.db.Exec(ctx, st, args...)
+	if n == 0 && err == nil && r.Upload == "" {
+		n, err = s.db.Exec(ctx, sqlFrameVersion, args...)
+	}
 	return n == 1, err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -14,7 +15,7 @@ import (
 
 var (
 	sqlDueLifecycles = pgdb.Statement{Name: "buckets.due_lifecycles", Wide: true, SQL: `
-		SELECT s.bucket_id::text, s.settings #>> '{lifecycle,bucket}', s.owner::text, NULL::timestamptz, s.settings::text FROM manta_bucket_settings s
+		SELECT s.bucket_id::text, s.settings #>> '{lifecycle,bucket}', s.owner::text, NULL::timestamptz, s.settings::text, 0::smallint FROM manta_bucket_settings s
 		LEFT JOIN manta_bucket_lifecycle l ON l.owner = s.owner AND l.bucket_id = s.bucket_id
 		WHERE s.settings #>> '{lifecycle,rules}' IS NOT NULL AND (s.owner, s.bucket_id) > ($1::uuid, $2::uuid)
 			AND (l.due IS NULL OR l.due <= $3::timestamptz
@@ -25,7 +26,7 @@ var (
 		INSERT INTO manta_bucket_lifecycle (owner, bucket_id, rules, due, run) VALUES ($1::uuid, $2::uuid, $3::timestamptz, $4::timestamptz, $5::jsonb)
 		ON CONFLICT (owner, bucket_id) DO UPDATE SET rules = EXCLUDED.rules, due = EXCLUDED.due, run = EXCLUDED.run`}
 	sqlRemoveLifecycle = pgdb.Statement{Name: "buckets.remove_lifecycle", Key: 1, SQL: `DELETE FROM manta_bucket_lifecycle WHERE owner = $1::uuid AND bucket_id = $2::uuid`}
-	sqlExpire          = pgdb.NewNamed(pgdb.Statement{Name: "buckets.expire", Key: 1, SQL: `SELECT bucket_expire_v1(...)`}, expiring.args)
+	sqlExpire          = pgdb.NewNamed(pgdb.Statement{Name: "buckets.expire", Key: 1, SQL: `SELECT bucket_expire_v2(...)`}, expiring.args)
 	sqlClock           = pgdb.Statement{Name: "buckets.clock", SQL: `SELECT clock_timestamp()`}
 )
 
@@ -89,6 +90,15 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 		return nil, err
 	}
 	deleted := make([]bool, len(e.Objects))
+	if len(results) == 1 && results[0] == hasVersions {
+		for i, o := range e.Objects {
+			done, err := s.expireVersion(ctx, owner, b, o, e.Now)
+			if deleted[i] = done; err != nil {
+				return deleted, err
+			}
+		}
+		return deleted, nil
+	}
 	for _, n := range results {
 		if err := failed(n); err != nil {
 			return nil, err
@@ -98,7 +108,35 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
-// expiring has the arguments of bucket_expire_v1.
+// expireVersion puts a delete marker in the place of an object that is unchanged, unless the quota has no place for the marker.
+func (s *Store) expireVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, o *buckets.Object, now buckets.Moment) (done bool, err error) {
+	err = twice(func(all bool) error {
+		return s.db.Tx(ctx, "buckets.expire_version", func(tx *pgdb.Tx) error {
+			done = false
+			if err := lock(tx, owner, b, o.Name); err != nil {
+				return err
+			}
+			current, err := head(tx, owner, b.ID, o.Name)
+			if err != nil || current == nil || !buckets.SameExpired(current, o) {
+				return err
+			}
+			var columns []*string
+			args := sqlDelete.Args(deletion{owner, b, buckets.Delete{Name: o.Name, Now: now}, buckets.ObjectID(buckets.NewUUID()), all})
+			if _, err := tx.QueryRow(sqlDelete.Statement, args, &columns); err != nil {
+				return err
+			}
+			_, err = scanDeleted(columns)
+			done = err == nil
+			return err
+		})
+	})
+	if _, full := errors.AsType[*buckets.QuotaError](err); full {
+		return false, nil
+	}
+	return done, err
+}
+
+// expiring has the arguments of bucket_expire_v2.
 type expiring struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef

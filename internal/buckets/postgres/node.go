@@ -36,7 +36,7 @@ func (s *Store) SetNode(ctx context.Context, n buckets.Node) error {
 // CheckUnused implements buckets.Nodes. First it waits for writes that may have begun before: they have locked one of the tables before
 // they read the node's state. Others wait for that, at most for 2 s.
 func (s *Store) CheckUnused(ctx context.Context, id string) error {
-	for _, table := range []string{"manta_bucket_object", "manta_bucket_part", "manta_bucket_deleted_object"} {
+	for _, table := range []string{"manta_bucket_object", "manta_bucket_version", "manta_bucket_part", "manta_bucket_deleted_object"} {
 		err := s.db.Tx(ctx, "buckets.await_writes", func(tx *pgdb.Tx) error {
 			if _, err := tx.Exec(sqlLockTimeout); err != nil {
 				return err

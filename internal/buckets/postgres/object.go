@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5" //nolint:gosec // the size of the protocol's entity tags
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +48,7 @@ func flags(c *buckets.Condition) (f int32) {
 	return f
 }
 
-// put has the arguments of bucket_put_v2.
+// put has the arguments of bucket_put_v3.
 type put struct {
 	owner      buckets.AccountID
 	bucket     buckets.BucketRef
@@ -97,20 +96,28 @@ func (p put) write(a *pgdb.Args) {
 	a.Boolean("p_all", p.all)
 }
 
-// replaced returns whether there was an object, or the error of the call.
-func replaced(result []int64) (bool, error) {
-	if len(result) != 1 {
-		return false, errcode.Newf(errcode.Internal, "the database of buckets returned %v for an object that was stored", result)
+// written sets the result of a call that has stored an object.
+func written(w *buckets.Written, result []int64) error {
+	if len(result) != 1 && len(result) != 3 {
+		return errcode.Newf(errcode.Internal, "the database of buckets returned %v for an object that was stored", result)
 	}
-	return result[0] == 1, failed(result[0])
+	w.Replaced, w.Version, w.Object.Version = result[0] == 1, "", ""
+	if len(result) == 3 {
+		if buckets.Versioning(result[1]) == buckets.VersioningEnabled {
+			w.Object.Version = buckets.VersionOf(result[2], w.Object.ID)
+		}
+		w.Version = w.Object.VersionID()
+	}
+	return failed(result[0])
 }
 
 // Put implements buckets.Store.
-func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, w buckets.Put) (written buckets.Written, err error) {
+func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, w buckets.Put) (done buckets.Written, err error) {
 	if err := owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
-	written.Object = w.Stored()
+	done.Object = w.Stored()
+	w.Object.Version = ""
 	p := put{owner: owner, bucket: b, object: w.Object, bytes: w.Object.Length, condition: w.Condition, now: w.Now}
 	if err := p.encode(); err != nil {
 		return buckets.Written{}, err
@@ -118,22 +125,20 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	err = twice(func(all bool) error {
 		p.all = all
 		if w.Object.Imported != 0 {
-			written.Replaced, err = s.putImported(ctx, &p)
-			return err
+			return s.putImported(ctx, &p, &done)
 		}
 		result, err := s.db.Call(ctx, sqlPut.Statement, sqlPut.Args(p))
 		if err != nil {
 			return err
 		}
-		written.Replaced, err = replaced(result)
-		return err
+		return written(&done, result)
 	})
-	return written, err
+	return done, err
 }
 
 // putImported stores an imported object with its time of modification, which the function of other writes does not take.
-func (s *Store) putImported(ctx context.Context, p *put) (isReplaced bool, err error) {
-	err = s.db.Tx(ctx, "buckets.put_imported", func(tx *pgdb.Tx) error {
+func (s *Store) putImported(ctx context.Context, p *put, done *buckets.Written) error {
+	return s.db.Tx(ctx, "buckets.put_imported", func(tx *pgdb.Tx) error {
 		if err := lock(tx, p.owner, p.bucket, p.object.Name); err != nil {
 			return err
 		}
@@ -141,13 +146,12 @@ func (s *Store) putImported(ctx context.Context, p *put) (isReplaced bool, err e
 		if err != nil {
 			return err
 		}
-		if isReplaced, err = replaced(result); err != nil {
+		if err := written(done, result); err != nil {
 			return err
 		}
 		_, err = tx.Exec(sqlSetModified, string(p.owner), string(p.bucket.ID), p.object.Name, at(p.object.Imported))
 		return err
 	})
-	return isReplaced, err
 }
 
 // Get implements buckets.Store.
@@ -235,6 +239,10 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 		if err != nil {
 			return err
 		}
+		if u.Version != "" && (old == nil || old.VersionID() != u.Version) {
+			o, err = updateVersion(tx, owner, b.ID, u)
+			return err
+		}
 		if err := u.Condition.CheckWrite(old); err != nil {
 			return err
 		}
@@ -276,50 +284,80 @@ func (u updated) args() []pgdb.Arg {
 }
 
 // Delete implements buckets.Store.
-func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (o buckets.Object, err error) {
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	if err := owner.Check(); err != nil {
-		return o, err
+		return done, err
 	}
-	var columns []*string
-	args := sqlDelete.Args(deletion{owner, b, d})
-	if d.Unchanged == nil {
-		if _, err := s.db.QueryRow(ctx, sqlDelete.Statement, args, &columns); err != nil {
-			return o, err
+	marker := buckets.ObjectID(buckets.NewUUID())
+	err = twice(func(all bool) error {
+		st, args, scan := sqlDelete.Statement, sqlDelete.Args(deletion{owner, b, d, marker, all}), scanDeleted
+		if d.Version != "" {
+			st, args, scan = sqlDeleteVersion.Statement, sqlDeleteVersion.Args(versionDeletion{owner, b, d}), scanDeletedVersion
 		}
-		return scanDeleted(columns)
-	}
-	err = s.db.Tx(ctx, "buckets.delete_unchanged", func(tx *pgdb.Tx) error {
-		if err := lock(tx, owner, b, d.Name); err != nil {
+		var columns []*string
+		if d.Unchanged == nil {
+			if _, err := s.db.QueryRow(ctx, st, args, &columns); err != nil {
+				return err
+			}
+			done, err = scan(columns)
 			return err
 		}
-		if _, err := tx.QueryRow(sqlDelete.Statement, args, &columns); err != nil {
-			return err
-		}
-		if o, err = scanDeleted(columns); err != nil {
-			return err
-		}
-		return d.CheckUnchanged(&o)
+		return s.db.Tx(ctx, "buckets.delete_unchanged", func(tx *pgdb.Tx) error {
+			if err := lock(tx, owner, b, d.Name); err != nil {
+				return err
+			}
+			if _, err := tx.QueryRow(st, args, &columns); err != nil {
+				return err
+			}
+			if done, err = scan(columns); err != nil {
+				return err
+			}
+			return d.CheckUnchanged(&done.Object)
+		})
 	})
-	return o, err
+	if err != nil {
+		return buckets.Deleted{}, err
+	}
+	if d.Version != "" {
+		done.Version = d.Version
+	}
+	return done, nil
 }
 
-// scanDeleted returns the object that bucket_delete_v1 has deleted.
-func scanDeleted(columns []*string) (buckets.Object, error) {
+// resultOf returns the error of a function whose result begins with a number.
+func resultOf(columns []*string) error {
 	if len(columns) == 0 || columns[0] == nil {
-		return buckets.Object{}, errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
+		return errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
 	}
 	result, err := strconv.ParseInt(*columns[0], 10, 64)
-	if err = errors.Join(err, failed(result)); err != nil {
-		return buckets.Object{}, err
+	if err != nil {
+		return errcode.Wrap(errcode.Internal, "read the result of a deletion", err)
 	}
-	return scanObject(columns[1:])
+	return failed(result)
 }
 
-// deletion has the arguments of bucket_delete_v1.
+// scanDeleted reads the result of bucket_delete_v2.
+func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
+	if err := resultOf(columns); err != nil {
+		return done, err
+	}
+	n := len(columns)
+	if columns[n-1] != nil {
+		done.Version, done.Marker = buckets.VersionID(*columns[n-1]), true
+	}
+	if columns[1+objectID] != nil {
+		done.Object, err = scanObject(columns[1 : n-2])
+	}
+	return done, err
+}
+
+// deletion has the arguments of bucket_delete_v2.
 type deletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
 	buckets.Delete
+	marker buckets.ObjectID // of the delete marker, in a bucket with versions
+	all    bool
 }
 
 func (d deletion) args() []pgdb.Arg {
@@ -334,13 +372,25 @@ func (d deletion) args() []pgdb.Arg {
 		{Param: "p_none_match text[]", Value: d.Condition.NoneMatch.Tags},
 		{Param: "p_modified_since timestamptz", Value: atOrNull(d.Condition.ModifiedSince)},
 		{Param: "p_unmodified_since timestamptz", Value: atOrNull(d.Condition.UnmodifiedSince)},
+		{Param: "p_marker uuid", Value: string(d.marker)},
+		{Param: "p_exists boolean", Value: d.Unchanged != nil},
+		{Param: "p_all boolean", Value: d.all},
 	}
 }
 
+// deleters is how many objects of DeleteAll are deleted at once in a bucket with versions.
+const deleters = 8
+
 // DeleteAll implements buckets.Store.
-func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]error, error) {
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
+	}
+	each := func() []buckets.Deleted {
+		return buckets.DeleteEach(all, deleters, func(d buckets.Deletion) (buckets.Deleted, error) { return s.Delete(ctx, owner, b, d.Delete(now)) })
+	}
+	if slices.ContainsFunc(all, func(d buckets.Deletion) bool { return d.Version != "" }) {
+		return each(), nil
 	}
 	order := make([]int, len(all))
 	for i := range order {
@@ -355,23 +405,25 @@ func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b bucket
 	if _, err := s.db.QueryRow(ctx, sqlDeleteObjects.Statement, sqlDeleteObjects.Args(d), &results); err != nil {
 		return nil, err
 	}
-	errs := make([]error, len(all))
+	done := make([]buckets.Deleted, len(all))
 	switch {
+	case len(results) == 1 && results[0] == hasVersions:
+		return each(), nil
 	case len(results) == 1 && results[0] == noBucket:
-		for i := range errs {
-			errs[i] = buckets.ErrNoBucket
+		for i := range done {
+			done[i].Err = buckets.ErrNoBucket
 		}
 	case len(results) != len(all):
 		return nil, errcode.Newf(errcode.Internal, "the database of buckets returned %d results for %d deletions", len(results), len(all))
 	default:
 		for n, i := range order {
-			errs[i] = failed(results[n])
+			done[i].Err = failed(results[n])
 		}
 	}
-	return errs, nil
+	return done, nil
 }
 
-// deletions has the arguments of bucket_delete_objects_v1.
+// deletions has the arguments of bucket_delete_objects_v2.
 type deletions struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef

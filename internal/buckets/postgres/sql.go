@@ -27,7 +27,7 @@ const (
 	objectProperties
 )
 
-// objectColumns is a row of manta_bucket_object o as scanObject reads it. bucket_delete_v1 returns the same.
+// objectColumns is a row of manta_bucket_object o as scanObject reads it. bucket_delete_v2 returns the same.
 var objectColumns = array([]string{
 	objectID: `o.id::text`, objectName: `o.name`, objectCreated: micros(`o.created`), objectModified: micros(`o.modified`), objectCreator: `o.creator::text`,
 	objectLength: `o.content_length::text`, objectMD5: `encode(o.content_md5, 'hex')`, objectType: `o.content_type`,
@@ -49,7 +49,7 @@ const (
 
 // Buckets.
 var (
-	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text FROM manta_bucket b
+	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = pgdb.Statement{Name: "buckets.bucket", Key: 1, SQL: bucketColumns + ` WHERE b.owner = $1::uuid AND b.name = $2::text`}
 	sqlNamesakes   = pgdb.Statement{Name: "buckets.namesakes", Wide: true, SQL: bucketColumns + ` WHERE b.name = $1::text ORDER BY b.owner LIMIT 2`}
@@ -61,7 +61,7 @@ var (
 		INSERT INTO manta_bucket (id, name, owner, created) VALUES ($3::uuid, $2::text, $1::uuid, $4::timestamptz)
 		ON CONFLICT (owner, name) DO NOTHING`}
 	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", Key: 1, SQL: `SELECT bucket_set_settings_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_settings => $4::jsonb)`}
-	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_now => $4::timestamptz)`}
+	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v2(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_now => $4::timestamptz)`}
 	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", Key: 1, SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
 
 	// Locks a bucket and a name in it for a transaction that then computes. If its
@@ -74,16 +74,16 @@ var (
 // Objects. Citus delegates a function call to the owner's node only if the SELECT has
 // nothing else, or if nothing else is in its FROM clause.
 var (
-	sqlPut           = pgdb.NewCall(pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `SELECT bucket_put_v2(...)`}, put.write)
-	sqlDelete        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `SELECT bucket_delete_v1(...)`}, deletion.args)
-	sqlDeleteObjects = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_objects", Key: 1, SQL: `SELECT bucket_delete_objects_v1(...)`}, deletions.args)
+	sqlPut           = pgdb.NewCall(pgdb.Statement{Name: "buckets.put", Key: 1, SQL: `SELECT bucket_put_v3(...)`}, put.write)
+	sqlDelete        = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete", Key: 1, SQL: `SELECT bucket_delete_v2(...)`}, deletion.args)
+	sqlDeleteObjects = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_objects", Key: 1, SQL: `SELECT bucket_delete_objects_v2(...)`}, deletions.args)
 	sqlList          = pgdb.NewCall(pgdb.Statement{Name: "buckets.list", Key: 1, SQL: `SELECT ` + entryColumns + ` FROM bucket_list_v2(...)`}, listing.write)
 	sqlListed        = pgdb.Statement{Name: "buckets.listed", Key: 1, SQL: `
 		SELECT ` + objectColumns + ` FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = ANY ($3::text[])`}
 	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
 	// One row if the bucket exists, with NULLs if the object does not.
 	sqlFind = pgdb.Statement{Name: "buckets.find", Key: 1, SQL: `
-		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, ` + objectColumns + `, o.body, ` + sumColumns + `
+		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, ` + objectColumns + `, o.body, ` + sumColumns + `
 		FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id
 		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
@@ -95,6 +95,49 @@ var (
 		UPDATE manta_bucket_object SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),
 			roles = @roles, properties = @properties
 		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name`}, updated.args)
+)
+
+// Versions. A null version has a version here, too, which orders it.
+var (
+	ofName         = ` FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`
+	versionColumns = objectColumns + `, o.version::text AS key, o.marker, o.superseded`
+
+	sqlSetVersioning = pgdb.Statement{Name: "buckets.set_versioning", Key: 1, SQL: `
+		SELECT bucket_set_versioning_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_versioning => $4::smallint)`}
+	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v1(...)`}, versionDeletion.args)
+	sqlNull          = pgdb.Statement{Name: "buckets.null_version", Key: 1, SQL: `SELECT version::text` + ofName + ` AND null_version`}
+	// The current object comes first, then the newest version, at most two rows.
+	sqlCurrent = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `
+		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `)
+		UNION ALL
+		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` ORDER BY o.version LIMIT 1)`}
+	// The version that clients know as $4, NULL: the null version; at most one row.
+	sqlVersion = pgdb.Statement{Name: "buckets.version", Key: 1, SQL: `
+		(SELECT ` + objectColumns + `, NULL::text, false, NULL::timestamptz, body, ` + sumColumns + ofObject + `
+			AND properties #>> '{s3,version}' IS NOT DISTINCT FROM $4::uuid::text)
+		UNION ALL
+		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` AND o.version = $4::uuid AND NOT null_version)
+		UNION ALL
+		(SELECT ` + versionColumns + `, body, ` + sumColumns + ofName + ` AND null_version AND $4::uuid IS NULL)`}
+	sqlLockVersion = pgdb.Statement{Name: "buckets.lock_version", Key: 1, SQL: `
+		SELECT ` + versionColumns + ofName + ` AND o.version = $4::uuid AND NOT null_version FOR UPDATE`}
+	sqlLockNull = pgdb.Statement{Name: "buckets.lock_null_version", Key: 1, SQL: `
+		SELECT ` + versionColumns + ofName + ` AND null_version FOR UPDATE`}
+	sqlUpdateVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.update_version", Key: 1, SQL: `
+		UPDATE manta_bucket_version SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),
+			roles = @roles, properties = @properties
+		WHERE owner = @owner AND bucket_id = @bucket_id AND name = @name AND version = @version`}, updatedVersion.args)
+	// Rows of both tables from a position on, the current object of a name first.
+	sqlListVersions = pgdb.Statement{Name: "buckets.list_versions", Key: 1, SQL: `
+		SELECT columns, key, marker, superseded FROM (
+			(SELECT ` + objectColumns + ` AS columns, NULL::text AS key, false AS marker, NULL::timestamptz AS superseded, name, '00000000-0000-0000-0000-000000000000'::uuid AS version
+				FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name >= $3::text AND ($4::boolean OR name > $3::text)
+				ORDER BY name LIMIT $6::bigint)
+			UNION ALL
+			(SELECT ` + objectColumns + `, o.version::text, o.marker, o.superseded, o.name, o.version
+				FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND (o.name, o.version) > ($3::text, $5::uuid)
+				ORDER BY o.name, o.version LIMIT $6::bigint)
+		) both_tables ORDER BY name, version LIMIT $6::bigint`}
 )
 
 // Positions in uploadColumns and partColumns.
@@ -149,7 +192,7 @@ var (
 		SELECT 'bucket', NULL::text[] FROM manta_bucket WHERE owner = $1::uuid AND name = $5::text AND id = $2::uuid
 		UNION ALL SELECT 'upload', ` + uploadColumns + ofUpload + `
 		UNION ALL SELECT 'part', ` + partColumns + ` FROM manta_bucket_part WHERE owner = $1::uuid AND upload_id = $4::uuid`}
-	sqlComplete = pgdb.NewCall(pgdb.Statement{Name: "buckets.complete", Key: 1, SQL: `SELECT bucket_complete_v1(...)`}, completion.write)
+	sqlComplete = pgdb.NewCall(pgdb.Statement{Name: "buckets.complete", Key: 1, SQL: `SELECT bucket_complete_v2(...)`}, completion.write)
 	sqlAbort    = pgdb.Statement{Name: "buckets.abort", Key: 1, SQL: `
 		SELECT bucket_abort_v1(p_owner => $1::uuid, p_bucket_id => $2::uuid, p_name => $3::text, p_upload => $4::uuid, p_now => $5::timestamptz)`}
 )
@@ -218,6 +261,10 @@ var (
 		UPDATE manta_bucket_object SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
 		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks IS NOT NULL
 			AND (content_crc32c IS NOT NULL OR content_frames IS NULL)`}
+	sqlFrameVersion = pgdb.Statement{Name: "buckets.frame_version", Key: 1, SQL: `
+		UPDATE manta_bucket_version SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND id = $4::uuid AND sharks IS NOT NULL
+			AND (content_crc32c IS NOT NULL OR content_frames IS NULL)`}
 	sqlFramePart = pgdb.Statement{Name: "buckets.frame_part", Key: 1, SQL: `
 		UPDATE manta_bucket_part SET content_crc32c = NULL, content_crc64nvme = $5::bigint, content_frames = $6::bigint
 		WHERE owner = $1::uuid AND upload_id = $2::uuid AND number = $3::integer AND id = $4::uuid AND sharks IS NOT NULL
@@ -226,13 +273,15 @@ var (
 	sqlReferences = pgdb.Statement{Name: "buckets.references", Wide: true, SQL: `
 		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks, ` + sumColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL
 		UNION ALL
+		SELECT owner, bucket_id, name, NULL::uuid, 0, false, id, content_length, content_md5, sharks, ` + sumColumns + ` FROM manta_bucket_version WHERE sharks IS NOT NULL
+		UNION ALL
 		SELECT owner, bucket_id, name, upload_id, number, EXISTS (
 				SELECT FROM manta_bucket_deleted_object d WHERE d.owner = p.owner AND d.properties #>> '{s3,upload}' = p.upload_id::text
 			), id, content_length, content_md5, sharks, ` + sumColumns + `
 			FROM manta_bucket_part p WHERE sharks IS NOT NULL
 		UNION ALL
 		SELECT owner, bucket_id, name, NULL::uuid, 0, true, id, content_length, content_md5, sharks, NULL, NULL, NULL FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`}
-	sqlSetSharks = pgdb.NewNamed(pgdb.Statement{Name: "buckets.set_sharks", Key: 1, SQL: `SELECT bucket_set_sharks_v1(...)`}, placement.args)
+	sqlSetSharks = pgdb.NewNamed(pgdb.Statement{Name: "buckets.set_sharks", Key: 1, SQL: `SELECT bucket_set_sharks_v2(...)`}, placement.args)
 )
 
 // Usage. The nil UUID in bucket_id is the account.
@@ -267,6 +316,9 @@ var (
 			UNION ALL
 			SELECT false, bucket_id, 1, CASE WHEN properties #>> '{s3,upload}' IS NULL THEN content_length ELSE 0 END
 				FROM manta_bucket_object WHERE owner = $1::uuid
+			UNION ALL
+			SELECT false, bucket_id, 1, CASE WHEN properties #>> '{s3,upload}' IS NULL THEN coalesce(content_length, 0) ELSE 0 END
+				FROM manta_bucket_version WHERE owner = $1::uuid
 			UNION ALL
 			SELECT false, bucket_id, 0, content_length FROM manta_bucket_part p WHERE owner = $1::uuid AND NOT EXISTS (
 				SELECT FROM manta_bucket_deleted_object d
@@ -315,6 +367,7 @@ var (
 	sqlNodeInUse = pgdb.Statement{Name: "buckets.node_in_use", Wide: true, SQL: `
 		SELECT 1 FROM (
 			SELECT owner, sharks FROM manta_bucket_object WHERE $1::text = ANY (sharks)
+			UNION ALL SELECT owner, sharks FROM manta_bucket_version WHERE $1::text = ANY (sharks)
 			UNION ALL SELECT owner, sharks FROM manta_bucket_part WHERE $1::text = ANY (sharks)
 			UNION ALL SELECT owner, sharks FROM manta_bucket_deleted_object WHERE $1::text = ANY (sharks)
 		) bodies LIMIT 1`}

@@ -77,6 +77,8 @@ const (
 	notEmpty     = -8
 	nodeRemoved  = -9
 	partsChanged = -10 // since they were read
+	noVersion    = -11
+	hasVersions  = -12 // bucket_delete_objects_v2 is for buckets without versions
 )
 
 // errAll means that the function must be called again with p_all.
@@ -101,6 +103,8 @@ func failed(result int64) error {
 		return buckets.ErrNoUpload
 	case notEmpty:
 		return buckets.ErrBucketNotEmpty
+	case noVersion:
+		return buckets.ErrNoVersion
 	case nodeRemoved:
 		return buckets.ErrNodeRemoved
 	}

@@ -36,7 +36,7 @@ const now = " default CURRENT_TIMESTAMP"
 // documented are the four tables as RFD 149 has them, and the additions.
 var documented = map[string]opened.Table{
 	"manta_bucket": {
-		Columns:     "id uuid not null\nname text not null by C\nowner uuid not null\ncreated timestamp with time zone not null" + now,
+		Columns:     "id uuid not null\nname text not null by C\nowner uuid not null\ncreated timestamp with time zone not null" + now + "\nversioning smallint not null default 0",
 		Constraints: "PRIMARY KEY (owner, name)",
 		Indexes:     "CREATE INDEX manta_bucket_name_idx ON manta_bucket USING btree (name, owner)",
 	},
@@ -71,7 +71,7 @@ func TestTables(t *testing.T) {
 	// Bodies are not compressed again.
 	stored := opened.Lines(t, db, `SELECT c.relname || ' ' || a.attstorage::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 		WHERE a.attname = 'body' AND c.relname LIKE 'manta\_%' ORDER BY 1`)
-	if want := []string{"manta_bucket_object e", "manta_bucket_part e"}; !slices.Equal(stored, want) {
+	if want := []string{"manta_bucket_object e", "manta_bucket_part e", "manta_bucket_version e"}; !slices.Equal(stored, want) {
 		t.Errorf("the storage of bodies is %v, want %v", stored, want)
 	}
 	// Citus moves tables online with their primary key.

@@ -234,7 +234,7 @@ func (s *Store) uploads(ctx context.Context, k buckets.UploadKey, limit, most in
 }
 
 // Complete implements buckets.Uploads. It computes the object from what it reads without a
-// lock; bucket_complete_v1 writes it if the parts are still the same. Otherwise, and for an
+// lock; bucket_complete_v2 writes it if the parts are still the same. Otherwise, and for an
 // upload that does not exist, everything is done in one transaction with the lock taken
 // first, which on Citus is a message for each statement.
 func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Completion) (w buckets.Written, err error) {
@@ -280,11 +280,11 @@ func (s *Store) completeRead(ctx context.Context, k buckets.UploadKey, c buckets
 		return w, false, nil
 	}
 	w.Object = m.object
-	w.Replaced, err = replaced(result)
+	err = written(&w, result)
 	return w, err == nil, err
 }
 
-// completion has the arguments of bucket_complete_v1.
+// completion has the arguments of bucket_complete_v2.
 type completion struct {
 	put
 	upload buckets.UploadID
@@ -332,7 +332,7 @@ func (s *Store) uploadWithParts(ctx context.Context, k buckets.UploadKey) (u *bu
 	return u, all, nil
 }
 
-// hashOf returns the hash by which bucket_complete_v1 recognizes the parts of an upload: each
+// hashOf returns the hash by which bucket_complete_v2 recognizes the parts of an upload: each
 // body has an ID of its own.
 func hashOf(parts []buckets.Part) []byte {
 	h := sha256.New()
@@ -377,7 +377,15 @@ func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all 
 		if o == nil || o.Upload != k.ID {
 			return w, buckets.ErrNoUpload
 		}
-		return buckets.Written{Object: *o}, nil
+		w = buckets.Written{Object: *o}
+		var r bucketRow
+		if _, err := tx.QueryRow(sqlBucket, []any{string(k.Owner), k.Bucket.Name}, r.dest()...); err != nil {
+			return w, err
+		}
+		if r.versioning > 0 {
+			w.Version = o.VersionID()
+		}
+		return w, nil
 	}
 	if err != nil {
 		return w, err
@@ -399,7 +407,7 @@ func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all 
 	if err != nil {
 		return w, err
 	}
-	if w.Replaced, err = replaced(result); err != nil {
+	if err := written(&w, result); err != nil {
 		return w, err
 	}
 	_, err = tx.QueryRow(sqlAssemble.Statement, sqlAssemble.Args(assembling{k, m.Assembly, c.Now}), new(int64))

@@ -167,12 +167,6 @@ func (x *request) getLocation() error {
 	return nil
 }
 
-// getVersioning is GetBucketVersioning: versioning was never enabled.
-func (x *request) getVersioning() error {
-	sendXML(x.out, http.StatusOK, newDocument("VersioningConfiguration"))
-	return nil
-}
-
 func (x *request) getRequestPayment() error {
 	d := newDocument("RequestPaymentConfiguration")
 	d.text("Payer", "BucketOwner")

@@ -61,7 +61,7 @@ func (c *copied) Read(p []byte) (int, error) {
 func (x *request) parseCopySource() (source, version string, err error) {
 	// Some clients do not escape a "?" of the key.
 	source, version, ok := strings.Cut(x.in.Header.Get("X-Amz-Copy-Source"), "?versionId=")
-	if ok && version != "null" {
+	if ok && version == "" {
 		return "", "", errVersion
 	}
 	if source, err = url.PathUnescape(source); err != nil {
@@ -101,8 +101,18 @@ func (x *request) copySource() (from *request, o buckets.Object, err error) {
 	if err := other.expectOwner("X-Amz-Source-Expected-Bucket-Owner"); err != nil {
 		return nil, o, err
 	}
-	if o, err = other.stored(); err != nil {
+	v, err := other.readVersion()
+	switch {
+	case err != nil:
 		return nil, o, err
+	case v.Marker && version != "":
+		return nil, o, invalidRequest("The source of a copy request may not specifically refer to a delete marker by version id.")
+	case v.Marker:
+		return nil, o, buckets.ErrNoObject
+	}
+	o = v.Object
+	if other.bucket.Versioning != buckets.VersioningOff {
+		x.out.Header().Set("X-Amz-Copy-Source-Version-Id", string(o.VersionID()))
 	}
 	condition, err := x.condition("X-Amz-Copy-Source-")
 	if err != nil {
@@ -133,7 +143,7 @@ func (x *request) copyObject() error {
 		return err
 	}
 	itself := from.owner == x.owner && from.bucket.ID == x.bucket.ID && o.Name == x.key
-	if itself && !replace && !retag {
+	if itself && !replace && !retag && !from.query.Has("versionId") {
 		return invalidRequest("This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.")
 	}
 	made := buckets.Object{
@@ -154,7 +164,7 @@ func (x *request) copyObject() error {
 	if err := x.allowTagging(made.Tags); err != nil {
 		return err
 	}
-	if !itself {
+	if !itself || x.bucket.Versioning != buckets.VersioningOff {
 		return x.copyBody(from, o, made, condition)
 	}
 	if made, err = x.updateItself(o, made, condition); err != nil {
@@ -219,6 +229,7 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 		Object: made, Condition: c, Size: o.Length, Ready: k.ready, Early: x.withSlot,
 	}, src)
 	k.writeExpiration(&w.Object, err)
+	x.versionHeader(w.Version)
 	return k.answer(copyResult(&w.Object), err)
 }
 

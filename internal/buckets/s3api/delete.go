@@ -61,12 +61,13 @@ func (x *request) deleteObjects() error {
 	if slices.ContainsFunc(list.Objects, func(o deletedKey) bool { return o.Modified != nil || o.Size != nil }) {
 		return errNotImplemented("LastModifiedTime and Size of DeleteObjects")
 	}
-	errs, err := x.deleteAll(list.Objects)
+	done, err := x.deleteAll(list.Objects)
 	if err != nil {
 		return err
 	}
 	d := x.newStream("DeleteResult")
-	for i, err := range errs {
+	for i := range done {
+		err := done[i].Err
 		if err != nil && asError(err).Status >= http.StatusInternalServerError {
 			return err // the client repeats the request
 		}
@@ -77,57 +78,65 @@ func (x *request) deleteObjects() error {
 		if err := d.room(maxEscaped*len(o.Key) + maxFixed); err != nil {
 			return err
 		}
-		d.deleted(o.Key, err)
+		d.deleted(o, &done[i])
 	}
 	return d.finish()
 }
 
 // deleted writes the result for a key.
-func (d *stream) deleted(key string, err error) {
-	if err == nil {
-		d.begin("Deleted")
-		d.text("Key", key)
+func (d *stream) deleted(k *deletedKey, done *buckets.Deleted) {
+	if done.Err != nil {
+		e := asError(done.Err)
+		d.begin("Error")
+		d.text("Key", k.Key)
+		d.optional("VersionId", k.VersionID)
+		d.text("Code", e.Code)
+		d.text("Message", e.Message)
 		d.end()
 		return
 	}
-	e := asError(err)
-	d.begin("Error")
-	d.text("Key", key)
-	d.text("Code", e.Code)
-	d.text("Message", e.Message)
+	d.begin("Deleted")
+	d.text("Key", k.Key)
+	d.optional("VersionId", k.VersionID)
+	if done.Marker {
+		d.flag("DeleteMarker", true)
+		d.text("DeleteMarkerVersionId", string(done.Version))
+	}
 	d.end()
 }
 
-// deleteAll deletes objects and returns the error of each.
-func (x *request) deleteAll(list []deletedKey) ([]error, error) {
+// deleteAll deletes objects and returns the result of each.
+func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	var (
-		errs = make([]error, len(list))
+		done = make([]buckets.Deleted, len(list))
 		all  []buckets.Deletion
 		of   []int // their indexes in list
 	)
 	actions := x.needs().actions
 	for i := range list {
-		d := buckets.Deletion{Name: list[i].Key, ETag: strings.Trim(list[i].ETag, `"`)}
-		if errs[i] = list[i].check(); errs[i] == nil {
-			errs[i] = x.allow(access{buckets.RightDelete, false, d.Name, list[i].VersionID != "", actions})
+		d := buckets.Deletion{Name: list[i].Key, Version: buckets.VersionID(list[i].VersionID), ETag: strings.Trim(list[i].ETag, `"`)}
+		err := list[i].check()
+		if err == nil {
+			err = x.allow(access{buckets.RightDelete, false, d.Name, d.Version != "", actions})
 		}
-		if errs[i] == nil {
+		if done[i].Err = err; err == nil {
 			all, of = append(all, d), append(of, i)
 		}
 	}
 	if len(all) == 0 {
-		return errs, nil
+		return done, nil
 	}
-	done, err := x.Service.DeleteObjects(x.in.Context(), x.owner, x.bucket.BucketRef, all)
+	deleted, err := x.Service.DeleteObjects(x.in.Context(), x.owner, x.bucket.BucketRef, all)
 	if err != nil {
 		return nil, err
 	}
 	for n, i := range of {
-		if errs[i] = done[n]; all[n].ETag == "" && errors.Is(errs[i], buckets.ErrNoObject) {
-			errs[i] = nil
+		done[i] = deleted[n]
+		if err := done[i].Err; all[n].ETag == "" && (errors.Is(err, buckets.ErrNoObject) || errors.Is(err, buckets.ErrNoVersion)) {
+			done[i].Err = nil
 		}
 	}
-	return errs, nil
+	return done, nil
 }
 
 // check rejects keys and versions that no object has.
@@ -135,8 +144,11 @@ func (k *deletedKey) check() error {
 	if err := buckets.CheckObjectName(k.Key); err != nil {
 		return err
 	}
-	if k.VersionID != "" && k.VersionID != "null" {
-		return refuse(http.StatusBadRequest, "NoSuchVersion", "The specified version does not exist.")
+	if k.VersionID == "" {
+		return nil
+	}
+	if _, err := buckets.ParseVersionID(k.VersionID); err != nil {
+		return errNoSuchVersion
 	}
 	return nil
 }

@@ -153,6 +153,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if err != nil {
 		return err
 	}
+	x.versionHeader(w.Version)
 	return x.sendForm(fields, &w.Object)
 }
 

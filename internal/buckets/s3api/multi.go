@@ -415,6 +415,7 @@ func (x *request) completeUpload() error {
 		d.text("ChecksumType", checksumType(s))
 	}
 	k.writeExpiration(&w.Object, err)
+	x.versionHeader(w.Version)
 	return k.answer(d, err)
 }
 

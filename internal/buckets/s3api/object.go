@@ -69,6 +69,7 @@ func (x *request) putObject() error {
 	x.out.Header().Set("Etag", `"`+w.Object.EntityTag()+`"`)
 	x.writeChecksum(w.Object.Checksum)
 	x.writeExpiration(&w.Object)
+	x.versionHeader(w.Version)
 	return x.send(http.StatusOK)
 }
 
@@ -88,10 +89,7 @@ func (x *request) getObject() error {
 	if err != nil {
 		return err
 	}
-	if err := x.checkVersion(); err != nil {
-		return err
-	}
-	o, err := x.stored()
+	o, err := x.storedVersion()
 	if err != nil {
 		if x.signed == nil && errors.Is(err, buckets.ErrNoObject) {
 			return errNoSuchKey
@@ -120,14 +118,6 @@ func (x *request) getObject() error {
 	e.SetHeader(x.out.Header(), o.Length)
 	body := download.Body{Service: x.Service, Owner: x.owner, Bucket: x.bucket.ID, Object: &o}
 	return body.Send(x.out, x.in, e.Extent, func() { x.out.WriteHeader(e.Status) }, func(n int) { x.Sent.Add(int64(n)) })
-}
-
-// checkVersion refuses versions: every object has the version null.
-func (x *request) checkVersion() error {
-	if v := x.query.Get("versionId"); v != "" && v != "null" {
-		return errVersion
-	}
-	return nil
 }
 
 // extent is what a request gets of an object.
@@ -207,7 +197,8 @@ func (x *request) deleteObject() error {
 	if err != nil {
 		return err
 	}
-	if err := x.checkVersion(); err != nil {
+	id, err := x.versionID()
+	if err != nil {
 		return err
 	}
 	if x.in.Header.Get("X-Amz-If-Match-Size") != "" || x.in.Header.Get("X-Amz-If-Match-Last-Modified-Time") != "" {
@@ -216,9 +207,12 @@ func (x *request) deleteObject() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	err = x.Service.DeleteObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.key, Condition: condition})
-	if err != nil && (!errors.Is(err, buckets.ErrNoObject) || condition.IsSet()) {
+	done, err := x.Service.TakeObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.key, Version: id, Condition: condition})
+	if err != nil && (!errors.Is(err, buckets.ErrNoObject) && !errors.Is(err, buckets.ErrNoVersion) || condition.IsSet()) {
 		return err
+	}
+	if x.versionHeader(done.Version); done.Marker {
+		x.out.Header().Set("X-Amz-Delete-Marker", "true")
 	}
 	return x.send(http.StatusNoContent)
 }

@@ -34,7 +34,7 @@ var ofBucket = []struct {
 	{"location", methods{http.MethodGet: read(inBucket, (*request).getLocation)}},
 	{"uploads", methods{http.MethodGet: read(buckets.RightList, (*request).listUploads)}},
 	{"delete", methods{http.MethodPost: write(inBucket, (*request).deleteObjects)}},
-	{"versioning", methods{http.MethodGet: read(inBucket, (*request).getVersioning), http.MethodPut: write(buckets.RightManage, (*request).notImplemented)}},
+	{"versioning", methods{http.MethodGet: read(inBucket, (*request).getVersioning), http.MethodPut: write(buckets.RightManage, (*request).putVersioning)}},
 	{"versions", methods{http.MethodGet: read(buckets.RightList, (*request).listVersions)}},
 	{"acl", methods{http.MethodGet: read(inBucket, (*request).getACL), http.MethodPut: write(buckets.RightManage, (*request).putACL)}},
 	{"cors", methods{http.MethodGet: read(inBucket, (*request).getCORS), http.MethodPut: write(buckets.RightManage, (*request).putCORS), http.MethodDelete: write(buckets.RightManage, (*request).deleteCORS)}},

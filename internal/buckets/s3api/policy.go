@@ -28,7 +28,7 @@ func (x *request) authorize(op operation) error {
 	if !x.bucket.Settings.Policy.IsZero() {
 		return x.authorizeByPolicy(op)
 	}
-	if x.isOwner() && x.permits(op.right) || op.public && x.bucket.Settings.IsOpen() {
+	if x.isOwner() && x.permits(op.right) || op.public && x.bucket.Settings.IsOpen() && !x.query.Has("versionId") {
 		return nil
 	}
 	return errAccessDenied
@@ -59,7 +59,7 @@ func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.accoun
 // The limits of an access key narrow what its account may do, not what everybody may do.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
-	public := a.public && x.bucket.Settings.IsOpen()
+	public := a.public && x.bucket.Settings.IsOpen() && !a.version // a public bucket shows its current objects
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
 		if may || public {

@@ -36,7 +36,7 @@ const (
 // getACL is GetBucketAcl and GetObjectAcl.
 func (x *request) getACL() error {
 	if x.key != "" {
-		if _, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
+		if _, err := x.storedVersion(); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (x *request) putObjectACL() error {
 	if public != x.bucket.Settings.PublicRead {
 		return errNoACL
 	}
-	if _, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key); err != nil {
+	if _, err := x.storedVersion(); err != nil {
 		return err
 	}
 	return x.send(http.StatusOK)
@@ -194,7 +194,7 @@ func (x *request) sendTags(tags map[string]string) error {
 
 // getTags is GetObjectTagging.
 func (x *request) getTags() error {
-	o, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	o, err := x.storedVersion()
 	if err != nil {
 		return err
 	}
@@ -224,9 +224,16 @@ func (x *request) deleteTags() error {
 }
 
 func (x *request) setTags(tags map[string]string, status int) error {
-	_, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Tags: &tags})
+	id, err := x.versionID()
 	if err != nil {
 		return err
+	}
+	o, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Version: id, Tags: &tags})
+	if err != nil {
+		return err
+	}
+	if x.bucket.Versioning != buckets.VersioningOff {
+		x.versionHeader(o.VersionID())
 	}
 	return x.send(status)
 }
@@ -258,7 +265,7 @@ func (x *request) deleteBucketTags() error {
 
 // getAttributes is GetObjectAttributes.
 func (x *request) getAttributes() error {
-	o, err := x.Service.Object(x.in.Context(), x.owner, x.bucket.ID, x.key)
+	o, err := x.storedVersion()
 	if err != nil {
 		return err
 	}

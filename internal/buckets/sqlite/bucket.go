@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	sqlBuckets = `SELECT b.id, b.name, b.owner, b.created, settings FROM manta_bucket b
+	sqlBuckets = `SELECT b.id, b.name, b.owner, b.created, settings, b.versioning FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = sqlBuckets + ` WHERE b.owner = ? AND b.name = ?`
 	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
 	sqlFindBuckets = sqlBuckets + ` WHERE b.name >= ?1 AND b.name < ?2 ORDER BY b.name, b.owner LIMIT ?3 + 0`
 	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name > ?2 AND b.name >= ?3 ORDER BY b.name LIMIT +?4`
-	sqlHasBucket   = `SELECT 1 FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
-	sqlBucketID    = `SELECT id FROM manta_bucket WHERE owner = ? AND name = ?`
+	sqlHasBucket   = `SELECT id, versioning FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
+	sqlBucketID    = `SELECT id, versioning FROM manta_bucket WHERE owner = ? AND name = ?`
 	sqlAddBucket   = `INSERT INTO manta_bucket (owner, name, id, created) VALUES (?, ?, ?, ?)`
 	sqlSetSettings = `INSERT OR REPLACE INTO manta_bucket_settings (owner, bucket_id, settings) VALUES (?, ?, ?)`
 	sqlHasObjects  = `SELECT 1 FROM manta_bucket_object WHERE owner = ? AND bucket_id = ? LIMIT 1`
+	sqlHasVersions = `SELECT 1 FROM manta_bucket_version WHERE owner = ? AND bucket_id = ? LIMIT 1`
 	sqlBuryBucket  = `INSERT INTO manta_bucket_deleted_bucket (id, name, owner, created, deleted_at)
 		SELECT id, name, owner, created, ?3 FROM manta_bucket WHERE owner = ?1 AND name = ?2`
 	sqlDeleteBucket = `DELETE FROM manta_bucket WHERE owner = ? AND name = ?`
@@ -34,6 +35,7 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 	b = buckets.Bucket{
 		BucketRef: buckets.BucketRef{ID: buckets.BucketID(r.ColumnText(0)), Name: r.ColumnText(1)},
 		Owner:     buckets.AccountID(r.ColumnText(2)), Created: buckets.Moment(r.ColumnInt64(3)),
+		Versioning: buckets.Versioning(r.ColumnInt(5)),
 	}
 	return b, column(r, 4, &b.Settings)
 }
@@ -193,19 +195,20 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 	return err
 }
 
-// findBucket returns the ID of a bucket, which may be named without it, or ErrNoBucket.
-func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (id buckets.BucketID, err error) {
+// findBucket returns the ID of a bucket, which may be named without it, and whether it keeps versions, or ErrNoBucket.
+func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (id buckets.BucketID, v buckets.Versioning, err error) {
+	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {
-		return b.ID, hasBucket(c, owner, b)
+		sql, args = sqlHasBucket, append(args, b.ID)
 	}
-	err = sqlitedb.ForEach(c, sqlBucketID, func(r *sqlite.Stmt) error {
-		id = buckets.BucketID(r.ColumnText(0))
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		id, v = buckets.BucketID(r.ColumnText(0)), buckets.Versioning(r.ColumnInt(1))
 		return nil
-	}, owner, b.Name)
+	}, args...)
 	if err == nil && id == "" {
 		err = buckets.ErrNoBucket
 	}
-	return id, err
+	return id, v, err
 }
 
 // SetBucket implements buckets.Store.
@@ -243,6 +246,9 @@ func (s *Store) DeleteBucket(ctx context.Context, owner buckets.AccountID, b buc
 			return err
 		}
 		found, err := exists(c, sqlHasObjects, owner, b.ID)
+		if err == nil && !found {
+			found, err = exists(c, sqlHasVersions, owner, b.ID)
+		}
 		if err == nil && found {
 			return buckets.ErrBucketNotEmpty
 		}

@@ -45,16 +45,20 @@ const (
 	sqlRemoveUsage    = `DELETE FROM manta_bucket_usage WHERE owner = ? AND bucket_id = ?`
 	sqlBacklog        = `SELECT count(*), coalesce(sum(content_length), 0), coalesce(min(deleted_at), 0) FROM manta_bucket_deleted_object`
 
-	bodyColumns     = `id, content_length, content_md5, sharks`
-	sqlObjectBodies = `SELECT owner, bucket_id, name, '', 0, 0, ` + bodyColumns + `, ` + sumColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL`
-	sqlPartBodies   = `SELECT owner, bucket_id, name, upload_id, number, (owner, upload_id) IN (
+	bodyColumns      = `id, content_length, content_md5, sharks`
+	sqlObjectBodies  = `SELECT owner, bucket_id, name, '', 0, 0, ` + bodyColumns + `, ` + sumColumns + ` FROM manta_bucket_object WHERE sharks IS NOT NULL`
+	sqlVersionBodies = `SELECT owner, bucket_id, name, '', 0, 0, ` + bodyColumns + `, ` + sumColumns + ` FROM manta_bucket_version WHERE sharks IS NOT NULL`
+	sqlPartBodies    = `SELECT owner, bucket_id, name, upload_id, number, (owner, upload_id) IN (
 			SELECT owner, properties ->> '$.s3.upload' FROM manta_bucket_deleted_object WHERE properties ->> '$.s3.upload' IS NOT NULL
 		), ` + bodyColumns + `, ` + sumColumns + ` FROM manta_bucket_part WHERE sharks IS NOT NULL`
 	sqlGarbageBodies = `SELECT owner, bucket_id, name, '', 0, 1, ` + bodyColumns + `, NULL, NULL, NULL FROM manta_bucket_deleted_object WHERE sharks IS NOT NULL`
 	sqlMoveObject    = `UPDATE manta_bucket_object SET sharks = ?6 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
+	sqlMoveVersion   = `UPDATE manta_bucket_version SET sharks = ?6 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
 	sqlMovePart      = `UPDATE manta_bucket_part SET sharks = ?6 WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks = ?5 RETURNING 1`
 	sqlMoveGarbage   = `UPDATE manta_bucket_deleted_object SET sharks = ?6, claim = NULL, claim_expires = NULL` + oneGarbage + ` AND sharks = ?5 RETURNING 1`
 	sqlFrameObject   = `UPDATE manta_bucket_object SET content_crc32c = NULL, content_crc64nvme = ?5, content_frames = ?6
+		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
+	sqlFrameVersion = `UPDATE manta_bucket_version SET content_crc32c = NULL, content_crc64nvme = ?5, content_frames = ?6
 		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
 	sqlFramePart = `UPDATE manta_bucket_part SET content_crc32c = NULL, content_crc64nvme = ?5, content_frames = ?6
 		WHERE owner = ?1 AND upload_id = ?2 AND number = ?3 AND id = ?4 AND sharks IS NOT NULL AND content_frames IS NULL RETURNING 1`
@@ -228,7 +232,7 @@ func (s *Store) Backlog(ctx context.Context) (rows, bytes int64, oldest buckets.
 // References implements buckets.References.
 func (s *Store) References(ctx context.Context, fn func(buckets.Reference) error) error {
 	return s.db.Read(ctx, "references", func(c *sqlite.Conn) error {
-		for _, sql := range []string{sqlObjectBodies, sqlPartBodies, sqlGarbageBodies} {
+		for _, sql := range []string{sqlObjectBodies, sqlVersionBodies, sqlPartBodies, sqlGarbageBodies} {
 			err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 				ref := buckets.Reference{
 					Owner: buckets.AccountID(r.ColumnText(0)), Bucket: buckets.BucketID(r.ColumnText(1)), Name: r.ColumnText(2),
@@ -271,7 +275,11 @@ func (s *Store) SetSharks(ctx context.Context, ref buckets.Reference, sharks []s
 		case ref.Garbage:
 			set, err = exists(c, sqlMoveGarbage, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is)
 		default:
-			set, err = exists(c, sqlMoveObject, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is)
+			for _, sql := range []string{sqlMoveObject, sqlMoveVersion} {
+				if set, err = exists(c, sql, ref.Owner, ref.Bucket, ref.Name, ref.ID, string(was), is); set || err != nil {
+					break
+				}
+			}
 		}
 		return err
 	})
@@ -286,8 +294,12 @@ func (s *Store) SetFrames(ctx context.Context, ref buckets.Reference, f buckets.
 	err = s.db.Write(ctx, "set_frames", func(c *sqlite.Conn) error {
 		if ref.Upload != "" {
 			set, err = exists(c, sqlFramePart, ref.Owner, ref.Upload, ref.Number, ref.ID, int64(f.CRC64NVME), int64(f.ID))
-		} else {
-			set, err = exists(c, sqlFrameObject, ref.Owner, ref.Bucket, ref.Name, ref.ID, int64(f.CRC64NVME), int64(f.ID))
+			return err
+		}
+		for _, sql := range []string{sqlFrameObject, sqlFrameVersion} {
+			if set, err = exists(c, sql, ref.Owner, ref.Bucket, ref.Name, ref.ID, int64(f.CRC64NVME), int64(f.ID)); set || err != nil {
+				break
+			}
 		}
 		return err
 	})

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	sqlDueLifecycles = `SELECT s.bucket_id, s.settings ->> '$.lifecycle.bucket', s.owner, 0, s.settings FROM manta_bucket_settings s
+	sqlDueLifecycles = `SELECT s.bucket_id, s.settings ->> '$.lifecycle.bucket', s.owner, 0, s.settings, 0 FROM manta_bucket_settings s
 		LEFT JOIN manta_bucket_lifecycle l ON l.owner = s.owner AND l.bucket_id = s.bucket_id
 		WHERE s.settings ->> '$.lifecycle.rules' IS NOT NULL AND (s.owner, s.bucket_id) > (?1, ?2)
 			AND (l.due IS NULL OR l.due <= ?3 OR l.rules <> s.settings ->> '$.lifecycle.changed')
@@ -72,8 +73,12 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	for at := 0; at < len(e.Objects); at += expireBatch {
 		end := min(at+expireBatch, len(e.Objects))
 		err := s.db.Write(ctx, "expire_objects", func(c *sqlite.Conn) error {
-			if err := hasBucket(c, owner, b); err != nil {
+			_, versioning, err := findBucket(c, owner, b)
+			switch {
+			case err != nil:
 				return err
+			case versioning != buckets.VersioningOff:
+				return expireVersions(c, write{owner: owner, ref: b, now: e.Now}, e.Objects[at:end], deleted[at:end])
 			}
 			return expire(c, write{owner: owner, bucket: b.ID, now: e.Now}, e.Objects[at:end], deleted[at:end])
 		})
@@ -104,6 +109,32 @@ func expire(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bool) erro
 		delta = delta.Minus(buckets.Usage{Objects: 1, Bytes: length})
 	}
 	return addUsage(c, w.owner, w.bucket, delta)
+}
+
+// expireVersions puts delete markers in the place of objects that are unchanged, while the quota has place for the markers.
+func expireVersions(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bool) error {
+	for i, o := range all {
+		deleted[i] = false
+		w.name = o.Name
+		if err := w.check(c, nil); err != nil {
+			return err
+		}
+		if !w.found || !buckets.SameExpired(&w.old, o) {
+			continue
+		}
+		err := w.adds(c, buckets.Usage{Objects: 1})
+		if _, full := errors.AsType[*buckets.QuotaError](err); full {
+			continue
+		}
+		if err == nil {
+			_, err = w.mark(c)
+		}
+		if err != nil {
+			return err
+		}
+		deleted[i] = true
+	}
+	return nil
 }
 
 // unchanged reports whether an object is as it was read, and its length.

@@ -16,6 +16,7 @@ const (
 	sqlNodeState = `SELECT state FROM manta_bucket_node WHERE id = ?`
 	sqlSetState  = `UPDATE manta_bucket_node SET state = ?2 WHERE id = ?1`
 	sqlNodeInUse = `SELECT 1 FROM manta_bucket_object, json_each(sharks) WHERE value = ?1
+		UNION ALL SELECT 1 FROM manta_bucket_version, json_each(sharks) WHERE value = ?1
 		UNION ALL SELECT 1 FROM manta_bucket_part, json_each(sharks) WHERE value = ?1
 		UNION ALL SELECT 1 FROM manta_bucket_deleted_object, json_each(sharks) WHERE value = ?1 LIMIT 1`
 )

@@ -1,9 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync"
 
 	"zombiezen.com/go/sqlite"
 
@@ -92,33 +92,63 @@ type write struct {
 	name   string
 	now    buckets.Moment
 
-	old   buckets.Object
-	found bool
-	delta buckets.Usage
+	versioning buckets.Versioning
+	old        buckets.Object // the current object
+	found      bool
+	null       *kept // the noncurrent null version, or the delete marker that is one, if it is replaced
+	delta      buckets.Usage
 }
 
-// check reads the object and checks what every write checks. length is that of the body
-// that is added.
+// check reads the object and checks what every write checks; a condition of nil is checked by the caller.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
-	if w.bucket, err = findBucket(c, w.owner, w.ref); err != nil {
+	if w.bucket, w.versioning, err = findBucket(c, w.owner, w.ref); err != nil {
 		return err
 	}
 	if w.old, w.found, err = object(c, sqlHead, w.owner, w.bucket, w.name); err != nil {
 		return err
 	}
-	w.delta = buckets.Usage{}
-	if w.found {
+	w.delta, w.null = buckets.Usage{}, nil
+	if w.found && (w.versioning == buckets.VersioningOff || w.replacesNull() && w.old.Version == "") {
 		w.delta = buckets.Usage{Objects: -1, Bytes: -w.old.Length}
+	}
+	if w.replacesNull() {
+		if w.null, err = readKept(c, sqlNull, w.owner, w.bucket, w.name); err != nil {
+			return err
+		}
+		if w.null != nil {
+			w.delta = w.delta.Plus(buckets.Usage{Objects: -1, Bytes: -w.null.Length})
+		}
+	}
+	switch {
+	case condition == nil:
+		return nil
+	case w.found:
 		return condition.CheckWrite(&w.old)
 	}
 	return condition.CheckWrite(nil)
 }
 
-// adds checks the quotas for an object that takes the place of the old one.
+// adds checks the quotas for what takes the place of the old object, or is added to it.
 func (w *write) adds(c *sqlite.Conn, u buckets.Usage) error {
 	w.delta = w.delta.Plus(u)
 	return count(c, w.owner, w.bucket, w.delta)
+}
+
+// replace makes the old object garbage, or a noncurrent version, changes the counters, and gives the new object its version.
+func (w *write) replace(c *sqlite.Conn, o *buckets.Object) error {
+	o.Version = ""
+	if w.versioning != buckets.VersioningOff {
+		key, err := w.keep(c, o.ID)
+		if err != nil {
+			return err
+		}
+		if !w.replacesNull() {
+			o.Version = key
+		}
+		return addUsage(c, w.owner, w.bucket, w.delta)
+	}
+	return w.bury(c)
 }
 
 // bury makes the old object garbage and changes the counters.
@@ -129,6 +159,15 @@ func (w *write) bury(c *sqlite.Conn) error {
 		}
 	}
 	return addUsage(c, w.owner, w.bucket, w.delta)
+}
+
+// written returns the result of a write.
+func (w *write) written(o buckets.Object) buckets.Written {
+	r := buckets.Written{Object: o, Replaced: w.found}
+	if w.versioning != buckets.VersioningOff {
+		r.Version = o.VersionID()
+	}
+	return r
 }
 
 // put stores an object.
@@ -158,12 +197,12 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		}
 		return w.adds(c, buckets.Usage{Objects: 1, Bytes: o.Length})
 	}, func(c *sqlite.Conn) error {
-		if err := w.bury(c); err != nil {
+		if err := w.replace(c, &o); err != nil {
 			return err
 		}
 		return w.put(c, &o)
 	})
-	return buckets.Written{Object: o, Replaced: w.found}, err
+	return w.written(o), err
 }
 
 // Get implements buckets.Store.
@@ -197,19 +236,37 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 		return o, err
 	}
 	w := &write{owner: owner, ref: b, name: u.Name, now: u.Now}
+	var k *kept
 	err = s.db.WriteChecked(ctx, "update_object", func(c *sqlite.Conn) error {
-		if err := w.check(c, &u.Condition); err != nil {
+		k = nil
+		if err := w.check(c, nil); err != nil {
 			return err
 		}
-		if !w.found {
-			return buckets.ErrNoObject
+		if u.Version != "" && (!w.found || w.old.VersionID() != u.Version) {
+			if k, err = w.findVersion(c, u.Version); err != nil {
+				return err
+			}
+			switch {
+			case k == nil:
+				return buckets.ErrNoVersion
+			case k.Marker:
+				return buckets.ErrMarker
+			}
+			w.old = k.Object
+			return u.Condition.CheckWrite(&w.old)
 		}
-		return nil
+		if !w.found {
+			return cmp.Or(u.Condition.CheckWrite(nil), error(buckets.ErrNoObject))
+		}
+		return u.Condition.CheckWrite(&w.old)
 	}, func(c *sqlite.Conn) error {
 		o = u.Apply(w.old)
 		headers, roles, _, properties, err := values(o.Headers, o.Roles, nil, o.Properties)
 		if err != nil {
 			return err
+		}
+		if k != nil {
+			return sqlitedb.Exec(c, sqlUpdateVersion, owner, b.ID, u.Name, k.key, o.Modified, o.ContentType, headers, roles, properties)
 		}
 		return sqlitedb.Exec(c, sqlUpdateObject, owner, b.ID, u.Name, o.Modified, o.ContentType, headers, roles, properties)
 	})
@@ -217,26 +274,39 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 }
 
 // Delete implements buckets.Store.
-func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (buckets.Object, error) {
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	if err := owner.Check(); err != nil {
-		return buckets.Object{}, err
+		return done, err
+	}
+	if d.Version != "" {
+		return s.deleteVersion(ctx, owner, b, d)
 	}
 	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
-	err := s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
+	err = s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &d.Condition); err != nil {
 			return err
 		}
-		if !w.found {
+		switch {
+		case w.found:
+			if err := d.CheckUnchanged(&w.old); err != nil {
+				return err
+			}
+		case w.versioning == buckets.VersioningOff || d.Unchanged != nil:
 			return buckets.ErrNoObject
 		}
-		return d.CheckUnchanged(&w.old)
-	}, func(c *sqlite.Conn) error {
-		if err := w.bury(c); err != nil {
+		if w.versioning != buckets.VersioningOff {
+			return w.adds(c, buckets.Usage{Objects: 1}) // the marker
+		}
+		return nil
+	}, func(c *sqlite.Conn) (err error) {
+		if w.versioning != buckets.VersioningOff {
+			done, err = w.mark(c)
 			return err
 		}
-		return sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, d.Name)
+		done = buckets.Deleted{Object: w.old}
+		return errors.Join(w.bury(c), sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, d.Name))
 	})
-	return w.old, err
+	return done, err
 }
 
 // deleters is how many objects of DeleteAll are deleted at once. Their commits are grouped, also
@@ -244,26 +314,13 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 const deleters = 16
 
 // DeleteAll implements buckets.Store.
-func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]error, error) {
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]buckets.Deleted, error) {
 	if err := owner.Check(); err != nil {
 		return nil, err
 	}
-	errs := make([]error, len(all))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range min(deleters, len(all)) {
-		wg.Go(func() {
-			for i := range next {
-				_, errs[i] = s.Delete(ctx, owner, b, buckets.Delete{Name: all[i].Name, Condition: all[i].Condition(), Now: now})
-			}
-		})
-	}
-	for i := range all {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return errs, nil
+	return buckets.DeleteEach(all, deleters, func(d buckets.Deletion) (buckets.Deleted, error) {
+		return s.Delete(ctx, owner, b, d.Delete(now))
+	}), nil
 }
 
 // List implements buckets.Store.

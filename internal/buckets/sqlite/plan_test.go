@@ -19,6 +19,7 @@ func TestPlans(t *testing.T) {
 		object  = "sqlite_autoindex_manta_bucket_object_1 (owner=? AND bucket_id=?"
 		upload  = "sqlite_autoindex_manta_bucket_upload_1 (owner=? AND bucket_id=?"
 		parts   = "sqlite_autoindex_manta_bucket_part_1 (owner=? AND upload_id=?"
+		version = "sqlite_autoindex_manta_bucket_version_1 (owner=? AND bucket_id=? AND name=?"
 		garbage = "USING INDEX manta_bucket_deleted_object_id_idx (id=?)"
 	)
 	for sql, want := range map[string]string{
@@ -44,6 +45,18 @@ func TestPlans(t *testing.T) {
 		sqlEndUpload:      upload + " AND name=? AND id=?)",
 		sqlListUploads:    upload + " AND (name,id)>(?,?))",
 		sqlOfBucket:       upload + ")",
+		sqlNewest:         version + ")",
+		sqlNull:           "manta_bucket_version_null_idx (owner=? AND bucket_id=? AND name=?)",
+		sqlVersion:        version + " AND version=?)",
+		sqlVersionBody:    version + " AND version=?)",
+		sqlPassMarker:     version + " AND version=?)",
+		sqlRevealMarker:   version + " AND version=?)",
+		sqlReveal:         version + " AND version=?)",
+		sqlBuryVersion:    version + " AND version=?)",
+		sqlDeleteVersion:  version + " AND version=?)",
+		sqlUpdateVersion:  version + " AND version=?)",
+		sqlHasVersions:    "sqlite_autoindex_manta_bucket_version_1 (owner=? AND bucket_id=?)",
+		sqlListVersions:   "sqlite_autoindex_manta_bucket_version_1 (owner=? AND bucket_id=? AND (name,version)>(?,?))",
 		sqlOldUploads:     "manta_bucket_upload_created_idx (created<?)",
 		sqlPart:           parts + " AND number=?)",
 		sqlParts:          parts + " AND number>?)",

@@ -230,8 +230,11 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 		}
 		u, err := upload(c, k)
 		if errors.Is(err, buckets.ErrNoUpload) {
-			o, err = completed(c, k)
-			repeated = err == nil
+			if o, err = completed(c, k); err != nil {
+				return err
+			}
+			repeated = true
+			w.bucket, w.versioning, err = findBucket(c, k.Owner, k.Bucket)
 			return err
 		}
 		if err != nil {
@@ -257,7 +260,9 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 		}
 		return complete(c, w, k.ID, &a, &o)
 	})
-	return buckets.Written{Object: o, Replaced: w.found && !repeated}, err
+	r := w.written(o)
+	r.Replaced = w.found && !repeated
+	return r, err
 }
 
 // completed reads the object that an upload has become, or returns ErrNoUpload.
@@ -271,7 +276,7 @@ func completed(c *sqlite.Conn, k buckets.UploadKey) (buckets.Object, error) {
 
 // complete stores the object that an upload becomes.
 func complete(c *sqlite.Conn, w *write, id buckets.UploadID, a *buckets.Assembly, o *buckets.Object) error {
-	if err := w.bury(c); err != nil {
+	if err := w.replace(c, o); err != nil {
 		return err
 	}
 	for i := range a.Unused {

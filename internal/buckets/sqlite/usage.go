@@ -30,6 +30,9 @@ const (
 			SELECT bucket_id, count(*) AS objects, sum(CASE WHEN properties ->> '$.s3.upload' IS NULL THEN content_length ELSE 0 END) AS bytes
 				FROM manta_bucket_object WHERE owner = ?1 GROUP BY bucket_id
 			UNION ALL
+			SELECT bucket_id, count(*), sum(CASE WHEN properties ->> '$.s3.upload' IS NULL THEN coalesce(content_length, 0) ELSE 0 END)
+				FROM manta_bucket_version WHERE owner = ?1 GROUP BY bucket_id
+			UNION ALL
 			SELECT bucket_id, 0, sum(content_length) FROM manta_bucket_part WHERE owner = ?1 AND upload_id NOT IN (
 				SELECT properties ->> '$.s3.upload' FROM manta_bucket_deleted_object
 					WHERE owner = ?1 AND properties ->> '$.s3.upload' IS NOT NULL) GROUP BY bucket_id

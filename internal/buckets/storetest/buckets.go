@@ -309,9 +309,9 @@ func (u *user) writesTo(b buckets.BucketRef, id buckets.UploadID) map[string]fun
 			return err
 		},
 		"DeleteAll": func() error {
-			errs, err := s.DeleteAll(ctx, u.owner, b, []buckets.Deletion{{Name: "a"}}, u.now)
+			done, err := s.DeleteAll(ctx, u.owner, b, []buckets.Deletion{{Name: "a"}}, u.now)
 			if err == nil {
-				err = errs[0]
+				err = done[0].Err
 			}
 			return err
 		},

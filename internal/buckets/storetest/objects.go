@@ -331,9 +331,13 @@ func deleteObject(t *testing.T, u *user) {
 // tryDeleteAll deletes objects and returns the error of each.
 func (u *user) tryDeleteAll(all ...buckets.Deletion) []error {
 	u.t.Helper()
-	errs, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), all, u.now)
+	done, err := u.h.Store.DeleteAll(u.t.Context(), u.owner, u.ref(), all, u.now)
 	must(u.t, "DeleteAll", err)
-	equal(u.t, "errors", len(errs), len(all))
+	equal(u.t, "results", len(done), len(all))
+	errs := make([]error, len(all))
+	for i := range done {
+		errs[i] = done[i].Err
+	}
 	return errs
 }
 

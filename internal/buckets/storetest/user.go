@@ -116,7 +116,8 @@ func (u *user) wantNone(name string) {
 }
 
 func (u *user) tryDelete(name string, c buckets.Condition) (buckets.Object, error) {
-	return u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), buckets.Delete{Name: name, Condition: c, Now: u.now})
+	done, err := u.h.Store.Delete(u.t.Context(), u.owner, u.ref(), buckets.Delete{Name: name, Condition: c, Now: u.now})
+	return done.Object, err
 }
 
 func (u *user) delete(name string) buckets.Object {

@@ -1,0 +1,625 @@
+-- 0: the bucket has had no versions, 1: it keeps versions, 2: suspended. bucket_set_versioning_v1 waits for all writes.
+ALTER TABLE manta_bucket ADD COLUMN versioning smallint NOT NULL DEFAULT 0;
+
+-- Noncurrent versions of objects, and delete markers. The current object is in manta_bucket_object; without it, the newest
+-- version here is a delete marker. A newer version has a smaller ID: it begins with 2^63 - 1 - its time in microseconds.
+-- The lock of the name protects all rows of the name.
+CREATE TABLE manta_bucket_version (
+	owner             uuid    NOT NULL,
+	bucket_id         uuid    NOT NULL,
+	name              text    COLLATE "C" NOT NULL,
+	version           uuid    NOT NULL, -- also of a null version, whose clients do not know it
+	null_version      boolean NOT NULL,
+	marker            boolean NOT NULL,
+	superseded        timestamptz,      -- NULL: a delete marker that is current
+	id                uuid    NOT NULL,
+	created           timestamptz NOT NULL,
+	modified          timestamptz NOT NULL,
+	creator           uuid,
+	content_length    bigint,
+	content_md5       bytea,
+	content_type      text,
+	headers           hstore,
+	roles             uuid[],
+	sharks            text[],
+	properties        jsonb,
+	content_crc32c    bigint,
+	content_crc64nvme bigint,
+	content_frames    bigint,
+	body              bytea,
+	PRIMARY KEY (owner, bucket_id, name, version)
+);
+ALTER TABLE manta_bucket_version ALTER COLUMN body SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX manta_bucket_version_null_idx ON manta_bucket_version (owner, bucket_id, name) INCLUDE (version) WHERE null_version;
+
+-- Changes whether a bucket keeps versions.
+CREATE FUNCTION bucket_set_versioning_v1(p_owner uuid, p_bucket text, p_bucket_id uuid, p_versioning smallint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
+		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	UPDATE manta_bucket SET versioning = p_versioning WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	RETURN CASE WHEN FOUND THEN 0 ELSE -1 END;
+END $$;
+
+-- The first 16 digits of a version that is newer than p_newest, as a number.
+CREATE FUNCTION bucket_version_number_v1(p_at timestamptz, p_newest uuid) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+	SELECT least(9223372036854775807 - (extract(epoch FROM p_at) * 1000000)::bigint,
+		('x' || substr(replace(p_newest::text, '-', ''), 1, 16))::bit(64)::bigint - 1)
+$$;
+
+-- The ID with a number as its first 16 digits, and others from the ID of a body.
+CREATE FUNCTION bucket_version_v1(p_number bigint, p_id uuid) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
+	SELECT (lpad(to_hex(p_number), 16, '0') || right(replace(p_id::text, '-', ''), 16))::uuid
+$$;
+
+-- Makes the object of a name garbage.
+CREATE FUNCTION bucket_bury_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_now timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_garbage uuid := gen_random_uuid();
+BEGIN
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now, v_garbage
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+END $$;
+
+-- Deletes a noncurrent version or a delete marker.
+CREATE FUNCTION bucket_drop_version_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_version uuid, p_now timestamptz) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_garbage uuid := gen_random_uuid();
+BEGIN
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now, v_garbage
+		FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = p_version AND NOT marker;
+	DELETE FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = p_version;
+END $$;
+
+-- Makes place for a new version in a bucket with versions, and returns the number of the new one: the current object becomes a
+-- noncurrent version, or garbage if it is the null version and the bucket is suspended.
+CREATE FUNCTION bucket_keep_v1(p_owner uuid, p_bucket_id uuid, p_name text, p_versioning smallint, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_newest  uuid;
+	v_null    uuid;
+	v_id      uuid;
+	v_created timestamptz;
+	v_version uuid;
+	v_found   boolean;
+BEGIN
+	SELECT version INTO v_newest FROM manta_bucket_version
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name ORDER BY version LIMIT 1;
+	SELECT id, created, (properties #>> '{s3,version}')::uuid INTO v_id, v_created, v_version
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	v_found := FOUND;
+	IF p_versioning = 2 THEN
+		SELECT version INTO v_null FROM manta_bucket_version
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND null_version;
+	END IF;
+	IF v_found AND p_versioning = 2 AND v_version IS NULL THEN
+		PERFORM bucket_bury_v1(p_owner, p_bucket_id, p_name, p_now);
+	ELSIF v_found THEN
+		v_found := v_version IS NULL;
+		v_newest := coalesce(v_version, bucket_version_v1(bucket_version_number_v1(v_created, v_newest), v_id));
+		INSERT INTO manta_bucket_version (owner, bucket_id, name, version, null_version, marker, superseded, id, created, modified, creator,
+				content_length, content_md5, content_type, headers, roles, sharks, properties, content_crc32c, content_crc64nvme, content_frames, body)
+			SELECT owner, bucket_id, name, v_newest, v_found, false, p_now, id, created, modified, creator,
+				content_length, content_md5, content_type, headers, roles, sharks, properties, content_crc32c, content_crc64nvme, content_frames, body
+			FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	ELSIF v_newest IS NOT NULL THEN
+		UPDATE manta_bucket_version SET superseded = p_now
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = v_newest AND superseded IS NULL;
+	END IF;
+	DELETE FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	IF v_null IS NOT NULL THEN
+		PERFORM bucket_drop_version_v1(p_owner, p_bucket_id, p_name, v_null, p_now);
+	END IF;
+	RETURN bucket_version_number_v1(p_now, v_newest);
+END $$;
+
+-- Makes the newest noncurrent version of a name the current one, if there is no current object.
+CREATE FUNCTION bucket_reveal_v1(p_owner uuid, p_bucket_id uuid, p_name text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_version uuid;
+	v_marker  boolean;
+BEGIN
+	SELECT version, marker INTO v_version, v_marker FROM manta_bucket_version
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name ORDER BY version LIMIT 1;
+	IF v_marker THEN
+		UPDATE manta_bucket_version SET superseded = NULL
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = v_version;
+	ELSIF v_version IS NOT NULL THEN
+		INSERT INTO manta_bucket_object (owner, bucket_id, name, id, created, modified, creator,
+				content_length, content_md5, content_type, headers, roles, sharks, properties, content_crc32c, content_crc64nvme, content_frames, body)
+			SELECT owner, bucket_id, name, id, created, modified, creator,
+				content_length, content_md5, content_type, headers, roles, sharks, properties, content_crc32c, content_crc64nvme, content_frames, body
+			FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = v_version;
+		DELETE FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = v_version;
+	END IF;
+END $$;
+
+-- Writes an object. p_bytes is what its body adds to the usage. If p_bucket_id is NULL, the
+-- bucket is that of the name. The result is 0 or 1, whether an object was there; in a bucket with versions also
+-- its versioning and the number of the object's version.
+CREATE FUNCTION bucket_put_v3(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
+	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
+	p_roles uuid[], p_sharks text[], p_properties jsonb, p_body bytea, p_crc64nvme bigint, p_frames bigint, p_bytes bigint,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz, p_all boolean
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_found      boolean;
+	v_id         uuid;
+	v_modified   timestamptz;
+	v_length     bigint;
+	v_etag       text;
+	v_result     bigint;
+	v_garbage    uuid;
+	v_versioning smallint;
+	v_real       boolean;
+	v_null       bigint;
+	v_number     bigint;
+BEGIN
+	IF p_bucket_id IS NULL THEN
+		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	END IF;
+	-- bucket_lock_v1, written out: the call takes longer than this.
+	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_bucket_id, 0)),
+			pg_advisory_xact_lock(hashtextextended(p_name, uuid_hash_extended(p_bucket_id, 1)))
+		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	IF NOT FOUND THEN
+		RETURN '{-1}';
+	END IF;
+	SELECT versioning INTO v_versioning FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	IF NOT FOUND THEN
+		RETURN '{-1}';
+	END IF;
+	-- The row is locked against bucket_set_sharks_v2, and the table, until the end,
+	-- against RemoveNode, which waits for those that may not have seen the node's state.
+	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''), properties #> '{s3,version}' IS NOT NULL
+		INTO v_id, v_modified, v_length, v_etag, v_real
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
+	v_found := FOUND;
+	IF p_flags > 0 THEN
+		v_result := bucket_refused_v1(v_found, v_id, v_etag, v_modified, p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since);
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result];
+		END IF;
+	END IF;
+	IF bucket_removed_v1(p_sharks) THEN
+		RETURN '{-9}';
+	END IF;
+	IF v_versioning > 0 THEN
+		IF v_versioning = 2 AND v_found AND NOT v_real THEN
+			v_null := v_length;
+		ELSIF v_versioning = 2 THEN
+			SELECT coalesce(content_length, 0) INTO v_null FROM manta_bucket_version
+				WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND null_version FOR UPDATE;
+		END IF;
+		v_result := bucket_count_v1(p_owner, p_bucket_id, CASE WHEN v_null IS NULL THEN 1 ELSE 0 END, p_bytes - coalesce(v_null, 0), p_all);
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result];
+		END IF;
+		v_number := bucket_keep_v1(p_owner, p_bucket_id, p_name, v_versioning, p_now);
+		IF v_versioning = 1 THEN
+			p_properties := coalesce(p_properties, '{}') || jsonb_build_object('s3', coalesce(p_properties -> 's3', '{}')
+				|| jsonb_build_object('version', bucket_version_v1(v_number, p_id)));
+		END IF;
+	ELSE
+		IF v_found THEN
+			v_result := bucket_count_v1(p_owner, p_bucket_id, 0, p_bytes - v_length, p_all);
+		ELSE
+			v_result := bucket_count_v1(p_owner, p_bucket_id, 1, p_bytes, p_all);
+		END IF;
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result];
+		END IF;
+	END IF;
+	IF v_versioning > 0 OR NOT v_found THEN
+		INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+				content_type, headers, roles, sharks, properties, body, content_crc64nvme, content_frames)
+			VALUES (p_id, p_name, p_owner, p_bucket_id, p_now, p_now, p_creator, p_length, p_md5,
+				p_type, hstore(p_header_names, p_header_values), p_roles, p_sharks, p_properties, p_body, p_crc64nvme, p_frames);
+		v_result := CASE WHEN v_found THEN 1 ELSE 0 END;
+		RETURN CASE WHEN v_versioning = 0 THEN ARRAY[v_result] ELSE ARRAY[v_result, v_versioning, v_number] END;
+	END IF;
+	v_garbage := gen_random_uuid();
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now, v_garbage
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	UPDATE manta_bucket_object
+		SET id = p_id, created = p_now, modified = p_now, creator = p_creator, content_length = p_length, content_md5 = p_md5,
+			content_type = p_type, headers = hstore(p_header_names, p_header_values), roles = p_roles, sharks = p_sharks,
+			properties = p_properties, body = p_body, content_crc32c = NULL, content_crc64nvme = p_crc64nvme, content_frames = p_frames
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	RETURN '{1}';
+END $$;
+
+-- bucket_complete_v1 with bucket_put_v3.
+CREATE FUNCTION bucket_complete_v2(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
+	p_id uuid, p_creator uuid, p_length bigint, p_md5 bytea, p_type text, p_header_names text[], p_header_values text[],
+	p_roles uuid[], p_sharks text[], p_properties jsonb, p_body bytea, p_crc64nvme bigint, p_frames bigint, p_bytes bigint,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz, p_all boolean,
+	p_upload uuid, p_stored bytea, p_numbers integer[], p_starts bigint[]
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_stored bytea;
+	v_result bigint[];
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, p_name) THEN
+		RETURN '{-1}';
+	END IF;
+	PERFORM 1 FROM manta_bucket_upload
+		WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN '{-7}';
+	END IF;
+	-- Nobody stores a part while the upload is locked.
+	SELECT sha256(convert_to(string_agg(number::text || ' ' || id::text, ',' ORDER BY number), 'UTF8')) INTO v_stored
+		FROM manta_bucket_part WHERE owner = p_owner AND upload_id = p_upload;
+	IF v_stored IS DISTINCT FROM p_stored THEN
+		RETURN '{-10}';
+	END IF;
+	v_result := bucket_put_v3(p_owner, p_bucket, p_bucket_id, p_name, p_now, p_id, p_creator, p_length, p_md5, p_type,
+		p_header_names, p_header_values, p_roles, p_sharks, p_properties, p_body, p_crc64nvme, p_frames, p_bytes,
+		p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since, p_all);
+	IF v_result[1] >= 0 THEN
+		PERFORM bucket_assemble_v1(p_owner, p_bucket_id, p_name, p_upload, p_numbers, p_starts, p_now);
+	END IF;
+	RETURN v_result;
+END $$;
+
+-- Deletes an object and returns 0, its columns, the versioning of the bucket and the delete marker that was made. One element is
+-- a result below 0. Without an object its ID is NULL. If p_bucket_id is NULL, the bucket is that of the name.
+CREATE FUNCTION bucket_delete_v2(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_now timestamptz,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz,
+	p_marker uuid, p_exists boolean, p_all boolean
+) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_found      boolean;
+	v_id         uuid;
+	v_modified   timestamptz;
+	v_length     bigint;
+	v_etag       text;
+	v_columns    text[];
+	v_result     bigint;
+	v_versioning smallint;
+	v_real       boolean;
+	v_null       bigint;
+	v_version    uuid;
+BEGIN
+	IF p_bucket_id IS NULL THEN
+		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	END IF;
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, p_name) THEN
+		RETURN '{-1}';
+	END IF;
+	SELECT versioning INTO v_versioning FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''), properties #> '{s3,version}' IS NOT NULL,
+			ARRAY['0', id::text, name, (extract(epoch FROM created) * 1000000)::bigint::text, (extract(epoch FROM modified) * 1000000)::bigint::text,
+				creator::text, content_length::text, encode(content_md5, 'hex'), content_type,
+				hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text]
+		INTO v_id, v_modified, v_length, v_etag, v_real, v_columns
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name FOR UPDATE;
+	v_found := FOUND;
+	IF p_flags > 0 THEN
+		v_result := bucket_refused_v1(v_found, v_id, v_etag, v_modified, p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since);
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result::text];
+		END IF;
+	END IF;
+	IF NOT v_found AND (v_versioning = 0 OR p_exists) THEN
+		RETURN '{-3}';
+	END IF;
+	IF v_versioning = 0 THEN
+		PERFORM bucket_count_v1(p_owner, p_bucket_id, -1, -v_length, false);
+		PERFORM bucket_bury_v1(p_owner, p_bucket_id, p_name, p_now);
+		DELETE FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+		RETURN v_columns || ARRAY['0', NULL];
+	END IF;
+	IF v_versioning = 2 AND v_found AND NOT v_real THEN
+		v_null := v_length;
+	ELSIF v_versioning = 2 THEN
+		SELECT coalesce(content_length, 0) INTO v_null FROM manta_bucket_version
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND null_version FOR UPDATE;
+	END IF;
+	v_result := bucket_count_v1(p_owner, p_bucket_id, CASE WHEN v_null IS NULL THEN 1 ELSE 0 END, -coalesce(v_null, 0), p_all);
+	IF v_result < 0 THEN
+		RETURN ARRAY[v_result::text];
+	END IF;
+	v_version := bucket_version_v1(bucket_keep_v1(p_owner, p_bucket_id, p_name, v_versioning, p_now), p_marker);
+	v_real := v_versioning = 1;
+	INSERT INTO manta_bucket_version (owner, bucket_id, name, version, null_version, marker, id, created, modified, properties)
+		VALUES (p_owner, p_bucket_id, p_name, v_version, NOT v_real, true, p_marker, p_now, p_now,
+			CASE WHEN v_real THEN jsonb_build_object('s3', jsonb_build_object('version', v_version)) END);
+	IF NOT v_found THEN
+		v_columns := array_fill(NULL::text, ARRAY[13]);
+		v_columns[1] := '0';
+	END IF;
+	RETURN v_columns || ARRAY[v_versioning::text, CASE WHEN v_real THEN v_version::text ELSE 'null' END];
+END $$;
+
+-- Deletes a version, NULL: the null version, and returns 0, its columns, and whether it was a delete marker. One element is a result below 0.
+CREATE FUNCTION bucket_delete_version_v1(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_version uuid, p_now timestamptz,
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
+) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_found    boolean;
+	v_live     boolean;
+	v_marker   boolean := false;
+	v_id       uuid;
+	v_modified timestamptz;
+	v_length   bigint;
+	v_etag     text;
+	v_columns  text[];
+	v_result   bigint;
+	v_key      uuid;
+	v_current  boolean;
+BEGIN
+	IF p_bucket_id IS NULL THEN
+		SELECT id INTO p_bucket_id FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	END IF;
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, p_name) THEN
+		RETURN '{-1}';
+	END IF;
+	SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''), true,
+			ARRAY['0', id::text, name, (extract(epoch FROM created) * 1000000)::bigint::text, (extract(epoch FROM modified) * 1000000)::bigint::text,
+				creator::text, content_length::text, encode(content_md5, 'hex'), content_type,
+				hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text]
+		INTO v_id, v_modified, v_length, v_etag, v_current, v_columns
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name
+			AND properties #>> '{s3,version}' IS NOT DISTINCT FROM p_version::text FOR UPDATE;
+	v_live := FOUND;
+	IF NOT v_live THEN
+		IF p_version IS NULL THEN
+			SELECT version INTO v_key FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND null_version;
+		ELSE
+			SELECT version INTO v_key FROM manta_bucket_version
+				WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = p_version AND NOT null_version;
+		END IF;
+		SELECT id, modified, coalesce(content_length, 0), coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), ''), superseded IS NULL,
+				ARRAY['0', id::text, name, (extract(epoch FROM created) * 1000000)::bigint::text, (extract(epoch FROM modified) * 1000000)::bigint::text,
+					creator::text, content_length::text, encode(content_md5, 'hex'), content_type,
+					hstore_to_json(headers)::text, to_json(roles)::text, to_json(sharks)::text, properties::text], marker
+			INTO v_id, v_modified, v_length, v_etag, v_current, v_columns, v_marker
+			FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND version = v_key FOR UPDATE;
+		IF NOT FOUND THEN
+			RETURN '{-11}';
+		END IF;
+	END IF;
+	IF p_flags > 0 THEN
+		v_result := bucket_refused_v1(NOT v_marker, v_id, v_etag, v_modified, p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since);
+		IF v_result < 0 THEN
+			RETURN ARRAY[v_result::text];
+		END IF;
+	END IF;
+	PERFORM bucket_count_v1(p_owner, p_bucket_id, -1, -v_length, false);
+	IF v_live THEN
+		PERFORM bucket_bury_v1(p_owner, p_bucket_id, p_name, p_now);
+		DELETE FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	ELSE
+		PERFORM bucket_drop_version_v1(p_owner, p_bucket_id, p_name, v_key, p_now);
+	END IF;
+	IF v_current THEN
+		PERFORM bucket_reveal_v1(p_owner, p_bucket_id, p_name);
+	END IF;
+	RETURN v_columns || v_marker::text;
+END $$;
+
+-- bucket_delete_objects_v1 for buckets without versions. The result -12 means that the bucket has versions.
+CREATE FUNCTION bucket_delete_objects_v2(p_owner uuid, p_bucket text, p_bucket_id uuid, p_names text[], p_now timestamptz, p_tags text[])
+RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_names   text[] := p_names; -- an element of a parameter takes longer
+	v_tags    text[] := p_tags;
+	v_results bigint[];
+	v_result  bigint;
+	v_deleted text[] := '{}';
+	v_bytes   bigint := 0;
+	v_batch   uuid := gen_random_uuid();
+	v_at      integer := 1;
+	v_found   boolean;
+	r         record;
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
+		RETURN '{-1}';
+	END IF;
+	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id AND versioning > 0;
+	IF FOUND THEN
+		RETURN '{-12}';
+	END IF;
+	v_results := array(SELECT CASE WHEN t.tag = '*' THEN -2 ELSE -3 END::bigint FROM unnest(p_tags) WITH ORDINALITY t (tag, n) ORDER BY t.n);
+	FOR r IN
+		SELECT name, id, modified, coalesce(content_length, 0) AS length, coalesce(properties #>> '{s3,etag}', encode(content_md5, 'hex'), '') AS etag
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = ANY (p_names) ORDER BY name FOR UPDATE
+	LOOP
+		WHILE v_names[v_at] <> r.name LOOP
+			v_at := v_at + 1;
+		END LOOP;
+		v_found := true;
+		WHILE v_names[v_at] = r.name LOOP
+			v_result := CASE WHEN v_found THEN 0 ELSE -3 END;
+			IF v_tags[v_at] IS NOT NULL THEN
+				v_result := bucket_refused_v1(v_found, r.id, r.etag, r.modified,
+					CASE WHEN v_tags[v_at] = '*' THEN 2 ELSE 0 END, CASE WHEN v_tags[v_at] <> '*' THEN ARRAY[v_tags[v_at]] END, NULL, NULL, NULL);
+			END IF;
+			v_results[v_at] := v_result;
+			IF v_result = 0 THEN
+				v_found := false;
+				v_deleted := v_deleted || r.name;
+				v_bytes := v_bytes + r.length;
+			END IF;
+			v_at := v_at + 1;
+		END LOOP;
+	END LOOP;
+	IF cardinality(v_deleted) = 0 THEN
+		RETURN v_results;
+	END IF;
+	PERFORM bucket_count_v1(p_owner, p_bucket_id, -cardinality(v_deleted), -v_bytes, false);
+	-- Citus takes no volatile function here, so the IDs of garbage are hashes of a random one and the name.
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now,
+			encode(substr(sha256(uuid_send(v_batch) || int8send(hashtextextended(name, 0))), 1, 16), 'hex')::uuid
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = ANY (v_deleted);
+	DELETE FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = ANY (v_deleted);
+	RETURN v_results;
+END $$;
+
+-- Deletes a bucket, or returns -8: it has objects or versions.
+CREATE FUNCTION bucket_delete_bucket_v2(p_owner uuid, p_bucket text, p_bucket_id uuid, p_now timestamptz) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+	-- Waits for all writers, and those that come wait.
+	PERFORM pg_advisory_xact_lock(uuid_hash_extended(p_bucket_id, 0))
+		FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id;
+	IF NOT FOUND THEN
+		RETURN -1;
+	END IF;
+	PERFORM 1 FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id LIMIT 1;
+	IF FOUND THEN
+		RETURN -8;
+	END IF;
+	PERFORM 1 FROM manta_bucket_version WHERE owner = p_owner AND bucket_id = p_bucket_id LIMIT 1;
+	IF FOUND THEN
+		RETURN -8;
+	END IF;
+	INSERT INTO manta_bucket_deleted_bucket (id, name, owner, created, deleted_at)
+		SELECT id, name, owner, created, p_now FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	DELETE FROM manta_bucket WHERE owner = p_owner AND name = p_bucket;
+	RETURN 0;
+END $$;
+
+-- Replaces the nodes of a body if they are still p_was, and returns 1 if they were: of a
+-- part if p_upload is set, otherwise of garbage, of an object or of a noncurrent version. Claims of the garbage
+-- end. What has the parts of an upload is first the upload, then an object, then a noncurrent version, then garbage;
+-- the row is locked, so it does not change while the part does.
+CREATE FUNCTION bucket_set_sharks_v2(
+	p_owner uuid, p_bucket_id uuid, p_name text, p_upload uuid, p_number integer, p_garbage boolean, p_id uuid, p_was text[], p_is text[]
+) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_added text[] := array(SELECT unnest(p_is) EXCEPT SELECT unnest(p_was));
+	v_noncurrent boolean := false;
+BEGIN
+	IF p_upload IS NOT NULL THEN
+		PERFORM 1 FROM manta_bucket_upload
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_upload FOR SHARE;
+		PERFORM 1 FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND properties #>> '{s3,upload}' = p_upload::text FOR SHARE;
+		PERFORM 1 FROM manta_bucket_version
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND properties #>> '{s3,upload}' = p_upload::text FOR SHARE;
+		PERFORM 1 FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND properties #>> '{s3,upload}' = p_upload::text FOR UPDATE;
+		PERFORM 1 FROM manta_bucket_part
+			WHERE owner = p_owner AND upload_id = p_upload AND number = p_number AND id = p_id AND sharks = p_was FOR UPDATE;
+	ELSIF p_garbage THEN
+		PERFORM 1 FROM manta_bucket_deleted_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+	ELSE
+		PERFORM 1 FROM manta_bucket_object
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+		IF NOT FOUND THEN
+			v_noncurrent := true;
+			PERFORM 1 FROM manta_bucket_version
+				WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was FOR UPDATE;
+		END IF;
+	END IF;
+	IF NOT FOUND THEN
+		RETURN 0;
+	ELSIF bucket_removed_v1(v_added) THEN
+		RETURN -9;
+	END IF;
+	IF p_upload IS NOT NULL THEN
+		UPDATE manta_bucket_part SET sharks = p_is WHERE owner = p_owner AND upload_id = p_upload AND number = p_number;
+		UPDATE manta_bucket_deleted_object SET claim = NULL, claim_expires = NULL
+			WHERE owner = p_owner AND properties #>> '{s3,upload}' = p_upload::text AND claim IS NOT NULL;
+	ELSIF p_garbage THEN
+		UPDATE manta_bucket_deleted_object SET sharks = p_is, claim = NULL, claim_expires = NULL
+			WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id AND sharks = p_was;
+	ELSIF v_noncurrent THEN
+		UPDATE manta_bucket_version SET sharks = p_is WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name AND id = p_id;
+	ELSE
+		UPDATE manta_bucket_object SET sharks = p_is WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = p_name;
+	END IF;
+	RETURN 1;
+END $$;
+
+-- bucket_expire_v1 for buckets without versions. The result -12 means that the bucket has versions.
+CREATE FUNCTION bucket_expire_v2(
+	p_owner uuid, p_bucket text, p_bucket_id uuid, p_names text[], p_ids uuid[], p_modified timestamptz[], p_tags text[], p_now timestamptz
+) RETURNS bigint[] LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	v_names    text[] := p_names; -- an element of a parameter takes longer
+	v_ids      uuid[] := p_ids;
+	v_modified timestamptz[] := p_modified;
+	v_tags     text[] := p_tags;
+	v_at       integer := 1;
+	v_deleted  text[] := '{}';
+	v_results  bigint[] := '{}';
+	v_bytes    bigint := 0;
+	v_batch    uuid := gen_random_uuid();
+	r          record;
+BEGIN
+	IF NOT bucket_lock_v1(p_owner, p_bucket, p_bucket_id, NULL) THEN
+		RETURN '{-1}';
+	END IF;
+	PERFORM 1 FROM manta_bucket WHERE owner = p_owner AND name = p_bucket AND id = p_bucket_id AND versioning > 0;
+	IF FOUND THEN
+		RETURN '{-12}';
+	END IF;
+	FOR r IN
+		SELECT name, id, modified, coalesce(content_length, 0) AS length, properties #> '{s3,tags}' AS tags
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = ANY (p_names) ORDER BY name FOR UPDATE
+	LOOP
+		WHILE v_names[v_at] <> r.name LOOP
+			v_at := v_at + 1;
+		END LOOP;
+		IF r.id = v_ids[v_at] AND r.modified = v_modified[v_at] AND r.tags IS NOT DISTINCT FROM v_tags[v_at]::jsonb THEN
+			v_results := v_results || v_at::bigint;
+			v_deleted := v_deleted || r.name;
+			v_bytes := v_bytes + r.length;
+		END IF;
+	END LOOP;
+	IF cardinality(v_deleted) = 0 THEN
+		RETURN v_results;
+	END IF;
+	PERFORM bucket_count_v1(p_owner, p_bucket_id, -cardinality(v_deleted), -v_bytes, false);
+	-- Citus takes no volatile function here, so the IDs of garbage are hashes of a random one and the name.
+	INSERT INTO manta_bucket_deleted_object (id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, deleted_at, garbage_id)
+		SELECT id, name, owner, bucket_id, created, modified, creator, content_length, content_md5,
+			content_type, headers, roles, sharks, properties, p_now,
+			encode(substr(sha256(uuid_send(v_batch) || int8send(hashtextextended(name, 0))), 1, 16), 'hex')::uuid
+		FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = ANY (v_deleted);
+	DELETE FROM manta_bucket_object WHERE owner = p_owner AND bucket_id = p_bucket_id AND name = ANY (v_deleted);
+	RETURN v_results;
+END $$;
+
+-- citus
+
+SELECT create_distributed_table('manta_bucket_version', 'owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_set_versioning_v1(uuid, text, uuid, smallint)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_put_v3(uuid, text, uuid, text, timestamptz, uuid, uuid, bigint, bytea, text, text[], text[], uuid[], text[], jsonb, bytea, bigint, bigint, bigint, integer, text[], text[], timestamptz, timestamptz, boolean)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_complete_v2(uuid, text, uuid, text, timestamptz, uuid, uuid, bigint, bytea, text, text[], text[], uuid[], text[], jsonb, bytea, bigint, bigint, bigint, integer, text[], text[], timestamptz, timestamptz, boolean, uuid, bytea, integer[], bigint[])',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_delete_v2(uuid, text, uuid, text, timestamptz, integer, text[], text[], timestamptz, timestamptz, uuid, boolean, boolean)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_delete_version_v1(uuid, text, uuid, text, uuid, timestamptz, integer, text[], text[], timestamptz, timestamptz)',
+	'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_delete_objects_v2(uuid, text, uuid, text[], timestamptz, text[])', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_delete_bucket_v2(uuid, text, uuid, timestamptz)', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function('bucket_set_sharks_v2(uuid, uuid, text, uuid, integer, boolean, uuid, text[], text[])', 'p_owner', colocate_with => 'manta_bucket');
+SELECT create_distributed_function(
+	'bucket_expire_v2(uuid, text, uuid, text[], uuid[], timestamptz[], text[], timestamptz)', 'p_owner', colocate_with => 'manta_bucket');

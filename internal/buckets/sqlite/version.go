@@ -1,0 +1,320 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+)
+
+const (
+	keptColumns = objectColumns + `, content_crc32c, content_crc64nvme, content_frames, body`
+	ofName      = ` FROM manta_bucket_version WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3`
+	oneVersion  = ofName + ` AND version = ?4`
+	nullVersion = ofName + ` AND null_version`
+
+	sqlSetVersioning = `UPDATE manta_bucket SET versioning = ?4 WHERE owner = ?1 AND name = ?2 AND id = ?3`
+
+	versionColumns = objectColumns + `, version, null_version, marker, coalesce(superseded, 0)`
+	sqlNewest      = `SELECT ` + versionColumns + ofName + ` ORDER BY version LIMIT 1`
+	sqlNull        = `SELECT ` + versionColumns + nullVersion
+	sqlVersion     = `SELECT ` + versionColumns + oneVersion
+	sqlVersionBody = `SELECT ` + sumColumns + `, body` + oneVersion
+
+	sqlKeep = `INSERT INTO manta_bucket_version (owner, bucket_id, version, null_version, marker, superseded, ` + keptColumns + `)
+		SELECT owner, bucket_id, ?4, ?5, 0, ?6, ` + keptColumns + oneObject
+	sqlAddMarker = `INSERT INTO manta_bucket_version (owner, bucket_id, name, version, null_version, marker, id, created, modified, properties)
+		VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?7, ?8)`
+	sqlPassMarker   = `UPDATE manta_bucket_version SET superseded = ?4 WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND version = ?5 AND superseded IS NULL`
+	sqlRevealMarker = `UPDATE manta_bucket_version SET superseded = NULL WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND version = ?4`
+	sqlReveal       = `INSERT INTO manta_bucket_object (owner, bucket_id, ` + keptColumns + `) SELECT owner, bucket_id, ` + keptColumns + oneVersion
+	sqlBuryVersion  = `INSERT INTO manta_bucket_deleted_object (owner, bucket_id, ` + objectColumns + `, deleted_at)
+		SELECT owner, bucket_id, ` + objectColumns + `, ?5` + oneVersion
+	sqlDeleteVersion = `DELETE` + oneVersion
+	sqlUpdateVersion = `UPDATE manta_bucket_version SET modified = ?5, content_type = ?6, headers = ?7, roles = ?8, properties = ?9
+		WHERE owner = ?1 AND bucket_id = ?2 AND name = ?3 AND version = ?4`
+
+	sqlListVersions = `SELECT ` + versionColumns + ` FROM manta_bucket_version
+		WHERE owner = ?1 AND bucket_id = ?2 AND (name, version) > (?3, ?4) ORDER BY name, version LIMIT +?5`
+)
+
+// kept is a row of manta_bucket_version.
+type kept struct {
+	buckets.Version
+	key buckets.VersionID // in the order of versions
+}
+
+func scanKept(r *sqlite.Stmt) (k kept, err error) {
+	k.Object, err = scanObject(r)
+	k.key, k.Marker, k.Superseded = buckets.VersionID(r.ColumnText(12)), r.ColumnBool(14), buckets.Moment(r.ColumnInt64(15))
+	k.Current = k.Marker && k.Superseded == 0
+	return k, err
+}
+
+// readKept reads a row of manta_bucket_version; nil if there is none.
+func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		k, err := scanKept(r)
+		found = &k
+		return err
+	}, args...)
+	return found, err
+}
+
+// SetVersioning implements buckets.Versions.
+func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, v buckets.Versioning) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	if v != buckets.VersioningEnabled && v != buckets.VersioningSuspended {
+		return buckets.ErrVersioning
+	}
+	defer s.cache.changed(bucketName{owner, b.Name})
+	return s.db.WriteChecked(ctx, "set_versioning", func(c *sqlite.Conn) error {
+		return hasBucket(c, owner, b)
+	}, func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlSetVersioning, owner, b.Name, b.ID, int64(v))
+	})
+}
+
+// findVersion reads a version of an object without its body; nil if it does not exist. old is the current object, if found.
+func (w *write) findVersion(c *sqlite.Conn, id buckets.VersionID) (*kept, error) {
+	return findKept(c, w.owner, w.bucket, w.name, id)
+}
+
+func findKept(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (k *kept, err error) {
+	if id == buckets.NullVersion {
+		return readKept(c, sqlNull, owner, b, name)
+	}
+	if k, err = readKept(c, sqlVersion, owner, b, name, id); k != nil && k.VersionID() != id {
+		return nil, err // a null version has another ID for clients
+	}
+	return k, err
+}
+
+// keep makes place for a new version in a bucket with versions: the current object becomes a noncurrent version, or garbage if
+// it is the null version that is replaced. It returns the ID of the new version. It does not delete the row of the current object.
+func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID, err error) {
+	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
+	if err != nil {
+		return "", err
+	}
+	var last buckets.VersionID
+	if newest != nil {
+		last = newest.key
+	}
+	switch {
+	case w.found && w.replacesNull() && w.old.Version == "":
+		err = sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now)
+	case w.found:
+		if w.old.Version == "" {
+			last = buckets.NewVersionID(w.old.Created, last, w.old.ID)
+		} else {
+			last = w.old.Version
+		}
+		err = sqlitedb.Exec(c, sqlKeep, w.owner, w.bucket, w.name, last, w.old.Version == "", w.now)
+	case newest != nil:
+		err = sqlitedb.Exec(c, sqlPassMarker, w.owner, w.bucket, w.name, w.now, newest.key)
+	}
+	if err == nil && w.null != nil {
+		err = w.drop(c, w.null)
+	}
+	return buckets.NewVersionID(w.now, last, id), err
+}
+
+// replacesNull reports that what is written takes the place of the null version.
+func (w *write) replacesNull() bool { return w.versioning == buckets.VersioningSuspended }
+
+// drop deletes a row of manta_bucket_version.
+func (w *write) drop(c *sqlite.Conn, k *kept) error {
+	if !k.Marker {
+		if err := sqlitedb.Exec(c, sqlBuryVersion, w.owner, w.bucket, w.name, k.key, w.now); err != nil {
+			return err
+		}
+	}
+	return sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, k.key)
+}
+
+// mark puts a delete marker in the place of the current object.
+func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
+	id := buckets.ObjectID(buckets.NewUUID())
+	key, err := w.keep(c, id)
+	if err != nil {
+		return buckets.Deleted{}, err
+	}
+	m := buckets.Object{}
+	if !w.replacesNull() {
+		m.Version = key
+	}
+	text, err := m.Properties.Encode()
+	if err != nil {
+		return buckets.Deleted{}, err
+	}
+	var properties any
+	if text != nil {
+		properties = string(text)
+	}
+	return buckets.Deleted{Object: w.old, Version: m.VersionID(), Marker: true}, errors.Join(
+		sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, w.name),
+		sqlitedb.Exec(c, sqlAddMarker, w.owner, w.bucket, w.name, key, w.replacesNull(), id, w.now, properties),
+		addUsage(c, w.owner, w.bucket, w.delta),
+	)
+}
+
+// reveal makes the newest noncurrent version the current one after the current one was deleted.
+func (w *write) reveal(c *sqlite.Conn) error {
+	newest, err := readKept(c, sqlNewest, w.owner, w.bucket, w.name)
+	switch {
+	case err != nil || newest == nil:
+		return err
+	case newest.Marker:
+		return sqlitedb.Exec(c, sqlRevealMarker, w.owner, w.bucket, w.name, newest.key)
+	}
+	return errors.Join(
+		sqlitedb.Exec(c, sqlReveal, w.owner, w.bucket, w.name, newest.key),
+		sqlitedb.Exec(c, sqlDeleteVersion, w.owner, w.bucket, w.name, newest.key))
+}
+
+// deleteVersion deletes a version.
+func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
+	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
+	var k *kept
+	err = s.db.WriteChecked(ctx, "delete_version", func(c *sqlite.Conn) error {
+		done, k = buckets.Deleted{Version: d.Version}, nil
+		if err := w.check(c, nil); err != nil {
+			return err
+		}
+		if w.found && w.old.VersionID() == d.Version {
+			done.Object = w.old
+		} else {
+			if k, err = w.findVersion(c, d.Version); err != nil {
+				return err
+			}
+			if k == nil {
+				return buckets.ErrNoVersion
+			}
+			if done.Marker = k.Marker; k.Marker {
+				return d.Condition.CheckWrite(nil)
+			}
+			done.Object = k.Object
+		}
+		if err := d.Condition.CheckWrite(&done.Object); err != nil {
+			return err
+		}
+		return d.CheckUnchanged(&done.Object)
+	}, func(c *sqlite.Conn) (err error) {
+		if k == nil {
+			err = errors.Join(sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now), sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, w.name))
+		} else {
+			err = w.drop(c, k)
+		}
+		if err == nil && (k == nil || k.Current) {
+			err = w.reveal(c)
+		}
+		return errors.Join(err, addUsage(c, w.owner, w.bucket, buckets.Usage{Objects: -1, Bytes: -done.Object.Length}))
+	})
+	if err != nil {
+		return buckets.Deleted{}, err
+	}
+	return done, nil
+}
+
+// Version implements buckets.Versions.
+func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, name string, id buckets.VersionID) (v buckets.Version, err error) {
+	if err := owner.Check(); err != nil {
+		return v, err
+	}
+	err = s.db.Read(ctx, "version", func(c *sqlite.Conn) error {
+		o, found, err := object(c, sqlObject, owner, b, name)
+		if err != nil {
+			return err
+		}
+		if found && (id == "" || o.VersionID() == id) {
+			v = buckets.Version{Object: o, Current: true}
+			return nil
+		}
+		var k *kept
+		if id == "" {
+			k, err = readKept(c, sqlNewest, owner, b, name)
+		} else {
+			k, err = findKept(c, owner, b, name, id)
+		}
+		switch {
+		case err != nil:
+			return err
+		case k == nil && id == "":
+			return buckets.ErrNoObject
+		case k == nil:
+			return buckets.ErrNoVersion
+		}
+		v = k.Version
+		return sqlitedb.ForEach(c, sqlVersionBody, func(r *sqlite.Stmt) error {
+			sums(r, 0, &v.Body)
+			v.Inline = blob(r, 3)
+			return nil
+		}, owner, b, name, k.key)
+	})
+	return v, err
+}
+
+// ListVersions implements buckets.Versions.
+func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.VersionQuery) (page buckets.VersionPage, err error) {
+	if err := owner.Check(); err != nil {
+		return page, err
+	}
+	err = s.db.Read(ctx, "list_versions", func(c *sqlite.Conn) error {
+		null := buckets.FirstVersion
+		if q.AfterVersion == buckets.NullVersion {
+			k, err := readKept(c, sqlNull, owner, b, q.After)
+			if err != nil {
+				return err
+			}
+			if k != nil {
+				null = k.key
+			}
+		}
+		page, err = buckets.NewVersionLister(q, null).Fill(func(from buckets.VersionPosition, limit int, add func(buckets.Version, buckets.VersionID) bool) (int, error) {
+			rows, err := keptFrom(c, owner, b, from, limit)
+			for i := range rows {
+				if !add(rows[i].Version, rows[i].key) {
+					break
+				}
+			}
+			return len(rows), err
+		})
+		return err
+	})
+	return page, err
+}
+
+// keptFrom reads at most limit versions from a position on, the current object of a name first.
+func keptFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, from buckets.VersionPosition, limit int) ([]kept, error) {
+	sql := sqlListAll
+	if from.Inclusive {
+		sql = sqlListAllFrom
+	}
+	var all []kept
+	err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+		o, err := scanObject(r)
+		all = append(all, kept{Version: buckets.Version{Object: o, Current: true}})
+		return err
+	}, owner, b, from.Name, limit)
+	if err != nil {
+		return nil, err
+	}
+	err = sqlitedb.ForEach(c, sqlListVersions, func(r *sqlite.Stmt) error {
+		k, err := scanKept(r)
+		all = append(all, k)
+		return err
+	}, owner, b, from.Name, from.Noncurrent(), limit)
+	slices.SortFunc(all, func(a, b kept) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(string(a.key), string(b.key)))
+	})
+	return all[:min(limit, len(all))], err
+}

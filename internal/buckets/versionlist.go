@@ -1,0 +1,141 @@
+package buckets
+
+import "strings"
+
+// VersionQuery selects a page of the versions of a bucket's objects. Groups are as in Query.
+type VersionQuery struct {
+	Prefix    string
+	Delimiter string
+
+	// The page starts after all versions of the name After, or with AfterVersion after this version of it. After may
+	// be a group.
+	After        string
+	AfterVersion VersionID
+
+	Limit int // 1 to MaxPage
+	Bytes int // as in Query
+}
+
+// VersionPage is the result of a VersionQuery.
+type VersionPage struct {
+	Versions []Version // without Inline
+	Groups   []string
+
+	// If More is set, the next page starts after these.
+	More         bool
+	After        string
+	AfterVersion VersionID
+}
+
+// VersionPosition is where rows begin, ordered by name and, with the current object first, by version.
+type VersionPosition struct {
+	Name      string
+	Inclusive bool      // with all versions of the name
+	After     VersionID // else, if it is not "", with the noncurrent versions of the name that are older; never NullVersion
+}
+
+// IDs of versions that are less and greater than all others.
+const (
+	FirstVersion VersionID = "00000000-0000-0000-0000-000000000000"
+	LastVersion  VersionID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+)
+
+// Noncurrent returns the version after which the noncurrent versions of the name begin.
+func (p VersionPosition) Noncurrent() VersionID {
+	switch {
+	case p.Inclusive:
+		return FirstVersion
+	case p.After != "":
+		return p.After
+	}
+	return LastVersion
+}
+
+// VersionLister builds a page of versions, as Lister builds a Page.
+type VersionLister struct {
+	q     VersionQuery
+	page  VersionPage
+	from  VersionPosition
+	bytes int
+}
+
+// NewVersionLister returns a VersionLister for a query. null is the position of AfterVersion if that is NullVersion.
+func NewVersionLister(q VersionQuery, null VersionID) *VersionLister {
+	l := &VersionLister{q: q, from: VersionPosition{Name: q.After, After: q.AfterVersion}}
+	if q.AfterVersion == NullVersion {
+		l.from.After = null
+	}
+	objects := Query{Prefix: q.Prefix, Delimiter: q.Delimiter}
+	switch group, ok := objects.GroupOf(q.After); {
+	case q.After < q.Prefix:
+		l.from = VersionPosition{Name: q.Prefix, Inclusive: true}
+	case ok && group == q.After:
+		l.skip(objects, group)
+	}
+	return l
+}
+
+// skip continues after all names of a group.
+func (l *VersionLister) skip(objects Query, group string) {
+	p := objects.after(group)
+	l.from = VersionPosition{Name: p.Name, Inclusive: p.Inclusive}
+}
+
+// smallBatch is how many rows are read first, and again after each group: in most cases the next row is of another group.
+const smallBatch = 8
+
+// Fill builds the page. read calls add with at most limit rows from a position on, until add returns false, and returns
+// the number of rows that it has read. key is the version of a row in the order of rows, "" for the current object.
+func (l *VersionLister) Fill(read func(from VersionPosition, limit int, add func(v Version, key VersionID) bool) (int, error)) (VersionPage, error) {
+	batch := l.q.Limit + 1
+	if l.q.Delimiter != "" {
+		batch = min(batch, smallBatch)
+	}
+	for {
+		var skipped, done bool
+		n, err := read(l.from, batch, func(v Version, key VersionID) bool {
+			if !skipped && !done {
+				skipped, done = l.add(v, key)
+			}
+			return !skipped && !done
+		})
+		switch {
+		case err != nil:
+			return VersionPage{}, err
+		case skipped:
+			batch = min(l.q.Limit+1, smallBatch)
+		case done || n < batch:
+			return l.page, nil
+		default:
+			batch = min(batch*8, l.q.Limit+1)
+		}
+	}
+}
+
+// add adds the next row. If skipped, the following rows are of the same group; if done, the page is complete.
+func (l *VersionLister) add(v Version, key VersionID) (skipped, done bool) {
+	switch {
+	case !strings.HasPrefix(v.Name, l.q.Prefix):
+		return false, true
+	case len(l.page.Versions)+len(l.page.Groups) == l.q.Limit, l.q.Bytes > 0 && l.bytes >= l.q.Bytes:
+		l.page.More = true
+		return false, true
+	}
+	objects := Query{Prefix: l.q.Prefix, Delimiter: l.q.Delimiter}
+	if group, ok := objects.GroupOf(v.Name); ok {
+		l.page.Groups = append(l.page.Groups, group)
+		l.page.After, l.page.AfterVersion = group, ""
+		l.bytes += entryMemory + len(group)
+		l.skip(objects, group)
+		return true, false
+	}
+	l.page.Versions = append(l.page.Versions, v)
+	l.page.After, l.page.AfterVersion = v.Name, v.VersionID()
+	l.from = VersionPosition{Name: v.Name, After: key}
+	if key == "" {
+		l.from.After = FirstVersion
+	}
+	e := Entry{Object: &v.Object}
+	l.bytes += e.Memory()
+	return false, false
+}
