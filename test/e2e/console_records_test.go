@@ -46,43 +46,10 @@ func TestConsoleRecords(t *testing.T) {
 	}
 	text(hostileText)
 	look("records")
+	filterRecords(t, p, look)
 
-	// What somebody types is checked.
-	p.Go(t, record)
-	look("record")
-	edit := func(value string) {
-		t.Helper()
-		chromium.Run[bool](t, p, `const v = $('form[action$="do=save"] textarea'); v.focus(); v.select(); return true`)
-		p.Type(t, `form[action$="do=save"] textarea`, value)
-	}
-	check := func(want string) {
-		t.Helper()
-		chromium.Run[bool](t, p, `return !!await until(() => $('form[action$="do=save"] .check')?.innerText.includes(arguments[0]))`, want)
-	}
-	edit("{\n  \"title\": \"Garden room\",\n  \"price\": \"cheap\"\n}")
-	check("Value /price, line 3: must be")
-	look("wrong")
-	edit("{\n  \"title\": \"Garden\n}")
-	check(", line 2: ")
-	edit("{\n  \"title\": \"Garden room\",\n  \"price\": 99\n}")
-	check("Valid, ")
-
-	// Another client changes the record: saving is refused, and shows the difference.
-	e.want(http.StatusOK, http.MethodPut, "/namespaces/bookings/records/booking-0001", `{"value":{"title":"Garden room","price":120}}`)
-	submit := func(button string) {
-		t.Helper()
-		p.Await(t, func() {
-			chromium.Run[bool](t, p, `all('form[action$="do=save"] button').find(b => b.textContent === arguments[0]).click(); return true`, button)
-		})
-	}
-	submit("Save")
-	text("Nothing was saved, because the record was changed")
-	if row := chromium.Run[string](t, p, `return $('tbody tr').innerText`); !strings.Contains(row, "/price") || !strings.Contains(row, "120") || !strings.Contains(row, "99") {
-		t.Errorf("the difference is %q", row)
-	}
-	look("conflict")
-	submit("Replace the stored record")
-	text("Saved revision 3.")
+	f := recordForm{p, text, look}
+	f.asJSON(t, e, record)
 	p.Go(t, records)
 	if row := chromium.Run[string](t, p, `return $('tbody tr').innerText`); !strings.Contains(row, "99") {
 		t.Errorf("the row is %q", row)
@@ -94,7 +61,6 @@ func TestConsoleRecords(t *testing.T) {
 	look("deleted")
 	p.Go(t, strings.Replace(records, "/records?", "/records/create?", 1))
 	look("create")
-	f := recordForm{p, text, look}
 	f.create(t, records)
 	f.edit(t, e)
 	byProperty := strings.Replace(record, "&key=booking-0001&view=json", "&key=form-1", 1)
@@ -103,9 +69,24 @@ func TestConsoleRecords(t *testing.T) {
 
 	p.Scripts(t, false)
 	p.Go(t, record)
-	checkWithoutScripts(t, p, edit, submit)
+	f.checkWithoutScripts(t)
 	if problems := p.Problems(); len(problems) > 0 {
 		t.Errorf("problems of the pages:\n%s", strings.Join(problems, "\n"))
+	}
+}
+
+// filterRecords finds records by a property.
+func filterRecords(t *testing.T, p *chromium.Page, look func(string)) {
+	t.Helper()
+	for _, c := range [][3]string{{"paid", "false", "Suite with a view of the lake"}, {"/guests/1", "Ben", "Garden room"}, {"room", "lake", "None of these records matches."}} {
+		p.Await(t, func() {
+			chromium.Run[bool](t, p, `const f = $('main form.search'), [property, equals] = arguments; f.elements.property.value = property; f.elements.equals.value = equals; f.querySelector('button').click(); return true`, c[0], c[1])
+		})
+		says := chromium.Run[string](t, p, `return $('main').innerText`)
+		if !strings.Contains(says, c[2]) || !strings.Contains(says, "4 keys, from booking-0001 to booking-0004, the end of the list") || c[0] == "paid" && strings.Contains(says, "Garden room") {
+			t.Errorf("records whose %s is %s:\n%s", c[0], c[1], says)
+		}
+		look("filter-" + strings.ReplaceAll(c[0], "/", ""))
 	}
 }
 
@@ -130,16 +111,16 @@ func deleteChosen(t *testing.T, p *chromium.Page, e extension, records string) {
 }
 
 // checkWithoutScripts tests that the button checks, and that the page keeps the draft.
-func checkWithoutScripts(t *testing.T, p *chromium.Page, edit, submit func(string)) {
+func (f recordForm) checkWithoutScripts(t *testing.T) {
 	t.Helper()
-	edit(`{"title":1,"price":1}`)
-	submit("Check")
-	if page := chromium.Run[string](t, p, `return $('[role=alert]').innerText + $('form[action$="do=save"] textarea').value`); !strings.Contains(page, "Value /title, line 1: must be") || !strings.HasSuffix(page, `{"title":1,"price":1}`) {
+	f.typeJSON(t, `{"title":1,"price":1}`)
+	f.submit(t, "Check")
+	if page := chromium.Run[string](t, f.p, `return $('[role=alert]').innerText + $('form[action$="do=save"] textarea').value`); !strings.Contains(page, "Value /title, line 1: must be") || !strings.HasSuffix(page, `{"title":1,"price":1}`) {
 		t.Errorf("after a check without scripts: %q", page)
 	}
-	edit(`{"title":"t","price":1}`)
-	submit("Check")
-	if page := chromium.Run[string](t, p, `return $('main [role=status]').innerText + $('form[action$="do=save"] textarea').value`); !strings.HasPrefix(strings.TrimSpace(page), "Valid, ") || !strings.HasSuffix(page, `{"title":"t","price":1}`) {
+	f.typeJSON(t, `{"title":"t","price":1}`)
+	f.submit(t, "Check")
+	if page := chromium.Run[string](t, f.p, `return $('main [role=status]').innerText + $('form[action$="do=save"] textarea').value`); !strings.HasPrefix(strings.TrimSpace(page), "Valid, ") || !strings.HasSuffix(page, `{"title":"t","price":1}`) {
 		t.Errorf("after a check without scripts: %q", page)
 	}
 }
@@ -181,6 +162,40 @@ func shootRecords(t *testing.T, p *chromium.Page, name string) {
 type recordForm struct {
 	p          *chromium.Page
 	text, look func(string)
+}
+
+// typeJSON replaces the text of the editor of JSON.
+func (f recordForm) typeJSON(t *testing.T, value string) {
+	t.Helper()
+	chromium.Run[bool](t, f.p, `const v = $('form[action$="do=save"] textarea'); v.focus(); v.select(); return true`)
+	f.p.Type(t, `form[action$="do=save"] textarea`, value)
+}
+
+// asJSON changes a record as JSON, which another client changes, too.
+func (f recordForm) asJSON(t *testing.T, e extension, record string) {
+	t.Helper()
+	f.p.Go(t, record)
+	f.look("record")
+	check := func(want string) {
+		t.Helper()
+		chromium.Run[bool](t, f.p, `return !!await until(() => $('form[action$="do=save"] .check')?.innerText.includes(arguments[0]))`, want)
+	}
+	f.typeJSON(t, "{\n  \"title\": \"Garden room\",\n  \"price\": \"cheap\"\n}")
+	check("Value /price, line 3: must be")
+	f.look("wrong")
+	f.typeJSON(t, "{\n  \"title\": \"Garden\n}")
+	check(", line 2: ")
+	f.typeJSON(t, "{\n  \"title\": \"Garden room\",\n  \"price\": 99\n}")
+	check("Valid, ")
+	e.want(http.StatusOK, http.MethodPut, "/namespaces/bookings/records/booking-0001", `{"value":{"title":"Garden room","price":120}}`)
+	f.submit(t, "Save")
+	f.text("Nothing was saved, because the record was changed")
+	if row := chromium.Run[string](t, f.p, `return $('tbody tr').innerText`); !strings.Contains(row, "/price") || !strings.Contains(row, "120") || !strings.Contains(row, "99") {
+		t.Errorf("the difference is %q", row)
+	}
+	f.look("conflict")
+	f.submit(t, "Replace the stored record")
+	f.text("Saved revision 3.")
 }
 
 // fill types into the field of a property, or chooses its value.
@@ -336,7 +351,6 @@ func (f recordForm) withoutScripts(t *testing.T, record string) {
 	f.submit(t, "Edit as JSON")
 	f.has(t, "value", "{\n  \"price\": -1,\n  \"title\": \"Dungeon\",\n  \"guests\": [\n    \"Ann\"\n  ]\n}")
 	f.submit(t, "Edit by property")
-	shootRecords(t, f.p, "property-without-scripts")
 	f.fill(t, "number.price", "2")
 	f.submit(t, "Save")
 	if page := chromium.Run[string](t, f.p, `return $('main').innerText`); !strings.Contains(page, "Saved revision 7.") {

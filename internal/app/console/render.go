@@ -180,7 +180,7 @@ func (r *renderer) table(t *service.Table) {
 		r.element("a", "First page", "href", r.self(keep))
 	}
 	if t.Next != "" {
-		r.element("a", "Next page", "href", r.self(keep, "after", t.Next), "rel", "next")
+		r.element("a", cmp.Or(t.More, "Next page"), "href", r.self(keep, "after", t.Next), "rel", "next")
 	}
 	r.close("nav")
 }

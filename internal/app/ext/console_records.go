@@ -28,17 +28,19 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	if err != nil {
 		return nil, explained(err)
 	}
-	records, next, err := s.opened.ListRecords(ctx, p.request(ctx), ext.Listing{
-		Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Limit: ext.MaxPage, Values: true,
-	})
-	if err != nil {
-		return nil, explained(err)
-	}
-	t, hidden, err := p.recordTable(records, schema.Document, strings.TrimSpace(r.Value("columns")))
+	f, err := parseFilter(r)
 	if err != nil {
 		return nil, err
 	}
-	t.Next = next
+	found, err := s.findRecords(ctx, p, ext.Listing{Namespace: p.Namespace, Prefix: r.Value("prefix"), Cursor: r.Value("after"), Values: true}, f)
+	if err != nil {
+		return nil, explained(err)
+	}
+	t, hidden, err := p.recordTable(found.records, schema.Document, strings.TrimSpace(r.Value("columns")))
+	if err != nil {
+		return nil, err
+	}
+	t.Next = found.next
 	links := &service.Links{All: []service.Link{
 		{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
 		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
@@ -47,6 +49,10 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 	facts := &service.Facts{Rows: []service.Fact{{Name: "Schema", Cell: service.TextCell(activeVersion(schema.Version).String())}}}
 	if hidden > 0 {
 		facts.Rows = append(facts.Rows, service.Fact{Name: "Columns not shown", Cell: service.TextCell(strconv.Itoa(hidden))})
+	}
+	if f != nil {
+		facts.Rows = append(facts.Rows, found.fact())
+		t.Empty, t.First, t.More = "None of these records matches.", nil, "Continue the search"
 	}
 	return &service.View{Title: "Records of " + string(p.Namespace), Parents: p.trail()[:3], Blocks: []service.Block{links, facts, t}}, nil
 }
@@ -120,9 +126,10 @@ func (p place) recordTable(records []ext.Record, schema []byte, chosen string) (
 	}
 	t = &service.Table{
 		Columns: []service.Column{{Title: "Key"}}, Empty: "There are no records.", Keep: parseNamespace,
-		Bulk:   p.bulk(),
-		First:  &service.Link{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
-		Search: []service.Field{{Name: "prefix", Label: "Keys that begin with"}, {Name: "columns", Label: "Columns", Help: "Names, separated by commas."}},
+		Bulk:  p.bulk(),
+		First: &service.Link{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
+		Search: []service.Field{{Name: "prefix", Label: "Keys that begin with"}, {Name: "property", Label: "Property", Help: "A name, or a JSON pointer."},
+			{Name: "equals", Label: "Its value", Help: "A text or JSON. Empty: records without the property."}, {Name: "columns", Label: "Columns", Help: "Names, separated by commas."}},
 	}
 	if scalars {
 		t.Columns = append(t.Columns, service.Column{Title: "Value"})

@@ -30,6 +30,7 @@ type operator struct {
 	t       *testing.T
 	environ []string
 	records *ext.Service
+	pages   []service.Page
 	damage  func(t *testing.T, sql string) // changes the tables directly
 }
 
@@ -84,7 +85,7 @@ func newOperator(t *testing.T, data string, environ ...string) operator {
 			t.Error(err)
 		}
 	})
-	return operator{t: t, environ: append(environ, "HOLDFAST_DATA="+data), records: x.Opened()}
+	return operator{t: t, environ: append(environ, "HOLDFAST_DATA="+data), records: x.Opened(), pages: x.Pages()}
 }
 
 // othersOff disables the other services for commands.

@@ -236,6 +236,7 @@ type Table struct {
 	Sort    string   // the key of the current order
 	Keep    []string // names of values that links of the table keep
 	Next    string   // value of "after" for the next page; "": this is the last one
+	More    string   // the text of the link to the next page; "": Next page
 	Bulk    *Bulk    // rows can be chosen
 	Partial bool     // there may be rows that neither this page nor the next one shows
 }
