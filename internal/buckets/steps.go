@@ -36,8 +36,13 @@ func (s *Service) DeleteAccount(ctx context.Context, id AccountID) error {
 func (s *Service) Key(ctx context.Context, id string) (Key, error) { return s.store.Key(ctx, id) }
 
 // Keys is Accounts.Keys.
-func (s *Service) Keys(ctx context.Context, id AccountID) ([]Key, error) {
-	return s.store.Keys(ctx, id)
+func (s *Service) Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error) {
+	return s.store.Keys(ctx, id, after, limit)
+}
+
+// ListKeys is Accounts.ListKeys.
+func (s *Service) ListKeys(ctx context.Context, after string, limit int) ([]Key, error) {
+	return s.store.ListKeys(ctx, after, limit)
 }
 
 // Usage is Counters.Usage.

@@ -345,8 +345,11 @@ type Accounts interface {
 	// Key reads an access key by ID, or returns ErrNoKey.
 	Key(ctx context.Context, id string) (Key, error)
 
-	// Keys reads the keys of an account, by ID.
-	Keys(ctx context.Context, id AccountID) ([]Key, error)
+	// Keys reads at most limit keys of an account with greater IDs than after, by ID.
+	Keys(ctx context.Context, id AccountID, after string, limit int) ([]Key, error)
+
+	// ListKeys reads at most limit keys of all accounts with greater IDs than after, by ID.
+	ListKeys(ctx context.Context, after string, limit int) ([]Key, error)
 
 	// ChangeKey replaces the terms of a key, or returns ErrKeyChanged if they are not those of from. A
 	// key that is revoked or does not exist is ErrNoKey.

@@ -3646,7 +3646,12 @@ export interface operations {
     };
     listTenants: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Next of the page before. */
+                after?: string;
+                /** @description Rows of the page. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3671,6 +3676,8 @@ export interface operations {
                             /** @description ID of the event that suspended the tenant. */
                             event: string;
                         }[];
+                        /** @description The value of after for the next page; null: this is the last one. */
+                        next: string | null;
                     };
                 };
             };

@@ -227,16 +227,20 @@ func (s *Buckets) signingKey(ctx context.Context, a buckets.Account, l linked) (
 			return newKey{k.ID, k.Secret}, nil
 		}
 	}
-	keys, err := s.opened.Keys(ctx, a.ID)
-	if err != nil {
-		return newKey{}, err
-	}
-	for _, k := range keys {
-		lasts := k.Expires == 0 || k.Expires >= l.until
-		if k.Revoked == 0 && lasts && len(k.Limits.Networks) == 0 && k.Limits.Allow(buckets.RightRead, l.bucket, l.object) {
-			secret, err := s.keys.Secret(k)
-			return newKey{k.ID, secret}, err
+	for after, more := "", true; more; {
+		keys, err := s.opened.Keys(ctx, a.ID, after, buckets.MaxPage)
+		if err != nil {
+			return newKey{}, err
 		}
+		for _, k := range keys {
+			lasts := k.Expires == 0 || k.Expires >= l.until
+			if k.Revoked == 0 && lasts && len(k.Limits.Networks) == 0 && k.Limits.Allow(buckets.RightRead, l.bucket, l.object) {
+				secret, err := s.keys.Secret(k)
+				return newKey{k.ID, secret}, err
+			}
+			after = k.ID
+		}
+		more = len(keys) == buckets.MaxPage
 	}
 	return newKey{}, errcode.New(errcode.Conflict, "the account has no access key that may read the object until the link expires: create one")
 }

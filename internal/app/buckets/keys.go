@@ -71,6 +71,7 @@ func (s *Buckets) showKey(ctx context.Context, in showKeyInput) (k accountKey, e
 
 type keysInput struct {
 	accountInput
+	operate.Page[string]
 	Secrets bool `flag:"secrets" doc:"show the secret keys" local:""`
 }
 
@@ -96,6 +97,18 @@ type keyOutput struct {
 	Rights    words     `json:"rights,omitempty"`
 	Networks  words     `json:"networks,omitempty"`
 	SecretKey string    `json:"secretKey,omitempty" title:"Secret key" with:"secrets" local:""`
+	Next      string    `json:"-" cursor:""`
+}
+
+// rank orders the keys of a page: the last one works.
+func (k *keyOutput) rank() int {
+	switch k.State {
+	case keyConfigured:
+		return 0
+	case keyRevoked:
+		return 1
+	}
+	return 2
 }
 
 // Offers says which keys can be revoked.
@@ -159,27 +172,18 @@ func (s *Buckets) detail(k *buckets.Key) keyDetail {
 	return o
 }
 
-// listKeys lists the keys of an account. The last one works: revoked keys come first.
+// listKeys lists the keys of an account in pages by ID. The last one of a page works: revoked keys come first.
 func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, err error) {
 	a, err := s.account(ctx, in.Account)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.opened.Keys(ctx, a.ID)
+	keys, err := s.opened.Keys(ctx, a.ID, in.After, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(keys, func(a, b buckets.Key) int {
-		switch aRevoked, bRevoked := a.Revoked != 0, b.Revoked != 0; {
-		case aRevoked && !bRevoked:
-			return -1
-		case bRevoked && !aRevoked:
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
-	})
 	for _, k := range s.cfg.ConfiguredKeys() {
-		if k.Account == a.Name {
+		if k.Account == a.Name && k.ID > in.After {
 			all = append(all, keyOutput{AccessKey: k.ID, State: keyConfigured, SecretKey: k.Secret})
 		}
 	}
@@ -192,11 +196,17 @@ func (s *Buckets) listKeys(ctx context.Context, in keysInput) (all []keyOutput, 
 		}
 		all = append(all, one)
 	}
-	if !in.Secrets {
-		for i := range all {
+	slices.SortFunc(all, func(a, b keyOutput) int { return cmp.Compare(a.AccessKey, b.AccessKey) })
+	all = all[:min(len(all), in.Limit)]
+	for i := range all {
+		all[i].Next = all[len(all)-1].AccessKey
+		if !in.Secrets {
 			all[i].SecretKey = ""
 		}
 	}
+	slices.SortFunc(all, func(a, b keyOutput) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), a.Created.Compare(b.Created), cmp.Compare(a.AccessKey, b.AccessKey))
+	})
 	return all, nil
 }
 

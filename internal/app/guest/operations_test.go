@@ -200,7 +200,7 @@ func TestTenants(t *testing.T) {
 		t.Error(text)
 	}
 	o.send(200, http.MethodPost, "tenants/"+tenant+"/reinstate", "")
-	if text := o.send(200, http.MethodGet, "tenants", ""); text != `{"tenants":[]}` {
+	if text := o.send(200, http.MethodGet, "tenants", ""); text != `{"next":null,"tenants":[]}` {
 		t.Error(text)
 	}
 	if text := o.send(422, http.MethodPost, "tenants/x/suspend", ""); !strings.Contains(text, `"detail":"tenant: expected a UUID, or tnt_ and a ULID"`) {

@@ -26,18 +26,31 @@ func (s *Guest) tenantOperations() []operate.Operation {
 
 // tenantOutput is a suspended tenant.
 type tenantOutput struct {
-	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant" example:"33333333-2222-4333-8444-555555555555"`
+	Tenant string    `json:"tenantId" title:"Tenant" subject:"tenant" cursor:"" example:"33333333-2222-4333-8444-555555555555"`
 	Reason string    `json:"reason" title:"Reason" example:"unpaid"`
 	At     time.Time `json:"suspendedAt" title:"Suspended"`
 	Event  string    `json:"event" doc:"ID of the event that suspended the tenant"`
 }
 
-func (s *Guest) listTenants(ctx context.Context, _ operate.None) (all []tenantOutput, err error) {
+type suspendedInput struct {
+	operate.Page[string]
+}
+
+// Check refuses a page after what is not the ID of a tenant.
+func (in suspendedInput) Check() error {
+	if _, ok := guest.ParseTenant(in.After); !ok && in.After != "" {
+		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
+	}
+	return nil
+}
+
+func (s *Guest) listTenants(ctx context.Context, in suspendedInput) (all []tenantOutput, err error) {
 	p, err := s.parts()
 	if err != nil {
 		return nil, err
 	}
-	found, err := p.tenants.SuspendedTenants(ctx)
+	after, _ := guest.ParseTenant(in.After) // "" of the first page
+	found, err := p.tenants.SuspendedTenants(ctx, after, in.Limit)
 	for _, t := range found {
 		all = append(all, tenantOutput{t.Tenant, t.Reason, t.At, t.Event})
 	}

@@ -132,11 +132,11 @@ func createKey(tx *pgdb.Tx, k buckets.Key) error {
 }
 
 // keys runs a statement that returns keys.
-func (s *Store) keys(ctx context.Context, st pgdb.Statement, arg string) (all []buckets.Key, err error) {
+func (s *Store) keys(ctx context.Context, st pgdb.Statement, args ...any) (all []buckets.Key, err error) {
 	var id, account, name, limits string
 	var secret []byte
 	var created, revoked, expires pgtype.Timestamptz
-	err = s.db.ForEach(ctx, st, []any{arg}, func() { all = nil }, func() error {
+	err = s.db.ForEach(ctx, st, args, func() { all = nil }, func() error {
 		all = append(all, buckets.Key{
 			ID: id, Account: buckets.AccountID(account), Secret: secret, Created: momentOf(created), Revoked: momentOf(revoked),
 			KeyTerms: buckets.KeyTerms{Name: name, Expires: momentOf(expires), Limits: buckets.ParseKeyLimits(limits)},
@@ -160,14 +160,19 @@ func (s *Store) Key(ctx context.Context, id string) (buckets.Key, error) {
 }
 
 // Keys implements buckets.Accounts.
-func (s *Store) Keys(ctx context.Context, id buckets.AccountID) ([]buckets.Key, error) {
+func (s *Store) Keys(ctx context.Context, id buckets.AccountID, after string, limit int) ([]buckets.Key, error) {
 	if err := id.Check(); err != nil {
 		return nil, err
 	}
 	if _, err := s.AccountByID(ctx, id); err != nil {
 		return nil, err
 	}
-	return s.keys(ctx, sqlKeys, string(id))
+	return s.keys(ctx, sqlKeys, string(id), after, limit)
+}
+
+// ListKeys implements buckets.Accounts.
+func (s *Store) ListKeys(ctx context.Context, after string, limit int) ([]buckets.Key, error) {
+	return s.keys(ctx, sqlListKeys, after, limit)
 }
 
 // ChangeKey implements buckets.Accounts.

@@ -155,7 +155,8 @@ func ofAll() []step {
 		{"totals", sqlTotals, []any{[]string{filledOwner, "a0000000-0000-4000-8000-000000000051"}}, []string{"manta_bucket_usage_pkey"}},
 		{"accounts", sqlListAccounts, []any{"a7", 10}, nil},
 		{"key", sqlKey, []any{"K7"}, nil},
-		{"keys", sqlKeys, []any{filledOwner}, []string{"manta_bucket_key_account_idx"}},
+		{"all keys", sqlListKeys, []any{"HF", 10}, []string{"manta_bucket_key_pkey"}},
+		{"keys", sqlKeys, []any{filledOwner, "HF", 10}, []string{"manta_bucket_key_account_idx"}},
 	}
 }
 

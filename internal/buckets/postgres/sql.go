@@ -348,7 +348,8 @@ var (
 
 	keyColumns   = `SELECT id, account::text, secret, created, revoked, name, expires, limits::text FROM manta_bucket_key`
 	sqlKey       = pgdb.Statement{Name: "buckets.key", SQL: keyColumns + ` WHERE id = $1::text`}
-	sqlKeys      = pgdb.Statement{Name: "buckets.keys", SQL: keyColumns + ` WHERE account = $1::uuid ORDER BY id`}
+	sqlKeys      = pgdb.Statement{Name: "buckets.keys", SQL: keyColumns + ` WHERE account = $1::uuid AND id > $2::text ORDER BY id LIMIT $3::bigint`}
+	sqlListKeys  = pgdb.Statement{Name: "buckets.list_keys", SQL: keyColumns + ` WHERE id > $1::text ORDER BY id LIMIT $2::bigint`}
 	sqlCreateKey = pgdb.Statement{Name: "buckets.create_key", Wide: true, SQL: `
 		INSERT INTO manta_bucket_key (id, account, secret, created, revoked, name, expires, limits)
 		VALUES ($1::text, $2::uuid, $3::bytea, $4::timestamptz, $5::timestamptz, $6::text, $7::timestamptz, $8::jsonb) ON CONFLICT (id) DO NOTHING`}

@@ -22,7 +22,8 @@ const (
 
 	keyColumns   = `id, account, secret, created, revoked, name, expires, limits`
 	sqlKey       = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE id = ?`
-	sqlKeys      = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE account = ? ORDER BY id`
+	sqlKeys      = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE account = ? AND id > ? ORDER BY id LIMIT +?`
+	sqlListKeys  = `SELECT ` + keyColumns + ` FROM manta_bucket_key WHERE id > ? ORDER BY id LIMIT +?`
 	sqlAddKey    = `INSERT INTO manta_bucket_key (` + keyColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlChangeKey = `UPDATE manta_bucket_key SET name = ?2, expires = ?3, limits = ?4 WHERE id = ?1`
 	sqlRevokeKey = `UPDATE manta_bucket_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL`
@@ -186,7 +187,7 @@ func (s *Store) Key(ctx context.Context, id string) (k buckets.Key, err error) {
 }
 
 // Keys implements buckets.Accounts.
-func (s *Store) Keys(ctx context.Context, id buckets.AccountID) (all []buckets.Key, err error) {
+func (s *Store) Keys(ctx context.Context, id buckets.AccountID, after string, limit int) (all []buckets.Key, err error) {
 	if err := id.Check(); err != nil {
 		return nil, err
 	}
@@ -194,7 +195,16 @@ func (s *Store) Keys(ctx context.Context, id buckets.AccountID) (all []buckets.K
 		if err := hasAccount(c, id); err != nil {
 			return err
 		}
-		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey, id)
+		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey, id, after, limit)
+		return err
+	})
+	return all, err
+}
+
+// ListKeys implements buckets.Accounts.
+func (s *Store) ListKeys(ctx context.Context, after string, limit int) (all []buckets.Key, err error) {
+	err = s.db.Read(ctx, "list_keys", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlListKeys, scanKey, after, limit)
 		return err
 	})
 	return all, err

@@ -84,7 +84,8 @@ func TestPlans(t *testing.T) {
 		sqlDueLifecycles:  "manta_bucket_settings_lifecycle_idx ((owner,bucket_id)>(?,?))",
 		sqlCompared:       object + " AND name=?)",
 		sqlLifecycleRun:   "USING PRIMARY KEY (owner=? AND bucket_id=?)",
-		sqlKeys:           "manta_bucket_key_account_idx (account=?)",
+		sqlListKeys:       "(id>?)",
+		sqlKeys:           "manta_bucket_key_account_idx (account=? AND id>?)",
 	} {
 		var plan []string
 		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) (err error) {

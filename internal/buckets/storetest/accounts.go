@@ -104,7 +104,7 @@ func accessKeys(t *testing.T, u *user) {
 	with := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "with keys", Created: start}
 	first := buckets.Key{ID: "HF1", Account: with.ID, Secret: []byte("first"), Created: start}
 	must(t, "CreateAccount", s.CreateAccount(ctx, with, first))
-	created, err := s.Keys(ctx, with.ID)
+	created, err := s.Keys(ctx, with.ID, "", buckets.MaxPage)
 	must(t, "Keys", err)
 	equal(t, "first key", created, []buckets.Key{first})
 	without := buckets.Account{ID: buckets.AccountID(buckets.NewUUID()), Name: "without keys", Created: start}
@@ -121,7 +121,7 @@ func accessKeys(t *testing.T, u *user) {
 	wantError(t, "the ID of another account's key", s.CreateKey(ctx, buckets.Key{ID: "HFA", Account: other.owner, Secret: []byte("x")}), buckets.ErrKeyExists)
 	none := buckets.Key{ID: "HFC", Account: buckets.AccountID(buckets.NewUUID()), Secret: []byte("x")}
 	wantError(t, "of no account", s.CreateKey(ctx, none), buckets.ErrNoAccount)
-	_, err = s.Keys(ctx, none.Account)
+	_, err = s.Keys(ctx, none.Account, "", buckets.MaxPage)
 	wantError(t, "keys of no account", err, buckets.ErrNoAccount)
 	_, err = s.Key(ctx, "HFC")
 	wantError(t, "Key", err, buckets.ErrNoKey)
@@ -133,10 +133,27 @@ func accessKeys(t *testing.T, u *user) {
 	got, err := s.Key(ctx, "HFA")
 	must(t, "Key", err)
 	equal(t, "key", got, one)
-	all, err := s.Keys(ctx, u.owner)
+	all, err := s.Keys(ctx, u.owner, "", buckets.MaxPage)
 	must(t, "Keys", err)
 	equal(t, "keys", all, []buckets.Key{one, two})
-	all, err = s.Keys(ctx, other.owner)
+	all, err = s.Keys(ctx, u.owner, "", 1)
+	must(t, "Keys", err)
+	equal(t, "a page", all, []buckets.Key{one})
+	all, err = s.Keys(ctx, u.owner, one.ID, 1)
+	must(t, "Keys", err)
+	equal(t, "the next page", all, []buckets.Key{two})
+	var ids []string
+	for after, more := "", true; more; {
+		page, err := s.ListKeys(ctx, after, 2)
+		must(t, "ListKeys", err)
+		for _, k := range page {
+			after = k.ID
+			ids = append(ids, k.ID)
+		}
+		more = len(page) == 2
+	}
+	equal(t, "keys of all accounts", ids, []string{first.ID, one.ID, two.ID})
+	all, err = s.Keys(ctx, other.owner, "", buckets.MaxPage)
 	must(t, "Keys", err)
 	equal(t, "keys of the other account", all, nil)
 }
@@ -163,7 +180,7 @@ func changeKey(t *testing.T, u *user) {
 		got, err := s.Key(ctx, k.ID)
 		must(t, "Key", err)
 		equal(t, "key", got, k)
-		all, err := s.Keys(ctx, u.owner)
+		all, err := s.Keys(ctx, u.owner, "", buckets.MaxPage)
 		must(t, "Keys", err)
 		equal(t, "keys", all, []buckets.Key{k})
 	}

@@ -589,6 +589,6 @@ func (u *user) accountCalls(id buckets.UploadID) map[string]func() error {
 		"CreateAccount":    func() error { return u.h.Accounts.CreateAccount(ctx, buckets.Account{ID: u.owner, Name: "new"}) },
 		"DeleteAccount":    func() error { return u.h.Accounts.DeleteAccount(ctx, u.owner) },
 		"CreateKey":        func() error { return u.h.Accounts.CreateKey(ctx, buckets.Key{ID: "new", Account: u.owner}) },
-		"Keys":             func() error { _, err := u.h.Accounts.Keys(ctx, u.owner); return err },
+		"Keys":             func() error { _, err := u.h.Accounts.Keys(ctx, u.owner, "", 1); return err },
 	}
 }

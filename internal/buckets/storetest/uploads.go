@@ -78,7 +78,7 @@ func (u *user) everything() (e everything) {
 		}
 	}
 	e.References, e.Usage = u.references(), u.usage()
-	e.Keys, err = u.h.Accounts.Keys(ctx, u.owner)
+	e.Keys, err = u.h.Accounts.Keys(ctx, u.owner, "", buckets.MaxPage)
 	must(u.t, "Keys", err)
 	e.Account, err = u.h.Accounts.AccountByID(ctx, u.owner)
 	must(u.t, "AccountByID", err)

@@ -17,7 +17,8 @@ var (
 	sqlSuspended   = pgdb.Statement{Name: "guest.suspended", SQL: `SELECT suspended FROM bff_consumer.tenant_suspended_cache WHERE tenant_id = $1`}
 	sqlSuspensions = pgdb.Statement{Name: "guest.suspended_tenants", SQL: `
 		SELECT tenant_id::text, suspended, reason, last_event_at, last_event_id FROM bff_consumer.tenant_suspended_cache
-		WHERE suspended OR $1 ORDER BY tenant_id`}
+		WHERE (suspended OR $1::boolean) AND tenant_id > coalesce(nullif($2::text, ''), '00000000-0000-0000-0000-000000000000')::uuid
+		ORDER BY tenant_id LIMIT nullif($3::bigint, 0)`}
 	// The rule is guest.Suspension.NewerThan. A transaction that waited for another event
 	// about the tenant compares with the new row.
 	sqlSetSuspension = pgdb.NewNamed(pgdb.Statement{Name: "guest.set_suspension", SQL: `
@@ -86,19 +87,19 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 }
 
 // SuspendedTenants implements backend.Store.
-func (s *Store) SuspendedTenants(ctx context.Context) ([]tenants.Suspension, error) {
-	return s.suspensions(ctx, false)
+func (s *Store) SuspendedTenants(ctx context.Context, after string, limit int) ([]tenants.Suspension, error) {
+	return s.suspensions(ctx, false, after, limit)
 }
 
 // TenantStates implements backend.Store.
 func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
-	return s.suspensions(ctx, true)
+	return s.suspensions(ctx, true, "", 0)
 }
 
 // suspensions reads the states of tenants, with those of reinstated tenants or not.
-func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []tenants.Suspension, err error) {
+func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	var row tenants.Suspension
-	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated}, func() { all = nil }, func() error {
+	err = s.db.ForEach(ctx, sqlSuspensions, []any{reinstated, after, limit}, func() { all = nil }, func() error {
 		row.At = row.At.UTC()
 		all = append(all, row)
 		return nil

@@ -20,7 +20,7 @@ func TestPlans(t *testing.T) {
 		sqlHandoffs:      "USING INDEX bff_consumer_ix_handoff_session (guest_session_id=?)",
 		sqlHandoffsAfter: "USING INDEX bff_consumer_ix_handoff_session (guest_session_id=? AND minted_at<?)",
 		sqlFindSessions:  "SEARCH bff_consumer_session_seen USING PRIMARY KEY (guest_session_id>? AND guest_session_id<?)",
-		sqlSuspensions:   "SCAN bff_consumer_tenant_suspended_cache", // in the order of its key, without a sort
+		sqlSuspensions:   "SEARCH bff_consumer_tenant_suspended_cache USING PRIMARY KEY (tenant_id>?)", // in the order of its key, without a sort
 	} {
 		var plan []string
 		err := db.Read(t.Context(), "plan", func(c *sqlite.Conn) (err error) {

@@ -17,7 +17,7 @@ var received = inboxsqlite.New("bff_consumer_inbox")
 const (
 	sqlSuspended   = `SELECT suspended FROM bff_consumer_tenant_suspended_cache WHERE tenant_id = ?`
 	sqlSuspensions = `SELECT tenant_id, suspended, reason, last_event_at, last_event_id FROM bff_consumer_tenant_suspended_cache
-		WHERE suspended OR ?1 ORDER BY tenant_id`
+		WHERE (suspended OR ?1) AND tenant_id > ?2 ORDER BY tenant_id LIMIT CASE WHEN ?3 = 0 THEN -1 ELSE ?3 END`
 	// The rule is guest.Suspension.NewerThan.
 	sqlSetSuspension = `INSERT INTO bff_consumer_tenant_suspended_cache AS t
 		(tenant_id, suspended, suspended_at, reason, last_event_at, last_event_id, refreshed_at) VALUES (?1, ?2, ?4, ?3, ?4, ?5, ?6)
@@ -69,23 +69,23 @@ func (s *Store) Suspended(ctx context.Context, tenant string) (yes bool, err err
 }
 
 // SuspendedTenants implements backend.Store.
-func (s *Store) SuspendedTenants(ctx context.Context) ([]tenants.Suspension, error) {
-	return s.suspensions(ctx, false)
+func (s *Store) SuspendedTenants(ctx context.Context, after string, limit int) ([]tenants.Suspension, error) {
+	return s.suspensions(ctx, false, after, limit)
 }
 
 // TenantStates implements backend.Store.
 func (s *Store) TenantStates(ctx context.Context) ([]tenants.Suspension, error) {
-	return s.suspensions(ctx, true)
+	return s.suspensions(ctx, true, "", 0)
 }
 
 // suspensions reads the states of tenants, with those of reinstated tenants or not.
-func (s *Store) suspensions(ctx context.Context, reinstated bool) (all []tenants.Suspension, err error) {
+func (s *Store) suspensions(ctx context.Context, reinstated bool, after string, limit int) (all []tenants.Suspension, err error) {
 	err = s.db.Read(ctx, "suspended_tenants", func(c *sqlite.Conn) error {
 		all, err = sqlitedb.QueryAll(c, sqlSuspensions, func(r *sqlite.Stmt) tenants.Suspension {
 			return tenants.Suspension{
 				Tenant: r.ColumnText(0), Suspended: r.ColumnBool(1), Reason: r.ColumnText(2), At: time.UnixMicro(r.ColumnInt64(3)).UTC(), Event: r.ColumnText(4),
 			}
-		}, reinstated)
+		}, reinstated, after, limit)
 		return err
 	})
 	return all, err

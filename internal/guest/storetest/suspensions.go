@@ -255,7 +255,7 @@ func dropReceived(_ *testing.T, u *user) {
 	suite.Equal(u.t, "forgotten", u.receive(suspend), inbox.Stale)
 	suite.Equal(u.t, "but without effect", u.suspended(tenant), false)
 	u.receive(about("c", tenant, true, 2))
-	all, err := u.h.Store.SuspendedTenants(u.t.Context())
+	all, err := u.h.Store.SuspendedTenants(u.t.Context(), "", 0)
 	suite.Must(u.t, "SuspendedTenants", err)
 	suite.Equal(u.t, "suspended tenants", all, []tenants.Suspension{{Tenant: tenant, Suspended: true, Reason: "c", At: t0.Add(2 * time.Minute), Event: "c"}})
 }
@@ -281,11 +281,24 @@ func tenantStates(_ *testing.T, u *user) {
 			u.t.Errorf("no %+v in %+v", want, all)
 		}
 	}
-	open, err := u.h.Store.SuspendedTenants(u.t.Context())
+	open, err := u.h.Store.SuspendedTenants(u.t.Context(), "", 0)
 	suite.Must(u.t, "SuspendedTenants", err)
 	if slices.ContainsFunc(open, func(s tenants.Suspension) bool { return s.Tenant == reinstated || !s.Suspended }) {
 		u.t.Errorf("suspended: %+v", open)
 	}
+	u.receive(about("e"+reinstated, reinstated, true, 4))
+	open, err = u.h.Store.SuspendedTenants(u.t.Context(), "", 0)
+	suite.Must(u.t, "SuspendedTenants", err)
+	var paged []tenants.Suspension
+	for after, more := "", true; more; {
+		page, err := u.h.Store.SuspendedTenants(u.t.Context(), after, 1)
+		suite.Must(u.t, "SuspendedTenants", err)
+		if more = len(page) == 1; more {
+			after = page[0].Tenant
+		}
+		paged = append(paged, page...)
+	}
+	suite.Equal(u.t, "in pages", paged, open)
 }
 
 // newTenant returns a random UUID.

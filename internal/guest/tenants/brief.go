@@ -45,7 +45,7 @@ var (
 
 // SuspendBriefly suspends a tenant for BriefLife. It does not replace another suspension.
 func (s *Service) SuspendBriefly(ctx context.Context, tenant string) (BriefState, error) {
-	all, err := s.opts.Store.SuspendedTenants(ctx)
+	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
 		return BriefState{}, err
 	}
@@ -84,7 +84,7 @@ func (s *Service) setBrief(ctx context.Context, tenant string, at time.Time, sus
 // EndBrief ends the brief suspension of a tenant. It does nothing if the tenant is not suspended, and refuses if the
 // suspension is not brief.
 func (s *Service) EndBrief(ctx context.Context, tenant string) error {
-	all, err := s.opts.Store.SuspendedTenants(ctx)
+	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Service) EndBriefs(ctx context.Context) {
 	if !s.briefs.due(now) {
 		return
 	}
-	all, err := s.opts.Store.SuspendedTenants(ctx)
+	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
 		return // the next step tries again
 	}

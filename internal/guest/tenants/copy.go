@@ -24,7 +24,7 @@ func (s *Service) Suspended(ctx context.Context, tenants ...string) ([]string, e
 	case !s.opts.Degraded.Without("suspended", err):
 		return nil, err
 	}
-	all, err := s.opts.Store.SuspendedTenants(ctx)
+	all, err := s.opts.Store.SuspendedTenants(ctx, "", 0)
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 const OperatorSource = "holdfast guest tenant"
 
 // SuspendedTenants is Store.SuspendedTenants.
-func (s *Service) SuspendedTenants(ctx context.Context) ([]Suspension, error) {
-	return s.opts.Store.SuspendedTenants(ctx)
+func (s *Service) SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error) {
+	return s.opts.Store.SuspendedTenants(ctx, after, limit)
 }
 
 // Quarantined is Store.Quarantined.

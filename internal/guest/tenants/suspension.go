@@ -51,8 +51,9 @@ type Store interface {
 	// Suspended reports whether a tenant is suspended.
 	Suspended(ctx context.Context, tenant string) (bool, error)
 
-	// SuspendedTenants returns all tenants that are suspended, ordered by ID.
-	SuspendedTenants(ctx context.Context) ([]Suspension, error)
+	// SuspendedTenants returns the suspended tenants with greater IDs than after, ordered by ID: at most limit, or all
+	// if limit is 0.
+	SuspendedTenants(ctx context.Context, after string, limit int) ([]Suspension, error)
 
 	// TenantStates returns the states of all tenants that an event was applied to, those of
 	// reinstated tenants included, ordered by ID.
