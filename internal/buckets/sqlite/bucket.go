@@ -45,6 +45,7 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 type bucketCache struct {
 	mu      sync.Mutex
 	buckets map[bucketName]buckets.Bucket
+	bytes   int
 	changes int
 }
 
@@ -53,7 +54,11 @@ type bucketName struct {
 	name  string
 }
 
-const cachedBuckets = 10_000
+// Limits of the cache. Most buckets have few settings, but lifecycle rules may have half a megabyte.
+const (
+	cachedBuckets = 10_000
+	cachedBytes   = 64 << 20
+)
 
 // get returns a bucket if it is in the cache, otherwise the number of changes so far.
 func (c *bucketCache) get(n bucketName) (b buckets.Bucket, ok bool, changes int) {
@@ -70,18 +75,28 @@ func (c *bucketCache) add(n bucketName, b buckets.Bucket, changes int) {
 	if c.changes != changes {
 		return
 	}
-	if c.buckets == nil || len(c.buckets) == cachedBuckets {
-		c.buckets = map[bucketName]buckets.Bucket{}
+	size := b.Memory()
+	if c.buckets == nil || len(c.buckets) == cachedBuckets || c.bytes+size > cachedBytes {
+		c.buckets, c.bytes = map[bucketName]buckets.Bucket{}, 0
 	}
+	c.forget(n)
 	c.buckets[n] = b
+	c.bytes += size
 }
 
 // changed removes a bucket after a change, also one with an unknown result.
 func (c *bucketCache) changed(n bucketName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.buckets, n)
+	c.forget(n)
 	c.changes++
+}
+
+func (c *bucketCache) forget(n bucketName) {
+	if b, ok := c.buckets[n]; ok {
+		c.bytes -= b.Memory()
+		delete(c.buckets, n)
+	}
 }
 
 // readBuckets runs a statement that returns buckets.
