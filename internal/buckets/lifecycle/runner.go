@@ -74,6 +74,13 @@ func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + bucket
 // Sweep applies the rules of all buckets that are due until it has deleted limit objects and uploads. It returns
 // their number, which is smaller when no bucket is due any more, or when another process works.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
+	defer func() {
+		if ctx.Err() != nil { // the server stops, and another process need not wait until the lease expires
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+			defer cancel()
+			err = errors.Join(err, r.release(ending))
+		}
+	}()
 	for n < limit {
 		now, err := r.now(ctx)
 		if err != nil {

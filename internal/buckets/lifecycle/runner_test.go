@@ -367,6 +367,28 @@ func TestRun(t *testing.T) {
 	u.must(err) // it is empty
 }
 
+// TestSweepStops: a server that stops stores how far the run is, and another process continues it at once.
+func TestSweepStops(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	b := u.bucket("photos", rule("a", "", 1))
+	u.put(b, nil, "a", "b", "c")
+	u.store.now += 3 * day
+	ctx, stop := context.WithCancel(t.Context())
+	u.store.before = func(*buckets.Expired) error {
+		stop()
+		return ctx.Err()
+	}
+	if _, err := u.runner().Sweep(ctx, 1); err == nil {
+		t.Error("a stopped sweep returns no error")
+	}
+	if run := u.run(b); run.Began != u.store.now || run.Ended != 0 {
+		t.Errorf("%+v", run)
+	}
+	u.store.before = nil
+	u.sweep(u.runner(), 100, 3)
+}
+
 // TestClockJumps: nothing is deleted while the clock may be wrong.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
