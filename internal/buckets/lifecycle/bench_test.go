@@ -5,7 +5,6 @@ package lifecycle_test
 import (
 	"crypto/md5"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,14 +42,9 @@ type expiring interface {
 //	go test -run ^$ -bench Sweep -benchtime 1000000x ./internal/buckets/lifecycle
 func BenchmarkSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
-		// On a disk, because writes wait until they are durable.
-		folder, err := os.MkdirTemp(os.Getenv("BENCH_FOLDER"), "lifecycle")
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { _ = os.RemoveAll(folder) })
-		db := opened.SQLite(b, sqlitedb.Options{Path: filepath.Join(folder, "buckets.db")}, sqlite.Migrations)
-		err = db.WriteAlone(b.Context(), "fill", func(c *zombiezen.Conn) error {
+		// In TMPDIR, which should be on a disk: writes wait until they are durable.
+		db := opened.SQLite(b, sqlitedb.Options{Path: filepath.Join(b.TempDir(), "buckets.db")}, sqlite.Migrations)
+		err := db.WriteAlone(b.Context(), "fill", func(c *zombiezen.Conn) error {
 			return sqlitedb.Exec(c, `
 				WITH RECURSIVE k (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM k WHERE n < ?3)
 				INSERT INTO manta_bucket_object (id, name, owner, bucket_id, created, modified, content_length, content_md5, content_type, properties, body)

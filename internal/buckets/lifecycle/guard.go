@@ -12,8 +12,8 @@ const (
 	distrust = 24 * time.Hour
 )
 
-// guard notices that the clock of the database has jumped ahead, compared with the monotonic clock of this
-// process. A wrong clock would expire objects that are young.
+// guard compares the database's clock with this process's monotonic clock and detects jumps. A wrong clock would
+// expire young objects.
 type guard struct {
 	moment buckets.Moment // of the last check
 	at     time.Time      // with the monotonic clock

@@ -1,12 +1,12 @@
 // Package lifecycle applies the lifecycle rules of buckets: it deletes objects that have expired, and aborts
 // incomplete uploads.
 //
-// S3 rounds days up to midnight UTC, so one run a day for each bucket suffices, and one after its rules were
-// changed. A run reads the names with the prefixes of the rules in pages and deletes the objects of a page that
-// had expired when the run began, unless they have changed since. Its position is stored after each slice of a
-// second, so any process continues it. Buckets take turns, a slice each.
+// S3 rounds days up to midnight UTC, so a bucket needs one run a day, and one after its rules change. A run reads
+// pages of names that begin with the rules' prefixes. It deletes objects that had expired when the run began and
+// are unchanged. After each slice of a second it stores its position, so any process can continue it. Buckets
+// take turns.
 //
-// One process at a time works, under a lease. The time is that of the database.
+// A lease lets one process work at a time. The clock is the database server's.
 package lifecycle
 
 import (
@@ -53,7 +53,7 @@ type Options struct {
 	// Monotonic does not jump when the clock of the machine is set.
 	Monotonic clock.Clock
 
-	// Observe is called after each slice with what it has done.
+	// Observe is called after each slice with its counts.
 	Observe func(buckets.LifecycleResult)
 }
 
@@ -71,8 +71,8 @@ type Runner struct {
 // New returns a Runner.
 func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + buckets.NewUUID()} }
 
-// Sweep applies the rules of all buckets that are due until it has deleted limit objects and uploads. It returns
-// their number, which is smaller when no bucket is due any more, or when another process works.
+// Sweep applies the rules of all due buckets until it has deleted limit objects and uploads, and returns their
+// number. A smaller number means that no bucket is due, or that another process works.
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
 		if ctx.Err() != nil { // the server stops, and another process need not wait until the lease expires
@@ -108,8 +108,7 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// Run applies the rules of a bucket from the beginning, whether they are due or not. progress is called after
-// each slice.
+// Run applies a bucket's rules from the beginning, due or not. It calls progress after each slice.
 func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (buckets.LifecycleRun, error) {
 	if err := r.await(ctx, wait); err != nil {
 		return buckets.LifecycleRun{}, err

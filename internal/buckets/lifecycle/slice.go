@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// slice is what one turn of a bucket may do.
+// slice limits one turn of a bucket.
 type slice struct {
 	at    buckets.Moment
 	limit int  // objects and uploads to delete, at least 1
@@ -29,9 +29,8 @@ type step struct {
 	done   buckets.LifecycleResult // of this slice
 }
 
-// slice continues the run of a bucket for sliceTime, or begins one, and stores how far it is. It returns how
-// many objects and uploads are deleted. A bucket that fails by itself is retried later, so that it does not
-// keep others from their turn.
+// slice continues or begins a bucket's run for sliceTime and stores its position. It returns the number of deleted
+// objects and uploads. A bucket that fails is retried later, so others get their turn.
 func (r *Runner) slice(ctx context.Context, b *buckets.Bucket, of slice) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +85,7 @@ func (s *step) end(ctx context.Context, err error) error {
 	return s.o.Store.SetLifecycleRun(ctx, s.bucket.Key(), s.run)
 }
 
-// report logs and counts what the slice has done.
+// report logs and counts the slice's deletions.
 func (s *step) report() {
 	s.o.Observe(s.done)
 	if s.done.Deleted.Objects+s.done.Aborted == 0 {
@@ -100,7 +99,7 @@ func (s *step) report() {
 	}
 }
 
-// page reads and applies the rules to the next page of objects or uploads.
+// page applies the rules to the next page of objects or uploads.
 func (s *step) page(ctx context.Context) error {
 	if !s.run.Uploads {
 		if all := s.rules.ObjectPrefixes(s.run.Began); s.run.Prefix < len(all) {
@@ -120,7 +119,7 @@ func (s *step) page(ctx context.Context) error {
 	return nil
 }
 
-// objects deletes the objects of a page that have expired.
+// objects deletes the expired objects on a page.
 func (s *step) objects(ctx context.Context, prefix string) error {
 	q := buckets.Query{Prefix: prefix, Start: buckets.Position{Name: s.run.After}, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.List(ctx, s.bucket.Owner, s.bucket.ID, q)
@@ -158,7 +157,7 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 // pageBytes limits the memory of a page.
 const pageBytes = 1 << 20
 
-// uploads aborts the uploads of a page that are too old.
+// uploads aborts the expired uploads on a page.
 func (s *step) uploads(ctx context.Context, prefix string) error {
 	q := buckets.UploadQuery{Prefix: prefix, After: s.run.After, AfterID: s.run.AfterID, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
 	page, err := s.o.Store.ListUploads(ctx, s.bucket.Owner, s.bucket.ID, q)
