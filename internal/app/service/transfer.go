@@ -65,7 +65,7 @@ const barWidth = 30
 func (b *Bar) draw() {
 	b.drawn, b.line = time.Now(), false
 	if b.total == 0 {
-		fmt.Fprintf(b.to, "\r%d %s%s\x1b[K", b.n, b.what, b.moved())
+		fmt.Fprintf(b.to, "\r%d %s%s", b.n, b.what, b.moved())
 		return
 	}
 	filled := int(min(b.n, b.total) * barWidth / b.total)
