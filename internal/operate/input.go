@@ -34,6 +34,7 @@ type Input struct {
 	Secret   bool         // the console does not show what is typed
 	Names    string       // what it names, as the rows of a list do: a subject; "": the one with its name; "-": nothing that a list has
 	Also     []string     // values that it takes besides these names; "*": any
+	Lines    int          // of a text of several lines, as forms show it; 0: one line. A form on the page of a read begins with the read's text of the same title
 
 	at         []int
 	isDuration bool
@@ -178,6 +179,7 @@ func inputsOf(t reflect.Type) (all []Input) {
 			all := strings.Split(names, ",")
 			in.Names, in.Also = all[0], all[1:]
 		}
+		in.Lines, _ = strconv.Atoi(f.Tag.Get("lines"))
 		if values := f.Tag.Get("enum"); values != "" {
 			in.Enum = strings.Split(values, ",")
 		}

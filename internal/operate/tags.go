@@ -10,7 +10,7 @@ import (
 
 // inputTags and outputTags are the tags that the fields of an input and of a result may have.
 var (
-	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "enum", "least", "local", "remote", "secret", "private", "names"}
+	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "enum", "least", "local", "remote", "secret", "private", "names", "lines"}
 	outputTags = []string{
 		"json", "title", "subject", "names", "cursor", "text", "table", "empty", "secret", "qr", "sort", "with", "zero", "of", "aside", "local",
 		"doc", "example", "enum", "least",

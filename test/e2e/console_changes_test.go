@@ -56,6 +56,8 @@ func changesOf(folder, key string) []step {
 		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "The access of bucket extra is public-read."},
 		{"", "Set CORS rule", []string{"origins", "*"}, "The CORS rule of bucket extra is set."},
 		{"buckets/lifecycle/show?account=main&bucket=extra", "Run now", nil, "The run has begun."},
+		{"buckets/policy/show?account=main&bucket=extra", "Set policy", []string{"policy", `{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::extra/*"}}`}, "The policy of bucket extra is set."},
+		{"", "Delete policy", nil, "Bucket extra has no policy."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
 		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},

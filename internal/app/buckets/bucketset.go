@@ -9,6 +9,7 @@ import (
 
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
 	"holdfast/internal/operate"
 )
 
@@ -85,8 +86,11 @@ func (in accessInput) Check() error {
 
 func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, error) {
 	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	isPublic := in.Access == accessPublic
+	if err == nil && isPublic && (b.Settings.PublicAccessBlock.BlockACLs || b.Settings.OwnerEnforced) {
+		err = about(in.Bucket, errcode.New(errcode.Conflict, "the bucket refuses public-read: a client has set its public access block (BlockPublicAcls) or its ownership (BucketOwnerEnforced)"))
+	}
 	if err == nil {
-		isPublic := in.Access == accessPublic
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &isPublic})
 	}
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the access of bucket %s is %s", in.Bucket, in.Access)}, err

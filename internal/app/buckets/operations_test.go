@@ -220,3 +220,40 @@ func TestBackgroundJobs(t *testing.T) {
 	o.send(200, `{"runs":[{"id":`, "GET", "/buckets/runs", "")
 	o.send(404, "there is no such run", "GET", "/buckets/runs/none", "")
 }
+
+// TestPolicyAPI: operators show, set and delete the policy of a bucket.
+func TestPolicyAPI(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	owner, _, _ := s.stored(t, "a body")
+	o := newOperator(t, s)
+	const extra = "/buckets/buckets/main/extra"
+	o.send(201, "", "POST", extra+"/create", "")
+	b, err := s.opened.Bucket(t.Context(), owner, "extra")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const policyOf = "/buckets/policy/main/extra"
+	statement := func(principal string) string {
+		return `{"policy":"{\"Statement\": {\"Effect\": \"Allow\", \"Principal\": ` + principal + `, \"Action\": \"s3:GetObject\", \"Resource\": \"arn:aws:s3:::extra/*\"}}"}`
+	}
+	o.send(200, `"public":false`, "GET", policyOf, "")
+	for _, bad := range []string{`{}`, `{"policy":" "}`, `{"policy":"{"}`, `{"policy":"{\"Statement\": []}"}`, statement(`{\"AWS\": \"nobody\"}`)} {
+		o.send(422, `"pointer":"/policy"`, "POST", policyOf+"/set", bad)
+	}
+	o.send(404, "the bucket does not exist", "POST", "/buckets/policy/main/none/set", statement(`\"*\"`))
+	o.send(200, "", "POST", policyOf+"/set", statement(`\"*\"`))
+	o.send(200, `"public":true`, "GET", policyOf, "")
+	blocks := buckets.PublicAccessBlock{Configured: true, BlockPolicy: true, BlockACLs: true}
+	if err := s.opened.SetBucket(t.Context(), owner, b.BucketRef, buckets.SettingsChange{PublicAccessBlock: &blocks}); err != nil {
+		t.Fatal(err)
+	}
+	o.send(409, "BlockPublicPolicy", "POST", policyOf+"/set", statement(`\"*\"`))
+	o.send(409, "BlockPublicAcls", "POST", extra+"/set-access", `{"access":"public-read"}`)
+	o.send(200, "", "POST", policyOf+"/set", statement(`{\"AWS\": \"main\"}`))
+	o.send(200, `"publicAccessBlock":"BlockPublicAcls, BlockPublicPolicy"`, "GET", policyOf, "")
+	o.send(200, "", "POST", policyOf+"/delete", "")
+	if text := o.send(200, `"public":false`, "GET", policyOf, "").Text; strings.Contains(text, "Statement") {
+		t.Errorf("the policy remains: %s", text)
+	}
+}

@@ -334,6 +334,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 			if row.Offers(change.Verb()) {
 				f := form(change, at, all)
 				f.Page = o.Noun()
+				begin(f, row.Texts)
 				view.Blocks = append(view.Blocks, f)
 			}
 		}
@@ -343,6 +344,17 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		}
 		return view, nil
 	}}
+}
+
+// begin fills the text areas of a form with the texts of the page that have their titles.
+func begin(f *service.Form, texts []operate.Text) {
+	for i := range f.Fields {
+		for _, text := range texts {
+			if f.Fields[i].Lines > 0 && f.Fields[i].Label == text.Title {
+				f.Fields[i].Value = text.Body
+			}
+		}
+	}
 }
 
 // facts shows a result, without the subject that the title has.
@@ -383,7 +395,7 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 			continue
 		}
 		field := service.Field{
-			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: choices(&in),
+			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: choices(&in), Lines: in.Lines,
 		}
 		if offer(&field, o, &in, all); field.Kind != "" {
 			f.At = at

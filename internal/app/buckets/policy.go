@@ -1,0 +1,107 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) policyOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewRead(operate.About{
+			Path: "policy/show", Doc: "Show the policy of a bucket, and whether it is public", Title: "Policy of bucket", Group: "Show and change the policy of a bucket",
+		}, on(s, s.showPolicy)),
+		operate.NewChange(operate.About{
+			Path: "policy/set", Doc: "Set the policy of a bucket", Title: "Set the policy", Button: "Set policy", Stays: true,
+			Text:    "JSON in the policy language of Amazon S3. A policy with anything unknown is refused, and nothing changes.",
+			Example: "main photos --policy \"$(<policy.json)\"",
+		}, on(s, s.setPolicy)),
+		operate.NewChange(operate.About{
+			Path: "policy/delete", Doc: "Delete the policy of a bucket", Button: "Delete policy", Danger: true, Stays: true,
+			Ask: "Then only the owner of the bucket may use it, and everybody whom its access allows.",
+		}, on(s, s.deletePolicy)),
+	}
+}
+
+// policyOutput is the policy of a bucket.
+type policyOutput struct {
+	Account string `json:"account" title:"Account" subject:"account" example:"main"`
+	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
+	Public  bool   `json:"public" title:"Public" doc:"the policy or public-read allows everybody something"`
+	Blocks  string `json:"publicAccessBlock,omitempty" title:"Public access block" zero:"-" example:"BlockPublicAcls, BlockPublicPolicy" doc:"the flags that are set"`
+	Policy  string `json:"policy,omitempty" text:"Policy" doc:"missing: there is no policy"`
+}
+
+// Offers says which buttons the policy has.
+func (o policyOutput) Offers(verb string) bool { return verb != "delete" || o.Policy != "" }
+
+func (s *Buckets) showPolicy(ctx context.Context, in bucketInput) (o policyOutput, err error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err != nil {
+		return o, err
+	}
+	o = policyOutput{Account: a.Name, Bucket: b.Name, Public: b.Settings.IsOpen(), Blocks: blocksOf(b.Settings.PublicAccessBlock), Policy: b.Settings.Policy.Document}
+	if o.Policy != "" {
+		o.Public = o.Public || policy.Load(b.Settings.Policy, b.Name).IsPublic()
+	}
+	return o, nil
+}
+
+// blocksOf names the flags of a public access block that are set.
+func blocksOf(b buckets.PublicAccessBlock) string {
+	var all []string
+	for _, flag := range []struct {
+		is   bool
+		name string
+	}{{b.BlockACLs, "BlockPublicAcls"}, {b.IgnoreACLs, "IgnorePublicAcls"}, {b.BlockPolicy, "BlockPublicPolicy"}, {b.RestrictPolicy, "RestrictPublicBuckets"}} {
+		if flag.is {
+			all = append(all, flag.name)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+type policyInput struct {
+	bucketInput
+	Policy string `flag:"policy" title:"Policy" value:"JSON" doc:"the policy as JSON" lines:"16" private:""`
+}
+
+// Check implements the checks of values.
+func (in policyInput) Check() error {
+	if strings.TrimSpace(in.Policy) == "" {
+		return &operate.InputError{Input: "policy", Reason: "must not be empty"}
+	}
+	return nil
+}
+
+func (s *Buckets) setPolicy(ctx context.Context, in policyInput) (c bucketChange, err error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err != nil {
+		return c, err
+	}
+	p, stored, err := policy.New(ctx, s.opened, b.Name, []byte(in.Policy))
+	if wrong, ok := errors.AsType[*policy.Error](err); ok {
+		return c, &operate.InputError{Input: "policy", Reason: "is not valid: " + wrong.Reason}
+	}
+	if err == nil && p.IsPublic() && b.Settings.PublicAccessBlock.BlockPolicy {
+		err = about(in.Bucket, errcode.New(errcode.Conflict, "the policy is public, which the public access block of the bucket refuses (BlockPublicPolicy)"))
+	}
+	if err == nil {
+		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &stored})
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the policy of bucket %s is set", in.Bucket)}, err
+}
+
+func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err == nil {
+		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &buckets.Policy{}})
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no policy", in.Bucket)}, err
+}
