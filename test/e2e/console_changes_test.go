@@ -73,7 +73,7 @@ func changesOf(folder, key string) []step {
 		{"", stopDrain, nil, "The job is being stopped."},
 		{"", drainLocal, nil, "The drain has begun."},
 		{"buckets/audits", "Start", nil, "The audit has begun."},
-		{"buckets/imports/run", "Import", []string{"account", "main", "source", "s3://photos", "endpoint", "http://127.0.0.1:1", "access-key", "a", "secret-key", "b"}, "The import has begun."},
+		{"buckets/imports", "Import", []string{"account", "main", "source", "s3://photos", "endpoint", "http://127.0.0.1:1", "access-key", "a", "secret-key", "b"}, "The import has begun."},
 	}, changesOfGuests(), []step{
 		{"sessions", "End session 2", nil, "The session has ended."},
 		{"sessions", "End all sessions", nil, "Holdfast console"},
