@@ -21,14 +21,16 @@ func (s *Buckets) keyOperations() []operate.Operation {
 		}, on(s, s.listKeys)),
 		operate.NewRead(operate.About{Path: "keys/show", Doc: "Show an access key and its limits", Title: "Access key"}, on(s, s.showKey)),
 		operate.NewChange(operate.About{
-			Path: "keys/create", Doc: "Create an access key and print it with its secret", Button: "Create access key",
+			Path: "keys/create", Doc: "Create an access key and print it with its secret", Title: "Create access key", Button: "Create access key",
+			Text: "Without limits the key may do everything in all buckets of the account.",
 			More: "Without limits the key may do everything in all buckets of the account. The right write includes overwriting, and\n" +
 				"manage creates and deletes buckets and changes their settings. A key for objects that begin with a prefix may list\n" +
 				"only below that prefix.",
 			Example: "main --name backup --bucket backups --right read --right write --right list\nmain --bucket logs-* --right write --network 10.0.0.0/8 --expires-in 720h",
 		}, on(s, s.addKey)),
 		operate.NewChange(operate.About{
-			Path: "keys/limit", Doc: "Change the limits of an access key", Button: "Change limits", Stays: true,
+			Path: "keys/limit", Doc: "Change the limits of an access key", Title: "Change limits", Button: "Change limits", Stays: true,
+			Text:    "A limit that is not given stays as it is, and none removes it.",
 			More:    "A limit that is not given stays as it is, and none removes it. The change is effective within a second in every process.",
 			Example: "HFABCDEFGHIJKLMNOPQR --right read --right list\nHFABCDEFGHIJKLMNOPQR --bucket none --expires-in 24h",
 		}, on(s, s.limitKey)),

@@ -19,7 +19,7 @@ const (
 	sqlBucket      = sqlBuckets + ` WHERE b.owner = ? AND b.name = ?`
 	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
 	sqlFindBuckets = sqlBuckets + ` WHERE b.name >= ?1 AND b.name < ?2 ORDER BY b.name, b.owner LIMIT ?3 + 0`
-	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name > ?2 AND b.name >= ?3 ORDER BY b.name LIMIT +?4`
+	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name >= ?2 ORDER BY b.name LIMIT +?3`
 	sqlHasBucket   = `SELECT id, versioning FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
 	sqlBucketID    = `SELECT id, versioning FROM manta_bucket WHERE owner = ? AND name = ?`
 	sqlAddBucket   = `INSERT INTO manta_bucket (owner, name, id, created) VALUES (?, ?, ?, ?)`
@@ -170,7 +170,7 @@ func (s *Store) Buckets(ctx context.Context, owner buckets.AccountID, q buckets.
 				err = errStop
 			}
 			return err
-		}, owner, q.After, q.Prefix, q.Limit+1)
+		}, owner, max(q.Prefix, q.After+"\x00"), q.Limit+1) // SQLite begins at one bound only, and passes over what is before another
 		if errors.Is(err, errStop) {
 			err = nil
 		}

@@ -397,6 +397,9 @@ func form(o *operate.Operation, at names, all []operate.Operation) *service.Form
 		field := service.Field{
 			Name: in.Name, Label: in.Label(), Value: in.Default, Help: in.Doc, Optional: !in.Subject, Checkbox: in.IsBool(), Secret: in.Secret, Options: choices(&in), Lines: in.Lines,
 		}
+		if in.IsWords() {
+			field.Help = strings.TrimSuffix(in.Doc, "; repeatable") + "; several with spaces between them"
+		}
 		if offer(&field, o, &in, all); field.Kind != "" {
 			f.At = at
 		}
