@@ -118,6 +118,7 @@ type Options struct {
 // Backend is the part of a backend that a Service needs.
 type Backend interface {
 	Store
+	Versions
 	Uploads
 	Collector
 	Counters

@@ -23,7 +23,6 @@ import (
 // The test suite in storetest defines the contract.
 type Store interface {
 	Finder
-	Versions
 
 	// CreateBucket creates a bucket with the ID b.ID. If the account has one with this
 	// name, it returns that one and ErrBucketExists. An account that was deleted meanwhile

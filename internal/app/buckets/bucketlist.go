@@ -24,6 +24,12 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 			Text: "private: clients need an access key. public-read: everybody may list and read the objects.", Example: "main photos --access public-read",
 		}, on(s, s.setAccess)),
 		operate.NewChange(operate.About{
+			Path: "buckets/set-versioning", Doc: "Set whether a bucket keeps the versions of its objects", Title: "Versioning", Button: "Set versioning", Stays: true,
+			Text: "enabled: objects that are overwritten or deleted stay as noncurrent versions, which count towards the quota. " +
+				"suspended: versions stay, and new objects replace the null version. A bucket that has kept versions cannot return to off.",
+			Example: "main photos --versioning enabled",
+		}, on(s, s.setVersioning)),
+		operate.NewChange(operate.About{
 			Path: "buckets/set-cors", Doc: "Set the CORS rule of a bucket, for pages of other origins", Title: "CORS", Button: "Set CORS rule", Stays: true,
 			Text:    "The rule replaces all rules of the bucket. Lists are separated by commas. With none as origins the bucket has no rule.",
 			Example: "main photos --origins https://app.example.org --methods GET,PUT --headers Content-Type\nmain photos --origins none",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,30 @@ func (s *Buckets) setAccess(ctx context.Context, in accessInput) (bucketChange, 
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the access of bucket %s is %s", in.Bucket, in.Access)}, err
 }
 
+// versioningWords are the states of versioning, by their numbers.
+var versioningWords = []string{buckets.VersioningOff: "off", buckets.VersioningEnabled: "enabled", buckets.VersioningSuspended: "suspended"}
+
+type versioningInput struct {
+	bucketInput
+	Versioning string `flag:"versioning" doc:"enabled or suspended" enum:"enabled,suspended"`
+}
+
+// Check implements the checks of values.
+func (in versioningInput) Check() error {
+	if slices.Index(versioningWords, in.Versioning) <= 0 {
+		return &operate.InputError{Input: "versioning", Reason: "must be enabled or suspended"}
+	}
+	return nil
+}
+
+func (s *Buckets) setVersioning(ctx context.Context, in versioningInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err == nil {
+		err = s.opened.SetVersioning(ctx, a.ID, b.BucketRef, buckets.Versioning(slices.Index(versioningWords, in.Versioning)))
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("versioning of bucket %s is %s", in.Bucket, in.Versioning)}, err
+}
+
 type corsInput struct {
 	bucketInput
 	Origins string        `flag:"origins" doc:"origins of pages, such as https://app.example.org, or *; none removes all rules"`
@@ -172,7 +197,8 @@ func (s *Buckets) setCORS(ctx context.Context, in corsInput) (bucketChange, erro
 type bucketSettings struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	bucketOutput
-	CORS string `json:"cors,omitempty" text:"CORS rules" doc:"as JSON; missing: none"`
+	Versioning string `json:"versioning" title:"Versioning" enum:"off,enabled,suspended"`
+	CORS       string `json:"cors,omitempty" text:"CORS rules" doc:"as JSON; missing: none"`
 }
 
 func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSettings, err error) {
@@ -181,7 +207,7 @@ func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSetti
 		return o, err
 	}
 	u, err := s.usageOf(ctx, a, b.Name)
-	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u)}
+	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u), Versioning: versioningWords[b.Versioning]}
 	if err == nil && len(b.Settings.CORS) > 0 {
 		var text []byte
 		text, err = json.MarshalIndent(b.Settings.CORS, "", "  ")

@@ -134,8 +134,8 @@ func TestBucketsAPI(t *testing.T) {
 	o.send(409, "already has a bucket", "POST", "/buckets/buckets/main/extra/create", "")
 	o.send(422, "3 to 63", "POST", "/buckets/buckets/main/No/create", "")
 	o.send(404, "the account does not exist", "POST", "/buckets/buckets/nobody/extra/create", "")
-	for _, verb := range []string{"set-access", "set-cors", "delete"} {
-		o.send(404, "the bucket does not exist", "POST", "/buckets/buckets/main/none/"+verb, map[string]string{"set-access": `{"access":"private"}`, "set-cors": `{"origins":"*"}`}[verb])
+	for _, verb := range []string{"set-access", "set-cors", "set-versioning", "delete"} {
+		o.send(404, "the bucket does not exist", "POST", "/buckets/buckets/main/none/"+verb, map[string]string{"set-access": `{"access":"private"}`, "set-cors": `{"origins":"*"}`, "set-versioning": `{"versioning":"enabled"}`}[verb])
 	}
 
 	const extra = "/buckets/buckets/main/extra"
@@ -143,6 +143,11 @@ func TestBucketsAPI(t *testing.T) {
 	o.send(200, "", "POST", extra+"/set-access", `{"access":"public-read"}`)
 	o.send(200, `"access":"public-read"`, "GET", extra, "")
 	o.send(200, "", "POST", extra+"/set-access", `{"access":"private"}`)
+	o.send(422, `"pointer":"/versioning"`, "POST", extra+"/set-versioning", `{"versioning":"off"}`)
+	o.send(200, `"versioning":"off"`, "GET", extra, "")
+	o.send(200, "", "POST", extra+"/set-versioning", `{"versioning":"enabled"}`)
+	o.send(200, `"versioning":"enabled"`, "GET", extra, "")
+	o.send(200, "", "POST", extra+"/set-versioning", `{"versioning":"suspended"}`)
 	o.send(200, `"access":"private"`, "GET", extra, "")
 	for body, wrong := range map[string]string{
 		`{}`: "origins", `{"origins":" , "}`: "origins", `{"origins":"app.example.org"}`: "origins", `{"origins":"https://*.*.org"}`: "origins", `{"origins":"http://a\u0000"}`: "origins",

@@ -46,6 +46,7 @@ const (
 // backend is a store on an engine.
 type backend interface {
 	buckets.Store
+	buckets.Versions
 	buckets.Uploads
 	buckets.Collector
 	buckets.References

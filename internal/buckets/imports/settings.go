@@ -95,7 +95,7 @@ func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange
 	}
 	parsed, stored, err := policy.New(ctx, i.Target, p.to, []byte(document))
 	if err != nil {
-		return "its policy is not imported: " + reason(err), nil //nolint:nilerr // the note has it
+		return "its policy is not imported: " + reason(err), nil
 	}
 	if !parsed.IsPublic() {
 		c.Policy = &stored

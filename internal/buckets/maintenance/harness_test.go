@@ -36,6 +36,7 @@ type store interface {
 	maintenance.Store
 	buckets.Nodes
 	buckets.Store
+	buckets.Versions
 	buckets.Uploads
 	buckets.Collector
 }

@@ -60,7 +60,7 @@ func harness(t testing.TB, create func(testing.TB) string, fault func(point stri
 func harnessOn(db *pgdb.DB) storetest.Harness {
 	s := postgres.New(db)
 	return storetest.Harness{
-		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s,
+		Store: s, Versions: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s,
 		Damage: func(t testing.TB, sql string) {
 			if _, where, ok := strings.Cut(sql, " WHERE "); ok && strings.Contains(sql, "manta_bucket_usage") { // each counter has several slots
 				sql += ` AND slot = (SELECT min(slot) FROM manta_bucket_usage WHERE ` + where + `)`

@@ -39,6 +39,7 @@ type Store struct {
 
 var (
 	_ buckets.Store      = (*Store)(nil)
+	_ buckets.Versions   = (*Store)(nil)
 	_ buckets.Uploads    = (*Store)(nil)
 	_ buckets.Collector  = (*Store)(nil)
 	_ buckets.References = (*Store)(nil)

@@ -24,7 +24,7 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	s := sqlite.New(db)
 	return storetest.Harness{
-		Store: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s,
+		Store: s, Versions: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s,
 		Damage: func(t testing.TB, sql string) {
 			err := db.Write(t.Context(), "damage", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })
 			if err != nil {

@@ -16,11 +16,11 @@ func versionChecks() []check {
 
 func (u *user) setVersioning(v buckets.Versioning) {
 	u.t.Helper()
-	must(u.t, "SetVersioning", u.h.Store.SetVersioning(u.t.Context(), u.owner, u.ref(), v))
+	must(u.t, "SetVersioning", u.h.Versions.SetVersioning(u.t.Context(), u.owner, u.ref(), v))
 }
 
 func (u *user) version(name string, id buckets.VersionID) (buckets.Version, error) {
-	return u.h.Store.Version(u.t.Context(), u.owner, u.bucket.ID, name, id)
+	return u.h.Versions.Version(u.t.Context(), u.owner, u.bucket.ID, name, id)
 }
 
 func (u *user) tryDeleteVersion(name string, id buckets.VersionID) (buckets.Deleted, error) {
@@ -36,7 +36,7 @@ func (u *user) deleteVersion(name string, id buckets.VersionID) buckets.Deleted 
 
 func (u *user) versions(q buckets.VersionQuery) buckets.VersionPage {
 	u.t.Helper()
-	p, err := u.h.Store.ListVersions(u.t.Context(), u.owner, u.bucket.ID, q)
+	p, err := u.h.Versions.ListVersions(u.t.Context(), u.owner, u.bucket.ID, q)
 	must(u.t, "ListVersions", err)
 	return p
 }
@@ -153,13 +153,13 @@ func versioningSettings(t *testing.T, u *user) {
 		u.setVersioning(v)
 		equal(t, "versioning", read(), v)
 	}
-	wantError(t, "off", u.h.Store.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningOff), buckets.ErrVersioning)
-	wantError(t, "unknown", u.h.Store.SetVersioning(t.Context(), u.owner, u.ref(), 3), buckets.ErrVersioning)
-	wantError(t, "no bucket", u.h.Store.SetVersioning(t.Context(), u.owner, newRef("none"), buckets.VersioningEnabled), buckets.ErrNoBucket)
-	wantError(t, "no account", u.h.Store.SetVersioning(t.Context(), "", u.ref(), buckets.VersioningEnabled), buckets.ErrNoAccountID)
-	_, err := u.h.Store.Version(t.Context(), "", u.bucket.ID, "a", "")
+	wantError(t, "off", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningOff), buckets.ErrVersioning)
+	wantError(t, "unknown", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), 3), buckets.ErrVersioning)
+	wantError(t, "no bucket", u.h.Versions.SetVersioning(t.Context(), u.owner, newRef("none"), buckets.VersioningEnabled), buckets.ErrNoBucket)
+	wantError(t, "no account", u.h.Versions.SetVersioning(t.Context(), "", u.ref(), buckets.VersioningEnabled), buckets.ErrNoAccountID)
+	_, err := u.h.Versions.Version(t.Context(), "", u.bucket.ID, "a", "")
 	wantError(t, "no account", err, buckets.ErrNoAccountID)
-	_, err = u.h.Store.ListVersions(t.Context(), "", u.bucket.ID, buckets.VersionQuery{Limit: 1})
+	_, err = u.h.Versions.ListVersions(t.Context(), "", u.bucket.ID, buckets.VersionQuery{Limit: 1})
 	wantError(t, "no account", err, buckets.ErrNoAccountID)
 }
 
@@ -215,7 +215,7 @@ func writesDuringChange(t *testing.T, u *user) {
 	testdb.Concurrently(parallel, func(i int) error {
 		if i == parallel/2 {
 			defer close(done)
-			return u.h.Store.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled)
+			return u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled)
 		}
 		select {
 		case <-done:
