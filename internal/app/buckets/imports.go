@@ -129,6 +129,7 @@ type importOutput struct {
 	Left       int64         `json:"left" title:"Still different" least:"0" doc:"with stopped: what differed at the end"`
 
 	isFinal  bool
+	hasEnded bool
 	problems []importProblem
 	more     int64
 }
@@ -138,6 +139,9 @@ func (o importOutput) IsPartial() bool { return o.Failed > 0 || o.Left > 0 }
 
 // Notice implements operate.Changed.
 func (o importOutput) Notice() string {
+	if !o.hasEnded && o.Imported == 0 {
+		return "" // the error says why
+	}
 	imported, deleted := "imported", "deleted"
 	if o.DryRun {
 		imported, deleted = "would import", "would delete"
@@ -153,7 +157,7 @@ func (o importOutput) Notice() string {
 	add(o.Kept, "kept %s that a client has changed here after the source", service.Count(o.Kept, "object"))
 	add(o.Unverified, "verified by length only, because the source has no MD5 or checksum: %s", service.Count(o.Unverified, "object"))
 	switch {
-	case o.IsPartial() || o.DryRun:
+	case !o.hasEnded || o.IsPartial() || o.DryRun:
 	case o.isFinal:
 		lines = append(lines, "both sides are equal: clients may use this server now")
 	default:
@@ -217,6 +221,7 @@ func (s *Buckets) importBuckets(ctx context.Context, in importInput, progress op
 	})
 	o.Buckets, o.Objects, o.Imported, o.Bytes, o.Skipped, o.Deleted = r.Buckets, r.Objects, r.Imported, service.Bytes(r.Bytes), r.Skipped, r.Deleted
 	o.Kept, o.Failed, o.Unverified, o.Left = r.Kept, r.Failed, r.Unverified, r.Left
+	o.hasEnded = err == nil
 	if err != nil && ctx.Err() != nil {
 		err = errcode.New(errcode.Unavailable, "interrupted: run the import again with the same options to continue")
 	}
