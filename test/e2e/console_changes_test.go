@@ -55,6 +55,7 @@ func changesOf(folder, key string) []step {
 		{"buckets/buckets", "Create bucket", []string{"account", "main", "bucket", "extra"}, "Bucket extra of account main is created."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Set access", []string{"access", "public-read"}, "The access of bucket extra is public-read."},
 		{"", "Set CORS rule", []string{"origins", "*"}, "The CORS rule of bucket extra is set."},
+		{"buckets/lifecycle", "Show rules", []string{"account", "main", "bucket", "extra"}, "Lifecycle of bucket extra"},
 		{"buckets/lifecycle/show?account=main&bucket=extra", "Run now", nil, "The run has begun."},
 		{"buckets/policy/show?account=main&bucket=extra", "Set policy", []string{"policy", `{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::extra/*"}}`}, "The policy of bucket extra is set."},
 		{"", "Delete policy", nil, "Bucket extra has no policy."},

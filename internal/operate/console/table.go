@@ -76,10 +76,13 @@ func (p *page) finds() *operate.Operation {
 
 // findForm asks for the name of a thing. Besides a list, it is for the things that are not on the page.
 func (p *page) findForm(read *operate.Operation) *service.Form {
-	s := read.Subject()
-	field := service.Field{Name: s.Name, Label: s.Label(), Help: operate.Sentence(s.Doc) + ".", Typed: p.list != nil}
-	offer(&field, read, s, p.all)
-	return &service.Form{Action: "find", Submit: read.Finds, Fields: []service.Field{field}}
+	f := &service.Form{Action: "find", Submit: read.Finds}
+	for _, s := range read.Subjects() {
+		field := service.Field{Name: s.Name, Label: s.Label(), Help: operate.Sentence(s.Doc) + ".", Typed: p.list != nil}
+		offer(&field, read, &s, p.all)
+		f.Fields = append(f.Fields, field)
+	}
+	return f
 }
 
 // findAction leads to the page of a read, if there is such a thing.
