@@ -25,8 +25,8 @@ import (
 
 const (
 	checksAge      = time.Minute            // the findings that the overview shows may be so old
-	checksPatience = 100 * time.Millisecond // of the overview, which shows older findings otherwise
-	checkPatience  = 15 * time.Second       // of the page of the findings
+	checksPatience = 100 * time.Millisecond // of pages, which show older findings otherwise
+	checkPatience  = 15 * time.Second       // of the page of the findings, for the first ones
 	staleBackup    = 7 * 24 * time.Hour     // a backup that is older is a warning
 )
 
@@ -266,12 +266,20 @@ func (o *Overview) latestBackup() (c service.Stat) {
 
 // showChecks shows the findings of `holdfast check` about the running server.
 func (o *Overview) showChecks(ctx context.Context, _ *service.PageRequest) (*service.View, error) {
-	found, at := o.Checks.Latest(ctx, o.Clock(), 0, checkPatience)
+	// With millions of rows a check takes seconds: the page waits for the first one only.
+	asked := o.Clock()
+	found, at := o.Checks.Latest(ctx, asked, 0, checksPatience)
+	if at.IsZero() {
+		found, at = o.Checks.Latest(ctx, asked, 0, checkPatience)
+	}
 	if at.IsZero() {
 		return &service.View{Blocks: []service.Block{&service.Notice{State: service.Warning, Text: "The check is not finished. Reload the page."}}}, nil
 	}
 	t := findingTable(found, service.Wrong, service.Warning, service.OK)
 	body := "What holdfast check finds, at " + service.TimeCell(at).Text + ". Each view of this page checks again."
+	if at.Before(asked) {
+		body += " The next check has begun: reload the page for its findings."
+	}
 	return &service.View{Blocks: []service.Block{&service.Text{Body: body}, t}}, nil
 }
 
