@@ -57,6 +57,7 @@ func changesOf(folder, key string) []step {
 		{"", "Set CORS rule", []string{"origins", "*"}, "The CORS rule of bucket extra is set."},
 		{"buckets/lifecycle", "Show rules", []string{"account", "main", "bucket", "extra"}, "Lifecycle of bucket extra"},
 		{"buckets/lifecycle/show?account=main&bucket=extra", "Run now", nil, "The run has begun."},
+		{"buckets/buckets/show?account=main&bucket=extra", "Set versioning", []string{"versioning", "enabled"}, "Versioning of bucket extra is enabled."},
 		{"buckets/policy/show?account=main&bucket=extra", "Set policy", []string{"policy", `{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::extra/*"}}`}, "The policy of bucket extra is set."},
 		{"", "Delete policy", nil, "Bucket extra has no policy."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
