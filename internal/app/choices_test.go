@@ -50,10 +50,9 @@ func TestInputsHaveChoices(t *testing.T) {
 	}
 }
 
-// walkInputs returns how many inputs of a service have choices.
-func walkInputs(t *testing.T, service string, all []operate.Operation, used map[string]bool) (n int) {
-	t.Helper()
-	lists := map[string]*operate.Operation{} // by what their rows name; nil: they are short
+// listsOf returns the shortest list of a service for each thing that its rows name.
+func listsOf(all []operate.Operation) map[string]*operate.Operation {
+	lists := map[string]*operate.Operation{}
 	for i := range all {
 		o := &all[i]
 		if o.Kind != operate.List {
@@ -65,6 +64,13 @@ func walkInputs(t *testing.T, service string, all []operate.Operation, used map[
 			}
 		}
 	}
+	return lists
+}
+
+// walkInputs returns how many inputs of a service have choices.
+func walkInputs(t *testing.T, service string, all []operate.Operation, used map[string]bool) (n int) {
+	t.Helper()
+	lists := listsOf(all)
 	for i := range all {
 		o := &all[i]
 		for j := range o.Inputs {
@@ -103,8 +109,8 @@ func TestChoices(t *testing.T) {
 	field := func(says ...string) string {
 		t.Helper()
 		body := o.want("the page", http.StatusOK, "Create bucket", http.MethodGet, "/console/buckets/buckets", nil)
-		form := body[strings.Index(body, `action="/console/buckets/buckets?do=create"`):]
-		form = form[:strings.Index(form, "</form>")]
+		_, form, _ := strings.Cut(body, `action="/console/buckets/buckets?do=create"`)
+		form, _, _ = strings.Cut(form, "</form>")
 		for _, want := range says {
 			if !strings.Contains(form, want) {
 				t.Errorf("no %q in\n%s", want, form)

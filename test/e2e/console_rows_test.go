@@ -240,7 +240,7 @@ func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 	var table strings.Builder
 	for _, p := range all {
 		fmt.Fprintf(&table, "| %s | %s | %.1f ms | %.1f ms | %.1f ms | %d |\n", p.path, engine, float64(p.median)/1e6, float64(p.most)/1e6, float64(p.baseline)/1e6, p.bytes)
-		if limit := max(pageGoal, pageGoal*p.baseline/baselineTime); p.median > limit {
+		if limit := max(pageGoal, time.Duration(float64(pageGoal)*float64(p.baseline)/float64(baselineTime))); p.median > limit {
 			t.Errorf("%s: /console/%s takes %v in the median, more than %v, while %s takes %v", engine, p.path, p.median, limit, baselinePage, p.baseline)
 		}
 	}

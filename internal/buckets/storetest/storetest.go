@@ -21,7 +21,7 @@ import (
 // Harness is a backend as the suite needs it.
 type Harness struct {
 	Store      buckets.Store
-	Versions buckets.Versions
+	Versions   buckets.Versions
 	Uploads    buckets.Uploads
 	Collector  buckets.Collector
 	References buckets.References

@@ -45,9 +45,7 @@ func Choose(own service.Chooser, all []operate.Operation) service.Chooser {
 // listed returns what rows of a list name. A list that cannot begin with a prefix is read from its beginning.
 func listed(ctx context.Context, list *operate.Operation, kind, prefix string, where names) (all []service.Option, err error) {
 	values := map[string]string{"limit": strconv.Itoa(service.MaxChoices + 1), "prefix": prefix}
-	for name, value := range where {
-		values[name] = value
-	}
+	maps.Copy(values, where)
 	found, err := list.Run(ctx, values, nil)
 	if err != nil {
 		return nil, err
