@@ -65,6 +65,47 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 	return e, ok
 }
 
+// ExpiryOfVersion returns when a noncurrent version, or a delete marker without versions, is deleted by the earliest of
+// the rules that apply to it; ok is false if none does. newer is how many noncurrent versions of the object are newer.
+func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		at := never
+		switch n, x := r.Noncurrent, r.Expiration; {
+		case r.Disabled || !r.matchesVersion(v):
+			continue
+		case !v.Current && n != nil && (n.Keep == nil || newer >= *n.Keep):
+			at = AfterDays(v.Superseded, n.Days)
+		case v.Current && x != nil && x.removesMarkers():
+			at = v.Modified
+		case v.Current && x != nil && x.Days > 0:
+			at = AfterDays(v.Modified, x.Days)
+		default:
+			continue
+		}
+		if !ok || at < e.At {
+			e, ok = Expiry{at, r}, true
+		}
+	}
+	return e, ok
+}
+
+// matchesVersion reports whether a rule applies to a version. A delete marker has neither tags nor a size.
+func (r *LifecycleRule) matchesVersion(v *Version) bool {
+	if v.Marker {
+		return !r.filtersObjects() && strings.HasPrefix(v.Name, r.Begins())
+	}
+	return r.matches(&v.Object)
+}
+
+// readsVersions reports whether the rule may delete noncurrent versions or delete markers.
+func (r *LifecycleRule) readsVersions() bool {
+	return !r.Disabled && (r.Noncurrent != nil || r.Expiration != nil && (r.Expiration.removesMarkers() || r.Expiration.Days > 0) && !r.filtersObjects())
+}
+
+// VersionPrefixes returns prefixes of the names of all versions that may have expired, as ObjectPrefixes does.
+func (l *Lifecycle) VersionPrefixes() []string { return l.prefixes((*LifecycleRule).readsVersions) }
+
 // matches reports whether a rule applies to an object.
 func (r *LifecycleRule) matches(o *Object) bool {
 	if !strings.HasPrefix(o.Name, r.Begins()) {
@@ -113,7 +154,7 @@ func (l *Lifecycle) prefixes(of func(*LifecycleRule) bool) (all []string) {
 // NextRun returns when the rules may delete something that a run did not: at the midnight UTC after it began, or in
 // the year 9999 if no rule is enabled that deletes anything.
 func (l *Lifecycle) NextRun(began Moment) Moment {
-	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() }) {
+	if !slices.ContainsFunc(l.Rules, func(r LifecycleRule) bool { return r.Expires() || r.Aborts() || r.readsVersions() }) {
 		return never
 	}
 	return AfterDays(began, 0)

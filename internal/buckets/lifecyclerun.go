@@ -14,15 +14,30 @@ type LifecycleRun struct {
 	LifecycleResult
 	Previous *LifecycleResult `json:"previous,omitempty"` // while a run has not ended: the one before
 
-	// The position of a run that has not ended: objects are read before uploads, each by the prefixes of the
-	// rules.
-	Uploads bool     `json:"uploads,omitempty"`
-	Prefix  int      `json:"prefix,omitempty"` // index of the prefix
-	After   string   `json:"after,omitempty"`  // name
-	AfterID UploadID `json:"after_id,omitempty"`
+	LifecyclePosition
 
 	Error string `json:"error,omitempty"` // why the last step failed
 }
+
+// LifecyclePosition is the position of a run that has not ended.
+type LifecyclePosition struct {
+	Phase        LifecyclePhase `json:"phase,omitempty"`
+	Prefix       int            `json:"prefix,omitempty"` // index of the prefix, of those of the rules
+	After        string         `json:"after,omitempty"`  // name
+	AfterID      UploadID       `json:"after_id,omitempty"`
+	AfterVersion VersionID      `json:"after_version,omitempty"`
+	Newer        int            `json:"newer,omitempty"` // noncurrent versions of the name up to AfterVersion
+}
+
+// LifecyclePhase is what a run reads.
+type LifecyclePhase int
+
+// Phases of a run, in their order.
+const (
+	LifecycleObjects LifecyclePhase = iota
+	LifecycleVersions
+	LifecycleUploads
+)
 
 // LifecycleResult counts what a run has done.
 type LifecycleResult struct {
@@ -30,7 +45,7 @@ type LifecycleResult struct {
 	Ended Moment `json:"ended,omitempty"` // 0: it has not ended
 
 	Read    int64             `json:"read"`             // objects and uploads
-	Deleted Usage             `json:"deleted"`          // objects
+	Deleted Usage             `json:"deleted"`          // objects and versions
 	Aborted int64             `json:"aborted"`          // uploads
 	ByRule  map[string]Counts `json:"by_rule,omitzero"` // by the ID of the rule
 }

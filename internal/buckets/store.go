@@ -113,6 +113,9 @@ type Delete struct {
 	// Unchanged, if set, is the object as it was read. If its body or its metadata has changed since, the error is ErrPrecondition.
 	// The bucket needs its ID.
 	Unchanged *Object
+
+	// Noncurrent refuses the current version with ErrPrecondition. It needs Version.
+	Noncurrent bool
 }
 
 // CheckUnchanged compares the object that would be deleted with Unchanged.

@@ -12,6 +12,9 @@ type VersionQuery struct {
 	After        string
 	AfterVersion VersionID
 
+	// Noncurrent leaves out current objects, but not delete markers that are current.
+	Noncurrent bool
+
 	Limit int // 1 to MaxPage
 	Bytes int // as in Query
 }

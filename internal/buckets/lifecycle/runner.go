@@ -41,6 +41,9 @@ type Store interface {
 	buckets.Leases
 	List(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.Query) (buckets.Page, error)
 	ListUploads(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.UploadQuery) (buckets.UploadPage, error)
+	Bucket(ctx context.Context, owner buckets.AccountID, name string) (buckets.Bucket, error)
+	ListVersions(ctx context.Context, owner buckets.AccountID, b buckets.BucketID, q buckets.VersionQuery) (buckets.VersionPage, error)
+	Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (buckets.Deleted, error)
 	Abort(ctx context.Context, u buckets.UploadKey, now buckets.Moment) error
 }
 

@@ -28,6 +28,15 @@ type store struct {
 	*sqlite.Store
 	now    buckets.Moment
 	before func(*buckets.Expired) error
+
+	beforeDelete func(*buckets.Delete)
+}
+
+func (s *store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (buckets.Deleted, error) {
+	if s.beforeDelete != nil {
+		s.beforeDelete(&d)
+	}
+	return s.Store.Delete(ctx, owner, b, d)
 }
 
 func (s *store) Clock(context.Context) (buckets.Moment, error) { return s.now, nil }

@@ -99,24 +99,33 @@ func (s *step) report() {
 	}
 }
 
-// page applies the rules to the next page of objects or uploads.
+// page applies the rules to the next page of objects, versions or uploads.
 func (s *step) page(ctx context.Context) error {
-	if !s.run.Uploads {
-		if all := s.rules.ObjectPrefixes(s.run.Began); s.run.Prefix < len(all) {
-			return s.objects(ctx, all[s.run.Prefix])
-		}
-		s.run.Uploads, s.run.Prefix, s.run.After = true, 0, ""
+	phases := []struct {
+		prefixes []string
+		page     func(ctx context.Context, prefix string) error
+	}{
+		buckets.LifecycleObjects:  {s.rules.ObjectPrefixes(s.run.Began), s.objects},
+		buckets.LifecycleVersions: {s.rules.VersionPrefixes(), s.versions},
+		buckets.LifecycleUploads:  {s.rules.UploadPrefixes(), s.uploads},
 	}
-	if all := s.rules.UploadPrefixes(); s.run.Prefix < len(all) {
-		return s.uploads(ctx, all[s.run.Prefix])
+	for int(s.run.Phase) < len(phases) {
+		if of := phases[s.run.Phase]; s.run.Prefix < len(of.prefixes) {
+			return of.page(ctx, of.prefixes[s.run.Prefix])
+		}
+		s.run.LifecyclePosition = buckets.LifecyclePosition{Phase: s.run.Phase + 1}
 	}
 	ended, err := s.o.Store.Clock(ctx)
 	if err != nil {
 		return err
 	}
-	s.run.Ended, s.run.Due = ended, s.rules.NextRun(s.run.Began)
-	s.run.Uploads, s.run.Prefix, s.run.After, s.run.AfterID = false, 0, "", ""
+	s.run.Ended, s.run.Due, s.run.LifecyclePosition = ended, s.rules.NextRun(s.run.Began), buckets.LifecyclePosition{}
 	return nil
+}
+
+// next continues with the next prefix.
+func (s *step) next() {
+	s.run.LifecyclePosition = buckets.LifecyclePosition{Phase: s.run.Phase, Prefix: s.run.Prefix + 1}
 }
 
 // objects deletes the expired objects on a page.
@@ -147,7 +156,7 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 	}
 	s.read(len(page.Entries))
 	if !page.More || len(page.Entries) == 0 {
-		s.run.Prefix, s.run.After = s.run.Prefix+1, ""
+		s.next()
 		return nil
 	}
 	s.run.After = page.Entries[len(page.Entries)-1].Object.Name
@@ -180,7 +189,7 @@ func (s *step) uploads(ctx context.Context, prefix string) error {
 	}
 	s.read(len(page.Uploads))
 	if !page.More {
-		s.run.Prefix, s.run.After, s.run.AfterID = s.run.Prefix+1, "", ""
+		s.next()
 		return nil
 	}
 	s.run.After, s.run.AfterID = page.After, page.AfterID

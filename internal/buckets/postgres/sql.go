@@ -131,13 +131,16 @@ var (
 	sqlListVersions = pgdb.Statement{Name: "buckets.list_versions", Key: 1, SQL: `
 		SELECT columns, key, marker, superseded FROM (
 			(SELECT ` + objectColumns + ` AS columns, NULL::text AS key, false AS marker, NULL::timestamptz AS superseded, name, '00000000-0000-0000-0000-000000000000'::uuid AS version
-				FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name >= $3::text AND ($4::boolean OR name > $3::text)
-				ORDER BY name LIMIT $6::bigint)
+				FROM manta_bucket_object o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name >= $3::text AND ($6::boolean OR name > $3::text)
+				ORDER BY name LIMIT $5::bigint)
 			UNION ALL
 			(SELECT ` + objectColumns + `, o.version::text, o.marker, o.superseded, o.name, o.version
-				FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND (o.name, o.version) > ($3::text, $5::uuid)
-				ORDER BY o.name, o.version LIMIT $6::bigint)
-		) both_tables ORDER BY name, version LIMIT $6::bigint`}
+				FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND (o.name, o.version) > ($3::text, $4::uuid)
+				ORDER BY o.name, o.version LIMIT $5::bigint)
+		) both_tables ORDER BY name, version LIMIT $5::bigint`}
+	sqlListNoncurrent = pgdb.Statement{Name: "buckets.list_noncurrent_versions", Key: 1, SQL: `
+		SELECT ` + versionColumns + ` FROM manta_bucket_version o WHERE owner = $1::uuid AND bucket_id = $2::uuid AND (o.name, o.version) > ($3::text, $4::uuid)
+		ORDER BY o.name, o.version LIMIT $5::bigint`}
 )
 
 // Positions in uploadColumns and partColumns.

@@ -142,6 +142,7 @@ func (d versionDeletion) args() []pgdb.Arg {
 		{Param: "p_none_match text[]", Value: d.Condition.NoneMatch.Tags},
 		{Param: "p_modified_since timestamptz", Value: atOrNull(d.Condition.ModifiedSince)},
 		{Param: "p_unmodified_since timestamptz", Value: atOrNull(d.Condition.UnmodifiedSince)},
+		{Param: "p_noncurrent boolean", Value: d.Noncurrent},
 	}
 }
 
@@ -175,8 +176,11 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 		}
 		var rows []row
 		var r versionRow
-		args := []any{string(owner), string(b), from.Name, from.Inclusive, string(from.Noncurrent()), limit}
-		err := s.db.ForEach(ctx, sqlListVersions, args, func() { rows = nil }, func() error {
+		st, args := sqlListVersions, []any{string(owner), string(b), from.Name, string(from.Noncurrent()), limit, from.Inclusive}
+		if q.Noncurrent {
+			st, args = sqlListNoncurrent, args[:5]
+		}
+		err := s.db.ForEach(ctx, st, args, func() { rows = nil }, func() error {
 			v, key, err := r.version()
 			rows = append(rows, row{v, key})
 			return err

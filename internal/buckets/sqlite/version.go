@@ -191,13 +191,18 @@ func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b bu
 			return err
 		}
 		if w.found && w.old.VersionID() == d.Version {
-			done.Object = w.old
+			if done.Object = w.old; d.Noncurrent {
+				return buckets.ErrPrecondition
+			}
 		} else {
 			if k, err = w.findVersion(c, d.Version); err != nil {
 				return err
 			}
-			if k == nil {
+			switch {
+			case k == nil:
 				return buckets.ErrNoVersion
+			case k.Current && d.Noncurrent:
+				return buckets.ErrPrecondition
 			}
 			if done.Marker = k.Marker; k.Marker {
 				return d.Condition.CheckWrite(nil)
@@ -280,7 +285,7 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 			}
 		}
 		page, err = buckets.NewVersionLister(q, null).Fill(func(from buckets.VersionPosition, limit int, add func(buckets.Version, buckets.VersionID) bool) (int, error) {
-			rows, err := keptFrom(c, owner, b, from, limit)
+			rows, err := keptFrom(c, place{owner, b, q.Noncurrent}, from, limit)
 			for i := range rows {
 				if !add(rows[i].Version, rows[i].key) {
 					break
@@ -293,26 +298,35 @@ func (s *Store) ListVersions(ctx context.Context, owner buckets.AccountID, b buc
 	return page, err
 }
 
+// place is a bucket whose versions are read, with the current objects or without.
+type place struct {
+	owner      buckets.AccountID
+	bucket     buckets.BucketID
+	noncurrent bool
+}
+
 // keptFrom reads at most limit versions from a position on, the current object of a name first.
-func keptFrom(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketID, from buckets.VersionPosition, limit int) ([]kept, error) {
+func keptFrom(c *sqlite.Conn, p place, from buckets.VersionPosition, limit int) ([]kept, error) {
 	sql := sqlListAll
 	if from.Inclusive {
 		sql = sqlListAllFrom
 	}
 	var all []kept
-	err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-		o, err := scanObject(r)
-		all = append(all, kept{Version: buckets.Version{Object: o, Current: true}})
-		return err
-	}, owner, b, from.Name, limit)
-	if err != nil {
-		return nil, err
+	if !p.noncurrent {
+		err := sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
+			o, err := scanObject(r)
+			all = append(all, kept{Version: buckets.Version{Object: o, Current: true}})
+			return err
+		}, p.owner, p.bucket, from.Name, limit)
+		if err != nil {
+			return nil, err
+		}
 	}
-	err = sqlitedb.ForEach(c, sqlListVersions, func(r *sqlite.Stmt) error {
+	err := sqlitedb.ForEach(c, sqlListVersions, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
 		all = append(all, k)
 		return err
-	}, owner, b, from.Name, from.Noncurrent(), limit)
+	}, p.owner, p.bucket, from.Name, from.Noncurrent(), limit)
 	slices.SortFunc(all, func(a, b kept) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(string(a.key), string(b.key)))
 	})

@@ -114,7 +114,7 @@ func lifecycleRun(t *testing.T, u *user) {
 	last := buckets.LifecycleResult{Began: u.now, Ended: u.now + 1, Read: 9, Deleted: buckets.Usage{Objects: 2, Bytes: 3}}
 	run := buckets.LifecycleRun{
 		Rules: u.now, Due: u.now + hour, LifecycleResult: buckets.LifecycleResult{Began: u.now + hour}, Previous: &last,
-		Uploads: true, Prefix: 2, After: "ü\"<\x01", AfterID: buckets.NewUploadID(u.now), Error: "it failed",
+		LifecyclePosition: buckets.LifecyclePosition{Phase: buckets.LifecycleUploads, Prefix: 2, After: "ü\"<\x01", AfterID: buckets.NewUploadID(u.now)}, Error: "it failed",
 	}
 	run.Add("rule ü", buckets.Counts{Usage: buckets.Usage{Objects: 1, Bytes: 10}})
 	run.Add("rule ü", buckets.Counts{Uploads: 1})

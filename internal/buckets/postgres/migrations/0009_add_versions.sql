@@ -344,10 +344,11 @@ BEGIN
 	RETURN v_columns || ARRAY[v_versioning::text, CASE WHEN v_real THEN v_version::text ELSE 'null' END];
 END $$;
 
--- Deletes a version, NULL: the null version, and returns 0, its columns, and whether it was a delete marker. One element is a result below 0.
+-- Deletes a version, NULL: the null version, and returns 0, its columns, and whether it was a delete marker. One element is a result below 0. With
+-- p_noncurrent the current version is refused.
 CREATE FUNCTION bucket_delete_version_v1(
 	p_owner uuid, p_bucket text, p_bucket_id uuid, p_name text, p_version uuid, p_now timestamptz,
-	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz
+	p_flags integer, p_match text[], p_none_match text[], p_modified_since timestamptz, p_unmodified_since timestamptz, p_noncurrent boolean
 ) RETURNS text[] LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_found    boolean;
@@ -392,6 +393,9 @@ BEGIN
 		IF NOT FOUND THEN
 			RETURN '{-11}';
 		END IF;
+	END IF;
+	IF p_noncurrent AND v_current THEN
+		RETURN '{-2}';
 	END IF;
 	IF p_flags > 0 THEN
 		v_result := bucket_refused_v1(NOT v_marker, v_id, v_etag, v_modified, p_flags, p_match, p_none_match, p_modified_since, p_unmodified_since);
@@ -616,7 +620,7 @@ SELECT create_distributed_function(
 	'bucket_delete_v2(uuid, text, uuid, text, timestamptz, integer, text[], text[], timestamptz, timestamptz, uuid, boolean, boolean)',
 	'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function(
-	'bucket_delete_version_v1(uuid, text, uuid, text, uuid, timestamptz, integer, text[], text[], timestamptz, timestamptz)',
+	'bucket_delete_version_v1(uuid, text, uuid, text, uuid, timestamptz, integer, text[], text[], timestamptz, timestamptz, boolean)',
 	'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function('bucket_delete_objects_v2(uuid, text, uuid, text[], timestamptz, text[])', 'p_owner', colocate_with => 'manta_bucket');
 SELECT create_distributed_function('bucket_delete_bucket_v2(uuid, text, uuid, timestamptz)', 'p_owner', colocate_with => 'manta_bucket');

@@ -1,0 +1,99 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+
+	"holdfast/internal/buckets"
+)
+
+// deleters is how many versions are deleted at once.
+const deleters = 8
+
+// versions deletes the expired noncurrent versions on a page, and delete markers that hide nothing.
+func (s *step) versions(ctx context.Context, prefix string) error {
+	if s.run.After == "" && s.run.Prefix == 0 {
+		b, err := s.o.Store.Bucket(ctx, s.bucket.Owner, s.bucket.Name)
+		if err != nil && !errors.Is(err, buckets.ErrNoBucket) { // a deleted bucket has no versions
+			return err
+		}
+		if b.Versioning == buckets.VersioningOff || b.ID != s.bucket.ID {
+			s.run.LifecyclePosition = buckets.LifecyclePosition{Phase: s.run.Phase + 1}
+			return nil
+		}
+	}
+	q := buckets.VersionQuery{Prefix: prefix, Noncurrent: true, After: s.run.After, AfterVersion: s.run.AfterVersion, Limit: min(s.left(), buckets.MaxPage), Bytes: pageBytes}
+	page, err := s.o.Store.ListVersions(ctx, s.bucket.Owner, s.bucket.ID, q)
+	if err != nil {
+		return err
+	}
+	expired, by, err := s.expired(ctx, &page)
+	if err != nil {
+		return err
+	}
+	now := buckets.At(s.o.Clock())
+	deleted := buckets.DeleteEach(expired, deleters, func(d buckets.Deletion) (buckets.Deleted, error) {
+		del := d.Delete(now)
+		del.Noncurrent = by[d].noncurrent
+		return s.o.Store.Delete(ctx, s.bucket.Owner, s.bucket.BucketRef, del)
+	})
+	for i, d := range deleted {
+		switch {
+		case d.Err == nil:
+			s.add(by[expired[i]].rule, buckets.Counts{Usage: buckets.Usage{Objects: 1, Bytes: d.Object.Length}})
+		case errors.Is(d.Err, buckets.ErrNoVersion), errors.Is(d.Err, buckets.ErrPrecondition): // it was deleted, or became current, meanwhile
+		default:
+			return d.Err
+		}
+	}
+	s.read(len(page.Versions))
+	if !page.More || len(page.Versions) == 0 {
+		s.next()
+		return nil
+	}
+	s.run.After, s.run.AfterVersion = page.After, page.AfterVersion
+	return nil
+}
+
+// judged is why a version has expired.
+type judged struct {
+	rule       string
+	noncurrent bool
+}
+
+// expired returns the expired versions of a page, and counts the noncurrent versions of the last name in the position of the run.
+func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
+	by = map[buckets.Deletion]judged{}
+	name, newer := s.run.After, s.run.Newer
+	for i := range page.Versions {
+		v := &page.Versions[i]
+		if v.Name != name {
+			name, newer = v.Name, 0
+		}
+		older := false
+		switch {
+		case v.Current && i+1 < len(page.Versions):
+			older = page.Versions[i+1].Name == v.Name
+		case v.Current && page.More:
+			if older, err = s.hasOlder(ctx, v); err != nil {
+				return nil, nil, err
+			}
+		}
+		if e, ok := s.rules.ExpiryOfVersion(v, newer); ok && e.At <= s.run.Began && !older {
+			d := buckets.Deletion{Name: v.Name, Version: v.VersionID()}
+			all, by[d] = append(all, d), judged{e.Rule.ID, !v.Current}
+		}
+		if !v.Current {
+			newer++
+		}
+	}
+	s.run.Newer = newer
+	return all, by, nil
+}
+
+// hasOlder reports whether an object has versions that are older than a delete marker.
+func (s *step) hasOlder(ctx context.Context, v *buckets.Version) (bool, error) {
+	q := buckets.VersionQuery{Prefix: v.Name, Noncurrent: true, After: v.Name, AfterVersion: v.VersionID(), Limit: 1}
+	page, err := s.o.Store.ListVersions(ctx, s.bucket.Owner, s.bucket.ID, q)
+	return err == nil && len(page.Versions) > 0 && page.Versions[0].Name == v.Name, err
+}
