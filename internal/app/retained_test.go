@@ -20,6 +20,7 @@ import (
 // deletesOther are deletions of data that belongs to no person and no tenant.
 var deletesOther = map[string]string{
 	"buckets accounts/delete":          "an account without buckets stores nothing",
+	"buckets policy/delete":            "a policy names accounts, not persons",
 	"extstorage schemas/delete":        "a schema is no data of a person",
 	"extstorage dead-letters/drop":     "an audit event has no values",
 	"extstorage dead-letters/drop-all": "an audit event has no values",

@@ -69,7 +69,7 @@ func blocksOf(b buckets.PublicAccessBlock) string {
 
 type policyInput struct {
 	bucketInput
-	Policy string `flag:"policy" title:"Policy" value:"JSON" doc:"the policy as JSON" lines:"16" private:""`
+	Policy string `flag:"policy" title:"Policy" value:"JSON" doc:"the policy as JSON" lines:"16"`
 }
 
 // Check implements the checks of values.

@@ -455,6 +455,9 @@ func TestRefusedRequests(t *testing.T) {
 				refuse("", `[]`, `"pointer":"","code":"invalid"`)
 			default:
 				for _, value := range []string{"x", "", "-1", "1.5", "1&" + in.Name + "=2"} {
+					if in.Name == "after" && value == "" { // the first page
+						continue
+					}
 					refuse("?"+in.Name+"="+value, "", `"pointer":"","parameter":"`+in.Name+`"`)
 				}
 			}
