@@ -70,7 +70,7 @@ func (l *Lifecycle) AbortOf(u *Upload) (e Expiry, ok bool) {
 func (l *Lifecycle) ExpiryOfVersion(v *Version, newer int) (e Expiry, ok bool) {
 	for i := range l.Rules {
 		r := &l.Rules[i]
-		at := never
+		var at Moment
 		switch n, x := r.Noncurrent, r.Expiration; {
 		case r.Disabled || !r.matchesVersion(v):
 			continue
