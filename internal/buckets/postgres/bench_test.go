@@ -14,6 +14,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/postgres"
+	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -129,4 +130,8 @@ func processTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func BenchmarkVersions(b *testing.B) {
+	storetest.BenchmarkVersions(b, postgres.New(opened.Postgres(b, pgdb.Options{URL: testdb.PostgresDatabase(b)}, postgres.Migrations)))
 }

@@ -3,11 +3,13 @@
 package sqlite
 
 import (
+	"path/filepath"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/testdb/opened"
 )
@@ -41,4 +43,8 @@ func BenchmarkList(b *testing.B) {
 			}
 		})
 	}
+}
+
+func BenchmarkVersions(b *testing.B) {
+	storetest.BenchmarkVersions(b, New(opened.SQLite(b, sqlitedb.Options{Path: filepath.Join(b.TempDir(), "buckets.db")}, Migrations)))
 }
