@@ -95,7 +95,7 @@ type Versions interface {
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
 
 	// Version reads a version of an object, or returns ErrNoVersion. With the ID "" it reads the current one, or returns
-	// ErrNoObject if there is none at all. A delete marker is no error.
+	// ErrNoObject if the name has no version. A delete marker is no error.
 	Version(ctx context.Context, owner AccountID, b BucketID, name string, id VersionID) (Version, error)
 
 	// ListVersions reads a page of the versions of a bucket, ordered by name, the newest version of each first, from one

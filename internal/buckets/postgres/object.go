@@ -361,20 +361,28 @@ type deletion struct {
 }
 
 func (d deletion) args() []pgdb.Arg {
-	return []pgdb.Arg{
+	args := append([]pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(d.owner)},
 		{Param: "p_bucket text", Value: d.bucket.Name},
 		{Param: "p_bucket_id uuid", Value: orNull(d.bucket.ID)},
 		{Param: "p_name text", Value: d.Name},
 		{Param: "p_now timestamptz", Value: at(d.Now)},
-		{Param: "p_flags integer", Value: flags(&d.Condition)},
-		{Param: "p_match text[]", Value: d.Condition.Match.Tags},
-		{Param: "p_none_match text[]", Value: d.Condition.NoneMatch.Tags},
-		{Param: "p_modified_since timestamptz", Value: atOrNull(d.Condition.ModifiedSince)},
-		{Param: "p_unmodified_since timestamptz", Value: atOrNull(d.Condition.UnmodifiedSince)},
-		{Param: "p_marker uuid", Value: string(d.marker)},
-		{Param: "p_exists boolean", Value: d.Unchanged != nil},
-		{Param: "p_all boolean", Value: d.all},
+	}, conditionArgs(&d.Condition)...)
+	return append(args,
+		pgdb.Arg{Param: "p_marker uuid", Value: string(d.marker)},
+		pgdb.Arg{Param: "p_exists boolean", Value: d.Unchanged != nil},
+		pgdb.Arg{Param: "p_all boolean", Value: d.all},
+	)
+}
+
+// conditionArgs are the arguments of a condition.
+func conditionArgs(c *buckets.Condition) []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_flags integer", Value: flags(c)},
+		{Param: "p_match text[]", Value: c.Match.Tags},
+		{Param: "p_none_match text[]", Value: c.NoneMatch.Tags},
+		{Param: "p_modified_since timestamptz", Value: atOrNull(c.ModifiedSince)},
+		{Param: "p_unmodified_since timestamptz", Value: atOrNull(c.UnmodifiedSince)},
 	}
 }
 

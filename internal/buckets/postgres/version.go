@@ -130,20 +130,15 @@ type versionDeletion struct {
 }
 
 func (d versionDeletion) args() []pgdb.Arg {
-	return []pgdb.Arg{
+	args := []pgdb.Arg{
 		{Param: "p_owner uuid", Value: string(d.owner)},
 		{Param: "p_bucket text", Value: d.bucket.Name},
 		{Param: "p_bucket_id uuid", Value: orNull(d.bucket.ID)},
 		{Param: "p_name text", Value: d.Name},
 		{Param: "p_version uuid", Value: nullOr(d.Version)},
 		{Param: "p_now timestamptz", Value: at(d.Now)},
-		{Param: "p_flags integer", Value: flags(&d.Condition)},
-		{Param: "p_match text[]", Value: d.Condition.Match.Tags},
-		{Param: "p_none_match text[]", Value: d.Condition.NoneMatch.Tags},
-		{Param: "p_modified_since timestamptz", Value: atOrNull(d.Condition.ModifiedSince)},
-		{Param: "p_unmodified_since timestamptz", Value: atOrNull(d.Condition.UnmodifiedSince)},
-		{Param: "p_noncurrent boolean", Value: d.Noncurrent},
 	}
+	return append(append(args, conditionArgs(&d.Condition)...), pgdb.Arg{Param: "p_noncurrent boolean", Value: d.Noncurrent})
 }
 
 // scanDeletedVersion reads the result of bucket_delete_version_v1.

@@ -57,7 +57,7 @@ func scanKept(r *sqlite.Stmt) (k kept, err error) {
 	return k, err
 }
 
-// readKept reads a row of manta_bucket_version; nil if there is none.
+// readKept reads a row of manta_bucket_version, or returns nil if it does not exist.
 func readKept(c *sqlite.Conn, sql string, args ...any) (found *kept, err error) {
 	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
 		k, err := scanKept(r)
