@@ -22,6 +22,7 @@ type Bucket struct {
 	Settings BucketSettings
 
 	Versioning Versioning
+	Lock       BucketLock
 }
 
 // BucketSettings are what a client sets on a bucket.

@@ -57,6 +57,7 @@ type Properties struct {
 	Checksum Checksum          `json:"checksum,omitzero"`
 	Version  VersionID         `json:"version,omitempty"` // "": the null version
 	Tags     map[string]string `json:"tags,omitempty"`
+	Lock     Lock              `json:"lock,omitzero"`
 
 	// Imported is when another server, from which the object was imported, last modified it there. While
 	// Object.Modified is the same, no client has changed the object here.

@@ -40,6 +40,8 @@ func (r *plain) property(name []byte, p *Properties) bool {
 		return ok
 	case "checksum":
 		return r.object(func(name []byte) bool { return r.checksum(name, &p.Checksum) })
+	case "lock":
+		return r.object(func(name []byte) bool { return r.lock(name, &p.Lock) })
 	}
 	return false // tags, which are rare
 }
@@ -56,6 +58,24 @@ func (r *plain) checksum(name []byte, c *Checksum) (ok bool) {
 		c.Value = string(v)
 	case "composite":
 		c.Composite, ok = r.boolean()
+	}
+	return ok
+}
+
+// lock reads a member of a lock.
+func (r *plain) lock(name []byte, l *Lock) (ok bool) {
+	var v []byte
+	switch string(name) {
+	case "mode":
+		v, ok = r.text()
+		l.Mode = LockMode(v)
+	case "until":
+		var n int64
+		n, ok = r.number()
+		l.Until = Moment(n)
+	case "hold":
+		v, ok = r.text()
+		l.Hold = HoldStatus(v)
 	}
 	return ok
 }

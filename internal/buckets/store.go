@@ -44,6 +44,7 @@ type Store interface {
 
 	// Put writes an object. Created and Modified become w.Now, but Modified of an imported object becomes
 	// Imported. The error of w.Condition is that of Condition.CheckWrite. b.ID may be empty if the body is not on storage nodes.
+	// A lock in a bucket without object lock is ErrNoLock. The result may be without the default retention of the bucket.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
 	// Get reads an object, or returns ErrNoObject.
@@ -58,11 +59,12 @@ type Store interface {
 	Segments(ctx context.Context, owner AccountID, u UploadID, from int64, limit int) ([]Segment, error)
 
 	// Update replaces the metadata of an object, or of one of its versions; the body, its ID and Created stay. It
-	// returns the object without Inline. A delete marker is ErrMarker.
+	// returns the object without Inline. A delete marker is ErrMarker. Of a locked version only tags and the lock can be
+	// changed; other changes, and changes that the lock forbids, are a *LockedError.
 	Update(ctx context.Context, owner AccountID, b BucketRef, w Update) (Object, error)
 
 	// Delete deletes an object, or returns ErrNoObject. In a bucket with versions it makes a delete marker, also where no
-	// object is. With d.Version it deletes this version, or returns ErrNoVersion. b.ID may be empty.
+	// object is. With d.Version it deletes this version, or returns ErrNoVersion, or a *LockedError. b.ID may be empty.
 	Delete(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error)
 
 	// DeleteAll deletes objects, each by itself as Delete does, in any order. The result of each has its error, and may
@@ -116,6 +118,8 @@ type Delete struct {
 
 	// Noncurrent refuses the current version with ErrPrecondition. It needs Version.
 	Noncurrent bool
+
+	Bypass bool // the right to ignore governance
 }
 
 // CheckUnchanged compares the object that would be deleted with Unchanged.
@@ -131,11 +135,12 @@ type Deletion struct {
 	Name    string
 	Version VersionID // "": the object
 	ETag    string    // "": no condition; "*": there is an object; otherwise its entity tag or ID
+	Bypass  bool      // as in Delete
 }
 
 // Delete returns the deletion as Store.Delete takes it.
 func (d *Deletion) Delete(now Moment) Delete {
-	r := Delete{Name: d.Name, Version: d.Version, Now: now}
+	r := Delete{Name: d.Name, Version: d.Version, Now: now, Bypass: d.Bypass}
 	switch d.ETag {
 	case "":
 	case "*":
@@ -162,7 +167,8 @@ type Update struct {
 	Roles       *[]string
 	Tags        *map[string]string
 	Extra       *json.RawMessage // Properties.Extra; null: none
-	Touch       bool             // Modified becomes Now; tags alone do not change it
+	Lock        *LockChange
+	Touch       bool // Modified becomes Now; tags alone do not change it
 	Condition   Condition
 	Now         Moment
 }
@@ -399,7 +405,33 @@ type Lease struct {
 	Left    time.Duration
 }
 
-// Apply returns an object as the update leaves it.
+// ChecksLock reports whether the update of an object needs the clock of the database and the object lock of the bucket.
+func (u *Update) ChecksLock(o *Object) bool {
+	return u.Lock != nil || !o.Lock.IsZero() && u.changesMetadata()
+}
+
+func (u *Update) changesMetadata() bool {
+	return u.ContentType != nil || u.Headers != nil || u.Roles != nil || u.Extra != nil || u.Touch
+}
+
+// ApplyLock changes the lock of an object as the update says, or returns ErrNoLock or a *LockedError. now is the time of the database's clock.
+func (u *Update) ApplyLock(o *Object, b BucketLock, now Moment) (err error) {
+	if u.changesMetadata() {
+		if err := o.Lock.Check(now, false); err != nil {
+			return err
+		}
+	}
+	switch {
+	case u.Lock == nil:
+		return nil
+	case !b.Enabled:
+		return ErrNoLock
+	}
+	o.Lock, err = o.Lock.Change(*u.Lock, now)
+	return err
+}
+
+// Apply returns an object as the update leaves it, with the lock that ApplyLock has set.
 func (u *Update) Apply(o Object) Object {
 	if u.ContentType != nil {
 		o.ContentType = *u.ContentType

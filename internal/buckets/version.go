@@ -91,8 +91,12 @@ type Deleted struct {
 // Versions reads and changes versions of objects. Errors are those of Store.
 type Versions interface {
 	// SetVersioning changes whether a bucket keeps versions. It waits for the writes that have begun. VersioningOff is
-	// ErrVersioning.
+	// ErrVersioning, and VersioningSuspended in a bucket with object lock ErrLockVersioning.
 	SetVersioning(ctx context.Context, owner AccountID, b BucketRef, v Versioning) error
+
+	// SetBucketLock enables the object lock of a bucket, and replaces its default retention. It waits for the writes that have
+	// begun. Unless versioning is enabled, it is ErrLockVersioning.
+	SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error
 
 	// Version reads a version of an object, or returns ErrNoVersion. With the ID "" it reads the current one, or returns
 	// ErrNoObject if the name has no version. A delete marker is no error.

@@ -19,7 +19,7 @@ var tables = []rows.Group{
 		{Name: "manta_bucket_lease", Key: 1, Process: true, Columns: rows.Columns(`name text, holder text, process text, expires micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
-		{Name: "manta_bucket", Key: 2, Columns: rows.Columns(`owner uuid, name text, id uuid, created micros, versioning integer`)},
+		{Name: "manta_bucket", Key: 2, Columns: rows.Columns(`owner uuid, name text, id uuid, created micros, versioning integer, object_lock json`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_settings", Key: 2, Columns: rows.Columns(`owner uuid, bucket_id uuid, settings json`)},

@@ -17,10 +17,11 @@ type bucketRow struct {
 	created         pgtype.Timestamptz
 	settings        *string
 	versioning      int16
+	lock            *string
 }
 
 func (r *bucketRow) dest() []any {
-	return []any{&r.id, &r.name, &r.owner, &r.created, &r.settings, &r.versioning}
+	return []any{&r.id, &r.name, &r.owner, &r.created, &r.settings, &r.versioning, &r.lock}
 }
 
 func (r *bucketRow) bucket() (buckets.Bucket, error) {
@@ -33,7 +34,21 @@ func (r *bucketRow) bucket() (buckets.Bucket, error) {
 			return b, errcode.Wrap(errcode.Internal, "decode the settings of a bucket", err)
 		}
 	}
-	return b, nil
+	var err error
+	b.Lock, err = bucketLock(r.lock)
+	return b, err
+}
+
+// bucketLock decodes manta_bucket.object_lock.
+func bucketLock(text *string) (l buckets.BucketLock, err error) {
+	if text == nil {
+		return l, nil
+	}
+	if err := json.Unmarshal([]byte(*text), &l); err != nil {
+		return l, errcode.Wrap(errcode.Internal, "decode the object lock of a bucket", err)
+	}
+	l.Enabled = true
+	return l, nil
 }
 
 // readBuckets runs a statement that returns buckets.

@@ -15,7 +15,7 @@ import (
 
 var (
 	sqlDueLifecycles = pgdb.Statement{Name: "buckets.due_lifecycles", Wide: true, SQL: `
-		SELECT s.bucket_id::text, s.settings #>> '{lifecycle,bucket}', s.owner::text, NULL::timestamptz, s.settings::text, 0::smallint FROM manta_bucket_settings s
+		SELECT s.bucket_id::text, s.settings #>> '{lifecycle,bucket}', s.owner::text, NULL::timestamptz, s.settings::text, 0::smallint, NULL::text FROM manta_bucket_settings s
 		LEFT JOIN manta_bucket_lifecycle l ON l.owner = s.owner AND l.bucket_id = s.bucket_id
 		WHERE s.settings #>> '{lifecycle,rules}' IS NOT NULL AND (s.owner, s.bucket_id) > ($1::uuid, $2::uuid)
 			AND (l.due IS NULL OR l.due <= $3::timestamptz
@@ -108,7 +108,8 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
-// expireVersion puts a delete marker in the place of an object that is unchanged, unless the quota has no place for the marker.
+// expireVersion puts a delete marker in the place of an object that is unchanged, unless the quota has no place for the marker
+// or the marker would replace a locked null version.
 func (s *Store) expireVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, o *buckets.Object, now buckets.Moment) (done bool, err error) {
 	err = twice(func(all bool) error {
 		return s.db.Tx(ctx, "buckets.expire_version", func(tx *pgdb.Tx) error {
@@ -130,7 +131,8 @@ func (s *Store) expireVersion(ctx context.Context, owner buckets.AccountID, b bu
 			return err
 		})
 	})
-	if _, full := errors.AsType[*buckets.QuotaError](err); full {
+	_, full := errors.AsType[*buckets.QuotaError](err)
+	if _, locked := errors.AsType[*buckets.LockedError](err); full || locked {
 		return false, nil
 	}
 	return done, err

@@ -49,7 +49,7 @@ const (
 
 // Buckets.
 var (
-	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning FROM manta_bucket b
+	bucketColumns = `SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, b.object_lock::text FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = pgdb.Statement{Name: "buckets.bucket", Key: 1, SQL: bucketColumns + ` WHERE b.owner = $1::uuid AND b.name = $2::text`}
 	sqlNamesakes   = pgdb.Statement{Name: "buckets.namesakes", Wide: true, SQL: bucketColumns + ` WHERE b.name = $1::text ORDER BY b.owner LIMIT 2`}
@@ -83,7 +83,7 @@ var (
 	sqlGet = pgdb.Statement{Name: "buckets.get", Key: 1, SQL: `SELECT ` + objectColumns + `, body, ` + sumColumns + ofObject}
 	// One row if the bucket exists, with NULLs if the object does not.
 	sqlFind = pgdb.Statement{Name: "buckets.find", Key: 1, SQL: `
-		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, ` + objectColumns + `, o.body, ` + sumColumns + `
+		SELECT b.id::text, b.name, b.owner::text, b.created, s.settings::text, b.versioning, b.object_lock::text, ` + objectColumns + `, o.body, ` + sumColumns + `
 		FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id
 		LEFT JOIN manta_bucket_object o ON o.owner = b.owner AND o.bucket_id = b.id AND o.name = $3::text
@@ -104,7 +104,11 @@ var (
 
 	sqlSetVersioning = pgdb.Statement{Name: "buckets.set_versioning", Key: 1, SQL: `
 		SELECT bucket_set_versioning_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_versioning => $4::smallint)`}
-	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v1(...)`}, versionDeletion.args)
+	sqlSetBucketLock = pgdb.Statement{Name: "buckets.set_bucket_lock", Key: 1, SQL: `
+		SELECT bucket_set_lock_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_lock => $4::jsonb)`}
+	sqlBucketLock = pgdb.Statement{Name: "buckets.bucket_lock", Key: 1, SQL: `
+		SELECT object_lock::text, clock_timestamp() FROM manta_bucket WHERE owner = $1::uuid AND name = $2::text`}
+	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v2(...)`}, versionDeletion.args)
 	sqlNull          = pgdb.Statement{Name: "buckets.null_version", Key: 1, SQL: `SELECT version::text` + ofName + ` AND null_version`}
 	// The current object comes first, then the newest version, at most two rows.
 	sqlCurrent = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `

@@ -80,6 +80,9 @@ const (
 	partsChanged = -10 // since they were read
 	noVersion    = -11
 	hasVersions  = -12 // bucket_delete_objects_v2 is for buckets without versions
+	locked       = -13
+	versioning   = -14 // object lock needs it
+	noLock       = -15
 )
 
 // errAll means that the function must be called again with p_all.
@@ -108,6 +111,12 @@ func failed(result int64) error {
 		return buckets.ErrNoVersion
 	case nodeRemoved:
 		return buckets.ErrNodeRemoved
+	case locked:
+		return &buckets.LockedError{}
+	case versioning:
+		return buckets.ErrLockVersioning
+	case noLock:
+		return buckets.ErrNoLock
 	}
 	if result < 0 {
 		return errcode.Newf(errcode.Internal, "unknown result %d of a function of the database of buckets", result)

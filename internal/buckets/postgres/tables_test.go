@@ -36,7 +36,7 @@ const now = " default CURRENT_TIMESTAMP"
 // documented are the four tables as RFD 149 has them, and the additions.
 var documented = map[string]opened.Table{
 	"manta_bucket": {
-		Columns:     "id uuid not null\nname text not null by C\nowner uuid not null\ncreated timestamp with time zone not null" + now + "\nversioning smallint not null default 0",
+		Columns:     "id uuid not null\nname text not null by C\nowner uuid not null\ncreated timestamp with time zone not null" + now + "\nversioning smallint not null default 0\nobject_lock jsonb",
 		Constraints: "PRIMARY KEY (owner, name)",
 		Indexes:     "CREATE INDEX manta_bucket_name_idx ON manta_bucket USING btree (name, owner)",
 	},

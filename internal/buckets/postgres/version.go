@@ -1,12 +1,16 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
 )
 
 // SetVersioning implements buckets.Versions.
@@ -19,6 +23,39 @@ func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b bu
 	}
 	_, err := s.run(ctx, sqlSetVersioning, string(owner), b.Name, string(b.ID), int16(v))
 	return err
+}
+
+// SetBucketLock implements buckets.Versions.
+func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, l buckets.BucketLock) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	if err := l.Check(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return errcode.Wrap(errcode.Internal, "encode the object lock of a bucket", err)
+	}
+	_, err = s.run(ctx, sqlSetBucketLock, string(owner), b.Name, string(b.ID), string(text))
+	return err
+}
+
+// applyLock is Update.ApplyLock with the clock of the database.
+func applyLock(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u *buckets.Update, o *buckets.Object) error {
+	if !u.ChecksLock(o) {
+		return nil
+	}
+	var text *string
+	var now pgtype.Timestamptz
+	if _, err := tx.QueryRow(sqlBucketLock, []any{string(owner), b.Name}, &text, &now); err != nil {
+		return err
+	}
+	l, err := bucketLock(text)
+	if err != nil {
+		return err
+	}
+	return u.ApplyLock(o, l, momentOf(now))
 }
 
 // versionRow is a row of versionColumns.
@@ -80,9 +117,9 @@ func (s *Store) Version(ctx context.Context, owner buckets.AccountID, b buckets.
 }
 
 // updateVersion updates a noncurrent version. The name is locked.
-func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, u buckets.Update) (o buckets.Object, err error) {
+func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketRef, u buckets.Update) (o buckets.Object, err error) {
 	var r versionRow
-	st, args := sqlLockVersion, []any{string(owner), string(b), u.Name, string(u.Version)}
+	st, args := sqlLockVersion, []any{string(owner), string(b.ID), u.Name, string(u.Version)}
 	if u.Version == buckets.NullVersion {
 		st, args = sqlLockNull, args[:3]
 	}
@@ -103,12 +140,15 @@ func updateVersion(tx *pgdb.Tx, owner buckets.AccountID, b buckets.BucketID, u b
 	if err := u.Condition.CheckWrite(&v.Object); err != nil {
 		return o, err
 	}
+	if err := applyLock(tx, owner, b, &u, &v.Object); err != nil {
+		return o, err
+	}
 	o = u.Apply(v.Object)
 	properties, err := o.Properties.Encode()
 	if err != nil {
 		return o, err
 	}
-	_, err = tx.Exec(sqlUpdateVersion.Statement, sqlUpdateVersion.Args(updatedVersion{updated{owner, b, o, properties}, key})...)
+	_, err = tx.Exec(sqlUpdateVersion.Statement, sqlUpdateVersion.Args(updatedVersion{updated{owner, b.ID, o, properties}, key})...)
 	return o, err
 }
 
@@ -122,7 +162,7 @@ func (u updatedVersion) args() []pgdb.Arg {
 	return append(u.updated.args(), pgdb.Arg{Param: "version uuid", Value: string(u.key)})
 }
 
-// versionDeletion has the arguments of bucket_delete_version_v1.
+// versionDeletion has the arguments of bucket_delete_version_v2.
 type versionDeletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -138,12 +178,20 @@ func (d versionDeletion) args() []pgdb.Arg {
 		{Param: "p_version uuid", Value: nullOr(d.Version)},
 		{Param: "p_now timestamptz", Value: at(d.Now)},
 	}
-	return append(append(args, conditionArgs(&d.Condition)...), pgdb.Arg{Param: "p_noncurrent boolean", Value: d.Noncurrent})
+	return append(append(args, conditionArgs(&d.Condition)...),
+		pgdb.Arg{Param: "p_noncurrent boolean", Value: d.Noncurrent},
+		pgdb.Arg{Param: "p_bypass boolean", Value: d.Bypass},
+	)
 }
 
-// scanDeletedVersion reads the result of bucket_delete_version_v1.
+// scanDeletedVersion reads the result of bucket_delete_version_v2.
 func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
-	if err := resultOf(columns); err != nil {
+	err = resultOf(columns)
+	if l, ok := errors.AsType[*buckets.LockedError](err); ok && len(columns) == 2 {
+		r := row{columns: columns}
+		l.Lock, err = r.properties(1).Lock, cmp.Or(r.err, err)
+	}
+	if err != nil {
 		return done, err
 	}
 	n := len(columns)

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	sqlBuckets = `SELECT b.id, b.name, b.owner, b.created, settings, b.versioning FROM manta_bucket b
+	sqlBuckets = `SELECT b.id, b.name, b.owner, b.created, settings, b.versioning, b.object_lock FROM manta_bucket b
 		LEFT JOIN manta_bucket_settings s ON s.owner = b.owner AND s.bucket_id = b.id`
 	sqlBucket      = sqlBuckets + ` WHERE b.owner = ? AND b.name = ?`
 	sqlNamesakes   = sqlBuckets + ` WHERE b.name = ? ORDER BY b.owner LIMIT 2`
 	sqlFindBuckets = sqlBuckets + ` WHERE b.name >= ?1 AND b.name < ?2 ORDER BY b.name, b.owner LIMIT ?3 + 0`
 	sqlListBuckets = sqlBuckets + ` WHERE b.owner = ?1 AND b.name >= ?2 ORDER BY b.name LIMIT +?3`
-	sqlHasBucket   = `SELECT id, versioning FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
-	sqlBucketID    = `SELECT id, versioning FROM manta_bucket WHERE owner = ? AND name = ?`
+	sqlHasBucket   = `SELECT id, versioning, object_lock FROM manta_bucket WHERE owner = ? AND name = ? AND id = ?`
+	sqlBucketID    = `SELECT id, versioning, object_lock FROM manta_bucket WHERE owner = ? AND name = ?`
 	sqlAddBucket   = `INSERT INTO manta_bucket (owner, name, id, created) VALUES (?, ?, ?, ?)`
 	sqlSetSettings = `INSERT OR REPLACE INTO manta_bucket_settings (owner, bucket_id, settings) VALUES (?, ?, ?)`
 	sqlHasObjects  = `SELECT 1 FROM manta_bucket_object WHERE owner = ? AND bucket_id = ? LIMIT 1`
@@ -37,7 +37,14 @@ func scanBucket(r *sqlite.Stmt) (b buckets.Bucket, err error) {
 		Owner:     buckets.AccountID(r.ColumnText(2)), Created: buckets.Moment(r.ColumnInt64(3)),
 		Versioning: buckets.Versioning(r.ColumnInt(5)),
 	}
-	return b, column(r, 4, &b.Settings)
+	b.Lock, err = bucketLock(r, 6)
+	return b, errors.Join(err, column(r, 4, &b.Settings))
+}
+
+// bucketLock reads a column of manta_bucket.object_lock.
+func bucketLock(r *sqlite.Stmt, i int) (l buckets.BucketLock, err error) {
+	l.Enabled = !r.ColumnIsNull(i)
+	return l, column(r, i, &l)
 }
 
 // bucketCache has buckets as they are in the database, because each request needs one. No
@@ -210,20 +217,28 @@ func hasBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) err
 	return err
 }
 
-// findBucket returns the ID of a bucket, which may be named without it, and whether it keeps versions, or ErrNoBucket.
-func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (id buckets.BucketID, v buckets.Versioning, err error) {
+// kind is what a write needs to know of its bucket.
+type kind struct {
+	bucket     buckets.BucketID
+	versioning buckets.Versioning
+	lock       buckets.BucketLock
+}
+
+// findBucket reads a bucket, which may be named without its ID, or returns ErrNoBucket.
+func findBucket(c *sqlite.Conn, owner buckets.AccountID, b buckets.BucketRef) (k kind, err error) {
 	sql, args := sqlBucketID, []any{owner, b.Name}
 	if b.ID != "" {
 		sql, args = sqlHasBucket, append(args, b.ID)
 	}
-	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
-		id, v = buckets.BucketID(r.ColumnText(0)), buckets.Versioning(r.ColumnInt(1))
-		return nil
+	err = sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) (err error) {
+		k = kind{bucket: buckets.BucketID(r.ColumnText(0)), versioning: buckets.Versioning(r.ColumnInt(1))}
+		k.lock, err = bucketLock(r, 2)
+		return err
 	}, args...)
-	if err == nil && id == "" {
+	if err == nil && k.bucket == "" {
 		err = buckets.ErrNoBucket
 	}
-	return id, v, err
+	return k, err
 }
 
 // SetBucket implements buckets.Store.

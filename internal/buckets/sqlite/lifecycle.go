@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	sqlDueLifecycles = `SELECT s.bucket_id, s.settings ->> '$.lifecycle.bucket', s.owner, 0, s.settings, 0 FROM manta_bucket_settings s
+	sqlDueLifecycles = `SELECT s.bucket_id, s.settings ->> '$.lifecycle.bucket', s.owner, 0, s.settings, 0, NULL FROM manta_bucket_settings s
 		LEFT JOIN manta_bucket_lifecycle l ON l.owner = s.owner AND l.bucket_id = s.bucket_id
 		WHERE s.settings ->> '$.lifecycle.rules' IS NOT NULL AND (s.owner, s.bucket_id) > (?1, ?2)
 			AND (l.due IS NULL OR l.due <= ?3 OR l.rules <> s.settings ->> '$.lifecycle.changed')
@@ -73,14 +73,14 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	for at := 0; at < len(e.Objects); at += expireBatch {
 		end := min(at+expireBatch, len(e.Objects))
 		err := s.db.Write(ctx, "expire_objects", func(c *sqlite.Conn) error {
-			_, versioning, err := findBucket(c, owner, b)
+			k, err := findBucket(c, owner, b)
 			switch {
 			case err != nil:
 				return err
-			case versioning != buckets.VersioningOff:
+			case k.versioning != buckets.VersioningOff:
 				return expireVersions(c, write{owner: owner, ref: b, now: e.Now}, e.Objects[at:end], deleted[at:end])
 			}
-			return expire(c, write{owner: owner, bucket: b.ID, now: e.Now}, e.Objects[at:end], deleted[at:end])
+			return expire(c, write{owner: owner, kind: kind{bucket: b.ID}, now: e.Now}, e.Objects[at:end], deleted[at:end])
 		})
 		if err != nil {
 			return deleted, err
@@ -122,6 +122,9 @@ func expireVersions(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bo
 		if !w.found || !buckets.SameExpired(&w.old, o) {
 			continue
 		}
+		if w.checkNull() != nil {
+			continue
+		}
 		err := w.adds(c, buckets.Usage{Objects: 1})
 		if _, full := errors.AsType[*buckets.QuotaError](err); full {
 			continue
@@ -152,4 +155,7 @@ func unchanged(c *sqlite.Conn, w write, o *buckets.Object) (same bool, length in
 }
 
 // Clock implements buckets.Lifecycles.
-func (s *Store) Clock(context.Context) (buckets.Moment, error) { return buckets.At(time.Now()), nil }
+func (s *Store) Clock(context.Context) (buckets.Moment, error) { return clock(), nil }
+
+// clock is that of the database, which is that of the machine.
+func clock() buckets.Moment { return buckets.At(time.Now()) }

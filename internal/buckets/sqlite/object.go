@@ -86,23 +86,22 @@ func values(headers map[string]string, roles, sharks []string, p buckets.Propert
 
 // write is a change of one object: what it found, and what follows from that.
 type write struct {
-	owner  buckets.AccountID
-	ref    buckets.BucketRef
-	bucket buckets.BucketID // found by ref
-	name   string
-	now    buckets.Moment
+	owner buckets.AccountID
+	ref   buckets.BucketRef
+	kind  // found by ref
+	name  string
+	now   buckets.Moment
 
-	versioning buckets.Versioning
-	old        buckets.Object // the current object
-	found      bool
-	null       *kept // the noncurrent null version, or the delete marker that is one, if it is replaced
-	delta      buckets.Usage
+	old   buckets.Object // the current object
+	found bool
+	null  *kept // the noncurrent null version, or the delete marker that is one, if it is replaced
+	delta buckets.Usage
 }
 
 // check reads the object and checks what every write checks; a condition of nil is checked by the caller.
 func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 	var err error
-	if w.bucket, w.versioning, err = findBucket(c, w.owner, w.ref); err != nil {
+	if w.kind, err = findBucket(c, w.owner, w.ref); err != nil {
 		return err
 	}
 	if w.old, w.found, err = object(c, sqlHead, w.owner, w.bucket, w.name); err != nil {
@@ -127,6 +126,28 @@ func (w *write) check(c *sqlite.Conn, condition *buckets.Condition) error {
 		return condition.CheckWrite(&w.old)
 	}
 	return condition.CheckWrite(nil)
+}
+
+// checkNull returns a *LockedError if a write would replace a null version that is locked.
+func (w *write) checkNull() error {
+	switch {
+	case !w.replacesNull():
+		return nil
+	case w.null != nil:
+		return w.null.Lock.Check(clock(), false)
+	case w.found && w.old.Version == "":
+		return w.old.Lock.Check(clock(), false)
+	}
+	return nil
+}
+
+// locks checks what a new object replaces, and gives it the default retention of the bucket.
+func (w *write) locks(o *buckets.Object) (err error) {
+	if err := w.checkNull(); err != nil {
+		return err
+	}
+	o.Lock, err = w.lock.Apply(o.Lock, clock())
+	return err
 }
 
 // adds checks the quotas for what takes the place of the old object, or is added to it.
@@ -189,7 +210,11 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	o := p.Stored()
 	w := &write{owner: owner, ref: b, name: o.Name, now: p.Now}
 	err := s.db.WriteChecked(ctx, "put_object", func(c *sqlite.Conn) error {
+		o.Lock = p.Object.Lock
 		if err := w.check(c, &p.Condition); err != nil {
+			return err
+		}
+		if err := w.locks(&o); err != nil {
 			return err
 		}
 		if err := notRemoved(c, o.Sharks, nil); err != nil {
@@ -202,6 +227,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		}
 		return w.put(c, &o)
 	})
+	o.Lock = p.Object.Lock
 	return w.written(o), err
 }
 
@@ -253,12 +279,13 @@ func (s *Store) Update(ctx context.Context, owner buckets.AccountID, b buckets.B
 				return buckets.ErrMarker
 			}
 			w.old = k.Object
-			return u.Condition.CheckWrite(&w.old)
-		}
-		if !w.found {
+		} else if !w.found {
 			return cmp.Or(u.Condition.CheckWrite(nil), error(buckets.ErrNoObject))
 		}
-		return u.Condition.CheckWrite(&w.old)
+		if err := u.Condition.CheckWrite(&w.old); err != nil {
+			return err
+		}
+		return u.ApplyLock(&w.old, w.lock, clock())
 	}, func(c *sqlite.Conn) error {
 		o = u.Apply(w.old)
 		headers, roles, _, properties, err := values(o.Headers, o.Roles, nil, o.Properties)
@@ -295,7 +322,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 			return buckets.ErrNoObject
 		}
 		if w.versioning != buckets.VersioningOff {
-			return w.adds(c, buckets.Usage{Objects: 1}) // the marker
+			return errors.Join(w.checkNull(), w.adds(c, buckets.Usage{Objects: 1})) // the marker
 		}
 		return nil
 	}, func(c *sqlite.Conn) (err error) {

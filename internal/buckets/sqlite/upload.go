@@ -234,7 +234,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 				return err
 			}
 			repeated = true
-			w.bucket, w.versioning, err = findBucket(c, k.Owner, k.Bucket)
+			w.kind, err = findBucket(c, k.Owner, k.Bucket)
 			return err
 		}
 		if err != nil {
@@ -251,6 +251,9 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 			return err
 		}
 		if err := w.check(c, &done.Condition); err != nil {
+			return err
+		}
+		if err := w.locks(&o); err != nil {
 			return err
 		}
 		return w.adds(c, buckets.Usage{Objects: 1, Bytes: -a.UnusedBytes()})

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/errcode"
 )
 
 const (
@@ -20,6 +22,7 @@ const (
 	nullVersion = ofName + ` AND null_version`
 
 	sqlSetVersioning = `UPDATE manta_bucket SET versioning = ?4 WHERE owner = ?1 AND name = ?2 AND id = ?3`
+	sqlSetLock       = `UPDATE manta_bucket SET object_lock = ?4 WHERE owner = ?1 AND name = ?2 AND id = ?3`
 
 	versionColumns = objectColumns + `, version, null_version, marker, coalesce(superseded, 0)`
 	sqlNewest      = `SELECT ` + versionColumns + ofName + ` ORDER BY version LIMIT 1`
@@ -77,9 +80,43 @@ func (s *Store) SetVersioning(ctx context.Context, owner buckets.AccountID, b bu
 	}
 	defer s.cache.changed(bucketName{owner, b.Name})
 	return s.db.WriteChecked(ctx, "set_versioning", func(c *sqlite.Conn) error {
-		return hasBucket(c, owner, b)
+		if err := hasBucket(c, owner, b); err != nil {
+			return err
+		}
+		k, err := findBucket(c, owner, b)
+		if err == nil && k.lock.Enabled && v != buckets.VersioningEnabled {
+			err = buckets.ErrLockVersioning
+		}
+		return err
 	}, func(c *sqlite.Conn) error {
 		return sqlitedb.Exec(c, sqlSetVersioning, owner, b.Name, b.ID, int64(v))
+	})
+}
+
+// SetBucketLock implements buckets.Versions.
+func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, l buckets.BucketLock) error {
+	if err := owner.Check(); err != nil {
+		return err
+	}
+	if err := l.Check(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return errcode.Wrap(errcode.Internal, "encode the object lock of a bucket", err)
+	}
+	defer s.cache.changed(bucketName{owner, b.Name})
+	return s.db.WriteChecked(ctx, "set_bucket_lock", func(c *sqlite.Conn) error {
+		if err := hasBucket(c, owner, b); err != nil {
+			return err
+		}
+		k, err := findBucket(c, owner, b)
+		if err == nil && k.versioning != buckets.VersioningEnabled {
+			err = buckets.ErrLockVersioning
+		}
+		return err
+	}, func(c *sqlite.Conn) error {
+		return sqlitedb.Exec(c, sqlSetLock, owner, b.Name, b.ID, string(text))
 	})
 }
 
@@ -209,10 +246,7 @@ func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b bu
 			}
 			done.Object = k.Object
 		}
-		if err := d.Condition.CheckWrite(&done.Object); err != nil {
-			return err
-		}
-		return d.CheckUnchanged(&done.Object)
+		return checkDelete(&d, &done.Object)
 	}, func(c *sqlite.Conn) (err error) {
 		if k == nil {
 			err = errors.Join(sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, w.name, w.now), sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, w.name))
@@ -228,6 +262,17 @@ func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b bu
 		return buckets.Deleted{}, err
 	}
 	return done, nil
+}
+
+// checkDelete checks whether a version may be deleted.
+func checkDelete(d *buckets.Delete, o *buckets.Object) error {
+	if err := d.Condition.CheckWrite(o); err != nil {
+		return err
+	}
+	if err := d.CheckUnchanged(o); err != nil {
+		return err
+	}
+	return o.Lock.Check(clock(), d.Bypass)
 }
 
 // Version implements buckets.Versions.

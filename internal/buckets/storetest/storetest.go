@@ -77,6 +77,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Buckets", Cases: bucketChecks()},
 		{Name: "Objects", Cases: objectChecks()},
 		{Name: "Versions", Cases: versionChecks(), Own: true},
+		{Name: "Locks", Cases: lockChecks(), Own: true},
 		{Name: "Conditions", Cases: conditionChecks()},
 		{Name: "RFD149", Cases: rfd149Checks()},
 		{Name: "Listing", Cases: listingChecks()},

@@ -1,0 +1,174 @@
+package buckets
+
+import (
+	"time"
+
+	"holdfast/internal/errcode"
+)
+
+// LockMode is the mode of a retention.
+type LockMode string
+
+// Modes of retention. Until its date, a version in governance mode is only deleted with a bypass, and one in compliance mode by nobody.
+const (
+	Governance LockMode = "GOVERNANCE"
+	Compliance LockMode = "COMPLIANCE"
+)
+
+// HoldStatus is the status of a legal hold.
+type HoldStatus string
+
+// Status of a legal hold; "": it was never set.
+const (
+	HoldOn  HoldStatus = "ON"
+	HoldOff HoldStatus = "OFF"
+)
+
+// Lock protects a version of an object. The clock that ends a retention is that of the database.
+type Lock struct {
+	Mode  LockMode   `json:"mode,omitempty"` // "": no retention
+	Until Moment     `json:"until,omitempty"`
+	Hold  HoldStatus `json:"hold,omitempty"`
+}
+
+// IsZero reports whether the version has neither a retention nor a legal hold.
+func (l Lock) IsZero() bool { return l == Lock{} }
+
+// Retention returns the lock without its legal hold.
+func (l Lock) Retention() Retention { return Retention{l.Mode, l.Until} }
+
+// Retention keeps a version until a date. The zero value does not.
+type Retention struct {
+	Mode  LockMode
+	Until Moment
+}
+
+// IsZero reports whether there is no retention.
+func (r Retention) IsZero() bool { return r == Retention{} }
+
+// Check returns ErrRetention for a retention that no version can have.
+func (r Retention) Check() error {
+	if r.IsZero() || (r.Mode == Governance || r.Mode == Compliance) && 0 < r.Until && r.Until <= maxUntil {
+		return nil
+	}
+	return ErrRetention
+}
+
+// maxUntil is the last date that every database and the protocol can write.
+var maxUntil = At(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+
+// Check returns a *LockedError if the version must not be deleted or changed. bypass is the right to ignore governance.
+func (l Lock) Check(now Moment, bypass bool) error {
+	if l.Hold == HoldOn || l.Until > now && !(bypass && l.Mode == Governance) {
+		return &LockedError{l}
+	}
+	return nil
+}
+
+// Change returns the lock as a change leaves it, or a *LockedError. A retention whose date has not passed can be extended; with a
+// bypass, governance can also be shortened, removed or become compliance.
+func (l Lock) Change(c LockChange, now Moment) (Lock, error) {
+	if r := c.Retention; r != nil {
+		if err := r.Check(); err != nil {
+			return l, err
+		}
+		extends := r.Mode == l.Mode && r.Until >= l.Until
+		if l.Until > now && !extends && !(c.Bypass && l.Mode == Governance) {
+			return l, &LockedError{Lock{Mode: l.Mode, Until: l.Until}}
+		}
+		l.Mode, l.Until = r.Mode, r.Until
+	}
+	if c.Hold != "" {
+		l.Hold = c.Hold
+	}
+	return l, nil
+}
+
+// LockChange is a change of a version's lock.
+type LockChange struct {
+	Retention *Retention // nil: it stays
+	Hold      HoldStatus // "": it stays
+	Bypass    bool       // the right to ignore governance
+}
+
+// LockedError means that a lock forbids a deletion or a change of a version.
+type LockedError struct{ Lock Lock }
+
+func (e *LockedError) Error() string {
+	switch {
+	case e.Lock.Hold == HoldOn:
+		return "the version has a legal hold: turn the hold off first"
+	case e.Lock.Mode == Compliance:
+		return "the version is in compliance mode until " + e.until() + ": nobody can delete it or shorten that before"
+	case e.Lock.Mode == Governance:
+		return "the version is in governance mode until " + e.until() + ": only the right to bypass governance can delete it or shorten that before"
+	}
+	return "the version is locked"
+}
+
+func (e *LockedError) until() string { return e.Lock.Until.Time().UTC().Format(time.RFC3339) }
+
+// ErrorCode implements errcode.Coder.
+func (e *LockedError) ErrorCode() errcode.Code { return errcode.Denied }
+
+// BucketLock is the object lock of a bucket.
+type BucketLock struct {
+	Enabled bool `json:"-"` // versions can be locked, and versioning cannot be suspended; it stays so
+
+	// The retention of new objects, for either days or years; "": they are not locked.
+	Mode  LockMode `json:"mode,omitempty"`
+	Days  int      `json:"days,omitempty"`
+	Years int      `json:"years,omitempty"`
+}
+
+// The longest default retention.
+const (
+	MaxLockDays  = 36500
+	MaxLockYears = 100
+)
+
+// Check returns errcode.Invalid for an object lock that no bucket can have.
+func (l BucketLock) Check() error {
+	switch {
+	case !l.Enabled:
+		return ErrUnlock
+	case l.Mode == "" && l.Days == 0 && l.Years == 0:
+		return nil
+	case l.Mode != Governance && l.Mode != Compliance, (l.Days == 0) == (l.Years == 0):
+		return ErrRetention
+	case l.Days < 0 || l.Days > MaxLockDays, l.Years < 0 || l.Years > MaxLockYears:
+		return ErrRetentionPeriod
+	}
+	return nil
+}
+
+// Apply returns the lock of a new object. A retention of its own has precedence over the default.
+func (l BucketLock) Apply(own Lock, now Moment) (Lock, error) {
+	switch {
+	case !l.Enabled && !own.IsZero():
+		return own, ErrNoLock
+	case l.Mode != "" && own.Mode == "":
+		own.Mode, own.Until = l.Mode, l.until(now)
+	}
+	return own, nil
+}
+
+// until returns when the default retention of an object that is written now ends. A year after February 29 is February 28, as in PostgreSQL.
+func (l BucketLock) until(now Moment) Moment {
+	t := now.Time()
+	if u := t.AddDate(l.Years, 0, 0); u.Day() == t.Day() {
+		t = u
+	} else {
+		t = u.AddDate(0, 0, -1)
+	}
+	return At(t.AddDate(0, 0, l.Days))
+}
+
+// Errors of object lock.
+var (
+	ErrNoLock          = errcode.New(errcode.Invalid, "the bucket has no object lock")
+	ErrUnlock          = errcode.New(errcode.Invalid, "object lock cannot be disabled")
+	ErrLockVersioning  = errcode.New(errcode.Conflict, "object lock needs versioning: enable it first, and do not suspend it")
+	ErrRetention       = errcode.New(errcode.Invalid, "the retention is not valid: expected the mode GOVERNANCE or COMPLIANCE with a date, or as a default with days or years")
+	ErrRetentionPeriod = errcode.New(errcode.Invalid, "the retention period is not valid: expected 1 to 36,500 days or 1 to 100 years")
+)

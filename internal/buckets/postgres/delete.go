@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/errcode"
+)
+
+// Delete implements buckets.Store.
+func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
+	if err := owner.Check(); err != nil {
+		return done, err
+	}
+	marker := buckets.ObjectID(buckets.NewUUID())
+	err = twice(func(all bool) error {
+		st, args, scan := sqlDelete.Statement, sqlDelete.Args(deletion{owner, b, d, marker, all}), scanDeleted
+		if d.Version != "" {
+			st, args, scan = sqlDeleteVersion.Statement, sqlDeleteVersion.Args(versionDeletion{owner, b, d}), scanDeletedVersion
+		}
+		var columns []*string
+		if d.Unchanged == nil {
+			if _, err := s.db.QueryRow(ctx, st, args, &columns); err != nil {
+				return err
+			}
+			done, err = scan(columns)
+			return err
+		}
+		return s.db.Tx(ctx, "buckets.delete_unchanged", func(tx *pgdb.Tx) error {
+			if err := lock(tx, owner, b, d.Name); err != nil {
+				return err
+			}
+			if _, err := tx.QueryRow(st, args, &columns); err != nil {
+				return err
+			}
+			if done, err = scan(columns); err != nil {
+				return err
+			}
+			return d.CheckUnchanged(&done.Object)
+		})
+	})
+	if err != nil {
+		return buckets.Deleted{}, err
+	}
+	if d.Version != "" {
+		done.Version = d.Version
+	}
+	return done, nil
+}
+
+// resultOf returns the error of a function whose result begins with a number.
+func resultOf(columns []*string) error {
+	if len(columns) == 0 || columns[0] == nil {
+		return errcode.New(errcode.Internal, "the database of buckets returned no result for a deletion")
+	}
+	result, err := strconv.ParseInt(*columns[0], 10, 64)
+	if err != nil {
+		return errcode.Wrap(errcode.Internal, "read the result of a deletion", err)
+	}
+	return failed(result)
+}
+
+// scanDeleted reads the result of bucket_delete_v2.
+func scanDeleted(columns []*string) (done buckets.Deleted, err error) {
+	if err := resultOf(columns); err != nil {
+		return done, err
+	}
+	n := len(columns)
+	if columns[n-1] != nil {
+		done.Version, done.Marker = buckets.VersionID(*columns[n-1]), true
+	}
+	if columns[1+objectID] != nil {
+		done.Object, err = scanObject(columns[1 : n-2])
+	}
+	return done, err
+}
+
+// deletion has the arguments of bucket_delete_v2.
+type deletion struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketRef
+	buckets.Delete
+	marker buckets.ObjectID // of the delete marker, in a bucket with versions
+	all    bool
+}
+
+func (d deletion) args() []pgdb.Arg {
+	args := append([]pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(d.owner)},
+		{Param: "p_bucket text", Value: d.bucket.Name},
+		{Param: "p_bucket_id uuid", Value: orNull(d.bucket.ID)},
+		{Param: "p_name text", Value: d.Name},
+		{Param: "p_now timestamptz", Value: at(d.Now)},
+	}, conditionArgs(&d.Condition)...)
+	return append(args,
+		pgdb.Arg{Param: "p_marker uuid", Value: string(d.marker)},
+		pgdb.Arg{Param: "p_exists boolean", Value: d.Unchanged != nil},
+		pgdb.Arg{Param: "p_all boolean", Value: d.all},
+	)
+}
+
+// conditionArgs are the arguments of a condition.
+func conditionArgs(c *buckets.Condition) []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_flags integer", Value: flags(c)},
+		{Param: "p_match text[]", Value: c.Match.Tags},
+		{Param: "p_none_match text[]", Value: c.NoneMatch.Tags},
+		{Param: "p_modified_since timestamptz", Value: atOrNull(c.ModifiedSince)},
+		{Param: "p_unmodified_since timestamptz", Value: atOrNull(c.UnmodifiedSince)},
+	}
+}
+
+// deleters is how many objects of DeleteAll are deleted at once in a bucket with versions.
+const deleters = 8
+
+// DeleteAll implements buckets.Store.
+func (s *Store) DeleteAll(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, all []buckets.Deletion, now buckets.Moment) ([]buckets.Deleted, error) {
+	if err := owner.Check(); err != nil {
+		return nil, err
+	}
+	each := func() []buckets.Deleted {
+		return buckets.DeleteEach(all, deleters, func(d buckets.Deletion) (buckets.Deleted, error) { return s.Delete(ctx, owner, b, d.Delete(now)) })
+	}
+	if slices.ContainsFunc(all, func(d buckets.Deletion) bool { return d.Version != "" }) {
+		return each(), nil
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(all[i].Name, all[j].Name) })
+	d := deletions{owner: owner, bucket: b, names: make([]string, len(all)), now: now, tags: make([]*string, len(all))}
+	for n, i := range order {
+		d.names[n], d.tags[n] = all[i].Name, orNull(all[i].ETag)
+	}
+	var results []int64
+	if _, err := s.db.QueryRow(ctx, sqlDeleteObjects.Statement, sqlDeleteObjects.Args(d), &results); err != nil {
+		return nil, err
+	}
+	done := make([]buckets.Deleted, len(all))
+	switch {
+	case len(results) == 1 && results[0] == hasVersions:
+		return each(), nil
+	case len(results) == 1 && results[0] == noBucket:
+		for i := range done {
+			done[i].Err = buckets.ErrNoBucket
+		}
+	case len(results) != len(all):
+		return nil, errcode.Newf(errcode.Internal, "the database of buckets returned %d results for %d deletions", len(results), len(all))
+	default:
+		for n, i := range order {
+			done[i].Err = failed(results[n])
+		}
+	}
+	return done, nil
+}
+
+// deletions has the arguments of bucket_delete_objects_v2.
+type deletions struct {
+	owner  buckets.AccountID
+	bucket buckets.BucketRef
+	names  []string
+	now    buckets.Moment
+	tags   []*string
+}
+
+func (d deletions) args() []pgdb.Arg {
+	return []pgdb.Arg{
+		{Param: "p_owner uuid", Value: string(d.owner)},
+		{Param: "p_bucket text", Value: d.bucket.Name},
+		{Param: "p_bucket_id uuid", Value: string(d.bucket.ID)},
+		{Param: "p_names text[]", Value: d.names},
+		{Param: "p_now timestamptz", Value: at(d.now)},
+		{Param: "p_tags text[]", Value: d.tags},
+	}
+}
