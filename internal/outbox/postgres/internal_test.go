@@ -191,3 +191,31 @@ func BenchmarkOutbox(b *testing.B) {
 		})
 	}
 }
+
+// TestManyDead: the relay does not read events that were set aside.
+func TestManyDead(t *testing.T) {
+	t.Parallel()
+	url := testdb.PostgresDatabase(t)
+	b, _, _ := filled(t, url, 20_000)
+	testdb.Script(t, url, `
+		INSERT INTO test_outbox_refused (`+storetest.Table.Owner+`, `+storetest.Table.Stream+`, seq, topic, key, payload, created_at, attempts, reason, refused_at)
+			SELECT ('00000000-0000-4000-8000-' || lpad((n % 100)::text, 12, '0'))::uuid, ('00000000-0000-4000-8000-' || lpad((n % 1000)::text, 12, '0'))::uuid,
+				n, 'put', 'k', '{}', now(), 9, 'r', now() FROM generate_series(1, 50000) n;
+		ANALYZE test_outbox, test_outbox_refused`)
+	e := testdb.Explain(t, url)
+	parts := make([]int16, outbox.Partitions)
+	for i := range parts {
+		parts[i] = int16(i)
+	}
+	for _, s := range []pgdb.Statement{b.sql.next, b.sql.nextOnCitus} {
+		for range 7 { // the later ones have generic plans
+			for _, p := range e.Run(t, s.SQL, parts, 32, time.Now()) {
+				p.Plan.Walk(func(n *testdb.Node) {
+					if n.Table == "test_outbox_refused" && n.Index != "test_outbox_refused_next_idx" {
+						t.Errorf("%s: %s of %s with index %q", s.Name, n.Type, n.Table, n.Index)
+					}
+				})
+			}
+		}
+	}
+}

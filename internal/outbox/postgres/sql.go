@@ -121,6 +121,9 @@ CREATE TABLE ` + t.Name + `_relay (
 	held_until timestamptz NOT NULL
 );
 INSERT INTO ` + t.Name + `_relay SELECT n, '', '-infinity' FROM generate_series(0, ` + strconv.Itoa(outbox.Leases-1) + `) n;
+
+-- Keeps the relay from reading the events that were set aside, however many there are.
+CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id + `) WHERE next_at IS NOT NULL;
 `
 }
 

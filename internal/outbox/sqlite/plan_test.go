@@ -9,18 +9,21 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/outbox/storetest"
 	"holdfast/internal/testdb/opened"
 )
 
-// TestPlans: the lists of a table that keeps published events do not read those.
+// TestPlans: the lists of a table that keeps published events do not read those, and the relay does not read events that
+// were set aside.
 func TestPlans(t *testing.T) {
 	t.Parallel()
-	db := opened.SQLite(t, sqlitedb.Options{}, nil)
-	if err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, RetainingDDL("test_kept"), nil) }); err != nil {
+	db, o := opened.SQLite(t, sqlitedb.Options{}, nil), New(storetest.Table)
+	if err := db.Write(t.Context(), "test", func(c *zombiezen.Conn) error { return sqlitex.ExecuteScript(c, RetainingDDL("test_kept")+o.DDL(), nil) }); err != nil {
 		t.Fatal(err)
 	}
 	k := OpenRetaining(db, "test_kept", clock.System).(*retaining)
 	for sql, want := range map[string]string{
+		o.next:      "SEARCH r USING INDEX test_outbox_refused_next_idx",
 		k.waiting:   "SEARCH e USING INDEX test_kept_unpublished (position>?)",
 		k.backlog:   "test_kept_unpublished",
 		k.listDead:  "SEARCH e USING INDEX test_kept_dead (position>?)",

@@ -60,10 +60,13 @@ CREATE TABLE ` + t.Name + `_relay (
 	holder TEXT NOT NULL,
 	held_until INTEGER NOT NULL
 );
+
+-- Keeps the relay from reading the events that were set aside, however many there are.
+CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id + `) WHERE next_at IS NOT NULL;
 `,
 		add: `INSERT INTO ` + t.Name + ` (` + event + `, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
 		next: `SELECT ` + event + `, position FROM ` + t.Name + ` e WHERE ?1 >> part & 1
-			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r
+			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r INDEXED BY ` + t.Name + `_refused_next_idx
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > ?2)
 			ORDER BY position LIMIT ?3 + 0`, // with a bare parameter SQLite would plan again for each value
 		// Positions are reused after the table was empty.
