@@ -84,6 +84,22 @@ func (x *request) writeBuckets(d *stream, q *buckets.BucketQuery, limit int) (mo
 	return more, err
 }
 
+// refuseOutside refuses to create a bucket. A key that may use the bucket is answered that it exists, because clients
+// create buckets before they write.
+func (x *request) refuseOutside() error {
+	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name || !x.permits(inBucket) {
+		return errAccessDenied
+	}
+	err := x.withSlot(func() error { return x.bucketIn(x.account.ID, x.route.bucket) })
+	switch {
+	case errors.Is(err, buckets.ErrNoBucket):
+		return errAccessDenied
+	case err != nil:
+		return err
+	}
+	return buckets.ErrBucketExists
+}
+
 // createBucket is CreateBucket. Its body may name the region.
 func (x *request) createBucket() error {
 	if x.signed == nil || x.route.account != "" && x.route.account != x.account.Name {

@@ -151,7 +151,7 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 		began = x.Service.Now()
 	}
 	if !op.needsBucket && !x.permits(op.right) {
-		return errAccessDenied
+		return x.refuseOutside()
 	}
 	if op.needsBucket {
 		x.object.wanted = op.object
