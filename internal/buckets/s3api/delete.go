@@ -117,7 +117,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 		d := buckets.Deletion{Name: list[i].Key, Version: buckets.VersionID(list[i].VersionID), ETag: strings.Trim(list[i].ETag, `"`)}
 		err := list[i].check()
 		if err == nil {
-			err = x.allow(access{buckets.RightDelete, false, d.Name, d.Version != "", actions})
+			err = x.allow(access{buckets.RightDelete, false, d.Name, string(d.Version), actions})
 		}
 		if done[i].Err = err; err == nil {
 			all, of = append(all, d), append(of, i)

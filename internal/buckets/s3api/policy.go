@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
 	"holdfast/internal/auth/sigv4"
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/policy"
+	"holdfast/internal/errcode"
 	"holdfast/internal/web"
 )
 
@@ -19,7 +21,7 @@ type access struct {
 	right   buckets.Right // that its access key needs
 	public  bool          // a public bucket allows it
 	key     string        // of an object; "" for the bucket
-	version bool          // of a named version
+	version string        // that the client names; "": the current one
 	actions []policy.Action
 }
 
@@ -45,7 +47,7 @@ func (x *request) authorizeByPolicy(op operation) error {
 		}
 		return errAccessDenied
 	}
-	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId") != "", n.actions})
+	err := x.allow(access{op.right, op.public, x.key, x.query.Get("versionId"), n.actions})
 	if err == nil && !x.isOwner() && x.parameter == "policy" {
 		return errMethod // only the owner has a right to the policy, whatever it allows
 	}
@@ -59,7 +61,7 @@ func (x *request) isOwner() bool { return x.signed != nil && x.owner == x.accoun
 // The limits of an access key narrow what its account may do, not what everybody may do.
 func (x *request) allow(a access) error {
 	may := x.isOwner() && x.permitsIn(a.right, a.key)
-	public := a.public && x.bucket.Settings.IsOpen() && !a.version // a public bucket shows its current objects
+	public := a.public && x.bucket.Settings.IsOpen() && a.version == "" // a public bucket shows its current objects
 	p := x.policies.Of(&x.bucket)
 	if p == nil {
 		if may || public {
@@ -71,9 +73,9 @@ func (x *request) allow(a access) error {
 		return errAccessDenied
 	}
 	restricted := x.bucket.Settings.PublicAccessBlock.RestrictPolicy && !x.isOwner() && p.IsPublic()
-	values := &conditionValues{request: x, key: a.key}
+	values := &conditionValues{request: x, key: a.key, version: a.version}
 	for _, action := range a.actions {
-		if a.version {
+		if a.version != "" {
 			action = policy.OfVersion(action)
 		}
 		d, err := p.Evaluate(policy.Request{Account: x.account.ID, Action: action, Object: a.key, Context: values})
@@ -114,7 +116,7 @@ func (x *request) allowTags(o *buckets.Object) error {
 	if len(o.Tags) == 0 || x.bucket.Settings.Policy.IsZero() {
 		return nil
 	}
-	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, actions: []policy.Action{policy.GetObjectTagging}})
+	return x.allow(access{right: buckets.RightRead, public: true, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{policy.GetObjectTagging}})
 }
 
 // allowPut decides about the object of a form, whose fields are the headers of the request. sent are those of its client.
@@ -163,7 +165,7 @@ func (x *request) sharedBucket() error {
 // conditionValues is the policy.Context of an action on a key.
 type conditionValues struct {
 	*request
-	key string
+	key, version string
 
 	looked bool // for the object
 	object *buckets.Object
@@ -188,6 +190,11 @@ func (v *conditionValues) Value(k policy.Key, name string) ([]string, error) {
 			all = append(all, name)
 		}
 		return all, err
+	case policy.VersionID:
+		if v.version == "" {
+			return nil, nil
+		}
+		return []string{v.version}, nil
 	}
 	return v.ofRequest(k), nil
 }
@@ -215,8 +222,6 @@ func (x *request) ofRequest(k policy.Key) []string {
 	case policy.ObjectCreation:
 		part := x.in.Method == http.MethodPut && x.parameter == "uploadId"
 		return []string{strconv.FormatBool(!part && x.parameter != "uploads")}
-	case policy.VersionID:
-		return x.parameterValue("versionId")
 	case policy.Prefix, policy.Delimiter, policy.MaxKeys:
 		return x.parameterValue(strings.TrimPrefix(string(k), "s3:"))
 	}
@@ -266,26 +271,39 @@ func (x *request) namedSource() string {
 	return strings.TrimPrefix(source, x.account.Name+":")
 }
 
-// existing returns the object with the key, or nil.
+// existing returns the object with the key, or the version of it, or nil.
 func (v *conditionValues) existing() (*buckets.Object, error) {
 	if v.looked || v.key == "" {
 		return v.object, nil
 	}
-	if v.key == v.request.key && v.request.object.read {
+	if v.key == v.request.key && v.version == "" && v.request.object.read {
 		return &v.request.object.Object, nil
 	}
 	var o buckets.Object
 	err := v.withSlot(func() (err error) {
-		o, err = v.Service.Object(v.in.Context(), v.owner, v.bucket.ID, v.key)
+		o, err = v.read()
 		return err
 	})
-	if err != nil && !errors.Is(err, buckets.ErrNoObject) {
+	if err != nil && !slices.Contains([]errcode.Code{errcode.NotFound, errcode.Invalid}, errcode.Of(err)) {
 		return nil, err
 	}
 	if v.looked = true; err == nil {
 		v.object = &o
 	}
 	return v.object, nil
+}
+
+// read reads the object or the version.
+func (v *conditionValues) read() (buckets.Object, error) {
+	if v.version == "" {
+		return v.Service.Object(v.in.Context(), v.owner, v.bucket.ID, v.key)
+	}
+	id, err := buckets.ParseVersionID(v.version)
+	if err != nil {
+		return buckets.Object{}, err
+	}
+	found, err := v.Service.Version(v.in.Context(), v.owner, v.bucket.ID, v.key, id)
+	return found.Object, err
 }
 
 // requestTags returns the tags that the request gives an object.

@@ -271,6 +271,7 @@ func TestPolicyConditions(t *testing.T) {
 	other("GET", "/photos/home/b", "").fails(403, "AccessDenied")
 	s.policy(`{"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::photos/*", "Condition": {"StringEquals": {"s3:ExistingObjectTag/class": "public"}}}`)
 	s.do("POST", "/photos?delete", "<Delete><Object><Key>home/a</Key></Object><Object><Key>absent</Key></Object></Delete>").want(200).has("<Deleted><Key>absent<", "<Error><Key>home/a</Key>")
+	conditionsOfVersions(s, when, other)
 	s.policy(when("s3:PutObject*", `"ForAllValues:StringEquals": {"s3:RequestObjectTagKeys": ["a", "b"]}, "StringEquals": {"s3:RequestObjectTag/a": "1"}`))
 	other("PUT", "/photos/k", hello, "x-amz-tagging: a=1").want(200)
 	other("PUT", "/photos/k", hello, "x-amz-tagging: a=1&c=2").fails(403, "AccessDenied")
@@ -310,6 +311,34 @@ func TestPolicyConditions(t *testing.T) {
 	s.policy(when("s3:GetObjectVersion", `"StringEquals": {"s3:VersionId": "null"}`))
 	other("GET", "/photos/home/a?versionId=null", "").want(200)
 	other("GET", "/photos/home/a", "").fails(403, "AccessDenied")
+}
+
+// conditionsOfVersions: a condition on the tags of an object concerns the version that the request names.
+func conditionsOfVersions(s *server, when func(action, condition string) string, other func(method, target, body string, headers ...string) answer) {
+	s.t.Helper()
+	s.do("PUT", "/photos?versioning", versioningOn).want(200)
+	private := s.do("PUT", "/photos/v", "private", "x-amz-tagging: class=private").want(200).version()
+	public := s.do("PUT", "/photos/v", "public", "x-amz-tagging: class=public").want(200).version()
+	s.policy(when("s3:GetObject*", `"StringEquals": {"s3:ExistingObjectTag/class": "public"}`), when("s3:PutObject", `"Null": {"s3:ExistingObjectTag/class": "true"}`))
+	other("GET", "/photos/v", "").want(200).is("public")
+	other("GET", "/photos/v?versionId="+public, "").want(200).is("public")
+	for _, target := range []string{"/photos/v?versionId=" + private, "/photos/v?tagging&versionId=" + private, "/photos/v?versionId=x", "/photos/v?versionId=" + string(buckets.LastVersion)} {
+		other("GET", target, "").fails(403, "AccessDenied")
+	}
+	other("PUT", "/photos/copy", "", "x-amz-copy-source: photos/v?versionId="+private).fails(403, "AccessDenied")
+	other("PUT", "/photos/copy", "", "x-amz-copy-source: photos/v?versionId="+public, "x-amz-tagging-directive: REPLACE").want(200)
+	s.policy(`{"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject*", "Resource": "arn:aws:s3:::photos/*", "Condition": {"StringEquals": {"s3:ExistingObjectTag/class": "private"}}}`)
+	one := func(id string) string {
+		return "<Delete><Object><Key>v</Key><VersionId>" + id + "</VersionId></Object></Delete>"
+	}
+	s.do("POST", "/photos?delete", one(private)).want(200).has("<Error><Key>v</Key>", "AccessDenied")
+	s.do("DELETE", "/photos/v?versionId="+private, "").fails(403, "AccessDenied")
+	s.do("POST", "/photos?delete", one(public)).want(200).has("<Deleted><Key>v</Key>")
+	s.do("DELETE", "/photos/v", "").fails(403, "AccessDenied")
+	s.policy(`{` + fromAll + `, "Action": "s3:DeleteObjectVersion", "Condition": {"StringEquals": {"s3:VersionId": "` + private + `"}}}`)
+	s.do("POST", "/photos?delete", one(private)).want(200).has("<Error><Key>v</Key>", "AccessDenied")
+	s.do("DELETE", "/photos/v", "").want(204)
+	s.do("PUT", "/photos?versioning", versioningOff).want(200)
 }
 
 func TestFormsByPolicy(t *testing.T) {

@@ -208,7 +208,7 @@ func (x *request) putTags() error {
 		return err
 	}
 	if x.tags = tags; !x.bucket.Settings.Policy.IsZero() {
-		if err := x.allow(access{buckets.RightWrite, false, x.key, x.query.Get("versionId") != "", x.needs().actions}); err != nil {
+		if err := x.allow(access{buckets.RightWrite, false, x.key, x.query.Get("versionId"), x.needs().actions}); err != nil {
 			return err
 		}
 	}
