@@ -19,10 +19,11 @@ const (
 	RightDelete Right = "delete" // objects
 	RightList   Right = "list"   // objects and uploads of a bucket
 	RightManage Right = "manage" // create and delete buckets, and change their settings
+	RightBypass Right = "bypass" // ignore governance when a locked version is deleted or its retention is changed
 )
 
 // Rights are all rights.
-var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage}
+var Rights = []Right{RightRead, RightWrite, RightDelete, RightList, RightManage, RightBypass}
 
 // KeyLimits narrow the access of an access key to the buckets of its account. The zero value does not.
 type KeyLimits struct {
@@ -58,7 +59,7 @@ func (l *KeyLimits) Check() error {
 	}
 	for _, r := range l.Rights {
 		if !slices.Contains(Rights, r) {
-			return errcode.New(errcode.Invalid, "a right is not valid: expected read, write, delete, list or manage")
+			return errcode.New(errcode.Invalid, "a right is not valid: expected read, write, delete, list, manage or bypass")
 		}
 	}
 	if l.Prefix != "" && slices.Contains(l.Rights, RightManage) {

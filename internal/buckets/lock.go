@@ -161,7 +161,7 @@ func (l BucketLock) until(now Moment) Moment {
 	} else {
 		t = u.AddDate(0, 0, -1)
 	}
-	return At(t.AddDate(0, 0, l.Days))
+	return At(t.AddDate(0, 0, l.Days).Truncate(time.Second).Add(time.Second)) // answers and clients have less precision
 }
 
 // Errors of object lock.

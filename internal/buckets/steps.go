@@ -135,6 +135,19 @@ func (s *Service) SetVersioning(ctx context.Context, owner AccountID, b BucketRe
 	return s.store.SetVersioning(ctx, owner, b, v)
 }
 
+// SetBucketLock is Versions.SetBucketLock.
+func (s *Service) SetBucketLock(ctx context.Context, owner AccountID, b BucketRef, l BucketLock) error {
+	return s.store.SetBucketLock(ctx, owner, b, l)
+}
+
+// LockNewBucket enables versioning and object lock of a bucket that was just created.
+func (s *Service) LockNewBucket(ctx context.Context, owner AccountID, b BucketRef) error {
+	if err := s.store.SetVersioning(ctx, owner, b, VersioningEnabled); err != nil {
+		return err
+	}
+	return s.store.SetBucketLock(ctx, owner, b, BucketLock{Enabled: true})
+}
+
 // Find is Store.Find.
 func (s *Service) Find(ctx context.Context, owner AccountID, bucket, name string) (Bucket, Object, error) {
 	return s.store.Find(ctx, owner, bucket, name)

@@ -20,6 +20,11 @@ const (
 	GetBucketPolicy    Action = "s3:GetBucketPolicy"
 	PutBucketPolicy    Action = "s3:PutBucketPolicy"
 	DeleteBucketPolicy Action = "s3:DeleteBucketPolicy"
+	GetObjectRetention Action = "s3:GetObjectRetention"
+	PutObjectRetention Action = "s3:PutObjectRetention"
+	GetObjectLegalHold Action = "s3:GetObjectLegalHold"
+	PutObjectLegalHold Action = "s3:PutObjectLegalHold"
+	BypassGovernance   Action = "s3:BypassGovernanceRetention"
 )
 
 // resourceKind is the kind of resource of an action.

@@ -36,6 +36,10 @@ const (
 	ExistingObjectTag Key = "s3:ExistingObjectTag"
 	RequestObjectTag  Key = "s3:RequestObjectTag"
 	RequestTagKeys    Key = "s3:RequestObjectTagKeys"
+	LockMode          Key = "s3:object-lock-mode"
+	LockHold          Key = "s3:object-lock-legal-hold"
+	LockUntil         Key = "s3:object-lock-retain-until-date"
+	LockDays          Key = "s3:object-lock-remaining-retention-days"
 
 	headerPrefix = "s3:x-amz-"
 )
@@ -84,6 +88,8 @@ var (
 	puts  = actionsIn(PutObject)
 	tags  = actionsIn(PutObject, PutObjectTagging, "s3:PutObjectVersionTagging")
 	acls  = actionsIn(PutObject, "s3:PutObjectAcl", "s3:PutObjectVersionAcl", "s3:PutBucketAcl")
+	keeps = actionsIn(PutObject, PutObjectRetention, BypassGovernance)
+	holds = actionsIn(PutObject, PutObjectLegalHold)
 	vers  = func(a Action) bool { return strings.Contains(string(a), "Version") && known[a] == ofObject }
 )
 
@@ -114,6 +120,10 @@ var keys = func() map[string]key {
 	add(text, puts, CopySource, IfMatch, IfNoneMatch, "s3:x-amz-metadata-directive", "s3:x-amz-storage-class", "s3:x-amz-website-redirect-location",
 		"s3:x-amz-server-side-encryption", "s3:x-amz-server-side-encryption-aws-kms-key-id", "s3:x-amz-server-side-encryption-customer-algorithm")
 	add(boolean, puts, ObjectCreation)
+	add(text, keeps, LockMode)
+	add(date, keeps, LockUntil)
+	add(number, keeps, LockDays)
+	add(text, holds, LockHold)
 	for name, k := range map[Key]key{
 		ExistingObjectTag: {of: objectAction, named: true},
 		RequestObjectTag:  {of: tags, named: true},

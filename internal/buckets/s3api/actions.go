@@ -61,8 +61,12 @@ var actionsOf = map[bool]map[string]map[string]need{
 			http.MethodDelete: {actions: []policy.Action{"s3:DeleteObjectTagging"}},
 		},
 		"attributes": {http.MethodGet: {actions: []policy.Action{policy.GetObject, "s3:GetObjectAttributes"}}},
-		"legal-hold": readAndPut("s3:GetObjectLegalHold", "s3:PutObjectLegalHold"),
-		"retention":  readAndPut("s3:GetObjectRetention", "s3:PutObjectRetention"),
+		"legal-hold": {
+			http.MethodGet: {actions: []policy.Action{policy.GetObjectLegalHold}}, http.MethodPut: {[]policy.Action{policy.PutObjectLegalHold}, true},
+		},
+		"retention": {
+			http.MethodGet: {actions: []policy.Action{policy.GetObjectRetention}}, http.MethodPut: {[]policy.Action{policy.PutObjectRetention}, true},
+		},
 	},
 }
 

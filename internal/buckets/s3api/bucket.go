@@ -122,9 +122,7 @@ func (x *request) createBucket() error {
 	if enforced && public {
 		return errOwnerEnforced
 	}
-	if x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled") == "true" {
-		return errNotImplemented("x-amz-bucket-object-lock-enabled")
-	}
+	locked := strings.EqualFold(x.in.Header.Get("X-Amz-Bucket-Object-Lock-Enabled"), "true")
 	document, err := x.readText(sigv4.BodyOptions{MaxSize: maxSettings})
 	if err != nil {
 		return err
@@ -143,12 +141,18 @@ func (x *request) createBucket() error {
 	ctx := x.in.Context()
 	b, err := x.Service.CreateBucket(ctx, x.account.ID, x.route.bucket)
 	switch {
-	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1":
+	case errors.Is(err, buckets.ErrBucketExists) && x.Region == "us-east-1" && (!locked || b.Lock.Enabled):
 		// As in Amazon's oldest region, so that clients may create it before each upload.
 	case err != nil:
 		return err
-	case public, enforced:
-		if err := x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public, OwnerEnforced: &enforced}); err != nil {
+	default:
+		if locked {
+			err = x.Service.LockNewBucket(ctx, x.account.ID, b.BucketRef)
+		}
+		if err == nil && (public || enforced) {
+			err = x.Service.SetBucket(ctx, x.account.ID, b.BucketRef, buckets.SettingsChange{PublicRead: &public, OwnerEnforced: &enforced})
+		}
+		if err != nil {
 			return err
 		}
 	}

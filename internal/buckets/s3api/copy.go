@@ -164,6 +164,9 @@ func (x *request) copyObject() error {
 	if err := x.allowTagging(made.Tags); err != nil {
 		return err
 	}
+	if made.Lock, err = x.lockOfHeaders(); err != nil {
+		return err
+	}
 	if !itself || x.bucket.Versioning != buckets.VersioningOff {
 		return x.copyBody(from, o, made, condition)
 	}

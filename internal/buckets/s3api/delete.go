@@ -119,6 +119,9 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 		if err == nil {
 			err = x.allow(access{buckets.RightDelete, false, d.Name, string(d.Version), actions})
 		}
+		if err == nil && d.Version != "" {
+			d.Bypass, err = x.bypasses(d.Name, string(d.Version))
+		}
 		if done[i].Err = err; err == nil {
 			all, of = append(all, d), append(of, i)
 		}

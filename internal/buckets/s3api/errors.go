@@ -114,6 +114,10 @@ var byStore = []struct {
 	{buckets.ErrVersionID, errVersion},
 	{buckets.ErrMarker, errMethod},
 	{buckets.ErrVersioning, errVersioning},
+	{buckets.ErrNoLock, errNoLock},
+	{buckets.ErrLockVersioning, errLockState},
+	{buckets.ErrRetention, errMalformedXML},
+	{buckets.ErrRetentionPeriod, errPeriod},
 	{buckets.ErrObjectNameTooLong, refuse(http.StatusBadRequest, "KeyTooLongError", "Your key is too long.")},
 	{buckets.ErrObjectNameEmpty, refuse(http.StatusBadRequest, "UserKeyMustBeSpecified", "The key is missing.")},
 	{buckets.ErrObjectName, invalidArgument("key", "The key is not UTF-8, or contains the character U+0000.")},
@@ -149,6 +153,9 @@ func asError(err error) *Error {
 	}
 	if sum, ok := errors.AsType[*buckets.ChecksumError](err); ok {
 		return refuse(http.StatusBadRequest, "BadDigest", "The "+sum.Algorithm+" you specified did not match the calculated checksum.")
+	}
+	if locked, ok := errors.AsType[*buckets.LockedError](err); ok {
+		return refuse(http.StatusForbidden, "AccessDenied", "Access Denied because object protected by object lock: "+locked.Error())
 	}
 	if _, ok := errors.AsType[*buckets.QuotaError](err); ok {
 		return &Error{Status: http.StatusForbidden, Code: "QuotaExceeded", Message: "The quota of the account or of the bucket is used up.", Cause: err}
@@ -290,7 +297,7 @@ func isOfObject(name string) bool {
 	case "Etag", "Last-Modified", "Accept-Ranges", "Content-Range", "X-Amz-Tagging-Count", "X-Amz-Mp-Parts-Count", "X-Amz-Expiration":
 		return true
 	}
-	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
+	return slices.Contains(systemHeaders, name) || strings.HasPrefix(name, userHeader) || strings.HasPrefix(name, lockHeader) || strings.HasPrefix(name, "X-Amz-Checksum-")
 }
 
 // setRequestID makes the ID of a request known by S3's name, too.

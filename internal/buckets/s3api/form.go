@@ -145,6 +145,12 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if err := x.allowPut(o.Tags, header); err != nil {
 		return err
 	}
+	if err := x.checkLockDigest(); err != nil {
+		return err
+	}
+	if o.Lock, err = x.lockOfHeaders(); err != nil {
+		return err
+	}
 	body, err := sigv4.NewFormBody(fields, file, sigv4.BodyOptions{MinSize: policy.MinSize, MaxSize: min(policy.MaxSize, maxObject), Cores: x.Cores})
 	if err != nil {
 		return err

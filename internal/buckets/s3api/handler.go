@@ -70,6 +70,7 @@ type request struct {
 	object  found
 
 	tags          map[string]string // that the body gives the object; nil: the header does
+	lock          *buckets.Lock     // likewise; nil: headers do
 	originDecided bool              // allowBy was called
 
 	parameter string // of the query that selects the operation, such as acl

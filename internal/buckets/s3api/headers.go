@@ -110,12 +110,11 @@ func latin1(s string) string {
 }
 
 // checkFeatures refuses headers that ask for what is not implemented. Ignoring them
-// would store an object that is not encrypted, or not locked, as the client believes.
+// would store an object that is not encrypted, as the client believes.
 func (x *request) checkFeatures() error {
 	for name := range x.in.Header {
 		switch {
-		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Object-Lock"),
-			strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
+		case strings.HasPrefix(name, "X-Amz-Server-Side-Encryption"), strings.HasPrefix(name, "X-Amz-Grant"), name == "X-Amz-Write-Offset-Bytes":
 			return errNotImplemented(strings.ToLower(name))
 		case name == "X-Amz-Storage-Class":
 			if class := x.in.Header.Get(name); class != "STANDARD" && class != "" {

@@ -186,7 +186,7 @@ func TestHostileHeaders(t *testing.T) {
 		{400, "InvalidArgument", []string{"x-amz-copy-source: a/b", "x-amz-copy-source: c/d"}},
 		{400, "InvalidArgument", []string{"x-amz-acl: <script>"}},
 		{400, "InvalidStorageClass", []string{"x-amz-storage-class: GLACIER"}},
-		{501, "NotImplemented", []string{"x-amz-object-lock-mode: GOVERNANCE"}},
+		{501, "NotImplemented", []string{"x-amz-server-side-encryption: AES256"}},
 		{501, "NotImplemented", []string{"x-amz-grant-read: id=1"}},
 		{501, "NotImplemented", []string{"x-amz-write-offset-bytes: 5"}},
 		{400, "InvalidArgument", []string{"If-Match: " + strings.Repeat(`"a",`, 101)}},

@@ -29,6 +29,9 @@ func (x *request) createUpload() error {
 	if err := x.allowTagging(u.Tags); err != nil {
 		return err
 	}
+	if u.Lock, err = x.lockOfHeaders(); err != nil {
+		return err
+	}
 	if u.Checksum, err = x.chosenChecksum(); err != nil {
 		return err
 	}
@@ -107,6 +110,9 @@ func (x *request) partNumber() (int, error) {
 func (x *request) putPart() error {
 	if err := x.checkFeatures(); err != nil {
 		return err
+	}
+	if x.hasLockHeaders() {
+		return errLockOfPart
 	}
 	if err := x.checkUploadID(); err != nil {
 		return err

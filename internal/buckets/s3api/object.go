@@ -44,6 +44,12 @@ func (x *request) putObject() error {
 	if err := x.allowTagging(o.Tags); err != nil {
 		return err
 	}
+	if err := x.checkLockDigest(); err != nil {
+		return err
+	}
+	if o.Lock, err = x.lockOfHeaders(); err != nil {
+		return err
+	}
 	condition, err := x.writeCondition()
 	if err != nil {
 		return err
@@ -105,6 +111,7 @@ func (x *request) getObject() error {
 		return err
 	}
 	x.writeMetadata(&o)
+	x.writeLock(&o)
 	x.writeExpiration(&o)
 	if err := x.override(); err != nil {
 		return err
@@ -204,10 +211,16 @@ func (x *request) deleteObject() error {
 	if x.in.Header.Get("X-Amz-If-Match-Size") != "" || x.in.Header.Get("X-Amz-If-Match-Last-Modified-Time") != "" {
 		return errNotImplemented("conditions of directory buckets")
 	}
+	d := buckets.Delete{Name: x.key, Version: id, Condition: condition}
+	if id != "" {
+		if d.Bypass, err = x.bypasses(x.key, string(id)); err != nil {
+			return err
+		}
+	}
 	if err := x.ready(); err != nil {
 		return err
 	}
-	done, err := x.Service.TakeObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.key, Version: id, Condition: condition})
+	done, err := x.Service.TakeObject(x.in.Context(), x.owner, x.bucket.BucketRef, d)
 	if err != nil && (!errors.Is(err, buckets.ErrNoObject) && !errors.Is(err, buckets.ErrNoVersion) || condition.IsSet()) {
 		return err
 	}

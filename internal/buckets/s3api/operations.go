@@ -46,7 +46,7 @@ var ofBucket = []struct {
 	{"lifecycle", methods{http.MethodGet: read(inBucket, (*request).getLifecycle), http.MethodPut: write(buckets.RightManage, (*request).putLifecycle), http.MethodDelete: write(buckets.RightManage, (*request).deleteLifecycle)}},
 	{"encryption", absent(buckets.RightManage, "ServerSideEncryptionConfigurationNotFoundError", "The server side encryption configuration was not found")},
 	{"replication", absent(buckets.RightManage, "ReplicationConfigurationNotFoundError", "The replication configuration was not found")},
-	{"object-lock", absent(buckets.RightManage, "ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")},
+	{"object-lock", methods{http.MethodGet: read(inBucket, (*request).getBucketLock), http.MethodPut: write(buckets.RightManage, (*request).putBucketLock)}},
 	{"website", absent(buckets.RightManage, "NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")},
 	{"logging", empty("BucketLoggingStatus")},
 	{"notification", empty("NotificationConfiguration")},
@@ -67,8 +67,8 @@ var ofObject = []struct {
 	{"acl", methods{http.MethodGet: read(buckets.RightRead, (*request).getACL), http.MethodPut: write(buckets.RightWrite, (*request).putObjectACL)}},
 	{"tagging", methods{http.MethodGet: read(buckets.RightRead, (*request).getTags), http.MethodPut: write(buckets.RightWrite, (*request).putTags), http.MethodDelete: write(buckets.RightWrite, (*request).deleteTags)}},
 	{"attributes", methods{http.MethodGet: read(buckets.RightRead, (*request).getAttributes)}},
-	{"legal-hold", absent(buckets.RightWrite, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
-	{"retention", absent(buckets.RightWrite, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")},
+	{"legal-hold", methods{http.MethodGet: read(buckets.RightRead, (*request).getLegalHold), http.MethodPut: write(buckets.RightWrite, (*request).putLegalHold)}},
+	{"retention", methods{http.MethodGet: read(buckets.RightRead, (*request).getRetention), http.MethodPut: write(buckets.RightWrite, (*request).putRetention)}},
 	{"restore", methods{}}, {"select", methods{}}, {"torrent", methods{}},
 }
 

@@ -222,6 +222,8 @@ func (x *request) ofRequest(k policy.Key) []string {
 	case policy.ObjectCreation:
 		part := x.in.Method == http.MethodPut && x.parameter == "uploadId"
 		return []string{strconv.FormatBool(!part && x.parameter != "uploads")}
+	case policy.LockMode, policy.LockHold, policy.LockUntil, policy.LockDays:
+		return x.lockValue(k)
 	case policy.Prefix, policy.Delimiter, policy.MaxKeys:
 		return x.parameterValue(strings.TrimPrefix(string(k), "s3:"))
 	}

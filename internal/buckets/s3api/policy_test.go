@@ -91,6 +91,10 @@ func TestEveryOperationNeedsAnAction(t *testing.T) {
 			body = "<Delete><Object><Key>k</Key></Object></Delete>"
 		case "PUT /photos/k?tagging":
 			body = "<Tagging><TagSet></TagSet></Tagging>"
+		case "PUT /photos/k?retention":
+			body = "<Retention></Retention>"
+		case "PUT /photos/k?legal-hold":
+			body = "<LegalHold><Status>ON</Status></LegalHold>"
 		}
 		refused := func(by sigv4test.Signer) bool {
 			a := s.as(by, r.Method, target, body)

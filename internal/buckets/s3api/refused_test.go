@@ -123,7 +123,7 @@ func refusals() []refusal {
 		{"method of buckets", 405, "MethodNotAllowed", signed("POST", "/photos?location", "")},
 		{"bucket has objects", 409, "BucketNotEmpty", signed("DELETE", "/photos", "")},
 		{"subresource", 501, "NotImplemented", signed("GET", "/photos/k?torrent", "")},
-		{"header", 501, "NotImplemented", signed("PUT", "/photos/k", hello, "x-amz-object-lock-mode: GOVERNANCE")},
+		{"header", 501, "NotImplemented", signed("PUT", "/photos/k", hello, "x-amz-server-side-encryption: AES256")},
 		{"malformed query", 400, "InvalidURI", signed("GET", "/photos/k?a=%zz", "")},
 		{"key with U+0000", 400, "InvalidArgument", signed("GET", "/photos/%00", "")},
 		{"long key", 400, "KeyTooLongError", signed("GET", "/photos/"+strings.Repeat("k", 1025), "")},

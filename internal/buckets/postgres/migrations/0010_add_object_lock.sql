@@ -54,15 +54,15 @@ BEGIN
 	RETURN CASE WHEN bucket_locked_v1(v_properties, false) THEN -13 ELSE v_length END;
 END $$;
 
--- The properties of a new object with a version. It gets the default retention of the bucket, unless it has a retention of its own.
+-- The properties of a new object with a version. It gets the default retention of the bucket, in whole seconds, unless it has a retention of its own.
 CREATE FUNCTION bucket_versioned_v1(p_properties jsonb, p_version uuid, p_lock jsonb) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_s3 jsonb := coalesce(p_properties -> 's3', '{}') || jsonb_build_object('version', p_version);
 BEGIN
 	IF p_lock ? 'mode' AND v_s3 #> '{lock,mode}' IS NULL THEN
-		v_s3 := v_s3 || jsonb_build_object('lock', coalesce(v_s3 -> 'lock', '{}') || jsonb_build_object('mode', p_lock -> 'mode', 'until', (extract(epoch FROM
+		v_s3 := v_s3 || jsonb_build_object('lock', coalesce(v_s3 -> 'lock', '{}') || jsonb_build_object('mode', p_lock -> 'mode', 'until', 1000000 * (1 + floor(extract(epoch FROM
 			(clock_timestamp() AT TIME ZONE 'UTC' + make_interval(years => coalesce((p_lock ->> 'years')::integer, 0)) + make_interval(days => coalesce((p_lock ->> 'days')::integer, 0)))
-			AT TIME ZONE 'UTC') * 1000000)::bigint));
+			AT TIME ZONE 'UTC'))::bigint)));
 	END IF;
 	RETURN coalesce(p_properties, '{}') || jsonb_build_object('s3', v_s3);
 END $$;

@@ -1,0 +1,352 @@
+package s3api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/buckets/policy"
+)
+
+// Headers of object lock.
+const (
+	lockHeader      = "X-Amz-Object-Lock-"
+	lockModeHeader  = lockHeader + "Mode"
+	lockUntilHeader = lockHeader + "Retain-Until-Date"
+	lockHoldHeader  = lockHeader + "Legal-Hold"
+	bypassHeader    = "X-Amz-Bypass-Governance-Retention"
+)
+
+var (
+	errNoLock        = invalidRequest("Bucket is missing Object Lock Configuration")
+	errLockState     = refuse(http.StatusConflict, "InvalidBucketState", "Object Lock needs versioning to be Enabled on the bucket; then versioning cannot be suspended.")
+	errNoBucketLock  = refuse(http.StatusNotFound, "ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket")
+	errNoRetention   = refuse(http.StatusNotFound, "NoSuchObjectLockConfiguration", "The specified object does not have a ObjectLock configuration")
+	errPeriod        = refuse(http.StatusBadRequest, "InvalidRetentionPeriod", "Default retention period must be a positive integer value: 1 to 36500 days, or 1 to 100 years")
+	errLockDigest    = invalidRequest("Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters")
+	errLockOfPart    = invalidRequest("A part has no Object Lock of its own: send the headers with CreateMultipartUpload")
+	errUntilPast     = invalidArgument("RetainUntilDate", "The retain until date must be in the future!")
+	errUntilFormat   = invalidArgument("RetainUntilDate", "The retain until date must be provided in ISO 8601 format")
+	errRetentionHalf = invalidArgument("x-amz-object-lock-retain-until-date", "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied")
+	errLockMode      = invalidArgument("x-amz-object-lock-mode", "Unknown wormMode directive.")
+	errHoldStatus    = invalidArgument("x-amz-object-lock-legal-hold", "Legal Hold must be either of 'ON' or 'OFF'")
+)
+
+// lockConfiguration is the body of PutObjectLockConfiguration.
+type lockConfiguration struct {
+	Enabled string `xml:"ObjectLockEnabled"`
+	Rule    *struct {
+		Default *struct {
+			Mode  string `xml:"Mode"`
+			Days  *int   `xml:"Days"`
+			Years *int   `xml:"Years"`
+		} `xml:"DefaultRetention"`
+	} `xml:"Rule"`
+}
+
+// lock returns what the document says.
+func (c *lockConfiguration) lock() (l buckets.BucketLock, err error) {
+	l.Enabled = true
+	switch {
+	case c.Enabled != "Enabled":
+		return l, errMalformedXML
+	case c.Rule == nil:
+		return l, nil
+	case c.Rule.Default == nil || (c.Rule.Default.Days == nil) == (c.Rule.Default.Years == nil) || !isMode(c.Rule.Default.Mode):
+		return l, errMalformedXML
+	}
+	l.Mode = buckets.LockMode(c.Rule.Default.Mode)
+	if days := c.Rule.Default.Days; days != nil {
+		l.Days = *days
+	} else {
+		l.Years = *c.Rule.Default.Years
+	}
+	if l.Days+l.Years <= 0 {
+		return l, errPeriod
+	}
+	return l, l.Check()
+}
+
+func isMode(s string) bool {
+	return s == string(buckets.Governance) || s == string(buckets.Compliance)
+}
+
+// getBucketLock is GetObjectLockConfiguration.
+func (x *request) getBucketLock() error {
+	l := x.bucket.Lock
+	if !l.Enabled {
+		return errNoBucketLock
+	}
+	d := newDocument("ObjectLockConfiguration")
+	d.text("ObjectLockEnabled", "Enabled")
+	if l.Mode != "" {
+		d.begin("Rule")
+		d.begin("DefaultRetention")
+		d.text("Mode", string(l.Mode))
+		if l.Days > 0 {
+			d.number("Days", int64(l.Days))
+		} else {
+			d.number("Years", int64(l.Years))
+		}
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// putBucketLock is PutObjectLockConfiguration.
+func (x *request) putBucketLock() error {
+	var c lockConfiguration
+	if err := x.readXML("ObjectLockConfiguration", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return err
+	}
+	l, err := c.lock()
+	if err != nil {
+		return err
+	}
+	if err := x.Service.SetBucketLock(x.in.Context(), x.owner, x.bucket.BucketRef, l); err != nil {
+		return err
+	}
+	return x.send(http.StatusOK)
+}
+
+// lockedVersion reads the version of a request about its lock.
+func (x *request) lockedVersion() (buckets.Object, error) {
+	if !x.bucket.Lock.Enabled {
+		return buckets.Object{}, errNoLock
+	}
+	return x.storedVersion()
+}
+
+// getRetention is GetObjectRetention.
+func (x *request) getRetention() error {
+	o, err := x.lockedVersion()
+	if err != nil {
+		return err
+	}
+	if o.Lock.Mode == "" {
+		return errNoRetention
+	}
+	d := newDocument("Retention")
+	d.text("Mode", string(o.Lock.Mode))
+	d.moment("RetainUntilDate", o.Lock.Until)
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// getLegalHold is GetObjectLegalHold.
+func (x *request) getLegalHold() error {
+	o, err := x.lockedVersion()
+	if err != nil {
+		return err
+	}
+	if o.Lock.Hold == "" {
+		return errNoRetention
+	}
+	d := newDocument("LegalHold")
+	d.text("Status", string(o.Lock.Hold))
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+// putRetention is PutObjectRetention. An empty document removes the retention.
+func (x *request) putRetention() error {
+	var c struct {
+		Mode  string `xml:"Mode"`
+		Until string `xml:"RetainUntilDate"`
+	}
+	if err := x.readXML("Retention", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return err
+	}
+	var r buckets.Retention
+	if c.Mode != "" || c.Until != "" {
+		if !isMode(c.Mode) || c.Until == "" {
+			return errMalformedXML
+		}
+		until, err := x.until(c.Until)
+		if err != nil {
+			return err
+		}
+		r = buckets.Retention{Mode: buckets.LockMode(c.Mode), Until: until}
+	}
+	return x.setLock(buckets.Lock{Mode: r.Mode, Until: r.Until}, buckets.LockChange{Retention: &r})
+}
+
+// putLegalHold is PutObjectLegalHold.
+func (x *request) putLegalHold() error {
+	var c struct {
+		Status buckets.HoldStatus `xml:"Status"`
+	}
+	if err := x.readXML("LegalHold", &c, sigv4.BodyOptions{MaxSize: maxSettings}); err != nil {
+		return err
+	}
+	if c.Status != buckets.HoldOn && c.Status != buckets.HoldOff {
+		return errMalformedXML
+	}
+	return x.setLock(buckets.Lock{Hold: c.Status}, buckets.LockChange{Hold: c.Status})
+}
+
+// setLock changes the lock of a version. l is what a policy sees of the change.
+func (x *request) setLock(l buckets.Lock, c buckets.LockChange) error {
+	version := x.query.Get("versionId")
+	if x.lock = &l; !x.bucket.Settings.Policy.IsZero() {
+		if err := x.allow(access{buckets.RightWrite, false, x.key, version, x.needs().actions}); err != nil {
+			return err
+		}
+	}
+	if !x.bucket.Lock.Enabled {
+		return errNoLock
+	}
+	id, err := x.versionID()
+	if err != nil {
+		return err
+	}
+	if c.Bypass, err = x.bypasses(x.key, version); err != nil {
+		return err
+	}
+	o, err := x.Service.UpdateObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.Update{Name: x.key, Version: id, Lock: &c})
+	if err != nil {
+		return err
+	}
+	x.versionHeader(o.VersionID())
+	return x.send(http.StatusOK)
+}
+
+// bypasses reports whether the request asks to ignore governance. A client without the right to is refused.
+func (x *request) bypasses(key, version string) (bool, error) {
+	if !strings.EqualFold(x.in.Header.Get(bypassHeader), "true") {
+		return false, nil
+	}
+	return true, x.allow(access{right: buckets.RightBypass, key: key, version: version, actions: []policy.Action{policy.BypassGovernance}})
+}
+
+// until reads the date of a retention.
+func (x *request) until(text string) (buckets.Moment, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, errUntilFormat
+	}
+	m := buckets.At(t.Truncate(time.Millisecond)) // as answers show it
+	if m <= x.Service.Now() {
+		return 0, errUntilPast
+	}
+	if (buckets.Retention{Mode: buckets.Governance, Until: m}).Check() != nil {
+		return 0, errUntilFormat
+	}
+	return m, nil
+}
+
+// hasLockHeaders reports whether the request gives a new object a lock.
+func (x *request) hasLockHeaders() bool {
+	h := x.in.Header
+	return h.Get(lockModeHeader) != "" || h.Get(lockUntilHeader) != "" || h.Get(lockHoldHeader) != ""
+}
+
+// lockOfHeaders reads the lock that the headers give a new object, and checks that the client may lock it.
+func (x *request) lockOfHeaders() (l buckets.Lock, err error) {
+	if !x.hasLockHeaders() {
+		return l, nil
+	}
+	h := x.in.Header
+	l = buckets.Lock{Mode: buckets.LockMode(h.Get(lockModeHeader)), Hold: buckets.HoldStatus(h.Get(lockHoldHeader))}
+	until := h.Get(lockUntilHeader)
+	switch {
+	case (l.Mode == "") != (until == ""):
+		return l, errRetentionHalf
+	case l.Mode != "" && !isMode(string(l.Mode)):
+		return l, errLockMode
+	case l.Hold != "" && l.Hold != buckets.HoldOn && l.Hold != buckets.HoldOff:
+		return l, errHoldStatus
+	}
+	if until != "" {
+		if l.Until, err = x.until(until); err != nil {
+			return l, err
+		}
+	}
+	if err := x.identifyBucket(); err != nil {
+		return l, err
+	}
+	if !x.bucket.Lock.Enabled {
+		return l, errNoLock
+	}
+	return l, x.allowLock(l)
+}
+
+// allowLock refuses the lock of a new object that a policy does not allow besides the object.
+func (x *request) allowLock(l buckets.Lock) error {
+	if x.bucket.Settings.Policy.IsZero() {
+		return nil
+	}
+	var actions []policy.Action
+	if l.Mode != "" {
+		actions = append(actions, policy.PutObjectRetention)
+	}
+	if l.Hold != "" {
+		actions = append(actions, policy.PutObjectLegalHold)
+	}
+	x.lock = &l
+	return x.allow(access{right: buckets.RightWrite, key: x.key, actions: actions})
+}
+
+// checkLockDigest refuses a locked object whose client has not sent a checksum of its body.
+func (x *request) checkLockDigest() error {
+	if !x.hasLockHeaders() || x.in.Header.Get("Content-Md5") != "" || x.in.Header.Get("X-Amz-Trailer") != "" {
+		return nil
+	}
+	for name := range x.in.Header {
+		if strings.HasPrefix(name, "X-Amz-Checksum-") {
+			return nil
+		}
+	}
+	return errLockDigest
+}
+
+// writeLock sets the headers of an object's lock, if the client may read it.
+func (x *request) writeLock(o *buckets.Object) {
+	if o.Lock.IsZero() || x.signed == nil {
+		return
+	}
+	may := func(a policy.Action) bool {
+		return x.allow(access{right: buckets.RightRead, key: x.key, version: x.query.Get("versionId"), actions: []policy.Action{a}}) == nil
+	}
+	h := x.out.Header()
+	if o.Lock.Mode != "" && may(policy.GetObjectRetention) {
+		h.Set(lockModeHeader, string(o.Lock.Mode))
+		h.Set(lockUntilHeader, o.Lock.Until.Time().Format(xmlTime))
+	}
+	if o.Lock.Hold != "" && may(policy.GetObjectLegalHold) {
+		h.Set(lockHoldHeader, string(o.Lock.Hold))
+	}
+}
+
+// lockValue returns the value of a condition key about the lock that the request gives an object.
+func (x *request) lockValue(k policy.Key) []string {
+	var l buckets.Lock
+	if x.lock != nil {
+		l = *x.lock
+	} else {
+		h := x.in.Header
+		l.Mode, l.Hold = buckets.LockMode(h.Get(lockModeHeader)), buckets.HoldStatus(h.Get(lockHoldHeader))
+		if t, err := time.Parse(time.RFC3339, h.Get(lockUntilHeader)); err == nil {
+			l.Until = buckets.At(t)
+		}
+	}
+	value := ""
+	switch {
+	case k == policy.LockMode:
+		value = string(l.Mode)
+	case k == policy.LockHold:
+		value = string(l.Hold)
+	case l.Until == 0:
+	case k == policy.LockUntil:
+		value = strconv.FormatInt(l.Until.Seconds(), 10)
+	default:
+		value = strconv.FormatInt(int64(l.Until.Time().Sub(x.Service.Now().Time())/(24*time.Hour)), 10)
+	}
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
