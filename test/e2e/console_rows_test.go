@@ -24,6 +24,9 @@ const (
 	pageGoal  = 200 * time.Millisecond // of the median, on an idle machine
 	pageTimes = 5
 
+	// The page of an install counts its records, which by default may be this many. Here an install has manyRows.
+	mostRecords = 32 * 5120
+
 	// A busy machine may take longer, by as much as it does for a page that reads no table.
 	baselinePage = "settings"
 	baselineTime = time.Millisecond // of that page, on an idle machine
@@ -240,7 +243,11 @@ func walkManyRows(t *testing.T, s *binary.Server, engine string) {
 	var table strings.Builder
 	for _, p := range all {
 		fmt.Fprintf(&table, "| %s | %s | %.1f ms | %.1f ms | %.1f ms | %d |\n", p.path, engine, float64(p.median)/1e6, float64(p.most)/1e6, float64(p.baseline)/1e6, p.bytes)
-		if limit := max(pageGoal, time.Duration(float64(pageGoal)*float64(p.baseline)/float64(baselineTime))); p.median > limit {
+		goal := pageGoal
+		if strings.HasPrefix(p.path, "extstorage/installs/show?") {
+			goal *= manyRows / mostRecords
+		}
+		if limit := max(goal, time.Duration(float64(goal)*float64(p.baseline)/float64(baselineTime))); p.median > limit {
 			t.Errorf("%s: /console/%s takes %v in the median, more than %v, while %s takes %v", engine, p.path, p.median, limit, baselinePage, p.baseline)
 		}
 	}
