@@ -107,6 +107,7 @@ func consoleBuckets(b *browser) {
 	b.consoleUploads()
 	b.consoleChosen()
 	b.consoleBucketSettings()
+	b.consoleVersions()
 	b.consoleAudit()
 	b.open("buckets/accounts/show?account=tester")
 	b.try(http.StatusConflict, "has buckets", "Delete account", "confirm", "tester")
@@ -148,6 +149,7 @@ func (b *browser) consoleUploads() {
 	b.open(objects)
 	const script = "<script>alert(1)</script>"
 	image := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + strings.Repeat("\x00", 200_000) // on a storage node
+	thumbnail := "/console/buckets/thumbnail?account=tester&bucket=photos&object=new/"
 	b.upload(http.StatusOK, "Uploaded 4 objects.", "Upload", sent, "notes.txt", hostile, `C:\Users\me\page.html`, script, "picture.svg", "<svg xmlns='http://www.w3.org/2000/svg'>"+script+"</svg>", "image.dat", image)
 	b.shows("notes.txt", "page.html", "image.dat")
 	b.hides("new/notes.txt")
@@ -169,6 +171,12 @@ func (b *browser) consoleUploads() {
 			b.t.Errorf("%s is sent as %s with %s", name, b.kind, b.policy)
 		}
 	}
+	if status := b.send(http.MethodGet, b.base+thumbnail+"picture.svg", nil); status != http.StatusNotFound {
+		b.t.Errorf("a thumbnail of an SVG: %d", status)
+	}
+	if status := b.send(http.MethodGet, b.base+thumbnail+"image.dat", nil); status != http.StatusOK || b.raw != image || b.kind != "image/png" || b.policy != "sandbox; default-src 'none'" {
+		b.t.Errorf("the thumbnail: %d, %d bytes, %s, %s", status, len(b.raw), b.kind, b.policy)
+	}
 	b.open("buckets/object?account=tester&bucket=photos&object=new/image.dat")
 	images := b.page.all("img")
 	if len(images) != 1 || images[0].attrs["alt"] != "Preview of image.dat" {
@@ -177,6 +185,52 @@ func (b *browser) consoleUploads() {
 	if status := b.send(http.MethodGet, b.base+images[0].attrs["src"], nil); status != http.StatusOK || b.raw != image || b.kind != "image/png" || b.policy != "sandbox; default-src 'none'" {
 		b.t.Errorf("the image: %d, %d bytes, %s, %s", status, len(b.raw), b.kind, b.policy)
 	}
+}
+
+// consoleVersions restores and deletes versions of an object, and its delete marker.
+func (b *browser) consoleVersions() {
+	const bucket, object = "?account=tester&bucket=versioned", "buckets/object?account=tester&bucket=versioned&object=a/notes.txt"
+	b.open("buckets/buckets")
+	b.submit("Create bucket", "account", "tester", "bucket", "versioned")
+	b.open("buckets/objects" + bucket)
+	b.hides("Show versions")
+	b.open("buckets/buckets/show" + bucket)
+	b.submit("Set versioning", "versioning", "enabled")
+	b.open("buckets/objects" + bucket)
+	for _, text := range []string{"first text", "second text"} {
+		b.upload(http.StatusOK, "Uploaded 1 object.", "Upload", b.fill(b.form("Upload"), "folder", "a", "replace", "yes"), "notes.txt", text)
+	}
+	b.follow("Show versions")
+	b.shows("notes.txt", "current", "noncurrent")
+	b.open(object)
+	b.shows("second text", "current", "noncurrent", "Its versions stay")
+	b.submit("Restore")
+	b.shows("Restored notes.txt.", "first text")
+	b.submit("Delete object", "confirm", "notes.txt")
+	b.follow("Show versions")
+	b.shows("delete marker")
+	for path, want := range map[string]int{"download": http.StatusConflict, "thumbnail": http.StatusConflict, "image": http.StatusConflict, "object": http.StatusOK} {
+		if status := b.send(http.MethodGet, b.base+"/console/buckets/"+path+bucket+"&object=a/notes.txt", nil); status != want {
+			b.t.Errorf("%s of a delete marker: %d", path, status)
+		}
+	}
+	b.open(object)
+	b.shows("Deleted object a/notes.txt", "delete marker")
+	b.hides("first text")
+	b.submit("Delete marker")
+	b.shows("Deleted a delete marker of notes.txt.", "first text")
+	for range 3 {
+		b.submit("Delete")
+		b.shows("Deleted a version of notes.txt.")
+	}
+	b.shows("Folder a/")
+	for _, version := range []string{"x", "00000000-0000-4000-8000-000000000000"} {
+		if status := b.send(http.MethodGet, b.base+"/console/"+object+"&version="+version, nil); status != http.StatusBadRequest && status != http.StatusNotFound {
+			b.t.Errorf("version %s: %d", version, status)
+		}
+	}
+	b.open("buckets/buckets/show" + bucket)
+	b.submit("Delete bucket", "confirm", "versioned")
 }
 
 // consoleAudit runs audits until one has ended.

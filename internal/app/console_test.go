@@ -549,9 +549,9 @@ func TestConsoleUpkeep(t *testing.T) {
 		}
 	}
 	record("backups/today", 0)
-	o.want("a backup", http.StatusOK, "0 minutes<small> ago</small>", http.MethodGet, "/console/", nil)
+	o.want("a backup", http.StatusOK, "0<small> minutes ago</small>", http.MethodGet, "/console/", nil)
 	now = now.Add(8 * 24 * time.Hour)
-	o.want("an old backup", http.StatusOK, "Warning</span> 8 days<small> ago</small>", http.MethodGet, "/console/", nil)
+	o.want("an old backup", http.StatusOK, "Warning</span> 8<small> days ago</small>", http.MethodGet, "/console/", nil)
 	record("backups/today", 2)
 	o.want("an incomplete backup", http.StatusOK, "without 2 files that could not be read", http.MethodGet, "/console/", nil)
 	if err := os.WriteFile(filepath.Join(a.data, backup.RecordFile), []byte("{"), 0o600); err != nil {

@@ -37,12 +37,15 @@ func (s *Buckets) console() *service.Console {
 			{Name: "presign", Logged: []string{"account", "bucket", "object"}, Run: s.presignObject},
 			{Name: "move", Logged: []string{"account", "bucket", "object", "to-bucket", "to"}, Run: s.moveObject},
 			{Name: "delete", Logged: []string{"account", "bucket", "object"}, Run: s.dropObject},
+			{Name: "restore", Logged: []string{"account", "bucket", "object", "version"}, Run: s.restoreVersion},
+			{Name: "delete-version", Logged: []string{"account", "bucket", "object", "version"}, Run: s.deleteVersion},
 		}},
 		{Path: "buckets/show", Show: s.showQuotaForm},
 		{Path: "lifecycle/show", Show: s.showAboveLifecycle},
 		{Path: "nodes", Show: showAuditLink},
 		{Path: "download", Title: "Download", Send: s.sendObject},
 		{Path: "image", Title: "Image", Send: s.sendImage},
+		{Path: "thumbnail", Title: "Thumbnail", Send: s.sendThumbnail, Memory: thumbnailHead},
 	}}
 }
 
@@ -84,7 +87,7 @@ func usageCell(n, quota int64, text func(int64) string) service.Cell {
 
 // usageFacts shows the usage of an account or of a bucket.
 func usageFacts(u buckets.BucketUsage) *service.Facts {
-	return &service.Facts{Rows: []service.Fact{
+	return &service.Facts{Inline: true, Rows: []service.Fact{
 		{Name: "Objects", Cell: usageCell(u.Usage.Objects, u.Quota.Objects, decimal)}, {Name: "Bytes", Cell: usageCell(u.Usage.Bytes, u.Quota.Bytes, service.FormatBytes)},
 	}}
 }
@@ -137,39 +140,94 @@ func (s *Buckets) object(ctx context.Context, r *service.PageRequest) (a buckets
 var linkLives = []service.Option{{Value: "1h", Text: "1 hour"}, {Value: "24h", Text: "1 day"}, {Value: "168h", Text: "7 days"}}
 
 func (s *Buckets) showObject(ctx context.Context, r *service.PageRequest) (*service.View, error) {
-	a, b, o, err := s.object(ctx, r)
+	a, b, v, err := s.version(ctx, r)
 	if err != nil {
 		return nil, err
 	}
+	view := &service.View{Title: "Object " + v.Name, Parents: above(a, b.Name, v.Name)}
+	switch {
+	case v.Marker:
+		view.Title = "Deleted object " + v.Name
+		view.Blocks = []service.Block{&service.Notice{State: service.Warning, Text: "A delete marker hides the versions of this object. Restore one of them, or delete the marker."}}
+	default:
+		view.Blocks = append([]service.Block{
+			&service.Links{All: []service.Link{{Text: "Download", To: objectPage("download", a, b, v.Name, shownVersion(&v))}}},
+			objectFacts(b, &v),
+		}, s.preview(ctx, a, b, &v)...)
+		if !v.Current {
+			view.Title = "Version of " + v.Name
+			view.Parents = append(view.Parents, service.Link{Text: path.Base(v.Name), To: objectPage("object", a, b, v.Name, "")})
+		}
+	}
+	if b.Versioning != buckets.VersioningOff {
+		versions, err := s.versionsTable(ctx, r, a, b, &v)
+		if err != nil {
+			return nil, err
+		}
+		view.Blocks = append(view.Blocks, versions)
+	}
+	if v.Current && !v.Marker {
+		view.Blocks = append(view.Blocks, objectForms(a, b, &v.Object)...)
+	}
+	return view, nil
+}
+
+// shownVersion returns the ID of a version for links to its body: "" for the current one.
+func shownVersion(v *buckets.Version) buckets.VersionID {
+	if v.Current {
+		return ""
+	}
+	return v.VersionID()
+}
+
+// objectFacts shows the metadata of an object.
+func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
 	where := "in the database"
-	if len(o.Sharks) > 0 {
-		where = fmt.Sprint(o.Sharks)
+	if len(v.Sharks) > 0 {
+		where = fmt.Sprint(v.Sharks)
 	}
+	f := &service.Facts{Rows: []service.Fact{
+		{Name: "Size", Cell: service.TextCell(service.Count(v.Length, "byte"))}, {Name: "Type", Cell: service.TextCell(v.ContentType)},
+		{Name: "Created", Cell: momentCell(v.Created)}, {Name: "Modified", Cell: momentCell(v.Modified)}, {Name: "Body", Cell: service.TextCell(where)},
+	}}
+	if b.Versioning != buckets.VersioningOff {
+		id := service.IDCell(string(v.VersionID()))
+		f.Rows = append(f.Rows, service.Fact{Name: "Version", Cell: id}, service.Fact{Name: "State", Cell: service.TextCell(wordOf(v))})
+	}
+	return f
+}
+
+// objectForms are what the operator may do with an object.
+func objectForms(a buckets.Account, b buckets.Bucket, o *buckets.Object) []service.Block {
 	keep := map[string]string{"account": a.Name, "bucket": b.Name, "object": o.Name}
-	blocks := []service.Block{
-		&service.Facts{Rows: []service.Fact{
-			{Name: "Size", Cell: service.TextCell(service.Count(o.Length, "byte"))}, {Name: "Type", Cell: service.TextCell(o.ContentType)},
-			{Name: "Created", Cell: momentCell(o.Created)}, {Name: "Modified", Cell: momentCell(o.Modified)}, {Name: "Body", Cell: service.TextCell(where)},
-		}},
-		&service.Links{All: []service.Link{{Text: "Download", To: service.PageLink("download", "account", a.Name, "bucket", b.Name, "object", o.Name)}}},
+	after := "This cannot be undone."
+	if b.Versioning == buckets.VersioningEnabled {
+		after = "A delete marker hides the object. Its versions stay, and can be restored."
 	}
-	blocks = append(blocks, s.preview(ctx, a, b, &o)...)
-	return &service.View{Title: "Object " + o.Name, Parents: above(a, b.Name, o.Name), Blocks: append(blocks,
+	return []service.Block{
 		&service.Form{
 			Title: "Create a link", Text: "Everybody who has the link may read the object until the link expires.", Action: "presign", Submit: "Create link", Keep: keep,
 			Fields: []service.Field{{Name: "lifetime", Label: "Lifetime", Options: linkLives}},
 		},
-		moveForm(b, &o, keep),
-		&service.Form{Title: "Delete the object", Text: "This cannot be undone.", Action: "delete", Submit: "Delete object", Danger: true, Confirm: path.Base(o.Name), Keep: keep},
-	)}, nil
+		moveForm(b, o, keep),
+		&service.Form{Title: "Delete the object", Text: after, Action: "delete", Submit: "Delete object", Danger: true, Confirm: path.Base(o.Name), Keep: keep},
+	}
+}
+
+// sent reads the version that a page sends.
+func (s *Buckets) sent(ctx context.Context, r *service.PageRequest) (a buckets.Account, b buckets.Bucket, v buckets.Version, err error) {
+	if a, b, v, err = s.version(ctx, r); err == nil && v.Marker {
+		err = buckets.ErrMarker
+	}
+	return a, b, v, err
 }
 
 func (s *Buckets) sendObject(ctx context.Context, r *service.PageRequest) (*service.File, error) {
-	a, b, o, err := s.object(ctx, r)
+	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return s.file(ctx, a, b, &o), nil
+	return s.file(ctx, a, b, &v.Object), nil
 }
 
 // file returns the body of an object as a file.

@@ -1,8 +1,8 @@
 package buckets
 
 import (
+	"cmp"
 	"context"
-	"path"
 	"slices"
 	"strings"
 
@@ -10,50 +10,98 @@ import (
 	"holdfast/internal/buckets"
 )
 
+// Views of a bucket: the value "view" of the page.
+const (
+	viewList     = ""
+	viewGrid     = "grid"
+	viewVersions = "versions"
+)
+
 func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*service.View, error) {
 	a, b, err := s.bucket(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	q := buckets.Query{Prefix: r.Value("prefix"), Delimiter: "/", Limit: consoleRows}
-	if after := r.Value("after"); after != "" {
-		q = q.Starting(after)
+	folder, name := prefixOf(r)
+	view := r.Value("view")
+	t := &service.Table{
+		Empty:  "Upload files or create a folder prefix.",
+		Search: []service.Field{{Name: "name", Label: "Names that begin with", Value: name}}, Keep: []string{"account", "bucket", "prefix", "view"}, Grid: view == viewGrid,
 	}
-	page, err := s.opened.List(ctx, a.ID, b.ID, q)
-	if err != nil {
+	list := s.listObjects
+	if view == viewVersions {
+		list = s.listVersions
+	}
+	if err := list(ctx, r, a, b, t); err != nil {
 		return nil, err
 	}
-	t := &service.Table{
-		Columns: []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified"}, {Title: "Type"}},
-		Empty:   "Upload files or create a folder prefix.",
-		Search:  []service.Field{{Name: "prefix", Label: "Names that begin with"}}, Keep: []string{"account", "bucket"},
-		Bulk: bulkForms(a, b, folderOf(q.Prefix)),
-	}
-	for i := range page.Entries {
-		e := &page.Entries[i]
-		name := nameInFolder(e.Name(), folderOf(q.Prefix))
-		t.Bulk.Keys, t.Bulk.Names = append(t.Bulk.Keys, keyOf(e)), append(t.Bulk.Names, name)
-		t.Rows = append(t.Rows, entryCells(a, b, e, name))
-	}
-	if page.More {
-		t.Next = page.Entries[len(page.Entries)-1].Name()
-	}
-	view := &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name, "")[:2]}
-	if folder := folderOf(q.Prefix); folder != "" {
-		view.Title, view.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
+	page := &service.View{Title: "Bucket " + b.Name, Parents: above(a, b.Name, "")[:2]}
+	if folder != "" {
+		page.Title, page.Parents = "Folder "+folder, above(a, b.Name, strings.TrimSuffix(folder, "/"))
 	} else {
 		used, err := s.opened.BucketTotals(ctx, a.ID, b.BucketRef)
 		if err != nil {
 			return nil, err
 		}
-		view.Blocks = append(view.Blocks, usageFacts(used[0]), bucketLinks(a, b))
+		page.Blocks = append(page.Blocks, usageFacts(used[0]), bucketLinks(a, b))
 	}
-	list := []service.Block{t, uploadForm(a, b, q.Prefix)}
+	t.Views = viewsOf(a, b, t, r)
+	blocks := []service.Block{t, uploadForm(a, b, folder)}
 	if len(t.Rows) == 0 {
-		slices.Reverse(list)
+		slices.Reverse(blocks)
 	}
-	view.Blocks = append(view.Blocks, list...)
-	return view, nil
+	page.Blocks = append(page.Blocks, blocks...)
+	return page, nil
+}
+
+// viewsOf returns links to the views of a folder: of images there is a grid, and of a bucket with versions a list of them.
+func viewsOf(a buckets.Account, b buckets.Bucket, t *service.Table, r *service.PageRequest) service.Views {
+	v := service.Views{Label: "View", Current: "List"}
+	add := func(title, view string) {
+		if r.Value("view") == view {
+			v.Current = title
+		}
+		v.All = append(v.All, service.Link{Text: title, To: service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", r.Value("prefix"), "view", view)})
+	}
+	add("List", viewList)
+	if t.Grid || slices.ContainsFunc(t.Rows, func(row []service.Cell) bool { return row[0].Thumb != "" }) {
+		add("Grid", viewGrid)
+	}
+	if b.Versioning != buckets.VersioningOff {
+		add("Show versions", viewVersions)
+	}
+	return v
+}
+
+// prefixOf returns the folder of a page, and how the names in it begin.
+func prefixOf(r *service.PageRequest) (folder, name string) {
+	prefix := r.Value("prefix")
+	folder = folderOf(prefix)
+	return folder, cmp.Or(r.Value("name"), prefix[len(folder):])
+}
+
+// listObjects fills the table of a bucket or a folder.
+func (s *Buckets) listObjects(ctx context.Context, r *service.PageRequest, a buckets.Account, b buckets.Bucket, t *service.Table) error {
+	folder, name := prefixOf(r)
+	q := buckets.Query{Prefix: folder + name, Delimiter: "/", Limit: consoleRows}
+	if after := r.Value("after"); after != "" {
+		q = q.Starting(after)
+	}
+	page, err := s.opened.List(ctx, a.ID, b.ID, q)
+	if err != nil {
+		return err
+	}
+	t.Columns = []service.Column{{Title: "Name"}, {Title: "Size", Number: true}, {Title: "Modified"}, {Title: "Type"}}
+	t.Bulk = bulkForms(a, b, folder)
+	for i := range page.Entries {
+		e := &page.Entries[i]
+		t.Bulk.Keys, t.Bulk.Names = append(t.Bulk.Keys, keyOf(e)), append(t.Bulk.Names, nameInFolder(e.Name(), folder))
+		t.Rows = append(t.Rows, entryCells(a, b, e, folder, r.Value("view")))
+	}
+	if page.More {
+		t.Next = page.Entries[len(page.Entries)-1].Name()
+	}
+	return nil
 }
 
 // nameInFolder returns the name of an entry without its folder. An object may have the name of the folder itself.
@@ -65,17 +113,29 @@ func nameInFolder(name, folder string) string {
 }
 
 // entryCells returns the row of a folder or an object.
-func entryCells(a buckets.Account, b buckets.Bucket, e *buckets.Entry, name string) []service.Cell {
+func entryCells(a buckets.Account, b buckets.Bucket, e *buckets.Entry, folder, view string) []service.Cell {
 	if e.Group != "" {
-		to := service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", e.Group)
-		return []service.Cell{{Icon: "folder", Text: name, To: to}, service.TextCell("-"), service.TextCell("-"), service.TextCell("folder")}
+		return []service.Cell{folderCell(a, b, e.Group, folder, view), service.TextCell("-"), service.TextCell("-"), service.TextCell("folder")}
 	}
-	icon := "file"
-	if strings.HasPrefix(e.Object.ContentType, "image/") {
-		icon = "image"
+	o := e.Object
+	return []service.Cell{objectCell(a, b, o, nameInFolder(o.Name, folder)), service.TextCell(service.FormatBytes(o.Length)), momentCell(o.Modified), service.TextCell(o.ContentType)}
+}
+
+// folderCell returns the name of a folder as a link to it in the same view.
+func folderCell(a buckets.Account, b buckets.Bucket, group, folder, view string) service.Cell {
+	return service.Cell{Icon: "folder", Text: nameInFolder(group, folder), To: service.PageLink("objects", "account", a.Name, "bucket", b.Name, "prefix", group, "view", view)}
+}
+
+// objectCell returns the name of an object as a link to it, with a small picture if it may have one.
+func objectCell(a buckets.Account, b buckets.Bucket, o *buckets.Object, name string) service.Cell {
+	c := service.Cell{Icon: "file", Text: name, To: objectPage("object", a, b, o.Name, "")}
+	if strings.HasPrefix(o.ContentType, "image/") {
+		c.Icon = "image"
 	}
-	to := service.PageLink("object", "account", a.Name, "bucket", b.Name, "object", e.Object.Name)
-	return []service.Cell{{Icon: icon, Text: name, To: to}, service.TextCell(service.FormatBytes(e.Object.Length)), momentCell(e.Object.Modified), service.TextCell(e.Object.ContentType)}
+	if mayHaveThumbnail(o) {
+		c.Thumb = objectPage("thumbnail", a, b, o.Name, "")
+	}
+	return c
 }
 
 // Prefixes of the keys of rows: an object may have the name of a folder.
@@ -93,6 +153,10 @@ func keyOf(e *buckets.Entry) string {
 
 // bulkForms are what the operator may do with chosen rows.
 func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk {
+	after := "This cannot be undone."
+	if b.Versioning == buckets.VersioningEnabled {
+		after = "Their versions stay: Show versions lists them."
+	}
 	return &service.Bulk{Keep: map[string]string{"account": a.Name, "bucket": b.Name}, Forms: []service.Form{
 		{Action: "move-chosen", Title: "Move or copy", Submit: "Move or copy", Fields: append([]service.Field{
 			{Name: "to-bucket", Label: "Bucket", Kind: "bucket", Value: b.Name},
@@ -100,7 +164,7 @@ func bulkForms(a buckets.Account, b buckets.Bucket, folder string) *service.Bulk
 		}, copyFields...)},
 		{
 			Action: "delete-chosen", Title: "Delete", Submit: "Delete the selected objects", Danger: true,
-			Ask: "The selected objects, and all objects in the selected folders, are deleted. This cannot be undone.",
+			Ask: "The selected objects, and all objects in the selected folders, are deleted. " + after,
 		},
 	}}
 }
@@ -114,7 +178,7 @@ var copyFields = []service.Field{
 // moveForm renames an object, or moves or copies it to another bucket.
 func moveForm(b buckets.Bucket, o *buckets.Object, keep map[string]string) *service.Form {
 	return &service.Form{
-		Title: "Rename, move or copy " + path.Base(o.Name), Action: "move", Submit: "Move or copy", Keep: keep,
+		Title: "Rename, move or copy", Action: "move", Submit: "Move or copy", Keep: keep,
 		Fields: append([]service.Field{
 			{Name: "to-bucket", Label: "Bucket", Kind: "bucket", Value: b.Name},
 			{Name: "to", Label: "Name", Kind: folderKind, Typed: true, Value: o.Name, Help: "With its folder, such as photos/2026/a.jpg."},

@@ -22,6 +22,9 @@ const (
 	previewText  = 64 << 10 // bytes of a text that are shown
 	previewImage = 20 << 20 // bytes of the largest image that is shown
 	sniffed      = 512      // bytes that say what a body is
+
+	thumbnailWhole = 512 << 10 // bytes of the largest image that a list shows whole
+	thumbnailHead  = 128 << 10 // bytes of a larger photo that may have a small picture
 )
 
 // head returns the first bytes of an object.
@@ -44,13 +47,14 @@ func imageType(head []byte) string {
 }
 
 // preview shows an image, or the beginning of a text as text.
-func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Bucket, o *buckets.Object) []service.Block {
+func (s *Buckets) preview(ctx context.Context, a buckets.Account, b buckets.Bucket, v *buckets.Version) []service.Block {
+	o := &v.Object
 	head, err := s.head(ctx, a, b, o, previewText)
 	switch {
 	case err != nil:
 		return []service.Block{&service.Notice{State: service.Wrong, Text: "The body cannot be read now. The log has the reason."}}
 	case imageType(head) != "" && o.Length <= previewImage:
-		return []service.Block{&service.Image{To: service.PageLink("image", "account", a.Name, "bucket", b.Name, "object", o.Name), Alt: "Preview of " + path.Base(o.Name)}}
+		return []service.Block{&service.Image{To: objectPage("image", a, b, o.Name, shownVersion(v)), Alt: "Preview of " + path.Base(o.Name)}}
 	case len(head) == 0 || bytes.IndexByte(head, 0) >= 0:
 		return nil
 	}
@@ -97,30 +101,62 @@ func indented(text []byte) string {
 
 // sendImage sends an object that is an image.
 func (s *Buckets) sendImage(ctx context.Context, r *service.PageRequest) (*service.File, error) {
-	a, b, o, err := s.object(ctx, r)
+	a, b, v, err := s.sent(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	head, err := s.head(ctx, a, b, &o, sniffed)
+	head, err := s.head(ctx, a, b, &v.Object, sniffed)
 	if err != nil {
 		return nil, err
 	}
 	kind := imageType(head)
-	if kind == "" || o.Length > previewImage {
+	if kind == "" || v.Length > previewImage {
 		return nil, errcode.New(errcode.Invalid, "the object is not an image that the console shows")
 	}
-	f := s.file(ctx, a, b, &o)
+	f := s.file(ctx, a, b, &v.Object)
 	f.Image = kind
 	return f, nil
 }
 
-// uploadForm uploads files into a folder of a bucket: the prefix of the page up to its last slash.
-func uploadForm(a buckets.Account, b buckets.Bucket, prefix string) *service.Form {
+// mayHaveThumbnail reports whether a list shows a small picture of an object: it is an image, as the client that stored it says, and it is
+// small itself, or a photo.
+func mayHaveThumbnail(o *buckets.Object) bool {
+	return slices.Contains(service.Images, o.ContentType) && o.Length > 0 && (o.Length <= thumbnailWhole || o.ContentType == "image/jpeg")
+}
+
+// sendThumbnail sends a small picture of an object: a small image itself, and of a larger photo the one that the camera has put into it.
+// Nothing is decoded, because an image of a few bytes may have a billion pixels.
+func (s *Buckets) sendThumbnail(ctx context.Context, r *service.PageRequest) (*service.File, error) {
+	a, b, v, err := s.sent(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.head(ctx, a, b, &v.Object, thumbnailHead)
+	if err != nil {
+		return nil, err
+	}
+	if kind := imageType(head); kind != "" && v.Length <= thumbnailWhole {
+		f := s.file(ctx, a, b, &v.Object)
+		f.Image = kind
+		return f, nil
+	}
+	small := exifThumbnail(head)
+	if small == nil {
+		return nil, errcode.New(errcode.NotFound, "the object has no small picture")
+	}
+	return &service.File{Name: path.Base(v.Name), Size: int64(len(small)), Image: "image/jpeg", Write: func(to io.Writer) error {
+		_, err := to.Write(small)
+		return err
+	}}, nil
+}
+
+// uploadForm uploads files into a folder of a bucket.
+func uploadForm(a buckets.Account, b buckets.Bucket, folder string) *service.Form {
 	return &service.Form{
 		Title: "Upload files", Text: "Choose files, or drop them here.", Action: "upload", Submit: "Upload",
 		Keep: map[string]string{"account": a.Name, "bucket": b.Name},
 		Fields: []service.Field{
-			{Name: "folder", Label: "Folder", Value: folderOf(prefix), Optional: true, Help: "Such as photos/2026/, or empty."},
+			{Name: "folder", Label: "Folder", Value: folder, Optional: true, Help: "Such as photos/2026/, or empty."},
 			{Name: "replace", Label: "Replace objects that exist", Checkbox: true},
 			{Name: "files", Label: "Files", File: true},
 		},

@@ -36,7 +36,12 @@ func (r *renderer) stats(b *service.Stats) {
 		case s.Most > 0:
 			r.meter(s.Share, s.Most, false, s.Name)
 		}
-		r.element("span", s.Note, "class", "note")
+		if s.Note != "" {
+			r.element("span", s.Note, "class", "note")
+		}
+		if s.Where != "" {
+			r.element("span", "in "+s.Where, "class", "note where", "title", s.Where)
+		}
 		r.close("li")
 	}
 	r.close("ul")

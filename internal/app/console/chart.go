@@ -19,16 +19,8 @@ const (
 
 // charts renders charts beside each other, below links to other times.
 func (r *renderer) charts(b *service.Charts) {
-	if len(b.Spans) > 0 {
-		r.open("nav", "aria-label", "Time of the charts", "class", "spans")
-		for _, l := range b.Spans {
-			attrs := []string{"href", r.x.link(r.section, l.To)}
-			if l.Text == b.Span {
-				attrs = append(attrs, "aria-current", "true")
-			}
-			r.element("a", l.Text, attrs...)
-		}
-		r.close("nav")
+	if len(b.Spans.All) > 0 {
+		r.views(&b.Spans)
 	}
 	r.open("div", "class", "charts")
 	for _, c := range b.All {

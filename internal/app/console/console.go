@@ -226,13 +226,14 @@ func (x *exchange) setCookie(value string) {
 	http.SetCookie(x.w, cookie)
 }
 
-// resume finds the session of the request.
+// resume finds the session of the request. Only pages show its notice, not pictures.
 func (x *exchange) resume() (ok bool) {
 	cookie, err := x.r.Cookie(x.cookieName())
 	if err != nil {
 		return false
 	}
-	x.session, ok = x.sessions.find(cookie.Value, x.r.Method == http.MethodGet, isUpdate(x.r))
+	isPage := x.r.Method == http.MethodGet && x.r.Header.Get("Sec-Fetch-Dest") != "image"
+	x.session, ok = x.sessions.find(cookie.Value, isPage, isUpdate(x.r))
 	return ok
 }
 

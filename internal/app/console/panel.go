@@ -9,19 +9,22 @@ import (
 // isFolded reports whether a form below other contents is a panel.
 func isFolded(f *service.Form) bool { return f.Title != "" && f.Trial == nil && !takesFiles(f) }
 
-// formID returns the ID of a panel's form. A link to it opens the panel.
+// hasAnchor reports whether a link may lead to a form.
+func hasAnchor(f *service.Form) bool { return isFolded(f) || takesFiles(f) }
+
+// formID returns the ID of a form. A link to it opens its panel.
 func formID(f *service.Form) string { return service.FormAnchor(f.Page, f.Action)[1:] }
 
-// starts renders links to the forms below a table that make something new or change it, because a long table hides them.
+// starts renders links to the forms below a table or a preview that make something new or change it, because it hides them.
 func (r *renderer) starts(blocks []service.Block) {
 	var links []*service.Form
-	hasTable := false
+	isLong := false
 	for _, b := range blocks {
 		switch b := b.(type) {
-		case *service.Table:
-			hasTable = true
+		case *service.Table, *service.Image, *service.Text:
+			isLong = true
 		case *service.Form:
-			if hasTable && isFolded(b) && !b.Danger && r.action(b, b.Action) != nil {
+			if isLong && hasAnchor(b) && !b.Danger && r.action(b, b.Action) != nil {
 				links = append(links, b)
 			}
 		}
@@ -30,8 +33,10 @@ func (r *renderer) starts(blocks []service.Block) {
 		return
 	}
 	r.open("p", "class", "starts")
+	class := "primary"
 	for _, f := range links {
-		r.element("a", f.Title, "href", "#"+formID(f), "class", "primary")
+		r.element("a", f.Title, "href", "#"+formID(f), "class", class)
+		class = "primary plain"
 	}
 	r.close("p")
 }
@@ -57,4 +62,17 @@ func (r *renderer) openPanel(f *service.Form, isOpen bool) {
 	r.open("summary", "class", class)
 	r.element("h2", f.Title)
 	r.close("summary")
+}
+
+// views renders links to other views beside each other.
+func (r *renderer) views(v *service.Views) {
+	r.open("nav", "aria-label", v.Label, "class", "spans")
+	for _, l := range v.All {
+		attrs := []string{"href", r.x.link(r.section, l.To)}
+		if l.Text == v.Current {
+			attrs = append(attrs, "aria-current", "true")
+		}
+		r.element("a", l.Text, attrs...)
+	}
+	r.close("nav")
 }

@@ -149,11 +149,18 @@ func (r *renderer) table(t *service.Table) {
 	order := r.orderOf(t)
 	t = order.sorted(t)
 	keep := slices.Concat(t.Keep, []string{"sort", "reverse"})
+	if len(t.Views.All) > 1 {
+		r.open("div", "class", "bar")
+		r.views(&t.Views)
+	}
 	if len(t.Search) > 0 {
 		r.search(&service.Search{Fields: t.Search, Keep: t.Keep})
 		for _, f := range t.Search {
 			keep = append(keep, f.Name)
 		}
+	}
+	if len(t.Views.All) > 1 {
+		r.close("div")
 	}
 	if len(t.Rows) == 0 {
 		r.empty(t)
@@ -166,6 +173,9 @@ func (r *renderer) table(t *service.Table) {
 		class := ""
 		if len(t.Rows) > fewRows {
 			class = "long"
+		}
+		if t.Grid {
+			class += " tiles"
 		}
 		r.open("table", "role", "table", "class", class)
 		r.head(t, order, keep, bulk)
@@ -227,7 +237,14 @@ func (r *renderer) kept(names []string) url.Values {
 
 // cell renders the contents of a cell. In a table a long ID is short.
 func (r *renderer) cell(c *service.Cell, isShort bool) {
-	if c.Icon != "" {
+	switch {
+	case c.Thumb != "":
+		r.open("span", "class", "thumb")
+		r.icon(c.Icon)
+		r.open("img", "src", r.x.link(r.section, c.Thumb), "alt", "", "loading", "lazy", "decoding", "async")
+		r.close("span")
+		r.text(" ")
+	case c.Icon != "":
 		r.icon(c.Icon)
 		r.text(" ")
 	}
@@ -302,7 +319,11 @@ func (p *page) notice(s service.State, text string, attrs ...string) {
 // facts renders a list of names and values.
 func (r *renderer) facts(f *service.Facts) {
 	r.heading(f.Title)
-	r.open("dl")
+	class := ""
+	if f.Inline {
+		class = "inline"
+	}
+	r.open("dl", "class", class)
 	for i := range f.Rows {
 		r.open("div")
 		r.element("dt", f.Rows[i].Name)
@@ -383,7 +404,7 @@ func (r *renderer) form(f *service.Form) {
 		r.element("summary", f.Submit+"…", summary...)
 		r.element("p", f.Ask)
 	}
-	if id := formID(f); isPanel && !slices.Contains(r.forms, id) {
+	if id := formID(f); (isPanel || takesFiles(f)) && !slices.Contains(r.forms, id) {
 		attrs, r.forms = append(attrs, "id", id), append(r.forms, id)
 	}
 	r.open("form", append(attrs, "class", class)...)

@@ -242,13 +242,13 @@ func (h *History) charts(databases map[string][]string, at int) *service.Charts 
 		shed.Values = append(shed.Values, rate(s.shed))
 		slow.Values = append(slow.Values, orNaN(s.slow, s.slow > 0))
 	}
-	c := &service.Charts{Span: spans[at].title, All: []*service.Chart{
+	c := &service.Charts{Spans: service.Views{Label: "Time of the charts", Current: spans[at].title}, All: []*service.Chart{
 		{Title: "Requests", Unit: "/s", Times: times, Series: []service.Series{requests, failed, shed}},
 		{Title: "Duration of requests", Unit: "s", Times: times, Series: []service.Series{slow}},
 		sizeChart(all, databases),
 	}}
 	for _, s := range spans {
-		c.Spans = append(c.Spans, service.Link{Text: s.title, To: service.PageLink("", "span", s.name)})
+		c.Spans.All = append(c.Spans.All, service.Link{Text: s.title, To: service.PageLink("", "span", s.name)})
 	}
 	return c
 }

@@ -61,20 +61,20 @@ func TestHistorySpans(t *testing.T) {
 		c := h.charts(map[string][]string{"postgres://a-database-with-a-long-name.example.org:5432/holdfast_0": {"a"}}, at)
 		requests := c.All[0]
 		if n := len(requests.Times); n < want-1 || n > want {
-			t.Errorf("%s: %d points", c.Span, n)
+			t.Errorf("%s: %d points", c.Spans.Current, n)
 		}
 		for i, name := range []string{"Requests", "Errors of the server", "Rejected because of overload"} {
 			for _, v := range requests.Series[i].Values {
 				if rate := []float64{1, .1, .5}[i]; math.Abs(v-rate) > 1e-9 || requests.Series[i].Name != name {
-					t.Fatalf("%s: %s is %v, want %v", c.Span, requests.Series[i].Name, v, rate)
+					t.Fatalf("%s: %s is %v, want %v", c.Spans.Current, requests.Series[i].Name, v, rate)
 				}
 			}
 		}
 		if sizes := c.All[2].Series[0].Values; sizes[len(sizes)-1] != float64(8*24*60-1)*(1<<30) {
-			t.Errorf("%s: the size is %v", c.Span, sizes[len(sizes)-1])
+			t.Errorf("%s: the size is %v", c.Spans.Current, sizes[len(sizes)-1])
 		}
 		if span := requests.Times[len(requests.Times)-1].Sub(requests.Times[0]); span > spans[at].length() || span < spans[at].length()*9/10 {
-			t.Errorf("%s is %v long", c.Span, span)
+			t.Errorf("%s is %v long", c.Spans.Current, span)
 		}
 	}
 	if _, grown, in, _ := h.growth("postgres://a-database-with-a-long-name.example.org:5432/holdfast_0"); in < 6*24*time.Hour || grown != int64(in/time.Minute)<<30 {

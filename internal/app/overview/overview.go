@@ -202,6 +202,15 @@ func formatSpan(d time.Duration) string {
 	return service.Count(int64(d/(24*time.Hour)), "day")
 }
 
+// figure returns the number of a duration, and its unit with a text after it.
+func figure(d time.Duration, text string) (number, unit string) {
+	number, unit, _ = strings.Cut(formatSpan(d), " ")
+	return number, " " + unit + text
+}
+
+// located returns a location as people read it: a folder without its scheme.
+func located(url string) string { return strings.TrimPrefix(url, "file://") }
+
 // replicaStat says how far the replica is.
 func (o *Overview) replicaStat() service.Stat {
 	c, s := service.Stat{Name: "Replica"}, o.Replica()
@@ -211,14 +220,15 @@ func (o *Overview) replicaStat() service.Stat {
 	case s == nil:
 		c.Value, c.Note = "None", "replica.url sets one"
 	case s.Since.IsZero():
-		c.State, c.Value, c.Note = s.Finding().State, "No restore point yet", "in "+s.URL
+		c.State, c.Value, c.Note = s.Finding().State, "No restore point yet", ""
+		c.Where = located(s.URL)
 	default:
 		c.State, c.Value, c.Unit = s.Finding().State, strconv.FormatFloat(s.Lag.Seconds(), 'f', 1, 64), " s behind"
 		if s.Lag >= 2*time.Minute {
-			c.Value, c.Unit = formatSpan(s.Lag), " behind"
+			c.Value, c.Unit = figure(s.Lag, " behind")
 		}
-		if c.Note = "in " + s.URL; s.Waiting > 0 {
-			c.Note = service.FormatBytes(s.Waiting) + " to send, " + c.Note
+		if c.Where = located(s.URL); s.Waiting > 0 {
+			c.Note = service.FormatBytes(s.Waiting) + " to send"
 		}
 	}
 	return c
@@ -233,11 +243,19 @@ func (o *Overview) backupStat() service.Stat {
 	}
 	switch s := o.Backups.State(); {
 	case !s.Since.IsZero():
-		c.Note += "; the server has been making one for " + formatSpan(max(0, o.Clock().Sub(s.Since)))
+		c.Note = joined(c.Note, "the server has been making one for "+formatSpan(max(0, o.Clock().Sub(s.Since))))
 	case !s.Next.IsZero():
-		c.Note += "; next in " + formatSpan(max(0, s.Next.Sub(o.Clock())))
+		c.Note = joined(c.Note, "next in "+formatSpan(max(0, s.Next.Sub(o.Clock()))))
 	}
 	return c
+}
+
+// joined returns both texts with a semicolon between them; one may be "".
+func joined(first, second string) string {
+	if first == "" {
+		return second
+	}
+	return first + "; " + second
 }
 
 func (o *Overview) latestBackup() (c service.Stat) {
@@ -251,13 +269,16 @@ func (o *Overview) latestBackup() (c service.Stat) {
 		}
 		return service.Stat{Value: "-", Note: "databases on servers: see their own tools"}
 	}
-	c = service.Stat{State: service.OK, Value: formatSpan(max(0, o.Clock().Sub(b.At))), Unit: " ago", Note: "in " + b.Path}
+	c = service.Stat{State: service.OK, Where: b.Path}
+	c.Value, c.Unit = figure(max(0, o.Clock().Sub(b.At)), " ago")
+	var notes []string
 	if len(b.Without) > 0 {
-		c.Note += ", without the databases of " + strings.Join(b.Without, ", ")
+		notes = append(notes, "without the databases of "+strings.Join(b.Without, ", "))
 	}
 	if b.Lost > 0 {
-		c.Note += ", without " + service.Count(b.Lost, "file") + " that could not be read"
+		notes = append(notes, "without "+service.Count(b.Lost, "file")+" that could not be read")
 	}
+	c.Note = strings.Join(notes, ", ")
 	if b.Lost > 0 || o.Clock().Sub(b.At) > staleBackup {
 		c.State = service.Warning
 	}

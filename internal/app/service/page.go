@@ -239,6 +239,8 @@ type Table struct {
 	More    string   // the text of the link to the next page; "": Next page
 	Bulk    *Bulk    // rows can be chosen
 	Partial bool     // there may be rows that neither this page nor the next one shows
+	Views   Views    // other views of the list, beside its search
+	Grid    bool     // rows are tiles with large pictures
 }
 
 // Bulk lets the operator choose rows of a table and do something with all of them. Its forms submit the keys of the chosen rows
@@ -274,6 +276,7 @@ type Cell struct {
 	Whole bool   // Most is a sum, not a limit: a full bar is no warning
 	Forms []Form // buttons
 	Icon  string // before Text, as Console.Icon
+	Thumb string // link to a page that sends a small picture, which covers Icon if the browser can show it
 
 	Time time.Time // of TimeCell: the script shows it in the time zone of the browser
 	ID   bool      // Text is a long ID, which tables show short with a button that copies it
@@ -300,6 +303,7 @@ type Stat struct {
 	Value string
 	Unit  string // after Value, e.g. "/s"
 	Note  string // below
+	Where string // a folder or an address: a line that may be cut, with the whole in its title
 	To    string // link to a page of the service
 	State State  // shown if it is not OK
 
@@ -326,8 +330,9 @@ type Card struct {
 
 // Facts is a list of names and values.
 type Facts struct {
-	Title string
-	Rows  []Fact
+	Title  string
+	Rows   []Fact
+	Inline bool // beside each other: a few short values
 }
 
 // Fact is a name with a value.
@@ -435,6 +440,13 @@ type Notice struct {
 // Links is a list of links to other pages of the service.
 type Links struct{ All []Link }
 
+// Views are links to other views of what a page shows.
+type Views struct {
+	Label   string // for screen readers
+	All     []Link
+	Current string // the text of the link to this page
+}
+
 // Image is an image that a page with Send returns.
 type Image struct {
 	To  string // link to the page
@@ -457,8 +469,7 @@ type Live struct {
 // Charts are charts of the same time, beside each other.
 type Charts struct {
 	All   []*Chart
-	Spans []Link // to the same charts of other times
-	Span  string // the text of the link to this page
+	Spans Views // the same charts of other times
 }
 
 // Chart is a chart of values over time.

@@ -121,7 +121,8 @@ for (const head of document.querySelectorAll("th[data-all]")) {
   all.type = "checkbox";
   all.setAttribute("aria-label", "Select all rows of this page");
   const wide = matchMedia("(min-width: 40.01rem)"); // a phone does not show the head of a table
-  const place = () => (wide.matches ? head.replaceChildren(all) : form.prepend(all));
+  const isList = !head.closest(".tiles"); // tiles have no head
+  const place = () => (wide.matches && isList ? head.replaceChildren(all) : form.prepend(all));
   wide.addEventListener("change", place);
   place();
   const chosen = form.querySelector(".chosen");
