@@ -79,9 +79,7 @@ func New(o Options) *Runner { return &Runner{o: o, holder: "lifecycle " + bucket
 func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 	defer func() {
 		if ctx.Err() != nil { // the server stops, and another process need not wait until the lease expires
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
-			defer cancel()
-			err = errors.Join(err, r.release(ending))
+			err = errors.Join(err, r.releaseAtEnd(ctx))
 		}
 	}()
 	for n < limit {
@@ -112,10 +110,11 @@ func (r *Runner) Sweep(ctx context.Context, limit int) (n int, err error) {
 }
 
 // Run applies a bucket's rules from the beginning, due or not. It calls progress after each slice.
-func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (buckets.LifecycleRun, error) {
+func (r *Runner) Run(ctx context.Context, b *buckets.Bucket, progress func(buckets.LifecycleResult), wait func(string)) (_ buckets.LifecycleRun, err error) {
 	if err := r.await(ctx, wait); err != nil {
 		return buckets.LifecycleRun{}, err
 	}
+	defer func() { err = errors.Join(err, r.releaseAtEnd(ctx)) }()
 	for first := true; ; first = false {
 		now, err := r.now(ctx)
 		if err != nil {
@@ -189,6 +188,13 @@ func (r *Runner) release(ctx context.Context) error {
 	}
 	r.leased = time.Time{}
 	return r.o.Store.EndLease(ctx, leaseName, r.holder)
+}
+
+// releaseAtEnd is release, also if the context has ended.
+func (r *Runner) releaseAtEnd(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	return r.release(ctx)
 }
 
 // now returns the time of the database, or an error if its clock may be wrong.

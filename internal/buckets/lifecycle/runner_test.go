@@ -371,6 +371,10 @@ func TestRun(t *testing.T) {
 		t.Errorf("%+v, %d, %d waits", run, last, waits)
 	}
 	u.want(b)
+	if has, err := u.store.Lease(t.Context(), held); err != nil || has.Holder != held.Holder {
+		t.Errorf("the lease after a run: %+v %v", has, err)
+	}
+	u.must(u.store.EndLease(t.Context(), held.Name, held.Holder))
 	u.must(u.store.DeleteBucket(t.Context(), u.owner, b.BucketRef, u.store.now))
 	_, err = other.Run(t.Context(), &b, func(buckets.LifecycleResult) {}, func(string) {})
 	u.must(err) // it is empty
