@@ -36,6 +36,7 @@ func TestBucketsKill(t *testing.T) {
 func killBucketsOnSQLite(t *testing.T) {
 	t.Helper()
 	h, b := newBuckets(t, nodeFolders(t), testdb.SQLite(t))
+	b.applies(h)
 	h.Server = h.Serve()
 	h.Rounds(4, func(round int) harness.Fault {
 		var lock *sqlite.Conn
@@ -132,6 +133,7 @@ func killBucketsOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)
 	h, b := newBuckets(t, nodeFolders(t), t.TempDir(), harness.Settings([]harness.Service{Service()}, "DATABASE_URL", db.URL())...)
+	b.applies(h)
 	h.Server = h.Serve()
 	h.Rounds(10, func(round int) harness.Fault {
 		server, between := round%2 == 0, round/2%2 == 0

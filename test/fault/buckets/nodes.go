@@ -56,3 +56,9 @@ func (b *Workload) text() string {
 	}
 	return text.String()
 }
+
+// applies lets the server apply lifecycle rules and remove garbage while clients write.
+func (b *Workload) applies(h *harness.Harness) {
+	b.rules = true
+	h.Vars = append(h.Vars, "HOLDFAST_BUCKETS__SWEEP_INTERVAL=100ms")
+}

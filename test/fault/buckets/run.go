@@ -7,17 +7,12 @@ import (
 	"time"
 
 	"holdfast/internal/workload/buckets"
-	"holdfast/test/binary"
 	"holdfast/test/fault/harness"
 )
 
 // run writes until the fault ends. If an answer is lost, it reads the object.
 func (b *Workload) run(h *harness.Harness, l *harness.Load, w *buckets.Writer) {
-	ask := func(method, target, body string, headers ...string) (binary.Answer, bool) {
-		return h.Judge(l, method, target, func() (binary.Answer, error) {
-			return b.send(h, h.ServerOf(w.N), method, target, body, headers...)
-		})
-	}
+	ask := b.asker(h, l, w.N)
 	h.Drive(l, func() (harness.Result, error) {
 		if w.Lost != nil {
 			harness.Pause(l.Over, 20*time.Millisecond)

@@ -40,6 +40,7 @@ func Service() harness.Service {
 			`SELECT 1 FROM manta_bucket_object FOR UPDATE`,
 			`LOCK TABLE manta_bucket_object IN ACCESS EXCLUSIVE MODE`,
 			`LOCK TABLE manta_bucket IN ACCESS EXCLUSIVE MODE`,
+			`LOCK TABLE manta_bucket_version IN ACCESS EXCLUSIVE MODE`,
 		},
 		Next: harness.NextRelease{Migrations: map[string]string{
 			"internal/buckets/sqlite": `
@@ -55,9 +56,12 @@ func Service() harness.Service {
 // Workload is a bucket with writers, which have separate keys.
 type Workload struct {
 	writers []*buckets.Writer
-	created bool    // the bucket
-	Nodes   []*Node // nil: the one in the data folder
-	Copies  int     // of each body
+	keepers []*versionWriter
+	modes   map[string]string // of versioning, by bucket
+	rules   bool              // the server applies lifecycle rules in rounds, and all files are counted after each
+	created bool              // the buckets
+	Nodes   []*Node           // nil: the one in the data folder
+	Copies  int               // of each body
 	Sizes   buckets.Sizes
 	others  int // bodies of objects that no writer has written
 
@@ -70,8 +74,11 @@ type Node struct{ ID, Dir string }
 
 // NewWorkload returns a workload with single-chunk bodies on the node in the data folder.
 func NewWorkload(writers int) *Workload {
-	b := &Workload{Copies: 1}
+	b := &Workload{Copies: 1, modes: map[string]string{}}
 	b.Grow(nil, writers)
+	for n := range (writers + 1) / 2 {
+		b.keepers = append(b.keepers, newVersionWriter(n))
+	}
 	return b
 }
 
@@ -93,6 +100,7 @@ func (b *Workload) open(h *harness.Harness) {
 	}
 	b.key = h.Server.AccessKey(h.T, "main")
 	b.want(h, http.StatusOK, http.MethodPut, "/fault", "")
+	b.openVersions(h)
 	b.created = true
 }
 
@@ -127,15 +135,16 @@ func (b *Workload) want(h *harness.Harness, status int, method, target, body str
 // Clients implements harness.Workload.
 func (b *Workload) Clients(h *harness.Harness, l *harness.Load) []harness.Client {
 	b.open(h)
-	return harness.Clients(b.writers, func(w *buckets.Writer, choose *rand.Rand) {
+	return append(harness.Clients(b.writers, func(w *buckets.Writer, choose *rand.Rand) {
 		w.Random = choose
 		b.run(h, l, w)
-	})
+	}), b.versionClients(h, l)...)
 }
 
 // Unanswered implements harness.Workload.
 func (b *Workload) Unanswered() []string {
-	return harness.Unanswered(b.writers, func(w *buckets.Writer) *buckets.Write { return w.Lost })
+	return append(harness.Unanswered(b.writers, func(w *buckets.Writer) *buckets.Write { return w.Lost }),
+		harness.Unanswered(b.keepers, func(w *versionWriter) *change { return w.lost })...)
 }
 
 // Check reads every object. An unanswered write is there as a whole or not at all.
@@ -152,6 +161,11 @@ func (b *Workload) Check(h *harness.Harness) {
 			}
 		}
 		b.settle(h, w)
+	}
+	b.checkVersions(h)
+	if b.rules && !h.T.Failed() {
+		b.abortUploads(h)
+		b.audited(h, b.expected(h))
 	}
 }
 
@@ -171,6 +185,7 @@ func (b *Workload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 			b.wasAt(h, w, path, begun, ended)
 		}
 	}
+	b.checkCopiedVersions(h, begun, ended)
 	b.want(h, http.StatusOK, http.MethodPut, "/fault/restored", "x")
 }
 
@@ -193,29 +208,44 @@ var uploads = regexp.MustCompile(`<Key>([^<]*)</Key><UploadId>([^<]*)</UploadId>
 // Finish deletes unreferenced bodies, and compares the files on the storage nodes with the objects.
 func (b *Workload) Finish(h *harness.Harness) {
 	h.T.Helper()
-	for {
-		found := uploads.FindAllStringSubmatch(b.want(h, http.StatusOK, http.MethodGet, "/fault?uploads", "").Body, -1)
-		if len(found) == 0 {
-			break
-		}
-		for _, u := range found {
-			b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+html.UnescapeString(u[1])+"?uploadId="+u[2], "")
-		}
-	}
-	want := b.ofLargeOwner(h) + b.others
-	for _, w := range b.writers {
-		for _, o := range w.State {
-			want += o.Bodies
-		}
-	}
-	b.audited(h, want)
+	b.abortUploads(h)
+	b.audited(h, b.expected(h))
 	for _, w := range b.writers {
 		for path := range w.State {
 			b.want(h, http.StatusNoContent, http.MethodDelete, path, "")
 			w.State[path] = buckets.Object{}
 		}
 	}
+	b.deleteVersions(h)
 	b.audited(h, b.ofLargeOwner(h)+b.others)
+}
+
+// abortUploads aborts all incomplete uploads.
+func (b *Workload) abortUploads(h *harness.Harness) {
+	h.T.Helper()
+	for _, bucket := range []string{"/fault", versioned, sometimes, expiring} {
+		for {
+			found := uploads.FindAllStringSubmatch(b.want(h, http.StatusOK, http.MethodGet, bucket+"?uploads", "").Body, -1)
+			if len(found) == 0 {
+				break
+			}
+			for _, u := range found {
+				b.want(h, http.StatusNoContent, http.MethodDelete, bucket+"/"+html.UnescapeString(u[1])+"?uploadId="+u[2], "")
+			}
+		}
+	}
+}
+
+// expected applies the lifecycle rules, and returns how many bodies of objects and versions are on storage nodes.
+func (b *Workload) expected(h *harness.Harness) int {
+	h.T.Helper()
+	want := b.ofLargeOwner(h) + b.others + b.expire(h)
+	for _, w := range b.writers {
+		for _, o := range w.State {
+			want += o.Bodies
+		}
+	}
+	return want
 }
 
 // ofLargeOwner counts the objects of largeBucket.

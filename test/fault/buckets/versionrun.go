@@ -1,0 +1,403 @@
+package buckets
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"holdfast/internal/workload/buckets"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+)
+
+// openVersions creates the buckets with rules.
+func (b *Workload) openVersions(h *harness.Harness) {
+	h.T.Helper()
+	for _, bucket := range []string{versioned, sometimes, expiring} {
+		b.want(h, http.StatusOK, http.MethodPut, bucket, "")
+	}
+	b.setRules(h)
+	b.setVersioning(h, versioned, "Enabled")
+}
+
+// setRules sets the lifecycle rules, so that they are applied again.
+func (b *Workload) setRules(h *harness.Harness) {
+	h.T.Helper()
+	for _, bucket := range []string{versioned, sometimes, expiring} {
+		b.want(h, http.StatusOK, http.MethodPut, bucket+"?lifecycle", lifecycleOf(bucket))
+	}
+}
+
+func (b *Workload) setVersioning(h *harness.Harness, bucket, mode string) {
+	h.T.Helper()
+	b.want(h, http.StatusOK, http.MethodPut, bucket+"?versioning", "<VersioningConfiguration><Status>"+mode+"</Status></VersioningConfiguration>")
+	b.modes[bucket] = mode
+}
+
+// versionClients returns the clients of a round that write versions.
+func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness.Client {
+	h.T.Helper()
+	b.setVersioning(h, sometimes, map[bool]string{true: "Suspended", false: "Enabled"}[b.modes[sometimes] == "Enabled"])
+	all := harness.Clients(b.keepers, func(w *versionWriter, choose *rand.Rand) {
+		w.random, w.modes = choose, b.modes
+		b.runVersions(h, l, w)
+	})
+	if b.rules {
+		all = append(all, func(*rand.Rand) { b.applyRules(h, l) })
+	}
+	return all
+}
+
+// applyRules sets lifecycle rules again and again, which the server then applies while clients write.
+func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
+	ask := b.asker(h, l, 0)
+	h.Drive(l, func() (harness.Result, error) {
+		for _, bucket := range []string{versioned, sometimes, expiring} {
+			a, answered := ask(http.MethodPut, bucket+"?lifecycle", lifecycleOf(bucket))
+			if !answered {
+				return harness.Lost, nil
+			}
+			if a.Status != http.StatusOK {
+				return harness.Nothing, fmt.Errorf("PUT %s?lifecycle: %d %s", bucket, a.Status, a.Body)
+			}
+		}
+		harness.Pause(l.Over, 100*time.Millisecond)
+		return harness.Nothing, nil
+	})
+}
+
+// asker returns a function that sends the requests of a client in a round.
+func (b *Workload) asker(h *harness.Harness, l *harness.Load, n int) buckets.Ask {
+	return func(method, target, body string, headers ...string) (binary.Answer, bool) {
+		return h.Judge(l, method, target, func() (binary.Answer, error) {
+			return b.send(h, h.ServerOf(n), method, target, body, headers...)
+		})
+	}
+}
+
+// runVersions changes versions until the fault ends. If an answer is lost, it reads the versions of the object.
+func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWriter) {
+	ask := b.asker(h, l, w.n)
+	h.Drive(l, func() (harness.Result, error) {
+		if w.lost != nil {
+			harness.Pause(l.Over, 20*time.Millisecond)
+			got, answered, err := versionsOf(w.lost.path, ask)
+			if answered && err == nil {
+				_, err = w.found(got, h.Clock.Add(1))
+			}
+			return harness.Nothing, err
+		}
+		c := w.next()
+		c.sent = h.Clock.Add(1)
+		version, answered, refused, err := c.do(ask)
+		switch {
+		case err != nil:
+			return harness.Nothing, fmt.Errorf("%s: %w", c, err)
+		case !answered:
+			c.refused = refused
+			w.lost = c
+			return harness.Lost, nil
+		}
+		w.done(c, version, h.Clock.Add(1))
+		return harness.Acknowledged, b.readAny(h, ask, w)
+	})
+}
+
+// readAny reads a version that the server has, and compares its bytes.
+func (b *Workload) readAny(h *harness.Harness, ask buckets.Ask, w *versionWriter) error {
+	c := &change{}
+	if w.random.IntN(3) > 0 || !w.chooseSource(c) {
+		return nil
+	}
+	a, answered := ask(http.MethodGet, c.source, "")
+	if !answered {
+		return nil
+	}
+	h.Tally.Reads.Add(1)
+	if sum, want := buckets.MD5Of(a), w.sourceOf(c).md5; sum != want {
+		return fmt.Errorf("%s was acknowledged with the MD5 %s, and then read as %q", c.source, want, sum)
+	}
+	return nil
+}
+
+// found records the versions that were read after the answer to a change was lost.
+func (w *versionWriter) found(got []kept, now int64) (done bool, err error) {
+	c := w.lost
+	w.lost = nil
+	if state, ok := explain(c.path, c.before, got); ok {
+		w.state[c.path] = state
+		return false, nil
+	}
+	if state, ok := explain(c.path, c.after, got); ok {
+		w.set(c.path, state, c.sent, now)
+		return true, nil
+	}
+	return false, fmt.Errorf("%s was not answered; versions before %v and after %v; there are %v", c, c.before, c.after, got)
+}
+
+// versionList is the answer to ListObjectVersions.
+type versionList struct {
+	Entries []struct {
+		XMLName   xml.Name
+		Key       string
+		VersionID string `xml:"VersionId"`
+		IsLatest  bool
+	} `xml:",any"`
+	IsTruncated bool
+}
+
+// versionsOf lists the versions of an object. It reads the null version, which another one may have replaced.
+func versionsOf(path string, ask buckets.Ask) (all []kept, answered bool, err error) {
+	bucket := bucketOf(path)
+	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+path[len(bucket)+1:], "")
+	if !answered {
+		return nil, false, nil
+	}
+	by, err := readVersions(bucket, a)
+	all = by[path]
+	if i := indexOf(all, "null"); err == nil && i >= 0 && !all[i].marker {
+		a, answered := ask(http.MethodGet, path+"?versionId=null", "")
+		if !answered {
+			return nil, false, nil
+		}
+		all[i].md5 = buckets.MD5Of(a)
+		if all[i].md5 == "" { // a rule has deleted it meanwhile
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	return all, true, err
+}
+
+// readVersions reads a list of versions, by path.
+func readVersions(bucket string, a binary.Answer) (map[string][]kept, error) {
+	var list versionList
+	if err := xml.Unmarshal([]byte(a.Body), &list); a.Status != http.StatusOK || err != nil || list.IsTruncated {
+		return nil, fmt.Errorf("versions of %s: %d, truncated: %t: %w", bucket, a.Status, list.IsTruncated, err)
+	}
+	all := map[string][]kept{}
+	for _, e := range list.Entries {
+		if e.XMLName.Local != "Version" && e.XMLName.Local != "DeleteMarker" {
+			continue
+		}
+		path := bucket + "/" + e.Key
+		if e.IsLatest != (len(all[path]) == 0) {
+			return nil, fmt.Errorf("%s, version %s: IsLatest is %t", path, e.VersionID, e.IsLatest)
+		}
+		all[path] = append(all[path], kept{id: e.VersionID, marker: e.XMLName.Local == "DeleteMarker"})
+	}
+	return all, nil
+}
+
+// listVersions lists all versions of the buckets with rules.
+func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
+	h.T.Helper()
+	all := map[string][]kept{}
+	for _, bucket := range []string{versioned, sometimes, expiring} {
+		some, err := readVersions(bucket, b.want(h, http.StatusOK, http.MethodGet, bucket+"?versions", ""))
+		harness.Must(h.T, err)
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+// compareLists expects that the objects in a list are those with a current version.
+func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
+	h.T.Helper()
+	for _, bucket := range []string{versioned, sometimes, expiring} {
+		live := b.want(h, http.StatusOK, http.MethodGet, bucket+"?list-type=2", "").Body
+		n := 0
+		for path, state := range all {
+			if bucketOf(path) == bucket && !state[0].marker {
+				if n++; !strings.Contains(live, "<Key>"+path[len(bucket)+1:]+"</Key>") {
+					h.T.Errorf("%s is not in the list of objects", path)
+				}
+			}
+		}
+		if listed := strings.Count(live, "<Key>"); listed != n {
+			h.T.Errorf("%s: %d objects are listed, %d have a current version", bucket, listed, n)
+		}
+	}
+}
+
+// checkVersions reads every version. An unanswered change was done as a whole or not at all.
+func (b *Workload) checkVersions(h *harness.Harness) {
+	h.T.Helper()
+	b.releaseLease(h)
+	for _, w := range b.keepers {
+		b.settleVersions(h, w)
+	}
+	all := b.listVersions(h)
+	for _, w := range b.keepers {
+		for path, want := range w.state {
+			state, ok := explain(path, want, all[path])
+			if !ok {
+				h.T.Errorf("%s has the versions %v, expected %v", path, all[path], want)
+			}
+			w.state[path] = state
+			b.readAll(h, path, state)
+		}
+	}
+	b.age(h)
+}
+
+// settleVersions finds out whether a change without an answer has happened.
+func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
+	h.T.Helper()
+	c := w.lost
+	if c == nil {
+		return
+	}
+	got, _, err := versionsOf(c.path, b.settled(h))
+	harness.Must(h.T, err)
+	done, err := w.found(got, h.Clock.Add(1))
+	if err != nil {
+		h.T.Error(err)
+	} else if len(c.before)+len(c.after) > 0 {
+		h.Decided(c, c.refused, done)
+	}
+}
+
+// readAll compares the bytes of every version.
+func (b *Workload) readAll(h *harness.Harness, path string, state []kept) {
+	h.T.Helper()
+	for _, v := range state {
+		a, err := b.send(h, h.Server, http.MethodGet, path+"?versionId="+v.id, "")
+		if b.rules && a.Status == http.StatusNotFound && (v.mayGo || v.marker && isAging(path) || isGone(path) && bucketOf(path) == expiring) {
+			continue // the server has applied the rules meanwhile
+		}
+		switch {
+		case err != nil:
+			h.T.Errorf("%s, version %s: %v", path, v.id, err)
+		case v.marker && a.Status != http.StatusMethodNotAllowed:
+			h.T.Errorf("%s, delete marker %s: %d", path, v.id, a.Status)
+		case !v.marker && buckets.MD5Of(a) != v.md5:
+			h.T.Errorf("%s, version %s, has the MD5 %q, and was acknowledged with %q", path, v.id, buckets.MD5Of(a), v.md5)
+		}
+	}
+}
+
+// settled sends requests between rounds.
+func (b *Workload) settled(h *harness.Harness) buckets.Ask {
+	return func(method, target, body string, headers ...string) (binary.Answer, bool) {
+		a, err := b.send(h, h.Server, method, target, body, headers...)
+		harness.Must(h.T, err)
+		return a, true
+	}
+}
+
+// checkCopiedVersions compares versions with a state that they had at one moment during the copy.
+func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
+	h.T.Helper()
+	all := b.listVersions(h)
+	b.compareLists(h, all)
+	for _, w := range b.keepers {
+		for path := range w.history {
+			possible := w.possible(path, begun, ended)
+			i := slices.IndexFunc(possible, func(want []kept) bool { _, ok := explain(path, want, all[path]); return ok })
+			if i < 0 {
+				h.T.Errorf("%s has in the copy the versions %v, expected one of %v", path, all[path], possible)
+				continue
+			}
+			state, _ := explain(path, possible[i], all[path])
+			b.readAll(h, path, state)
+		}
+	}
+}
+
+// age makes the noncurrent versions older, so that the rules select them from now on.
+func (b *Workload) age(h *harness.Harness) {
+	h.T.Helper()
+	b.script(h, `UPDATE manta_bucket_version SET superseded = superseded - 259200000000 WHERE name LIKE 'old/%'`,
+		`UPDATE manta_bucket_version SET superseded = superseded - interval '3 days' WHERE name LIKE 'old/%'`)
+	for _, w := range b.keepers {
+		for path, state := range w.state {
+			for i := range state {
+				state[i].aged = isAging(path) && i > 0
+			}
+			w.state[path] = passed(path, state)
+		}
+	}
+}
+
+// script changes the database: on SQLite and PostgreSQL.
+func (b *Workload) script(h *harness.Harness, onSQLite, onPostgres string) {
+	h.T.Helper()
+	file := filepath.Join(h.Data, "buckets.db")
+	for _, v := range h.Vars {
+		url, ok := strings.CutPrefix(v, "HOLDFAST_BUCKETS__DATABASE_URL=")
+		switch path, local := strings.CutPrefix(url, "sqlite:"); {
+		case !ok:
+		case local:
+			file = path
+		default:
+			conn := harness.Dial(h.T, url)
+			_, err := conn.Exec(h.T.Context(), onPostgres)
+			harness.Must(h.T, errors.Join(err, conn.Close(h.T.Context()))) // before a killed server's connections are counted
+			return
+		}
+	}
+	conn, err := sqlite.OpenConn(file, sqlite.OpenReadWrite)
+	harness.Must(h.T, err)
+	conn.SetBusyTimeout(harness.Bound)
+	harness.Must(h.T, sqlitex.ExecuteTransient(conn, onSQLite, nil))
+	harness.Must(h.T, conn.Close())
+}
+
+// releaseLease ends the lease of a killed process, which would delay the lifecycle rules for a minute.
+func (b *Workload) releaseLease(h *harness.Harness) {
+	h.T.Helper()
+	pids := [2]int{h.Server.Cmd.Process.Pid}
+	if h.Second != nil {
+		pids[1] = h.Second.Cmd.Process.Pid
+	}
+	sql := fmt.Sprintf(`DELETE FROM manta_bucket_lease WHERE name = 'lifecycle' AND process NOT LIKE 'process %d on %%' AND process NOT LIKE 'process %d on %%'`,
+		pids[0], pids[1])
+	b.script(h, sql, sql)
+}
+
+// expire applies the rules, expects that they have left nothing that they delete, and returns how many bodies of
+// versions are on storage nodes.
+func (b *Workload) expire(h *harness.Harness) (bodies int) {
+	h.T.Helper()
+	for _, bucket := range []string{versioned, sometimes, expiring} {
+		h.Server.Verb("buckets", "lifecycle", "run", "main", bucket[1:])
+	}
+	all := b.listVersions(h)
+	b.compareLists(h, all)
+	for _, w := range b.keepers {
+		for path, want := range w.state {
+			state, ok := explain(path, want, all[path])
+			if why := remains(path, state); !ok || why != "" {
+				h.T.Errorf("%s has the versions %v after a sweep, expected %v: %s", path, all[path], want, why)
+			}
+			w.state[path] = state
+			for _, v := range state {
+				bodies += v.bodies
+			}
+		}
+	}
+	return bodies
+}
+
+// deleteVersions deletes all versions.
+func (b *Workload) deleteVersions(h *harness.Harness) {
+	h.T.Helper()
+	for _, w := range b.keepers {
+		for path, state := range w.state {
+			for _, v := range state {
+				b.want(h, http.StatusNoContent, http.MethodDelete, path+"?versionId="+v.id, "")
+			}
+			w.state[path] = nil
+		}
+	}
+}

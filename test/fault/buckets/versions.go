@@ -1,0 +1,307 @@
+package buckets
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+
+	"holdfast/internal/workload/buckets"
+)
+
+// Buckets with lifecycle rules. The rules depend on the prefix of the name, the first segment after the bucket.
+const (
+	versioned = "/versions"  // keeps versions
+	sometimes = "/sometimes" // keeps versions in every second round, and is suspended in the others
+	expiring  = "/expiring"  // has no versions
+)
+
+const (
+	aging = "/old/"  // noncurrent versions expire, except the newest kept, and so do delete markers without versions
+	gone  = "/gone/" // current objects expire at once
+)
+
+// newerKept is how many noncurrent versions a rule keeps.
+const newerKept = 2
+
+// kept is a version of an object, or a delete marker.
+type kept struct {
+	id     string // "null", or unknownID
+	marker bool
+	md5    string // of the body
+	bodies int    // on storage nodes
+
+	aged  bool // the rule for noncurrent versions selects it while enough others are newer
+	mayGo bool // the rule may have deleted it
+}
+
+// unknownID is the ID of a version whose answer was lost.
+const unknownID = "?"
+
+// versionWriter writes versions of objects that no other client writes, one after the other.
+type versionWriter struct {
+	n       int
+	random  *rand.Rand
+	bodies  *buckets.Writer
+	modes   map[string]string // of buckets, in this round
+	state   map[string][]kept // by path, the newest first
+	history map[string][]past
+	lost    *change // without an answer
+}
+
+// past is a state that began between two clock ticks.
+type past struct {
+	state              []kept
+	sent, acknowledged int64
+}
+
+// change changes the versions of an object.
+type change struct {
+	kind          string // put, upload, copy, delete, or drop: the deletion of a version
+	path          string
+	version       string // of drop
+	source        string // of copy, with its version
+	parts         []string
+	before, after []kept
+	sent          int64 // by the clock of the test
+	refused       bool
+}
+
+func (c *change) String() string { return c.kind + " " + c.path + " " + c.version }
+
+func newVersionWriter(n int) *versionWriter {
+	w := &versionWriter{n: n, state: map[string][]kept{}, history: map[string][]past{}}
+	w.bodies = buckets.NewWriter("", 200+n, nil) // no body is that of another writer
+	return w
+}
+
+// bucketOf returns the bucket of a path.
+func bucketOf(path string) string { return path[:1+strings.Index(path[1:], "/")] }
+
+// isGone reports whether current objects of the path expire.
+func isGone(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], gone) }
+
+// isAging reports whether noncurrent versions of the path expire.
+func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path)):], aging) }
+
+// next chooses a change. There are few keys, which have few versions.
+func (w *versionWriter) next() *change {
+	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone}
+	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
+	c.before = w.state[c.path]
+	n := w.random.IntN(20)
+	switch {
+	case bucketOf(c.path) != expiring && len(c.before) > 0 && (n < 3 || len(c.before) > 8 && n < 12):
+		c.kind, c.version = "drop", c.before[w.random.IntN(len(c.before))].id
+	case n < 7:
+		c.kind = "delete"
+	case n < 10 && w.chooseSource(c):
+	case n < 12:
+		c.kind, c.parts = "upload", []string{w.bodies.Body(buckets.Inline + 1 + w.random.IntN(20_000))}
+	case n < 17:
+		c.kind, c.parts = "put", []string{w.bodies.Body(w.random.IntN(buckets.Inline))}
+	default:
+		c.kind, c.parts = "put", []string{w.bodies.Body(buckets.Inline + 1 + w.random.IntN(40_000))}
+	}
+	c.after = w.result(c)
+	return c
+}
+
+// chooseSource makes a change copy a version of any object, unless none is certain to be there.
+func (w *versionWriter) chooseSource(c *change) bool {
+	var all []string
+	for path, state := range w.state {
+		for _, v := range state {
+			if !v.marker && !v.mayGo && v.id != unknownID && bucketOf(path) != expiring {
+				all = append(all, path+"?versionId="+v.id)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return false
+	}
+	slices.Sort(all)
+	c.kind, c.source = "copy", all[w.random.IntN(len(all))]
+	return true
+}
+
+// sourceOf returns the version that a change copies.
+func (w *versionWriter) sourceOf(c *change) kept {
+	path, id, _ := strings.Cut(c.source, "?versionId=")
+	return w.state[path][indexOf(w.state[path], id)]
+}
+
+func indexOf(state []kept, id string) int {
+	return slices.IndexFunc(state, func(v kept) bool { return v.id == id })
+}
+
+// result returns the versions after a change.
+func (w *versionWriter) result(c *change) []kept {
+	state := slices.Clone(c.before)
+	mode := w.modes[bucketOf(c.path)]
+	v := kept{id: unknownID}
+	if mode != "Enabled" {
+		v.id = "null"
+	}
+	switch c.kind {
+	case "drop":
+		i := indexOf(state, c.version)
+		if state = slices.Delete(state, i, i+1); i == 0 && len(state) > 0 {
+			state[0].aged = false // it is the current one now
+		}
+		return passed(c.path, state)
+	case "delete":
+		if v.marker = true; mode == "" {
+			return nil
+		}
+	case "copy":
+		source := w.sourceOf(c)
+		v.md5, v.bodies = source.md5, source.bodies
+	default:
+		v.md5 = buckets.MD5(strings.Join(c.parts, ""))
+		for _, p := range c.parts {
+			if len(p) > buckets.Inline {
+				v.bodies++
+			}
+		}
+	}
+	if v.id == "null" {
+		state = slices.DeleteFunc(state, func(old kept) bool { return old.id == v.id })
+	}
+	return passed(c.path, slices.Insert(state, 0, v))
+}
+
+// passed marks the versions that the rule may now delete.
+func passed(path string, state []kept) []kept {
+	for i := range state {
+		if isAging(path) && state[i].aged && i > newerKept {
+			state[i].mayGo = true
+		}
+	}
+	return state
+}
+
+// done records that a change has happened, at the latest now, and made a version.
+func (w *versionWriter) done(c *change, version string, now int64) {
+	if i := indexOf(c.after, unknownID); i >= 0 && version != "" {
+		c.after[i].id = version
+	}
+	w.set(c.path, c.after, c.sent, now)
+}
+
+func (w *versionWriter) set(path string, state []kept, sent, now int64) {
+	w.state[path] = state
+	w.history[path] = append(w.history[path], past{slices.Clone(state), sent, now})
+}
+
+// possible returns the states that an object may have had between two clock ticks.
+func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
+	all := [][]kept{nil} // before the first change
+	for _, p := range w.history[path] {
+		if p.acknowledged < begun {
+			all = nil
+		}
+		if p.sent <= ended {
+			all = append(all, p.state)
+		}
+	}
+	if w.lost != nil && w.lost.path == path {
+		all = append(all, w.lost.after)
+	}
+	return all
+}
+
+// do sends the requests of a change until an answer is missing. It returns the version that was made, "" without one.
+func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
+	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
+	switch c.kind {
+	case "put":
+		body = c.parts[0]
+	case "copy":
+		headers = []string{"X-Amz-Copy-Source: " + c.source}
+	case "delete":
+		status, method = http.StatusNoContent, http.MethodDelete
+	case "drop":
+		status, method, target = http.StatusNoContent, http.MethodDelete, c.path+"?versionId="+c.version
+	case "upload":
+		d := &buckets.Write{Kind: c.kind, Path: c.path, Parts: c.parts}
+		a, answered, err := d.Do(ask)
+		return a.Header.Get("X-Amz-Version-Id"), answered, a.Status == http.StatusServiceUnavailable, err
+	}
+	a, answered := ask(method, target, body, headers...)
+	if answered && a.Status != status {
+		err = fmt.Errorf("%d %s, want %d", a.Status, a.Body, status)
+	}
+	if c.kind != "drop" {
+		version = a.Header.Get("X-Amz-Version-Id")
+	}
+	return version, answered, a.Status == http.StatusServiceUnavailable, err
+}
+
+// explain compares versions that a server has with a possible state of an object. It returns them as the new state: some
+// of them may have been deleted by a rule, and delete markers of a rule may have been added.
+func explain(path string, want, got []kept) (now []kept, ok bool) {
+	i := 0
+	for _, g := range got {
+		for i < len(want) && !want[i].is(g) && want[i].mayGo {
+			i++
+		}
+		switch {
+		case i < len(want) && want[i].is(g):
+			v := want[i]
+			v.id, v.mayGo = g.id, false
+			now = append(now, v)
+			i++
+		case isGone(path) && g.marker && !slices.ContainsFunc(want, func(v kept) bool { return v.id == g.id }):
+			now = append(now, g)
+		default:
+			return nil, false
+		}
+	}
+	for ; i < len(want); i++ { // a delete marker may be deleted when nothing is older
+		if v := want[i]; !v.mayGo && !(v.marker && isAging(path)) && !(isGone(path) && bucketOf(path) == expiring) {
+			return nil, false
+		}
+	}
+	return passed(path, now), true
+}
+
+// is reports whether a version of the server is the expected one.
+func (v kept) is(g kept) bool {
+	return v.marker == g.marker && (v.id == g.id || v.id == unknownID && g.id != "null") && (g.md5 == "" || v.md5 == g.md5)
+}
+
+// remains returns why a sweep has left a version that a rule deletes, or "".
+func remains(path string, state []kept) string {
+	switch {
+	case isGone(path) && len(state) > 0 && !state[0].marker:
+		return "the current object has expired"
+	case isAging(path) && len(state) == 1 && state[0].marker:
+		return "the delete marker has no versions"
+	case isAging(path):
+		for i, v := range state {
+			if v.aged && i > newerKept {
+				return "version " + v.id + " has expired"
+			}
+		}
+	}
+	return ""
+}
+
+// lifecycleOf returns the lifecycle rules of a bucket.
+func lifecycleOf(bucket string) string {
+	var all bytes.Buffer
+	rule := func(prefix, actions string) {
+		fmt.Fprintf(&all, "<Rule><ID>%s</ID><Filter><Prefix>%s</Prefix></Filter><Status>Enabled</Status>%s</Rule>", prefix[1:], prefix[1:], actions)
+	}
+	if bucket != sometimes {
+		rule(gone, "<Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration>")
+	}
+	if bucket != expiring {
+		rule(aging, fmt.Sprintf(`<Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>
+			<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays><NewerNoncurrentVersions>%d</NewerNoncurrentVersions></NoncurrentVersionExpiration>`, newerKept))
+	}
+	return "<LifecycleConfiguration>" + all.String() + "</LifecycleConfiguration>"
+}
