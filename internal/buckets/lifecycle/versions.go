@@ -38,10 +38,12 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 		return s.o.Store.Delete(ctx, s.bucket.Owner, s.bucket.BucketRef, del)
 	})
 	for i, d := range deleted {
+		_, locked := errors.AsType[*buckets.LockedError](d.Err)
 		switch {
 		case d.Err == nil:
 			s.add(by[expired[i]].rule, buckets.Counts{Usage: buckets.Usage{Objects: 1, Bytes: d.Object.Length}})
 		case errors.Is(d.Err, buckets.ErrNoVersion), errors.Is(d.Err, buckets.ErrPrecondition): // it was deleted, or became current, meanwhile
+		case locked: // a later run deletes it, after its lock
 		default:
 			return d.Err
 		}

@@ -85,6 +85,38 @@ func TestSweepNoncurrent(t *testing.T) {
 	}
 }
 
+// TestSweepLocked: a locked version stays, and the run goes on with the others.
+func TestSweepLocked(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	b := u.versioned("locked", noncurrent("old", 2, nil))
+	u.must(u.store.SetBucketLock(t.Context(), u.owner, b.BucketRef, buckets.BucketLock{Enabled: true}))
+	for range 3 {
+		u.put(b, nil, "a", "b", "c")
+		u.store.now++
+	}
+	hold := func(s buckets.HoldStatus) {
+		t.Helper()
+		page, err := u.store.ListVersions(t.Context(), u.owner, b.ID, buckets.VersionQuery{Limit: 2})
+		u.must(err)
+		_, err = u.store.Update(t.Context(), u.owner, b.BucketRef, buckets.Update{Name: "a", Version: page.Versions[1].VersionID(), Lock: &buckets.LockChange{Hold: s}, Now: u.store.now})
+		u.must(err)
+	}
+	hold(buckets.HoldOn)
+	u.store.now += 5 * day
+	r := u.runner()
+	u.sweep(r, 1, 1)
+	u.sweep(r, 1000, 4)
+	u.versions(b, "a 1", "a+ 1", "b+ 1", "c+ 1")
+	if run := u.run(b); run.Error != "" || run.Ended == 0 {
+		t.Errorf("%+v", run)
+	}
+	hold(buckets.HoldOff)
+	u.store.now += day
+	u.sweep(r, 1000, 1)
+	u.versions(b, "a+ 1", "b+ 1", "c+ 1")
+}
+
 // TestSweepMarkers: an expired object gets a delete marker, its version expires, and then the marker, which hides nothing.
 func TestSweepMarkers(t *testing.T) {
 	t.Parallel()
