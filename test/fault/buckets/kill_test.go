@@ -132,7 +132,9 @@ func (w *heldWrites) Check(h *harness.Harness) {
 func killBucketsOnPostgres(t *testing.T) {
 	t.Helper()
 	db := testdb.DurablePostgres(t)
-	h, b := newBuckets(t, nodeFolders(t), t.TempDir(), harness.Settings([]harness.Service{Service()}, "DATABASE_URL", db.URL())...)
+	of := []harness.Service{Service()}
+	h, b := newBuckets(t, nodeFolders(t), t.TempDir(), append(harness.Settings(of, "DATABASE_URL", db.URL()),
+		harness.Settings(of, "DATABASE_POOL_MAX_SIZE", "40")...)...) // all clients may wait for the lock of hold
 	b.applies(h)
 	h.Server = h.Serve()
 	h.Rounds(10, func(round int) harness.Fault {

@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -23,17 +24,22 @@ import (
 // openVersions creates the buckets with rules.
 func (b *Workload) openVersions(h *harness.Harness) {
 	h.T.Helper()
-	for _, bucket := range []string{versioned, sometimes, expiring} {
-		b.want(h, http.StatusOK, http.MethodPut, bucket, "")
+	for _, bucket := range ruled {
+		var headers []string
+		if bucket == locking {
+			headers = []string{"X-Amz-Bucket-Object-Lock-Enabled: true"}
+		}
+		b.want(h, http.StatusOK, http.MethodPut, bucket, "", headers...)
 	}
 	b.setRules(h)
 	b.setVersioning(h, versioned, "Enabled")
+	b.modes[locking] = "Enabled"
 }
 
 // setRules sets the lifecycle rules, so that they are applied again.
 func (b *Workload) setRules(h *harness.Harness) {
 	h.T.Helper()
-	for _, bucket := range []string{versioned, sometimes, expiring} {
+	for _, bucket := range ruled {
 		b.want(h, http.StatusOK, http.MethodPut, bucket+"?lifecycle", lifecycleOf(bucket))
 	}
 }
@@ -62,7 +68,7 @@ func (b *Workload) versionClients(h *harness.Harness, l *harness.Load) []harness
 func (b *Workload) applyRules(h *harness.Harness, l *harness.Load) {
 	ask := b.asker(h, l, 0)
 	h.Drive(l, func() (harness.Result, error) {
-		for _, bucket := range []string{versioned, sometimes, expiring} {
+		for _, bucket := range ruled {
 			a, answered := ask(http.MethodPut, bucket+"?lifecycle", lifecycleOf(bucket))
 			if !answered {
 				return harness.Lost, nil
@@ -91,7 +97,7 @@ func (b *Workload) runVersions(h *harness.Harness, l *harness.Load, w *versionWr
 	h.Drive(l, func() (harness.Result, error) {
 		if w.lost != nil {
 			harness.Pause(l.Over, 20*time.Millisecond)
-			got, answered, err := versionsOf(w.lost.path, ask)
+			got, answered, err := versionsOf(w.lost, ask)
 			if answered && err == nil {
 				_, err = w.found(got, h.Clock.Add(1))
 			}
@@ -156,21 +162,26 @@ type versionList struct {
 	IsTruncated bool
 }
 
-// versionsOf lists the versions of an object. It reads the null version, which another one may have replaced.
-func versionsOf(path string, ask buckets.Ask) (all []kept, answered bool, err error) {
-	bucket := bucketOf(path)
-	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+path[len(bucket)+1:], "")
+// versionsOf lists the versions of the object of a change. It reads the null version, which another one may have replaced,
+// and one whose lock may have changed.
+func versionsOf(c *change, ask buckets.Ask) (all []kept, answered bool, err error) {
+	bucket := bucketOf(c.path)
+	a, answered := ask(http.MethodGet, bucket+"?versions&prefix="+c.path[len(bucket)+1:], "")
 	if !answered {
 		return nil, false, nil
 	}
 	by, err := readVersions(bucket, a)
-	all = by[path]
-	if i := indexOf(all, "null"); err == nil && i >= 0 && !all[i].marker {
-		a, answered := ask(http.MethodGet, path+"?versionId=null", "")
+	all = by[c.path]
+	id := "null"
+	if c.kind == "hold" {
+		id = c.version
+	}
+	if i := indexOf(all, id); err == nil && i >= 0 && !all[i].marker {
+		a, answered := ask(http.MethodGet, c.path+"?versionId="+id, "")
 		if !answered {
 			return nil, false, nil
 		}
-		all[i].md5 = buckets.MD5Of(a)
+		all[i].md5, all[i].lock = buckets.MD5Of(a), lockOf(a)
 		if all[i].md5 == "" { // a rule has deleted it meanwhile
 			all = slices.Delete(all, i, i+1)
 		}
@@ -202,7 +213,7 @@ func readVersions(bucket string, a binary.Answer) (map[string][]kept, error) {
 func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 	h.T.Helper()
 	all := map[string][]kept{}
-	for _, bucket := range []string{versioned, sometimes, expiring} {
+	for _, bucket := range ruled {
 		some, err := readVersions(bucket, b.want(h, http.StatusOK, http.MethodGet, bucket+"?versions", ""))
 		harness.Must(h.T, err)
 		maps.Copy(all, some)
@@ -213,7 +224,7 @@ func (b *Workload) listVersions(h *harness.Harness) map[string][]kept {
 // compareLists expects that the objects in a list are those with a current version.
 func (b *Workload) compareLists(h *harness.Harness, all map[string][]kept) {
 	h.T.Helper()
-	for _, bucket := range []string{versioned, sometimes, expiring} {
+	for _, bucket := range ruled {
 		live := b.want(h, http.StatusOK, http.MethodGet, bucket+"?list-type=2", "").Body
 		n := 0
 		for path, state := range all {
@@ -257,7 +268,7 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	if c == nil {
 		return
 	}
-	got, _, err := versionsOf(c.path, b.settled(h))
+	got, _, err := versionsOf(c, b.settled(h))
 	harness.Must(h.T, err)
 	done, err := w.found(got, h.Clock.Add(1))
 	if err != nil {
@@ -267,9 +278,15 @@ func (b *Workload) settleVersions(h *harness.Harness, w *versionWriter) {
 	}
 }
 
-// readAll compares the bytes of every version.
-func (b *Workload) readAll(h *harness.Harness, path string, state []kept) {
+// readAll compares the bytes and the lock of every version. The lock is that of one of the possible states.
+func (b *Workload) readAll(h *harness.Harness, path string, state []kept, possible ...[]kept) {
 	h.T.Helper()
+	locks := map[string][]string{}
+	for _, all := range append(possible, state) {
+		for _, v := range all {
+			locks[v.id] = append(locks[v.id], cmp.Or(v.lock, noLock))
+		}
+	}
 	for _, v := range state {
 		a, err := b.send(h, h.Server, http.MethodGet, path+"?versionId="+v.id, "")
 		if b.rules && a.Status == http.StatusNotFound && (v.mayGo || v.marker && isAging(path) || isGone(path) && bucketOf(path) == expiring) {
@@ -282,6 +299,8 @@ func (b *Workload) readAll(h *harness.Harness, path string, state []kept) {
 			h.T.Errorf("%s, delete marker %s: %d", path, v.id, a.Status)
 		case !v.marker && buckets.MD5Of(a) != v.md5:
 			h.T.Errorf("%s, version %s, has the MD5 %q, and was acknowledged with %q", path, v.id, buckets.MD5Of(a), v.md5)
+		case !v.marker && !slices.Contains(locks[v.id], lockOf(a)):
+			h.T.Errorf("%s, version %s, has the lock %q, expected one of %q", path, v.id, lockOf(a), locks[v.id])
 		}
 	}
 }
@@ -309,7 +328,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 				continue
 			}
 			state, _ := explain(path, possible[i], all[path])
-			b.readAll(h, path, state)
+			b.readAll(h, path, state, possible...)
 		}
 	}
 }
@@ -365,39 +384,65 @@ func (b *Workload) releaseLease(h *harness.Harness) {
 	b.script(h, sql, sql)
 }
 
-// expire applies the rules, expects that they have left nothing that they delete, and returns how many bodies of
+// expire lets the rules be applied, expects that nothing is left that they delete, and returns how many bodies of
 // versions are on storage nodes.
 func (b *Workload) expire(h *harness.Harness) (bodies int) {
 	h.T.Helper()
-	for _, bucket := range []string{versioned, sometimes, expiring} {
-		h.Server.Verb("buckets", "lifecycle", "run", "main", bucket[1:])
+	b.setRules(h)
+	if !b.rules {
+		h.Server.Verb("sweep")
 	}
-	all := b.listVersions(h)
-	b.compareLists(h, all)
-	for _, w := range b.keepers {
-		for path, want := range w.state {
-			state, ok := explain(path, want, all[path])
-			if why := remains(path, state); !ok || why != "" {
-				h.T.Errorf("%s has the versions %v after a sweep, expected %v: %s", path, all[path], want, why)
-			}
-			w.state[path] = state
-			for _, v := range state {
-				bodies += v.bodies
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(harness.Bound); ; <-tick.C {
+		bodies = 0
+		all, left := b.listVersions(h), ""
+		for _, w := range b.keepers {
+			for path, want := range w.state {
+				state, ok := explain(path, want, all[path])
+				if !ok {
+					h.T.Errorf("%s has the versions %v after a sweep, expected %v", path, all[path], want)
+				}
+				left = cmp.Or(left, remains(path, state))
+				w.state[path] = state
+				for _, v := range state {
+					bodies += v.bodies
+				}
 			}
 		}
+		switch {
+		case left == "":
+			b.compareLists(h, all)
+			if log := h.Server.Output.String(); strings.Contains(log, "could not apply the lifecycle rules") {
+				h.T.Error("a run of lifecycle rules has failed")
+			}
+			return bodies
+		case !b.rules || h.T.Failed() || time.Now().After(deadline):
+			h.T.Errorf("not deleted by the rules: %s", left)
+			return bodies
+		}
 	}
-	return bodies
 }
 
-// deleteVersions deletes all versions.
-func (b *Workload) deleteVersions(h *harness.Harness) {
+// deleteVersions deletes all versions, and returns how many bodies are left, which nobody can delete.
+func (b *Workload) deleteVersions(h *harness.Harness) (bodies int) {
 	h.T.Helper()
 	for _, w := range b.keepers {
 		for path, state := range w.state {
 			for _, v := range state {
-				b.want(h, http.StatusNoContent, http.MethodDelete, path+"?versionId="+v.id, "")
+				status := http.StatusNoContent
+				switch v.lock {
+				case hold:
+					b.want(h, http.StatusForbidden, http.MethodDelete, path+"?versionId="+v.id, "", bypass)
+					b.want(h, http.StatusOK, http.MethodPut, path+"?legal-hold&versionId="+v.id, "<LegalHold><Status>OFF</Status></LegalHold>")
+				case compliance:
+					status = http.StatusForbidden
+					bodies += v.bodies
+				}
+				b.want(h, status, http.MethodDelete, path+"?versionId="+v.id, "", bypass)
 			}
 			w.state[path] = nil
 		}
 	}
+	return bodies
 }

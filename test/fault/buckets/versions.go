@@ -2,12 +2,17 @@ package buckets
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/md5"
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
+	"holdfast/internal/workload"
 	"holdfast/internal/workload/buckets"
 )
 
@@ -16,7 +21,22 @@ const (
 	versioned = "/versions"  // keeps versions
 	sometimes = "/sometimes" // keeps versions in every second round, and is suspended in the others
 	expiring  = "/expiring"  // has no versions
+	locking   = "/locking"   // keeps versions, of which some are locked
 )
+
+// ruled are the buckets with lifecycle rules.
+var ruled = []string{versioned, sometimes, expiring, locking}
+
+// Locks of versions. They last longer than a test.
+const (
+	governance = "GOVERNANCE"
+	compliance = "COMPLIANCE"
+	hold       = "HOLD"
+	noLock     = "NONE" // as a server answers; in a model it is ""
+)
+
+// mostCompliance is how many versions a writer locks that nobody can delete.
+const mostCompliance = 8
 
 const (
 	aging = "/old/"  // noncurrent versions expire, except the newest kept, and so do delete markers without versions
@@ -32,6 +52,7 @@ type kept struct {
 	marker bool
 	md5    string // of the body
 	bodies int    // on storage nodes
+	lock   string // "": it is not locked, or the answer does not say it
 
 	aged  bool // the rule for noncurrent versions selects it while enough others are newer
 	mayGo bool // the rule may have deleted it
@@ -49,6 +70,8 @@ type versionWriter struct {
 	state   map[string][]kept // by path, the newest first
 	history map[string][]past
 	lost    *change // without an answer
+
+	compliant int // versions that it has locked in compliance mode
 }
 
 // past is a state that began between two clock ticks.
@@ -59,9 +82,12 @@ type past struct {
 
 // change changes the versions of an object.
 type change struct {
-	kind          string // put, upload, copy, delete, or drop: the deletion of a version
+	kind          string // put, upload, copy, delete, drop (the deletion of a version), or hold (set or remove a legal hold)
 	path          string
-	version       string // of drop
+	version       string // of drop and hold
+	lock          string // of the new version, or its new hold
+	bypass        bool   // the governance of the version
+	locked        bool   // the deletion is refused
 	source        string // of copy, with its version
 	parts         []string
 	before, after []kept
@@ -88,13 +114,16 @@ func isAging(path string) bool { return strings.HasPrefix(path[len(bucketOf(path
 
 // next chooses a change. There are few keys, which have few versions.
 func (w *versionWriter) next() *change {
-	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone}
+	places := []string{versioned + "/keep/", versioned + aging, versioned + aging, versioned + gone, sometimes + "/keep/", sometimes + aging, expiring + gone, locking + aging, locking + aging}
 	c := &change{path: fmt.Sprintf("%sv%d-%d", places[w.random.IntN(len(places))], w.n, w.random.IntN(2))}
 	c.before = w.state[c.path]
 	n := w.random.IntN(20)
 	switch {
+	case bucketOf(c.path) == locking && n == 19 && w.chooseHold(c):
 	case bucketOf(c.path) != expiring && len(c.before) > 0 && (n < 3 || len(c.before) > 8 && n < 12):
-		c.kind, c.version = "drop", c.before[w.random.IntN(len(c.before))].id
+		v := c.before[w.random.IntN(len(c.before))]
+		c.kind, c.version, c.bypass = "drop", v.id, w.random.IntN(2) == 0
+		c.locked = v.lock == hold || v.lock == compliance || v.lock == governance && !c.bypass
 	case n < 7:
 		c.kind = "delete"
 	case n < 10 && w.chooseSource(c):
@@ -105,8 +134,28 @@ func (w *versionWriter) next() *change {
 	default:
 		c.kind, c.parts = "put", []string{w.bodies.Body(buckets.Inline + 1 + w.random.IntN(40_000))}
 	}
+	if bucketOf(c.path) == locking && (c.kind == "put" || c.kind == "copy") {
+		c.lock = []string{"", "", "", governance, governance, hold, compliance}[w.random.IntN(7)]
+		if c.lock == compliance && w.compliant == mostCompliance {
+			c.lock = ""
+		}
+	}
 	c.after = w.result(c)
 	return c
+}
+
+// chooseHold makes a change set or remove the legal hold of a version, unless none is certain to be there.
+func (w *versionWriter) chooseHold(c *change) bool {
+	for _, v := range c.before {
+		if !v.marker && !v.mayGo && (v.lock == "" || v.lock == hold) {
+			c.kind, c.version = "hold", v.id
+			if v.lock == "" {
+				c.lock = hold
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // chooseSource makes a change copy a version of any object, unless none is certain to be there.
@@ -141,12 +190,18 @@ func indexOf(state []kept, id string) int {
 func (w *versionWriter) result(c *change) []kept {
 	state := slices.Clone(c.before)
 	mode := w.modes[bucketOf(c.path)]
-	v := kept{id: unknownID}
+	v := kept{id: unknownID, lock: c.lock}
 	if mode != "Enabled" {
 		v.id = "null"
 	}
 	switch c.kind {
+	case "hold":
+		state[indexOf(state, c.version)].lock = c.lock
+		return passed(c.path, state)
 	case "drop":
+		if c.locked {
+			return state
+		}
 		i := indexOf(state, c.version)
 		if state = slices.Delete(state, i, i+1); i == 0 && len(state) > 0 {
 			state[0].aged = false // it is the current one now
@@ -176,7 +231,7 @@ func (w *versionWriter) result(c *change) []kept {
 // passed marks the versions that the rule may now delete.
 func passed(path string, state []kept) []kept {
 	for i := range state {
-		if isAging(path) && state[i].aged && i > newerKept {
+		if isAging(path) && state[i].aged && state[i].lock == "" && i > newerKept {
 			state[i].mayGo = true
 		}
 	}
@@ -187,6 +242,9 @@ func passed(path string, state []kept) []kept {
 func (w *versionWriter) done(c *change, version string, now int64) {
 	if i := indexOf(c.after, unknownID); i >= 0 && version != "" {
 		c.after[i].id = version
+	}
+	if c.lock == compliance {
+		w.compliant++
 	}
 	w.set(c.path, c.after, c.sent, now)
 }
@@ -213,6 +271,12 @@ func (w *versionWriter) possible(path string, begun, ended int64) [][]kept {
 	return all
 }
 
+// bypass is the header of a deletion that ignores governance.
+const bypass = "X-Amz-Bypass-Governance-Retention: true"
+
+// lockTime is how long retention lasts.
+const lockTime = 30 * 24 * time.Hour
+
 // do sends the requests of a change until an answer is missing. It returns the version that was made, "" without one.
 func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, err error) {
 	status, method, target, body, headers := http.StatusOK, http.MethodPut, c.path, "", []string(nil)
@@ -221,20 +285,38 @@ func (c *change) do(ask buckets.Ask) (version string, answered, refused bool, er
 		body = c.parts[0]
 	case "copy":
 		headers = []string{"X-Amz-Copy-Source: " + c.source}
+	case "hold":
+		target, body = c.path+"?legal-hold&versionId="+c.version, "<LegalHold><Status>"+map[string]string{hold: "ON", "": "OFF"}[c.lock]+"</Status></LegalHold>"
 	case "delete":
 		status, method = http.StatusNoContent, http.MethodDelete
 	case "drop":
 		status, method, target = http.StatusNoContent, http.MethodDelete, c.path+"?versionId="+c.version
+		if c.locked {
+			status = http.StatusForbidden
+		}
+		if c.bypass {
+			headers = []string{bypass}
+		}
 	case "upload":
 		d := &buckets.Write{Kind: c.kind, Path: c.path, Parts: c.parts}
 		a, answered, err := d.Do(ask)
 		return a.Header.Get("X-Amz-Version-Id"), answered, a.Status == http.StatusServiceUnavailable, err
 	}
+	switch {
+	case c.kind == "hold" || c.lock == "":
+	case c.lock == hold:
+		headers = append(headers, "X-Amz-Object-Lock-Legal-Hold: ON")
+	default:
+		headers = append(headers, "X-Amz-Object-Lock-Mode: "+c.lock, "X-Amz-Object-Lock-Retain-Until-Date: "+time.Now().Add(lockTime).UTC().Format(time.RFC3339))
+	}
+	if sum := md5.Sum([]byte(body)); c.kind == "put" { // required with a lock
+		headers = append(headers, "Content-Md5: "+base64.StdEncoding.EncodeToString(sum[:]))
+	}
 	a, answered := ask(method, target, body, headers...)
 	if answered && a.Status != status {
 		err = fmt.Errorf("%d %s, want %d", a.Status, a.Body, status)
 	}
-	if c.kind != "drop" {
+	if c.kind != "drop" && c.kind != "hold" {
 		version = a.Header.Get("X-Amz-Version-Id")
 	}
 	return version, answered, a.Status == http.StatusServiceUnavailable, err
@@ -270,20 +352,29 @@ func explain(path string, want, got []kept) (now []kept, ok bool) {
 
 // is reports whether a version of the server is the expected one.
 func (v kept) is(g kept) bool {
-	return v.marker == g.marker && (v.id == g.id || v.id == unknownID && g.id != "null") && (g.md5 == "" || v.md5 == g.md5)
+	return v.marker == g.marker && (v.id == g.id || v.id == unknownID && g.id != "null") && (g.md5 == "" || v.md5 == g.md5) &&
+		(g.lock == "" || g.lock == cmp.Or(v.lock, noLock))
 }
 
-// remains returns why a sweep has left a version that a rule deletes, or "".
+// lockOf returns the lock of the version in an answer.
+func lockOf(a workload.Answer) string {
+	if a.Header.Get("X-Amz-Object-Lock-Legal-Hold") == "ON" {
+		return hold
+	}
+	return cmp.Or(a.Header.Get("X-Amz-Object-Lock-Mode"), noLock)
+}
+
+// remains returns a version that a rule deletes, or "".
 func remains(path string, state []kept) string {
 	switch {
 	case isGone(path) && len(state) > 0 && !state[0].marker:
-		return "the current object has expired"
+		return path + " has expired"
 	case isAging(path) && len(state) == 1 && state[0].marker:
-		return "the delete marker has no versions"
+		return "the delete marker of " + path + ", which has no versions"
 	case isAging(path):
 		for i, v := range state {
-			if v.aged && i > newerKept {
-				return "version " + v.id + " has expired"
+			if v.aged && v.lock == "" && i > newerKept {
+				return path + ", version " + v.id
 			}
 		}
 	}
@@ -296,7 +387,7 @@ func lifecycleOf(bucket string) string {
 	rule := func(prefix, actions string) {
 		fmt.Fprintf(&all, "<Rule><ID>%s</ID><Filter><Prefix>%s</Prefix></Filter><Status>Enabled</Status>%s</Rule>", prefix[1:], prefix[1:], actions)
 	}
-	if bucket != sometimes {
+	if bucket != sometimes && bucket != locking {
 		rule(gone, "<Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration>")
 	}
 	if bucket != expiring {

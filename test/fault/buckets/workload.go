@@ -216,14 +216,14 @@ func (b *Workload) Finish(h *harness.Harness) {
 			w.State[path] = buckets.Object{}
 		}
 	}
-	b.deleteVersions(h)
-	b.audited(h, b.ofLargeOwner(h)+b.others)
+	left := b.deleteVersions(h)
+	b.audited(h, b.ofLargeOwner(h)+b.others+left)
 }
 
 // abortUploads aborts all incomplete uploads.
 func (b *Workload) abortUploads(h *harness.Harness) {
 	h.T.Helper()
-	for _, bucket := range []string{"/fault", versioned, sometimes, expiring} {
+	for _, bucket := range append([]string{"/fault"}, ruled...) {
 		for {
 			found := uploads.FindAllStringSubmatch(b.want(h, http.StatusOK, http.MethodGet, bucket+"?uploads", "").Body, -1)
 			if len(found) == 0 {
