@@ -83,13 +83,15 @@ func (c *Claims) Check() error {
 	return nil
 }
 
-func isText(s string) bool {
+func isText(s string) bool { return isPrintable(s, maxText) }
+
+func isPrintable(s string, most int) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
 			return false
 		}
 	}
-	return s != "" && len(s) <= maxText
+	return s != "" && len(s) <= most
 }
 
 func parseDate(s string) (time.Time, error) {

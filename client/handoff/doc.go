@@ -3,7 +3,14 @@
 // request to the server. A signature proves who minted the token, not that it is the
 // first use: to accept a token once, consume it at the server.
 //
-// A token is four fields, joined by dots:
+// A token is signed in one of two ways, which the server chooses for each tenant. A Signer signs a JWT (RFC 7519) with an Ed25519 key of
+// the tenant: a Verifier needs only public keys, which the server publishes, so a site can verify its own tokens and make none.
+// A Ring signs with an HMAC key that all tenants share: a site that verifies can also sign, for every tenant.
+//
+// The header of a JWT is {"alg":"EdDSA","kid":KEY,"typ":"handoff+jwt"}. Its claims are iss, aud (tenant), sub (session), jti
+// (handoff), iat, exp, and the other fields of Claims, with digests in base64url.
+//
+// A token of a Ring is four fields, joined by dots:
 //
 //	bh1.KEY.PAYLOAD.MAC
 //

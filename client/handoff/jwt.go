@@ -1,0 +1,256 @@
+package handoff
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxJWT is the size of the longest JWT in bytes.
+const MaxJWT = 2048
+
+const (
+	jwtAlgorithm = "EdDSA"
+	jwtType      = "handoff+jwt"
+	maxIssuer    = 128
+)
+
+// Errors of Ed25519 tokens.
+var (
+	ErrAlgorithm = errors.New("the token is not signed with Ed25519")
+	ErrIssuer    = errors.New("the token is from another issuer")
+	ErrTenant    = errors.New("the token is for another tenant")
+)
+
+// IsIssuer reports whether a text can be the issuer of tokens: 1 to 128 printable ASCII characters without spaces.
+func IsIssuer(s string) bool { return isPrintable(s, maxIssuer) }
+
+// Signer signs and verifies the JWTs of one tenant with an Ed25519 key. It does not change, so it is safe for concurrent use.
+type Signer struct {
+	id, issuer, tenant string
+	key                ed25519.PrivateKey
+	header             string // encoded, with the dot after it
+}
+
+// SignerOptions are the arguments of NewSigner.
+type SignerOptions struct {
+	ID     string // of the key
+	Seed   []byte // 32 random bytes
+	Issuer string
+	Tenant string // UUID in lower case
+}
+
+// NewSigner returns a signer.
+func NewSigner(o SignerOptions) (*Signer, error) {
+	switch {
+	case !isKeyID(o.ID):
+		return nil, fmt.Errorf("key %.40q: the ID must be 1 to 32 characters of A-Z, a-z, 0-9, \"_\" and \"-\"", o.ID)
+	case len(o.Seed) != ed25519.SeedSize:
+		return nil, fmt.Errorf("key %s: the seed has %d bytes, expected %d", o.ID, len(o.Seed), ed25519.SeedSize)
+	case !IsIssuer(o.Issuer):
+		return nil, fmt.Errorf("issuer: expected 1 to %d printable ASCII characters without spaces", maxIssuer)
+	case !isText(o.Tenant):
+		return nil, fmt.Errorf("tenant: expected 1 to %d printable ASCII characters without spaces", maxText)
+	}
+	header, err := json.Marshal(jwtHeader{jwtAlgorithm, o.ID, jwtType})
+	if err != nil {
+		return nil, err
+	}
+	return &Signer{o.ID, o.Issuer, o.Tenant, ed25519.NewKeyFromSeed(o.Seed), strict.EncodeToString(header) + "."}, nil
+}
+
+type jwtHeader struct {
+	Algorithm string `json:"alg"`
+	Key       string `json:"kid"`
+	Type      string `json:"typ"`
+}
+
+// jwtClaims are Claims as a JWT has them. Digests are base64url without padding.
+type jwtClaims struct {
+	Issuer      string `json:"iss"`
+	Tenant      string `json:"aud"`
+	Session     string `json:"sub"`
+	ID          string `json:"jti"`
+	Minted      int64  `json:"iat"`
+	Expires     int64  `json:"exp"`
+	Property    string `json:"propertyId"`
+	CheckIn     string `json:"checkIn"`
+	CheckOut    string `json:"checkOut"`
+	Adults      int    `json:"adults"`
+	Children    int    `json:"children"`
+	Rooms       int    `json:"rooms"`
+	Currency    string `json:"currency"`
+	Locale      string `json:"locale"`
+	Campaign    string `json:"campaign,omitempty"`
+	Fingerprint string `json:"fingerprint"`
+	IP          string `json:"ip"`
+}
+
+func (s *Signer) payload(c *Claims) ([]byte, error) {
+	return json.Marshal(jwtClaims{
+		Issuer: s.issuer, Tenant: c.Tenant, Session: c.Session, ID: c.ID, Minted: c.Minted.Unix(), Expires: c.Expires.Unix(),
+		Property: c.Property, CheckIn: c.CheckIn, CheckOut: c.CheckOut, Adults: c.Adults, Children: c.Children, Rooms: c.Rooms,
+		Currency: c.Currency, Locale: c.Locale,
+		Campaign: strict.EncodeToString(c.Campaign), Fingerprint: strict.EncodeToString(c.Fingerprint), IP: strict.EncodeToString(c.IP),
+	})
+}
+
+// Sign returns a JWT with the claims, whose times are whole seconds.
+func (s *Signer) Sign(c Claims) (token string, err error) {
+	if err := c.Check(); err != nil {
+		return "", err
+	}
+	switch {
+	case c.Tenant != s.tenant:
+		return "", ErrTenant
+	case c.Minted.Nanosecond() != 0 || c.Expires.Nanosecond() != 0:
+		return "", errors.New("minted and expires: expected whole seconds")
+	}
+	payload, err := s.payload(&c)
+	if err != nil {
+		return "", err
+	}
+	signed := s.header + strict.EncodeToString(payload)
+	token = signed + "." + strict.EncodeToString(ed25519.Sign(s.key, []byte(signed)))
+	if len(token) > MaxJWT {
+		return "", fmt.Errorf("the token has %d bytes, and may have at most %d", len(token), MaxJWT)
+	}
+	return token, nil
+}
+
+// Verify returns the claims of a JWT that Sign has returned. It accepts no other encoding of the claims. Times are checked as
+// Ring.Verify does.
+func (s *Signer) Verify(token string, now time.Time) (c Claims, err error) {
+	t, err := parseJWT(token)
+	if err != nil {
+		return c, err
+	}
+	if t.key != s.id || !strings.HasPrefix(t.signed, s.header) {
+		return c, ErrUnknownKey
+	}
+	c, err = t.verify(s.public(), Expected{s.issuer, s.tenant, now})
+	if err != nil && !errors.Is(err, ErrNotYetValid) && !errors.Is(err, ErrExpired) {
+		return Claims{}, err
+	}
+	if same, e := s.payload(&c); e != nil || t.signed[len(s.header):] != strict.EncodeToString(same) {
+		return Claims{}, ErrMalformed
+	}
+	return c, err
+}
+
+func (s *Signer) public() ed25519.PublicKey { return ed25519.PublicKey(s.key[ed25519.SeedSize:]) }
+
+// Expected is the pinned content of a JWT.
+type Expected struct {
+	Issuer string
+	Tenant string
+	Now    time.Time
+}
+
+// jwt is a JWT before its signature is verified.
+type jwt struct {
+	key, signed string
+	payload     string // encoded
+	signature   []byte
+}
+
+// parseJWT splits a JWT. It refuses every algorithm but EdDSA.
+func parseJWT(token string) (t jwt, err error) {
+	if len(token) > MaxJWT {
+		return t, ErrMalformed
+	}
+	if strings.HasPrefix(token, version+".") {
+		return t, ErrAlgorithm
+	}
+	fields := strings.Split(token, ".")
+	if len(fields) != 3 {
+		return t, ErrMalformed
+	}
+	if t.key, err = parseHeader(fields[0]); err != nil {
+		return t, err
+	}
+	t.signed, t.payload = token[:len(token)-len(fields[2])-1], fields[1]
+	if t.signature, err = decodeBase64(fields[2]); err == nil && len(t.signature) != ed25519.SignatureSize {
+		err = ErrMalformed
+	}
+	return t, err
+}
+
+// parseHeader returns the ID of the key. Nothing in a header selects the algorithm or says where a key is found.
+func parseHeader(encoded string) (key string, err error) {
+	text, err := decodeBase64(encoded)
+	if err != nil {
+		return "", err
+	}
+	var members map[string]any // names are compared exactly, unlike those of a struct
+	if json.Unmarshal(text, &members) != nil {
+		return "", ErrMalformed
+	}
+	if members["alg"] != jwtAlgorithm {
+		return "", ErrAlgorithm
+	}
+	_, critical := members["crit"]
+	key, _ = members["kid"].(string)
+	if critical || members["typ"] != jwtType || !isKeyID(key) {
+		return "", ErrMalformed
+	}
+	return key, nil
+}
+
+// verify verifies the signature, and then what is signed.
+func (t *jwt) verify(key ed25519.PublicKey, e Expected) (c Claims, err error) {
+	if !ed25519.Verify(key, []byte(t.signed), t.signature) {
+		return c, ErrSignature
+	}
+	text, err := decodeBase64(t.payload)
+	if err != nil {
+		return c, err
+	}
+	c, issuer, err := decodeJWT(text)
+	switch {
+	case err != nil:
+		return Claims{}, err
+	case issuer != e.Issuer:
+		return Claims{}, ErrIssuer
+	case c.Tenant != e.Tenant:
+		return Claims{}, ErrTenant
+	}
+	return c, c.checkTimes(e.Now)
+}
+
+// decodeJWT reads the payload of a JWT. Claims of a later release are ignored.
+func decodeJWT(text []byte) (c Claims, issuer string, err error) {
+	var j jwtClaims
+	if json.Unmarshal(text, &j) != nil {
+		return c, "", ErrMalformed
+	}
+	campaign, err1 := decodeBase64(j.Campaign)
+	fingerprint, err2 := decodeBase64(j.Fingerprint)
+	ip, err3 := decodeBase64(j.IP)
+	if len(campaign) == 0 {
+		campaign = nil
+	}
+	c = Claims{
+		ID: j.ID, Session: j.Session, Tenant: j.Tenant, Property: j.Property, CheckIn: j.CheckIn, CheckOut: j.CheckOut,
+		Adults: j.Adults, Children: j.Children, Rooms: j.Rooms, Currency: j.Currency, Locale: j.Locale,
+		Campaign: campaign, Fingerprint: fingerprint, IP: ip, Minted: time.Unix(j.Minted, 0).UTC(), Expires: time.Unix(j.Expires, 0).UTC(),
+	}
+	if errors.Join(err1, err2, err3, c.Check()) != nil {
+		return Claims{}, "", ErrMalformed
+	}
+	return c, j.Issuer, nil
+}
+
+// checkTimes returns ErrNotYetValid or ErrExpired outside of the life of a token.
+func (c *Claims) checkTimes(now time.Time) error {
+	switch {
+	case c.Minted.After(now.Add(leeway)):
+		return ErrNotYetValid
+	case !now.Before(c.Expires):
+		return ErrExpired
+	}
+	return nil
+}
