@@ -66,8 +66,9 @@ const guestRows = `
 		zeroblob(32), 201, 'application/json', '/x', CAST('{"b": 1.0,  "a":"\u00e9"}' AS BLOB), 1700000000000001, 1700000000000002);
 	INSERT INTO bff_consumer_tenant_suspended_cache VALUES ('11111111-2222-4333-8444-555555555555', 1, 1700000000000001, 'r', 1700000000000002, 'e', 1700000000000003),
 		('21111111-2222-4333-8444-555555555555', 0, 1700000000000001, '', 1700000000000002, 'e', 1700000000000003);
-	INSERT INTO bff_consumer_handoff_keys VALUES ('k1', x'01', 'verify-only', 1700000000000001, 1700000000000002, NULL),
-		('k2', x'02ff', 'active', 1700000000000002, NULL, NULL), ('k0', x'', 'retired', 1600000000000001, 1700000000000000, 1700000000000001);`
+	INSERT INTO bff_consumer_handoff_keys VALUES ('k1', x'01', 'verify-only', 1700000000000001, 1700000000000002, NULL, ''),
+		('k2', x'02ff', 'active', 1700000000000002, NULL, NULL, ''), ('k0', x'', 'retired', 1600000000000001, 1700000000000000, 1700000000000001, ''),
+		('k3', x'03', 'active', 1700000000000000, NULL, NULL, '11111111-2222-4333-8444-555555555555');`
 
 // TestCopyGuestKeepsEverything copies from SQLite to PostgreSQL and back, and compares the
 // last database with the first.
@@ -106,7 +107,7 @@ func TestCopyGuestKeepsEverything(t *testing.T) {
 		if want := []string{"5 evt_01ARZ3NDEKTSV4RRFFQ69G5FA5", "7 evt_01ARZ3NDEKTSV4RRFFQ69G5FA7", "10 evt_01ARZ3NDEKTSV4RRFFQ69G5FAZ"}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: waiting events: %v, %v; want %v", name, got, err, want)
 		}
-		keys, err := handoffs.NewKeys(store, strings.Repeat("s", 32), nil)
+		keys, err := handoffs.NewKeys(store, strings.Repeat("s", 32), nil, "holdfast")
 		if err != nil {
 			t.Fatal(err)
 		}

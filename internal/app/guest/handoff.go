@@ -47,7 +47,7 @@ const (
 // openHandoffs opens the handoffs of an open service.
 func (s *Guest) openHandoffs(d *service.Deps, p *parts, st backend.Store, db *engine.Database) (*handoffParts, error) {
 	secret, old := s.cfg.HandoffSecret, s.cfg.OldHandoffSecrets
-	keys, err1 := handoffs.NewKeys(st, secret, old)
+	keys, err1 := handoffs.NewKeys(st, secret, old, s.cfg.HandoffIssuer)
 	hasher, err2 := guest.NewHasher(secret, old)
 	tokens, err3 := tokenKeys(append([]string{secret}, old...))
 	if err := errors.Join(err1, err2, err3); err != nil {

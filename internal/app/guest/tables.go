@@ -63,10 +63,10 @@ var tables = []rows.Group{
 			Name: "bff_consumer_tenant_suspended_cache", PostgresName: "bff_consumer.tenant_suspended_cache", Key: 1,
 			Columns: rows.Columns(`tenant_id uuid, suspended bool, suspended_at micros, reason text, last_event_at micros, last_event_id text, refreshed_at micros`),
 		},
-		// One is active.
+		// One of each tenant is active.
 		{
 			Name: "bff_consumer_handoff_keys", PostgresName: "bff_consumer.handoff_keys", Key: 1, First: true, Replace: true,
-			Columns: rows.Columns(`id text, secret bytes, state text, not_before micros, not_after micros, retired_at micros`),
+			Columns: rows.Columns(`id text, tenant_id text, secret bytes, state text, not_before micros, not_after micros, retired_at micros`),
 		},
 	}},
 }

@@ -23,6 +23,8 @@ type Config struct {
 	HandoffURL         string                  `toml:"handoff_url" doc:"URL of the booking site to which guests are sent. {tenantId}, {propertyId} and {token} in it are replaced. Empty: guests can only be sent to the tenants in handoff_tenants that have one."`
 	HandoffFingerprint Mismatch                `toml:"handoff_fingerprint" doc:"What to do if a handoff arrives from another browser than it was minted for: refuse, mark (as suspect) or ignore. Only if the booking site reports the browser."`
 	HandoffIP          Mismatch                `toml:"handoff_ip" doc:"Likewise if it arrives from another IP address, or another /64 network of IPv6. Phones change their address."`
+	HandoffAlgorithm   Algorithm               `toml:"handoff_algorithm" doc:"How tokens are signed: hmac, with a key that all tenants share, or ed25519, with a key for each tenant, whose public key is published. With ed25519 a booking site can verify tokens offline, but cannot make any."`
+	HandoffIssuer      string                  `toml:"handoff_issuer" doc:"Claim iss of tokens that are signed with Ed25519. Sites that verify offline expect it."`
 	HandoffTenants     map[string]TenantConfig `toml:"handoff_tenants" doc:"Other settings for some tenants, by UUID."`
 }
 
@@ -31,11 +33,13 @@ type TenantConfig struct {
 	URL         string   `toml:"url" doc:"Instead of handoff_url."`
 	Fingerprint Mismatch `toml:"fingerprint" doc:"Instead of handoff_fingerprint."`
 	IP          Mismatch `toml:"ip" doc:"Instead of handoff_ip."`
+
+	Algorithm Algorithm `toml:"algorithm" doc:"Instead of handoff_algorithm."`
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{HandoffLife: 10 * time.Minute, HandoffFingerprint: MismatchRefuse, HandoffIP: MismatchMark}
+	return Config{HandoffLife: 10 * time.Minute, HandoffFingerprint: MismatchRefuse, HandoffIP: MismatchMark, HandoffAlgorithm: HMAC, HandoffIssuer: "holdfast"}
 }
 
 // Check reports every invalid setting.
@@ -49,6 +53,15 @@ func (c *Config) Check() (problems conf.Problems) {
 	if c.HandoffLife < time.Second || c.HandoffLife > handoff.MaxLife {
 		problems.Addf("handoff_life", "must be from 1s to 30m")
 	}
+	if !handoff.IsIssuer(c.HandoffIssuer) {
+		problems.Addf("handoff_issuer", "must have 1 to 128 printable ASCII characters without spaces")
+	}
+	algorithm := func(at string, a Algorithm) {
+		if a != "" && a != HMAC && a != Ed25519 {
+			problems.Addf(at+"algorithm", "must be %s or %s", HMAC, Ed25519)
+		}
+	}
+	algorithm("handoff_", c.HandoffAlgorithm)
 	site := func(at string, url string, fingerprint, ip Mismatch) {
 		if url != "" && !isSiteURL(url) {
 			problems.Addf(at+"url", "must be an http or https URL, in which only {tenantId}, {propertyId} and {token} are in braces")
@@ -66,6 +79,7 @@ func (c *Config) Check() (problems conf.Problems) {
 		}
 		t := c.HandoffTenants[tenant]
 		site("handoff_tenants."+tenant+".", t.URL, t.Fingerprint, t.IP)
+		algorithm("handoff_tenants."+tenant+".", t.Algorithm)
 	}
 	return problems
 }
@@ -82,5 +96,6 @@ func (c *Config) Site(tenant string) BookingSite {
 	t := c.HandoffTenants[tenant]
 	return BookingSite{
 		URL: cmp.Or(t.URL, c.HandoffURL), Fingerprint: cmp.Or(t.Fingerprint, c.HandoffFingerprint, MismatchRefuse), IP: cmp.Or(t.IP, c.HandoffIP, MismatchMark),
+		Algorithm: cmp.Or(t.Algorithm, c.HandoffAlgorithm, HMAC),
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"reflect"
 	"time"
 
 	"holdfast/client/handoff"
@@ -73,18 +72,40 @@ type State struct {
 	Restored  bool      // the database was restored, and its keys are not replaced yet
 }
 
-// states reports whether the claims of a token are those of the handoff. An erased handoff has
-// no digests and no campaign to compare.
-func (h *Handoff) states(c handoff.Claims) bool {
+// ClaimError means that the signed claims of a token differ from the stored handoff. It is an ErrToken.
+type ClaimError struct{ Claim string } // the first that differs
+
+// Error implements error.
+func (e *ClaimError) Error() string {
+	return "the token is signed, but its claim " + e.Claim + " differs from the stored handoff"
+}
+
+// Unwrap returns ErrToken.
+func (*ClaimError) Unwrap() error { return ErrToken }
+
+// compare returns a *ClaimError unless the claims of a token are those of the handoff. An erased handoff has no digests and no campaign
+// to compare.
+func (h *Handoff) compare(c handoff.Claims) error {
 	own := ClaimsOf(*h)
 	if len(h.Fingerprint) == 0 && len(h.IP) == 0 {
 		own.Campaign, own.Fingerprint, own.IP = c.Campaign, c.Fingerprint, c.IP
 	}
-	sameTimes := own.Minted.Equal(c.Minted) && own.Expires.Equal(c.Expires)
-	own.Minted, own.Expires = c.Minted, c.Expires
-	sameDigests := bytes.Equal(own.Campaign, c.Campaign) && bytes.Equal(own.Fingerprint, c.Fingerprint) && bytes.Equal(own.IP, c.IP)
-	own.Campaign, own.Fingerprint, own.IP = c.Campaign, c.Fingerprint, c.IP
-	return sameTimes && sameDigests && reflect.DeepEqual(own, c)
+	for _, of := range []struct {
+		claim string
+		same  bool
+	}{
+		{"handoff ID", own.ID == c.ID}, {"session", own.Session == c.Session}, {"tenant", own.Tenant == c.Tenant}, {"property", own.Property == c.Property},
+		{"check-in", own.CheckIn == c.CheckIn}, {"check-out", own.CheckOut == c.CheckOut},
+		{"adults", own.Adults == c.Adults}, {"children", own.Children == c.Children}, {"rooms", own.Rooms == c.Rooms},
+		{"currency", own.Currency == c.Currency}, {"locale", own.Locale == c.Locale},
+		{"campaign", bytes.Equal(own.Campaign, c.Campaign)}, {"fingerprint", bytes.Equal(own.Fingerprint, c.Fingerprint)}, {"IP", bytes.Equal(own.IP, c.IP)},
+		{"minted", own.Minted.Equal(c.Minted)}, {"expires", own.Expires.Equal(c.Expires)},
+	} {
+		if !of.same {
+			return &ClaimError{of.claim}
+		}
+	}
+	return nil
 }
 
 // CheckConsume returns nil if the attempt may consume the handoff. repeated reports that
@@ -93,8 +114,13 @@ func (h *Handoff) CheckConsume(c Consumption, s State) (repeated bool, err error
 	switch {
 	case s.Restored:
 		return false, ErrRestored
-	case !s.KeyValid || h.Key != c.SignedBy || !h.states(c.Claims):
+	case !s.KeyValid || h.Key != c.SignedBy:
 		return false, ErrToken
+	}
+	if err := h.compare(c.Claims); err != nil {
+		return false, err
+	}
+	switch {
 	case !h.Consumed.IsZero() && h.ConsumedBy == c.By && h.ConsumeKey == c.Key:
 		return true, nil
 	case !h.Consumed.IsZero():
@@ -123,7 +149,7 @@ type Store interface {
 	AnswerStore
 
 	// Mint stores a new handoff and its event, and returns its token. It is a mutation: see
-	// guest.Store. The active key signs the token; no one changes it until the end of the
+	// guest.Store. The active key of Mint.KeyTenant signs the token; no one changes it until the end of the
 	// transaction. Mint returns the errors of Mint.Check, ErrNoKey if no key is active, and
 	// ErrRestored if the database was restored since the keys were made.
 	Mint(ctx context.Context, m Mint) (guest.Once[Minted], error)
@@ -141,8 +167,14 @@ type Store interface {
 	// the first if after is nil.
 	Handoffs(ctx context.Context, session guest.ID, after *Handoff, limit int) ([]Handoff, error)
 
-	// HandoffKeys reads all keys, by the time when they were added and then by ID.
-	HandoffKeys(ctx context.Context) ([]Key, error)
+	// HandoffKeys reads the keys of a tenant, or the HMAC keys if tenant is "", by the time when they were added and then by ID.
+	HandoffKeys(ctx context.Context, tenant string) ([]Key, error)
+
+	// HandoffKey reads a key, or returns ErrNoSuchKey.
+	HandoffKey(ctx context.Context, id string) (Key, error)
+
+	// TenantKeys reads Ed25519 keys, by tenant and then by ID: at most limit, after the key with the tenant and ID of after.
+	TenantKeys(ctx context.Context, after Key, limit int) ([]Key, error)
 
 	// ChangeHandoffKeys changes keys as ChangeKeys.Decide says, in a transaction that
 	// excludes others of its kind, and mints. It returns the errors of Decide; then nothing

@@ -127,10 +127,10 @@ func TestHandoffConfig(t *testing.T) {
 	if problems := c.Check(); len(problems) > 0 {
 		t.Errorf("%v", problems)
 	}
-	if s := c.Site("other"); s != (handoffs.BookingSite{URL: c.HandoffURL, Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchMark}) {
+	if s := c.Site("other"); s != (handoffs.BookingSite{URL: c.HandoffURL, Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchMark, Algorithm: handoffs.HMAC}) {
 		t.Errorf("%v", s)
 	}
-	if s := c.Site(tenant); s != (handoffs.BookingSite{URL: "http://y.example/{token}", Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchRefuse}) {
+	if s := c.Site(tenant); s != (handoffs.BookingSite{URL: "http://y.example/{token}", Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchRefuse, Algorithm: handoffs.HMAC}) {
 		t.Errorf("%v", s)
 	}
 }

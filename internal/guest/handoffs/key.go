@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 // Key is a key that signs tokens of handoffs, as it is stored.
 type Key struct {
 	ID     string
+	Tenant string // of an Ed25519 key: UUID in lower case. "": an HMAC key, which all tenants share
 	Secret []byte // encrypted; empty when the key is retired
 	State  KeyState
 
@@ -29,7 +29,7 @@ type Key struct {
 // KeyState is the state of a key.
 type KeyState string
 
-// The states of keys. At most one is active.
+// The states of keys. At most one HMAC key, and one Ed25519 key of each tenant, is active.
 const (
 	KeyActive     KeyState = "active"
 	KeyVerifyOnly KeyState = "verify-only"
@@ -55,13 +55,14 @@ type Keys struct {
 	store   Store
 	box     *secretbox.Box
 	answers *secretbox.Box // for the answers of mints, which have tokens
+	issuer  string         // of JWTs
 
-	mu    sync.Mutex
-	rings map[string]*handoff.Ring // of one key each, by its ID. The database knows its state
+	mu      sync.Mutex
+	signers map[string]signer // by ID of the key. The database knows its state
 }
 
-// NewKeys returns the ring of a database. The secrets are those of Config.
-func NewKeys(store Store, secret string, old []string) (*Keys, error) {
+// NewKeys returns the ring of a database. The secrets and the issuer are those of Config.
+func NewKeys(store Store, secret string, old []string, issuer string) (*Keys, error) {
 	box, err := secretbox.New("guest handoff keys", secret, old...)
 	if err != nil {
 		return nil, err
@@ -70,44 +71,42 @@ func NewKeys(store Store, secret string, old []string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Keys{store: store, box: box, answers: answers, rings: map[string]*handoff.Ring{}}, nil
+	return &Keys{store: store, box: box, answers: answers, issuer: issuer, signers: map[string]signer{}}, nil
 }
 
 // sign signs claims with a key.
 func (k *Keys) sign(key Key, c handoff.Claims) (token string, err error) {
-	ring, err := k.ring(key)
+	s, err := k.signer(key)
 	if err != nil {
 		return "", err
 	}
-	token, _, err = ring.Sign(c)
-	if err != nil {
+	if token, err = s.sign(c); err != nil {
 		return "", errcode.Wrap(errcode.Internal, "sign a handoff", err)
 	}
 	return token, nil
 }
 
-// ring returns a ring of a key that is not retired.
-func (k *Keys) ring(key Key) (*handoff.Ring, error) {
+// signer returns the signer of a key that is not retired.
+func (k *Keys) signer(key Key) (signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.rings[key.ID]; r != nil {
-		return r, nil
+	if s := k.signers[key.ID]; s != nil {
+		return s, nil
 	}
 	secret, err := k.decrypt(key)
 	if err != nil {
 		return nil, err
 	}
-	// The state in the database is what counts.
-	r, err := handoff.NewRing([]handoff.Key{{ID: key.ID, Secret: secret, State: handoff.Active}})
+	s, err := newSigner(key, secret, k.issuer)
 	if err != nil {
 		return nil, errcode.Wrap(errcode.Internal, "use a key of handoffs", err)
 	}
-	k.rings[key.ID] = r
-	return r, nil
+	k.signers[key.ID] = s
+	return s, nil
 }
 
 func (k *Keys) decrypt(key Key) ([]byte, error) {
-	secret, ok := k.box.Open(key.Secret, key.ID)
+	secret, ok := k.box.Open(key.Secret, sealedFor(key.ID, key.Tenant))
 	if !ok {
 		return nil, errKeySecret
 	}
@@ -122,48 +121,50 @@ func (k *Keys) verify(ctx context.Context, token string) (c handoff.Claims, id s
 		return c, "", ErrToken
 	}
 	k.mu.Lock()
-	ring := k.rings[id]
+	s := k.signers[id]
 	k.mu.Unlock()
-	if ring == nil {
-		all, err := k.store.HandoffKeys(ctx)
-		if err != nil {
+	if s == nil {
+		key, err := k.store.HandoffKey(ctx, id)
+		switch {
+		case errors.Is(err, ErrNoSuchKey) || err == nil && key.State == KeyRetired:
+			return c, "", ErrToken
+		case err != nil:
 			return c, "", err
 		}
-		i := slices.IndexFunc(all, func(have Key) bool { return have.ID == id && have.State != KeyRetired })
-		if i < 0 {
-			return c, "", ErrToken
-		}
-		if ring, err = k.ring(all[i]); err != nil {
+		if s, err = k.signer(key); err != nil {
 			return c, "", err
 		}
 	}
-	c, _, err = ring.Verify(token, time.Time{}) // every token is from the future
+	c, err = s.verify(token)
 	if !errors.Is(err, handoff.ErrNotYetValid) {
 		return c, "", ErrToken
 	}
 	return c, id, nil
 }
 
-// newKey returns a new key for verification.
-func (k *Keys) newKey(now time.Time) Key {
+// newKey returns a new key for verification, an Ed25519 key unless tenant is "".
+func (k *Keys) newKey(now time.Time, tenant string) Key {
 	text := make([]byte, 40)
 	_, _ = rand.Read(text) // never fails
-	id := now.UTC().Format("20060102") + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(text[32:])[:6])
-	return Key{
-		ID: id, State: KeyVerifyOnly, NotBefore: now.Truncate(time.Millisecond),
-		Secret: k.box.Seal(text[:32], id),
+	random := 6
+	if tenant != "" { // many tenants may get keys on one day
+		random = 13
 	}
+	id := now.UTC().Format("20060102") + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(text[32:])[:random])
+	key := Key{ID: id, Tenant: tenant, State: KeyVerifyOnly, Secret: k.box.Seal(text[:32], sealedFor(id, tenant))}
+	key.NotBefore = now.Truncate(key.precision())
+	return key
 }
 
-// List returns all keys, with their encrypted secrets.
+// List returns all HMAC keys, with their encrypted secrets.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
-	return k.store.HandoffKeys(ctx)
+	return k.store.HandoffKeys(ctx, "")
 }
 
-// Export returns the keys that are not retired for package handoff, with their secrets: a
+// Export returns the HMAC keys that are not retired for package handoff, with their secrets: a
 // site that verifies tokens offline needs them.
 func (k *Keys) Export(ctx context.Context) ([]handoff.Key, error) {
-	all, err := k.store.HandoffKeys(ctx)
+	all, err := k.store.HandoffKeys(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func (k *Keys) Revoke(ctx context.Context, id string) (Key, error) {
 	return k.change(ctx, keyRevoke, id)
 }
 
-// RevokeAll voids all tokens. It returns the new active key.
+// RevokeAll voids all tokens, also of Ed25519 keys. It returns the new active HMAC key.
 func (k *Keys) RevokeAll(ctx context.Context) (Key, error) {
 	return k.change(ctx, keyRevokeAll, "")
 }

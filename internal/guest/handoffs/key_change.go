@@ -9,6 +9,7 @@ import (
 type ChangeKeys struct {
 	do      keyChange
 	key     string   // its ID, where a change is about one
+	tenant  string   // where a change is about the keys of one
 	keys    *Keys    // makes new keys
 	witness *Witness // for keySettle
 }
@@ -24,6 +25,11 @@ const (
 	keyRevoke
 	keyRevokeAll
 	keySettle
+
+	// Of the Ed25519 keys of a tenant.
+	keyCreateOfTenant
+	keyRotateOfTenant
+	keyRevokeOfTenant
 )
 
 // Witness is what a server knows outside of its SQLite file about the last use of the
@@ -46,7 +52,7 @@ type Epoch struct {
 // KeyRing is what a store reads to change keys.
 type KeyRing struct {
 	Now   time.Time // of the database, to the microsecond
-	All   []Key     // as Store.HandoffKeys returns them
+	All   []Key     // those of ChangeKeys.Scope, as Store.HandoffKeys returns them
 	Epoch Epoch
 
 	// HasTokens reports whether the key ChangeKeys.TokensOf has signed a handoff that
@@ -61,6 +67,17 @@ type ChangedKeys struct {
 
 	Put   []Key  // keys to add or to replace, in this order: no two are active at any time
 	Epoch *Epoch // if set, its Number and Incarnation are replaced
+}
+
+// Scope says which keys the change reads: every key, or those with the tenant of a key, or of a tenant ("": the HMAC keys).
+func (c *ChangeKeys) Scope() (every bool, key, tenant string) {
+	switch c.do {
+	case keyRevokeAll, keySettle:
+		return true, "", ""
+	case keyRevokeOfTenant:
+		return false, c.key, ""
+	}
+	return false, "", c.tenant
 }
 
 // TokensOf returns the ID of the key whose tokens matter to the change, or "".
@@ -90,12 +107,17 @@ type keyDecision struct {
 
 func (d *keyDecision) decide(c *ChangeKeys) error {
 	switch c.do {
+	case keyCreateOfTenant:
+		d.createPair(c.tenant)
+		return nil
+	case keyRotateOfTenant:
+		return d.rotatePair(c.tenant)
 	case keyAdd:
-		d.Key = d.keys.newKey(d.Now)
+		d.Key = d.keys.newKey(d.Now, "")
 		d.put(d.Key)
 		return nil
 	case keyRotate:
-		d.activate(d.keys.newKey(d.Now))
+		d.activate(d.keys.newKey(d.Now, ""))
 		return nil
 	case keyRevokeAll:
 		d.replaceAll()
@@ -105,13 +127,15 @@ func (d *keyDecision) decide(c *ChangeKeys) error {
 		return nil
 	}
 	i := slices.IndexFunc(d.All, func(k Key) bool { return k.ID == c.key })
-	if i < 0 {
+	if i < 0 || (d.All[i].Tenant != "") != (c.do == keyRevokeOfTenant) {
 		return ErrNoSuchKey
 	}
 	key := d.All[i]
 	switch {
 	case key.State == KeyRetired:
 		return ErrKeyRetired
+	case c.do == keyRevokeOfTenant:
+		d.revokeOfPair(key)
 	case c.do == keyActivate:
 		d.activate(key)
 	case c.do == keyRevoke:
@@ -136,14 +160,14 @@ func (d *keyDecision) settle(w *Witness) {
 	case e.Current == "":
 		current, next = e.Incarnation, e.Incarnation
 	}
-	isActive := func(key Key) bool { return key.State == KeyActive }
+	isActive := func(key Key) bool { return key.State == KeyActive && key.Tenant == "" }
 	switch {
 	case len(d.All) > 0 && e.Incarnation != current:
 		d.Restored = true
 		e.Number++
 		d.replaceAll()
 	case !slices.ContainsFunc(d.All, isActive):
-		d.activate(d.keys.newKey(d.Now))
+		d.activate(d.keys.newKey(d.Now, ""))
 	case e.Incarnation == next:
 		return
 	}
@@ -156,12 +180,12 @@ func (d *keyDecision) revoke(key Key) {
 	retired := d.retire(key)
 	if key.State == KeyActive {
 		d.All = nil // no other key is active
-		d.activate(d.keys.newKey(d.Now))
+		d.activate(d.keys.newKey(d.Now, ""))
 	}
 	d.Key = retired
 }
 
-// replaceAll retires all keys, and makes a new one sign.
+// replaceAll retires all keys, and makes a new HMAC key sign. A tenant gets new Ed25519 keys when the next token is signed.
 func (d *keyDecision) replaceAll() {
 	for _, key := range d.All {
 		if key.State != KeyRetired {
@@ -169,13 +193,13 @@ func (d *keyDecision) replaceAll() {
 		}
 	}
 	d.All = nil
-	d.activate(d.keys.newKey(d.Now))
+	d.activate(d.keys.newKey(d.Now, ""))
 }
 
 // activate makes a key sign instead of the one that does.
 func (d *keyDecision) activate(key Key) {
 	for _, old := range d.All {
-		if old.State == KeyActive && old.ID != key.ID {
+		if old.State == KeyActive && old.ID != key.ID && old.Tenant == key.Tenant {
 			old.State, old.NotAfter = KeyVerifyOnly, d.Now
 			d.put(old)
 		}

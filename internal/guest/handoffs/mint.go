@@ -23,6 +23,8 @@ type Mint struct {
 	Event   guest.ID      // ID of the event that the handoff was initiated
 	Keys    *Keys
 
+	Algorithm Algorithm // of the tenant; "": HMAC
+
 	// What the catalogue says about the property.
 	TimeZone string
 	Missing  error // nil: it has the property
@@ -41,6 +43,14 @@ type Minting struct {
 	Minted  Minted
 	Handoff Handoff
 	Event   guest.Event
+}
+
+// KeyTenant returns the tenant of the key that signs: "" with HMAC.
+func (m *Mint) KeyTenant() string {
+	if m.Algorithm == Ed25519 {
+		return m.Handoff.Tenant
+	}
+	return ""
 }
 
 // Sealed returns the mutation of the request. Its answer is encrypted, because it has a token.
@@ -65,7 +75,7 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 // Decide signs the handoff with the active key.
 func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	h := m.Handoff
-	h.Key, h.Minted = key.ID, now.Truncate(time.Millisecond)
+	h.Key, h.Minted = key.ID, now.Truncate(key.precision())
 	if h.Minted.Before(key.NotBefore) { // it waited for a rotation
 		h.Minted = key.NotBefore
 	}

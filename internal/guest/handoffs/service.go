@@ -57,6 +57,8 @@ type BookingSite struct {
 	// What to do if a handoff comes from another browser or address than it was minted
 	// for.
 	Fingerprint, IP Mismatch
+
+	Algorithm Algorithm // of its tokens; "": HMAC
 }
 
 // Mismatch says what to do about another browser or address.
@@ -172,7 +174,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	}
 	m.Denied = r.Denied
 	mint := Mint{
-		Mutation: m, Life: s.opts.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.opts.Clock()), Keys: s.opts.Keys,
+		Mutation: m, Life: s.opts.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.opts.Clock()), Keys: s.opts.Keys, Algorithm: site.Algorithm,
 		Handoff: Handoff{
 			ID: guest.NewID(guest.HandoffPrefix, s.opts.Clock()), Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
 			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
@@ -184,7 +186,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	mint.TimeZone, mint.Missing = property.TimeZone, missing
 	step := func() (guest.Once[Minted], error) { return s.opts.Store.Mint(ctx, mint) }
 	o, err = guest.DoOnce(ctx, s.opts.Guests, mint.Sealed(), step)
-	if s.settle(ctx, err) {
+	if s.settle(ctx, err) && s.createKeys(ctx, &mint) {
 		o, err = guest.DoOnce(ctx, s.opts.Guests, mint.Sealed(), step)
 	}
 	return o, err
@@ -206,6 +208,30 @@ func (s *Service) settle(ctx context.Context, err error) bool {
 		s.opts.Restored()
 	}
 	return err == nil
+}
+
+// createKeys makes the keys that sign a handoff, if they are of its tenant and do not exist.
+func (s *Service) createKeys(ctx context.Context, m *Mint) bool {
+	if m.KeyTenant() == "" {
+		return true
+	}
+	_, err := s.opts.Keys.CreateOfTenant(ctx, m.KeyTenant())
+	return err == nil
+}
+
+var errNoTenant = errcode.New(errcode.NotFound, "there is no such tenant: expected a UUID, or tnt_ and a ULID")
+
+// KeySet returns the JWK Set with the public keys of a tenant, and how long it may be cached.
+func (s *Service) KeySet(ctx context.Context, tenant string) (set []byte, life time.Duration, err error) {
+	id, ok := guest.ParseTenant(tenant)
+	if !ok {
+		return nil, 0, errNoTenant
+	}
+	set, empty, err := s.opts.Keys.Published(ctx, id, s.opts.Clock())
+	if empty { // the first key signs when it is made
+		return set, 0, err
+	}
+	return set, KeySetLife, err
 }
 
 // ConsumeRequest is a request of a booking site about a handoff.

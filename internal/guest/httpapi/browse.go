@@ -304,21 +304,26 @@ func (x *exchange) sendView(v catalogue.View, err error) error {
 	if err != nil {
 		return err
 	}
+	x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), staleIfError))
+	x.out.Header().Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
+	x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
+	return nil
+}
+
+// sendPublic sends an answer without cookies, with an entity tag.
+func (x *exchange) sendPublic(a answer) {
 	h := x.out.Header()
-	sum := sha256.Sum256(v.Body)
+	sum := sha256.Sum256(a.Body)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	h.Set("Etag", tag)
-	h.Set("Cache-Control", fmt.Sprintf("public, max-age=%d, stale-if-error=%d", max(0, int(v.Fresh.Seconds())), staleIfError))
-	h.Set("Vary", "Accept-Language, X-Currency, Accept-Encoding")
 	for _, private := range []string{"Set-Cookie", "RateLimit", "RateLimit-Policy"} {
 		h.Del(private)
 	}
 	if matches(x.in.Header.Values("If-None-Match"), tag) {
 		x.out.WriteHeader(http.StatusNotModified)
-		return nil
+		return
 	}
-	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: v.Body})
-	return nil
+	send(x.out, a)
 }
 
 // matches compares entity tags weakly, as If-None-Match does.

@@ -49,6 +49,9 @@ func asRefusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
 	}
+	if e, ok := errors.AsType[*handoffs.ClaimError](err); ok {
+		return web.RefuseFor(err, http.StatusForbidden, "token-invalid", e.Error())
+	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {
 			return web.RefuseFor(err, k.status, k.code, cmp.Or(errcode.Message(k.err), k.err.Error()))

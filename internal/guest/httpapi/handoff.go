@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -83,6 +84,22 @@ func (x *exchange) mint() error {
 			ExpiresAt   time.Time `json:"expiresAt"`
 		}{m.ID, m.Token, m.URL, m.Expires})
 	})
+}
+
+// getKeySet returns the public keys of a tenant, with which its booking site verifies tokens offline.
+func (x *exchange) getKeySet() error {
+	if _, err := x.parameters(); err != nil {
+		return err
+	}
+	set, life, err := x.Handoffs.KeySet(x.ctx(), x.route.tenant)
+	if err != nil {
+		return err
+	}
+	if life > 0 {
+		x.out.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(life.Seconds())))
+	}
+	x.sendPublic(answer{Status: http.StatusOK, ContentType: "application/jwk-set+json", Body: append(set, '\n')})
+	return nil
 }
 
 // handoffView is a handoff as its guest sees it: without the token.

@@ -31,6 +31,7 @@ type parts struct {
 	clock      clock.Clock
 	cookies    *guest.Cookies
 	limits     guest.Limits
+	algorithm  handoffs.Algorithm // of handoffs
 	source     catalogue.Source
 	bots       *bots.Config // nil: requests are not scored
 	nestErrors bool
@@ -88,7 +89,7 @@ func serve(t testing.TB, p parts) *server {
 func (p parts) open(t testing.TB) services {
 	t.Helper()
 	secret := strings.Repeat("h", 32)
-	keys, err1 := handoffs.NewKeys(p.store, secret, nil)
+	keys, err1 := handoffs.NewKeys(p.store, secret, nil, "holdfast")
 	hasher, err2 := guest.NewHasher(secret, nil)
 	challenges, err3 := bots.NewChallenges(secret, nil, 8)
 	if err1 != nil || err2 != nil || err3 != nil {
@@ -108,7 +109,7 @@ func (p parts) open(t testing.TB) services {
 			if of == property { // a tenant without a site
 				return handoffs.BookingSite{}
 			}
-			return handoffs.BookingSite{URL: "https://book.example/?t={token}", Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchMark}
+			return handoffs.BookingSite{URL: "https://book.example/?t={token}", Algorithm: p.algorithm, Fingerprint: handoffs.MismatchRefuse, IP: handoffs.MismatchMark}
 		},
 	})
 	return s

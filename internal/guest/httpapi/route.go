@@ -72,9 +72,14 @@ func parseBrowse(parts []string) route {
 		return route{template: "/facets/{country}/{region}", country: parts[1], region: parts[2]}
 	case len(parts) == 3 && parts[0] == "brands" && parts[2] == "peek":
 		return route{template: "/brands/{tenantId}/peek", tenant: parts[1]}
+	case len(parts) == 3 && parts[0] == "tenants" && parts[2] == "jwks.json":
+		return route{template: keySetRoute, tenant: parts[1]}
 	}
 	return route{}
 }
+
+// keySetRoute has the public keys of a tenant.
+const keySetRoute = "/tenants/{tenantId}/jwks.json"
 
 // Routes returns all routes of guests.
 func Routes() (all []web.Route) {
@@ -117,6 +122,7 @@ var actions = map[string]map[string]*action{
 	"/hotels/{propertyId}/availability": {http.MethodGet: {serve: (*exchange).getAvailability, public: true}},
 	"/facets/{country}/{region}":        {http.MethodGet: {serve: (*exchange).getFacets, public: true}},
 	"/brands/{tenantId}/peek":           {http.MethodGet: {serve: (*exchange).getBrand, public: true}},
+	keySetRoute:                         {http.MethodGet: {serve: (*exchange).getKeySet, public: true}},
 	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
 	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},

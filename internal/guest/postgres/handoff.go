@@ -142,7 +142,7 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 		if err := m.Check(isSuspended, t.now); err != nil {
 			return r, err
 		}
-		key, err := t.signingKey()
+		key, err := t.signingKey(m.KeyTenant())
 		if err != nil {
 			return r, err
 		}

@@ -10,16 +10,25 @@ import (
 	"holdfast/internal/guest/handoffs"
 )
 
-const keyColumns = `id, secret, state, not_before, not_after, retired_at`
+const (
+	keyColumns = `id, tenant_id, secret, state, not_before, not_after, retired_at`
+	selectKeys = `
+		SELECT ` + keyColumns + ` FROM bff_consumer.handoff_keys `
+)
 
 var (
-	sqlKeys = pgdb.Statement{Name: "guest.handoff_keys", SQL: `
-		SELECT ` + keyColumns + ` FROM bff_consumer.handoff_keys ORDER BY not_before, id`}
+	sqlKeys      = pgdb.Statement{Name: "guest.handoff_keys", SQL: selectKeys + `WHERE tenant_id = $1 ORDER BY not_before, id`}
+	sqlKeysOfKey = pgdb.Statement{Name: "guest.handoff_keys_of_key", SQL: selectKeys + `
+		WHERE tenant_id = (SELECT tenant_id FROM bff_consumer.handoff_keys WHERE id = $1) ORDER BY not_before, id`}
+	sqlAllKeys    = pgdb.Statement{Name: "guest.all_handoff_keys", SQL: selectKeys + `ORDER BY not_before, id`}
+	sqlTenantKeys = pgdb.Statement{Name: "guest.tenant_keys", SQL: selectKeys + `
+		WHERE tenant_id <> '' AND (tenant_id, id) > ($1, $2) ORDER BY tenant_id, id LIMIT $3`}
+	sqlKey = pgdb.Statement{Name: "guest.handoff_key", SQL: selectKeys + `WHERE id = $1`}
 	// A rotation waits for mints, so that a key has no new tokens once it is replaced.
 	sqlSigningKey = pgdb.Statement{Name: "guest.signing_key", SQL: `
-		SELECT ` + restored + `, ` + keyColumns + ` FROM bff_consumer.handoff_keys WHERE state = 'active' FOR SHARE`}
+		SELECT ` + restored + `, ` + keyColumns + ` FROM bff_consumer.handoff_keys WHERE state = 'active' AND tenant_id = $1 FOR SHARE`}
 	sqlPutKey = pgdb.NewNamed(pgdb.Statement{Name: "guest.put_handoff_key", SQL: `
-		INSERT INTO bff_consumer.handoff_keys (` + keyColumns + `) VALUES (@id, @secret, @state, @not_before, @not_after, @retired_at)
+		INSERT INTO bff_consumer.handoff_keys (` + keyColumns + `) VALUES (@id, @tenant, @secret, @state, @not_before, @not_after, @retired_at)
 		ON CONFLICT (id) DO UPDATE SET secret = excluded.secret, state = excluded.state, not_after = excluded.not_after, retired_at = excluded.retired_at`}, keyArgs)
 	sqlHasTokens = pgdb.Statement{Name: "guest.has_tokens", SQL: `
 		SELECT EXISTS (SELECT FROM bff_consumer.handoff_replay_log WHERE hmac_key_id = $1 AND minted_at > $2 AND expires_at > $3)`}
@@ -40,7 +49,7 @@ type scanKey struct {
 }
 
 func (s *scanKey) dest() []any {
-	return []any{&s.ID, &s.Secret, &s.state, &s.NotBefore, &s.notAfter, &s.retired}
+	return []any{&s.ID, &s.Tenant, &s.Secret, &s.state, &s.NotBefore, &s.notAfter, &s.retired}
 }
 
 func (s *scanKey) key() handoffs.Key {
@@ -58,18 +67,37 @@ func (s *scanKey) key() handoffs.Key {
 func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 // HandoffKeys implements backend.Store.
-func (s *Store) HandoffKeys(ctx context.Context) (all []handoffs.Key, err error) {
+func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.Key, err error) {
+	return s.keys(ctx, sqlKeys, tenant)
+}
+
+// HandoffKey implements backend.Store.
+func (s *Store) HandoffKey(ctx context.Context, id string) (handoffs.Key, error) {
 	var row scanKey
-	err = s.db.ForEach(ctx, sqlKeys, nil, func() { all = nil }, func() error {
+	found, err := s.db.QueryRow(ctx, sqlKey, []any{id}, row.dest()...)
+	if err == nil && !found {
+		err = handoffs.ErrNoSuchKey
+	}
+	return row.key(), err
+}
+
+// TenantKeys implements backend.Store.
+func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) ([]handoffs.Key, error) {
+	return s.keys(ctx, sqlTenantKeys, after.Tenant, after.ID, limit)
+}
+
+func (s *Store) keys(ctx context.Context, statement pgdb.Statement, args ...any) (all []handoffs.Key, err error) {
+	var row scanKey
+	err = s.db.ForEach(ctx, statement, args, func() { all = nil }, func() error {
 		all = append(all, row.key())
 		return nil
 	}, row.dest()...)
 	return all, err
 }
 
-// signingKey returns the active key, which no one changes until the end of the transaction. A statement that waited for a rotation does not see the
+// signingKey returns the active key of a tenant, or the active HMAC key if tenant is "", which no one changes until the end of the transaction. A statement that waited for a rotation does not see the
 // new key, but the next one does.
-func (t *tx) signingKey() (handoffs.Key, error) {
+func (t *tx) signingKey(tenant string) (handoffs.Key, error) {
 	for first := true; ; first = false {
 		if !first { // the key was replaced meanwhile, if there is one: now it cannot be
 			if _, err := t.t.Exec(sqlKeepKeys); err != nil {
@@ -78,7 +106,7 @@ func (t *tx) signingKey() (handoffs.Key, error) {
 		}
 		var row scanKey
 		var isRestored bool
-		found, err := t.t.QueryRow(sqlSigningKey, nil, append([]any{&isRestored}, row.dest()...)...)
+		found, err := t.t.QueryRow(sqlSigningKey, []any{tenant}, append([]any{&isRestored}, row.dest()...)...)
 		switch {
 		case err != nil:
 			return handoffs.Key{}, err
@@ -124,8 +152,9 @@ func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err er
 		return r, err
 	}
 	r.Now = r.Now.UTC()
+	statement, args := keysOf(c)
 	var row scanKey
-	err = t.ForEach(sqlKeys, nil, func() error {
+	err = t.ForEach(statement, args, func() error {
 		r.All = append(r.All, row.key())
 		return nil
 	}, row.dest()...)
@@ -136,6 +165,18 @@ func readKeyRing(t *pgdb.Tx, c *handoffs.ChangeKeys) (r handoffs.KeyRing, err er
 	after := c.TokensAfter(r.Now)
 	_, err = t.QueryRow(sqlHasTokens, []any{key, after.Add(-time.Hour), after}, &r.HasTokens)
 	return r, err
+}
+
+// keysOf returns the statement that reads the keys of a change.
+func keysOf(c *handoffs.ChangeKeys) (statement pgdb.Statement, args []any) {
+	switch every, key, tenant := c.Scope(); {
+	case every:
+		return sqlAllKeys, nil
+	case key != "":
+		return sqlKeysOfKey, []any{key}
+	default:
+		return sqlKeys, []any{tenant}
+	}
 }
 
 func putKey(t *pgdb.Tx, k handoffs.Key) error {
@@ -150,6 +191,7 @@ func keyArgs(k handoffs.Key) []pgdb.Arg {
 	}
 	return []pgdb.Arg{
 		{Param: "id", Value: k.ID},
+		{Param: "tenant", Value: k.Tenant},
 		{Param: "secret", Value: secret},
 		{Param: "state", Value: string(k.State)},
 		{Param: "not_before", Value: k.NotBefore},

@@ -153,7 +153,7 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 		if err != nil {
 			return r, err
 		}
-		key, found, err := sqlitedb.QueryRow(t.c, sqlSigningKey, scanKey)
+		key, found, err := sqlitedb.QueryRow(t.c, sqlSigningKey, scanKey, m.KeyTenant())
 		switch {
 		case err != nil:
 			return r, err

@@ -11,11 +11,16 @@ import (
 )
 
 const (
-	keyColumns = `id, secret, state, not_before, not_after, retired_at`
+	keyColumns = `id, tenant_id, secret, state, not_before, not_after, retired_at`
+	selectKeys = `SELECT ` + keyColumns + ` FROM bff_consumer_handoff_keys `
 
-	sqlKeys       = `SELECT ` + keyColumns + ` FROM bff_consumer_handoff_keys ORDER BY not_before, id`
-	sqlSigningKey = `SELECT ` + keyColumns + ` FROM bff_consumer_handoff_keys WHERE state = 'active'`
-	sqlPutKey     = `INSERT OR REPLACE INTO bff_consumer_handoff_keys (` + keyColumns + `) VALUES (?, ?, ?, ?, ?, ?)`
+	sqlKeys       = selectKeys + `WHERE tenant_id = ? ORDER BY not_before, id`
+	sqlKeysOfKey  = selectKeys + `WHERE tenant_id = (SELECT tenant_id FROM bff_consumer_handoff_keys WHERE id = ?) ORDER BY not_before, id`
+	sqlAllKeys    = selectKeys + `ORDER BY not_before, id`
+	sqlTenantKeys = selectKeys + `WHERE tenant_id <> '' AND (tenant_id, id) > (?, ?) ORDER BY tenant_id, id LIMIT ?`
+	sqlKey        = selectKeys + `WHERE id = ?`
+	sqlSigningKey = selectKeys + `WHERE state = 'active' AND tenant_id = ?`
+	sqlPutKey     = `INSERT OR REPLACE INTO bff_consumer_handoff_keys (` + keyColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlHasTokens  = `SELECT 1 FROM bff_consumer_handoff_replay_log WHERE hmac_key_id = ? AND minted_at > ? AND expires_at > ? LIMIT 1`
 	sqlEpoch      = `SELECT epoch, incarnation FROM bff_consumer_handoff_epoch`
 	sqlPutEpoch   = `UPDATE bff_consumer_handoff_epoch SET epoch = ?, incarnation = ?`
@@ -24,15 +29,37 @@ const (
 
 func scanKey(r *sqlite.Stmt) handoffs.Key {
 	return handoffs.Key{
-		ID: r.ColumnText(0), Secret: blob(r, 1), State: handoffs.KeyState(r.ColumnText(2)),
-		NotBefore: orZero(r, 3), NotAfter: orZero(r, 4), Retired: orZero(r, 5),
+		ID: r.ColumnText(0), Tenant: r.ColumnText(1), Secret: blob(r, 2), State: handoffs.KeyState(r.ColumnText(3)),
+		NotBefore: orZero(r, 4), NotAfter: orZero(r, 5), Retired: orZero(r, 6),
 	}
 }
 
 // HandoffKeys implements backend.Store.
-func (s *Store) HandoffKeys(ctx context.Context) (all []handoffs.Key, err error) {
+func (s *Store) HandoffKeys(ctx context.Context, tenant string) (all []handoffs.Key, err error) {
 	err = s.db.Read(ctx, "handoff_keys", func(c *sqlite.Conn) error {
-		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey)
+		all, err = sqlitedb.QueryAll(c, sqlKeys, scanKey, tenant)
+		return err
+	})
+	return all, err
+}
+
+// HandoffKey implements backend.Store.
+func (s *Store) HandoffKey(ctx context.Context, id string) (key handoffs.Key, err error) {
+	err = s.db.Read(ctx, "handoff_key", func(c *sqlite.Conn) error {
+		one, found, err := sqlitedb.QueryRow(c, sqlKey, scanKey, id)
+		if err == nil && !found {
+			err = handoffs.ErrNoSuchKey
+		}
+		key = one
+		return err
+	})
+	return key, err
+}
+
+// TenantKeys implements backend.Store.
+func (s *Store) TenantKeys(ctx context.Context, after handoffs.Key, limit int) (all []handoffs.Key, err error) {
+	err = s.db.Read(ctx, "tenant_keys", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlTenantKeys, scanKey, after.Tenant, after.ID, limit)
 		return err
 	})
 	return all, err
@@ -63,7 +90,15 @@ func (s *Store) ChangeHandoffKeys(ctx context.Context, change handoffs.ChangeKey
 
 func readKeyRing(c *sqlite.Conn, change *handoffs.ChangeKeys, now time.Time) (r handoffs.KeyRing, err error) {
 	r.Now = now
-	if r.All, err = sqlitedb.QueryAll(c, sqlKeys, scanKey); err != nil {
+	switch every, key, tenant := change.Scope(); {
+	case every:
+		r.All, err = sqlitedb.QueryAll(c, sqlAllKeys, scanKey)
+	case key != "":
+		r.All, err = sqlitedb.QueryAll(c, sqlKeysOfKey, scanKey, key)
+	default:
+		r.All, err = sqlitedb.QueryAll(c, sqlKeys, scanKey, tenant)
+	}
+	if err != nil {
 		return r, err
 	}
 	r.Epoch, _, err = sqlitedb.QueryRow(c, sqlEpoch, func(r *sqlite.Stmt) handoffs.Epoch {
@@ -83,7 +118,7 @@ func putKey(c *sqlite.Conn, k handoffs.Key) error {
 	if secret == nil {
 		secret = []byte{}
 	}
-	return sqlitedb.Exec(c, sqlPutKey, k.ID, secret, string(k.State), k.NotBefore.UnixMicro(), orNullTime(k.NotAfter), orNullTime(k.Retired))
+	return sqlitedb.Exec(c, sqlPutKey, k.ID, k.Tenant, secret, string(k.State), k.NotBefore.UnixMicro(), orNullTime(k.NotAfter), orNullTime(k.Retired))
 }
 
 // EraseKeys retires all keys in a copy of a file: handoffs that are open in the copy may be

@@ -22,13 +22,16 @@ func handoffKeyChecks() []check {
 		{"Fails", changeKeysFails},
 		{"Restored", restoredDatabase},
 		{"Witness", witness},
+		{"Tenants", tenantKeys},
+		{"TenantsRestored", tenantKeysRestored},
+		{"TenantsAtOnce", tenantKeysAtOnce},
 	}
 }
 
 // states returns the states of all keys, by their age.
 func (u *user) states() (all []handoffs.KeyState) {
 	u.t.Helper()
-	keys, err := u.h.Store.HandoffKeys(u.t.Context())
+	keys, err := u.h.Store.HandoffKeys(u.t.Context(), "")
 	suite.Must(u.t, "HandoffKeys", err)
 	for _, k := range keys {
 		if (k.State == handoffs.KeyRetired) == (len(k.Secret) > 0) || (k.State == handoffs.KeyRetired) == k.Retired.IsZero() {
@@ -181,7 +184,7 @@ func restoredDatabase(_ *testing.T, u *user) {
 
 // witness: keys are replaced unless the witness knows the last use of the database.
 func witness(_ *testing.T, u *user) {
-	ring, err := handoffs.NewKeys(u.h.Store, "a secret of this test with at least 32 bytes", nil)
+	ring, err := handoffs.NewKeys(u.h.Store, "a secret of this test with at least 32 bytes", nil, issuer)
 	suite.Must(u.t, "NewHandoffKeys", err)
 	for _, step := range []struct {
 		w        handoffs.Witness

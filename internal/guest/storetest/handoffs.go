@@ -57,9 +57,12 @@ func (u *user) ring() *handoffs.Keys {
 	return k
 }
 
+// issuer is that of JWTs.
+const issuer = "https://guests.example"
+
 func (u *user) newKeys() *handoffs.Keys {
 	u.t.Helper()
-	k, err := handoffs.NewKeys(u.h.Store, strings.Repeat("k", 32), nil)
+	k, err := handoffs.NewKeys(u.h.Store, strings.Repeat("k", 32), nil, issuer)
 	suite.Must(u.t, "NewHandoffKeys", err)
 	return k
 }

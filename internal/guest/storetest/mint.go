@@ -54,7 +54,9 @@ func (c oneProperty) Property(_ context.Context, id string) (catalogue.Property,
 }
 
 // minter returns the operations of handoffs to a tenant.
-func (u *user) minter(tenant string) *handoffs.Service {
+func (u *user) minter(tenant string) *handoffs.Service { return u.minterWith(tenant, handoffs.HMAC) }
+
+func (u *user) minterWith(tenant string, a handoffs.Algorithm) *handoffs.Service {
 	u.t.Helper()
 	hasher, err := guest.NewHasher(strings.Repeat("h", 32), nil)
 	suite.Must(u.t, "NewHasher", err)
@@ -62,7 +64,9 @@ func (u *user) minter(tenant string) *handoffs.Service {
 		Guests: guest.NewService(guest.Options{Store: u.h.Store, Hot: away{}, Clock: clock.System}), Store: u.h.Store, Clock: clock.System,
 		Catalogue: catalogue.New(catalogue.Options{Source: oneProperty{tenant: tenant}, Hot: away{}, Clock: clock.System}),
 		Keys:      u.ring(), Hasher: hasher, Life: 10 * time.Minute, Restored: func() { u.t.Error("restored") },
-		Site: func(string) handoffs.BookingSite { return handoffs.BookingSite{URL: "https://book.example/#{token}"} },
+		Site: func(string) handoffs.BookingSite {
+			return handoffs.BookingSite{URL: "https://book.example/#{token}", Algorithm: a}
+		},
 	})
 }
 

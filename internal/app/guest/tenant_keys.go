@@ -1,0 +1,117 @@
+package guest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/operate"
+)
+
+func (s *Guest) tenantKeyOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "tenant-keys", Rows: "keys", Doc: "List the Ed25519 keys of tenants", Title: "Tenant keys", Empty: "No tenant has Ed25519 keys.",
+			Group: "Manage the Ed25519 keys that sign handoffs to a tenant",
+			Long: "Manage the Ed25519 keys that sign handoffs to tenants with the algorithm ed25519. Each tenant has an active\n" +
+				"key and the next one. Both are published, so sites that verify offline know a key before it signs.",
+			Text: "Keys of tenants with the algorithm ed25519. The public keys of a tenant are at /bff/consumer/v1/tenants/TENANT/jwks.json: the active key, the next one, and replaced keys whose tokens may be valid.",
+		}, s.listTenantKeys),
+		operate.NewChange(operate.About{
+			Path: "tenant-keys/create", Doc: "Create the keys of a tenant before its first handoff", NewRow: true, Title: "Create keys", Button: "Create keys",
+			Text: "The first handoff to a tenant creates its keys. Create them earlier, so that its booking site can fetch them before.",
+		}, s.onTenant((*handoffs.Keys).CreateOfTenant)),
+		operate.NewChange(operate.About{Path: "tenant-keys/rotate", Doc: "Sign with the next key of a tenant; the former one only verifies"}, s.onTenant((*handoffs.Keys).RotateOfTenant)),
+		operate.NewChange(operate.About{
+			Path: "tenant-keys/revoke", Doc: "Void all tokens of a key at once and publish it no longer, such as after a leak", Danger: true,
+			Ask: "All tokens of the key are void at once. If it is the active key, the next one takes its place.",
+		}, s.onTenantKey),
+	}
+}
+
+// tenantKeyOutput is an Ed25519 key without its secret.
+type tenantKeyOutput struct {
+	Tenant    string    `json:"tenantId" title:"Tenant" subject:"tenant" example:"33333333-2222-4333-8444-555555555555"`
+	ID        string    `json:"id" title:"Key" subject:"key" example:"20261127-mzxw6ytboi2gk"`
+	State     string    `json:"state" title:"State" enum:"active,next,verify-only,retired"`
+	NotBefore time.Time `json:"notBefore" title:"Added"`
+	NotAfter  time.Time `json:"notAfter,omitzero" title:"Replaced"`
+	RetiredAt time.Time `json:"retiredAt,omitzero" title:"Retired"`
+	Next      string    `json:"-" cursor:""`
+}
+
+func outputOfTenantKey(k handoffs.Key) tenantKeyOutput {
+	state := string(k.State)
+	if k.IsNext() {
+		state = "next"
+	}
+	return tenantKeyOutput{k.Tenant, k.ID, state, k.NotBefore, k.NotAfter, k.Retired, k.Tenant + "/" + k.ID}
+}
+
+// Notice implements operate.Changed.
+func (k tenantKeyOutput) Notice() string {
+	return "key " + k.ID + " of tenant " + k.Tenant + " is " + k.State
+}
+
+// Offers says which changes make sense.
+func (k tenantKeyOutput) Offers(verb string) bool {
+	return verb == "revoke" && k.State != string(handoffs.KeyRetired) || verb == "rotate" && k.State == string(handoffs.KeyActive)
+}
+
+type tenantKeysInput struct {
+	operate.Page[string]
+}
+
+// Check refuses a page after a value that no page has returned.
+func (in tenantKeysInput) Check() error {
+	tenant, _, _ := strings.Cut(in.After, "/")
+	if _, ok := guest.ParseTenant(tenant); !ok && in.After != "" {
+		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
+	}
+	return in.Page.Check()
+}
+
+func (s *Guest) listTenantKeys(ctx context.Context, in tenantKeysInput) (all []tenantKeyOutput, err error) {
+	h, err := s.ready()
+	if err != nil {
+		return nil, err
+	}
+	var after handoffs.Key
+	after.Tenant, after.ID, _ = strings.Cut(in.After, "/")
+	found, err := h.Keys.ListOfTenants(ctx, after, in.Limit)
+	for _, k := range found {
+		all = append(all, outputOfTenantKey(k))
+	}
+	return all, err
+}
+
+type keyedTenantInput struct {
+	Tenant string `subject:"tenant" doc:"ID of the tenant" schema:"TenantID" example:"33333333-2222-4333-8444-555555555555"`
+}
+
+// Check refuses a value that is not the ID of a tenant.
+func (in keyedTenantInput) Check() error { return tenantInput{Tenant: in.Tenant}.Check() }
+
+// onTenant returns a change of the keys of a tenant.
+func (s *Guest) onTenant(do func(*handoffs.Keys, context.Context, string) (handoffs.Key, error)) func(context.Context, keyedTenantInput) (tenantKeyOutput, error) {
+	return func(ctx context.Context, in keyedTenantInput) (tenantKeyOutput, error) {
+		h, err := s.ready()
+		if err != nil {
+			return tenantKeyOutput{}, err
+		}
+		tenant, _ := guest.ParseTenant(in.Tenant)
+		key, err := do(h.Keys, ctx, tenant)
+		return outputOfTenantKey(key), err
+	}
+}
+
+func (s *Guest) onTenantKey(ctx context.Context, in keyInput) (tenantKeyOutput, error) {
+	h, err := s.ready()
+	if err != nil {
+		return tenantKeyOutput{}, err
+	}
+	key, err := h.Keys.RevokeOfTenant(ctx, in.Key)
+	return outputOfTenantKey(key), err
+}
