@@ -71,6 +71,7 @@ type Column struct {
 	Sort    string // value of the input sort that selects this order; "" for none
 	QR      string // label of the secret's QR code in the console; "" for none
 	Aside   bool   // the command has it only as JSON
+	Main    bool   // it names the rows for people, instead of their subject
 	With    string // the input that must be true to show it; "": it is shown always
 
 	zero  string // shown for the zero value
@@ -149,6 +150,7 @@ func outputsOf(t reflect.Type) (o outputs) {
 				zero: f.Tag.Get("zero"), at: f.Index,
 			}
 			_, c.Aside = f.Tag.Lookup("aside")
+			_, c.Main = f.Tag.Lookup("main")
 			if c.Type.Kind() == reflect.Pointer {
 				c.Type = c.Type.Elem()
 			}

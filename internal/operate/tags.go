@@ -12,7 +12,7 @@ import (
 var (
 	inputTags  = []string{"flag", "subject", "doc", "default", "value", "arg", "title", "schema", "example", "enum", "least", "local", "remote", "secret", "private", "names", "lines"}
 	outputTags = []string{
-		"json", "title", "subject", "names", "cursor", "text", "table", "empty", "secret", "qr", "sort", "with", "zero", "of", "aside", "local",
+		"json", "title", "subject", "names", "cursor", "text", "table", "empty", "secret", "qr", "sort", "with", "zero", "of", "aside", "main", "local",
 		"doc", "example", "enum", "least",
 	}
 )

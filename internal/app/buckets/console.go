@@ -3,7 +3,6 @@ package buckets
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"path"
 	"strconv"
@@ -182,13 +181,16 @@ func shownVersion(v *buckets.Version) buckets.VersionID {
 
 // objectFacts shows the metadata of an object.
 func objectFacts(b buckets.Bucket, v *buckets.Version) *service.Facts {
-	where := "in the database"
+	where := "the database"
 	if len(v.Sharks) > 0 {
-		where = fmt.Sprint(v.Sharks)
+		where = "storage nodes " + strings.Join(v.Sharks, " and ")
+		if len(v.Sharks) == 1 {
+			where = "storage node " + v.Sharks[0]
+		}
 	}
 	f := &service.Facts{Rows: []service.Fact{
 		{Name: "Size", Cell: service.TextCell(service.Count(v.Length, "byte"))}, {Name: "Type", Cell: service.TextCell(v.ContentType)},
-		{Name: "Created", Cell: momentCell(v.Created)}, {Name: "Modified", Cell: momentCell(v.Modified)}, {Name: "Body", Cell: service.TextCell(where)},
+		{Name: "Created", Cell: momentCell(v.Created)}, {Name: "Modified", Cell: momentCell(v.Modified)}, {Name: "Stored in", Cell: service.TextCell(where)},
 	}}
 	if b.Versioning != buckets.VersioningOff {
 		id := service.IDCell(string(v.VersionID()))

@@ -25,7 +25,7 @@ func (s *Buckets) showObjects(ctx context.Context, r *service.PageRequest) (*ser
 	folder, name := prefixOf(r)
 	view := r.Value("view")
 	t := &service.Table{
-		Empty:  "Upload files or create a folder prefix.",
+		Empty:  "There are no objects here.",
 		Search: []service.Field{{Name: "name", Label: "Names that begin with", Value: name}}, Keep: []string{"account", "bucket", "prefix", "view"}, Grid: view == viewGrid,
 	}
 	list := s.listObjects

@@ -31,7 +31,7 @@ type uploadsInput struct {
 
 // uploadOutput is a multipart upload.
 type uploadOutput struct {
-	Object  string    `json:"object" title:"Object" subject:"object" example:"videos/a.mp4"`
+	Object  string    `json:"object" title:"Object" main:"" subject:"object" example:"videos/a.mp4"`
 	Upload  string    `json:"upload" title:"Upload" subject:"upload" example:"0198a3c2-7a40-7c00-8000-0123456789ab"`
 	Created time.Time `json:"created" title:"Began"`
 	Type    string    `json:"contentType" title:"Type" zero:"-"`

@@ -149,7 +149,9 @@ func (r *renderer) boxes(f *service.Field, id, value string) {
 		r.element("label", o.Text, "for", box)
 		r.close("span")
 	}
-	r.help(f, id)
+	boxes := *f
+	boxes.Help = strings.TrimSuffix(f.Help, "; several with spaces between them")
+	r.help(&boxes, id)
 	r.close("fieldset")
 }
 
@@ -159,7 +161,7 @@ func (r *renderer) help(f *service.Field, id string) {
 		return
 	}
 	r.open("p", "id", id+"-help", "class", "help")
-	r.text(f.Help)
+	r.text(upper(f.Help))
 	if f.First != nil {
 		r.text(" ")
 		r.element("a", f.First.Text, "href", r.x.link(r.section, f.First.To))

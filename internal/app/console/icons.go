@@ -19,6 +19,8 @@ var icons = map[string]string{
 	"folder":   "M2.5 15.5v-11h5l2 2.5h8v8.5z",
 	"file":     "M5 2.5h7l3.5 3.5v11.5H5zM12 2.5V6h3.5",
 	"deleted":  "M5 2.5h7l3.5 3.5v11.5H5zM12 2.5V6h3.5M8 9.5l4 4M12 9.5l-4 4",
+	"plus":     "M10 4v12M4 10h12",
+	"upload":   "M10 13V3.5M6 7.2l4-4 4 4M3.5 13v3.5h13V13",
 	"image":    "M3 4h14v12H3zM3 13.5l4-4 3.5 3.5 2-2 4.5 4.5M12.5 7.5h.01",
 }
 

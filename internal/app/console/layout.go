@@ -107,7 +107,11 @@ func (x *exchange) sendView(status int, s shown) error {
 	x.header(p, section, listed(section, s.page, view))
 	p.open("main", "id", "main", "tabindex", "-1")
 	x.crumbs(p, section, view)
+	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
+	p.open("div", "class", "head")
 	p.title(title)
+	r.starts(view.Blocks)
+	p.close("div")
 	if x.session.notice != "" {
 		p.notice(service.OK, upper(x.session.notice)+".", "role", "status")
 	}
@@ -116,8 +120,6 @@ func (x *exchange) sendView(status int, s shown) error {
 	} else if failed != nil && failed.notice != "" {
 		p.notice(service.OK, upper(failed.notice)+".", "role", "status")
 	}
-	r := renderer{page: p, x: x, section: section, at: s.page, values: s.values, failed: failed}
-	r.starts(view.Blocks)
 	for _, b := range view.Blocks {
 		r.block(b)
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"slices"
+	"strings"
 
 	"holdfast/internal/app/service"
 )
@@ -35,7 +36,15 @@ func (r *renderer) starts(blocks []service.Block) {
 	r.open("p", "class", "starts")
 	class := "primary"
 	for _, f := range links {
-		r.element("a", f.Title, "href", "#"+formID(f), "class", class)
+		r.open("a", "href", "#"+formID(f), "class", class)
+		switch first, _, _ := strings.Cut(f.Title, " "); {
+		case takesFiles(f):
+			r.icon("upload")
+		case slices.Contains([]string{"Add", "Create", "Register"}, first):
+			r.icon("plus")
+		}
+		r.text(f.Title)
+		r.close("a")
 		class = "primary plain"
 	}
 	r.close("p")

@@ -59,9 +59,13 @@ func (r *renderer) block(b service.Block) {
 		r.notice(b.State, b.Text)
 	case *service.Links:
 		r.open("ul", "class", "links")
-		for _, l := range b.All {
+		for i, l := range b.All {
+			class := ""
+			if b.Primary && i == 0 {
+				class = "primary"
+			}
 			r.open("li")
-			r.element("a", l.Text, "href", r.x.link(r.section, l.To))
+			r.element("a", l.Text, "href", r.x.link(r.section, l.To), "class", class)
 			r.close("li")
 		}
 		r.close("ul")
@@ -140,6 +144,9 @@ func (r *renderer) self(keep []string, changed ...string) string {
 	return to
 }
 
+// mostWrapped limits the columns of a table whose values may need several lines.
+const mostWrapped = 7
+
 // fewRows is how many rows need no order on a phone.
 const fewRows = 4
 
@@ -174,8 +181,11 @@ func (r *renderer) table(t *service.Table) {
 		if len(t.Rows) > fewRows {
 			class = "long"
 		}
-		if t.Grid {
+		switch {
+		case t.Grid:
 			class += " tiles"
+		case len(t.Columns) > mostWrapped:
+			class += " dense"
 		}
 		r.open("table", "role", "table", "class", class)
 		r.head(t, order, keep, bulk)
@@ -203,36 +213,6 @@ func (r *renderer) empty(t *service.Table) {
 		r.element("a", t.First.Text, "href", r.x.link(r.section, t.First.To), "class", "primary")
 	}
 	r.close("div")
-}
-
-// search renders the form that submits to the address of the page.
-func (r *renderer) search(t *service.Search) {
-	r.open("form", "method", "get", "action", r.x.link(r.section, r.at.Path), "class", "search", "role", "search", "aria-label", "Search this list")
-	for _, name := range append(slices.Clone(t.Keep), "sort", "reverse") {
-		if v := r.values.Get(name); v != "" {
-			r.open("input", "type", "hidden", "name", name, "value", v)
-		}
-	}
-	r.asked = asked{r.kept(t.Keep), nil, anyChoice}
-	for i := range t.Fields {
-		f := t.Fields[i]
-		if f.Value == "" {
-			f.Value = r.values.Get(f.Name)
-		}
-		f.Optional = true
-		r.field(&f, nil)
-	}
-	r.element("button", "Search", "type", "submit", "class", "plain")
-	r.close("form")
-}
-
-// kept returns values of the page by their names.
-func (r *renderer) kept(names []string) url.Values {
-	at := url.Values{}
-	for _, name := range names {
-		at.Set(name, r.values.Get(name))
-	}
-	return at
 }
 
 // cell renders the contents of a cell. In a table a long ID is short.
@@ -325,7 +305,11 @@ func (r *renderer) facts(f *service.Facts) {
 	}
 	r.open("dl", "class", class)
 	for i := range f.Rows {
-		r.open("div")
+		none := ""
+		if isNone(&f.Rows[i].Cell) {
+			none = "none"
+		}
+		r.open("div", "class", none)
 		r.element("dt", f.Rows[i].Name)
 		r.open("dd")
 		r.cell(&f.Rows[i].Cell, false)
@@ -342,8 +326,10 @@ func (r *renderer) textBlock(t *service.Text) {
 		return
 	}
 	id := r.newID()
+	r.open("div", "class", "copied-text")
 	r.element("pre", t.Body, "id", id, "tabindex", "0")
-	r.element("button", "Copy", "type", "button", "data-copy", id, "hidden?", "yes") // shown by the script
+	r.element("button", "Copy", "type", "button", "class", "plain", "data-copy", id, "hidden?", "yes") // shown by the script
+	r.close("div")
 }
 
 // action returns an action of a form, and nil if the operator may not use it.

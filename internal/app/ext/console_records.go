@@ -41,7 +41,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 		return nil, err
 	}
 	t.Next = found.next
-	links := &service.Links{All: []service.Link{
+	links := &service.Links{Primary: true, All: []service.Link{
 		{Text: createTitle, To: service.PageLink(createPath, p.values()...)},
 		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
 		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)},
@@ -220,7 +220,7 @@ func (s *Extensions) showRecord(ctx context.Context, r *service.PageRequest) (*s
 		Title:   "Record " + string(key),
 		Parents: p.trail(),
 		Blocks: []service.Block{
-			&service.Facts{Rows: []service.Fact{
+			&service.Facts{Inline: true, Rows: []service.Fact{
 				{Name: "Revision", Cell: service.TextCell(decimal(int64(rec.Revision)))}, {Name: "Created", Cell: momentCell(rec.CreatedAt)},
 				{Name: "Updated", Cell: momentCell(rec.UpdatedAt)}, {Name: "Expires", Cell: momentCell(rec.ExpiresAt)},
 			}},

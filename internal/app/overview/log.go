@@ -61,7 +61,7 @@ type logLine struct {
 	Level      string    `json:"level" doc:"debug, info, warn or error" example:"warn"`
 	Shown      logLevel  `json:"-" title:"Level"`
 	Service    string    `json:"service,omitempty" title:"Service" zero:"server" doc:"missing: no service has written it"`
-	Message    string    `json:"message" title:"Message" example:"server stopped"`
+	Message    string    `json:"message" title:"Message" main:"" example:"server stopped"`
 	Attributes string    `json:"attributes,omitempty" title:"Details" doc:"as they are in the log; a line of more than 8 KiB is cut"`
 }
 

@@ -438,7 +438,10 @@ type Notice struct {
 }
 
 // Links is a list of links to other pages of the service.
-type Links struct{ All []Link }
+type Links struct {
+	All     []Link
+	Primary bool // the first one leads to what is done most
+}
 
 // Views are links to other views of what a page shows.
 type Views struct {

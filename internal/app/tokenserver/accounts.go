@@ -135,7 +135,7 @@ func (s stored) Cell() service.Cell {
 // collectionOutput is a collection of a storage user.
 type collectionOutput struct {
 	UID     int64  `json:"uid" title:"UID"`
-	Name    string `json:"name" title:"Collection" example:"bookmarks"`
+	Name    string `json:"name" title:"Collection" main:"" example:"bookmarks"`
 	Records int64  `json:"records" title:"Records" least:"0"`
 	Stored  stored `json:"-" title:"Bytes"`
 	Bytes   int64  `json:"bytes" least:"0"`

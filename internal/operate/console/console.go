@@ -224,8 +224,9 @@ func (p *page) table(ctx context.Context, r *service.PageRequest, at names, onRo
 	if names := rowNames(p.list); len(names) > 0 {
 		own = names[len(names)-1] // the other names say where the thing is
 	}
+	hasMain := slices.ContainsFunc(found.Columns, func(c operate.Column) bool { return c.Main })
 	for _, c := range found.Columns {
-		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Subject != "" && c.Subject == own})
+		t.Columns = append(t.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Main || !hasMain && c.Subject != "" && c.Subject == own})
 	}
 	p.filter(t, found.Columns, r)
 	for _, list := range lists {
@@ -322,13 +323,13 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 				view.Blocks = append(view.Blocks, &service.Text{Title: text.Title, Body: text.Body, Copy: true})
 			}
 		}
-		view.Blocks = append(view.Blocks, tables(o, row, at, found.Next != nil || r.Value("after") != "")...)
-		links := below(o, all, at)
-		if found.Next != nil {
-			links = append(links, service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(found.Next)}).linkTo(o.Path, append(rowNames(o), "after"))})
-		}
-		if links != nil {
+		if links := below(o, all, at); links != nil {
 			view.Blocks = append(view.Blocks, &service.Links{All: links})
+		}
+		view.Blocks = append(view.Blocks, tables(o, row, at, found.Next != nil || r.Value("after") != "")...)
+		if found.Next != nil {
+			next := service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(found.Next)}).linkTo(o.Path, append(rowNames(o), "after"))}
+			view.Blocks = append(view.Blocks, &service.Links{All: []service.Link{next}})
 		}
 		for _, change := range forms {
 			if row.Offers(change.Verb()) {
@@ -438,6 +439,9 @@ func action(o, list *operate.Operation) service.Action {
 			if list != nil {
 				out.Next = namesAfter(list, r).link(list)
 			}
+		}
+		if o.NewRow && list != nil && list.Opens != "" {
+			out.Next = names(done.Rows[0].Subjects).linkTo(list.Opens, rowNames(list))
 		}
 		return out, nil
 	}

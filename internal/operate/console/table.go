@@ -102,7 +102,7 @@ func tables(read *operate.Operation, row *operate.Row, at names, isPart bool) (a
 	for _, t := range row.Tables {
 		shown := &service.Table{Title: t.Title, Empty: t.Empty, Partial: isPart}
 		for _, c := range t.Columns {
-			shown.Columns = append(shown.Columns, service.Column{Title: c.Title, Number: c.IsNumber()})
+			shown.Columns = append(shown.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Main})
 		}
 		for _, row := range t.Rows {
 			var cells []service.Cell

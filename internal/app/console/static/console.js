@@ -71,8 +71,14 @@ document.addEventListener("htmx:afterSwap", (e) => {
   }
 });
 
-// A link to a form opens its panel, also where the browser does not do it by itself.
-const openPanel = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+// A link to a form opens its panel, also where the browser does not do it by itself, and leads to the first empty field.
+const openPanel = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  target?.closest("details")?.setAttribute("open", "");
+  if (!target?.matches("form")) return;
+  const fields = [...target.querySelectorAll(".field :is(input:not([type=checkbox], [type=file]), textarea)")];
+  fields.find((field) => field.value === "")?.focus({ preventScroll: true });
+};
 addEventListener("hashchange", openPanel);
 document.addEventListener("click", (e) => e.target.closest?.(".starts a") && setTimeout(openPanel));
 

@@ -191,6 +191,6 @@
   const says = sessionStorage.getItem(stored);
   if (says) {
     sessionStorage.removeItem(stored);
-    document.querySelector("h1")?.after(element("p", says, { class: "notice ok", role: "status" }));
+    document.querySelector(".head")?.after(element("p", says, { class: "notice ok", role: "status" }));
   }
 })();
