@@ -24,7 +24,7 @@ var distributed = []struct {
 		"internal/extstorage/postgres", "tenant_id",
 		regexp.MustCompile(`\bext_storage_(records|schemas|usage|namespaces|changes|answers|installs|revoked_tokens|outbox|outbox_refused)\b`),
 	},
-	{"internal/buckets/postgres", "owner", regexp.MustCompile(`\bmanta_bucket(_object|_deleted_bucket|_deleted_object|_upload|_part|_settings|_usage|_lifecycle|_version)?\b`)},
+	{"internal/buckets/postgres", "owner", regexp.MustCompile(`\bmanta_bucket(_object|_deleted_bucket|_deleted_object|_upload|_part|_settings|_usage|_lifecycle|_version|_event|_event_refused)?\b`)},
 	{"internal/outbox/postgres", "t.Owner", regexp.MustCompile(`\bt\.Name(_refused)?\b`)},
 }
 

@@ -28,6 +28,9 @@ type Webhook struct {
 	Source string // of the events, a URI reference
 	Clock  clock.Clock
 	Client *http.Client // nil: one that does not follow redirects
+
+	// Encode, if set, returns the body of a request and its content type; nil: a batch of CloudEvents.
+	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
 // batchType is the content type of a batch.
@@ -44,12 +47,11 @@ var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Reques
 
 // Publish implements outbox.Sink.
 func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
-	all := make([]*Event, len(events))
-	for i := range events {
-		m := ToMessage(w.Source, &events[i])
-		all[i] = &m.Event
+	encode := w.Encode
+	if encode == nil {
+		encode = w.batch
 	}
-	body, err := json.Marshal(all)
+	body, contentType, err := encode(events)
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode events", err)
 	}
@@ -57,7 +59,7 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 	if err != nil {
 		return errcode.Wrap(errcode.Invalid, "the URL of the webhook is not valid", err)
 	}
-	r.Header.Set("Content-Type", batchType)
+	r.Header.Set("Content-Type", contentType)
 	id, at := "msg_"+ident.New(), strconv.FormatInt(w.Clock().Unix(), 10)
 	r.Header.Set(webhookID, id)
 	r.Header.Set(webhookTimestamp, at)
@@ -78,6 +80,17 @@ func (w *Webhook) Publish(ctx context.Context, events []outbox.Event) error {
 		return errcode.New(errcode.Unavailable, "the webhook answered with status "+strconv.Itoa(resp.StatusCode))
 	}
 	return nil
+}
+
+// batch returns a batch of CloudEvents.
+func (w *Webhook) batch(events []outbox.Event) (body []byte, contentType string, err error) {
+	all := make([]*Event, len(events))
+	for i := range events {
+		m := ToMessage(w.Source, &events[i])
+		all[i] = &m.Event
+	}
+	body, err = json.Marshal(all)
+	return body, batchType, err
 }
 
 // Signature returns the value of the header webhook-signature.

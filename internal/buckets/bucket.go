@@ -34,6 +34,8 @@ type BucketSettings struct {
 	Lifecycle  Lifecycle         `json:"lifecycle,omitzero"`
 	Policy     Policy            `json:"policy,omitzero"`
 
+	Notifications Notifications `json:"notifications,omitzero"`
+
 	PublicAccessBlock PublicAccessBlock `json:"public_access_block,omitzero"`
 
 	// OwnerEnforced is set by a client that wants to be sure that the bucket has no ACL. Objects always belong to the owner.
@@ -72,6 +74,8 @@ type SettingsChange struct {
 	Lifecycle  *Lifecycle         `json:"lifecycle,omitempty"`
 	Policy     *Policy            `json:"policy,omitempty"`
 
+	Notifications *Notifications `json:"notifications,omitempty"`
+
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
 }
@@ -92,6 +96,9 @@ func (c *SettingsChange) Apply(s BucketSettings) BucketSettings {
 	}
 	if c.Policy != nil {
 		s.Policy = *c.Policy
+	}
+	if c.Notifications != nil {
+		s.Notifications = *c.Notifications
 	}
 	if c.PublicAccessBlock != nil {
 		s.PublicAccessBlock = *c.PublicAccessBlock
@@ -148,7 +155,7 @@ func (l *BucketLister) Page() (page []Bucket, more bool) { return l.page, l.more
 
 // Memory returns about how many bytes the bucket takes.
 func (b *Bucket) Memory() int {
-	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory()
+	n := objectMemory + len(b.Name) + len(b.ID) + len(b.Owner) + len(b.Settings.Policy.Document) + b.Settings.Lifecycle.memory() + b.Settings.Notifications.memory()
 	for name, id := range b.Settings.Policy.Accounts {
 		n += tagMemory + len(name) + len(id)
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,10 @@ type Config struct {
 	ScrubRate  int           `toml:"scrub_rate" unit:"bytes" doc:"Bytes per second that a pass reads from each storage node. 0: as many as it needs to end within scrub_interval, at least 1 MiB."`
 	ScrubCloud bool          `toml:"scrub_cloud" doc:"Read also the copies on nodes of cloud providers, whose reads cost money."`
 
+	Destinations map[string]DestinationConfig `toml:"destinations" doc:"Destinations of notifications, by a name of your choice. Owners of buckets choose among them, by arn:holdfast:KIND:::NAME. The KIND is webhook, nats or pubsub."`
+	EventsAfter  time.Duration                `toml:"drop_events_after" doc:"How long an event waits for a destination that does not accept it. Then it is dropped."`
+	MaxEvents    int                          `toml:"max_events" doc:"Events that wait for one destination. The oldest of more are dropped. An event takes about 1 KB in the database."`
+
 	GarbageAfter time.Duration `toml:"garbage_after" reload:"true" doc:"How long after an object was deleted or overwritten its body is removed from the storage nodes."`
 	UploadsAfter time.Duration `toml:"abort_uploads_after" reload:"true" doc:"How long after its start an incomplete multipart upload is aborted. 0: never."`
 }
@@ -55,8 +60,29 @@ type NodeConfig struct {
 	URL string `toml:"url" doc:"Where the node is: file:///PATH, s3://BUCKET, gs://BUCKET or azblob://CONTAINER."`
 }
 
+// DestinationConfig is a destination of notifications.
+type DestinationConfig struct {
+	URL    string `toml:"url" secret:"true" doc:"Where events are published: https://… or http://…, a webhook; nats://HOST:PORT/TOPIC, NATS JetStream; pubsub://PROJECT/TOPIC, Google Pub/Sub."`
+	Secret string `toml:"secret" secret:"true" doc:"Signs the requests to a webhook, as Standard Webhooks describes it. Empty: they are not signed."`
+}
+
+// Kind returns the kind of the destination, as it is in ARNs.
+func (d *DestinationConfig) Kind() string {
+	scheme, _, _ := strings.Cut(d.URL, ":")
+	switch scheme {
+	case "http", "https":
+		return "webhook"
+	case "tls":
+		return "nats"
+	}
+	return scheme
+}
+
 // Limits of settings.
 const (
+	minEventsAfter = time.Minute
+	minEvents      = 1000
+
 	maxCopies    = 9
 	maxInline    = 1 << 20
 	minKeySecret = 32
@@ -73,6 +99,8 @@ func DefaultConfig() Config {
 		Region:       "us-east-1",
 		Inline:       16 << 10,
 		ScrubEvery:   30 * 24 * time.Hour,
+		EventsAfter:  72 * time.Hour,
+		MaxEvents:    1_000_000,
 		GarbageAfter: 24 * time.Hour,
 		UploadsAfter: 7 * 24 * time.Hour,
 	}
@@ -124,6 +152,13 @@ func (c *Config) Check() conf.Problems {
 	if c.ScrubRate < 0 {
 		wrong("scrub_rate", "must not be negative")
 	}
+	c.checkDestinations(wrong)
+	if c.EventsAfter < minEventsAfter {
+		wrong("drop_events_after", "must be at least 1m")
+	}
+	if c.MaxEvents < minEvents {
+		problems.Addf("max_events", "must be at least %d", minEvents)
+	}
 	if c.GarbageAfter < 0 {
 		wrong("garbage_after", "must not be negative")
 	}
@@ -131,6 +166,33 @@ func (c *Config) Check() conf.Problems {
 		wrong("abort_uploads_after", "must not be negative")
 	}
 	return problems
+}
+
+// destinationName is the name of a destination in an ARN.
+var destinationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// checkDestinations reports every invalid destination.
+func (c *Config) checkDestinations(wrong func(key, what string)) {
+	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
+		d, at := c.Destinations[name], "destinations."+name
+		if !destinationName.MatchString(name) {
+			wrong(at, "must be named with 1 to 64 of A-Z, a-z, 0-9, '_', '.' and '-', and begin with a letter or digit")
+		}
+		if kind := d.Kind(); settings.CheckSink(d.URL) != nil || kind != "webhook" && !settings.IsBroker(d.URL) {
+			wrong(at+".url", "must be https://…, http://…, nats://HOST:PORT/TOPIC or pubsub://PROJECT/TOPIC")
+		} else if d.Secret != "" && kind != "webhook" {
+			wrong(at+".secret", "is for webhooks only")
+		}
+	}
+}
+
+// EventDestinations returns the destinations, by name.
+func (c *Config) EventDestinations() (all []Destination) {
+	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
+		d := c.Destinations[name]
+		all = append(all, Destination{name, d.Kind()})
+	}
+	return all
 }
 
 // checkAccounts reports every invalid account and access key.

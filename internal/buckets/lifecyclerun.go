@@ -106,6 +106,13 @@ type Lifecycles interface {
 type Expired struct {
 	Objects []*Object // as List returns them
 	Now     Moment
+	Notice  *Notice // as in Put
+}
+
+// Slice returns a part of the objects.
+func (e Expired) Slice(from, to int) Expired {
+	e.Objects = e.Objects[from:to]
+	return e
 }
 
 // SameExpired reports whether an object has the body, Modified and tags of the one that was read.

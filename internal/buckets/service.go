@@ -110,6 +110,9 @@ type Options struct {
 	Clock   clock.Clock
 	Limits  Limits
 
+	// Destinations are those of events that the configuration has.
+	Destinations []Destination
+
 	// Written, if set, is called with each body on storage nodes: when it is durable, and before its row is written. settled is called
 	// when the row is written, with kept, or when it never will be.
 	Written func(Reference) (settled func(kept bool))
@@ -123,6 +126,7 @@ type Backend interface {
 	Collector
 	Counters
 	Accounts
+	Events
 }
 
 // Limits of a Service.
@@ -140,7 +144,9 @@ type Service struct {
 	bodies Bodies
 	clock  clock.Clock
 	limits atomic.Pointer[Limits]
-	plain  plainBuckets
+	notes  notes
+
+	destinations []Destination
 
 	written func(Reference) (settled func(kept bool))
 }
@@ -150,7 +156,7 @@ func NewService(o Options) *Service {
 	if o.Written == nil {
 		o.Written = func(Reference) func(bool) { return func(bool) {} }
 	}
-	s := &Service{store: o.Backend, bodies: o.Bodies, clock: o.Clock, written: o.Written}
+	s := &Service{store: o.Backend, bodies: o.Bodies, clock: o.Clock, destinations: o.Destinations, written: o.Written}
 	s.Reload(o.Limits)
 	return s
 }
@@ -175,6 +181,8 @@ type PutRequest struct {
 	Copies    int          // 0: Limits.Copies
 	Ready     func() error // called after the body was read and before the database is used; may be nil
 
+	Event EventName // that is published; "": EventPut
+
 	// Early calls a function that uses the database before the body is read; nil: it is called at once.
 	Early func(func() error) error
 }
@@ -194,7 +202,12 @@ func (s *Service) PutObject(ctx context.Context, owner AccountID, b BucketRef, r
 		return Written{}, err
 	}
 	o.Checksum = src.Sums().Checksum
-	w, err := s.store.Put(ctx, owner, b, Put{Object: o, Condition: r.Condition, Now: At(s.clock())})
+	w, err := withNotice(ctx, s, noticed{owner, b, o.Name}, func(b BucketRef, n *Notice) (Written, error) {
+		if n != nil {
+			n.Created = cmp.Or(r.Event, EventPut)
+		}
+		return s.store.Put(ctx, owner, b, Put{Object: o, Condition: r.Condition, Now: At(s.clock()), Notice: n})
+	})
 	if err != nil && knownResult(err) {
 		remove()
 	}

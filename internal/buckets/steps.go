@@ -1,6 +1,9 @@
 package buckets
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Account is Accounts.Account.
 func (s *Service) Account(ctx context.Context, name string) (Account, error) {
@@ -96,7 +99,7 @@ func (s *Service) CreateBucket(ctx context.Context, owner AccountID, name string
 
 // SetBucket is Store.SetBucket.
 func (s *Service) SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error {
-	defer s.forgetPlain(owner, b.Name) // also if the result is unknown
+	defer s.notes.forget(owner, b.Name) // also if the result is unknown
 	return s.store.SetBucket(ctx, owner, b, c)
 }
 
@@ -110,8 +113,20 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
 }
 
+// Destinations returns the destinations of events that the configuration has.
+func (s *Service) Destinations() []Destination { return s.destinations }
+
+// SetNotifications replaces the notifications of a bucket. Other processes use them within KeyDelay.
+func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
+	if wrong := n.Check(s.destinations); wrong != nil {
+		return wrong
+	}
+	return s.SetBucket(ctx, owner, b, SettingsChange{Notifications: &n})
+}
+
 // DeleteBucket is Store.DeleteBucket.
 func (s *Service) DeleteBucket(ctx context.Context, owner AccountID, b BucketRef) error {
+	defer s.notes.forget(owner, b.Name)
 	return s.store.DeleteBucket(ctx, owner, b, s.now())
 }
 
@@ -173,11 +188,26 @@ func (s *Service) DeleteObject(ctx context.Context, owner AccountID, b BucketRef
 // TakeObject is Store.Delete. It sets d.Now.
 func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, d Delete) (Deleted, error) {
 	d.Now = s.now()
-	return s.store.Delete(ctx, owner, b, d)
+	return withNotice(ctx, s, noticed{owner, b, d.Name}, func(b BucketRef, n *Notice) (Deleted, error) {
+		d.Notice = n
+		return s.store.Delete(ctx, owner, b, d)
+	})
 }
 
-// DeleteObjects is Store.DeleteAll.
+// deleters is how many objects with events DeleteObjects deletes at once.
+const deleters = 8
+
+// DeleteObjects is Store.DeleteAll. Each object with events is a transaction.
 func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRef, all []Deletion) ([]Deleted, error) {
+	n, err := s.notes.get(ctx, s, owner, b)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil && slices.ContainsFunc(all, func(d Deletion) bool { return n.concerns(d.Name) }) {
+		return DeleteEach(all, deleters, func(d Deletion) (Deleted, error) {
+			return s.TakeObject(ctx, owner, b, d.Delete(0))
+		}), nil
+	}
 	return s.store.DeleteAll(ctx, owner, b, all, s.now())
 }
 
@@ -211,7 +241,12 @@ func (s *Service) BodiesOf(ctx context.Context, owner AccountID, o *Object, afte
 // CompleteUpload is Uploads.Complete. It sets c.Object, c.MinPart and c.Now.
 func (s *Service) CompleteUpload(ctx context.Context, u UploadKey, c Completion) (Written, error) {
 	c.Object, c.MinPart, c.Now = ObjectID(NewUUID()), s.Limits().MinPart, s.now()
-	return s.store.Complete(ctx, u, c)
+	return withNotice(ctx, s, noticed{u.Owner, u.Bucket, u.Name}, func(b BucketRef, n *Notice) (Written, error) {
+		if u.Bucket, c.Notice = b, n; n != nil {
+			n.Created = EventComplete
+		}
+		return s.store.Complete(ctx, u, c)
+	})
 }
 
 // AbortUpload is Uploads.Abort.

@@ -96,6 +96,7 @@ type Put struct {
 	Object    Object
 	Condition Condition
 	Now       Moment
+	Notice    *Notice // its events are appended; the bucket needs its ID
 }
 
 // Stored returns the object as Put stores it.
@@ -120,6 +121,8 @@ type Delete struct {
 	Noncurrent bool
 
 	Bypass bool // the right to ignore governance
+
+	Notice *Notice // as in Put
 }
 
 // CheckUnchanged compares the object that would be deleted with Unchanged.
@@ -221,6 +224,7 @@ type Completion struct {
 	Condition Condition
 	Expected  Expected
 	Now       Moment
+	Notice    *Notice // as in Put
 }
 
 // Collector frees what was deleted. The worker that has claimed garbage removes its

@@ -67,6 +67,10 @@ type Table struct {
 
 	// Type is the type of owner and stream in PostgreSQL: uuid or text.
 	Type string
+
+	// ByTopic gives each topic leases of its own, so that relays of different topics do not wait for each other. A stream
+	// whose topic changes has no order between the topics.
+	ByTopic bool
 }
 
 // Box is the table of events as the Relay uses it, with leases.
@@ -107,14 +111,19 @@ type Distributed interface {
 	Distributed(ctx context.Context) (bool, error)
 }
 
-// Retaining is a Box whose table keeps published events until they are dropped. An event of it
-// has its ordering key as Owner, no Stream, and its position as Seq.
-type Retaining interface {
+// Counted is a Box that counts the events that wait.
+type Counted interface {
 	Box
 
 	// Backlog returns the number of events that are neither published nor set aside, at
 	// most MaxBacklog, and the time of the oldest, which is zero without events.
 	Backlog(ctx context.Context) (n int, oldest time.Time, err error)
+}
+
+// Retaining is a Box whose table keeps published events until they are dropped. An event of it
+// has its ordering key as Owner, no Stream, and its position as Seq.
+type Retaining interface {
+	Counted
 
 	// ListWaiting returns the next events after a position that are neither published nor
 	// set aside.

@@ -58,7 +58,7 @@ type Options struct {
 	ObserveDead func(n int)
 
 	// ObserveBacklog, if set, is called by the polling process with the number of events
-	// that wait and the time of the oldest, if the box is Retaining.
+	// that wait and the time of the oldest, if the box is Counted.
 	ObserveBacklog func(n int, oldest time.Time)
 
 	// Hint is logged with an event that is set aside: what the operator can do.
@@ -265,8 +265,8 @@ func (r *Relay) poll(ctx context.Context, first bool, next *time.Time) error {
 		if dead, err = r.o.Box.CountDead(ctx); err != nil {
 			return err
 		}
-		if kept, ok := r.o.Box.(Retaining); ok {
-			if backlog, oldest, err = kept.Backlog(ctx); err != nil {
+		if counted, ok := r.o.Box.(Counted); ok {
+			if backlog, oldest, err = counted.Backlog(ctx); err != nil {
 				return err
 			}
 		}

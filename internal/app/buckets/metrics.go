@@ -24,6 +24,7 @@ type metrics struct {
 	latency *prometheus.HistogramVec
 	bodies  *prometheus.CounterVec
 	aborted atomic.Int64
+	dropped *prometheus.CounterVec
 
 	lifecycleRead, lifecycleObjects, lifecycleBytes, lifecycleUploads atomic.Int64
 
@@ -51,7 +52,11 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 
 		ops:     m.Counter("holdfast_buckets_operations_total", "Operations of S3, by result.", "operation", "result"),
 		latency: m.Histogram("holdfast_buckets_operation_duration_seconds", "Duration of operations of S3, including the transfer of bodies.", "operation"),
+		dropped: m.Counter("holdfast_buckets_events_dropped_total", "Events that a destination did not accept in time.", "destination"),
 		bodies:  m.Counter("holdfast_buckets_node_bodies_total", "Copies of bodies that were written to and read from a storage node, and what failed.", "node", "event"),
+	}
+	for name := range s.cfg.Destinations {
+		r.dropped.WithLabelValues(name)
 	}
 	for _, operation := range s3api.Operations {
 		r.ops.WithLabelValues(operation, "ok")

@@ -33,6 +33,7 @@ import (
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
+	"holdfast/internal/outbox"
 	"holdfast/internal/replica"
 	"holdfast/internal/sweep"
 	"holdfast/internal/web"
@@ -52,6 +53,7 @@ type Buckets struct {
 	opened      *buckets.Service
 	maintenance *maintenance.Service
 	lifecycle   *lifecycle.Runner
+	publisher   *publisher
 	keys        *buckets.Keyring
 	tokens      *bearer.Keyring
 	cluster     *blobs.Cluster
@@ -90,6 +92,9 @@ type store interface {
 	buckets.Nodes
 	buckets.Lifecycles
 	maintenance.Store
+
+	Outbox(destination string) outbox.Box
+	OnEvents(wake func(destination, owner, stream string))
 }
 
 func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
@@ -115,8 +120,9 @@ func (s *Buckets) open(ctx context.Context, d *service.Deps) (*service.Opened, e
 	s.nodes = &nodes{cluster: s.cluster, service: buckets.NewNodeService(st), cfg: &s.cfg, clock: d.Clock, log: d.Log, folder: filepath.Join(d.Data, Name), create: d.Create, process: newProcessID()}
 	s.opened = buckets.NewService(buckets.Options{
 		Backend: st, Bodies: s.cluster, Clock: d.Clock, Written: s.written,
-		Limits: limits(&s.cfg),
+		Limits: limits(&s.cfg), Destinations: s.cfg.EventDestinations(),
 	})
+	s.publisher = newPublisher(s, st)
 	cores := sigv4.NewCores()
 	s3 := &s3api.Handler{
 		Service: s.opened, Verifier: sigv4.New(s.cfg.Region, d.Clock), Keys: s.keys, Region: s.cfg.Region, Domain: s.cfg.Domain, Cores: cores,
@@ -215,6 +221,7 @@ func (s *Buckets) jobs() []sweep.Job {
 	objects.Left = s.garbageLeft
 	return []sweep.Job{
 		s.lifecycleJob(),
+		job("events of buckets", s.dropEvents),
 		job("incomplete uploads to buckets", func(ctx context.Context, now time.Time, limit int) (int, error) {
 			if s.live.Load().UploadsAfter == 0 {
 				return 0, nil
@@ -325,6 +332,11 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 	s.nodes.reload(ctx)
 	s.serves.Store(true)
 	s.metrics.know(s.cluster.Nodes())
+	endEvents, err := s.publisher.start(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
 	dead := newProcesses(s, s.nodes.process)
 	if err := dead.register(ctx); err != nil {
 		s.deps.Log.Warn("temporary files of this process stay for a day if it is killed", "error", err)
@@ -340,7 +352,7 @@ func (s *Buckets) start(ctx context.Context) (func() error, error) {
 		defer done()
 		err := s.cluster.Close(closing)
 		dead.unregister(err == nil)
-		return errors.Join(err, s.nodes.close())
+		return errors.Join(err, s.nodes.close(), endEvents())
 	}, nil
 }
 

@@ -6,6 +6,13 @@ import "holdfast/internal/db/rows"
 const version = `created micros, modified micros, creator uuid, content_length integer, content_md5 bytes, content_type text,
 	headers map, roles uuids, sharks texts, properties json`
 
+// event are the columns of an event that is not published.
+const event = `owner uuid, stream uuid, seq integer, topic text, key text, payload rawjson, created_at micros`
+
+// part is the partition of an event in SQLite, as outbox.Partition computes it.
+const part = `((unicode(substr({owner}, -1)) & 15) + 9 * (unicode(substr({owner}, -1)) >> 6) +
+	(unicode(substr({stream}, -1)) & 15) + 9 * (unicode(substr({stream}, -1)) >> 6)) % 16`
+
 // tables are the tables of all engines, without holds: those of a backup protect what was
 // garbage for a day. Each row of a large table is an owner, so that a bucket of any size is
 // copied from many snapshots. The claims of garbage belong to workers of the source.
@@ -56,6 +63,11 @@ var tables = []rows.Group{
 	// IDs of versions may repeat.
 	{Owner: 3, Tables: []*rows.Table{
 		{Name: "manta_bucket_deleted_object", Key: 3, Replace: true, Columns: rows.Columns(`owner uuid, bucket_id uuid, id uuid, name text, ` + version + `, deleted_at micros`)},
+	}},
+	// The key of events is another one on each engine.
+	{Owner: 2, Tables: []*rows.Table{
+		{Name: "manta_bucket_event", Key: 3, Replace: true, Unindexed: true, Columns: rows.Columns(event), SQLite: map[string]string{"part": part}},
+		{Name: "manta_bucket_event_refused", Key: 3, Columns: rows.Columns(event + `, attempts integer, reason text, refused_at micros, next_at micros`)},
 	}},
 	{Owner: 2, Tables: []*rows.Table{
 		{Name: "manta_bucket_deleted_bucket", Key: 2, Replace: true, Columns: rows.Columns(`owner uuid, id uuid, name text, created micros, deleted_at micros`)},

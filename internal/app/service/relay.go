@@ -24,7 +24,7 @@ func (r Relay) Start(ctx context.Context, d *Deps) (end func() error) {
 	o := r.Options
 	o.Clock, o.Log = d.Clock, d.Log
 	o.Observe, o.ObserveDead = m.Pass, m.Dead
-	if _, ok := o.Box.(outbox.Retaining); ok {
+	if _, ok := o.Box.(outbox.Counted); ok {
 		o.ObserveBacklog = func(n int, oldest time.Time) {
 			age := time.Duration(0)
 			if !oldest.IsZero() {

@@ -21,6 +21,9 @@ type Options struct {
 	Log     *slog.Logger
 	Clock   clock.Clock
 	Memory  broker.Broker // the broker of the process
+
+	// Encode is that of broker.Webhook.
+	Encode func(events []outbox.Event) (body []byte, contentType string, err error)
 }
 
 // MemoryTopic is the topic of the sink memory.
@@ -40,7 +43,7 @@ func Open(ctx context.Context, o Options) (sink outbox.Sink, end func() error, e
 	case "log":
 		return outbox.Log{Logger: o.Log}, nothing, nil
 	case "http", "https":
-		return &broker.Webhook{URL: o.Setting, Secret: o.Secret, Source: o.Source, Clock: o.Clock}, nothing, nil
+		return &broker.Webhook{URL: o.Setting, Secret: o.Secret, Source: o.Source, Clock: o.Clock, Encode: o.Encode}, nothing, nil
 	}
 	b, names, err := Broker(ctx, o.Setting)
 	if err != nil {

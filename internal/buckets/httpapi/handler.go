@@ -134,6 +134,14 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
+// writing returns the context of a write, whose events say who has sent the request.
+func (x *exchange) writing() context.Context {
+	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
+		ip, _ := web.ClientIP(x.out)
+		return buckets.Origin{Requester: x.owner, IP: ip, Request: x.out.Header().Get("X-Request-Id")}
+	})
+}
+
 // now is the time of the request's write.
 // ready acquires the slot of a request whose body was read.
 func (x *exchange) ready() error { return web.AcquireSlot(x.out, x.in) }

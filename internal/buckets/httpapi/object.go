@@ -66,7 +66,7 @@ func (x *exchange) putObject() error {
 	if err := web.ChargeMemory(x.out, x.in, x.Service.WriteMemory(x.in.ContentLength)); err != nil {
 		return err
 	}
-	w, err := x.Service.PutObject(x.ctx(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
+	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
 		Object: o, Condition: x.condition, Size: x.in.ContentLength, Copies: copies, Ready: x.ready, Early: x.withSlot,
 	}, src)
 	if err != nil {
@@ -110,7 +110,7 @@ func (x *exchange) getObject() error {
 }
 
 func (x *exchange) deleteObject() error {
-	if err := x.Service.DeleteObject(x.ctx(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Condition: x.condition}); err != nil {
+	if err := x.Service.DeleteObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Condition: x.condition}); err != nil {
 		return err
 	}
 	return x.nothing()

@@ -53,6 +53,7 @@ type backend interface {
 	buckets.Counters
 	buckets.Accounts
 	buckets.Nodes
+	buckets.Events
 }
 
 // engines are the stores for tests of what engines encode differently.

@@ -144,7 +144,7 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 		}
 	}
 	if len(expired) > 0 {
-		deleted, err := s.o.Store.Expire(ctx, s.bucket.Owner, s.bucket.BucketRef, buckets.Expired{Objects: expired, Now: buckets.At(s.o.Clock())})
+		deleted, err := s.o.Store.Expire(ctx, s.bucket.Owner, s.bucket.BucketRef, buckets.Expired{Objects: expired, Now: buckets.At(s.o.Clock()), Notice: s.notice()})
 		if err != nil {
 			return err
 		}
@@ -161,6 +161,14 @@ func (s *step) objects(ctx context.Context, prefix string) error {
 	}
 	s.run.After = page.Entries[len(page.Entries)-1].Object.Name
 	return nil
+}
+
+// notice returns what the store needs for the events of deletions.
+func (s *step) notice() *buckets.Notice {
+	if s.bucket.Settings.Notifications.IsZero() {
+		return nil
+	}
+	return &buckets.Notice{Owner: s.bucket.Owner, Bucket: s.bucket.BucketRef, Rules: &s.bucket.Settings.Notifications, Expired: true}
 }
 
 // pageBytes limits the memory of a page.

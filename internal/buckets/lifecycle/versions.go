@@ -34,7 +34,7 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 	now := buckets.At(s.o.Clock())
 	deleted := buckets.DeleteEach(expired, deleters, func(d buckets.Deletion) (buckets.Deleted, error) {
 		del := d.Delete(now)
-		del.Noncurrent = by[d].noncurrent
+		del.Noncurrent, del.Notice = by[d].noncurrent, s.notice()
 		return s.o.Store.Delete(ctx, s.bucket.Owner, s.bucket.BucketRef, del)
 	})
 	for i, d := range deleted {

@@ -35,6 +35,7 @@ import (
 type store interface {
 	maintenance.Store
 	buckets.Nodes
+	buckets.Events
 	buckets.Store
 	buckets.Versions
 	buckets.Uploads

@@ -25,6 +25,9 @@ func TestDistribution(t *testing.T) {
 		"manta_bucket_damage",
 		"manta_bucket_deleted_bucket distributed owner colocated",
 		"manta_bucket_deleted_object distributed owner colocated",
+		"manta_bucket_event distributed owner colocated",
+		"manta_bucket_event_refused distributed owner colocated",
+		"manta_bucket_event_relay",
 		"manta_bucket_hold reference <none>",
 		"manta_bucket_key reference <none>",
 		"manta_bucket_lease",
@@ -61,7 +64,7 @@ func TestOneMessage(t *testing.T) {
 	for _, h := range ofOwner() {
 		if !slices.Contains([]string{
 			"put of a new object", "put", "put with a condition", "put near a quota", "get", "list", "list groups", "create an upload", "put a part",
-			"upload with parts", "complete", "delete", "delete objects", "expire",
+			"upload with parts", "complete", "delete", "delete objects", "expire", "append events",
 		}, h.name) {
 			continue
 		}

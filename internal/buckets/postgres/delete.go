@@ -23,24 +23,24 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 			st, args, scan = sqlDeleteVersion.Statement, sqlDeleteVersion.Args(versionDeletion{owner, b, d}), scanDeletedVersion
 		}
 		var columns []*string
-		if d.Unchanged == nil {
+		if d.Unchanged == nil && d.Notice == nil {
 			if _, err := s.db.QueryRow(ctx, st, args, &columns); err != nil {
 				return err
 			}
 			done, err = scan(columns)
 			return err
 		}
-		return s.db.Tx(ctx, "buckets.delete_unchanged", func(tx *pgdb.Tx) error {
-			if err := lock(tx, owner, b, d.Name); err != nil {
-				return err
-			}
+		return s.notifying(ctx, "buckets.delete_in_steps", objectKey{owner, b, d.Name}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 			if _, err := tx.QueryRow(st, args, &columns); err != nil {
-				return err
+				return nil, err
 			}
 			if done, err = scan(columns); err != nil {
-				return err
+				return nil, err
 			}
-			return d.CheckUnchanged(&done.Object)
+			if d.Version != "" {
+				return d.Notice.OfDeletedVersion(d.Name, d.Version, d.Now), d.CheckUnchanged(&done.Object)
+			}
+			return d.Notice.OfDeleted(d.Name, done, d.Now), d.CheckUnchanged(&done.Object)
 		})
 	})
 	if err != nil {

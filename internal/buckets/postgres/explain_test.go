@@ -40,6 +40,7 @@ const fill = `
 	INSERT INTO manta_bucket_usage (owner, bucket_id, slot, objects, bytes) SELECT DISTINCT owner, '00000000-0000-0000-0000-000000000000'::uuid, n, 50, 500 FROM bucket, generate_series(0, 15) n;
 	INSERT INTO manta_bucket (id, name, owner, created) SELECT gen_random_uuid(), 'bucket-' || n, gen_random_uuid(), '2024-01-01' FROM generate_series(1, 5000) n;
 	INSERT INTO manta_bucket_settings SELECT owner, id, '{}' FROM manta_bucket;
+	INSERT INTO manta_bucket_event SELECT owner, md5(n::text)::uuid, n, 'hook', 'k', '{}', '2024-01-01' FROM (SELECT owner FROM manta_bucket LIMIT 1) b, generate_series(1, 10000) n;
 	INSERT INTO manta_bucket_lifecycle SELECT owner, id, '2024-01-01', '2024-01-01', '{}' FROM manta_bucket;
 	UPDATE manta_bucket_settings SET settings = '{"lifecycle":{"rules":[],"bucket":"bucket-0"}}' WHERE owner < '10000000-0000-4000-8000-000000000050';
 	INSERT INTO manta_bucket_account SELECT gen_random_uuid(), 'a' || n, '2024-01-01', 0, 0 FROM generate_series(1, 3000) n;
@@ -98,6 +99,7 @@ func ofOwner() []step {
 		{"delete", sqlDelete.Statement, []any{owner, bucket, id, "f1/1", now, 0, nil, nil, none, none, body, false, false}, []string{objects}},
 		{"delete objects", sqlDeleteObjects.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, now, []*string{nil, nil, nil}}, []string{objects}},
 		{"expire", sqlExpire.Statement, []any{owner, bucket, id, []string{"f1/1", "f2/2", "none"}, []string{body, body, body}, []time.Time{now, now, now}, []*string{nil, nil, nil}, now}, []string{objects}},
+		{"append events", sqlAppendEvents.Statement, []any{owner, []string{body, body}, []int16{2, 2}, []string{"hook", "hook"}, []string{"b/a", "b/a"}, []string{"{}", "{}"}, now}, []string{"manta_bucket_event_pkey"}},
 		{"lifecycle run", sqlLifecycleRun, []any{owner, id}, []string{"manta_bucket_lifecycle_pkey"}},
 		{"set a lifecycle run", sqlSetLifecycleRun, []any{owner, id, now, now, "{}"}, nil},
 		{"list", sqlList.Statement, []any{owner, id, "", "", "f1", false, 101}, []string{objects}},

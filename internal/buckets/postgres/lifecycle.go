@@ -85,14 +85,14 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 		}
 		x.names, x.ids, x.modified, x.tags = append(x.names, o.Name), append(x.ids, string(o.ID)), append(x.modified, at(o.Modified)), append(x.tags, tags)
 	}
-	var results []int64
-	if _, err := s.db.QueryRow(ctx, sqlExpire.Statement, sqlExpire.Args(x), &results); err != nil {
+	results, err := s.expire(ctx, x, e)
+	if err != nil {
 		return nil, err
 	}
 	deleted := make([]bool, len(e.Objects))
 	if len(results) == 1 && results[0] == hasVersions {
 		for i, o := range e.Objects {
-			done, err := s.expireVersion(ctx, owner, b, o, e.Now)
+			done, err := s.expireVersion(ctx, objectKey{owner, b, o.Name}, o, e)
 			if deleted[i] = done; err != nil {
 				return deleted, err
 			}
@@ -108,27 +108,49 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	return deleted, nil
 }
 
+// expire calls bucket_expire_v2, and appends the events of what it has deleted.
+func (s *Store) expire(ctx context.Context, x expiring, e buckets.Expired) (results []int64, err error) {
+	if e.Notice == nil {
+		_, err = s.db.QueryRow(ctx, sqlExpire.Statement, sqlExpire.Args(x), &results)
+		return results, err
+	}
+	var events []buckets.Event
+	err = s.db.Tx(ctx, "buckets.expire", func(tx *pgdb.Tx) error {
+		if _, err := tx.QueryRow(sqlExpire.Statement, sqlExpire.Args(x), &results); err != nil {
+			return err
+		}
+		events = nil
+		for _, n := range results {
+			if n > 0 {
+				events = append(events, e.Notice.OfDeleted(e.Objects[n-1].Name, buckets.Deleted{}, e.Now)...)
+			}
+		}
+		return appendEvents(tx, x.owner, events)
+	})
+	if err == nil {
+		s.appended(x.owner, events)
+	}
+	return results, err
+}
+
 // expireVersion puts a delete marker in the place of an object that is unchanged, unless the quota has no place for the marker
 // or the marker would replace a locked null version.
-func (s *Store) expireVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, o *buckets.Object, now buckets.Moment) (done bool, err error) {
+func (s *Store) expireVersion(ctx context.Context, k objectKey, o *buckets.Object, e buckets.Expired) (done bool, err error) {
 	err = twice(func(all bool) error {
-		return s.db.Tx(ctx, "buckets.expire_version", func(tx *pgdb.Tx) error {
+		return s.notifying(ctx, "buckets.expire_version", k, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 			done = false
-			if err := lock(tx, owner, b, o.Name); err != nil {
-				return err
-			}
-			current, err := head(tx, owner, b.ID, o.Name)
+			current, err := head(tx, k.owner, k.bucket.ID, o.Name)
 			if err != nil || current == nil || !buckets.SameExpired(current, o) {
-				return err
+				return nil, err
 			}
 			var columns []*string
-			args := sqlDelete.Args(deletion{owner, b, buckets.Delete{Name: o.Name, Now: now}, buckets.ObjectID(buckets.NewUUID()), all})
+			args := sqlDelete.Args(deletion{k.owner, k.bucket, buckets.Delete{Name: o.Name, Now: e.Now}, buckets.ObjectID(buckets.NewUUID()), all})
 			if _, err := tx.QueryRow(sqlDelete.Statement, args, &columns); err != nil {
-				return err
+				return nil, err
 			}
-			_, err = scanDeleted(columns)
+			deleted, err := scanDeleted(columns)
 			done = err == nil
-			return err
+			return e.Notice.OfDeleted(o.Name, deleted, e.Now), err
 		})
 	})
 	_, full := errors.AsType[*buckets.QuotaError](err)

@@ -122,8 +122,8 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	}
 	err = twice(func(all bool) error {
 		p.all = all
-		if w.Object.Imported != 0 {
-			return s.putImported(ctx, &p, &done)
+		if w.Object.Imported != 0 || w.Notice != nil {
+			return s.putInSteps(ctx, &p, w.Notice, &done)
 		}
 		result, err := s.db.Call(ctx, sqlPut.Statement, sqlPut.Args(p))
 		if err != nil {
@@ -134,21 +134,20 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	return done, err
 }
 
-// putImported stores an imported object with its time of modification, which the function of other writes does not take.
-func (s *Store) putImported(ctx context.Context, p *put, done *buckets.Written) error {
-	return s.db.Tx(ctx, "buckets.put_imported", func(tx *pgdb.Tx) error {
-		if err := lock(tx, p.owner, p.bucket, p.object.Name); err != nil {
-			return err
-		}
+// putInSteps stores an object with events, or an imported object with its time of modification. The function of other writes has neither.
+func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done *buckets.Written) error {
+	return s.notifying(ctx, "buckets.put_in_steps", objectKey{p.owner, p.bucket, p.object.Name}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
 		result, err := tx.Call(sqlPut.Statement, sqlPut.Args(*p))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := written(done, result); err != nil {
-			return err
+			return nil, err
 		}
-		_, err = tx.Exec(sqlSetModified, string(p.owner), string(p.bucket.ID), p.object.Name, at(p.object.Imported))
-		return err
+		if p.object.Imported != 0 {
+			_, err = tx.Exec(sqlSetModified, string(p.owner), string(p.bucket.ID), p.object.Name, at(p.object.Imported))
+		}
+		return n.OfWritten(*done, p.now), err
 	})
 }
 

@@ -35,8 +35,9 @@ func Migrations() (migrate.Set, error) { return migrate.Load("buckets", migratio
 
 // Store implements all store interfaces of package buckets.
 type Store struct {
-	db  *pgdb.DB
-	set func() (migrate.Set, error)
+	db   *pgdb.DB
+	set  func() (migrate.Set, error)
+	wake func(destination, owner, stream string) // after a commit with events
 }
 
 var (
@@ -52,12 +53,13 @@ var (
 	_ buckets.Damages    = (*Store)(nil)
 	_ buckets.Scrubs     = (*Store)(nil)
 	_ buckets.Lifecycles = (*Store)(nil)
+	_ buckets.Events     = (*Store)(nil)
 )
 
 // New returns a store on a database. Apply Migrations to the database before the first
 // use.
 func New(db *pgdb.DB) *Store {
-	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations)}
+	return &Store{db: db.Distributed("manta_bucket"), set: sync.OnceValues(Migrations), wake: func(string, string, string) {}}
 }
 
 // Ping implements buckets.Store. It reads the table of migrations each time, because a

@@ -1,13 +1,17 @@
 package postgres_test
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/buckets/postgres"
 	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/pgdb"
+	"holdfast/internal/outbox"
 	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
@@ -60,7 +64,10 @@ func harness(t testing.TB, create func(testing.TB) string, fault func(point stri
 func harnessOn(db *pgdb.DB) storetest.Harness {
 	s := postgres.New(db)
 	return storetest.Harness{
-		Store: s, Versions: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s,
+		Store: s, Versions: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s, Events: s,
+		Appended: func(t suite.TB, owner buckets.AccountID) []storetest.Appended {
+			return appended(t, s.Outbox("hook"), owner)
+		},
 		Damage: func(t testing.TB, sql string) {
 			if _, where, ok := strings.Cut(sql, " WHERE "); ok && strings.Contains(sql, "manta_bucket_usage") { // each counter has several slots
 				sql += ` AND slot = (SELECT min(slot) FROM manta_bucket_usage WHERE ` + where + `)`
@@ -70,6 +77,20 @@ func harnessOn(db *pgdb.DB) storetest.Harness {
 			}
 		},
 	}
+}
+
+// appended reads the events of an account from a box.
+func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetest.Appended) {
+	t.Helper()
+	events, _, err := b.Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 100_000, Now: time.Now()})
+	suite.Must(t, "Next", err)
+	for _, e := range events {
+		if e.Owner == string(owner) {
+			all = append(all, storetest.Appended{Destination: e.Topic, Stream: e.Stream, Key: e.Key, Seq: e.Seq, Payload: string(e.Payload), At: buckets.At(e.At)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b storetest.Appended) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all
 }
 
 // TestPing: the store says what is missing, and that nothing is.

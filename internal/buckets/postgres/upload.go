@@ -241,17 +241,22 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, c buckets.Com
 	if err := k.Owner.Check(); err != nil {
 		return buckets.Written{}, err
 	}
-	done := false
-	if err := twice(func(all bool) (err error) {
-		w, done, err = s.completeRead(ctx, k, c, all)
-		return err
-	}); done || err != nil {
-		return w, err
+	if c.Notice == nil {
+		done := false
+		if err := twice(func(all bool) (err error) {
+			w, done, err = s.completeRead(ctx, k, c, all)
+			return err
+		}); done || err != nil {
+			return w, err
+		}
 	}
 	err = twice(func(all bool) error {
-		return s.db.Tx(ctx, "buckets.complete_upload", func(tx *pgdb.Tx) error {
-			w, err = completeLocked(tx, k, c, all)
-			return err
+		return s.notifying(ctx, "buckets.complete_upload", objectKey{k.Owner, k.Bucket, k.Name}, func(tx *pgdb.Tx) (events []buckets.Event, err error) {
+			var repeated bool
+			if w, repeated, err = completeLocked(tx, k, c, all); !repeated {
+				events = c.Notice.OfWritten(w, c.Now)
+			}
+			return events, err
 		})
 	})
 	return w, err
@@ -364,54 +369,52 @@ func (m *made) put(owner buckets.AccountID, b buckets.BucketRef, c *buckets.Comp
 	return p, p.encode()
 }
 
-func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, err error) {
-	if err := lock(tx, k.Owner, k.Bucket, k.Name); err != nil {
-		return w, err
-	}
+// completeLocked completes an upload whose name is locked. repeated says that it was completed before.
+func completeLocked(tx *pgdb.Tx, k buckets.UploadKey, c buckets.Completion, all bool) (w buckets.Written, repeated bool, err error) {
 	u, err := readUpload(tx.QueryRow, sqlLockUpload, k)
 	if err == buckets.ErrNoUpload { //nolint:errorlint // never wrapped
 		o, err := head(tx, k.Owner, k.Bucket.ID, k.Name)
 		if err != nil {
-			return w, err
+			return w, false, err
 		}
 		if o == nil || o.Upload != k.ID {
-			return w, buckets.ErrNoUpload
+			return w, false, buckets.ErrNoUpload
 		}
 		w = buckets.Written{Object: *o}
 		var r bucketRow
 		if _, err := tx.QueryRow(sqlBucket, []any{string(k.Owner), k.Bucket.Name}, r.dest()...); err != nil {
-			return w, err
+			return w, false, err
 		}
 		if r.versioning > 0 {
 			w.Version = o.VersionID()
 		}
-		return w, nil
+		return w, true, nil
 	}
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	stored, err := parts(tx, k.Owner, k.ID)
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	m, err := assemble(u, stored, c)
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	w.Object = m.object
 	p, err := m.put(k.Owner, k.Bucket, &c, all)
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	result, err := tx.Call(sqlPut.Statement, sqlPut.Args(p))
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	if err := written(&w, result); err != nil {
-		return w, err
+		return w, false, err
 	}
 	_, err = tx.QueryRow(sqlAssemble.Statement, sqlAssemble.Args(assembling{k, m.Assembly, c.Now}), new(int64))
-	return w, err
+	return w, false, err
 }
 
 // assembling has the arguments of bucket_assemble_v1.

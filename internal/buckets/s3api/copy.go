@@ -228,8 +228,8 @@ func (x *request) copyBody(from *request, o, made buckets.Object, c buckets.Cond
 	}
 	k := x.keepAlive()
 	defer k.stop()
-	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
-		Object: made, Condition: c, Size: o.Length, Ready: k.ready, Early: x.withSlot,
+	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
+		Object: made, Condition: c, Size: o.Length, Ready: k.ready, Early: x.withSlot, Event: buckets.EventCopy,
 	}, src)
 	k.writeExpiration(&w.Object, err)
 	x.versionHeader(w.Version)

@@ -129,7 +129,7 @@ func (x *request) deleteAll(list []deletedKey) ([]buckets.Deleted, error) {
 	if len(all) == 0 {
 		return done, nil
 	}
-	deleted, err := x.Service.DeleteObjects(x.in.Context(), x.owner, x.bucket.BucketRef, all)
+	deleted, err := x.Service.DeleteObjects(x.writing(), x.owner, x.bucket.BucketRef, all)
 	if err != nil {
 		return nil, err
 	}

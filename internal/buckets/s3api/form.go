@@ -155,7 +155,7 @@ func (x *request) putForm(fields map[string]string, file io.Reader, policy sigv4
 	if err != nil {
 		return err
 	}
-	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Size: -1, Ready: x.ready}, source{body: body})
+	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{Object: o, Size: -1, Ready: x.ready, Event: buckets.EventPost}, source{body: body})
 	if err != nil {
 		return err
 	}

@@ -163,8 +163,8 @@ func (x *request) serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 			return err
 		}
 		x.allowOrigin()
-		if byName && x.isOwner() && x.bucket.Settings.Policy.IsZero() {
-			x.Service.NotePlain(&x.bucket, began.Time())
+		if byName {
+			x.Service.Note(&x.bucket, began.Time())
 		}
 	}
 	return op.serve(x)

@@ -47,6 +47,7 @@ const (
 type server struct {
 	t           testing.TB
 	url         string
+	db          *sqlitedb.DB
 	options     buckets.Options // of the service
 	s3          *s3api.Handler
 	cluster     *blobs.Cluster
@@ -59,8 +60,9 @@ type server struct {
 func serve(t testing.TB, log ...*slog.Logger) *server {
 	t.Helper()
 	ctx := t.Context()
-	st := sqlite.New(opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations))
-	s := &server{t: t, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now})}
+	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
+	st := sqlite.New(db)
+	s := &server{t: t, db: db, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now})}
 	var nodes []blobs.Node
 	for _, id := range []string{"home:1", "home:2"} {
 		folder := t.TempDir()

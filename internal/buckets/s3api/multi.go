@@ -410,7 +410,7 @@ func (x *request) completeUpload() error {
 	}
 	k := x.keepAlive()
 	defer k.stop()
-	w, err := x.Service.CompleteUpload(x.in.Context(), x.upload(), c)
+	w, err := x.Service.CompleteUpload(x.writing(), x.upload(), c)
 	d := newDocument("CompleteMultipartUploadResult")
 	d.text("Location", x.at.Origin.String()+cut(resource(x.in), maxEscaped*buckets.MaxObjectName))
 	d.text("Bucket", x.bucket.Name)

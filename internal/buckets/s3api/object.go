@@ -66,7 +66,7 @@ func (x *request) putObject() error {
 			return err
 		}
 	}
-	w, err := x.Service.PutObject(x.in.Context(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
+	w, err := x.Service.PutObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.PutRequest{
 		Object: o, Condition: condition, Size: size, Ready: x.ready, Early: x.withSlot,
 	}, src)
 	if err != nil {
@@ -220,7 +220,7 @@ func (x *request) deleteObject() error {
 	if err := x.ready(); err != nil {
 		return err
 	}
-	done, err := x.Service.TakeObject(x.in.Context(), x.owner, x.bucket.BucketRef, d)
+	done, err := x.Service.TakeObject(x.writing(), x.owner, x.bucket.BucketRef, d)
 	if err != nil && (!errors.Is(err, buckets.ErrNoObject) && !errors.Is(err, buckets.ErrNoVersion) || condition.IsSet()) {
 		return err
 	}

@@ -49,7 +49,7 @@ var ofBucket = []struct {
 	{"object-lock", methods{http.MethodGet: read(inBucket, (*request).getBucketLock), http.MethodPut: write(buckets.RightManage, (*request).putBucketLock)}},
 	{"website", absent(buckets.RightManage, "NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration")},
 	{"logging", empty("BucketLoggingStatus")},
-	{"notification", empty("NotificationConfiguration")},
+	{"notification", methods{http.MethodGet: read(inBucket, (*request).getNotification), http.MethodPut: write(buckets.RightManage, (*request).putNotification)}},
 	{"accelerate", empty("AccelerateConfiguration")},
 	{"requestPayment", methods{http.MethodGet: read(inBucket, (*request).getRequestPayment), http.MethodPut: write(buckets.RightManage, (*request).notImplemented)}},
 	{"analytics", methods{}}, {"inventory", methods{}}, {"metrics", methods{}}, {"intelligent-tiering", methods{}},

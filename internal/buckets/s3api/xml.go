@@ -203,7 +203,8 @@ const (
 )
 
 // lists are the elements that may occur more than once in their parent.
-var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant"}
+var lists = []string{"Object", "Part", "CORSRule", "Rule", "Transition", "NoncurrentVersionTransition", "AllowedOrigin", "AllowedMethod", "AllowedHeader", "ExposeHeader", "Tag", "Grant",
+	"TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "Event", "FilterRule"}
 
 // decodeXML reads a document with the root element root. Like S3, and unlike
 // encoding/xml, it refuses another root, text after it, a document type, and an element

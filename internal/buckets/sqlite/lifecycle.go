@@ -72,52 +72,57 @@ func (s *Store) Expire(ctx context.Context, owner buckets.AccountID, b buckets.B
 	deleted := make([]bool, len(e.Objects))
 	for at := 0; at < len(e.Objects); at += expireBatch {
 		end := min(at+expireBatch, len(e.Objects))
+		var events []buckets.Event
 		err := s.db.Write(ctx, "expire_objects", func(c *sqlite.Conn) error {
 			k, err := findBucket(c, owner, b)
 			switch {
 			case err != nil:
 				return err
 			case k.versioning != buckets.VersioningOff:
-				return expireVersions(c, write{owner: owner, ref: b, now: e.Now}, e.Objects[at:end], deleted[at:end])
+				events, err = expireVersions(c, write{owner: owner, ref: b, now: e.Now}, e.Slice(at, end), deleted[at:end])
+			default:
+				events, err = expire(c, write{owner: owner, kind: kind{bucket: b.ID}, now: e.Now}, e.Slice(at, end), deleted[at:end])
 			}
-			return expire(c, write{owner: owner, kind: kind{bucket: b.ID}, now: e.Now}, e.Objects[at:end], deleted[at:end])
+			return errors.Join(err, s.append(c, owner, events))
 		})
 		if err != nil {
 			return deleted, err
 		}
+		s.appended(owner, events)
 	}
 	return deleted, nil
 }
 
 // expire deletes objects that are unchanged, and counts them at once.
-func expire(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bool) error {
+func expire(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
 	var delta buckets.Usage
-	for i, o := range all {
+	for i, o := range e.Objects {
 		same, length, err := unchanged(c, w, o)
 		if deleted[i] = same; err != nil {
-			return err
+			return nil, err
 		}
 		if !same {
 			continue
 		}
 		if err := sqlitedb.Exec(c, sqlBuryObject, w.owner, w.bucket, o.Name, w.now); err != nil {
-			return err
+			return nil, err
 		}
 		if err := sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, o.Name); err != nil {
-			return err
+			return nil, err
 		}
+		events = append(events, e.Notice.OfDeleted(o.Name, buckets.Deleted{}, w.now)...)
 		delta = delta.Minus(buckets.Usage{Objects: 1, Bytes: length})
 	}
-	return addUsage(c, w.owner, w.bucket, delta)
+	return events, addUsage(c, w.owner, w.bucket, delta)
 }
 
 // expireVersions puts delete markers in the place of objects that are unchanged, while the quota has place for the markers.
-func expireVersions(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bool) error {
-	for i, o := range all {
+func expireVersions(c *sqlite.Conn, w write, e buckets.Expired, deleted []bool) (events []buckets.Event, err error) {
+	for i, o := range e.Objects {
 		deleted[i] = false
 		w.name = o.Name
 		if err := w.check(c, nil); err != nil {
-			return err
+			return nil, err
 		}
 		if !w.found || !buckets.SameExpired(&w.old, o) {
 			continue
@@ -129,15 +134,17 @@ func expireVersions(c *sqlite.Conn, w write, all []*buckets.Object, deleted []bo
 		if _, full := errors.AsType[*buckets.QuotaError](err); full {
 			continue
 		}
+		var done buckets.Deleted
 		if err == nil {
-			_, err = w.mark(c)
+			done, err = w.mark(c)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+		events = append(events, e.Notice.OfDeleted(o.Name, done, w.now)...)
 		deleted[i] = true
 	}
-	return nil
+	return events, nil
 }
 
 // unchanged reports whether an object is as it was read, and its length.

@@ -209,6 +209,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 	}
 	o := p.Stored()
 	w := &write{owner: owner, ref: b, name: o.Name, now: p.Now}
+	var events []buckets.Event
 	err := s.db.WriteChecked(ctx, "put_object", func(c *sqlite.Conn) error {
 		o.Lock = p.Object.Lock
 		if err := w.check(c, &p.Condition); err != nil {
@@ -225,9 +226,16 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		if err := w.replace(c, &o); err != nil {
 			return err
 		}
-		return w.put(c, &o)
+		if err := w.put(c, &o); err != nil {
+			return err
+		}
+		events = p.Notice.OfWritten(w.written(o), p.Now)
+		return s.append(c, owner, events)
 	})
 	o.Lock = p.Object.Lock
+	if err == nil {
+		s.appended(owner, events)
+	}
 	return w.written(o), err
 }
 
@@ -309,6 +317,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 		return s.deleteVersion(ctx, owner, b, d)
 	}
 	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
+	var events []buckets.Event
 	err = s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &d.Condition); err != nil {
 			return err
@@ -328,11 +337,16 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	}, func(c *sqlite.Conn) (err error) {
 		if w.versioning != buckets.VersioningOff {
 			done, err = w.mark(c)
-			return err
+		} else {
+			done = buckets.Deleted{Object: w.old}
+			err = errors.Join(w.bury(c), sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, d.Name))
 		}
-		done = buckets.Deleted{Object: w.old}
-		return errors.Join(w.bury(c), sqlitedb.Exec(c, sqlDeleteObject, owner, w.bucket, d.Name))
+		events = d.Notice.OfDeleted(d.Name, done, d.Now)
+		return errors.Join(err, s.append(c, owner, events))
 	})
+	if err == nil {
+		s.appended(owner, events)
+	}
 	return done, err
 }
 

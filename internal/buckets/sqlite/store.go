@@ -34,7 +34,8 @@ type Store struct {
 	db  *sqlitedb.DB
 	set func() (migrate.Set, error)
 
-	cache bucketCache
+	cache  bucketCache
+	events events
 }
 
 var (
@@ -50,11 +51,14 @@ var (
 	_ buckets.Damages    = (*Store)(nil)
 	_ buckets.Scrubs     = (*Store)(nil)
 	_ buckets.Lifecycles = (*Store)(nil)
+	_ buckets.Events     = (*Store)(nil)
 )
 
 // New returns a store on a file that Migrations have been applied to, or will be before
 // the first use.
-func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
+func New(db *sqlitedb.DB) *Store {
+	return &Store{db: db, set: sync.OnceValues(Migrations), events: events{wake: func(string, string, string) {}}}
+}
 
 // Ping implements buckets.Store. It reads the ledger each time: a newer release may
 // change the tables of a server that runs.

@@ -1,8 +1,11 @@
 package sqlite_test
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	zombiezen "zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -11,6 +14,8 @@ import (
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/buckets/storetest"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/outbox"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb/opened"
 )
 
@@ -24,7 +29,10 @@ func harness(t testing.TB, fault func(string) error) storetest.Harness {
 func harnessOn(db *sqlitedb.DB) storetest.Harness {
 	s := sqlite.New(db)
 	return storetest.Harness{
-		Store: s, Versions: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s,
+		Store: s, Versions: s, Uploads: s, Collector: s, References: s, Counters: s, Accounts: s, Nodes: s, Leases: s, Damages: s, Scrubs: s, Lifecycles: s, Events: s,
+		Appended: func(t suite.TB, owner buckets.AccountID) []storetest.Appended {
+			return appended(t, s.Outbox("hook"), owner)
+		},
 		Damage: func(t testing.TB, sql string) {
 			err := db.Write(t.Context(), "damage", func(c *zombiezen.Conn) error { return sqlitex.Execute(c, sql, nil) })
 			if err != nil {
@@ -32,6 +40,20 @@ func harnessOn(db *sqlitedb.DB) storetest.Harness {
 			}
 		},
 	}
+}
+
+// appended reads the events of an account from a box.
+func appended(t suite.TB, b outbox.Box, owner buckets.AccountID) (all []storetest.Appended) {
+	t.Helper()
+	events, _, err := b.Next(t.Context(), outbox.Query{Parts: 1<<outbox.Partitions - 1, Limit: 100_000, Now: time.Now()})
+	suite.Must(t, "Next", err)
+	for _, e := range events {
+		if e.Owner == string(owner) {
+			all = append(all, storetest.Appended{Destination: e.Topic, Stream: e.Stream, Key: e.Key, Seq: e.Seq, Payload: string(e.Payload), At: buckets.At(e.At)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b storetest.Appended) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all
 }
 
 // TestPing: the store says what is missing, and that nothing is.

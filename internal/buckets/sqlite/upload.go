@@ -223,6 +223,7 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 	var a buckets.Assembly
 	var o buckets.Object
 	var repeated bool
+	var events []buckets.Event
 	err := s.db.WriteChecked(ctx, "complete_upload", func(c *sqlite.Conn) error {
 		a, o, repeated = buckets.Assembly{}, buckets.Object{}, false
 		if err := hasBucket(c, k.Owner, k.Bucket); err != nil {
@@ -261,8 +262,15 @@ func (s *Store) Complete(ctx context.Context, k buckets.UploadKey, done buckets.
 		if repeated {
 			return nil
 		}
-		return complete(c, w, k.ID, &a, &o)
+		if err := complete(c, w, k.ID, &a, &o); err != nil {
+			return err
+		}
+		events = done.Notice.OfWritten(w.written(o), done.Now)
+		return s.append(c, k.Owner, events)
 	})
+	if err == nil {
+		s.appended(k.Owner, events)
+	}
 	r := w.written(o)
 	r.Replaced = w.found && !repeated
 	return r, err

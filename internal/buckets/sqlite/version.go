@@ -222,6 +222,7 @@ func (w *write) reveal(c *sqlite.Conn) error {
 func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b buckets.BucketRef, d buckets.Delete) (done buckets.Deleted, err error) {
 	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
 	var k *kept
+	var events []buckets.Event
 	err = s.db.WriteChecked(ctx, "delete_version", func(c *sqlite.Conn) error {
 		done, k = buckets.Deleted{Version: d.Version}, nil
 		if err := w.check(c, nil); err != nil {
@@ -256,11 +257,13 @@ func (s *Store) deleteVersion(ctx context.Context, owner buckets.AccountID, b bu
 		if err == nil && (k == nil || k.Current) {
 			err = w.reveal(c)
 		}
-		return errors.Join(err, addUsage(c, w.owner, w.bucket, buckets.Usage{Objects: -1, Bytes: -done.Object.Length}))
+		events = d.Notice.OfDeletedVersion(d.Name, d.Version, d.Now)
+		return errors.Join(err, addUsage(c, w.owner, w.bucket, buckets.Usage{Objects: -1, Bytes: -done.Object.Length}), s.append(c, owner, events))
 	})
 	if err != nil {
 		return buckets.Deleted{}, err
 	}
+	s.appended(owner, events)
 	return done, nil
 }
 

@@ -1,6 +1,6 @@
 // Package storetest is the contract of the stores of package buckets as tests: Store,
 // Uploads, Collector, References, Counters, Accounts, Nodes, Leases, Damages,
-// Scrubs and Lifecycles.
+// Scrubs, Lifecycles and Events.
 //
 // A backend calls Run from a test of its own; what is not in this suite no caller may
 // rely on. Every case has a new account on a database that the cases share, except for
@@ -32,6 +32,10 @@ type Harness struct {
 	Damages    buckets.Damages
 	Scrubs     buckets.Scrubs
 	Lifecycles buckets.Lifecycles
+	Events     buckets.Events
+
+	// Appended returns the events of an account that are not published, in the order of their numbers.
+	Appended func(t suite.TB, owner buckets.AccountID) []Appended
 
 	// Damage runs a statement that no store would, on the tables that every backend has.
 	// Backends with other counters than manta_bucket_usage handle it themselves.
@@ -90,6 +94,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Leases", Cases: leaseChecks()},
 		{Name: "Damages", Cases: damageChecks(), Own: true},
 		{Name: "Lifecycles", Cases: lifecycleChecks(), Own: true},
+		{Name: "Events", Cases: eventChecks(), Own: true},
 		{Name: "Faults", Cases: faultChecks()},
 		{Name: "Model", Cases: modelChecks(), Own: true},
 	}

@@ -29,11 +29,43 @@ func (o *Outbox) DDL() string { return o.ddl }
 // that pgdb.DB.Distributed returns, so that a worker that hangs does not take all connections.
 func (o *Outbox) Open(db *pgdb.DB) outbox.Box { return &box{sql: o, db: db} }
 
+// OpenTopic returns the box of a relay for one topic of a table with Table.ByTopic. It lists the dead events of all topics.
+func (o *Outbox) OpenTopic(db *pgdb.DB, topic string) outbox.Counted {
+	return &topicBox{box{sql: o, db: db, topic: topic}}
+}
+
+// topicBox implements outbox.Counted.
+type topicBox struct{ box }
+
+// Backlog implements outbox.Counted.
+func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
+	var at *time.Time
+	if _, err = b.db.QueryRow(ctx, b.sql.backlog, []any{b.topic}, &n, &at); err == nil && at != nil {
+		oldest = at.UTC()
+	}
+	return n, oldest, err
+}
+
+// CountDead implements outbox.Dead.
+func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
+	_, err = b.db.QueryRow(ctx, b.sql.countDeadOf, []any{b.topic}, &n)
+	return n, err
+}
+
 // box implements outbox.Box.
 type box struct {
 	sql   *Outbox
 	db    *pgdb.DB
+	topic string // of a table with Table.ByTopic
 	citus atomic.Pointer[bool]
+}
+
+// with appends the topic to the arguments of a statement that has it in a table with Table.ByTopic.
+func (b *box) with(args ...any) []any {
+	if b.sql.byTopic {
+		args = append(args, b.topic)
+	}
+	return args
 }
 
 // array converts a set to an argument.
@@ -47,7 +79,7 @@ func array(parts outbox.Parts) []int16 {
 
 func (b *box) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (held outbox.Parts, err error) {
 	var part int
-	err = b.db.ForEach(ctx, b.sql.claim, []any{holder, lease.Microseconds(), array(parts)}, func() { held = 0 }, func() error {
+	err = b.db.ForEach(ctx, b.sql.claim, b.with(holder, lease.Microseconds(), array(parts)), func() { held = 0 }, func() error {
 		held |= outbox.PartsOf(part)
 		return nil
 	}, &part)
@@ -58,7 +90,7 @@ func (b *box) Claim(ctx context.Context, holder string, lease time.Duration, par
 }
 
 func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) error {
-	_, err := b.db.Exec(ctx, b.sql.release, holder, array(parts))
+	_, err := b.db.Exec(ctx, b.sql.release, b.with(holder, array(parts))...)
 	return err
 }
 
@@ -71,10 +103,10 @@ func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, 
 	}
 	if !distributed {
 		each := outbox.Split(q.Limit, q.Parts)
-		return b.read(ctx, b.sql.next, each, array(q.Parts), each, q.Now)
+		return b.read(ctx, b.sql.next, each, b.with(array(q.Parts), each, q.Now)...)
 	}
 	if q.Owners == nil {
-		events, _, err = b.read(ctx, b.sql.nextOnCitus, q.Limit, array(q.Parts), q.Limit, q.Now)
+		events, _, err = b.read(ctx, b.sql.nextOnCitus, q.Limit, b.with(array(q.Parts), q.Limit, q.Now)...)
 		if len(events) == q.Limit {
 			more = q.Parts
 		}
@@ -82,7 +114,7 @@ func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, 
 	}
 	for _, owner := range q.Owners {
 		limit := max(q.Limit/len(q.Owners), 1)
-		some, _, err := b.read(ctx, b.sql.nextOfOwner, limit, array(q.Parts), limit, q.Now, owner)
+		some, _, err := b.read(ctx, b.sql.nextOfOwner, limit, b.with(array(q.Parts), limit, q.Now, owner)...)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -131,7 +163,7 @@ func (b *box) Done(ctx context.Context, holder string, parts outbox.Parts, event
 	for i, e := range events {
 		owners[i], streams[i], numbers[i], of[i] = e.Owner, e.Stream, e.Seq, partition(e)
 	}
-	_, err = b.db.Exec(ctx, b.sql.done, owners, streams, numbers, of, holder, array(parts))
+	_, err = b.db.Exec(ctx, b.sql.done, b.with(owners, streams, numbers, of, holder, array(parts))...)
 	return err
 }
 

@@ -9,8 +9,10 @@ import (
 
 // Outbox has the SQL for the table of a service.
 type Outbox struct {
-	ddl string
+	ddl     string
+	byTopic bool
 
+	backlog, countDeadOf           pgdb.Statement
 	next, nextOnCitus, nextOfOwner pgdb.Statement
 	done, doneStream               pgdb.Statement
 	claim, release                 pgdb.Statement
@@ -28,24 +30,29 @@ func New(t outbox.Table) *Outbox {
 	read := `e.` + t.Owner + `::text, e.` + t.Stream + `::text, e.seq, e.topic, e.key, e.payload::text, e.created_at`
 	inOrder := ` ORDER BY e.part, e.` + t.Owner + `, e.` + t.Stream + `, e.seq`
 	columns := `e.` + t.Owner + `, e.` + t.Stream + `, e.seq, e.topic, e.key, e.payload, e.created_at, e.part`
+	topics := topicSQL(t)
 	ready := ` AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > $3::timestamptz)`
 	return &Outbox{
-		ddl: ddl(t, id),
+		byTopic: t.ByTopic, ddl: ddl(t, id),
+		backlog: pgdb.Statement{Name: "outbox.backlog", Wide: true, SQL: `
+			SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + t.Name + ` WHERE topic = $1::text LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `) e`},
+		countDeadOf: pgdb.Statement{Name: "outbox.count_dead", Wide: true, SQL: `
+			SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + `_refused WHERE next_at IS NULL AND topic = $1::text LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`},
 		next: pgdb.Statement{Name: "outbox.next", Wide: true, SQL: `
 			SELECT ` + read + `, e.part FROM unnest($1::smallint[]) p (part), LATERAL (
-				SELECT ` + columns + ` FROM ` + t.Name + ` e WHERE e.part = p.part` + ready + inOrder + ` LIMIT $2::bigint) e`},
+				SELECT ` + columns + ` FROM ` + t.Name + ` e WHERE e.part = p.part` + topics.next + ready + inOrder + ` LIMIT $2::bigint) e`},
 		// Each shard sorts its rows, because PostgreSQL before 17 does not read an index in
 		// order for several values of its first column.
 		nextOnCitus: pgdb.Statement{Name: "outbox.next_citus", Wide: true, SQL: `
-			SELECT ` + read + `, e.part FROM ` + t.Name + ` e WHERE e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
+			SELECT ` + read + `, e.part FROM ` + t.Name + ` e WHERE e.part = ANY ($1::smallint[])` + topics.next + ready + inOrder + ` LIMIT $2::bigint`},
 		nextOfOwner: pgdb.Statement{Name: "outbox.next_owner", Key: 4, SQL: `
 			SELECT ` + read + `, e.part FROM ` + t.Name + ` e
-			WHERE e.` + t.Owner + ` = $4::` + t.Type + ` AND e.part = ANY ($1::smallint[])` + ready + inOrder + ` LIMIT $2::bigint`},
+			WHERE e.` + t.Owner + ` = $4::` + t.Type + ` AND e.part = ANY ($1::smallint[])` + topics.nextOfOwner + ready + inOrder + ` LIMIT $2::bigint`},
 		// OFFSET prevents a join, which would read the whole table of a long backlog. The
 		// leases are released by the same statement.
 		done: pgdb.Statement{Name: "outbox.done", Wide: true, SQL: `
-			WITH released AS (UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $5::text AND part = ANY ($6::smallint[]))
+			WITH released AS (UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $5::text AND part = ANY ($6::smallint[])` + topics.done + `)
 			DELETE FROM ` + t.Name + ` WHERE ctid = ANY (ARRAY(
 				SELECT e.ctid FROM unnest($1::text[], $2::text[], $3::bigint[], $4::smallint[]) p (owner, stream, seq, part), LATERAL (
 					SELECT ctid FROM ` + t.Name + ` WHERE part = p.part AND ` + t.Owner + ` = p.owner::` + t.Type + ` AND ` + t.Stream + ` = p.stream::` + t.Type + `
@@ -56,15 +63,9 @@ func New(t outbox.Table) *Outbox {
 		// The clock is that of the database server. A lease that ends later than a new one
 		// was granted before the clock was set back. A claim that waited for the lock of
 		// another one checks the new row at the new time. The order prevents deadlocks.
-		claim: pgdb.Statement{Name: "outbox.claim", SQL: `
-			UPDATE ` + t.Name + `_relay r SET holder = $1::text, held_until = clock_timestamp() + $2::bigint * interval '1 microsecond'
-			FROM (SELECT part FROM ` + t.Name + `_relay
-				WHERE part = ANY ($3::smallint[]) AND (holder = $1::text OR held_until <= clock_timestamp()
-					OR held_until > clock_timestamp() + $2::bigint * interval '1 microsecond')
-				ORDER BY part FOR UPDATE) free
-			WHERE r.part = free.part RETURNING r.part`},
+		claim: pgdb.Statement{Name: "outbox.claim", SQL: topics.claim},
 		release: pgdb.Statement{Name: "outbox.release", SQL: `
-			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])`},
+			UPDATE ` + t.Name + `_relay SET held_until = '-infinity' WHERE holder = $1::text AND part = ANY ($2::smallint[])` + topics.release},
 
 		attempts: pgdb.Statement{Name: "outbox.attempts", Key: 1, SQL: `SELECT attempts FROM ` + t.Name + `_refused` + byID},
 		remove:   pgdb.Statement{Name: "outbox.remove", Key: 1, SQL: `DELETE FROM ` + t.Name + byID + ` AND part = $4::smallint`},
@@ -84,6 +85,27 @@ func New(t outbox.Table) *Outbox {
 	}
 }
 
+// byTopic is the SQL that depends on Table.ByTopic: conditions on the topic, and the statement that takes leases.
+type byTopic struct{ next, nextOfOwner, done, release, claim string }
+
+func topicSQL(t outbox.Table) byTopic {
+	const until = `clock_timestamp() + $2::bigint * interval '1 microsecond'`
+	if t.ByTopic {
+		return byTopic{` AND e.topic = $4::text`, ` AND e.topic = $5::text`, ` AND topic = $7::text`, ` AND topic = $3::text`, `
+			INSERT INTO ` + t.Name + `_relay AS r (topic, part, holder, held_until)
+			SELECT $4::text, p, $1::text, ` + until + ` FROM unnest($3::smallint[]) p ORDER BY p
+			ON CONFLICT (topic, part) DO UPDATE SET holder = EXCLUDED.holder, held_until = ` + until + `
+				WHERE r.holder = EXCLUDED.holder OR r.held_until <= clock_timestamp() OR r.held_until > ` + until + `
+			RETURNING r.part`}
+	}
+	return byTopic{claim: `
+			UPDATE ` + t.Name + `_relay r SET holder = $1::text, held_until = ` + until + `
+			FROM (SELECT part FROM ` + t.Name + `_relay
+				WHERE part = ANY ($3::smallint[]) AND (holder = $1::text OR held_until <= clock_timestamp() OR held_until > ` + until + `)
+				ORDER BY part FOR UPDATE) free
+			WHERE r.part = free.part RETURNING r.part`}
+}
+
 // ddl returns the statements that create the tables. The column of the partition is
 // generated, so inserts do not set it.
 func ddl(t outbox.Table, id string) string {
@@ -100,6 +122,22 @@ func ddl(t outbox.Table, id string) string {
 	payload json NOT NULL,
 	created_at timestamptz NOT NULL,
 `
+	leases := `	part smallint PRIMARY KEY,
+	holder text NOT NULL,
+	held_until timestamptz NOT NULL
+);
+INSERT INTO ` + t.Name + `_relay SELECT n, '', '-infinity' FROM generate_series(0, ` + strconv.Itoa(outbox.Leases-1) + `) n;
+`
+	if t.ByTopic {
+		leases = `	topic text COLLATE "C" NOT NULL,
+	part smallint NOT NULL,
+	holder text NOT NULL,
+	held_until timestamptz NOT NULL,
+	PRIMARY KEY (topic, part)
+);
+CREATE INDEX ` + t.Name + `_topic_idx ON ` + t.Name + ` (topic, part, ` + id + `);
+`
+	}
 	return `CREATE TABLE ` + t.Name + ` (` + columns + `	part smallint NOT NULL GENERATED ALWAYS AS ((` + digit(t.Owner) + ` + ` + digit(t.Stream) + `) % ` +
 		strconv.Itoa(outbox.Partitions) + `) STORED,
 	PRIMARY KEY (part, ` + id + `)
@@ -116,12 +154,7 @@ CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts integer NOT NULL,
 
 -- A lease for each partition, and that of the process that polls.
 CREATE TABLE ` + t.Name + `_relay (
-	part smallint PRIMARY KEY,
-	holder text NOT NULL,
-	held_until timestamptz NOT NULL
-);
-INSERT INTO ` + t.Name + `_relay SELECT n, '', '-infinity' FROM generate_series(0, ` + strconv.Itoa(outbox.Leases-1) + `) n;
-
+` + leases + `
 -- Keeps the relay from reading the events that were set aside, however many there are.
 CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id + `) WHERE next_at IS NOT NULL;
 `

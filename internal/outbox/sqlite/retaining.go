@@ -63,7 +63,7 @@ func OpenRetaining(db *sqlitedb.DB, name string, now clock.Clock) outbox.Retaini
 		dead   = ` WHERE position = ?1 AND dead_at IS NOT NULL AND published_at IS NULL`
 	)
 	return &retaining{
-		box: box{New(outbox.Table{Name: name, Owner: "ordering_key", Stream: "ordering_key"}), db, now},
+		box: box{sql: New(outbox.Table{Name: name, Owner: "ordering_key", Stream: "ordering_key"}), db: db, now: now},
 		// With a bare parameter as the limit SQLite would plan again for each value.
 		next: `SELECT` + event + ` FROM ` + name + ` e WHERE` + waits + ` AND ?1 >> part & 1
 			AND NOT EXISTS (SELECT 1 FROM ` + name + ` r WHERE r.ordering_key = e.ordering_key AND r.position <= e.position

@@ -22,6 +22,8 @@ import (
 // Outbox has the SQL for the table of a service.
 type Outbox struct {
 	ddl, add, next, done, claim, release     string
+	backlog, countDeadOf                     string
+	byTopic                                  bool
 	attempts, refuse                         string
 	countDead, listDead, readDead, forgetOne string
 }
@@ -40,7 +42,25 @@ func New(t outbox.Table) *Outbox {
 	payload TEXT NOT NULL,
 	created_at INTEGER NOT NULL, -- microseconds since 1970, as all times here
 `
+	leases, lease, leaseValues, ofLease, ofTopic := `	part INTEGER PRIMARY KEY,
+`, `part`, `?4`, ``, ``
+	ends := `
+);
+`
+	if t.ByTopic {
+		leases, lease, leaseValues, ofLease, ofTopic = `	topic TEXT NOT NULL,
+	part INTEGER NOT NULL,
+`, `topic, part`, `?5, ?4`, ` AND topic = ?3`, ` AND topic = ?4`
+		ends = `,
+	PRIMARY KEY (topic, part)
+) WITHOUT ROWID;
+CREATE INDEX ` + t.Name + `_topic_idx ON ` + t.Name + ` (topic);
+`
+	}
 	return &Outbox{
+		byTopic:     t.ByTopic,
+		backlog:     `SELECT count(*), min(created_at) FROM (SELECT created_at FROM ` + t.Name + ` WHERE topic = ?1 LIMIT ` + strconv.Itoa(outbox.MaxBacklog) + `) e`,
+		countDeadOf: `SELECT count(*) FROM (SELECT 1 FROM ` + t.Name + `_refused WHERE next_at IS NULL AND topic = ?1 LIMIT ` + strconv.Itoa(outbox.MaxDead) + `) e`,
 		ddl: `CREATE TABLE ` + t.Name + ` (` + columns + `	part INTEGER NOT NULL, -- partition
 	position INTEGER PRIMARY KEY -- ascending in the order of commits
 );
@@ -56,16 +76,13 @@ CREATE TABLE ` + t.Name + `_refused (` + columns + `	attempts INTEGER NOT NULL,
 
 -- A lease for each partition, and that of the process that polls.
 CREATE TABLE ` + t.Name + `_relay (
-	part INTEGER PRIMARY KEY,
-	holder TEXT NOT NULL,
-	held_until INTEGER NOT NULL
-);
-
+` + leases + `	holder TEXT NOT NULL,
+	held_until INTEGER NOT NULL` + ends + `
 -- Keeps the relay from reading the events that were set aside, however many there are.
 CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id + `) WHERE next_at IS NOT NULL;
 `,
 		add: `INSERT INTO ` + t.Name + ` (` + event + `, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`,
-		next: `SELECT ` + event + `, position FROM ` + t.Name + ` e WHERE ?1 >> part & 1
+		next: `SELECT ` + event + `, position FROM ` + t.Name + ` e WHERE ?1 >> part & 1` + ofTopic + `
 			AND NOT EXISTS (SELECT 1 FROM ` + t.Name + `_refused r INDEXED BY ` + t.Name + `_refused_next_idx
 				WHERE r.` + t.Owner + ` = e.` + t.Owner + ` AND r.` + t.Stream + ` = e.` + t.Stream + ` AND r.seq <= e.seq AND r.next_at > ?2)
 			ORDER BY position LIMIT ?3 + 0`, // with a bare parameter SQLite would plan again for each value
@@ -73,10 +90,10 @@ CREATE INDEX ` + t.Name + `_refused_next_idx ON ` + t.Name + `_refused (` + id +
 		done: `DELETE FROM ` + t.Name + byID + ` AND position = ?4`,
 		// A lease that ends later than a new one was granted before the clock was set back,
 		// and would last too long.
-		claim: `INSERT INTO ` + t.Name + `_relay AS r (part, holder, held_until) VALUES (?4, ?1, ?3)
-			ON CONFLICT (part) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+		claim: `INSERT INTO ` + t.Name + `_relay AS r (` + lease + `, holder, held_until) VALUES (` + leaseValues + `, ?1, ?3)
+			ON CONFLICT (` + lease + `) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 			WHERE r.holder = excluded.holder OR r.held_until <= ?2 OR r.held_until > excluded.held_until`,
-		release:  `UPDATE ` + t.Name + `_relay SET held_until = 0 WHERE holder = ?1 AND part = ?2`,
+		release:  `UPDATE ` + t.Name + `_relay SET held_until = 0 WHERE holder = ?1 AND part = ?2` + ofLease,
 		attempts: `SELECT attempts FROM ` + t.Name + `_refused` + byID,
 		refuse: `INSERT INTO ` + t.Name + `_refused (` + event + `, attempts, reason, refused_at, next_at)
 			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
@@ -105,13 +122,54 @@ func (o *Outbox) Append(c *sqlite.Conn, e outbox.Event) error {
 }
 
 // Open returns the box of a relay in a file.
-func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box { return &box{o, db, now} }
+func (o *Outbox) Open(db *sqlitedb.DB, now clock.Clock) outbox.Box {
+	return &box{sql: o, db: db, now: now}
+}
+
+// OpenTopic returns the box of a relay for one topic of a table with Table.ByTopic. It lists the dead events of all topics.
+func (o *Outbox) OpenTopic(db *sqlitedb.DB, now clock.Clock, topic string) outbox.Counted {
+	return &topicBox{box{o, db, now, topic}}
+}
+
+// topicBox implements outbox.Counted.
+type topicBox struct{ box }
+
+// Backlog implements outbox.Counted.
+func (b *topicBox) Backlog(ctx context.Context) (n int, oldest time.Time, err error) {
+	err = b.db.Read(ctx, "outbox.backlog", func(c *sqlite.Conn) error {
+		return sqlitedb.ForEach(c, b.sql.backlog, func(s *sqlite.Stmt) error {
+			if n = s.ColumnInt(0); n > 0 {
+				oldest = time.UnixMicro(s.ColumnInt64(1)).UTC()
+			}
+			return nil
+		}, b.topic)
+	})
+	return n, oldest, err
+}
+
+// CountDead implements outbox.Dead.
+func (b *topicBox) CountDead(ctx context.Context) (n int, err error) {
+	err = b.db.Read(ctx, "outbox.count_dead", func(c *sqlite.Conn) error {
+		n, _, err = sqlitedb.QueryRow(c, b.sql.countDeadOf, func(s *sqlite.Stmt) int { return s.ColumnInt(0) }, b.topic)
+		return err
+	})
+	return n, err
+}
 
 // box implements outbox.Box.
 type box struct {
-	sql *Outbox
-	db  *sqlitedb.DB
-	now clock.Clock
+	sql   *Outbox
+	db    *sqlitedb.DB
+	now   clock.Clock
+	topic string // of a table with Table.ByTopic
+}
+
+// with appends the topic to the arguments of a statement that has it in a table with Table.ByTopic.
+func (b *box) with(args ...any) []any {
+	if b.sql.byTopic {
+		args = append(args, b.topic)
+	}
+	return args
 }
 
 func (b *box) Claim(ctx context.Context, holder string, lease time.Duration, parts outbox.Parts) (held outbox.Parts, err error) {
@@ -119,7 +177,7 @@ func (b *box) Claim(ctx context.Context, holder string, lease time.Duration, par
 		held = 0
 		now := b.now()
 		for p := range parts.All() {
-			if err := sqlitedb.Exec(c, b.sql.claim, holder, now.UnixMicro(), now.Add(lease).UnixMicro(), p); err != nil {
+			if err := sqlitedb.Exec(c, b.sql.claim, b.with(holder, now.UnixMicro(), now.Add(lease).UnixMicro(), p)...); err != nil {
 				return err
 			}
 			if c.Changes() == 1 {
@@ -140,7 +198,7 @@ func (b *box) Release(ctx context.Context, holder string, parts outbox.Parts) er
 
 func (b *box) letGo(c *sqlite.Conn, holder string, parts outbox.Parts) error {
 	for p := range parts.All() {
-		if err := sqlitedb.Exec(c, b.sql.release, holder, p); err != nil {
+		if err := sqlitedb.Exec(c, b.sql.release, b.with(holder, p)...); err != nil {
 			return err
 		}
 	}
@@ -153,7 +211,7 @@ func (b *box) Next(ctx context.Context, q outbox.Query) (events []outbox.Event, 
 			e := scan(s)
 			e.Position = s.ColumnInt64(7)
 			return e
-		}, int64(q.Parts), q.Now.UnixMicro(), q.Limit)
+		}, b.with(int64(q.Parts), q.Now.UnixMicro(), q.Limit)...)
 		return err
 	})
 	if len(events) == q.Limit {

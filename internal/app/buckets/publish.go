@@ -1,0 +1,116 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/broker/sinks"
+	"holdfast/internal/buckets"
+	"holdfast/internal/outbox"
+)
+
+// publisher publishes events. Each destination has a relay of its own, so that one that is unavailable delays no other.
+type publisher struct {
+	s      *Buckets
+	ping   func(context.Context) error
+	boxes  map[string]outbox.Box // by destination
+	wakers map[string]*outbox.Waker
+}
+
+func newPublisher(s *Buckets, st store) *publisher {
+	p := &publisher{s, st.Ping, map[string]outbox.Box{}, map[string]*outbox.Waker{}}
+	for name := range s.cfg.Destinations {
+		p.boxes[name], p.wakers[name] = st.Outbox(name), outbox.NewWaker()
+	}
+	st.OnEvents(func(destination, owner, stream string) { p.wakers[destination].Wake(owner, stream) })
+	return p
+}
+
+// eventSource is the source of events in a message broker.
+const eventSource = "/buckets"
+
+// start starts the relays. end publishes the remaining events, with a timeout, and stops them.
+func (p *publisher) start(ctx context.Context) (end func() error, err error) {
+	var ends []func() error
+	end = func() (err error) {
+		for _, e := range ends {
+			err = errors.Join(err, e())
+		}
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.s.cfg.Destinations)) {
+		d := p.s.cfg.Destinations[name]
+		sink, closeSink, err := sinks.Open(ctx, sinks.Options{
+			Setting: d.URL, Source: eventSource, Secret: d.Secret, Log: p.s.deps.Log, Clock: p.s.deps.Clock, Encode: encodeRecords,
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("buckets.destinations.%s: %w", name, err), end())
+		}
+		if d.Kind() != "webhook" {
+			sink = recordSink{sink}
+		}
+		ends = append(ends, service.Relay{
+			Service: Name + "/" + name, Ping: p.ping, Close: closeSink,
+			Options: outbox.Options{Box: p.boxes[name], Waker: p.wakers[name], Sink: sink, Poll: pollEvents},
+		}.Start(ctx, p.s.deps))
+	}
+	return end, nil
+}
+
+// pollEvents is how often events of processes that were killed are looked for.
+const pollEvents = 10 * time.Second
+
+// encodeRecords returns the body of a request to a webhook: the records of all events, as S3 sends them.
+func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
+	records := make([]json.RawMessage, len(events))
+	for i := range events {
+		if _, records[i], err = buckets.EventRecord(events[i].Payload, events[i].Seq, buckets.At(events[i].At)); err != nil {
+			return nil, "", err
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err = e.Encode(map[string]any{"Records": records})
+	return b.Bytes(), "application/json", err
+}
+
+// recordSink passes events on to a broker, each with its record of S3 as the data.
+type recordSink struct{ outbox.Sink }
+
+// Publish implements outbox.Sink.
+func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
+	all := slices.Clone(events)
+	for i := range all {
+		name, _, err := buckets.EventRecord(all[i].Payload, all[i].Seq, buckets.At(all[i].At))
+		if err != nil {
+			return err
+		}
+		body, _, err := encodeRecords(events[i : i+1])
+		if err != nil {
+			return err
+		}
+		all[i].Topic, all[i].Payload = name, bytes.TrimSpace(body)
+	}
+	return r.Sink.Publish(ctx, all)
+}
+
+// dropEvents drops the events that a destination has not accepted in time, so that they do not fill the disk.
+func (s *Buckets) dropEvents(ctx context.Context, now time.Time, _ int) (int, error) {
+	dropped, dead, err := s.opened.DropEvents(ctx, buckets.At(now.Add(-s.cfg.EventsAfter)), int64(s.cfg.MaxEvents))
+	n := dead
+	for _, d := range dropped {
+		n += d.Events
+		s.metrics.dropped.WithLabelValues(d.Destination).Add(float64(d.Events))
+		s.deps.Log.Error("events dropped because their destination did not accept them", "destination", d.Destination, "events", d.Events,
+			"hint", "see buckets.drop_events_after and buckets.max_events")
+	}
+	return int(n), err
+}

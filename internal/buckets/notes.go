@@ -1,0 +1,87 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// notes are settings of buckets as they were read a short time ago. A write needs no others.
+type notes struct {
+	mu   sync.Mutex
+	note map[ownedName]note
+}
+
+type ownedName struct {
+	owner AccountID
+	name  string
+}
+
+type note struct {
+	at        time.Time // when the bucket was read
+	bucket    BucketID
+	hasPolicy bool
+	rules     *Notifications // nil: no event is published
+}
+
+const maxNotes = 10_000
+
+// find returns the note of a bucket that is not older than KeyDelay.
+func (n *notes) find(owner AccountID, name string, now time.Time) (note, bool) {
+	n.mu.Lock()
+	found, ok := n.note[ownedName{owner, name}]
+	n.mu.Unlock()
+	age := now.Sub(found.at)
+	return found, ok && 0 <= age && age < KeyDelay
+}
+
+func (n *notes) forget(owner AccountID, name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.note, ownedName{owner, name})
+}
+
+// add notes a bucket that was read at a time.
+func (n *notes) add(b *Bucket, at time.Time) note {
+	found := note{at: at, bucket: b.ID, hasPolicy: !b.Settings.Policy.IsZero()}
+	if !b.Settings.Notifications.IsZero() {
+		found.rules = &b.Settings.Notifications
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.note == nil || len(n.note) == maxNotes {
+		n.note = map[ownedName]note{}
+	}
+	n.note[ownedName{b.Owner, b.Name}] = found
+	return found
+}
+
+// get returns the notice of a bucket; nil if no event is published, or the bucket does not exist.
+func (n *notes) get(ctx context.Context, s *Service, owner AccountID, b BucketRef) (*Notice, error) {
+	now := s.clock()
+	found, ok := n.find(owner, b.Name, now)
+	if !ok || b.ID != "" && b.ID != found.bucket {
+		read, err := s.store.Bucket(ctx, owner, b.Name)
+		if errors.Is(err, ErrNoBucket) {
+			return nil, nil //nolint:nilnil // the write returns the error
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = n.add(&read, now)
+	}
+	if found.rules == nil || b.ID != "" && b.ID != found.bucket {
+		return nil, nil //nolint:nilnil // no events
+	}
+	return &Notice{Owner: owner, Bucket: BucketRef{Name: b.Name, ID: found.bucket}, Rules: found.rules}, nil
+}
+
+// IsPlain reports whether the bucket had no policy when it was read at most KeyDelay ago. A write to such a bucket needs its name only.
+func (s *Service) IsPlain(owner AccountID, name string) bool {
+	found, ok := s.notes.find(owner, name, s.clock())
+	return ok && !found.hasPolicy
+}
+
+// Note notes the settings of a bucket that was read at a time, for the writes that follow.
+func (s *Service) Note(b *Bucket, at time.Time) { s.notes.add(b, at) }

@@ -1,0 +1,244 @@
+package buckets
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"holdfast/internal/errcode"
+)
+
+// Notifications say which events of a bucket are published, and where.
+type Notifications struct {
+	Rules []NotificationRule `json:"rules,omitempty"`
+}
+
+// IsZero reports whether no event is published.
+func (n Notifications) IsZero() bool { return len(n.Rules) == 0 }
+
+// NotificationRule publishes events of objects to one destination.
+type NotificationRule struct {
+	ID      string       `json:"id"`
+	Target  Target       `json:"target"`
+	ARN     string       `json:"arn"`
+	Events  []string     `json:"events"` // such as s3:ObjectCreated:*
+	Filters []NameFilter `json:"filters,omitempty"`
+
+	// Filtered says that the client has sent the element Filter, which may be empty.
+	Filtered bool `json:"filtered,omitempty"`
+}
+
+// Target is the element of S3 in which the client has sent a rule. It has no effect.
+type Target string
+
+// Targets, in the order in which S3 lists them.
+const (
+	TargetTopic    Target = "topic"
+	TargetQueue    Target = "queue"
+	TargetFunction Target = "function"
+)
+
+// NameFilter is a condition on the name of an object, as the client sent it.
+type NameFilter struct {
+	Name  string `json:"name"` // prefix or suffix, in any case
+	Value string `json:"value"`
+}
+
+// EventName is the name of an event in S3 without its prefix s3:.
+type EventName string
+
+// Events that are published.
+const (
+	EventPut           EventName = "ObjectCreated:Put"
+	EventPost          EventName = "ObjectCreated:Post"
+	EventCopy          EventName = "ObjectCreated:Copy"
+	EventComplete      EventName = "ObjectCreated:CompleteMultipartUpload"
+	EventDelete        EventName = "ObjectRemoved:Delete"
+	EventMarker        EventName = "ObjectRemoved:DeleteMarkerCreated"
+	EventExpired       EventName = "LifecycleExpiration:Delete"
+	EventExpiredMarker EventName = "LifecycleExpiration:DeleteMarkerCreated"
+)
+
+// EventNames are the names that rules may have, without those that end with a wildcard.
+var EventNames = []EventName{EventPut, EventPost, EventCopy, EventComplete, EventDelete, EventMarker, EventExpired, EventExpiredMarker}
+
+// eventPrefix begins the names of events in S3.
+const eventPrefix = "s3:"
+
+// eventsOf returns the events that an entry of a rule means, and nil if it is not known.
+func eventsOf(entry string) (all []EventName) {
+	name, ok := strings.CutPrefix(entry, eventPrefix)
+	if !ok {
+		return nil
+	}
+	kind, wild := strings.CutSuffix(name, "*")
+	for _, e := range EventNames {
+		if string(e) == name || wild && strings.HasSuffix(kind, ":") && strings.HasPrefix(string(e), kind) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// events returns the events that a rule publishes.
+func (r *NotificationRule) events() (all []EventName) {
+	for _, entry := range r.Events {
+		all = append(all, eventsOf(entry)...)
+	}
+	return all
+}
+
+// affixes returns the prefix and the suffix of the names of objects that the rule is for.
+func (r *NotificationRule) affixes() (prefix, suffix string) {
+	for _, f := range r.Filters {
+		if strings.EqualFold(f.Name, "prefix") {
+			prefix = f.Value
+		} else {
+			suffix = f.Value
+		}
+	}
+	return prefix, suffix
+}
+
+// IsFor reports whether the rule publishes an event of an object.
+func (r *NotificationRule) IsFor(e EventName, name string) bool {
+	prefix, suffix := r.affixes()
+	return strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) && slices.Contains(r.events(), e)
+}
+
+// Destination is where events may be published. The configuration has it.
+type Destination struct {
+	Name string
+	Kind string // webhook, nats or pubsub
+}
+
+// ARN returns the name by which rules refer to the destination.
+func (d Destination) ARN() string { return "arn:holdfast:" + d.Kind + ":::" + d.Name }
+
+// DestinationOf returns the name of the destination that an ARN refers to: arn:holdfast:KIND:::NAME, or MinIO's
+// arn:minio:sqs:REGION:NAME:KIND.
+func DestinationOf(arn string) (d Destination, ok bool) {
+	p := strings.Split(arn, ":")
+	switch {
+	case len(p) != 6 || p[0] != "arn":
+		return d, false
+	case p[1] == "holdfast" && p[3] == "" && p[4] == "":
+		return Destination{p[5], p[2]}, true
+	case p[1] == "minio" && p[2] == "sqs":
+		return Destination{p[4], p[5]}, true
+	}
+	return d, false
+}
+
+// Limits of notifications.
+const (
+	MaxNotificationRules = 100
+	maxNotificationID    = 255
+	maxFilter            = 1024 // bytes
+)
+
+// NotificationError says what is wrong with the notifications of a bucket.
+type NotificationError struct {
+	Argument, Value, Message string
+}
+
+func (e *NotificationError) Error() string { return e.Message }
+
+// Unwrap makes it an error with the code errcode.Invalid.
+func (e *NotificationError) Unwrap() error { return errcode.New(errcode.Invalid, e.Message) }
+
+// Check returns what is wrong with notifications that may use the destinations; nil if they are valid.
+func (n *Notifications) Check(destinations []Destination) *NotificationError {
+	if len(n.Rules) > MaxNotificationRules {
+		return &NotificationError{"Configuration", "", "A bucket can have at most " + strconv.Itoa(MaxNotificationRules) + " notification configurations"}
+	}
+	ids := map[string]bool{}
+	for i := range n.Rules {
+		r := &n.Rules[i]
+		if ids[r.ID] {
+			return &NotificationError{"Id", r.ID, "The IDs of notification configurations must be unique"}
+		}
+		ids[r.ID] = true
+		if wrong := cmp.Or(r.check(), r.checkDestination(destinations)); wrong != nil {
+			return wrong
+		}
+		for j := range i {
+			if r.overlaps(&n.Rules[j]) {
+				return &NotificationError{"Filter", r.ID, "Configuration is ambiguously defined. Cannot have overlapping suffixes in two rules if the prefixes are overlapping for the same event type."}
+			}
+		}
+	}
+	return nil
+}
+
+// check checks a rule by itself.
+func (r *NotificationRule) check() *NotificationError {
+	if r.ID == "" || len(r.ID) > maxNotificationID || !utf8.ValidString(r.ID) {
+		return &NotificationError{"Id", r.ID, "The ID of a notification configuration has 1 to 255 characters"}
+	}
+	if len(r.Events) == 0 {
+		return &NotificationError{"Event", "", "A notification configuration needs at least one event"}
+	}
+	for _, e := range r.Events {
+		if eventsOf(e) == nil {
+			return &NotificationError{"Event", e, "The event '" + e + "' is not supported for notifications"}
+		}
+	}
+	seen := map[string]bool{}
+	for _, f := range r.Filters {
+		name := strings.ToLower(f.Name)
+		switch {
+		case name != "prefix" && name != "suffix":
+			return &NotificationError{"FilterRule.Name", f.Name, "filter rule name must be either prefix or suffix"}
+		case seen[name]:
+			return &NotificationError{"FilterRule.Name", f.Name, "Cannot specify more than one " + name + " rule in a filter."}
+		case len(f.Value) > maxFilter:
+			return &NotificationError{"FilterRule.Value", f.Value, "Size of filter rule value cannot exceed 1024 bytes in UTF-8 representation"}
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+func (r *NotificationRule) checkDestination(all []Destination) *NotificationError {
+	if d, ok := DestinationOf(r.ARN); ok && slices.Contains(all, d) {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.ARN()
+	}
+	exist := "the operator has configured none (buckets.destinations)"
+	if len(names) > 0 {
+		exist = "the server has " + strings.Join(names, ", ")
+	}
+	return &NotificationError{r.ARN, r.ARN, "Unable to validate the following destination configurations: unknown destination; " + exist}
+}
+
+// overlaps reports whether both rules are for one event of an object.
+func (r *NotificationRule) overlaps(o *NotificationRule) bool {
+	prefix, suffix := r.affixes()
+	other, end := o.affixes()
+	if !strings.HasPrefix(prefix, other) && !strings.HasPrefix(other, prefix) || !strings.HasSuffix(suffix, end) && !strings.HasSuffix(end, suffix) {
+		return false
+	}
+	theirs := o.events()
+	return slices.ContainsFunc(r.events(), func(e EventName) bool { return slices.Contains(theirs, e) })
+}
+
+// memory returns about how many bytes the rules take.
+func (n *Notifications) memory() (size int) {
+	for i := range n.Rules {
+		r := &n.Rules[i]
+		size += objectMemory + len(r.ID) + len(r.ARN)
+		for _, e := range r.Events {
+			size += entryMemory + len(e)
+		}
+		for _, f := range r.Filters {
+			size += entryMemory + len(f.Name) + len(f.Value)
+		}
+	}
+	return size
+}

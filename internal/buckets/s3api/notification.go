@@ -1,0 +1,192 @@
+package s3api
+
+import (
+	"cmp"
+	"context"
+	"encoding/xml"
+	"net/http"
+
+	"holdfast/internal/auth/sigv4"
+	"holdfast/internal/buckets"
+	"holdfast/internal/web"
+)
+
+// notificationConfiguration is the body of PutBucketNotificationConfiguration. Elements that are not known are refused: a
+// filter that is ignored would publish events that nobody has asked for.
+type notificationConfiguration struct {
+	Topics    notificationRules `xml:"TopicConfiguration"`
+	Queues    notificationRules `xml:"QueueConfiguration"`
+	Functions notificationRules `xml:"CloudFunctionConfiguration"`
+	Bridge    *struct{}         `xml:"EventBridgeConfiguration"`
+	Unknown   []unknown         `xml:",any"`
+}
+
+type notificationRule struct {
+	ID       string    `xml:"Id"`
+	Topic    string    `xml:"Topic"`
+	Queue    string    `xml:"Queue"`
+	Function string    `xml:"CloudFunction"`
+	Events   eventList `xml:"Event"`
+	Filter   *struct {
+		Key *struct {
+			Rules   filterRules `xml:"FilterRule"`
+			Unknown []unknown   `xml:",any"`
+		} `xml:"S3Key"`
+		Unknown []unknown `xml:",any"`
+	} `xml:"Filter"`
+	Unknown []unknown `xml:",any"`
+}
+
+type filterRule struct {
+	Name  string `xml:"Name"`
+	Value string `xml:"Value"`
+}
+
+// Limits of the lists of a rule. More are not valid anyway.
+const (
+	maxEvents      = 32
+	maxFilterRules = 3
+)
+
+type (
+	notificationRules []notificationRule
+	eventList         []string
+	filterRules       []filterRule
+)
+
+// UnmarshalXML implements xml.Unmarshaler.
+func (l *eventList) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	return appendXML((*[]string)(l), maxEvents, d, start)
+}
+
+// UnmarshalXML implements xml.Unmarshaler.
+func (l *filterRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	return appendXML((*[]filterRule)(l), maxFilterRules, d, start)
+}
+
+// UnmarshalXML implements xml.Unmarshaler. A small document may have many elements.
+func (l *notificationRules) UnmarshalXML(d *xml.Decoder, start xml.StartElement) error {
+	return appendXML((*[]notificationRule)(l), buckets.MaxNotificationRules, d, start)
+}
+
+// maxNotification is the size of a document with notifications, in bytes.
+const maxNotification = 512 << 10
+
+// notificationElements are the elements of the rules, and of their ARN, in the order of S3.
+var notificationElements = []struct {
+	target       buckets.Target
+	element, arn string
+}{
+	{buckets.TargetTopic, "TopicConfiguration", "Topic"},
+	{buckets.TargetQueue, "QueueConfiguration", "Queue"},
+	{buckets.TargetFunction, "CloudFunctionConfiguration", "CloudFunction"},
+}
+
+// getNotification is GetBucketNotificationConfiguration.
+func (x *request) getNotification() error {
+	d := newDocument("NotificationConfiguration")
+	for _, of := range notificationElements {
+		for i := range x.bucket.Settings.Notifications.Rules {
+			if r := &x.bucket.Settings.Notifications.Rules[i]; r.Target == of.target {
+				d.begin(of.element)
+				d.text("Id", r.ID)
+				d.text(of.arn, r.ARN)
+				for _, e := range r.Events {
+					d.text("Event", e)
+				}
+				writeNameFilters(d, r)
+				d.end()
+			}
+		}
+	}
+	sendXML(x.out, http.StatusOK, d)
+	return nil
+}
+
+func writeNameFilters(d *document, r *buckets.NotificationRule) {
+	if !r.Filtered {
+		return
+	}
+	d.begin("Filter")
+	d.begin("S3Key")
+	for _, f := range r.Filters {
+		d.begin("FilterRule")
+		d.text("Name", f.Name)
+		d.text("Value", f.Value)
+		d.end()
+	}
+	d.end()
+	d.end()
+}
+
+var errEventBridge = errNotImplemented("EventBridgeConfiguration; use a TopicConfiguration, QueueConfiguration or CloudFunctionConfiguration with the ARN of a destination of the server")
+
+// putNotification is PutBucketNotificationConfiguration. An empty document removes all notifications.
+func (x *request) putNotification() error {
+	var c notificationConfiguration
+	if err := x.readXML("NotificationConfiguration", &c, sigv4.BodyOptions{MaxSize: maxNotification}); err != nil {
+		return err
+	}
+	if len(c.Unknown) > 0 {
+		return errMalformedXML
+	}
+	if c.Bridge != nil {
+		return errEventBridge
+	}
+	var n buckets.Notifications
+	for _, of := range []struct {
+		target buckets.Target
+		rules  notificationRules
+	}{{buckets.TargetTopic, c.Topics}, {buckets.TargetQueue, c.Queues}, {buckets.TargetFunction, c.Functions}} {
+		for i := range of.rules {
+			r, err := of.rules[i].rule(of.target)
+			if err != nil {
+				return err
+			}
+			n.Rules = append(n.Rules, r)
+		}
+	}
+	if wrong := n.Check(x.Service.Destinations()); wrong != nil {
+		return &Error{Status: http.StatusBadRequest, Code: "InvalidArgument", Message: wrong.Message, Fields: []Field{
+			{"ArgumentName", wrong.Argument}, {"ArgumentValue", wrong.Value},
+		}}
+	}
+	if err := x.Service.SetNotifications(x.in.Context(), x.owner, x.bucket.BucketRef, n); err != nil {
+		return err
+	}
+	return x.send(http.StatusOK)
+}
+
+// rule returns a rule as it is stored. S3 gives a rule without an ID one.
+func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule, err error) {
+	if len(r.Unknown) > 0 {
+		return rule, errMalformedXML
+	}
+	all := map[buckets.Target]string{buckets.TargetTopic: r.Topic, buckets.TargetQueue: r.Queue, buckets.TargetFunction: r.Function}
+	rule = buckets.NotificationRule{ID: cmp.Or(r.ID, buckets.NewUUID()), Target: t, ARN: all[t], Events: r.Events}
+	for of, arn := range all {
+		if (arn != "") != (of == t) {
+			return rule, errMalformedXML
+		}
+	}
+	if f := r.Filter; f != nil {
+		if len(f.Unknown) > 0 || f.Key != nil && len(f.Key.Unknown) > 0 {
+			return rule, errMalformedXML
+		}
+		rule.Filtered = true
+		if f.Key != nil {
+			for _, of := range f.Key.Rules {
+				rule.Filters = append(rule.Filters, buckets.NameFilter{Name: of.Name, Value: of.Value})
+			}
+		}
+	}
+	return rule, nil
+}
+
+// writing returns the context of a write, whose events say who has sent the request.
+func (x *request) writing() context.Context {
+	return buckets.WithOrigin(x.in.Context(), func() buckets.Origin {
+		ip, _ := web.ClientIP(x.out)
+		return buckets.Origin{Requester: x.account.ID, IP: ip, Request: x.out.Header().Get("X-Amz-Request-Id")}
+	})
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/outbox"
+	outboxsqlite "holdfast/internal/outbox/sqlite"
+)
+
+const (
+	sqlLastEvent = `SELECT coalesce(max(seq), 0) FROM manta_bucket_event`
+	sqlBacklogs  = `SELECT topic, count(*), min(created_at) FROM manta_bucket_event GROUP BY topic ORDER BY topic`
+	// The oldest events are the first ones, except events that were queued again.
+	sqlDropEvents = `DELETE FROM manta_bucket_event WHERE position IN (SELECT position FROM
+		(SELECT position, created_at FROM manta_bucket_event WHERE topic = ?1 ORDER BY position LIMIT +?3) WHERE created_at < ?2)`
+	sqlDropDead = `DELETE FROM manta_bucket_event_refused WHERE next_at IS NULL AND refused_at < ?1`
+)
+
+// eventTable is the table of events. Its topics are destinations.
+var eventTable = outboxsqlite.New(outbox.Table{Name: "manta_bucket_event", Owner: "owner", Stream: "stream", ByTopic: true})
+
+// events appends events. Only the writer of the file uses it.
+type events struct {
+	last int64 // the greatest number of an event; 0: not read yet
+	wake func(destination, owner, stream string)
+}
+
+// append appends the events of a write. Their numbers ascend in the order of commits, also if the clock is set back.
+func (s *Store) append(c *sqlite.Conn, owner buckets.AccountID, all []buckets.Event) error {
+	if len(all) == 0 {
+		return nil
+	}
+	e := &s.events
+	if e.last == 0 {
+		last, _, err := sqlitedb.QueryRow(c, sqlLastEvent, func(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) })
+		if err != nil {
+			return err
+		}
+		e.last = last
+	}
+	for i := range all {
+		e.last = max(int64(all[i].At), e.last+1)
+		if err := eventTable.Append(c, outbox.Event{
+			Owner: string(owner), Stream: all[i].Stream, Seq: e.last, Topic: all[i].Destination, Key: all[i].Key, Payload: all[i].Payload, At: all[i].At.Time(),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appended wakes the relays after the commit.
+func (s *Store) appended(owner buckets.AccountID, all []buckets.Event) {
+	for i := range all {
+		s.events.wake(all[i].Destination, string(owner), all[i].Stream)
+	}
+}
+
+// OnEvents sets the function that is called after a commit with events, before the store is used.
+func (s *Store) OnEvents(wake func(destination, owner, stream string)) { s.events.wake = wake }
+
+// Outbox returns the events for a destination.
+func (s *Store) Outbox(destination string) outbox.Box {
+	return eventTable.OpenTopic(s.db, time.Now, destination)
+}
+
+// Backlogs implements buckets.Events.
+func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {
+	err = s.db.Read(ctx, "event_backlogs", func(c *sqlite.Conn) error {
+		all, err = sqlitedb.QueryAll(c, sqlBacklogs, func(r *sqlite.Stmt) buckets.EventBacklog {
+			return buckets.EventBacklog{Destination: r.ColumnText(0), Events: r.ColumnInt64(1), Oldest: buckets.Moment(r.ColumnInt64(2))}
+		})
+		return err
+	})
+	return all, err
+}
+
+// dropBatch is how many events one write deletes, so that others need not wait.
+const dropBatch = 500
+
+// DropEvents implements buckets.Events.
+func (s *Store) DropEvents(ctx context.Context, destination string, before buckets.Moment, excess int64) (dropped int64, err error) {
+	for {
+		n, until, limit := int64(0), before, int64(dropBatch)
+		if excess > dropped {
+			until, limit = buckets.Moment(math.MaxInt64), min(excess-dropped, dropBatch)
+		}
+		err := s.db.Write(ctx, "drop_events", func(c *sqlite.Conn) error {
+			err := sqlitedb.Exec(c, sqlDropEvents, destination, until, limit)
+			n = int64(c.Changes())
+			return err
+		})
+		if dropped += n; err != nil || n == 0 {
+			return dropped, err
+		}
+	}
+}
+
+// DropDeadEvents implements buckets.Events.
+func (s *Store) DropDeadEvents(ctx context.Context, before buckets.Moment) (n int64, err error) {
+	err = s.db.Write(ctx, "drop_dead_events", func(c *sqlite.Conn) error {
+		err := sqlitedb.Exec(c, sqlDropDead, before)
+		n = int64(c.Changes())
+		return err
+	})
+	return n, err
+}
