@@ -15,7 +15,7 @@ type Claims struct {
 	ID       string // of the handoff, "bhd_" and a ULID
 	Session  string // of the guest, "gms_" and a ULID
 	Tenant   string // UUID in lower case
-	Property string // UUID in lower case
+	Property string // of the property or another item: a UUID in lower case, or a text such as sku-4711
 	CheckIn  string // YYYY-MM-DD
 	CheckOut string // YYYY-MM-DD, after CheckIn
 	Adults   int    // 1 to 99
@@ -23,6 +23,10 @@ type Claims struct {
 	Rooms    int    // 1 to 99
 	Currency string // ISO 4217, such as EUR
 	Locale   string // BCP 47, such as de-AT
+
+	// Payload is the SHA-256 of the payload, as JSON in the form of RFC 8785. A handoff has a payload or a
+	// stay, which is CheckIn to Rooms.
+	Payload []byte
 
 	// Digests of 32 bytes, keyed by the issuer. Campaign may be nil.
 	Campaign    []byte
@@ -54,6 +58,35 @@ func (c *Claims) Check() error {
 			return fmt.Errorf("%s: expected 1 to %d printable ASCII characters without spaces", t.name, maxText)
 		}
 	}
+	if err := c.checkStay(); err != nil {
+		return err
+	}
+	switch {
+	case len(c.Campaign) != 0 && len(c.Campaign) != digest:
+		return errors.New("campaign: expected a digest of 32 bytes, or none")
+	case len(c.Fingerprint) != digest:
+		return errors.New("fingerprint: expected a digest of 32 bytes")
+	case len(c.IP) != digest:
+		return errors.New("IP: expected a digest of 32 bytes")
+	case c.Minted.UnixMilli() <= 0:
+		return errors.New("minted: expected a time after 1970")
+	case !c.Expires.After(c.Minted) || c.Expires.Sub(c.Minted) > MaxLife:
+		return fmt.Errorf("expires: expected at most %v after minted", MaxLife)
+	}
+	return nil
+}
+
+// checkStay returns an error unless there is a stay or a payload.
+func (c *Claims) checkStay() error {
+	if len(c.Payload) != 0 {
+		switch {
+		case len(c.Payload) != digest:
+			return errors.New("payload: expected a digest of 32 bytes, or none")
+		case c.CheckIn != "" || c.CheckOut != "" || c.Adults != 0 || c.Children != 0 || c.Rooms != 0:
+			return errors.New("payload: expected no stay beside it")
+		}
+		return nil
+	}
 	in, err1 := parseDate(c.CheckIn)
 	out, err2 := parseDate(c.CheckOut)
 	switch {
@@ -69,16 +102,6 @@ func (c *Claims) Check() error {
 		return fmt.Errorf("children: expected 0 to %d", maxPeople)
 	case c.Rooms < 1 || c.Rooms > maxPeople:
 		return fmt.Errorf("rooms: expected 1 to %d", maxPeople)
-	case len(c.Campaign) != 0 && len(c.Campaign) != digest:
-		return errors.New("campaign: expected a digest of 32 bytes, or none")
-	case len(c.Fingerprint) != digest:
-		return errors.New("fingerprint: expected a digest of 32 bytes")
-	case len(c.IP) != digest:
-		return errors.New("IP: expected a digest of 32 bytes")
-	case c.Minted.UnixMilli() <= 0:
-		return errors.New("minted: expected a time after 1970")
-	case !c.Expires.After(c.Minted) || c.Expires.Sub(c.Minted) > MaxLife:
-		return fmt.Errorf("expires: expected at most %v after minted", MaxLife)
 	}
 	return nil
 }
@@ -124,6 +147,9 @@ func (c *Claims) encode() []byte {
 	add(c.IP)
 	number(c.Minted.UnixMilli())
 	number(c.Expires.UnixMilli())
+	if len(c.Payload) > 0 {
+		add(c.Payload)
+	}
 	return b
 }
 
@@ -161,6 +187,9 @@ func decode(payload []byte) (c Claims, err error) {
 		Adults: int(number()), Children: int(number()), Rooms: int(number()), Currency: text(), Locale: text(),
 		Campaign: sum(), Fingerprint: sum(), IP: sum(),
 		Minted: time.UnixMilli(number()).UTC(), Expires: time.UnixMilli(number()).UTC(),
+	}
+	if len(rest) > 0 {
+		c.Payload = sum()
 	}
 	if err == nil && (c.Check() != nil || !bytes.Equal(c.encode(), payload)) {
 		err = ErrMalformed

@@ -18,6 +18,7 @@
 // MAC are base64url without padding. MAC is HMAC-SHA256 of the text "bh1.KEY.PAYLOAD"
 // with the secret of the key. PAYLOAD is the fields of Claims in the order of the struct.
 // Each begins with the length of its value in bytes, as an unsigned varint. Numbers are
-// decimal text, times are milliseconds since 1970, and digests are raw bytes.
+// decimal text, times are milliseconds since 1970, and digests are raw bytes. The digest of the payload is the last field,
+// and a token with a stay does not have it.
 // A value has one encoding only, so two different tokens never have the same claims and key.
 package handoff

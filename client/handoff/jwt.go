@@ -87,6 +87,7 @@ type jwtClaims struct {
 	Campaign    string `json:"campaign,omitempty"`
 	Fingerprint string `json:"fingerprint"`
 	IP          string `json:"ip"`
+	Payload     string `json:"payload,omitempty"`
 }
 
 func (s *Signer) payload(c *Claims) ([]byte, error) {
@@ -95,6 +96,7 @@ func (s *Signer) payload(c *Claims) ([]byte, error) {
 		Property: c.Property, CheckIn: c.CheckIn, CheckOut: c.CheckOut, Adults: c.Adults, Children: c.Children, Rooms: c.Rooms,
 		Currency: c.Currency, Locale: c.Locale,
 		Campaign: strict.EncodeToString(c.Campaign), Fingerprint: strict.EncodeToString(c.Fingerprint), IP: strict.EncodeToString(c.IP),
+		Payload: strict.EncodeToString(c.Payload),
 	})
 }
 
@@ -230,15 +232,19 @@ func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	campaign, err1 := decodeBase64(j.Campaign)
 	fingerprint, err2 := decodeBase64(j.Fingerprint)
 	ip, err3 := decodeBase64(j.IP)
+	payload, err4 := decodeBase64(j.Payload)
 	if len(campaign) == 0 {
 		campaign = nil
+	}
+	if len(payload) == 0 {
+		payload = nil
 	}
 	c = Claims{
 		ID: j.ID, Session: j.Session, Tenant: j.Tenant, Property: j.Property, CheckIn: j.CheckIn, CheckOut: j.CheckOut,
 		Adults: j.Adults, Children: j.Children, Rooms: j.Rooms, Currency: j.Currency, Locale: j.Locale,
-		Campaign: campaign, Fingerprint: fingerprint, IP: ip, Minted: time.Unix(j.Minted, 0).UTC(), Expires: time.Unix(j.Expires, 0).UTC(),
+		Campaign: campaign, Fingerprint: fingerprint, IP: ip, Payload: payload, Minted: time.Unix(j.Minted, 0).UTC(), Expires: time.Unix(j.Expires, 0).UTC(),
 	}
-	if errors.Join(err1, err2, err3, c.Check()) != nil {
+	if errors.Join(err1, err2, err3, err4, c.Check()) != nil {
 		return Claims{}, "", ErrMalformed
 	}
 	return c, j.Issuer, nil

@@ -48,6 +48,10 @@ const guestRows = `
 	INSERT INTO bff_consumer_inbox VALUES ('/a', 'b', 'c', 1700000000000001, NULL, zeroblob(32)), ('/a', 'ü', 'c', 1700000000000001, 1700000000000002, zeroblob(32));
 	INSERT INTO bff_consumer_inbox_quarantine VALUES ('/a', 'b', 'c', 1700000000000001, zeroblob(32), x'00ff', 'r', 1700000000000002),
 		('/a', 'b', 'c', 1700000000000001, CAST('0123456789abcdef0123456789abcdef' AS BLOB), zeroblob(0), 'r', 1700000000000003);
+	INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, item_id, payload, currency, locale, hmac_key_id, fingerprint_hash, ip_hash,
+			minted_at, expires_at) VALUES
+		('bhd_01ARZ3NDEKTSV4RRFFQ69G5FA3', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '42222222-2222-4333-8444-555555555555',
+			'sku-4711', '{"b":1,"a":"ü"}', 'EUR', 'de', 'k1', x'01', x'02', 1700000000000001, 1700000000000002);
 	INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale,
 			source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed, consumed_at, consumed_by, consume_key, erased_at) VALUES
 		('bhd_01ARZ3NDEKTSV4RRFFQ69G5FA1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555',
@@ -56,9 +60,11 @@ const guestRows = `
 			'0001-01-01', '2024-03-01', 1, 3, 2, 'USD', '', NULL, 'k1', x'00', x'02', 1700000000000001, 1700000000000002, 0, NULL, NULL, NULL, 1700000000000003);
 	INSERT INTO bff_consumer_wishlist_anonymous VALUES
 		('wsh_01ARZ3NDEKTSV4RRFFQ69G5FA1', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '22222222-2222-4333-8444-555555555555', 'map',
-			'a ''note'' ü', 1700000000000001, NULL),
+			'a ''note'' ü', 1700000000000001, NULL, NULL, NULL),
 		('wsh_01ARZ3NDEKTSV4RRFFQ69G5FA2', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '32222222-2222-4333-8444-555555555555', 'list',
-			NULL, 1700000000000001, 1700000000000002);
+			NULL, 1700000000000001, 1700000000000002, NULL, NULL),
+		('wsh_01ARZ3NDEKTSV4RRFFQ69G5FA3', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '11111111-2222-4333-8444-555555555555', '42222222-2222-4333-8444-555555555555', 'list',
+			NULL, 1700000000000003, NULL, 'sku-4711', 3);
 	INSERT INTO bff_consumer_session_seen VALUES ('gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', '2024-02-29');
 	INSERT INTO bff_consumer_bot_score_log VALUES ('a', NULL, x'01', x'02', x'03', 0.3, 'human', '{"x":0.1}', 'none', 1700000000000001),
 		('b', 'gms_01ARZ3NDEKTSV4RRFFQ69G5FAV', x'', x'02', x'03', 0.00001, 'bot', '{}', 'challenge', 1700000000000001), ('c', NULL, x'', zeroblob(0), x'', 1, 'bot', '{}', 'none', 0);
@@ -163,16 +169,16 @@ func (u *guestUser) work(n int) error {
 			do = func() (string, bool, error) { return ran(u.store.Record(ctx, r)) }
 		case isLive && u.n%3 == 0:
 			delete(wishes, property)
-			r := guest.RemoveWish{Mutation: m, Property: property, Event: event}
+			r := guest.RemoveWish{Mutation: m, Item: property, Event: event}
 			do = func() (string, bool, error) { return ran(u.store.RemoveWish(ctx, r)) }
 		case isLive:
 			wishes[property], appends = note, false
 			do = func() (string, bool, error) {
-				return ran(u.store.SetNote(ctx, guest.SetNote{Mutation: m, Property: property, Note: note}))
+				return ran(u.store.ChangeWish(ctx, guest.ChangeWish{Mutation: m, Item: property, Note: new(note)}))
 			}
 		default:
 			wishes[property] = note
-			w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: guestProperty(0), Property: property, Source: "list", Note: note}
+			w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: guestProperty(0), Item: property, Source: "list", Note: note}
 			do = func() (string, bool, error) {
 				return ran(u.store.AddWish(ctx, guest.AddWish{Mutation: m, Wish: w, Event: event}))
 			}
@@ -194,7 +200,7 @@ func (u *guestUser) check() {
 	all, err := u.store.Wishes(u.t.Context(), u.session, nil, 10)
 	got := map[string]string{}
 	for _, w := range all {
-		got[w.Property] = w.Note
+		got[w.Item] = w.Note
 	}
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(u.wishes) {
 		u.t.Errorf("wishes are %v, %v; want %v", got, err, u.wishes)

@@ -14,7 +14,7 @@ import (
 // repeated request may be answered by a later release.
 func TestStoredAnswers(t *testing.T) {
 	t.Parallel()
-	w := guest.Wish{ID: "wsh_1", Tenant: "t", Property: "p", Source: "list", Note: "<ü>", Added: now}
+	w := guest.Wish{ID: "wsh_1", Tenant: "t", Item: "p", Source: "list", Note: "<ü>", Added: now}
 	plain := w
 	plain.Note = ""
 	answered(t, guest.AddedWish{Outcome: guest.WishAdded, Wish: w},
@@ -23,7 +23,7 @@ func TestStoredAnswers(t *testing.T) {
 		`{"outcome":"kept","wish":{"id":"wsh_1","tenant":"t","property":"p","source":"list","added":"2026-09-21T14:13:20.123Z"}}`)
 	answered(t, guest.AddedWish{Outcome: guest.WishlistFull}, `{"outcome":"full"}`)
 	answered(t, guest.AddedWish{Outcome: guest.WishOfOtherTenant}, `{"outcome":"other-tenant"}`)
-	answered(t, guest.NotedWish{Wish: plain}, `{"wish":{"id":"wsh_1","tenant":"t","property":"p","source":"list","added":"2026-09-21T14:13:20.123Z"}}`)
+	answered(t, guest.ChangedWish{Wish: plain}, `{"wish":{"id":"wsh_1","tenant":"t","property":"p","source":"list","added":"2026-09-21T14:13:20.123Z"}}`)
 	answered(t, guest.RemovedWish{Removed: true}, `{"removed":true}`)
 	answered(t, guest.RemovedWish{}, `{"removed":false}`)
 	answered(t, guest.Cleared{}, `{}`)

@@ -99,7 +99,7 @@ func (v *visit) mutation() guest.Mutation {
 }
 
 func (v *visit) add(p *process, m guest.Mutation, n int) (guest.Once[guest.AddedWish], error) {
-	return p.AddWish(v.t.Context(), m, guest.Wish{Tenant: tenantID, Property: propertyID(n), Source: "list"})
+	return p.AddWish(v.t.Context(), m, guest.Wish{Tenant: tenantID, Item: propertyID(n), Source: "list"})
 }
 
 func (v *visit) remove(p *process, n int) error {
@@ -113,7 +113,7 @@ func (v *visit) wishes(p *process) (all []string) {
 	wishes, err := p.Wishes(v.t.Context(), v.id, nil, 100)
 	suite.Must(v.t, "Wishes", err)
 	for _, w := range wishes {
-		all = append(all, w.Property)
+		all = append(all, w.Item)
 	}
 	slices.Sort(all)
 	return all
@@ -368,7 +368,7 @@ func TestAnswersWithoutHot(t *testing.T) {
 		t.Errorf("while another process does it: %v", err)
 	}
 	bad := v.mutation()
-	if _, err := p.SetNote(t.Context(), bad, propertyID(99), "x"); !errors.Is(err, guest.ErrNoWish) {
+	if _, err := p.ChangeWish(t.Context(), bad, guest.ChangeWish{Item: propertyID(99), Note: new("x")}); !errors.Is(err, guest.ErrNoWish) {
 		t.Fatal(err)
 	}
 	if a, err := hot.ClaimAnswer(t.Context(), bad.CompositeKey(), "x"); err != nil || !a.Claimed {

@@ -1,6 +1,8 @@
 package guest
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"holdfast/internal/errcode"
@@ -40,6 +42,19 @@ func BadMember(detail string, names ...string) error {
 	return bad(detail, names, func(name string) FieldError {
 		return FieldError{Pointer: "/" + name, Code: CodeInvalid, Detail: detail}
 	})
+}
+
+// Under returns an error of a value as that of the member that has the value.
+func Under(member string, err error) error {
+	wrong, ok := errors.AsType[FieldErrors](err)
+	if !ok {
+		return err
+	}
+	moved := slices.Clone(wrong)
+	for i := range moved {
+		moved[i].Pointer = "/" + member + moved[i].Pointer
+	}
+	return errcode.Wrap(errcode.Invalid, strings.TrimPrefix(moved[0].Pointer, "/")+": "+moved[0].Detail, moved)
 }
 
 // BadParameter is the error of parameters of a URL.

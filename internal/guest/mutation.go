@@ -16,6 +16,7 @@ type Mutation struct {
 	Key     string   // of the client: 1 to 255 printable ASCII characters
 	Digest  [32]byte // of everything that the request says
 	Trace   Trace    // of the request, for its events
+	Profile *Profile // for its events and its rules
 
 	Denied error // refuses the request unless it was done before; nil: it is allowed
 

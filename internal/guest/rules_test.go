@@ -85,8 +85,8 @@ func TestCookies(t *testing.T) {
 
 func TestAddWish(t *testing.T) {
 	t.Parallel()
-	w := guest.Wish{ID: "new", Tenant: "t", Property: "p"}
-	live := guest.Wish{ID: "old", Tenant: "t", Property: "p", Added: now.Add(-1)}
+	w := guest.Wish{ID: "new", Tenant: "t", Item: "p"}
+	live := guest.Wish{ID: "old", Tenant: "t", Item: "p", Added: now.Add(-1)}
 	removed := live
 	removed.Removed = now.Add(-1)
 	added := w

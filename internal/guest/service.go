@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"holdfast/internal/clock"
-	"holdfast/internal/ident"
 )
 
 // Service implements the operations of guests.
@@ -24,6 +23,7 @@ type Options struct {
 	Hot     Hot
 	Cookies *Cookies
 	Clock   clock.Clock
+	Profile *Profile // nil: Hotel
 
 	// Local counts for Limits while Hot is unavailable: then each of Processes has its part of
 	// the limits. nil: nothing does.
@@ -55,14 +55,17 @@ func (s *Service) VerifyCookie(cookie string) (session ID, old, ok bool) {
 // SignCookie is Cookies.Sign.
 func (s *Service) SignCookie(session ID) string { return s.opts.Cookies.Sign(session) }
 
-// AddWish adds a property to the wishlist of a session.
+// Profile returns the profile.
+func (s *Service) Profile() *Profile { return s.opts.Profile }
+
+// AddWish adds an item to the wishlist of a session.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {
 	var ok bool
-	if w.Tenant, ok = ParseTenant(w.Tenant); !ok {
+	if w.Tenant, ok = m.Profile.ParseTenant(w.Tenant); !ok {
 		return o, ErrTenant
 	}
-	if w.Property, ok = ident.ParseUUID(w.Property); !ok {
-		return o, ErrProperty
+	if w.Item, ok = m.Profile.ParseItem(w.Item); !ok {
+		return o, BadMember(m.Profile.ExpectedItem(), m.Profile.Member())
 	}
 	if !slices.Contains(Sources, w.Source) {
 		return o, ErrSource
@@ -70,29 +73,40 @@ func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[Added
 	if err := CheckNote(w.Note); err != nil {
 		return o, err
 	}
+	if err := m.Profile.checkQuantity(w.Quantity); err != nil {
+		return o, err
+	}
 	w.ID = NewID(WishPrefix, s.opts.Clock())
 	a := AddWish{m, w, NewID(EventPrefix, s.opts.Clock())}
 	return onWishlist(ctx, s, m, func() (Once[AddedWish], error) { return s.opts.Store.AddWish(ctx, a) })
 }
 
-// SetNote replaces the note of an entry.
-func (s *Service) SetNote(ctx context.Context, m Mutation, property, note string) (o Once[NotedWish], err error) {
-	property, ok := ident.ParseUUID(property)
+// ChangeWish replaces the note of an entry, unless it is nil, and the quantity, unless it is 0.
+func (s *Service) ChangeWish(ctx context.Context, m Mutation, c ChangeWish) (o Once[ChangedWish], err error) {
+	item, ok := m.Profile.ParseItem(c.Item)
 	if !ok {
 		return o, ErrNoWish
 	}
-	if err := CheckNote(note); err != nil {
-		return o, err
+	if c.Note != nil {
+		if err := CheckNote(*c.Note); err != nil {
+			return o, err
+		}
 	}
-	return onWishlist(ctx, s, m, func() (Once[NotedWish], error) { return s.opts.Store.SetNote(ctx, SetNote{m, property, note}) })
+	if c.Quantity != 0 {
+		if err := m.Profile.checkQuantity(c.Quantity); err != nil {
+			return o, err
+		}
+	}
+	c.Mutation, c.Item, c.Event = m, item, NewID(EventPrefix, s.opts.Clock())
+	return onWishlist(ctx, s, m, func() (Once[ChangedWish], error) { return s.opts.Store.ChangeWish(ctx, c) })
 }
 
 // RemoveWish removes an entry, if there is one.
-func (s *Service) RemoveWish(ctx context.Context, m Mutation, property string) (o Once[RemovedWish], err error) {
-	property, ok := ident.ParseUUID(property)
+func (s *Service) RemoveWish(ctx context.Context, m Mutation, item string) (o Once[RemovedWish], err error) {
+	item, ok := m.Profile.ParseItem(item)
 	if !ok {
 		return o, nil
 	}
-	r := RemoveWish{m, property, NewID(EventPrefix, s.opts.Clock())}
+	r := RemoveWish{m, item, NewID(EventPrefix, s.opts.Clock())}
 	return onWishlist(ctx, s, m, func() (Once[RemovedWish], error) { return s.opts.Store.RemoveWish(ctx, r) })
 }

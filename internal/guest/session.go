@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"holdfast/internal/errcode"
-	"holdfast/internal/ident"
 )
 
 // Begin begins a session. Its cookie is its proof, so it exists even if the hot state is
@@ -60,7 +59,6 @@ var (
 	ErrLocale   = BadMember(ExpectedLocale, "locale")
 	ErrCurrency = BadMember(ExpectedCurrency, "currency")
 	ErrTenant   = BadMember(ExpectedUUID, "tenantId")
-	ErrProperty = BadMember(ExpectedUUID, "propertyId")
 
 	ErrSearchExpired = errcode.New(errcode.NotFound, "the search session has expired: search again")
 )
@@ -100,24 +98,24 @@ func IsCurrency(s string) bool {
 	return len(s) == 3 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < 'A' || c > 'Z' })
 }
 
-// Viewed is a property that a guest has looked at.
+// Viewed is an item that a guest has looked at.
 type Viewed struct {
-	TenantID   string    `json:"tenantId"`
-	PropertyID string    `json:"propertyId"`
-	ViewedAt   time.Time `json:"viewedAt"`
+	TenantID string    `json:"tenantId"`
+	ItemID   string    `json:"propertyId"` // the name that hot state has
+	ViewedAt time.Time `json:"viewedAt"`
 }
 
-// AddViewed puts a property first in the list of those that a guest has looked at.
-func (s *Service) AddViewed(ctx context.Context, id ID, tenant, property string) (Viewed, error) {
+// AddViewed puts an item first in the list of those that a guest has looked at.
+func (s *Service) AddViewed(ctx context.Context, id ID, tenant, item string) (Viewed, error) {
 	var ok bool
 	v := Viewed{ViewedAt: s.opts.Clock().UTC().Truncate(time.Millisecond)}
-	if v.TenantID, ok = ParseTenant(tenant); !ok {
+	if v.TenantID, ok = s.opts.Profile.ParseTenant(tenant); !ok {
 		return v, ErrTenant
 	}
-	if v.PropertyID, ok = ident.ParseUUID(property); !ok {
-		return v, ErrProperty
+	if v.ItemID, ok = s.opts.Profile.ParseItem(item); !ok {
+		return v, BadMember(s.opts.Profile.ExpectedItem(), s.opts.Profile.Member())
 	}
-	return v, s.push(ctx, id, RecentlyViewed, v.PropertyID, v)
+	return v, s.push(ctx, id, RecentlyViewed, v.ItemID, v)
 }
 
 func (s *Service) push(ctx context.Context, id ID, list List, key string, value any) error {

@@ -7,7 +7,7 @@ import (
 
 // Store stores wishlists, which must not be lost, and the answers of mutations.
 //
-// A mutation is a step that changes a session: AddWish, SetNote, RemoveWish and Clear, and in the parts of
+// A mutation is a step that changes a session: AddWish, ChangeWish, RemoveWish and Clear, and in the parts of
 // the service Record and Mint. It happens in one transaction that excludes other mutations of
 // the session, and stores its result, encoded by Mutation.Encode, under the key of
 // the mutation for MutationLife. If the key has an answer, the step does nothing and returns
@@ -18,8 +18,8 @@ type Store interface {
 	// AddWish adds an entry to the wishlist. A refusal by the rules of wishlists is a result.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
-	// SetNote replaces the note of a live entry, or returns ErrNoWish.
-	SetNote(ctx context.Context, s SetNote) (Once[NotedWish], error)
+	// ChangeWish replaces the note and the quantity of a live entry, or returns ErrNoWish.
+	ChangeWish(ctx context.Context, c ChangeWish) (Once[ChangedWish], error)
 
 	// RemoveWish removes a live entry, if there is one.
 	RemoveWish(ctx context.Context, r RemoveWish) (Once[RemovedWish], error)

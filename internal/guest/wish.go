@@ -9,13 +9,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Wish is an entry of a session's wishlist. A session has at most one for a property.
+// Wish is an entry of a session's wishlist. A session has at most one for an item.
 type Wish struct {
 	ID       ID        `json:"id"`
-	Tenant   string    `json:"tenant"`         // UUID in lower case
-	Property string    `json:"property"`       // UUID in lower case
-	Source   string    `json:"source"`         // where the guest added it; see Sources
-	Note     string    `json:"note,omitempty"` // "": none
+	Tenant   string    `json:"tenant"`             // UUID in lower case
+	Item     string    `json:"property"`           // UUID in lower case
+	Quantity int       `json:"quantity,omitempty"` // 0: the profile has none
+	Source   string    `json:"source"`             // where the guest added it; see Sources
+	Note     string    `json:"note,omitempty"`     // "": none
 	Added    time.Time `json:"added"`
 	Removed  time.Time `json:"removed,omitzero"` // zero: it is live
 }
@@ -91,7 +92,7 @@ func (a *AddedWish) Err() error {
 }
 
 // Decide adds an entry, or revives a removed entry, which keeps its ID. existing is the session's
-// row for the property; a missing row has no ID. live counts the session's live entries. If the
+// row for the item; a missing row has no ID. live counts the session's live entries. If the
 // outcome is WishAdded, the store writes the entry and the event.
 func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e Event, err error) {
 	switch {
@@ -107,36 +108,45 @@ func (a *AddWish) Decide(existing Wish, live int, now time.Time) (r AddedWish, e
 		w.ID = existing.ID
 	}
 	w.Added, w.Removed = now, time.Time{}
-	e, err = wishEvent("wishlist.added.v1", a.Event, a.Session, w, now)
+	e, err = wishEvent(a.Mutation, "wishlist.added.v1", a.Event, w, now)
 	return AddedWish{WishAdded, w}, e, err
 }
 
-// SetNote is a request to replace the note of an entry.
-type SetNote struct {
+// ChangeWish is a request to replace the note and the quantity of an entry.
+type ChangeWish struct {
 	Mutation
-	Property string
-	Note     string
+	Item     string
+	Note     *string // nil: it stays
+	Quantity int     // 0: it stays
+	Event    ID      // ID of the event that the quantity was changed
 }
 
-// NotedWish is the result of SetNote.
-type NotedWish struct {
+// ChangedWish is the result of ChangeWish.
+type ChangedWish struct {
 	Wish Wish `json:"wish"`
 }
 
-// Decide returns the entry with its new note, or ErrNoWish. existing is as in AddWish.Decide.
-func (s *SetNote) Decide(existing Wish) (NotedWish, error) {
+// Decide returns the entry with its new values, or ErrNoWish. existing is as in AddWish.Decide. If
+// the quantity is another one, there is an event, and the store appends it.
+func (c *ChangeWish) Decide(existing Wish, now time.Time) (r ChangedWish, e Event, err error) {
 	if !existing.isLive() {
-		return NotedWish{}, ErrNoWish
+		return r, e, ErrNoWish
 	}
-	existing.Note = s.Note
-	return NotedWish{existing}, nil
+	if c.Note != nil {
+		existing.Note = *c.Note
+	}
+	if c.Quantity != 0 && c.Quantity != existing.Quantity {
+		existing.Quantity = c.Quantity
+		e, err = wishEvent(c.Mutation, "wishlist.changed.v1", c.Event, existing, now)
+	}
+	return ChangedWish{existing}, e, err
 }
 
 // RemoveWish is a request to remove an entry.
 type RemoveWish struct {
 	Mutation
-	Property string
-	Event    ID // ID of the event that the entry was removed
+	Item  string
+	Event ID // ID of the event that the entry was removed
 }
 
 // RemovedWish is the result of RemoveWish.
@@ -150,24 +160,36 @@ func (r *RemoveWish) Decide(existing Wish, now time.Time) (removed RemovedWish, 
 	if !existing.isLive() {
 		return RemovedWish{}, e, nil
 	}
-	e, err = wishEvent("wishlist.removed.v1", r.Event, r.Session, existing, now)
+	e, err = wishEvent(r.Mutation, "wishlist.removed.v1", r.Event, existing, now)
 	return RemovedWish{true}, e, err
 }
 
-// TypePrefix is the beginning of the types of events.
-const TypePrefix = "melmastoon.bff.consumer."
-
 // wishEvent returns an event about an entry.
-func wishEvent(kind string, id, session ID, w Wish, now time.Time) (Event, error) {
-	payload, err := json.Marshal(struct {
-		SessionID  ID     `json:"sessionId"`
-		WishID     ID     `json:"wishId"`
-		TenantID   string `json:"tenantId"`
-		PropertyID string `json:"propertyId"`
-		Source     string `json:"source"`
-	}{session, w.ID, w.Tenant, w.Property, w.Source})
+func wishEvent(m Mutation, kind string, id ID, w Wish, now time.Time) (Event, error) {
+	payload, err := json.Marshal(wishPayload(m, w))
 	if err != nil {
 		return Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
-	return Event{ID: id, Type: TypePrefix + kind, Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
+	return Event{ID: id, Type: m.Profile.EventType(kind), Subject: string(w.ID), Retention: Operational, Payload: payload, At: now}, nil
+}
+
+// wishPayload returns the payload of an event about an entry.
+func wishPayload(m Mutation, w Wish) any {
+	if m.Profile.IsHotel() {
+		return struct {
+			SessionID  ID     `json:"sessionId"`
+			WishID     ID     `json:"wishId"`
+			TenantID   string `json:"tenantId"`
+			PropertyID string `json:"propertyId"`
+			Source     string `json:"source"`
+		}{m.Session, w.ID, w.Tenant, w.Item, w.Source}
+	}
+	return struct {
+		SessionID ID     `json:"sessionId"`
+		WishID    ID     `json:"wishId"`
+		TenantID  string `json:"tenantId"`
+		ItemID    string `json:"itemId"`
+		Quantity  int    `json:"quantity,omitempty"`
+		Source    string `json:"source"`
+	}{m.Session, w.ID, w.Tenant, w.Item, w.Quantity, w.Source}
 }

@@ -18,7 +18,7 @@ func (s *Guest) openBots(p *parts, st bots.Store, hasher *guest.Hasher, m *obs.M
 		return nil, err
 	}
 	return bots.New(bots.Options{
-		Store: st, Hot: p.hot, Clock: p.clock, Degraded: p.degraded, Config: c, Hasher: hasher, Challenges: challenges,
+		Store: st, Hot: p.hot, Clock: p.clock, Profile: p.guests.Profile(), Degraded: p.degraded, Config: c, Hasher: hasher, Challenges: challenges,
 		Evaluated: evaluated,
 	}), nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"holdfast/internal/app/service"
+	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/catalogue/builtin"
 	"holdfast/internal/guest/catalogue/upstream"
@@ -14,7 +15,7 @@ import (
 
 // openCatalogue returns the catalogue that the configuration selects.
 func (s *Guest) openCatalogue() catalogue.Source {
-	if s.cfg.Upstreams.BuiltIn() {
+	if s.demo() {
 		return builtin.New()
 	}
 	return upstream.New(s.cfg.Upstreams)
@@ -24,6 +25,9 @@ const whatCatalogue = "guest catalogue"
 
 // probeCatalogue checks the upstreams for `holdfast check`.
 func (s *Guest) probeCatalogue(ctx context.Context) (found []service.Finding) {
+	if s.cfg.Profile != guest.Hotel.Name {
+		return nil
+	}
 	if s.cfg.Upstreams.BuiltIn() {
 		return []service.Finding{{State: service.OK, What: whatCatalogue, Says: "the built-in catalogue of invented hotels"}}
 	}

@@ -22,6 +22,7 @@ type Config struct {
 	settings.Database
 	settings.Sweep
 	Events
+	Profiles
 	handoffs.Config
 	telemetry.SampleRates
 	tenants.Types
@@ -64,7 +65,7 @@ var hotPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // defaultConfig returns the section's defaults.
 func defaultConfig() Config {
 	return Config{
-		Enabled: true, Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: defaultEvents(), Config: handoffs.DefaultConfig(), SampleRates: telemetry.DefaultSampleRates(), Types: tenants.DefaultTypes(), Bots: bots.DefaultConfig(),
+		Enabled: true, Database: settings.DefaultDatabase(), Sweep: settings.DefaultSweep(), Events: defaultEvents(), Profiles: defaultProfiles(), Config: handoffs.DefaultConfig(), SampleRates: telemetry.DefaultSampleRates(), Types: tenants.DefaultTypes(), Bots: bots.DefaultConfig(),
 		Hot: hotMemory, HotTimeout: 100 * time.Millisecond, HotPrefix: "prod", HotMemory: 64 << 20,
 		RateLimits: true, Rates: guest.DefaultRates(), Upstreams: catalogue.DefaultUpstreams(), Processes: 1,
 	}
@@ -83,7 +84,7 @@ func (c *Config) WhyOff() string {
 
 // Check reports every invalid setting.
 func (c *Config) Check() conf.Problems {
-	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.Config.Check(), c.Upstreams.Check(), c.SampleRates.Check(), c.Types.Check())
+	problems := slices.Concat(c.Database.Check(), c.Sweep.Check(), c.Events.Check(), c.Profiles.Check(), c.Config.Check(), c.Upstreams.Check(), c.SampleRates.Check(), c.Types.Check())
 	if c.CookieSecret != "" && len(c.CookieSecret) < guest.MinSecret {
 		problems.Addf("cookie_secret", "must have at least %d bytes", guest.MinSecret)
 	}

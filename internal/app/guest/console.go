@@ -81,7 +81,7 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	}}
 	seen := &service.Table{Title: "Viewed", Empty: "The guest has viewed nothing.", Columns: []service.Column{{Title: "Property"}, {Title: "Tenant"}, {Title: "Time"}}}
 	for _, v := range viewed {
-		seen.Rows = append(seen.Rows, []service.Cell{service.IDCell(v.PropertyID), service.IDCell(v.TenantID), service.TimeCell(v.ViewedAt)})
+		seen.Rows = append(seen.Rows, []service.Cell{service.IDCell(v.ItemID), service.IDCell(v.TenantID), service.TimeCell(v.ViewedAt)})
 	}
 	searches := &service.Table{Title: "Searches", Empty: "The guest has searched nothing.", Columns: []service.Column{{Title: "Query"}, {Title: "Time"}}}
 	for _, one := range searched {
@@ -103,7 +103,7 @@ func (s *Guest) wishTable(ctx context.Context, id guest.ID, notes bool) (*servic
 	}
 	for i := range wishes {
 		w := &wishes[i]
-		row := []service.Cell{service.IDCell(w.Property), service.IDCell(w.Tenant), service.TextCell(w.Source), service.TimeCell(w.Added)}
+		row := []service.Cell{service.IDCell(w.Item), service.IDCell(w.Tenant), service.TextCell(w.Source), service.TimeCell(w.Added)}
 		if notes {
 			row = append(row, service.TextCell(w.Note))
 		}

@@ -32,12 +32,15 @@ func (s *Guest) sites(shown catalogue.Source) func(tenant string) handoffs.Booki
 
 const guide = "docs/guest.md"
 
+// demo reports whether there is a demo: that of a hotel search with the built-in catalogue.
+func (s *Guest) demo() bool { return s.cfg.Profile == guest.Hotel.Name && s.cfg.Upstreams.BuiltIn() }
+
 // mountDemo adds the demo, if the catalogue is the built-in one.
 func (s *Guest) mountDemo(opened *service.Opened, h *httpapi.Handler) {
 	opened.Client = func(string) service.Client {
 		return service.Client{Title: "Guest", Text: "Serves the guests of booking sites", Guide: guide}
 	}
-	if !s.cfg.Upstreams.BuiltIn() {
+	if !s.demo() {
 		return
 	}
 	opened.Client = func(base string) service.Client {

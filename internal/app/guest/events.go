@@ -18,14 +18,15 @@ import (
 // events publishes the events of the service.
 type events struct {
 	cfg    Events
+	source string
 	waker  *outbox.Waker
 	share  int // number of partitions of the relay; 0: the default
 	memory broker.Broker
 	feed   *httpapi.DemoFeed // nil: there is no demo
 }
 
-func newEvents(cfg Events) *events {
-	return &events{cfg: cfg, waker: outbox.NewWaker(), memory: memory.New()}
+func newEvents(cfg Events, source string) *events {
+	return &events{cfg: cfg, source: source, waker: outbox.NewWaker(), memory: memory.New()}
 }
 
 // start starts the relay, and receives events.
@@ -43,7 +44,7 @@ func (e *events) start(ctx context.Context, d *service.Deps, st backend.Store, r
 
 func (e *events) startRelay(ctx context.Context, d *service.Deps, st backend.Store) (end func() error, err error) {
 	sink, closeSink, err := sinks.Open(ctx, sinks.Options{
-		Setting: e.cfg.Sink, Source: e.cfg.Source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
+		Setting: e.cfg.Sink, Source: e.source, Secret: e.cfg.Secret, Log: d.Log, Clock: d.Clock, Memory: e.memory,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("guest.events: %w", err)

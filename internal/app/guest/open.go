@@ -56,7 +56,7 @@ func (s *Guest) check(settings service.Settings) conf.Problems {
 }
 
 func (s *Guest) open(ctx context.Context, d *service.Deps) (*service.Opened, error) {
-	events := newEvents(s.cfg.Events)
+	events := newEvents(s.cfg.Events, s.cfg.source(s.cfg.Events.Source))
 	st, db, err := engine.Open(ctx, d.Engines, Name, s.cfg.Database, engine.Backends[backend.Store]{
 		SQLite: engine.Backend[*sqlitedb.DB, backend.Store]{Migrations: sqlite.Migrations, New: func(db *sqlitedb.DB) backend.Store {
 			events.share = outbox.Partitions // no other process publishes the events of a file

@@ -42,7 +42,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
 	sessions := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-		Processes: s.cfg.Processes, Degraded: p.degraded,
+		Profile: s.cfg.profile(), Processes: s.cfg.Processes, Degraded: p.degraded,
 	}
 	views := catalogue.Options{Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
 	if hot.local != nil { // an interface with a nil pointer is not nil
@@ -56,7 +56,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p.catalogue = catalogue.New(views)
 	p.telemetry = telemetry.New(telemetry.Options{Guests: p.guests, Store: st, Clock: d.Clock, Samples: s.cfg.SampleRates, Recorded: countTelemetry(d.Metrics)})
 	p.retention = retention.New(retention.Options{Store: st, Clock: d.Clock, Expired: s.cfg.SweepAfter, Kept: kept(&s.cfg)})
-	if s.cfg.Upstreams.BuiltIn() {
+	if s.demo() {
 		p.feed = &httpapi.DemoFeed{}
 		p.guests.OnErase(p.feed.Forget)
 	}

@@ -27,7 +27,7 @@ var tables = []rows.Group{
 			Name: "bff_consumer_handoff_replay_log", PostgresName: "bff_consumer.handoff_replay_log", Key: 1,
 			Columns: rows.Columns(`id text, guest_session_id text, tenant_id uuid, property_id uuid, check_in date, check_out date, adults integer, children integer,
 				rooms integer, currency text, locale text, source_campaign json, hmac_key_id text, fingerprint_hash bytes, ip_hash bytes, minted_at micros,
-				expires_at micros, consumed bool, consumed_at micros, consumed_by text, consume_key text, erased_at micros`),
+				expires_at micros, consumed bool, consumed_at micros, consumed_by text, consume_key text, erased_at micros, item_id text, payload rawjson`),
 		},
 	}},
 	{Owner: 1, Tables: []*rows.Table{
@@ -40,7 +40,7 @@ var tables = []rows.Group{
 		// A session has each property once.
 		{
 			Name: "bff_consumer_wishlist_anonymous", PostgresName: "bff_consumer.wishlist_anonymous", Key: 2, Replace: true,
-			Columns: rows.Columns(`guest_session_id text, id text, tenant_id uuid, property_id uuid, source text, note text, added_at micros, removed_at micros`),
+			Columns: rows.Columns(`guest_session_id text, id text, tenant_id uuid, property_id uuid, source text, note text, added_at micros, removed_at micros, item_id text, quantity integer`),
 		},
 		{Name: "bff_consumer_session_seen", PostgresName: "bff_consumer.session_seen", Key: 1, Columns: rows.Columns(`guest_session_id text, seen_on date`)},
 	}},

@@ -26,6 +26,7 @@ type Options struct {
 	Store      Store
 	Hot        Hot
 	Clock      clock.Clock
+	Profile    *guest.Profile // nil: guest.Hotel
 	Config     Config
 	Hasher     *guest.Hasher
 	Challenges *Challenges
@@ -221,7 +222,7 @@ func (b *Service) log(ctx context.Context, s Evaluation, browser string, sampled
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
-	e := guest.Event{ID: guest.NewID(guest.EventPrefix, b.opts.Clock()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: string(s.ID), Retention: guest.Audit, Payload: payload}
+	e := guest.Event{ID: guest.NewID(guest.EventPrefix, b.opts.Clock()), Type: b.opts.Profile.EventType("bot_suspected.v1"), Subject: string(s.ID), Retention: guest.Audit, Payload: payload}
 	return b.opts.Store.LogBotScore(ctx, s, key, &e, r.Trace)
 }
 

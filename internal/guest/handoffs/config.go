@@ -20,7 +20,7 @@ type Config struct {
 	OldHandoffSecrets []string `toml:"old_handoff_secrets" secret:"true" doc:"Former handoff secrets. Keys and hashes that were made with them are still valid."`
 
 	HandoffLife        time.Duration           `toml:"handoff_life" doc:"How long a guest may take to arrive at the booking site. At most 30m."`
-	HandoffURL         string                  `toml:"handoff_url" doc:"URL of the booking site to which guests are sent. {tenantId}, {propertyId} and {token} in it are replaced. Empty: guests can only be sent to the tenants in handoff_tenants that have one."`
+	HandoffURL         string                  `toml:"handoff_url" doc:"URL of the booking site to which guests are sent. {tenantId}, {propertyId} (or {itemId}, which is the same) and {token} in it are replaced. Empty: guests can only be sent to the tenants in handoff_tenants that have one."`
 	HandoffFingerprint Mismatch                `toml:"handoff_fingerprint" doc:"What to do if a handoff arrives from another browser than it was minted for: refuse, mark (as suspect) or ignore. Only if the booking site reports the browser."`
 	HandoffIP          Mismatch                `toml:"handoff_ip" doc:"Likewise if it arrives from another IP address, or another /64 network of IPv6. Phones change their address."`
 	HandoffAlgorithm   Algorithm               `toml:"handoff_algorithm" doc:"How tokens are signed: hmac, with a key that all tenants share, or ed25519, with a key for each tenant, whose public key is published. With ed25519 a booking site can verify tokens offline, but cannot make any."`
@@ -64,7 +64,7 @@ func (c *Config) Check() (problems conf.Problems) {
 	algorithm("handoff_", c.HandoffAlgorithm)
 	site := func(at string, url string, fingerprint, ip Mismatch) {
 		if url != "" && !isSiteURL(url) {
-			problems.Addf(at+"url", "must be an http or https URL, in which only {tenantId}, {propertyId} and {token} are in braces")
+			problems.Addf(at+"url", "must be an http or https URL, in which only {tenantId}, {propertyId}, {itemId} and {token} are in braces")
 		}
 		for key, m := range map[string]Mismatch{"fingerprint": fingerprint, "ip": ip} {
 			if m != "" && m != MismatchRefuse && m != MismatchMark && m != MismatchIgnore {
@@ -86,7 +86,7 @@ func (c *Config) Check() (problems conf.Problems) {
 
 // isSiteURL accepts URLs with the placeholders of BookingSite.URL.
 func isSiteURL(text string) bool {
-	text = strings.NewReplacer("{tenantId}", "t", "{propertyId}", "p", "{token}", "k").Replace(text)
+	text = strings.NewReplacer("{tenantId}", "t", "{propertyId}", "p", "{itemId}", "p", "{token}", "k").Replace(text)
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && !strings.ContainsAny(text, "{}\" \t\r\n")
 }

@@ -12,13 +12,14 @@ import (
 	"holdfast/internal/guest/tenants"
 )
 
-// Handoff is a guest who was sent to the booking site of a tenant with a chosen stay.
+// Handoff is a guest who was sent to the site of a tenant, with a chosen stay or a payload.
 type Handoff struct {
-	ID       guest.ID
-	Session  guest.ID
-	Tenant   string // UUID in lower case
-	Property string // UUID in lower case
+	ID      guest.ID
+	Session guest.ID
+	Tenant  string // UUID in lower case
+	Item    string // as in guest.Wish
 	Stay
+	Payload  json.RawMessage // in the form of RFC 8785; nil: it has a stay
 	Campaign json.RawMessage // nil: none
 	Key      string          // ID of the key that signed the token
 
@@ -95,7 +96,7 @@ func (h *Handoff) compare(c handoff.Claims) error {
 		same  bool
 	}{
 		{"handoff ID", own.ID == c.ID}, {"session", own.Session == c.Session}, {"tenant", own.Tenant == c.Tenant}, {"property", own.Property == c.Property},
-		{"check-in", own.CheckIn == c.CheckIn}, {"check-out", own.CheckOut == c.CheckOut},
+		{"check-in", own.CheckIn == c.CheckIn}, {"check-out", own.CheckOut == c.CheckOut}, {"payload", bytes.Equal(own.Payload, c.Payload)},
 		{"adults", own.Adults == c.Adults}, {"children", own.Children == c.Children}, {"rooms", own.Rooms == c.Rooms},
 		{"currency", own.Currency == c.Currency}, {"locale", own.Locale == c.Locale},
 		{"campaign", bytes.Equal(own.Campaign, c.Campaign)}, {"fingerprint", bytes.Equal(own.Fingerprint, c.Fingerprint)}, {"IP", bytes.Equal(own.IP, c.IP)},

@@ -19,7 +19,7 @@ type Mint struct {
 	guest.Mutation
 	Handoff Handoff       // without Key and times
 	Life    time.Duration // of the token
-	Site    string        // URL of the booking site with {tenantId}, {propertyId} and {token}
+	Site    string        // URL of the booking site with {tenantId}, {propertyId} or {itemId}, and {token}
 	Event   guest.ID      // ID of the event that the handoff was initiated
 	Keys    *Keys
 
@@ -69,6 +69,9 @@ func (m *Mint) Check(suspended bool, now time.Time) error {
 	case m.Missing != nil:
 		return m.Missing
 	}
+	if m.Handoff.Payload != nil {
+		return nil
+	}
 	return catalogue.CheckArrival(guest.BadMember, "checkIn", m.Handoff.CheckIn, m.TimeZone, now)
 }
 
@@ -84,21 +87,25 @@ func (m *Mint) Decide(key Key, now time.Time) (r Minting, err error) {
 	if err != nil {
 		return r, err
 	}
-	e, err := initiated(h)
+	e, err := initiated(m.Profile, h)
 	if err != nil {
 		return r, err
 	}
 	e.ID, e.At = m.Event, now
-	url := strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", h.Property, "{token}", token).Replace(m.Site)
+	url := strings.NewReplacer("{tenantId}", h.Tenant, "{propertyId}", h.Item, "{itemId}", h.Item, "{token}", token).Replace(m.Site)
 	return Minting{Minted{h.ID, token, url, h.Expires}, h, e}, nil
 }
 
 // ClaimsOf returns what the token of a handoff states.
 func ClaimsOf(h Handoff) handoff.Claims {
 	c := handoff.Claims{
-		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Property, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
+		ID: string(h.ID), Session: string(h.Session), Tenant: h.Tenant, Property: h.Item, CheckIn: h.CheckIn, CheckOut: h.CheckOut,
 		Adults: h.Adults, Children: h.Children, Rooms: h.Rooms, Currency: h.Currency, Locale: h.Locale,
 		Fingerprint: h.Fingerprint, IP: h.IP, Minted: h.Minted, Expires: h.Expires,
+	}
+	if h.Payload != nil {
+		sum := sha256.Sum256(h.Payload)
+		c.Payload = sum[:]
 	}
 	if len(h.Campaign) > 0 {
 		text := string(h.Campaign)
@@ -112,25 +119,44 @@ func ClaimsOf(h Handoff) handoff.Claims {
 }
 
 // initiated returns the event that a handoff was initiated.
-func initiated(h Handoff) (guest.Event, error) {
-	payload, err := json.Marshal(struct {
-		HandoffID  guest.ID        `json:"handoffId"`
-		SessionID  guest.ID        `json:"sessionId"`
-		TenantID   string          `json:"tenantId"`
-		PropertyID string          `json:"propertyId"`
-		CheckIn    string          `json:"checkIn"`
-		CheckOut   string          `json:"checkOut"`
-		Adults     int             `json:"adults"`
-		Children   int             `json:"children"`
-		Rooms      int             `json:"rooms"`
-		Currency   string          `json:"currency"`
-		Locale     string          `json:"locale"`
-		Campaign   json.RawMessage `json:"campaign,omitempty"`
-		KeyID      string          `json:"keyId"`
-		ExpiresAt  time.Time       `json:"expiresAt"`
-	}{h.ID, h.Session, h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Campaign, h.Key, h.Expires})
+func initiated(p *guest.Profile, h Handoff) (guest.Event, error) {
+	payload, err := json.Marshal(initiatedPayload(p, h))
 	if err != nil {
 		return guest.Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
-	return guest.Event{Type: guest.TypePrefix + "handoff.initiated.v1", Subject: string(h.ID), Retention: guest.Audit, Payload: payload}, nil
+	return guest.Event{Type: p.EventType("handoff.initiated.v1"), Subject: string(h.ID), Retention: guest.Audit, Payload: payload}, nil
+}
+
+// initiatedPayload returns the payload of the event.
+func initiatedPayload(p *guest.Profile, h Handoff) any {
+	if p.IsHotel() {
+		return struct {
+			HandoffID  guest.ID        `json:"handoffId"`
+			SessionID  guest.ID        `json:"sessionId"`
+			TenantID   string          `json:"tenantId"`
+			PropertyID string          `json:"propertyId"`
+			CheckIn    string          `json:"checkIn"`
+			CheckOut   string          `json:"checkOut"`
+			Adults     int             `json:"adults"`
+			Children   int             `json:"children"`
+			Rooms      int             `json:"rooms"`
+			Currency   string          `json:"currency"`
+			Locale     string          `json:"locale"`
+			Campaign   json.RawMessage `json:"campaign,omitempty"`
+			KeyID      string          `json:"keyId"`
+			ExpiresAt  time.Time       `json:"expiresAt"`
+		}{h.ID, h.Session, h.Tenant, h.Item, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Campaign, h.Key, h.Expires}
+	}
+	return struct {
+		HandoffID guest.ID        `json:"handoffId"`
+		SessionID guest.ID        `json:"sessionId"`
+		TenantID  string          `json:"tenantId"`
+		ItemID    string          `json:"itemId"`
+		Payload   json.RawMessage `json:"payload"`
+		Currency  string          `json:"currency"`
+		Locale    string          `json:"locale"`
+		Campaign  json.RawMessage `json:"campaign,omitempty"`
+		KeyID     string          `json:"keyId"`
+		ExpiresAt time.Time       `json:"expiresAt"`
+	}{h.ID, h.Session, h.Tenant, h.Item, h.Payload, h.Currency, h.Locale, h.Campaign, h.Key, h.Expires}
 }

@@ -20,7 +20,6 @@ import (
 	"holdfast/internal/guest"
 	"holdfast/internal/guest/bots"
 	"holdfast/internal/guest/catalogue"
-	"holdfast/internal/ident"
 )
 
 // Service implements the operations of handoffs.
@@ -91,33 +90,55 @@ const (
 
 // MintRequest is a request for a handoff.
 type MintRequest struct {
-	Tenant, Property string
-	Stay                             // Currency and Locale may be "": those of the session
-	Campaign         json.RawMessage // nil: that of the session
-	Visitor          guest.Visitor
-	Home             string // origin of this server, for a booking site at a path of it
+	Tenant, Item string
+	Stay                         // Currency and Locale may be "": those of the session
+	Payload      json.RawMessage // instead of the stay, in all profiles but guest.Hotel
+	Campaign     json.RawMessage // nil: that of the session
+	Visitor      guest.Visitor
+	Home         string // origin of this server, for a booking site at a path of it
 
 	// Denied refuses the handoff, unless the request is a repeated one: ErrHardBlock or a
 	// *ChallengeError.
 	Denied error
 }
 
-// check returns an error unless the request is valid. It brings UUIDs into lower case.
-func (r *MintRequest) check() error {
-	var isTenant, isProperty bool
+// check returns an error unless the request is valid for a profile. It brings IDs and the payload into
+// their one spelling.
+func (r *MintRequest) check(ctx context.Context, p *guest.Profile) error {
+	var isTenant, isItem bool
 	if r.Tenant, isTenant = guest.ParseTenant(r.Tenant); !isTenant {
 		return guest.BadParameter(guest.ExpectedUUID, "tenantId")
 	}
-	if r.Property, isProperty = ident.ParseUUID(r.Property); !isProperty {
-		return guest.BadParameter(guest.ExpectedUUID, "propertyId")
+	if r.Item, isItem = p.ParseItem(r.Item); !isItem {
+		return guest.BadParameter(p.ExpectedItem(), p.Member())
 	}
-	if err := r.Stay.check(); err != nil {
+	if err := r.checkContent(ctx, p); err != nil {
 		return err
 	}
 	if len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{' {
 		return ErrCampaign
 	}
 	return nil
+}
+
+// checkContent checks what is handed over.
+func (r *MintRequest) checkContent(ctx context.Context, p *guest.Profile) error {
+	switch {
+	case p.IsHotel():
+		return r.Stay.check()
+	case p.Payload == nil:
+		return ErrNoSite
+	case !guest.IsLocale(r.Locale):
+		return guest.ErrLocale
+	case !guest.IsCurrency(r.Currency):
+		return guest.ErrCurrency
+	}
+	payload, err := canonjson.Parse(r.Payload, max(len(r.Payload), 1))
+	if err != nil {
+		return guest.BadMember("expected a JSON value", "payload")
+	}
+	r.Payload = json.RawMessage(payload)
+	return guest.Under("payload", p.Payload.Validate(ctx, payload))
 }
 
 // check returns an error unless the stay is valid.
@@ -149,7 +170,7 @@ func (s *Stay) check() error {
 	return nil
 }
 
-// Mint signs a handoff to a property of the catalogue.
+// Mint signs a handoff.
 func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.Preferences, r MintRequest) (o guest.Once[Minted], err error) {
 	r.Locale, r.Currency = cmp.Or(r.Locale, preferences.Locale), cmp.Or(r.Currency, preferences.Currency)
 	if r.Campaign == nil && preferences.Campaign != "" {
@@ -162,7 +183,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 		}
 		r.Campaign = json.RawMessage(text)
 	}
-	if err := r.check(); err != nil {
+	if err := r.check(ctx, m.Profile); err != nil {
 		return o, err
 	}
 	site := s.opts.Site(r.Tenant)
@@ -176,14 +197,16 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 	mint := Mint{
 		Mutation: m, Life: s.opts.Life, Site: site.URL, Event: guest.NewID(guest.EventPrefix, s.opts.Clock()), Keys: s.opts.Keys, Algorithm: site.Algorithm,
 		Handoff: Handoff{
-			ID: guest.NewID(guest.HandoffPrefix, s.opts.Clock()), Session: m.Session, Tenant: r.Tenant, Property: r.Property, Stay: r.Stay, Campaign: r.Campaign,
+			ID: guest.NewID(guest.HandoffPrefix, s.opts.Clock()), Session: m.Session, Tenant: r.Tenant, Item: r.Item, Stay: r.Stay, Payload: r.Payload, Campaign: r.Campaign,
 			Fingerprint: s.opts.Hasher.Fingerprint(r.Visitor), IP: s.opts.Hasher.IP(r.Visitor),
 		},
 	}
 	// Before the transaction, which must not wait for an upstream. A repeated request gets
 	// its answer whatever the catalogue says now.
-	property, missing := s.opts.Catalogue.PropertyOf(ctx, r.Tenant, r.Property)
-	mint.TimeZone, mint.Missing = property.TimeZone, missing
+	if m.Profile.IsHotel() {
+		property, missing := s.opts.Catalogue.PropertyOf(ctx, r.Tenant, r.Item)
+		mint.TimeZone, mint.Missing = property.TimeZone, missing
+	}
 	step := func() (guest.Once[Minted], error) { return s.opts.Store.Mint(ctx, mint) }
 	o, err = guest.DoOnce(ctx, s.opts.Guests, mint.Sealed(), step)
 	if s.settle(ctx, err) && s.createKeys(ctx, &mint) {
@@ -274,7 +297,7 @@ func (s *Service) refuseAgain(ctx context.Context, c handoff.Claims, r ConsumeRe
 	if s.opts.Bots != nil {
 		s.opts.Bots.Replayed(ctx, c.Fingerprint, c.IP)
 	}
-	refused, err := refusalOf(c, r)
+	refused, err := refusalOf(s.opts.Guests.Profile(), c, r)
 	if err == nil {
 		err = s.refuse(ctx, refused)
 	}
@@ -339,15 +362,8 @@ func (s *Service) authenticate(ctx context.Context, r ConsumeRequest) (c handoff
 
 // refusalOf returns the refusal of an attempt to consume a handoff again. The ID of its event
 // follows from the handoff and the reason, so that there is one for all attempts.
-func refusalOf(c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
-	payload, err := json.Marshal(struct {
-		SessionID  string `json:"sessionId"`
-		Signal     string `json:"signal"`
-		HandoffID  string `json:"handoffId"`
-		TenantID   string `json:"tenantId"`
-		PropertyID string `json:"propertyId"`
-		By         string `json:"by"`
-	}{c.Session, bots.SignalReplay, c.ID, c.Tenant, c.Property, r.By})
+func refusalOf(p *guest.Profile, c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
+	payload, err := json.Marshal(replayPayload(p, c, r.By))
 	if err != nil {
 		return n, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
@@ -358,6 +374,28 @@ func refusalOf(c handoff.Claims, r ConsumeRequest) (n NewRefusal, err error) {
 	}
 	return NewRefusal{
 		Refusal: Refusal{Handoff: guest.ID(c.ID), Reason: ReasonConsumed}, Session: guest.ID(c.Session), Trace: r.Trace,
-		Event: guest.Event{ID: guest.ID(guest.EventPrefix + u.String()), Type: guest.TypePrefix + "bot_suspected.v1", Subject: c.ID, Retention: guest.Audit, Payload: payload},
+		Event: guest.Event{ID: guest.ID(guest.EventPrefix + u.String()), Type: p.EventType("bot_suspected.v1"), Subject: c.ID, Retention: guest.Audit, Payload: payload},
 	}, nil
+}
+
+// replayPayload returns the payload of the event about an attempt to consume a handoff again.
+func replayPayload(p *guest.Profile, c handoff.Claims, by string) any {
+	if p.IsHotel() {
+		return struct {
+			SessionID  string `json:"sessionId"`
+			Signal     string `json:"signal"`
+			HandoffID  string `json:"handoffId"`
+			TenantID   string `json:"tenantId"`
+			PropertyID string `json:"propertyId"`
+			By         string `json:"by"`
+		}{c.Session, bots.SignalReplay, c.ID, c.Tenant, c.Property, by}
+	}
+	return struct {
+		SessionID string `json:"sessionId"`
+		Signal    string `json:"signal"`
+		HandoffID string `json:"handoffId"`
+		TenantID  string `json:"tenantId"`
+		ItemID    string `json:"itemId"`
+		By        string `json:"by"`
+	}{c.Session, bots.SignalReplay, c.ID, c.Tenant, c.Property, by}
 }

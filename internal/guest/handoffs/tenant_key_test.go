@@ -243,7 +243,7 @@ func (m *keyModel) checkActive(k handoffs.Key) {
 func TestCompareClaims(t *testing.T) {
 	t.Parallel()
 	h := handoffs.Handoff{
-		ID: "bhd_a", Session: "gms_a", Tenant: "t", Property: "p", Key: "k", Minted: now, Expires: now.Add(time.Minute), Campaign: json.RawMessage(`{"a":1}`),
+		ID: "bhd_a", Session: "gms_a", Tenant: "t", Item: "p", Key: "k", Minted: now, Expires: now.Add(time.Minute), Campaign: json.RawMessage(`{"a":1}`),
 		Stay:        handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 		Fingerprint: []byte("f"), IP: []byte("i"),
 	}
@@ -263,6 +263,7 @@ func TestCompareClaims(t *testing.T) {
 		"rooms": func(c *handoff.Claims) { c.Rooms++ }, "currency": func(c *handoff.Claims) { c.Currency = "CHF" }, "locale": func(c *handoff.Claims) { c.Locale = "de" },
 		"campaign": func(c *handoff.Claims) { c.Campaign = nil }, "fingerprint": func(c *handoff.Claims) { c.Fingerprint = []byte("g") },
 		"IP": func(c *handoff.Claims) { c.IP = nil }, "minted": func(c *handoff.Claims) { c.Minted = c.Minted.Add(time.Millisecond) },
+		"payload": func(c *handoff.Claims) { c.Payload = []byte("p") },
 		"expires": func(c *handoff.Claims) { c.Expires = c.Expires.Add(time.Hour) },
 	}
 	if fields := reflect.TypeFor[handoff.Claims]().NumField(); fields != len(changes) {

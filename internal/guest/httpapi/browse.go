@@ -244,7 +244,7 @@ func (x *exchange) getHotel() error {
 	}
 	locale := first(values.Get("locale"), acceptLanguage(x.in.Header), defaultLocale)
 	currency := first(values.Get("currency"), x.currency(), defaultCurrency)
-	h, v, err := x.Catalogue.Hotel(x.traced(), x.route.property, locale, currency)
+	h, v, err := x.Catalogue.Hotel(x.traced(), x.route.item, locale, currency)
 	if err == nil && x.session != "" {
 		x.Telemetry.DetailViewed(x.traced(), x.session, telemetry.DetailViewed{TenantID: h.TenantID, PropertyID: h.PropertyID, Locale: h.Locale, Currency: h.Currency, Cache: v.State})
 	}
@@ -256,7 +256,7 @@ func (x *exchange) getAvailability() error {
 	if err != nil {
 		return err
 	}
-	q := catalogue.AvailabilityQuery{Property: x.route.property, From: values.Get("from"), To: values.Get("to")}
+	q := catalogue.AvailabilityQuery{Property: x.route.item, From: values.Get("from"), To: values.Get("to")}
 	for _, p := range []struct {
 		name   string
 		into   *int

@@ -139,11 +139,7 @@ func (h *Receiver) serve(w http.ResponseWriter, r *http.Request, id string, cons
 	if err != nil {
 		return err
 	}
-	a, err := jsonAnswer(http.StatusOK, receivedView{
-		HandoffID: received.ID, SessionID: received.Session, TenantID: received.Tenant, PropertyID: received.Property,
-		stayView: stayOf(received.Stay), Campaign: received.Campaign, MintedAt: received.Minted, ExpiresAt: received.Expires,
-		ConsumedAt: timeOrNil(received.Consumed), Suspect: received.Suspect,
-	})
+	a, err := jsonAnswer(http.StatusOK, receivedOf(received))
 	if err != nil {
 		return err
 	}
@@ -158,11 +154,35 @@ type receivedView struct {
 	TenantID   string   `json:"tenantId"`
 	PropertyID string   `json:"propertyId"`
 	stayView
+	receivedState
+}
+
+// receivedItem is a receivedView in other profiles than hotel.
+type receivedItem struct {
+	HandoffID guest.ID        `json:"handoffId"`
+	SessionID guest.ID        `json:"sessionId"`
+	TenantID  string          `json:"tenantId"`
+	ItemID    string          `json:"itemId"`
+	Payload   json.RawMessage `json:"payload"`
+	Currency  string          `json:"currency"`
+	Locale    string          `json:"locale"`
+	receivedState
+}
+
+type receivedState struct {
 	Campaign   json.RawMessage `json:"campaign,omitempty"`
 	MintedAt   time.Time       `json:"mintedAt"`
 	ExpiresAt  time.Time       `json:"expiresAt"`
 	ConsumedAt *time.Time      `json:"consumedAt,omitempty"`
 	Suspect    bool            `json:"suspect"`
+}
+
+func receivedOf(r handoffs.Received) any {
+	state := receivedState{r.Campaign, r.Minted, r.Expires, timeOrNil(r.Consumed), r.Suspect}
+	if r.Payload != nil {
+		return receivedItem{r.ID, r.Session, r.Tenant, r.Item, r.Payload, r.Currency, r.Locale, state}
+	}
+	return receivedView{r.ID, r.Session, r.Tenant, r.Item, stayView(r.Stay), state}
 }
 
 func timeOrNil(t time.Time) *time.Time {

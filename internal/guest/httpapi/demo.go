@@ -199,5 +199,5 @@ func (d *Demo) arrive(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.sendJSON(http.StatusOK, stayOf(arrived.Stay))
+	return x.sendJSON(http.StatusOK, stayView(arrived.Stay))
 }

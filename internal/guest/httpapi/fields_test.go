@@ -57,7 +57,7 @@ func (l *listeners) service(base, token, path, body string, headers ...string) a
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Idempotency-Key", "a")
 	webtest.SetHeaders(r, headers...)
-	resp, err := described(l.t).Do(r)
+	resp, err := described(l.t, l.profile).Do(r)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -64,6 +64,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	}
 	r = r.WithContext(guest.WithHotTime(r.Context(), hotTime))
 	x := &exchange{Handler: h, in: r, out: w, at: at, route: parseRoute(at.Path)}
+	if slices.Contains(hotelTemplates, x.route.template) && !h.Guests.Profile().IsHotel() {
+		x.route = route{}
+	}
 	methods := actions[x.route.template]
 	if len(methods) == 0 {
 		x.trap()
@@ -218,7 +221,7 @@ func (x *exchange) read() (err error) {
 	if err != nil {
 		return err
 	}
-	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: traceOf(x.in)}
+	x.mutation = guest.Mutation{Session: x.session, Route: x.in.Method + " " + x.route.template, Key: key, Digest: x.digest(), Trace: traceOf(x.in), Profile: x.Guests.Profile()}
 	return nil
 }
 

@@ -24,10 +24,6 @@ type stayView struct {
 	Locale   string `json:"locale"`
 }
 
-func stayOf(s handoffs.Stay) stayView {
-	return stayView{s.CheckIn, s.CheckOut, s.Adults, s.Children, s.Rooms, s.Currency, s.Locale}
-}
-
 // parseHandoff parses the path after /handoff/.
 func parseHandoff(names string) route {
 	tenant, property, found := strings.Cut(names, "/")
@@ -39,7 +35,7 @@ func parseHandoff(names string) route {
 	if err1 != nil || err2 != nil {
 		return route{}
 	}
-	return route{template: "/handoff/{tenantId}/{propertyId}", tenant: tenant, property: property}
+	return route{template: "/handoff/{tenantId}/{propertyId}", tenant: tenant, item: property}
 }
 
 // visitor returns what the request says about the guest's browser.
@@ -51,30 +47,43 @@ func (x *exchange) visitor() guest.Visitor {
 	return v
 }
 
-func (x *exchange) mint() error {
-	in := struct {
-		stayView
-		Campaign json.RawMessage `json:"campaign"`
-	}{stayView: stayView{Rooms: 1}}
-	if err := decode(x.body, &in); err != nil {
-		return err
+// mintBody reads what is handed over.
+func (x *exchange) mintBody() (r handoffs.MintRequest, err error) {
+	if x.Guests.Profile().IsHotel() {
+		in := struct {
+			stayView
+			Campaign json.RawMessage `json:"campaign"`
+		}{stayView: stayView{Rooms: 1}}
+		err = decode(x.body, &in)
+		r.Stay, r.Campaign = handoffs.Stay(in.stayView), in.Campaign
+	} else {
+		var in struct {
+			Payload  json.RawMessage `json:"payload"`
+			Currency string          `json:"currency"`
+			Locale   string          `json:"locale"`
+			Campaign json.RawMessage `json:"campaign"`
+		}
+		err = decode(x.body, &in)
+		r.Payload, r.Currency, r.Locale, r.Campaign = in.Payload, in.Currency, in.Locale, in.Campaign
 	}
-	if string(in.Campaign) == "null" {
-		in.Campaign = nil
+	if string(r.Campaign) == "null" {
+		r.Campaign = nil
+	}
+	return r, err
+}
+
+func (x *exchange) mint() error {
+	r, err := x.mintBody()
+	if err != nil {
+		return err
 	}
 	session, err := x.Guests.Session(x.ctx(), x.session, x.campaign())
 	if err != nil {
 		return err
 	}
-	in.Locale = first(in.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
-	in.Currency = first(in.Currency, session.Currency, x.currency(), defaultCurrency)
-	r := handoffs.MintRequest{
-		Tenant: x.route.tenant, Property: x.route.property, Campaign: in.Campaign, Visitor: x.visitor(), Denied: x.evaluate(),
-		Home: x.at.Origin.String(),
-		Stay: handoffs.Stay{
-			CheckIn: in.CheckIn, CheckOut: in.CheckOut, Adults: in.Adults, Children: in.Children, Rooms: in.Rooms, Currency: in.Currency, Locale: in.Locale,
-		},
-	}
+	r.Locale = first(r.Locale, session.Locale, acceptLanguage(x.in.Header), defaultLocale)
+	r.Currency = first(r.Currency, session.Currency, x.currency(), defaultCurrency)
+	r.Tenant, r.Item, r.Visitor, r.Denied, r.Home = x.route.tenant, x.route.item, x.visitor(), x.evaluate(), x.at.Origin.String()
 	o, err := x.Handoffs.Mint(x.ctx(), x.mutation, session.Preferences, r)
 	return reply(x, o, err, func(m handoffs.Minted) (answer, error) {
 		return jsonAnswer(http.StatusCreated, struct {
@@ -108,23 +117,39 @@ type handoffView struct {
 	TenantID   string   `json:"tenantId"`
 	PropertyID string   `json:"propertyId"`
 	stayView
+	handoffState
+}
+
+// itemHandoffView is a handoffView in other profiles than hotel.
+type itemHandoffView struct {
+	HandoffID guest.ID        `json:"handoffId"`
+	TenantID  string          `json:"tenantId"`
+	ItemID    string          `json:"itemId"`
+	Payload   json.RawMessage `json:"payload"`
+	Currency  string          `json:"currency"`
+	Locale    string          `json:"locale"`
+	handoffState
+}
+
+type handoffState struct {
 	Status     string     `json:"status"` // open, consumed or expired
 	MintedAt   time.Time  `json:"mintedAt"`
 	ExpiresAt  time.Time  `json:"expiresAt"`
 	ConsumedAt *time.Time `json:"consumedAt,omitempty"`
 }
 
-func handoffOf(h handoffs.Handoff, now time.Time) handoffView {
-	v := handoffView{
-		HandoffID: h.ID, TenantID: h.Tenant, PropertyID: h.Property, stayView: stayOf(h.Stay), Status: "open", MintedAt: h.Minted, ExpiresAt: h.Expires,
-	}
+func handoffOf(h handoffs.Handoff, now time.Time) any {
+	v := handoffState{Status: "open", MintedAt: h.Minted, ExpiresAt: h.Expires}
 	switch {
 	case !h.Consumed.IsZero():
 		v.Status, v.ConsumedAt = "consumed", &h.Consumed
 	case !now.Before(h.Expires):
 		v.Status = "expired"
 	}
-	return v
+	if h.Payload != nil {
+		return itemHandoffView{h.ID, h.Tenant, h.Item, h.Payload, h.Currency, h.Locale, v}
+	}
+	return handoffView{h.ID, h.Tenant, h.Item, stayView(h.Stay), v}
 }
 
 func (x *exchange) listHandoffs() error {
@@ -141,9 +166,9 @@ func (x *exchange) listHandoffs() error {
 		return err
 	}
 	page := struct {
-		Items      []handoffView `json:"items"`
-		NextCursor *string       `json:"nextCursor"`
-	}{Items: []handoffView{}}
+		Items      []any   `json:"items"`
+		NextCursor *string `json:"nextCursor"`
+	}{Items: []any{}}
 	if len(all) > limit {
 		all = all[:limit]
 		next := cursorOf(place{all[limit-1].Minted, all[limit-1].ID})

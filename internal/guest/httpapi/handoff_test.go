@@ -12,6 +12,7 @@ import (
 
 	"holdfast/internal/auth/bearer"
 	"holdfast/internal/clock"
+	"holdfast/internal/guest"
 	"holdfast/internal/guest/catalogue"
 	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/guest/memory"
@@ -25,10 +26,11 @@ const stay = `{"checkIn":"2036-12-30","checkOut":"2037-01-02","adults":2,"childr
 
 // receiver is the internal listener with tokens of services.
 type receiver struct {
-	t      testing.TB
-	base   string
-	tokens *bearer.Keyring
-	counts []string
+	t       testing.TB
+	base    string
+	tokens  *bearer.Keyring
+	counts  []string
+	profile *guest.Profile
 }
 
 func newReceiver(t testing.TB, s *server) *receiver {
@@ -37,7 +39,7 @@ func newReceiver(t testing.TB, s *server) *receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &receiver{t: t, tokens: tokens}
+	r := &receiver{t: t, tokens: tokens, profile: s.profile}
 	h := &httpapi.Receiver{Handoffs: s.handoffs, Tokens: tokens, Clock: clock.System, Count: func(result string) { r.counts = append(r.counts, result) }}
 	r.base = webtest.Serve(t, web.Service{Serve: h.Serve, Error: httpapi.WriteError, Route: httpapi.LabelReceiver}, web.Options{}).URL
 	return r
@@ -64,7 +66,7 @@ func (r *receiver) want(status int, path, body, part string, headers ...string) 
 	in.Header.Set("Authorization", "Bearer "+r.token("booking", ""))
 	in.Header.Set("Idempotency-Key", "a")
 	webtest.SetHeaders(in, headers...)
-	resp, err := described(r.t).Do(in)
+	resp, err := described(r.t, r.profile).Do(in)
 	if err != nil {
 		r.t.Fatal(err)
 	}

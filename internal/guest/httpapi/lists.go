@@ -1,6 +1,9 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // list is the body of a response with a whole list.
 type list[T any] struct {
@@ -28,24 +31,55 @@ func (x *exchange) sendJSON(status int, body any) error {
 
 func (x *exchange) listViewed() error {
 	items, err := x.Guests.Viewed(x.ctx(), x.session)
-	return sendList(x, items, err)
+	if x.Guests.Profile().IsHotel() {
+		return sendList(x, items, err)
+	}
+	views := make([]viewedItem, len(items))
+	for i, v := range items {
+		views[i] = viewedItem(v)
+	}
+	return sendList(x, views, err)
 }
 
-// addViewed needs no idempotency key: a property is in the list once.
+// viewedItem is a guest.Viewed as clients of other profiles than hotel see it.
+type viewedItem struct {
+	TenantID string    `json:"tenantId"`
+	ItemID   string    `json:"itemId"`
+	ViewedAt time.Time `json:"viewedAt"`
+}
+
+// addViewed needs no idempotency key: an item is in the list once.
 func (x *exchange) addViewed() error {
-	var in struct {
-		TenantID   string `json:"tenantId"`
-		PropertyID string `json:"propertyId"`
+	var tenant, item string
+	var err error
+	hotel := x.Guests.Profile().IsHotel()
+	if hotel {
+		var in struct {
+			TenantID   string `json:"tenantId"`
+			PropertyID string `json:"propertyId"`
+		}
+		err = decode(x.body, &in)
+		tenant, item = in.TenantID, in.PropertyID
+	} else {
+		var in struct {
+			TenantID string `json:"tenantId"`
+			ItemID   string `json:"itemId"`
+		}
+		err = decode(x.body, &in)
+		tenant, item = in.TenantID, in.ItemID
 	}
-	if err := decode(x.body, &in); err != nil {
-		return err
-	}
-	v, err := x.Guests.AddViewed(x.ctx(), x.session, in.TenantID, in.PropertyID)
 	if err != nil {
 		return err
 	}
-	v.TenantID = spelled(v.TenantID, in.TenantID)
-	return x.sendJSON(http.StatusCreated, v)
+	v, err := x.Guests.AddViewed(x.ctx(), x.session, tenant, item)
+	if err != nil {
+		return err
+	}
+	v.TenantID = spelled(v.TenantID, tenant)
+	if hotel {
+		return x.sendJSON(http.StatusCreated, v)
+	}
+	return x.sendJSON(http.StatusCreated, viewedItem(v))
 }
 
 func (x *exchange) listHistory() error {

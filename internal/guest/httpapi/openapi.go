@@ -13,7 +13,11 @@ import (
 var openAPI []byte
 
 func (x *exchange) document() error {
+	text, err := Describe(x.Guests.Profile())
+	if err != nil {
+		return err
+	}
 	web.StaticBody(x.out)
-	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: openAPI})
+	send(x.out, answer{Status: http.StatusOK, ContentType: "application/json", Body: text})
 	return nil
 }

@@ -20,7 +20,7 @@ type route struct {
 	template string // "" if there is no such path
 	search   string // of /search/{srsId}, likewise
 	tenant   string // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
-	property string // of that and /wishlist/{propertyId}, likewise
+	item     string // of that and /wishlist/{propertyId}, likewise
 	country  string // of /facets/{country}/{region}, likewise
 	region   string
 }
@@ -43,7 +43,7 @@ func parseRoute(path string) (rt route) {
 	}
 	if name, ok := strings.CutPrefix(rest, "wishlist/"); ok && name != "" && !strings.Contains(name, "/") {
 		if property, err := url.PathUnescape(name); err == nil {
-			return route{template: "/wishlist/{propertyId}", property: property}
+			return route{template: "/wishlist/{propertyId}", item: property}
 		}
 	}
 	if name, ok := strings.CutPrefix(rest, "search/"); ok && strings.HasPrefix(name, guest.SearchPrefix) && !strings.Contains(name, "/") {
@@ -65,9 +65,9 @@ func parseBrowse(parts []string) route {
 	}
 	switch {
 	case len(parts) == 2 && parts[0] == "hotels":
-		return route{template: "/hotels/{propertyId}", property: parts[1]}
+		return route{template: "/hotels/{propertyId}", item: parts[1]}
 	case len(parts) == 3 && parts[0] == "hotels" && parts[2] == "availability":
-		return route{template: "/hotels/{propertyId}/availability", property: parts[1]}
+		return route{template: "/hotels/{propertyId}/availability", item: parts[1]}
 	case len(parts) == 3 && parts[0] == "facets":
 		return route{template: "/facets/{country}/{region}", country: parts[1], region: parts[2]}
 	case len(parts) == 3 && parts[0] == "brands" && parts[2] == "peek":
@@ -80,6 +80,11 @@ func parseBrowse(parts []string) route {
 
 // keySetRoute has the public keys of a tenant.
 const keySetRoute = "/tenants/{tenantId}/jwks.json"
+
+// hotelTemplates are the paths of the profile hotel only.
+var hotelTemplates = []string{
+	"/search/map", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
+}
 
 // Routes returns all routes of guests.
 func Routes() (all []web.Route) {
@@ -126,7 +131,7 @@ var actions = map[string]map[string]*action{
 	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
 	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
 	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
-	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).setNote, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true}},
+	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).changeWish, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true}},
 	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}},
 	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},
 	"/handoff/{tenantId}/{propertyId}":  {http.MethodPost: {serve: (*exchange).mint, mutates: true, body: true, scored: true}},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"holdfast/internal/clock"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/openapitest"
 	"holdfast/internal/web/webtest"
 )
@@ -26,23 +26,42 @@ const (
 	property = "22222222-2222-4333-8444-555555555555"
 )
 
-// described returns a client that checks every exchange against the API description.
-func described(t testing.TB) *http.Client {
+// described returns a client that checks every exchange against the API description of a profile.
+func described(t testing.TB, p *guest.Profile) *http.Client {
 	t.Helper()
-	d, err := description()
+	d, err := description(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &http.Client{Transport: &openapitest.Transport{Document: d, Next: webtest.Transport, Report: func(err error) { t.Error(err) }}}
 }
 
-var description = sync.OnceValues(func() (*openapitest.Document, error) {
-	text, err := os.ReadFile("openapi.json")
+// description returns the API description of a profile, by its name.
+func description(p *guest.Profile) (*openapitest.Document, error) {
+	name := guest.Hotel.Name
+	if p != nil {
+		name = p.Name
+	}
+	descriptions.Lock()
+	defer descriptions.Unlock()
+	if d := descriptions.by[name]; d != nil {
+		return d, nil
+	}
+	text, err := httpapi.Describe(p)
 	if err != nil {
 		return nil, err
 	}
-	return openapitest.Load(text)
-})
+	d, err := openapitest.Load(text)
+	if err == nil {
+		descriptions.by[name] = d
+	}
+	return d, err
+}
+
+var descriptions = struct {
+	sync.Mutex
+	by map[string]*openapitest.Document
+}{by: map[string]*openapitest.Document{}}
 
 // browser is a client with a cookie.
 type browser struct {
@@ -72,7 +91,7 @@ func (b *browser) send(method, path, body string, headers ...string) answer {
 		r.Header.Set("Cookie", "gms="+b.cookie)
 	}
 	webtest.SetHeaders(r, headers...)
-	resp, err := described(b.t).Do(r)
+	resp, err := described(b.t, b.profile).Do(r)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestTwoTabs(t *testing.T) {
 		for range 2 { // the first one may read the table, and the second one the mirror
 			got := parse[list](t, tab.want(200, http.MethodGet, "/wishlist", "").body).Items
 			same := slices.EqualFunc(got, table, func(a struct{ ID, PropertyID, Note string }, b guest.Wish) bool {
-				return a.ID == string(b.ID) && a.PropertyID == b.Property && a.Note == b.Note
+				return a.ID == string(b.ID) && a.PropertyID == b.Item && a.Note == b.Note
 			})
 			if !same {
 				t.Errorf("tab %d reads %v, the table has %v", i, got, table)

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/web/problem"
 )
 
-// wishView is an entry of the wishlist as clients see it.
+// wishView is an entry of the wishlist as clients of the profile hotel see it.
 type wishView struct {
 	ID         guest.ID  `json:"id"`
 	TenantID   string    `json:"tenantId"`
@@ -30,8 +30,22 @@ type wishView struct {
 	AddedAt    time.Time `json:"addedAt"`
 }
 
-func viewOf(w guest.Wish) wishView {
-	return wishView{w.ID, w.Tenant, w.Property, w.Source, w.Note, w.Added}
+// itemView is an entry of the wishlist as clients of other profiles see it.
+type itemView struct {
+	ID       guest.ID  `json:"id"`
+	TenantID string    `json:"tenantId"`
+	ItemID   string    `json:"itemId"`
+	Quantity int       `json:"quantity,omitempty"`
+	Source   string    `json:"source"`
+	Note     string    `json:"note,omitempty"`
+	AddedAt  time.Time `json:"addedAt"`
+}
+
+func (x *exchange) viewOf(w guest.Wish) any {
+	if x.Guests.Profile().IsHotel() {
+		return wishView{w.ID, w.Tenant, w.Item, w.Source, w.Note, w.Added}
+	}
+	return itemView{w.ID, w.Tenant, w.Item, w.Quantity, w.Source, w.Note, w.Added}
 }
 
 // spelled returns a tenant as the request spells it: platforms that write tnt_ and a ULID
@@ -43,17 +57,40 @@ func spelled(tenant, asked string) string {
 	return tenant
 }
 
-func (x *exchange) addWish() error {
-	var in struct {
-		TenantID   string `json:"tenantId"`
-		PropertyID string `json:"propertyId"`
-		Source     string `json:"source"`
-		Note       string `json:"note"`
+// newWish reads an entry.
+func (x *exchange) newWish() (guest.Wish, error) {
+	if x.Guests.Profile().IsHotel() {
+		var in struct {
+			TenantID   string `json:"tenantId"`
+			PropertyID string `json:"propertyId"`
+			Source     string `json:"source"`
+			Note       string `json:"note"`
+		}
+		err := decode(x.body, &in)
+		return guest.Wish{Tenant: in.TenantID, Item: in.PropertyID, Source: in.Source, Note: in.Note}, err
 	}
-	if err := decode(x.body, &in); err != nil {
+	in := struct {
+		TenantID string `json:"tenantId"`
+		ItemID   string `json:"itemId"`
+		Quantity int    `json:"quantity"`
+		Source   string `json:"source"`
+		Note     string `json:"note"`
+	}{Source: defaultSource}
+	if x.Guests.Profile().MaxQuantity > 0 {
+		in.Quantity = 1
+	}
+	err := decode(x.body, &in)
+	return guest.Wish{Tenant: in.TenantID, Item: in.ItemID, Quantity: in.Quantity, Source: in.Source, Note: in.Note}, err
+}
+
+// defaultSource is that of an entry that does not name its source.
+const defaultSource = "detail"
+
+func (x *exchange) addWish() error {
+	w, err := x.newWish()
+	if err != nil {
 		return err
 	}
-	w := guest.Wish{Tenant: in.TenantID, Property: in.PropertyID, Source: in.Source, Note: in.Note}
 	o, err := x.Guests.AddWish(x.ctx(), x.mutation, w)
 	return reply(x, o, err, func(r guest.AddedWish) (answer, error) {
 		if err := r.Err(); err != nil { // it is repeated, so it names no request but the path
@@ -64,32 +101,63 @@ func (x *exchange) addWish() error {
 		if added {
 			status = http.StatusCreated
 		}
-		view := viewOf(r.Wish)
-		view.TenantID = spelled(r.Wish.Tenant, in.TenantID)
-		a, err := jsonAnswer(status, view)
+		shown := r.Wish
+		shown.Tenant = spelled(r.Wish.Tenant, w.Tenant)
+		a, err := jsonAnswer(status, x.viewOf(shown))
 		if added {
-			a.Location = prefix + "wishlist/" + r.Wish.Property
+			a.Location = prefix + "wishlist/" + r.Wish.Item
 		}
 		return a, err
 	})
 }
 
-func (x *exchange) setNote() error {
-	var in struct {
-		Note *string `json:"note"`
-	}
-	if err := decode(x.body, &in); err != nil {
+// changeWish replaces the note of an entry, and the quantity where the profile has quantities.
+func (x *exchange) changeWish() error {
+	c, err := x.wishChange()
+	if err != nil {
 		return err
 	}
-	if in.Note == nil {
-		return refuseMember("note", "expected a text; an empty one removes the note")
+	o, err := x.Guests.ChangeWish(x.ctx(), x.mutation, c)
+	return reply(x, o, err, func(r guest.ChangedWish) (answer, error) { return jsonAnswer(http.StatusOK, x.viewOf(r.Wish)) })
+}
+
+// wishChange reads a change of an entry.
+func (x *exchange) wishChange() (c guest.ChangeWish, err error) {
+	c.Item = x.route.item
+	var note struct {
+		Note *string `json:"note"`
 	}
-	o, err := x.Guests.SetNote(x.ctx(), x.mutation, x.route.property, *in.Note)
-	return reply(x, o, err, func(r guest.NotedWish) (answer, error) { return jsonAnswer(http.StatusOK, viewOf(r.Wish)) })
+	if p := x.Guests.Profile(); p.IsHotel() || p.MaxQuantity == 0 {
+		if err := decode(x.body, &note); err != nil {
+			return c, err
+		}
+		if note.Note == nil {
+			return c, refuseMember("note", "expected a text; an empty one removes the note")
+		}
+		c.Note = note.Note
+		return c, nil
+	}
+	var in struct {
+		Note     *string `json:"note"`
+		Quantity *int    `json:"quantity"`
+	}
+	if err := decode(x.body, &in); err != nil {
+		return c, err
+	}
+	if in.Note == nil && in.Quantity == nil {
+		return c, guest.BadMember("expected a note, a quantity or both", "note", "quantity")
+	}
+	c.Note = in.Note
+	if in.Quantity != nil {
+		if c.Quantity = *in.Quantity; c.Quantity == 0 {
+			return c, refuseMember("quantity", "expected at least 1: remove the entry instead")
+		}
+	}
+	return c, nil
 }
 
 func (x *exchange) removeWish() error {
-	o, err := x.Guests.RemoveWish(x.ctx(), x.mutation, x.route.property)
+	o, err := x.Guests.RemoveWish(x.ctx(), x.mutation, x.route.item)
 	return reply(x, o, err, noContent)
 }
 
@@ -113,16 +181,16 @@ func (x *exchange) listWishes() error {
 		return err
 	}
 	page := struct {
-		Items      []wishView `json:"items"`
-		NextCursor *string    `json:"nextCursor"`
-	}{Items: []wishView{}}
+		Items      []any   `json:"items"`
+		NextCursor *string `json:"nextCursor"`
+	}{Items: []any{}}
 	if len(all) > limit {
 		all = all[:limit]
 		next := cursorOf(place{all[limit-1].Added, all[limit-1].ID})
 		page.NextCursor = &next
 	}
 	for _, w := range all {
-		page.Items = append(page.Items, viewOf(w))
+		page.Items = append(page.Items, x.viewOf(w))
 	}
 	a, err := jsonAnswer(http.StatusOK, page)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	handoffColumns = `h.id, h.guest_session_id, h.tenant_id::text, h.property_id::text, to_char(h.check_in, 'YYYY-MM-DD'), to_char(h.check_out, 'YYYY-MM-DD'),
-		h.adults, h.children, h.rooms, h.currency::text, h.locale, h.source_campaign::text, h.hmac_key_id, h.fingerprint_hash, h.ip_hash,
+	handoffColumns = `h.id, h.guest_session_id, h.tenant_id::text, coalesce(h.item_id, h.property_id::text), coalesce(to_char(h.check_in, 'YYYY-MM-DD'), ''),
+		coalesce(to_char(h.check_out, 'YYYY-MM-DD'), ''), coalesce(h.adults, 0), coalesce(h.children, 0), coalesce(h.rooms, 0), h.payload::text, h.currency::text, h.locale, h.source_campaign::text, h.hmac_key_id, h.fingerprint_hash, h.ip_hash,
 		h.minted_at, h.expires_at, h.consumed_at, coalesce(h.consumed_by, ''), coalesce(h.consume_key, '')`
 	restored = `bff_consumer.handoff_incarnation() <> (SELECT e.incarnation FROM bff_consumer.handoff_epoch e)`
 )
@@ -35,9 +35,9 @@ var (
 		ORDER BY h.minted_at DESC, h.id LIMIT $4`}
 	sqlMint = pgdb.NewNamed(pgdb.Statement{Name: "guest.mint", SQL: `
 		INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms,
-			currency, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
-		VALUES (@id, @session, @tenant, @property, @check_in::date, @check_out::date, @adults, @children, @rooms,
-			@currency, @locale, nullif(@campaign, '')::jsonb, @key, @fingerprint, @ip, @minted, @expires)`}, minted.args)
+			currency, locale, source_campaign, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload)
+		VALUES (@id, @session, @tenant, @property, nullif(@check_in, '')::date, nullif(@check_out, '')::date, @adults, @children, @rooms,
+			@currency, @locale, nullif(@campaign, '')::jsonb, @key, @fingerprint, @ip, @minted, @expires, nullif(@item, ''), nullif(@payload, '')::json)`}, minted.args)
 	sqlConsume = pgdb.Statement{Name: "guest.consume", SQL: `
 		SELECT ` + handoffColumns + ` FROM bff_consumer.consume_handoff(in_id => $1, in_signed_by => $2, in_by => $3, in_key => $4) h`}
 	sqlEraseHandoffs = pgdb.Statement{Name: "guest.erase_handoffs", SQL: `
@@ -50,12 +50,13 @@ type scanHandoff struct {
 	handoffs.Handoff
 	id, session string
 	campaign    pgtype.Text
+	payload     pgtype.Text
 	consumed    pgtype.Timestamptz
 }
 
 func (s *scanHandoff) dest() []any {
 	return []any{
-		&s.id, &s.session, &s.Tenant, &s.Property, &s.CheckIn, &s.CheckOut, &s.Adults, &s.Children, &s.Rooms, &s.Currency, &s.Locale, &s.campaign,
+		&s.id, &s.session, &s.Tenant, &s.Item, &s.CheckIn, &s.CheckOut, &s.Adults, &s.Children, &s.Rooms, &s.payload, &s.Currency, &s.Locale, &s.campaign,
 		&s.Key, &s.Fingerprint, &s.IP, &s.Minted, &s.Expires, &s.consumed, &s.ConsumedBy, &s.ConsumeKey,
 	}
 }
@@ -65,6 +66,9 @@ func (s *scanHandoff) handoff() handoffs.Handoff {
 	h.ID, h.Session, h.Minted, h.Expires = guest.ID(s.id), guest.ID(s.session), h.Minted.UTC(), h.Expires.UTC()
 	if s.campaign.Valid {
 		h.Campaign = json.RawMessage(s.campaign.String)
+	}
+	if s.payload.Valid {
+		h.Payload = json.RawMessage(s.payload.String)
 	}
 	if s.consumed.Valid {
 		h.Consumed = s.consumed.Time.UTC()
@@ -162,17 +166,25 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 // minted has the arguments of sqlMint.
 type minted struct{ handoffs.Handoff }
 
+// stay returns a number of the stay, or NULL beside a payload.
+func (m minted) stay(n int) *int {
+	if m.Payload != nil {
+		return nil
+	}
+	return &n
+}
+
 func (m minted) args() []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "id", Value: string(m.ID)},
 		{Param: "session", Value: string(m.Session)},
 		{Param: "tenant", Value: m.Tenant},
-		{Param: "property", Value: m.Property},
+		{Param: "property", Value: guest.ItemKey(m.Item)},
 		{Param: "check_in text", Value: m.CheckIn},
 		{Param: "check_out text", Value: m.CheckOut},
-		{Param: "adults", Value: m.Adults},
-		{Param: "children", Value: m.Children},
-		{Param: "rooms", Value: m.Rooms},
+		{Param: "adults", Value: m.stay(m.Adults)},
+		{Param: "children", Value: m.stay(m.Children)},
+		{Param: "rooms", Value: m.stay(m.Rooms)},
 		{Param: "currency", Value: m.Currency},
 		{Param: "locale", Value: m.Locale},
 		{Param: "campaign text", Value: string(m.Campaign)},
@@ -181,5 +193,7 @@ func (m minted) args() []pgdb.Arg {
 		{Param: "ip", Value: m.IP},
 		{Param: "minted", Value: m.Minted},
 		{Param: "expires", Value: m.Expires},
+		{Param: "item text", Value: guest.ItemText(m.Item)},
+		{Param: "payload text", Value: string(m.Payload)},
 	}
 }

@@ -94,7 +94,7 @@ func addHandoff(db *pgdb.DB) func(suite.TB, handoffs.Handoff) error {
 		_, err := db.Exec(t.Context(), pgdb.Statement{Name: "test", SQL: `INSERT INTO bff_consumer.handoff_replay_log (id, guest_session_id, tenant_id, property_id,
 			check_in, check_out, adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`},
-			string(h.ID), string(h.Session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key,
+			string(h.ID), string(h.Session), h.Tenant, h.Item, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key,
 			h.Fingerprint, h.IP, h.Minted, h.Expires)
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/guest"
 )
 
-const columns = `id, tenant_id::text, property_id::text, source, coalesce(note, ''), added_at, removed_at`
+const columns = `id, tenant_id::text, coalesce(item_id, property_id::text), coalesce(quantity, 0), source, coalesce(note, ''), added_at, removed_at`
 
 var (
 	sqlWishes = pgdb.Statement{Name: "guest.wishes", SQL: `
@@ -23,19 +23,19 @@ var (
 		SELECT ` + columns + ` FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND property_id = $2`}
 	// One row, also where the session has no entry for the property.
 	sqlWishAndLive = pgdb.Statement{Name: "guest.wish_and_count", SQL: `
-		SELECT coalesce(id, ''), coalesce(tenant_id::text, ''), coalesce(property_id::text, ''), coalesce(source, ''), coalesce(note, ''),
+		SELECT coalesce(id, ''), coalesce(tenant_id::text, ''), coalesce(item_id, property_id::text, ''), coalesce(quantity, 0), coalesce(source, ''), coalesce(note, ''),
 			coalesce(added_at, 'epoch'), removed_at, n
 		FROM (SELECT count(*) n FROM bff_consumer.wishlist_anonymous WHERE guest_session_id = $1 AND removed_at IS NULL) live
 		LEFT JOIN bff_consumer.wishlist_anonymous ON guest_session_id = $1 AND property_id = $2`}
 	sqlPutWish = pgdb.NewNamed(pgdb.Statement{Name: "guest.put_wish", SQL: `
 		WITH seen AS (INSERT INTO bff_consumer.session_seen AS s (guest_session_id, seen_on) VALUES (@session, (@added AT TIME ZONE 'UTC')::date)
 			ON CONFLICT (guest_session_id) DO UPDATE SET seen_on = excluded.seen_on WHERE s.seen_on < excluded.seen_on)
-		INSERT INTO bff_consumer.wishlist_anonymous (guest_session_id, id, tenant_id, property_id, source, note, added_at)
-		VALUES (@session, @id, @tenant, @property, @source, nullif(@note, ''), @added)
+		INSERT INTO bff_consumer.wishlist_anonymous (guest_session_id, id, tenant_id, property_id, source, note, added_at, item_id, quantity)
+		VALUES (@session, @id, @tenant, @property, @source, nullif(@note, ''), @added, nullif(@item, ''), nullif(@quantity, 0))
 		ON CONFLICT (guest_session_id, property_id) DO UPDATE
-		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL`}, addedWish.args)
-	sqlSetNote = pgdb.Statement{Name: "guest.set_note", SQL: `
-		UPDATE bff_consumer.wishlist_anonymous SET note = nullif($3, '') WHERE guest_session_id = $1 AND property_id = $2`}
+		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL, quantity = excluded.quantity`}, addedWish.args)
+	sqlChangeWish = pgdb.Statement{Name: "guest.change_wish", SQL: `
+		UPDATE bff_consumer.wishlist_anonymous SET note = nullif($3, ''), quantity = nullif($4, 0) WHERE guest_session_id = $1 AND property_id = $2`}
 	sqlRemoveWish = pgdb.Statement{Name: "guest.remove_wish", SQL: `
 		UPDATE bff_consumer.wishlist_anonymous SET removed_at = $3 WHERE guest_session_id = $1 AND property_id = $2`}
 	sqlClearWishes = pgdb.Statement{Name: "guest.clear_wishes", SQL: `
@@ -52,7 +52,7 @@ type scanWish struct {
 }
 
 func (s *scanWish) dest() []any {
-	return []any{&s.id, &s.Tenant, &s.Property, &s.Source, &s.Note, &s.Added, &s.removed}
+	return []any{&s.id, &s.Tenant, &s.Item, &s.Quantity, &s.Source, &s.Note, &s.Added, &s.removed}
 }
 
 func (s *scanWish) wish() guest.Wish {
@@ -93,10 +93,10 @@ func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all
 	return all, err
 }
 
-// wish returns the session's row for a property. A missing row has no ID.
-func (t *tx) wish(property string) (guest.Wish, error) {
+// wish returns the session's row for an item. A missing row has no ID.
+func (t *tx) wish(item string) (guest.Wish, error) {
 	var row scanWish
-	_, err := t.t.QueryRow(sqlWish, []any{string(t.session), property}, row.dest()...)
+	_, err := t.t.QueryRow(sqlWish, []any{string(t.session), guest.ItemKey(item)}, row.dest()...)
 	return row.wish(), err
 }
 
@@ -105,7 +105,7 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 	return step(ctx, s, "guest.add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
 		var row scanWish
 		var live int
-		if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), a.Wish.Property}, append(row.dest(), &live)...); err != nil {
+		if _, err := t.t.QueryRow(sqlWishAndLive, []any{string(t.session), guest.ItemKey(a.Wish.Item)}, append(row.dest(), &live)...); err != nil {
 			return r, err
 		}
 		r, e, err := a.Decide(row.wish(), live, t.now)
@@ -130,31 +130,37 @@ func (w addedWish) args() []pgdb.Arg {
 		{Param: "session", Value: string(w.session)},
 		{Param: "id", Value: string(w.ID)},
 		{Param: "tenant", Value: w.Tenant},
-		{Param: "property", Value: w.Property},
+		{Param: "property", Value: guest.ItemKey(w.Item)},
 		{Param: "source", Value: w.Source},
 		{Param: "note", Value: w.Note},
 		{Param: "added timestamptz", Value: w.Added},
+		{Param: "item text", Value: guest.ItemText(w.Item)},
+		{Param: "quantity integer", Value: w.Quantity},
 	}
 }
 
-// SetNote implements backend.Store.
-func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.NotedWish], error) {
-	return step(ctx, s, "guest.set_note", n.Mutation, func(t *tx) (r guest.NotedWish, err error) {
-		existing, err := t.wish(n.Property)
+// ChangeWish implements backend.Store.
+func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
+	return step(ctx, s, "guest.change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
+		existing, err := t.wish(c.Item)
 		if err != nil {
 			return r, err
 		}
-		if r, err = n.Decide(existing); err != nil {
+		r, e, err := c.Decide(existing, t.now)
+		if err != nil {
 			return r, err
 		}
-		return r, t.t.Queue(sqlSetNote, string(t.session), n.Property, r.Wish.Note)
+		if err := t.t.Queue(sqlChangeWish, string(t.session), guest.ItemKey(c.Item), r.Wish.Note, r.Wish.Quantity); err != nil || e.ID == "" {
+			return r, err
+		}
+		return r, t.append(e)
 	})
 }
 
 // RemoveWish implements backend.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "guest.remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
-		existing, err := t.wish(w.Property)
+		existing, err := t.wish(w.Item)
 		if err != nil {
 			return r, err
 		}
@@ -162,7 +168,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 		if err != nil || !r.Removed {
 			return r, err
 		}
-		if err := t.t.Queue(sqlRemoveWish, string(t.session), w.Property, t.now); err != nil {
+		if err := t.t.Queue(sqlRemoveWish, string(t.session), guest.ItemKey(w.Item), t.now); err != nil {
 			return r, err
 		}
 		return r, t.append(e)

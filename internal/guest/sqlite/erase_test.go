@@ -77,14 +77,14 @@ func TestEraseLeavesNothing(t *testing.T) {
 			return guest.Mutation{Session: session, Route: "POST /test", Key: fmt.Sprint(key, n), Digest: sha256.Sum256(nil)}
 		}
 		for n := 6 * round; n < 6*round+6; n++ {
-			w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: property(0), Property: property(n), Source: "list", Note: note(session, n, 1)}
+			w := guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: property(0), Item: property(n), Source: "list", Note: note(session, n, 1)}
 			event := guest.NewID(guest.EventPrefix, clock.System())
 			if _, err := store.AddWish(t.Context(), guest.AddWish{Mutation: mutation("add", n), Wish: w, Event: event}); err != nil {
 				return err
 			}
 		}
 		n := 6 * round
-		_, err := store.SetNote(t.Context(), guest.SetNote{Mutation: mutation("note", n), Property: property(n), Note: note(session, n, 2)})
+		_, err := store.ChangeWish(t.Context(), guest.ChangeWish{Mutation: mutation("note", n), Item: property(n), Note: new(note(session, n, 2))})
 		return err
 	}
 	for round := range 10 { // the pages of the tables are split many times

@@ -14,7 +14,7 @@ import (
 
 const (
 	handoffColumns = `id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
-		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed_at, consumed_by, consume_key`
+		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, consumed_at, consumed_by, consume_key, item_id, payload`
 
 	sqlHandoff = `SELECT ` + handoffColumns + `,
 			EXISTS (SELECT 1 FROM bff_consumer_handoff_keys k WHERE k.id = h.hmac_key_id AND k.state <> 'retired'),
@@ -27,7 +27,7 @@ const (
 		ORDER BY minted_at DESC, id LIMIT ?4`
 	sqlMint = `INSERT INTO bff_consumer_handoff_replay_log
 		(id, guest_session_id, tenant_id, property_id, check_in, check_out, adults, children, rooms, currency, locale, source_campaign,
-		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at, item_id, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlConsume = `UPDATE bff_consumer_handoff_replay_log SET consumed = 1, consumed_at = ?2, consumed_by = ?3, consume_key = ?4
 		WHERE id = ?1 AND consumed = 0 AND expires_at > ?5`
 	sqlEraseHandoffs = `UPDATE bff_consumer_handoff_replay_log SET fingerprint_hash = x'', ip_hash = x'', source_campaign = NULL, erased_at = ?
@@ -52,7 +52,7 @@ func orNullTime(t time.Time) any {
 
 func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	h := handoffs.Handoff{
-		ID: guest.ID(r.ColumnText(0)), Session: guest.ID(r.ColumnText(1)), Tenant: r.ColumnText(2), Property: r.ColumnText(3),
+		ID: guest.ID(r.ColumnText(0)), Session: guest.ID(r.ColumnText(1)), Tenant: r.ColumnText(2), Item: r.ColumnText(3),
 		Stay: handoffs.Stay{
 			CheckIn: r.ColumnText(4), CheckOut: r.ColumnText(5), Adults: r.ColumnInt(6), Children: r.ColumnInt(7), Rooms: r.ColumnInt(8),
 			Currency: r.ColumnText(9), Locale: r.ColumnText(10),
@@ -62,6 +62,12 @@ func scanHandoff(r *sqlite.Stmt) handoffs.Handoff {
 	}
 	if !r.ColumnIsNull(11) {
 		h.Campaign = json.RawMessage(r.ColumnText(11))
+	}
+	if !r.ColumnIsNull(20) {
+		h.Item = r.ColumnText(20)
+	}
+	if !r.ColumnIsNull(21) {
+		h.Payload = json.RawMessage(r.ColumnText(21))
 	}
 	return h
 }
@@ -73,7 +79,7 @@ type stated struct {
 }
 
 func scanStated(r *sqlite.Stmt) stated {
-	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(20), Suspended: r.ColumnBool(21)}}
+	return stated{scanHandoff(r), handoffs.State{KeyValid: r.ColumnBool(22), Suspended: r.ColumnBool(23)}}
 }
 
 // Handoff implements backend.Store.
@@ -165,8 +171,13 @@ func (s *Store) Mint(ctx context.Context, m handoffs.Mint) (guest.Once[handoffs.
 			return r, err
 		}
 		h := minting.Handoff
-		err = sqlitedb.Exec(t.c, sqlMint, string(h.ID), string(t.session), h.Tenant, h.Property, h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms,
-			h.Currency, h.Locale, orNull(string(h.Campaign)), h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
+		var stay [5]any // all NULL beside a payload
+		if h.Payload == nil {
+			stay = [5]any{h.CheckIn, h.CheckOut, h.Adults, h.Children, h.Rooms}
+		}
+		err = sqlitedb.Exec(t.c, sqlMint, string(h.ID), string(t.session), h.Tenant, guest.ItemKey(h.Item), stay[0], stay[1], stay[2], stay[3], stay[4],
+			h.Currency, h.Locale, orNull(string(h.Campaign)), h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro(),
+			orNull(guest.ItemText(h.Item)), orNull(string(h.Payload)))
 		if err != nil {
 			return r, err
 		}

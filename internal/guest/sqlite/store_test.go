@@ -68,7 +68,7 @@ func addHandoff(db *sqlitedb.DB) func(suite.TB, handoffs.Handoff) error {
 		return db.Write(t.Context(), "test", func(c *zombiezen.Conn) error {
 			return sqlitedb.Exec(c, `INSERT INTO bff_consumer_handoff_replay_log (id, guest_session_id, tenant_id, property_id, check_in, check_out,
 				adults, children, rooms, currency, locale, hmac_key_id, fingerprint_hash, ip_hash, minted_at, expires_at)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(h.ID), string(h.Session), h.Tenant, h.Property, h.CheckIn, h.CheckOut,
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, string(h.ID), string(h.Session), h.Tenant, h.Item, h.CheckIn, h.CheckOut,
 				h.Adults, h.Children, h.Rooms, h.Currency, h.Locale, h.Key, h.Fingerprint, h.IP, h.Minted.UnixMicro(), h.Expires.UnixMicro())
 		})
 	}

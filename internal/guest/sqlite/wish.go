@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	columns = `id, tenant_id, property_id, source, note, added_at, removed_at`
+	columns = `id, tenant_id, property_id, source, note, added_at, removed_at, item_id, quantity`
 
 	sqlWishes = `SELECT ` + columns + ` FROM bff_consumer_wishlist_anonymous
 		WHERE guest_session_id = ? AND removed_at IS NULL ORDER BY added_at DESC, id LIMIT ?`
@@ -20,10 +20,10 @@ const (
 		ORDER BY added_at DESC, id LIMIT ?4`
 	sqlWish    = `SELECT ` + columns + ` FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ? AND property_id = ?`
 	sqlLive    = `SELECT count(*) FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ? AND removed_at IS NULL`
-	sqlPutWish = `INSERT INTO bff_consumer_wishlist_anonymous (guest_session_id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, NULL)
+	sqlPutWish = `INSERT INTO bff_consumer_wishlist_anonymous (guest_session_id, ` + columns + `) VALUES (?, ?, ?, ?, ?, ?, ?, NULL, ?, ?)
 		ON CONFLICT (guest_session_id, property_id) DO UPDATE
-		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL`
-	sqlSetNote      = `UPDATE bff_consumer_wishlist_anonymous SET note = ? WHERE guest_session_id = ? AND property_id = ?`
+		SET source = excluded.source, note = excluded.note, added_at = excluded.added_at, removed_at = NULL, quantity = excluded.quantity`
+	sqlChangeWish   = `UPDATE bff_consumer_wishlist_anonymous SET note = ?, quantity = ? WHERE guest_session_id = ? AND property_id = ?`
 	sqlRemoveWish   = `UPDATE bff_consumer_wishlist_anonymous SET removed_at = ? WHERE guest_session_id = ? AND property_id = ?`
 	sqlClearWishes  = `DELETE FROM bff_consumer_wishlist_anonymous WHERE guest_session_id = ?`
 	sqlClearAnswers = `DELETE FROM bff_consumer_idempotency_keys WHERE guest_session_id = ? RETURNING composite_key`
@@ -31,11 +31,14 @@ const (
 
 func scanWish(r *sqlite.Stmt) guest.Wish {
 	w := guest.Wish{
-		ID: guest.ID(r.ColumnText(0)), Tenant: r.ColumnText(1), Property: r.ColumnText(2), Source: r.ColumnText(3), Note: r.ColumnText(4),
+		ID: guest.ID(r.ColumnText(0)), Tenant: r.ColumnText(1), Item: r.ColumnText(2), Quantity: r.ColumnInt(8), Source: r.ColumnText(3), Note: r.ColumnText(4),
 		Added: time.UnixMicro(r.ColumnInt64(5)).UTC(),
 	}
 	if !r.ColumnIsNull(6) {
 		w.Removed = time.UnixMicro(r.ColumnInt64(6)).UTC()
+	}
+	if !r.ColumnIsNull(7) {
+		w.Item = r.ColumnText(7)
 	}
 	return w
 }
@@ -66,16 +69,16 @@ func (s *Store) FindSessions(ctx context.Context, prefix string, limit int) (all
 	return all, err
 }
 
-// wish returns the session's row for a property. A missing row has no ID.
-func (t *tx) wish(property string) (guest.Wish, error) {
-	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), property)
+// wish returns the session's row for an item. A missing row has no ID.
+func (t *tx) wish(item string) (guest.Wish, error) {
+	w, _, err := sqlitedb.QueryRow(t.c, sqlWish, scanWish, string(t.session), guest.ItemKey(item))
 	return w, err
 }
 
 // AddWish implements backend.Store.
 func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.AddedWish], error) {
 	return step(ctx, s, "add_wish", a.Mutation, func(t *tx) (r guest.AddedWish, err error) {
-		existing, err := t.wish(a.Wish.Property)
+		existing, err := t.wish(a.Wish.Item)
 		if err != nil {
 			return r, err
 		}
@@ -91,7 +94,8 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 			return r, err
 		}
 		w := r.Wish
-		err = sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(w.ID), w.Tenant, w.Property, w.Source, orNull(w.Note), w.Added.UnixMicro())
+		err = sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(w.ID), w.Tenant, guest.ItemKey(w.Item), w.Source, orNull(w.Note), w.Added.UnixMicro(),
+			orNull(guest.ItemText(w.Item)), orNullNumber(w.Quantity))
 		if err != nil {
 			return r, err
 		}
@@ -106,24 +110,36 @@ func orNull(text string) any {
 	return text
 }
 
-// SetNote implements backend.Store.
-func (s *Store) SetNote(ctx context.Context, n guest.SetNote) (guest.Once[guest.NotedWish], error) {
-	return step(ctx, s, "set_note", n.Mutation, func(t *tx) (r guest.NotedWish, err error) {
-		existing, err := t.wish(n.Property)
+func orNullNumber(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// ChangeWish implements backend.Store.
+func (s *Store) ChangeWish(ctx context.Context, c guest.ChangeWish) (guest.Once[guest.ChangedWish], error) {
+	return step(ctx, s, "change_wish", c.Mutation, func(t *tx) (r guest.ChangedWish, err error) {
+		existing, err := t.wish(c.Item)
 		if err != nil {
 			return r, err
 		}
-		if r, err = n.Decide(existing); err != nil {
+		r, e, err := c.Decide(existing, t.now)
+		if err != nil {
 			return r, err
 		}
-		return r, sqlitedb.Exec(t.c, sqlSetNote, orNull(r.Wish.Note), string(t.session), n.Property)
+		err = sqlitedb.Exec(t.c, sqlChangeWish, orNull(r.Wish.Note), orNullNumber(r.Wish.Quantity), string(t.session), guest.ItemKey(c.Item))
+		if err != nil || e.ID == "" {
+			return r, err
+		}
+		return r, t.append(e)
 	})
 }
 
 // RemoveWish implements backend.Store.
 func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[guest.RemovedWish], error) {
 	return step(ctx, s, "remove_wish", w.Mutation, func(t *tx) (r guest.RemovedWish, err error) {
-		existing, err := t.wish(w.Property)
+		existing, err := t.wish(w.Item)
 		if err != nil {
 			return r, err
 		}
@@ -131,7 +147,7 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 		if err != nil || !r.Removed {
 			return r, err
 		}
-		if err := sqlitedb.Exec(t.c, sqlRemoveWish, t.now.UnixMicro(), string(t.session), w.Property); err != nil {
+		if err := sqlitedb.Exec(t.c, sqlRemoveWish, t.now.UnixMicro(), string(t.session), guest.ItemKey(w.Item)); err != nil {
 			return r, err
 		}
 		return r, t.append(e)

@@ -341,7 +341,7 @@ func consumeOtherClaims(_ *testing.T, u *user) {
 	u.ring()
 	h := u.newHandoff(time.Minute)
 	all := otherClaims(h)
-	suite.Equal(u.t, "claims", len(all), 16)
+	suite.Equal(u.t, "claims", len(all), 17)
 	for name, claims := range all {
 		other := attempt(h, "booking", "a")
 		other.Claims = claims

@@ -73,7 +73,7 @@ func (u *user) minterWith(tenant string, a handoffs.Algorithm) *handoffs.Service
 // mintFor mints a handoff of the session.
 func (u *user) mintFor(s *handoffs.Service, m guest.Mutation, tenant, property string) (guest.Once[handoffs.Minted], error) {
 	r := handoffs.MintRequest{
-		Tenant: tenant, Property: property, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"},
+		Tenant: tenant, Item: property, Visitor: guest.Visitor{UserAgent: "raw agent", IP: "192.0.2.77"},
 		Stay: handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 	}
 	return s.Mint(u.t.Context(), m, guest.Preferences{}, r)

@@ -97,7 +97,7 @@ func (m *machine) stepAdd(rt *rapid.T) {
 	a.Wish.Tenant = rapid.SampledFrom([]string{tenant, tenant, tenant, second}).Draw(rt, "tenant")
 	var fails bool
 	a.Event, fails = m.event(rt)
-	before, exists := m.rows[a.Wish.Property]
+	before, exists := m.rows[a.Wish.Item]
 	run := func() (guest.Once[guest.AddedWish], error) { return m.h.Store.AddWish(m.t.Context(), a) }
 	o, err := run()
 	want := guest.AddedWish{Outcome: guest.WishAdded, Wish: a.Wish}
@@ -122,36 +122,36 @@ func (m *machine) stepAdd(rt *rapid.T) {
 	}
 	want.Wish.Added = o.Result.Wish.Added
 	suite.Equal(m.t, "AddWish", o.Result, want)
-	m.rows[a.Wish.Property] = want.Wish
+	m.rows[a.Wish.Item] = want.Wish
 	did(m, run, o.Result, a.Event)
 }
 
 func (m *machine) stepNote(rt *rapid.T) {
-	n := guest.SetNote{Mutation: m.mutation(), Property: property(properties.Draw(rt, "property"))}
-	n.Note = rapid.SampledFrom([]string{"", "c", "d"}).Draw(rt, "note")
-	run := func() (guest.Once[guest.NotedWish], error) { return m.h.Store.SetNote(m.t.Context(), n) }
+	n := guest.ChangeWish{Mutation: m.mutation(), Item: property(properties.Draw(rt, "property"))}
+	n.Note = new(rapid.SampledFrom([]string{"", "c", "d"}).Draw(rt, "note"))
+	run := func() (guest.Once[guest.ChangedWish], error) { return m.h.Store.ChangeWish(m.t.Context(), n) }
 	o, err := run()
-	w, exists := m.rows[n.Property]
+	w, exists := m.rows[n.Item]
 	if !exists || !w.Removed.IsZero() {
 		if !errors.Is(err, guest.ErrNoWish) {
-			rt.Fatalf("SetNote without an entry: %v", err)
+			rt.Fatalf("ChangeWish without an entry: %v", err)
 		}
 		return
 	}
-	suite.Must(m.t, "SetNote", err)
-	w.Note = n.Note
-	suite.Equal(m.t, "SetNote", o.Result.Wish, w)
-	m.rows[n.Property] = w
+	suite.Must(m.t, "ChangeWish", err)
+	w.Note = *n.Note
+	suite.Equal(m.t, "ChangeWish", o.Result.Wish, w)
+	m.rows[n.Item] = w
 	did(m, run, o.Result)
 }
 
 func (m *machine) stepRemove(rt *rapid.T) {
-	r := guest.RemoveWish{Mutation: m.mutation(), Property: property(properties.Draw(rt, "property"))}
+	r := guest.RemoveWish{Mutation: m.mutation(), Item: property(properties.Draw(rt, "property"))}
 	var fails bool
 	r.Event, fails = m.event(rt)
 	run := func() (guest.Once[guest.RemovedWish], error) { return m.h.Store.RemoveWish(m.t.Context(), r) }
 	o, err := run()
-	w, exists := m.rows[r.Property]
+	w, exists := m.rows[r.Item]
 	switch {
 	case !exists || !w.Removed.IsZero():
 		suite.Must(m.t, "RemoveWish", err)
@@ -165,7 +165,7 @@ func (m *machine) stepRemove(rt *rapid.T) {
 		suite.Must(m.t, "RemoveWish", err)
 		suite.Equal(m.t, "removed", o.Result.Removed, true)
 		w.Removed = clock.System()
-		m.rows[r.Property] = w
+		m.rows[r.Item] = w
 		did(m, run, o.Result, r.Event)
 	}
 }

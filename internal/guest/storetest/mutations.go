@@ -56,7 +56,7 @@ func replay(_ *testing.T, u *user) {
 		}
 		_, err = u.note(standing, "other")
 		if s.name != "RemoveWish" {
-			suite.Must(u.t, "SetNote", err)
+			suite.Must(u.t, "ChangeWish", err)
 		}
 		got, err := s.do(u, m, newEvent())
 		suite.Must(u.t, s.name+", after another", err)
@@ -160,8 +160,8 @@ func laterAnswers(_ *testing.T, u *user) {
 // errorsAreNotStored: a request that fails has no effect, and its key may be used again.
 func errorsAreNotStored(_ *testing.T, u *user) {
 	m := u.mutation()
-	note := func(n int) (guest.Once[guest.NotedWish], error) {
-		return u.h.Store.SetNote(u.t.Context(), guest.SetNote{Mutation: m, Property: property(n), Note: "a"})
+	note := func(n int) (guest.Once[guest.ChangedWish], error) {
+		return u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: m, Item: property(n), Note: new("a")})
 	}
 	if _, err := note(1); !errors.Is(err, guest.ErrNoWish) {
 		u.t.Errorf("got %v", err)

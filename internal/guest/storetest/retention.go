@@ -86,7 +86,7 @@ func silentWhileUsed(_ *testing.T, u *user) {
 		suite.Must(u.t, "Drop", <-done)
 		var left []string
 		for _, w := range u.wishes(10) {
-			left = append(left, w.Property)
+			left = append(left, w.Item)
 		}
 		slices.Sort(left)
 		wasDeleted := again.Outcome == guest.WishAdded // before it was added again

@@ -48,14 +48,14 @@ func (u *user) add(w guest.Wish) guest.Wish {
 // note replaces the note of an entry.
 func (u *user) note(n int, text string) (guest.Wish, error) {
 	u.t.Helper()
-	o, err := u.h.Store.SetNote(u.t.Context(), guest.SetNote{Mutation: u.mutation(), Property: property(n), Note: text})
+	o, err := u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: u.mutation(), Item: property(n), Note: new(text)})
 	r, err := first(u, o, err)
 	return r.Wish, err
 }
 
 func (u *user) remove(n int) (removed bool) {
 	u.t.Helper()
-	o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Property: property(n), Event: newEvent()})
+	o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.mutation(), Item: property(n), Event: newEvent()})
 	r, err := first(u, o, err)
 	suite.Must(u.t, "RemoveWish", err)
 	return r.Removed
@@ -83,7 +83,7 @@ func (u *user) newMint(life time.Duration) handoffs.Mint {
 	return handoffs.Mint{
 		Mutation: u.mutation(), Life: life, Site: "https://book.example/#{token}", Event: newEvent(), Keys: u.newKeys(),
 		Handoff: handoffs.Handoff{
-			ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Property: property(1),
+			ID: guest.NewID(guest.HandoffPrefix, clock.System()), Session: u.session, Tenant: newTenant(), Item: property(1),
 			Stay:        handoffs.Stay{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2, Children: 1, Rooms: 1, Currency: "EUR", Locale: "de-AT"},
 			Fingerprint: digestOf('f'), IP: digestOf('i'),
 		},
@@ -154,11 +154,11 @@ func steps() []step {
 			w.Note = "new"
 			return doneOf(u.h.Store.AddWish(u.t.Context(), guest.AddWish{Mutation: m, Wish: w, Event: event}))
 		}},
-		{"SetNote", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
-			return doneOf(u.h.Store.SetNote(u.t.Context(), guest.SetNote{Mutation: m, Property: property(standing), Note: "noted"}))
+		{"ChangeWish", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
+			return doneOf(u.h.Store.ChangeWish(u.t.Context(), guest.ChangeWish{Mutation: m, Item: property(standing), Note: new("noted")}))
 		}},
 		{"RemoveWish", 1, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
-			return doneOf(u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: m, Property: property(standing), Event: event}))
+			return doneOf(u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: m, Item: property(standing), Event: event}))
 		}},
 		{"Clear", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
 			return doneOf(u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: m}))

@@ -125,7 +125,7 @@ const (
 func property(n int) string { return fmt.Sprintf("%08d-2222-4333-8444-555555555555", n) }
 
 func wish(n int) guest.Wish {
-	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Property: property(n), Source: "list"}
+	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: property(n), Source: "list"}
 }
 
 // wishes reads the whole list in pages of some size.

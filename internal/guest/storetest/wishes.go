@@ -138,9 +138,9 @@ func note(_ *testing.T, u *user) {
 	first := u.add(wish(1))
 	for _, text := range []string{"a", strings.Repeat("😀", guest.MaxNote), ""} {
 		w, err := u.note(1, text)
-		suite.Must(u.t, "SetNote", err)
+		suite.Must(u.t, "ChangeWish", err)
 		first.Note = text
-		suite.Equal(u.t, "SetNote", w, first)
+		suite.Equal(u.t, "ChangeWish", w, first)
 		suite.Equal(u.t, "Wishes", u.wishes(10), []guest.Wish{first})
 	}
 	u.remove(1)
@@ -162,7 +162,7 @@ func wishEvents(_ *testing.T, u *user) {
 	_, err := u.tryAdd(wish(1))
 	suite.Must(u.t, "AddWish", err)
 	_, err = u.note(1, "a")
-	suite.Must(u.t, "SetNote", err)
+	suite.Must(u.t, "ChangeWish", err)
 	u.remove(1)
 	u.remove(1)
 	again := u.add(wish(1))

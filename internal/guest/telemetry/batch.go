@@ -124,16 +124,17 @@ func (r *Record) Decide(now time.Time) (Recorded, []guest.Event) {
 // RecordPageViews publishes the page views in items, each a JSON object. Errors of items are
 // FieldErrors.
 func (s *Service) RecordPageViews(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
-	return record(ctx, s, m, batch[PageView]{PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
+	return record(ctx, s, m, batch[PageView]{m.Profile, PageViews, guest.PageViewPrefix, "page_view.recorded.v1", s.Samples().PageViews, items, checkPageView})
 }
 
 // RecordFunnelEvents is RecordPageViews for funnel events.
 func (s *Service) RecordFunnelEvents(ctx context.Context, m guest.Mutation, items []json.RawMessage) (guest.Once[Recorded], error) {
-	return record(ctx, s, m, batch[FunnelEvent]{FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
+	return record(ctx, s, m, batch[FunnelEvent]{m.Profile, FunnelEvents, guest.FunnelPrefix, "funnel.recorded.v1", s.Samples().FunnelEvents, items, checkFunnelEvent})
 }
 
 // batch is a batch of page views or funnel events.
 type batch[T any] struct {
+	profile             *guest.Profile
 	kind, prefix, topic string
 	rate                int
 	items               []json.RawMessage
@@ -203,7 +204,7 @@ func (b *batch[T]) event(session, id guest.ID, v T, now time.Time) (guest.Event,
 		return guest.Event{}, errcode.Wrap(errcode.Internal, "encode an event", err)
 	}
 	payload := fmt.Appendf(nil, `{"id":%q,"sessionId":%q,`, id, session)
-	e := guest.Event{ID: guest.NewID(guest.EventPrefix, now), Type: guest.TypePrefix + b.topic, Subject: string(id), Retention: guest.Operational, Payload: append(payload, text[1:]...)}
+	e := guest.Event{ID: guest.NewID(guest.EventPrefix, now), Type: b.profile.EventType(b.topic), Subject: string(id), Retention: guest.Operational, Payload: append(payload, text[1:]...)}
 	if b.rate > 1 {
 		e.SampleRate = b.rate
 	}

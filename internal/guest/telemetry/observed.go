@@ -71,7 +71,7 @@ func (s *Service) Started(ctx context.Context, session guest.Session) {
 	if session.Campaign != "" {
 		campaign = json.RawMessage(session.Campaign)
 	}
-	s.observe(ctx, session.ID, observation{Sessions, "session.started.v1", string(session.ID), s.Samples().Sessions, struct {
+	s.observe(ctx, session.ID, observation{s.profile(), Sessions, "session.started.v1", string(session.ID), s.Samples().Sessions, struct {
 		CreatedAt time.Time       `json:"createdAt"`
 		Campaign  json.RawMessage `json:"campaign,omitempty"`
 	}{session.Created, campaign}})
@@ -90,7 +90,7 @@ type Executed struct {
 // Executed publishes that a guest has searched. The query is normalized.
 func (s *Service) Executed(ctx context.Context, session guest.ID, e Executed) {
 	e.HasText, e.Query.Text = e.Query.Text != "", ""
-	s.observe(ctx, session, observation{Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
+	s.observe(ctx, session, observation{s.profile(), Searches, "search.executed.v1", string(cmp.Or(e.SearchID, session)), s.Samples().Searches, e})
 }
 
 // DetailViewed is a property whose page a guest has seen.
@@ -104,11 +104,12 @@ type DetailViewed struct {
 
 // DetailViewed publishes that a guest has seen the page of a property.
 func (s *Service) DetailViewed(ctx context.Context, session guest.ID, v DetailViewed) {
-	s.observe(ctx, session, observation{DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
+	s.observe(ctx, session, observation{s.profile(), DetailViews, "detail.viewed.v1", v.PropertyID, s.Samples().DetailViews, v})
 }
 
 // observation is what the service has observed of a session.
 type observation struct {
+	profile *guest.Profile
 	kind    string // one of the kinds of telemetry
 	topic   string
 	subject string
@@ -138,7 +139,7 @@ func (o *observation) event(session guest.ID, now time.Time) (guest.Event, error
 	}
 	now = now.UTC().Truncate(time.Microsecond)
 	e := guest.Event{
-		ID: guest.NewID(guest.EventPrefix, now), Type: guest.TypePrefix + o.topic, Subject: o.subject, Retention: guest.Operational, At: now,
+		ID: guest.NewID(guest.EventPrefix, now), Type: o.profile.EventType(o.topic), Subject: o.subject, Retention: guest.Operational, At: now,
 		Payload: slices.Concat([]byte(`{"sessionId":"`+session+`",`), text[1:]),
 	}
 	if o.rate > 1 {

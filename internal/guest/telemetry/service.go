@@ -36,6 +36,8 @@ func New(o Options) *Service {
 	return s
 }
 
+func (s *Service) profile() *guest.Profile { return s.opts.Guests.Profile() }
+
 // SetSamples replaces Options.Samples.
 func (s *Service) SetSamples(r SampleRates) { s.samples.Store(&r) }
 

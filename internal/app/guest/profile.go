@@ -1,0 +1,82 @@
+package guest
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+
+	"holdfast/internal/conf"
+	"holdfast/internal/guest"
+	"holdfast/internal/ident"
+)
+
+// Profiles are the settings of profiles. They are part of the section [guest].
+type Profiles struct {
+	Profile  string                   `toml:"profile" doc:"What the guests of the site choose and hand over: hotel, for a hotel search, or the name of one of guest.profiles. Databases and Redis of one profile cannot be used with another."`
+	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -."`
+}
+
+// ProfileConfig are the settings of a profile.
+type ProfileConfig struct {
+	EventPrefix string `toml:"event_prefix" doc:"Beginning of the types of events, with a dot at the end, such as shop.guest. (in the profile hotel: melmastoon.bff.consumer.)"`
+	EventSource string `toml:"event_source" doc:"The source of the events, a URI reference. Empty: guest.event_source."`
+	Items       string `toml:"items" doc:"IDs of items: text, such as sku-4711, or uuid. A text has 1 to 64 letters, digits and . _ ~ : - and begins with a letter or a digit. Empty: text."`
+	MaxQuantity int    `toml:"max_quantity" doc:"The largest quantity of an entry of the wishlist. 0: entries have no quantity."`
+	Tenant      string `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
+}
+
+const (
+	itemsText = "text"
+	itemsUUID = "uuid"
+)
+
+var (
+	profileName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+	eventPrefix = regexp.MustCompile(`^(?:[a-zA-Z0-9_-]+\.)+$`)
+)
+
+// maxMaxQuantity is the most that the column has.
+const maxMaxQuantity = 1 << 30
+
+func defaultProfiles() Profiles { return Profiles{Profile: guest.Hotel.Name} }
+
+// Check reports every invalid setting.
+func (c *Profiles) Check() (problems conf.Problems) {
+	if _, found := c.Profiles[c.Profile]; !found && c.Profile != guest.Hotel.Name {
+		problems.Addf("profile", "must be %s, or the name of one of guest.profiles", guest.Hotel.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
+		p, at := c.Profiles[name], "profiles."+name+"."
+		if !profileName.MatchString(name) || name == guest.Hotel.Name {
+			problems.Addf("profiles."+name, "must have another name: 1 to 32 characters of a-z, 0-9 and -, and not %s", guest.Hotel.Name)
+		}
+		if !eventPrefix.MatchString(p.EventPrefix) {
+			problems.Addf(at+"event_prefix", "must be words with a dot after each, such as shop.guest.")
+		}
+		if p.Items != "" && p.Items != itemsText && p.Items != itemsUUID {
+			problems.Addf(at+"items", "must be %s or %s", itemsText, itemsUUID)
+		}
+		if p.MaxQuantity < 0 || p.MaxQuantity > maxMaxQuantity {
+			problems.Addf(at+"max_quantity", "must be from 0 to %d", maxMaxQuantity)
+		}
+		if id, ok := ident.ParseUUID(p.Tenant); p.Tenant != "" && (!ok || id != p.Tenant) {
+			problems.Addf(at+"tenant", "must be a UUID in lower case")
+		}
+	}
+	return problems
+}
+
+// profile returns the profile of the server.
+func (c *Profiles) profile() *guest.Profile {
+	p, found := c.Profiles[c.Profile]
+	if !found {
+		return guest.Hotel
+	}
+	return &guest.Profile{Name: c.Profile, Types: p.EventPrefix, Texts: p.Items != itemsUUID, MaxQuantity: p.MaxQuantity, Tenant: p.Tenant}
+}
+
+// source returns the source of events.
+func (c *Profiles) source(general string) string {
+	return cmp.Or(c.Profiles[c.Profile].EventSource, general)
+}

@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+)
+
+// object is a JSON object of the description.
+type object = map[string]any
+
+// Describe returns the API description for a profile. That of hotel is the document openapi.json;
+// others have items instead of properties, payloads instead of stays, and no hotel catalogue.
+func Describe(p *guest.Profile) ([]byte, error) {
+	if p.IsHotel() {
+		return openAPI, nil
+	}
+	var root struct {
+		OpenAPI    string            `json:"openapi"`
+		Info       object            `json:"info"`
+		Servers    any               `json:"servers"`
+		Tags       any               `json:"tags"`
+		Paths      object            `json:"paths"`
+		Components map[string]object `json:"components"`
+	}
+	if err := json.Unmarshal(bytes.ReplaceAll(openAPI, []byte("propertyId"), []byte("itemId")), &root); err != nil {
+		return nil, errcode.Wrap(errcode.Internal, "read the API description", err)
+	}
+	for _, template := range hotelTemplates {
+		delete(root.Paths, strings.TrimSuffix(prefix, "/")+strings.ReplaceAll(template, "propertyId", "itemId"))
+	}
+	schemas := root.Components["schemas"]
+	for _, name := range []string{
+		"MapQuery", "Bounds", "Listing", "Pins", "Pin", "RoomType", "Hotel", "Offer", "Availability", "Facets", "Facet", "Brand", "Minor", "SearchQuery", "SearchResults",
+	} {
+		delete(schemas, name)
+	}
+	dropExamples(root.Paths)
+	d := describer{p, schemas}
+	d.items()
+	d.wishes()
+	d.handoffs()
+	for _, path := range []string{"/search", "/search/{srsId}"} {
+		delete(root.Paths, strings.TrimSuffix(prefix, "/")+path)
+	}
+	text, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, errcode.Wrap(errcode.Internal, "write the API description", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// dropExamples removes the examples, which are of hotels.
+func dropExamples(of any) {
+	switch v := of.(type) {
+	case object:
+		delete(v, "example")
+		delete(v, "examples")
+		for _, below := range v {
+			dropExamples(below)
+		}
+	case []any:
+		for _, below := range v {
+			dropExamples(below)
+		}
+	}
+}
+
+// describer changes the schemas of the description.
+type describer struct {
+	profile *guest.Profile
+	schemas object
+}
+
+// members returns the members of a schema.
+func (d *describer) members(name string) object {
+	return d.schemas[name].(object)["properties"].(object)
+}
+
+// require replaces the required members of a schema.
+func (d *describer) require(name string, members ...string) {
+	d.schemas[name].(object)["required"] = members
+}
+
+// items gives the ID of an item its form, wherever it is.
+func (d *describer) items() {
+	form := object{"type": "string", "description": "A UUID.", "pattern": uuidPattern}
+	if d.profile.Texts {
+		form = object{"type": "string", "description": "The ID of an item, such as sku-4711.", "pattern": guest.ItemPattern}
+	}
+	d.schemas["PropertyID"] = form
+	for _, name := range slices.Sorted(maps.Keys(d.schemas)) {
+		members, ok := d.schemas[name].(object)["properties"].(object)
+		if !ok || members["itemId"] == nil {
+			continue
+		}
+		members["itemId"] = object{"$ref": "#/components/schemas/PropertyID"}
+		if name == "PageView" || name == "FunnelEvent" { // where it is optional
+			members["itemId"] = object{"anyOf": []any{form, object{"enum": []any{nil, ""}}}}
+		}
+	}
+}
+
+const uuidPattern = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+
+// wishes describes the list, with quantities where the profile has them.
+func (d *describer) wishes() {
+	for _, name := range []string{"WishRequest", "ViewedRequest"} {
+		if d.profile.Tenant == "" {
+			d.require(name, "tenantId", "itemId")
+			continue
+		}
+		d.require(name, "itemId")
+		d.members(name)["tenantId"] = object{"anyOf": []any{object{"$ref": "#/components/schemas/TenantID"}, object{"enum": []any{nil, ""}}}}
+	}
+	d.members("WishRequest")["source"] = object{"anyOf": []any{object{"$ref": "#/components/schemas/Source"}, object{"type": "null"}}, "description": "If absent, " + defaultSource + "."}
+	if d.profile.MaxQuantity == 0 {
+		return
+	}
+	quantity := object{"type": "integer", "minimum": 1, "maximum": d.profile.MaxQuantity}
+	d.members("WishRequest")["quantity"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity, "default": 1}
+	d.members("Wish")["quantity"] = quantity
+	d.require("Wish", "id", "tenantId", "itemId", "quantity", "source", "addedAt")
+	note := d.members("NoteRequest")
+	note["quantity"] = object{"type": []string{"integer", "null"}, "minimum": 1, "maximum": d.profile.MaxQuantity}
+	note["note"] = object{"type": []string{"string", "null"}, "maxLength": guest.MaxNote, "description": "An empty one removes the note."}
+	d.schemas["NoteRequest"] = object{"type": "object", "additionalProperties": false, "properties": note, "minProperties": 1}
+}
+
+// handoffs describes handoffs with a payload.
+func (d *describer) handoffs() {
+	for _, name := range []string{"MintRequest", "Handoff", "Received"} {
+		members := d.members(name)
+		for _, of := range []string{"checkIn", "checkOut", "adults", "children", "rooms"} {
+			delete(members, of)
+		}
+		members["payload"] = object{"description": "What is handed over, as guest.profiles says."}
+		required := []string{"payload"}
+		if name != "MintRequest" {
+			was, _ := d.schemas[name].(object)["required"].([]any)
+			for _, member := range was {
+				if members[member.(string)] != nil {
+					required = append(required, member.(string))
+				}
+			}
+		}
+		d.require(name, required...)
+	}
+}
