@@ -5,6 +5,8 @@ import (
 	"crypto/md5" //nolint:gosec // the protocol's entity tag, not a security measure
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 
@@ -63,6 +65,9 @@ type Properties struct {
 	// Object.Modified is the same, no client has changed the object here.
 	Imported Moment `json:"imported,omitempty"`
 
+	// ImportedTags is the TagsSum of the tags that were imported. While it is that of Tags, no client has changed them here.
+	ImportedTags string `json:"imported_tags,omitempty"`
+
 	Extra json.RawMessage `json:"-"` // the other members, a JSON object; nil: none
 }
 
@@ -87,6 +92,20 @@ func (o *Object) EntityTag() string {
 		return o.ETag
 	}
 	return hex.EncodeToString(o.MD5)
+}
+
+// TagsSum returns a hash of tags; "": there are none.
+func TagsSum(tags map[string]string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	h := fnv.New64a()
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		for _, text := range []string{name, tags[name]} {
+			fmt.Fprintf(h, "%d:%s", len(text), text)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 const propertiesMember = "s3"

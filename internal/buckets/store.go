@@ -43,7 +43,7 @@ type Store interface {
 	DeleteBucket(ctx context.Context, owner AccountID, b BucketRef, now Moment) error
 
 	// Put writes an object. Created and Modified become w.Now, but Modified of an imported object becomes
-	// Imported. The error of w.Condition is that of Condition.CheckWrite. b.ID may be empty if the body is not on storage nodes.
+	// Imported, which is also when the version that it replaces was superseded. The error of w.Condition is that of Condition.CheckWrite. b.ID may be empty if the body is not on storage nodes.
 	// A lock in a bucket without object lock is ErrNoLock. The result may be without the default retention of the bucket.
 	Put(ctx context.Context, owner AccountID, b BucketRef, w Put) (Written, error)
 
@@ -122,6 +122,9 @@ type Delete struct {
 
 	Bypass bool // the right to ignore governance
 
+	// Imported, if set, is when another server made the delete marker, which gets that time. The bucket needs its ID.
+	Imported Moment
+
 	Notice *Notice // as in Put
 }
 
@@ -172,6 +175,7 @@ type Update struct {
 	Extra       *json.RawMessage // Properties.Extra; null: none
 	Lock        *LockChange
 	Touch       bool // Modified becomes Now; tags alone do not change it
+	Imported    bool // the tags are those of the source of an import
 	Condition   Condition
 	Now         Moment
 }
@@ -448,6 +452,9 @@ func (u *Update) Apply(o Object) Object {
 	}
 	if u.Tags != nil {
 		o.Tags = *u.Tags
+	}
+	if u.Imported {
+		o.ImportedTags = TagsSum(o.Tags)
 	}
 	if u.Extra != nil {
 		if o.Extra = *u.Extra; string(o.Extra) == "null" {

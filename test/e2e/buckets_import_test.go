@@ -27,10 +27,11 @@ type importTest struct {
 	endpoint       string // of the source
 	server         *binary.Server
 	vars           []string
+	byID           bool // the source lists delete markers apart, and its versions have IDs that sort as times
 }
 
 // newImportTest starts a target for a source. The proxy, if it is not nil, is between them.
-func newImportTest(t *testing.T, source s3, proxy http.Handler) *importTest {
+func newImportTest(t *testing.T, source s3, proxy http.Handler, environ ...string) *importTest {
 	t.Helper()
 	endpoint := source.URL
 	if proxy != nil {
@@ -39,9 +40,10 @@ func newImportTest(t *testing.T, source s3, proxy http.Handler) *importTest {
 		endpoint = front.URL
 	}
 	listen := binary.FreePort(t)
-	server := binary.Start(t, t.TempDir(), "HOLDFAST_BUCKETS__LISTEN="+listen)
+	server := binary.LaunchFlags(t, []string{"--migrate"}, t.TempDir(), append(environ, "HOLDFAST_BUCKETS__LISTEN="+listen)...)
+	server.Await("/readyz", http.StatusOK)
 	vars := append(slices.Clone(server.Env), "AWS_ACCESS_KEY_ID="+source.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+source.Secret)
-	return &importTest{t, source, newS3(t, server, "http://"+listen), endpoint, server, vars}
+	return &importTest{T: t, source: source, target: newS3(t, server, "http://"+listen), endpoint: endpoint, server: server, vars: vars}
 }
 
 // holdfastSource starts a server that is a source.
@@ -119,10 +121,14 @@ func (c s3) list(bucket string) map[string]listedObject {
 	}
 }
 
-// tags returns the elements of an object's tags.
+// tags returns the elements of the tags of an object, or of a version.
 func (c s3) tags(path string) string {
 	c.t.Helper()
-	_, tags, _ := strings.Cut(string(c.want(http.StatusOK, http.MethodGet, path+"?tagging", nil)), "<TagSet>")
+	before := "?"
+	if strings.Contains(path, "?") {
+		before = "&"
+	}
+	_, tags, _ := strings.Cut(string(c.want(http.StatusOK, http.MethodGet, path+before+"tagging", nil)), "<TagSet>")
 	return tags
 }
 

@@ -18,9 +18,9 @@ func (s *Buckets) importOperations() []operate.Operation {
 		Path: "imports/run", Doc: "Import buckets from another S3 endpoint, while clients use both", Former: []operate.Former{{Words: "buckets import"}},
 		Group: "Import buckets from another S3 endpoint", Title: "Import buckets", Button: "Import", Counts: "objects",
 		Background: true, Begun: "the import has begun", Stop: "Stop the import",
-		Text: "An import copies objects with their entity tags, times, metadata and tags. A later import into the same account takes only what has changed.",
+		Text: "An import copies objects with their versions, entity tags, times, metadata and tags. A later import into the same account takes only what has changed.",
 		More: "The source is s3://BUCKET or s3://BUCKET/PREFIX; without it all buckets are imported. Objects keep their ETag,\n" +
-			"Last-Modified, Content-Type, metadata and tags, and buckets their tags, CORS rules, policy and lifecycle rules.\n\n" +
+			"Last-Modified, Content-Type, metadata, tags and versions, and buckets their tags, CORS rules, policy and lifecycle rules.\n\n" +
 			"Run the command again to continue after an interruption, and to take what has changed at the source: the\n" +
 			"lists of both sides are compared, and objects that the source has deleted are deleted here. An object that\n" +
 			"a client has changed here stays, unless the source has changed it later. At the end stop all writers of the\n" +
@@ -45,6 +45,8 @@ type importInput struct {
 	VirtualHost bool   `flag:"virtual-host" doc:"the source has the bucket in the host name"`
 	To          string `flag:"to" value:"BUCKET" doc:"name of the BUCKET here, if it is another"`
 	Parallel    int    `flag:"parallel" doc:"objects that are imported at once" default:"16" least:"1"`
+	CurrentOnly bool   `flag:"current-only" doc:"leave out the noncurrent versions of objects"`
+	IgnoreTags  bool   `flag:"ignore-tags" doc:"do not compare the tags of objects that are equal otherwise, which takes a request for each"`
 	Stopped     bool   `flag:"stopped" doc:"nobody writes to the source any more: compare once more at the end"`
 	DryRun      bool   `flag:"dry-run" doc:"only compare, and count what would be imported and deleted"`
 }
@@ -125,6 +127,8 @@ type importOutput struct {
 	Deleted    int64         `json:"deleted" title:"Deleted here, as at the source" least:"0"`
 	Kept       int64         `json:"kept" title:"Changed here, kept" least:"0"`
 	Failed     int64         `json:"failed" title:"Failed" least:"0"`
+	Retagged   int64         `json:"retagged" title:"Only tags imported" least:"0"`
+	Absent     int64         `json:"absent" title:"Older versions that are not here" least:"0"`
 	Unverified int64         `json:"unverified" title:"Verified by length only" least:"0"`
 	Left       int64         `json:"left" title:"Still different" least:"0" doc:"with stopped: what differed at the end"`
 
@@ -142,9 +146,9 @@ func (o importOutput) Notice() string {
 	if !o.hasEnded && o.Imported == 0 {
 		return "" // the error says why
 	}
-	imported, deleted := "imported", "deleted"
+	imported, deleted, tags := "imported", "deleted", "imported the tags"
 	if o.DryRun {
-		imported, deleted = "would import", "would delete"
+		imported, deleted, tags = "would import", "would delete", "would import the tags"
 	}
 	lines := []string{fmt.Sprintf("%s %s (%s) of %d in %s; already here: %d", imported, service.Count(o.Imported, "object"), service.FormatBytes(int64(o.Bytes)),
 		o.Objects, service.Count(o.Buckets, "bucket"), o.Skipped)}
@@ -155,10 +159,12 @@ func (o importOutput) Notice() string {
 	}
 	add(o.Deleted, "%s %s that the source has deleted", deleted, service.Count(o.Deleted, "object"))
 	add(o.Kept, "kept %s that a client has changed here after the source", service.Count(o.Kept, "object"))
+	add(o.Retagged, tags+" of %s", service.Count(o.Retagged, "object"))
+	add(o.Absent, "not here: %s that were deleted here, or that an import could not take", service.Count(o.Absent, "older version"))
 	add(o.Unverified, "verified by length only, because the source has no MD5 or checksum: %s", service.Count(o.Unverified, "object"))
 	switch {
 	case !o.hasEnded || o.IsPartial() || o.DryRun:
-	case o.isFinal:
+	case o.isFinal && o.Absent == 0:
 		lines = append(lines, "both sides are equal: clients may use this server now")
 	default:
 		lines = append(lines, "run it again to take what changes at the source; when its writers are stopped, with --stopped")
@@ -205,7 +211,7 @@ func (s *Buckets) importBuckets(ctx context.Context, in importInput, progress op
 	o.DryRun, o.isFinal = in.DryRun, in.Stopped
 	r, err := imports.Run(ctx, imports.Options{
 		Source: source, Target: s.opened, Account: a, Bucket: bucket, Prefix: prefix, To: in.To,
-		Parallel: in.Parallel, DryRun: in.DryRun, Final: in.Stopped,
+		Parallel: in.Parallel, CurrentOnly: in.CurrentOnly, IgnoreTags: in.IgnoreTags, DryRun: in.DryRun, Final: in.Stopped,
 		Progress: func(p imports.Progress) {
 			progress.Moved(p.Done, p.Total, p.Bytes)
 		},
@@ -220,7 +226,7 @@ func (s *Buckets) importBuckets(ctx context.Context, in importInput, progress op
 		},
 	})
 	o.Buckets, o.Objects, o.Imported, o.Bytes, o.Skipped, o.Deleted = r.Buckets, r.Objects, r.Imported, service.Bytes(r.Bytes), r.Skipped, r.Deleted
-	o.Kept, o.Failed, o.Unverified, o.Left = r.Kept, r.Failed, r.Unverified, r.Left
+	o.Kept, o.Failed, o.Retagged, o.Absent, o.Unverified, o.Left = r.Kept, r.Failed, r.Retagged, r.Absent, r.Unverified, r.Left
 	o.hasEnded = err == nil
 	if err != nil && ctx.Err() != nil {
 		err = errcode.New(errcode.Unavailable, "interrupted: run the import again with the same options to continue")

@@ -91,8 +91,8 @@ func (b *body) read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		offset := strconv.FormatInt(b.n, 10)
-		out, err := b.source.get(b.ctx, b.bucket, b.from.Key, b.from.ETag, "bytes="+offset+"-")
-		if codeOf(err) == "PreconditionFailed" || codeOf(err) == "NoSuchKey" {
+		out, err := b.source.get(b.ctx, b.bucket, &b.from, b.from.ETag, "bytes="+offset+"-")
+		if codeOf(err) == "PreconditionFailed" || isGone(err) {
 			b.failures = attempts
 			return 0, errChanged
 		} else if err != nil {

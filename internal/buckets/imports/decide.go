@@ -6,12 +6,15 @@ import (
 	"holdfast/internal/buckets"
 )
 
-// Listed is an object in a list of the source.
+// Listed is an object, or a version of one, in a list of the source.
 type Listed struct {
 	Key      string
+	Version  string // "": the object
 	ETag     string // without quotes
 	Size     int64
 	Modified buckets.Moment // by the clock of the source
+	Marker   bool           // it is a delete marker
+	Latest   bool           // of versions: it is the current one
 }
 
 // Action is what an import does with a name.
@@ -19,10 +22,12 @@ type Action int
 
 // The actions.
 const (
-	Skip   Action = iota // both sides are equal
-	Take                 // read the object from the source
-	Keep                 // a client has changed it here, after the source: it stays
-	Delete               // the source has deleted it
+	Skip         Action = iota // both sides are equal
+	Take                       // read the object from the source
+	Keep                       // a client has changed it here, after the source: it stays
+	Delete                     // the source has deleted it
+	Retag                      // only its tags may differ
+	TakeVersions               // the versions of a name differ
 )
 
 // Decide compares a name at the source with the object here. Either may be nil. behind is how far the clock of the

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
 	"holdfast/internal/buckets"
 	"holdfast/internal/errcode"
 )
@@ -20,6 +22,8 @@ type Options struct {
 	To             string // the bucket here; "": the same name
 	Parallel       int    // objects at once
 	DryRun         bool   // only compare
+	CurrentOnly    bool   // leave out noncurrent versions
+	IgnoreTags     bool   // of objects that are equal otherwise
 	Final          bool   // nobody writes to the source any more: compare once more at the end
 
 	Report   func(Problem)  // called for each problem, by one goroutine at a time
@@ -51,6 +55,8 @@ type Result struct {
 	Kept       int64 // changed here by clients, after the source
 	Failed     int64
 	Unverified int64 // imported, with a length as the only proof
+	Retagged   int64 // of which only the tags were imported
+	Absent     int64 // older versions that cannot be added any more
 	Left       int64 // what still differed at the end of a final import
 }
 
@@ -70,6 +76,10 @@ type imports struct {
 type pair struct {
 	from, to string
 	bucket   buckets.Bucket // here; without an ID: it would be created
+
+	versioning types.BucketVersioningStatus // of the source; "": only current objects are imported
+
+	keepsVersions func(context.Context) error // enables versioning here, once
 }
 
 // Run imports, and returns what it has done, also with an error, after which it can be run again.
@@ -117,17 +127,17 @@ func (i *imports) run(ctx context.Context) error {
 
 // addPair finds or creates the bucket here.
 func (i *imports) addPair(ctx context.Context, name string) error {
-	p := pair{from: name, to: name}
+	found := pair{from: name, to: name}
 	if i.To != "" {
-		p.to = i.To
+		found.to = i.To
 	}
-	err := buckets.CheckBucketName(p.to)
+	err := buckets.CheckBucketName(found.to)
 	if err == nil {
-		p.bucket, err = i.Target.Bucket(ctx, i.Account.ID, p.to)
+		found.bucket, err = i.Target.Bucket(ctx, i.Account.ID, found.to)
 	}
 	isNew := errors.Is(err, buckets.ErrNoBucket)
 	if isNew && !i.DryRun {
-		if p.bucket, err = i.Target.CreateBucket(ctx, i.Account.ID, p.to); errors.Is(err, buckets.ErrBucketExists) {
+		if found.bucket, err = i.Target.CreateBucket(ctx, i.Account.ID, found.to); errors.Is(err, buckets.ErrBucketExists) {
 			err = nil
 		}
 	}
@@ -137,17 +147,30 @@ func (i *imports) addPair(ctx context.Context, name string) error {
 		i.problem(Problem{Bucket: name, Reason: err.Error() + "; import it by itself, with another name here", Failed: true})
 		return nil
 	default:
-		return fmt.Errorf("bucket %s: %w", p.to, err)
+		return fmt.Errorf("bucket %s: %w", found.to, err)
 	}
-	i.pairs = append(i.pairs, p)
-	return i.settings(ctx, &p)
+	i.pairs = append(i.pairs, found)
+	p := &i.pairs[len(i.pairs)-1]
+	var once sync.Once
+	var failed error
+	p.keepsVersions = func(ctx context.Context) error {
+		once.Do(func() { failed = i.keepVersions(ctx, p) })
+		return failed
+	}
+	return i.settings(ctx, p)
 }
 
 // count counts the objects of the source, for the progress.
 func (i *imports) count(ctx context.Context) {
 	var n int64
 	for _, p := range i.pairs {
-		if err := i.Source.list(ctx, p.from, i.Prefix, func(page []Listed) error { n += int64(len(page)); return nil }); err != nil {
+		var err error
+		if p.versioning != "" {
+			err = i.Source.listVersions(ctx, p.from, i.Prefix, func(_ string, all []Listed) error { n += int64(len(all)); return nil })
+		} else {
+			err = i.Source.list(ctx, p.from, i.Prefix, func(page []Listed) error { n += int64(len(page)); return nil })
+		}
+		if err != nil {
 			return // the pass reports it
 		}
 	}
@@ -166,7 +189,7 @@ func (i *imports) compare(ctx context.Context) error {
 			return err
 		}
 	}
-	i.result.Left = again.result.Imported + again.result.Deleted
+	i.result.Left = again.result.Imported + again.result.Deleted + again.result.Retagged
 	return nil
 }
 

@@ -140,11 +140,14 @@ func (m *merge) rest(ctx context.Context) error {
 func (m *merge) decide(from *Listed, here *buckets.Object) error {
 	switch action := Decide(from, here, m.behind()); {
 	case action == Take:
-		return m.send(task{Take, *from, here})
+		return m.send(task{action: Take, from: *from, here: here})
 	case action == Delete:
-		return m.send(task{Delete, Listed{Key: here.Name}, here})
+		return m.send(task{action: Delete, from: Listed{Key: here.Name}, here: here})
 	case action == Skip:
 		m.change(func(r *Result) { r.Skipped++ })
+		if m.comparesTags(here) {
+			return m.send(task{action: Retag, from: *from, here: here})
+		}
 	case from != nil:
 		m.keep(m.pair, from.Key)
 	}

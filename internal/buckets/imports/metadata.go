@@ -62,19 +62,12 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 }
 
 // withTags reads the tags of an object, if it has any.
-func (s *Source) withTags(ctx context.Context, bucket string, o *buckets.Object, out *s3.GetObjectOutput) (err error) {
+func (s *Source) withTags(ctx context.Context, bucket string, from *Listed, o *buckets.Object, out *s3.GetObjectOutput) (err error) {
 	if aws.ToInt32(out.TagCount) == 0 {
 		return nil
 	}
-	o.Tags, err = s.tags(ctx, bucket, o.Name)
-	if len(o.Tags) > maxTags {
-		return errTags
-	}
-	for k, v := range o.Tags {
-		if len(k)+len(v) > maxTagText {
-			return errTags
-		}
-	}
+	o.Tags, err = s.tags(ctx, bucket, from)
+	o.ImportedTags = buckets.TagsSum(o.Tags)
 	return err
 }
 

@@ -114,7 +114,7 @@ func (s *Source) layouts(ctx context.Context, bucket string, from *Listed) (all 
 
 // partSize asks for the size of a part and the number of parts. Without an answer, both are 0.
 func (s *Source) partSize(ctx context.Context, bucket string, from *Listed, number int32) (size int64, count int) {
-	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &from.Key, PartNumber: &number, IfMatch: aws.String(`"` + from.ETag + `"`)})
+	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from), PartNumber: &number, IfMatch: aws.String(`"` + from.ETag + `"`)})
 	if err != nil {
 		return 0, 0
 	}

@@ -16,6 +16,9 @@ type task struct {
 	action Action
 	from   Listed
 	here   *buckets.Object // nil: it is not there
+
+	plan    Plan            // of TakeVersions
+	current *buckets.Object // likewise; nil: there is none, or a delete marker
 }
 
 // pass compares a bucket on both sides, and makes the one here as the source.
@@ -34,6 +37,10 @@ func (i *imports) pass(ctx context.Context, p *pair) error {
 		})
 	}
 	m := &merge{imports: i, pair: p, here: i.objectsHere(p)}
+	run := m.run
+	if p.versioning != "" {
+		run = (&mergeVersions{m, i.versionsHere(p, i.Prefix)}).run
+	}
 	m.send = func(t task) error {
 		select {
 		case tasks <- t:
@@ -42,31 +49,34 @@ func (i *imports) pass(ctx context.Context, p *pair) error {
 			return context.Cause(ctx)
 		}
 	}
-	err := m.run(ctx)
+	err := run(ctx)
 	close(tasks)
 	workers.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	i.change(func(r *Result) { r.Buckets++ })
-	return err
+	if err != nil || i.DryRun {
+		return err
+	}
+	return i.setVersions(ctx, p)
 }
 
 // do does a task.
 func (i *imports) do(ctx context.Context, p *pair, t task) error {
-	if i.DryRun {
-		i.change(func(r *Result) {
-			if t.action == Delete {
-				r.Deleted++
-				return
-			}
-			r.Imported++
-			r.Bytes += t.from.Size
-		})
+	switch {
+	case t.action == Retag:
+		return i.retag(ctx, p, t)
+	case i.DryRun:
+		if isGone, err := i.confirm(ctx, p, &t); err != nil || !isGone {
+			return err
+		}
+		i.change(func(r *Result) { r.would(&t) })
 		return nil
-	}
-	if t.action == Delete {
+	case t.action == Delete:
 		return i.delete(ctx, p, t)
+	case t.action == TakeVersions:
+		return i.takeVersions(ctx, p, &t)
 	}
 	var err error
 	for range tries {
@@ -83,6 +93,35 @@ func (i *imports) do(ctx context.Context, p *pair, t task) error {
 		}
 	}
 	return err
+}
+
+// confirm asks the source about what seems to be deleted, because lists are not always sorted.
+func (i *imports) confirm(ctx context.Context, p *pair, t *task) (isGone bool, err error) {
+	switch {
+	case t.action == Delete:
+		isThere, err := i.Source.has(ctx, p.from, t.from.Key)
+		return !isThere, err
+	case len(t.plan.Delete) > 0:
+		return true, i.planAgain(ctx, p, t)
+	}
+	return true, nil
+}
+
+// would counts a task that a dry run does not do.
+func (r *Result) would(t *task) {
+	switch t.action {
+	case Delete:
+		r.Deleted++
+	case TakeVersions:
+		r.Deleted += int64(len(t.plan.Delete))
+		r.Imported += int64(len(t.plan.Take))
+		for _, from := range t.plan.Take {
+			r.Bytes += from.Size
+		}
+	default:
+		r.Imported++
+		r.Bytes += t.from.Size
+	}
 }
 
 // tries limits how often an object is read that changes meanwhile, or that is damaged.
@@ -114,10 +153,20 @@ func (i *imports) keep(p *pair, key string) {
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
 }
 
-// take reads an object from the source and writes it here.
+// unchanged is the condition that an object is still the current one here; nil: there is none.
+func unchanged(o *buckets.Object) (c buckets.Condition) {
+	if o != nil {
+		c.Match.Tags = []string{string(o.ID)}
+	} else {
+		c.NoneMatch.Any = true
+	}
+	return c
+}
+
+// take reads an object from the source and writes it here, where t.here becomes the object.
 func (i *imports) take(ctx context.Context, p *pair, t *task) error {
-	out, err := i.Source.get(ctx, p.from, t.from.Key, "", "")
-	if codeOf(err) == "NoSuchKey" {
+	out, err := i.Source.get(ctx, p.from, &t.from, "", "")
+	if isGone(err) {
 		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the source lists the object, but does not have it: it was deleted meanwhile"})
 		return nil
 	} else if err != nil {
@@ -132,7 +181,7 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	defer b.Close()
 	o, err := objectOf(&from, out)
 	if err == nil {
-		err = i.Source.withTags(ctx, p.from, &o, out)
+		err = i.Source.withTags(ctx, p.from, &from, &o, out)
 	}
 	if err != nil {
 		return err
@@ -141,17 +190,14 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	if !b.hasMD5Tag {
 		o.ETag = from.ETag
 	}
-	put := buckets.PutRequest{Object: o, Size: from.Size}
-	if t.here != nil {
-		put.Condition.Match.Tags = []string{string(t.here.ID)}
-	} else {
-		put.Condition.NoneMatch.Any = true
-	}
-	_, err = i.Target.PutObject(ctx, i.Account.ID, p.bucket.BucketRef, put, &counted{b, i})
+	put := buckets.PutRequest{Object: o, Size: from.Size, Condition: unchanged(t.here)}
+	w, err := i.Target.PutObject(ctx, i.Account.ID, p.bucket.BucketRef, put, &counted{b, i})
 	if errors.Is(err, buckets.ErrNoObject) { // deleted here meanwhile
 		err = buckets.ErrPrecondition
 	}
 	if err == nil {
+		t.here = &w.Object
+		t.here.Inline = nil
 		i.change(func(r *Result) {
 			r.Imported++
 			r.Bytes += from.Size

@@ -109,13 +109,38 @@ func (i *imports) policy(ctx context.Context, p *pair, c *buckets.SettingsChange
 	return fmt.Sprintf("bucket %s is public, as its policy at the source says", p.to), nil
 }
 
-// versions notes that older versions stay at the source.
+// versions finds out whether the source keeps versions.
 func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
 	out, err := i.Source.client.GetBucketVersioning(ctx, &s3.GetBucketVersioningInput{Bucket: &p.from})
 	if err != nil || out.Status == "" {
 		return "", err
 	}
-	return "it keeps versions: only the current one of each object is imported", nil
+	if i.CurrentOnly {
+		return "it keeps versions: only the current one of each object is imported", nil
+	}
+	p.versioning = out.Status
+	return "", nil
+}
+
+// keepVersions enables versioning here, so that what is imported replaces nothing.
+func (i *imports) keepVersions(ctx context.Context, p *pair) error {
+	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
+	if err != nil || b.Versioning == buckets.VersioningEnabled {
+		return err
+	}
+	return i.Target.SetVersioning(ctx, i.Account.ID, b.BucketRef, buckets.VersioningEnabled)
+}
+
+// setVersions gives the bucket here the versioning of the source, after its versions were imported.
+func (i *imports) setVersions(ctx context.Context, p *pair) error {
+	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
+		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,
+	}[p.versioning]
+	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
+	if err != nil || !ok || b.Versioning == want {
+		return err
+	}
+	return i.Target.SetVersioning(ctx, i.Account.ID, b.BucketRef, want)
 }
 
 // lifecycle imports the lifecycle rules, all or none.

@@ -160,11 +160,9 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 		s.sawClock(out.ResultMetadata)
 		page := make([]Listed, len(out.Contents))
 		for i, o := range out.Contents {
-			key := aws.ToString(o.Key)
-			if out.EncodingType == types.EncodingTypeUrl {
-				if key, err = url.QueryUnescape(key); err != nil {
-					return errcode.New(errcode.Unavailable, "the source sent a key that is not URL-encoded, although it says so")
-				}
+			key, err := decoded(aws.ToString(o.Key), out.EncodingType)
+			if err != nil {
+				return err
 			}
 			page[i] = Listed{Key: key, ETag: bare(aws.ToString(o.ETag)), Size: aws.ToInt64(o.Size), Modified: buckets.At(aws.ToTime(o.LastModified))}
 		}
@@ -180,9 +178,9 @@ func (s *Source) list(ctx context.Context, bucket, prefix string, fn func([]List
 // bare returns an entity tag without quotes.
 func bare(etag string) string { return strings.Trim(etag, `"`) }
 
-// get sends a GET for an object, from an offset. With etag, the object must not have changed.
-func (s *Source) get(ctx context.Context, bucket, key, etag, bytes string) (*s3.GetObjectOutput, error) {
-	in := &s3.GetObjectInput{Bucket: &bucket, Key: &key}
+// get sends a GET for an object or a version, from an offset. With etag, the object must not have changed.
+func (s *Source) get(ctx context.Context, bucket string, from *Listed, etag, bytes string) (*s3.GetObjectOutput, error) {
+	in := &s3.GetObjectInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
 	if etag != "" {
 		in.IfMatch = aws.String(`"` + etag + `"`)
 	}
@@ -193,13 +191,21 @@ func (s *Source) get(ctx context.Context, bucket, key, etag, bytes string) (*s3.
 	return s.client.GetObject(ctx, in, s3.WithAPIOptions(smithyhttp.AddHeaderValue("X-Amz-Checksum-Mode", "ENABLED")))
 }
 
+// versionOrNil is the parameter for a version.
+func versionOrNil(from *Listed) *string {
+	if from.Version == "" {
+		return nil
+	}
+	return &from.Version
+}
+
 // has reports whether the source has an object. A HEAD would not tell a missing bucket from a missing object.
 func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
-	out, err := s.get(ctx, bucket, key, "", "bytes=0-0")
+	out, err := s.get(ctx, bucket, &Listed{Key: key}, "", "bytes=0-0")
 	switch {
 	case err == nil:
 		return true, out.Body.Close()
-	case codeOf(err) == "NoSuchKey":
+	case isGone(err):
 		return false, nil
 	case codeOf(err) == "InvalidRange": // an empty object
 		return true, nil
@@ -207,13 +213,26 @@ func (s *Source) has(ctx context.Context, bucket, key string) (bool, error) {
 	return false, readable("look for a deleted object", err)
 }
 
-// tags reads the tags of an object.
-func (s *Source) tags(ctx context.Context, bucket, key string) (map[string]string, error) {
-	out, err := s.client.GetObjectTagging(ctx, &s3.GetObjectTaggingInput{Bucket: &bucket, Key: &key})
+// tags reads the tags of an object or a version.
+func (s *Source) tags(ctx context.Context, bucket string, from *Listed) (map[string]string, error) {
+	in := &s3.GetObjectTaggingInput{Bucket: &bucket, Key: &from.Key, VersionId: versionOrNil(from)}
+	if from.Latest && from.Version == string(buckets.NullVersion) {
+		in.VersionId = nil // versitygw does not find it
+	}
+	out, err := s.client.GetObjectTagging(ctx, in)
 	if err != nil {
 		return nil, readable("read the tags", err)
 	}
-	return tagsOf(out.TagSet), nil
+	tags := tagsOf(out.TagSet)
+	if len(tags) > maxTags {
+		return nil, errTags
+	}
+	for k, v := range tags {
+		if len(k)+len(v) > maxTagText {
+			return nil, errTags
+		}
+	}
+	return tags, nil
 }
 
 func tagsOf(set []types.Tag) map[string]string {
@@ -232,9 +251,15 @@ func codeOf(err error) string {
 	return ""
 }
 
+// isGone reports whether an object or a version does not exist.
+func isGone(err error) bool {
+	code := codeOf(err)
+	return code == "NoSuchKey" || code == "NoSuchVersion"
+}
+
 // hints say what to do about errors of S3.
 var hints = map[string]string{
-	"AccessDenied":                 "the access key needs s3:ListBucket, s3:GetObject and s3:GetObjectTagging",
+	"AccessDenied":                 "the access key needs s3:ListBucket, s3:GetObject and s3:GetObjectTagging, and for versions s3:ListBucketVersions, s3:GetObjectVersion and s3:GetObjectVersionTagging",
 	"InvalidAccessKeyId":           "check the access key",
 	"SignatureDoesNotMatch":        "check the secret key, and whether the endpoint needs --virtual-host",
 	"RequestTimeTooSkewed":         "the clocks differ by more than 15 minutes",

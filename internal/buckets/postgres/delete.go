@@ -23,7 +23,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 			st, args, scan = sqlDeleteVersion.Statement, sqlDeleteVersion.Args(versionDeletion{owner, b, d}), scanDeletedVersion
 		}
 		var columns []*string
-		if d.Unchanged == nil && d.Notice == nil {
+		if d.Unchanged == nil && d.Notice == nil && d.Imported == 0 {
 			if _, err := s.db.QueryRow(ctx, st, args, &columns); err != nil {
 				return err
 			}
@@ -39,6 +39,11 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 			}
 			if d.Version != "" {
 				return d.Notice.OfDeletedVersion(d.Name, d.Version, d.Now), d.CheckUnchanged(&done.Object)
+			}
+			if d.Imported != 0 && done.Marker {
+				if err := setImported(tx, sqlSetMarker, moved{owner, b.ID, d.Name, d.Imported, d.Now}); err != nil {
+					return nil, err
+				}
 			}
 			return d.Notice.OfDeleted(d.Name, done, d.Now), d.CheckUnchanged(&done.Object)
 		})

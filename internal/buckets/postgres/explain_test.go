@@ -116,6 +116,8 @@ func ofOwner() []step {
 		{"lock a version", sqlLockVersion, []any{owner, id, "f1/1", body}, []string{versions}},
 		{"lock the null version", sqlLockNull, []any{owner, id, "f1/1"}, []string{nulls}},
 		{"update a version", sqlUpdateVersion.Statement, []any{owner, id, "f1/1", now, "text/html", nil, nil, nil, nil, body}, []string{versions}},
+		{"import a marker", sqlSetMarker, []any{owner, id, "f1/1", now}, []string{versions}},
+		{"import over a version", sqlSetSuperseded, []any{owner, id, "f1/1", now, now}, []string{versions}},
 		{"list versions", sqlListVersions, []any{owner, id, "f1", body, 100, false}, []string{objects, versions}},
 		{"list noncurrent versions", sqlListNoncurrent, []any{owner, id, "f1", body, 100}, []string{versions}},
 		{"set frames of a version", sqlFrameVersion, []any{owner, id, "f1/1", body, int64(1), int64(2)}, []string{versions}},

@@ -145,10 +145,28 @@ func (s *Store) putInSteps(ctx context.Context, p *put, n *buckets.Notice, done 
 			return nil, err
 		}
 		if p.object.Imported != 0 {
-			_, err = tx.Exec(sqlSetModified, string(p.owner), string(p.bucket.ID), p.object.Name, at(p.object.Imported))
+			err = setImported(tx, sqlSetModified, moved{p.owner, p.bucket.ID, p.object.Name, p.object.Imported, p.now})
 		}
 		return n.OfWritten(*done, p.now), err
 	})
+}
+
+// moved is a write of another server that was imported at a time.
+type moved struct {
+	owner    buckets.AccountID
+	bucket   buckets.BucketID
+	name     string
+	imported buckets.Moment
+	now      buckets.Moment
+}
+
+// setImported sets the time of a new object or delete marker, and when the version before it was superseded.
+func setImported(tx *pgdb.Tx, st pgdb.Statement, m moved) error {
+	if _, err := tx.Exec(st, string(m.owner), string(m.bucket), m.name, at(m.imported)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(sqlSetSuperseded, string(m.owner), string(m.bucket), m.name, at(m.imported), at(m.now))
+	return err
 }
 
 // Get implements buckets.Store.

@@ -90,6 +90,13 @@ var (
 		WHERE b.owner = $1::uuid AND b.name = $2::text`}
 	sqlSetModified = pgdb.Statement{Name: "buckets.set_modified", Key: 1, SQL: `
 		UPDATE manta_bucket_object SET modified = $4::timestamptz WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text`}
+	sqlSetMarker = pgdb.Statement{Name: "buckets.set_marker", Key: 1, SQL: `
+		UPDATE manta_bucket_version SET modified = $4::timestamptz, created = $4::timestamptz,
+			properties = jsonb_build_object('s3', coalesce(properties -> 's3', '{}') || jsonb_build_object('imported', (extract(epoch FROM $4::timestamptz) * 1000000)::bigint))
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND marker AND superseded IS NULL`}
+	sqlSetSuperseded = pgdb.Statement{Name: "buckets.set_superseded", Key: 1, SQL: `
+		UPDATE manta_bucket_version SET superseded = $4::timestamptz
+		WHERE owner = $1::uuid AND bucket_id = $2::uuid AND name = $3::text AND superseded = $5::timestamptz`}
 	sqlHead   = pgdb.Statement{Name: "buckets.head", Key: 1, SQL: `SELECT ` + objectColumns + ofObject + ` FOR UPDATE`}
 	sqlUpdate = pgdb.NewNamed(pgdb.Statement{Name: "buckets.update", Key: 1, SQL: `
 		UPDATE manta_bucket_object SET modified = @modified, content_type = @type, headers = hstore(@header_names, @header_values),

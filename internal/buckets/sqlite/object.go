@@ -91,6 +91,7 @@ type write struct {
 	kind  // found by ref
 	name  string
 	now   buckets.Moment
+	past  buckets.Moment // when an import's source wrote it; 0: it is not imported
 
 	old   buckets.Object // the current object
 	found bool
@@ -208,7 +209,7 @@ func (s *Store) Put(ctx context.Context, owner buckets.AccountID, b buckets.Buck
 		return buckets.Written{}, err
 	}
 	o := p.Stored()
-	w := &write{owner: owner, ref: b, name: o.Name, now: p.Now}
+	w := &write{owner: owner, ref: b, name: o.Name, now: p.Now, past: o.Imported}
 	var events []buckets.Event
 	err := s.db.WriteChecked(ctx, "put_object", func(c *sqlite.Conn) error {
 		o.Lock = p.Object.Lock
@@ -316,7 +317,7 @@ func (s *Store) Delete(ctx context.Context, owner buckets.AccountID, b buckets.B
 	if d.Version != "" {
 		return s.deleteVersion(ctx, owner, b, d)
 	}
-	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now}
+	w := &write{owner: owner, ref: b, name: d.Name, now: d.Now, past: d.Imported}
 	var events []buckets.Event
 	err = s.db.WriteChecked(ctx, "delete_object", func(c *sqlite.Conn) error {
 		if err := w.check(c, &d.Condition); err != nil {

@@ -155,15 +155,18 @@ func (w *write) keep(c *sqlite.Conn, id buckets.ObjectID) (key buckets.VersionID
 		} else {
 			last = w.old.Version
 		}
-		err = sqlitedb.Exec(c, sqlKeep, w.owner, w.bucket, w.name, last, w.old.Version == "", w.now)
+		err = sqlitedb.Exec(c, sqlKeep, w.owner, w.bucket, w.name, last, w.old.Version == "", w.moment())
 	case newest != nil:
-		err = sqlitedb.Exec(c, sqlPassMarker, w.owner, w.bucket, w.name, w.now, newest.key)
+		err = sqlitedb.Exec(c, sqlPassMarker, w.owner, w.bucket, w.name, w.moment(), newest.key)
 	}
 	if err == nil && w.null != nil {
 		err = w.drop(c, w.null)
 	}
 	return buckets.NewVersionID(w.now, last, id), err
 }
+
+// moment returns the time of what is written.
+func (w *write) moment() buckets.Moment { return cmp.Or(w.past, w.now) }
 
 // replacesNull reports that what is written takes the place of the null version.
 func (w *write) replacesNull() bool { return w.versioning == buckets.VersioningSuspended }
@@ -185,7 +188,7 @@ func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	if err != nil {
 		return buckets.Deleted{}, err
 	}
-	m := buckets.Object{}
+	m := buckets.Object{Properties: buckets.Properties{Imported: w.past}}
 	if !w.replacesNull() {
 		m.Version = key
 	}
@@ -199,7 +202,7 @@ func (w *write) mark(c *sqlite.Conn) (buckets.Deleted, error) {
 	}
 	return buckets.Deleted{Object: w.old, Version: m.VersionID(), Marker: true}, errors.Join(
 		sqlitedb.Exec(c, sqlDeleteObject, w.owner, w.bucket, w.name),
-		sqlitedb.Exec(c, sqlAddMarker, w.owner, w.bucket, w.name, key, w.replacesNull(), id, w.now, properties),
+		sqlitedb.Exec(c, sqlAddMarker, w.owner, w.bucket, w.name, key, w.replacesNull(), id, w.moment(), properties),
 		addUsage(c, w.owner, w.bucket, w.delta),
 	)
 }

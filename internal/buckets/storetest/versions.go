@@ -10,7 +10,7 @@ import (
 func versionChecks() []check {
 	return []check{
 		{"History", history}, {"Suspended", suspended}, {"Settings", versioningSettings}, {"Placement", versionPlacement},
-		{"QuotaOfVersions", quotaOfVersions}, {"WritesDuringChange", writesDuringChange}, {"Race", versionRace}, {"ExpireVersions", expireVersions}, {"RandomVersions", randomVersions},
+		{"QuotaOfVersions", quotaOfVersions}, {"WritesDuringChange", writesDuringChange}, {"Race", versionRace}, {"ExpireVersions", expireVersions}, {"RandomVersions", randomVersions}, {"ImportVersions", importVersions},
 	}
 }
 
@@ -306,4 +306,48 @@ func expireVersions(t *testing.T, u *user) {
 	old, err := u.version("a", a.Version)
 	must(t, "Version", err)
 	equal(t, "the expired version", old.ID, a.ID)
+}
+
+// importVersions: imported versions and delete markers have the times of the other server, and the order in which they are written.
+func importVersions(t *testing.T, u *user) {
+	u.setVersioning(buckets.VersioningEnabled)
+	past := u.now - 365*24*hour
+	put := func(at buckets.Moment) buckets.Object {
+		o := full("a")
+		o.Body, o.Imported, o.ImportedTags = stored(10), at, buckets.TagsSum(o.Tags)
+		w, err := u.tryPut(o, buckets.Condition{})
+		must(t, "Put", err)
+		u.tick()
+		return w.Object
+	}
+	mark := func(at buckets.Moment) buckets.Deleted {
+		d, err := u.h.Store.Delete(t.Context(), u.owner, u.ref(), buckets.Delete{Name: "a", Now: u.now, Imported: at})
+		must(t, "Delete", err)
+		u.tick()
+		return d
+	}
+	mark(past)
+	first := put(past + hour)
+	second := put(past + 2*hour)
+	marker := mark(past + 3*hour)
+	var times [][]buckets.Moment
+	all := u.versions(buckets.VersionQuery{Limit: 9}).Versions
+	for i := range all {
+		times = append(times, []buckets.Moment{all[i].Modified, all[i].Imported, all[i].Superseded})
+	}
+	equal(t, "times", times, [][]buckets.Moment{
+		{past + 3*hour, past + 3*hour, 0}, {past + 2*hour, past + 2*hour, past + 3*hour}, {past + hour, past + hour, past + 2*hour}, {past, past, past + hour},
+	})
+	equal(t, "versions", []buckets.VersionID{all[0].VersionID(), all[1].VersionID(), all[2].VersionID()}, []buckets.VersionID{marker.Version, second.Version, first.Version})
+	equal(t, "sum of tags", all[1].ImportedTags, buckets.TagsSum(full("a").Tags))
+	tags := map[string]string{"k": "v"}
+	_, err := u.h.Store.Update(t.Context(), u.owner, u.ref(), buckets.Update{Name: "a", Version: first.Version, Tags: &tags, Imported: true, Now: u.now})
+	must(t, "Update", err)
+	v, err := u.version("a", first.Version)
+	must(t, "Version", err)
+	equal(t, "imported tags", []any{v.Tags, v.ImportedTags, v.Modified}, []any{tags, buckets.TagsSum(tags), past + hour})
+	u.put("a")
+	v, err = u.version("a", marker.Version)
+	must(t, "Version", err)
+	equal(t, "a marker that a client has superseded", v.Superseded, u.now)
 }

@@ -1,0 +1,122 @@
+package imports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets"
+)
+
+// Plan says what an import does with the versions of a name.
+type Plan struct {
+	Take   []Listed           // oldest first; each becomes the current version
+	Delete []*buckets.Version // imported, not changed here, and not at the source any more
+	Same   []Pair             // on both sides
+	Absent int                // older than a version that is here, so they cannot be added: deleted here, or refused by an earlier import
+	Keep   bool               // a client has changed the name here, after the source: nothing is added
+}
+
+// Pair is a version on both sides.
+type Pair struct {
+	From Listed
+	Here *buckets.Object
+}
+
+// IsNothing reports whether both sides are equal.
+func (p *Plan) IsNothing() bool { return len(p.Take)+len(p.Delete) == 0 && !p.Keep }
+
+// PlanVersions compares the versions of a name on both sides, each oldest first. A version is recognized by its time at the
+// source, its entity tag and its size. As with Decide, nothing that a client has written here is deleted, and it stays
+// current unless the source has a later version.
+func PlanVersions(from []Listed, here []buckets.Version, behind time.Duration) (p Plan) {
+	places := map[string][]int{}
+	for i := range from {
+		k := from[i].identity()
+		places[k] = append(places[k], i)
+	}
+	next := 0 // in from
+	for i := range here {
+		v := &here[i]
+		at := slices.IndexFunc(places[identityOf(v)], func(n int) bool { return n >= next })
+		switch {
+		case v.Imported == 0 || at < 0 && v.Imported != v.Modified:
+		case at < 0:
+			p.Delete = append(p.Delete, v)
+		default:
+			n := places[identityOf(v)][at]
+			p.Absent += n - next
+			p.Same = append(p.Same, Pair{from[n], &v.Object})
+			next = n + 1
+		}
+	}
+	if next == len(from) {
+		return p
+	}
+	p.Take = from[next:]
+	if len(here) == 0 {
+		return p
+	}
+	newest, last := &here[len(here)-1], &from[len(from)-1]
+	isTouched := newest.Imported == 0 || newest.Imported != newest.Modified
+	switch {
+	case !isTouched || last.Modified.Add(behind) > newest.Modified:
+	case len(from) == 1 && newest.Imported == 0 && !newest.Marker && !last.Marker && newest.Length == last.Size && newest.EntityTag() == last.ETag:
+		p.Take, p.Same = nil, []Pair{{*last, &newest.Object}}
+	default:
+		p.Take, p.Keep = nil, true
+	}
+	return p
+}
+
+// identity recognizes a version of a name.
+func (l *Listed) identity() string { return identity(l.Marker, l.Modified, l.ETag, l.Size) }
+
+func identityOf(v *buckets.Version) string {
+	return identity(v.Marker, v.Imported, v.EntityTag(), v.Length)
+}
+
+func identity(isMarker bool, at buckets.Moment, etag string, size int64) string {
+	if isMarker {
+		return fmt.Sprint("marker ", int64(at))
+	}
+	return fmt.Sprint(int64(at), " ", size, " ", etag)
+}
+
+// inOrder sorts the versions of a name oldest first. Lists have the newest first; some servers list all delete markers
+// apart, so these are sorted by their IDs, if those are ULIDs, or by time.
+func inOrder(newestFirst []Listed) []Listed {
+	runs := 1
+	for i := 1; i < len(newestFirst); i++ {
+		if newestFirst[i].Marker != newestFirst[i-1].Marker {
+			runs++
+		}
+	}
+	if runs == 2 {
+		slices.SortStableFunc(newestFirst, func(a, b Listed) int {
+			switch {
+			case a.Latest != b.Latest:
+				return cmp.Compare(isLater(b.Latest), isLater(a.Latest))
+			case isULID(a.Version) && isULID(b.Version): // versitygw has the times of versions in seconds
+				return cmp.Compare(b.Version, a.Version)
+			}
+			return cmp.Compare(b.Modified, a.Modified)
+		})
+	}
+	slices.Reverse(newestFirst)
+	return newestFirst
+}
+
+// isULID reports whether an ID begins with a time, so that IDs sort as times.
+func isULID(id string) bool {
+	return len(id) == 26 && strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") == ""
+}
+
+func isLater(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}

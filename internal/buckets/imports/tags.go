@@ -1,0 +1,49 @@
+package imports
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"holdfast/internal/buckets"
+)
+
+// comparesTags reports whether the tags of an object that is equal otherwise are compared: no time says when they changed.
+func (i *imports) comparesTags(here *buckets.Object) bool {
+	return !i.IgnoreTags && here.Imported != 0 && here.Modified == here.Imported
+}
+
+// retag imports the tags of an object, if the source has others and no client has changed them here.
+func (i *imports) retag(ctx context.Context, p *pair, t task) error {
+	tags, err := i.Source.tags(ctx, p.from, &t.from)
+	switch {
+	case isGone(err):
+		return nil // the next import sees it
+	case err != nil:
+		return err
+	case maps.Equal(tags, t.here.Tags):
+		return nil
+	}
+	now, err := i.Target.Version(ctx, i.Account.ID, p.bucket.ID, t.from.Key, t.here.VersionID())
+	switch {
+	case errors.Is(err, buckets.ErrNoVersion) || err == nil && (now.ID != t.here.ID || maps.Equal(tags, now.Tags)):
+		return nil
+	case err != nil:
+		return err
+	case buckets.TagsSum(now.Tags) != now.ImportedTags:
+		i.change(func(r *Result) { r.Kept++; r.Skipped-- })
+		i.problem(Problem{Bucket: p.from, Key: t.from.Key, Reason: "the tags differ, and a client has changed them here: they stay"})
+		return nil
+	case !i.DryRun:
+		_, err = i.Target.UpdateObject(ctx, i.Account.ID, p.bucket.BucketRef, buckets.Update{
+			Name: t.from.Key, Version: t.here.VersionID(), Tags: &tags, Imported: true, Condition: unchanged(t.here),
+		})
+		if errors.Is(err, buckets.ErrNoVersion) || errors.Is(err, buckets.ErrNoObject) || errors.Is(err, buckets.ErrPrecondition) {
+			return nil
+		}
+	}
+	if err == nil {
+		i.change(func(r *Result) { r.Retagged++ })
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package imports
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+)
+
+// listVersions calls fn with the versions of each name, oldest first.
+func (s *Source) listVersions(ctx context.Context, bucket, prefix string, fn func(key string, versions []Listed) error) error {
+	in := &s3.ListObjectVersionsInput{Bucket: &bucket, EncodingType: types.EncodingTypeUrl}
+	if prefix != "" {
+		in.Prefix = &prefix
+	}
+	var rest []Listed // of the last name of a page
+	for {
+		page, out, err := s.versionPage(ctx, in)
+		if err != nil {
+			return err
+		}
+		names, byName := group(append(rest, page...))
+		rest = nil
+		last := ""
+		if aws.ToBool(out.IsTruncated) {
+			if last, err = decoded(aws.ToString(out.NextKeyMarker), out.EncodingType); err != nil {
+				return err
+			}
+			if last == "" {
+				return errList
+			}
+		}
+		for _, name := range names {
+			if name == last {
+				rest = byName[name]
+			} else if err := fn(name, inOrder(byName[name])); err != nil {
+				return err
+			}
+		}
+		if last == "" {
+			return nil
+		}
+		in.KeyMarker, in.VersionIdMarker = aws.String(last), out.NextVersionIdMarker
+	}
+}
+
+// group groups versions by name, in the order in which the names occur.
+func group(all []Listed) (names []string, byName map[string][]Listed) {
+	byName = map[string][]Listed{}
+	for _, l := range all {
+		switch had := byName[l.Key]; {
+		case len(had) == 0:
+			names = append(names, l.Key)
+		case slices.ContainsFunc(had[max(0, len(had)-2):], func(o Listed) bool { return o.Version == l.Version && o.Marker == l.Marker }):
+			continue // versitygw repeats the last version of a page
+		}
+		byName[l.Key] = append(byName[l.Key], l)
+	}
+	return names, byName
+}
+
+// versionsOf returns the versions of a name, oldest first. The name sorts before all others that begin with it, but not every
+// list is sorted.
+func (s *Source) versionsOf(ctx context.Context, bucket, key string) (found []Listed, err error) {
+	others := 0
+	err = s.listVersions(ctx, bucket, key, func(name string, versions []Listed) error {
+		if name == key {
+			found = versions
+			return io.EOF
+		}
+		if others++; others > pageSize {
+			return io.EOF
+		}
+		return nil
+	})
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return found, err
+}
+
+// decoded decodes a key of a list.
+func decoded(key string, encoding types.EncodingType) (string, error) {
+	if encoding != types.EncodingTypeUrl {
+		return key, nil
+	}
+	key, err := url.QueryUnescape(key)
+	if err != nil {
+		return "", errcode.New(errcode.Unavailable, "the source sent a key that is not URL-encoded, although it says so")
+	}
+	return key, nil
+}
+
+// versionPage reads a page of versions and delete markers in the order in which the source sends them, which the client
+// of the SDK does not keep.
+func (s *Source) versionPage(ctx context.Context, in *s3.ListObjectVersionsInput) (page []Listed, out *s3.ListObjectVersionsOutput, err error) {
+	var document []byte
+	out, err = s.client.ListObjectVersions(ctx, in, s3.WithAPIOptions(func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("KeepOrder", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			out, metadata, err := next.HandleDeserialize(ctx, in)
+			if r, ok := out.RawResponse.(*smithyhttp.Response); ok && err == nil {
+				body := r.Body
+				document, err = io.ReadAll(body)
+				_ = body.Close() // it was only read
+				r.Body = io.NopCloser(bytes.NewReader(document))
+			}
+			return out, metadata, err
+		}), middleware.After)
+	}))
+	if err != nil {
+		return nil, nil, readable("list the versions of the bucket "+aws.ToString(in.Bucket), err)
+	}
+	s.sawClock(out.ResultMetadata)
+	page, err = parseVersions(document, out.EncodingType)
+	return page, out, err
+}
+
+// listedVersion is a version or a delete marker in a list.
+type listedVersion struct {
+	Key          string    `xml:"Key"`
+	VersionID    string    `xml:"VersionId"`
+	IsLatest     bool      `xml:"IsLatest"`
+	LastModified time.Time `xml:"LastModified"`
+	ETag         string    `xml:"ETag"`
+	Size         int64     `xml:"Size"`
+}
+
+var errVersionList = errcode.New(errcode.Unavailable, "the source sent a list of versions that is not valid")
+
+// parseVersions reads the versions and delete markers of a list.
+func parseVersions(document []byte, encoding types.EncodingType) (page []Listed, err error) {
+	d := xml.NewDecoder(bytes.NewReader(document))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return page, nil
+		} else if err != nil {
+			return nil, errVersionList
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok || start.Name.Local != "Version" && start.Name.Local != "DeleteMarker" {
+			continue
+		}
+		var v listedVersion
+		if err := d.DecodeElement(&v, &start); err != nil {
+			return nil, errVersionList
+		}
+		l := Listed{
+			Version: v.VersionID, Marker: start.Name.Local == "DeleteMarker", Latest: v.IsLatest,
+			ETag: bare(strings.TrimSpace(v.ETag)), Size: v.Size, Modified: buckets.At(v.LastModified),
+		}
+		if l.Key, err = decoded(v.Key, encoding); err != nil {
+			return nil, err
+		}
+		page = append(page, l)
+	}
+}
