@@ -21,7 +21,7 @@ import (
 // copy is restored.
 func TestBucketsDamage(t *testing.T) {
 	t.Parallel()
-	harness.OnEngines(t, []harness.Service{Service()}, harness.Both(), func(t *testing.T, _ harness.Engine, data string, vars ...string) {
+	harness.OnEngines(t, []harness.Service{Service()}, harness.InTurn(harness.Both()...), func(t *testing.T, _ harness.Engine, data string, vars ...string) {
 		h, b := newBuckets(t, nodeFolders(t), data, vars...)
 		h.Workloads = []harness.Workload{restored{b}}
 		h.Server = h.Serve()

@@ -137,7 +137,7 @@ func killBucketsOnPostgres(t *testing.T) {
 		harness.Settings(of, "DATABASE_POOL_MAX_SIZE", "40")...)...) // all clients may wait for the lock of hold
 	b.applies(h)
 	h.Server = h.Serve()
-	h.Rounds(10, func(round int) harness.Fault {
+	h.Rounds(8, func(round int) harness.Fault {
 		server, between := round%2 == 0, round/2%2 == 0
 		var held *heldWrites
 		f := harness.Fault{Deadly: server, Recover: func() {
