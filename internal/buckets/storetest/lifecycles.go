@@ -174,10 +174,13 @@ func expire(t *testing.T, u *user) {
 	var names []string
 	_, garbage := u.claim(9)
 	for _, g := range garbage {
+		if len(g.Sharks) == 0 && g.Upload == "" {
+			continue // the body was in the row: nothing is left to remove, and a backend need not say so
+		}
 		names = append(names, fmt.Sprintf("%s %v %d %v", g.Name, g.Deleted == u.now, len(g.Sharks), g.Upload == id))
 	}
 	slices.Sort(names)
-	equal(t, "garbage", names, []string{"a true 2 false", "b true 2 false", "c true 0 false", "d true 0 true"})
+	equal(t, "garbage", names, []string{"a true 2 false", "b true 2 false", "d true 0 true"})
 	ref := u.ref()
 	ref.ID = buckets.BucketID(buckets.NewUUID())
 	_, err := u.h.Lifecycles.Expire(t.Context(), u.owner, ref, buckets.Expired{Objects: u.page(), Now: u.now})
