@@ -59,10 +59,22 @@ type server struct {
 
 func serve(t testing.TB, log ...*slog.Logger) *server {
 	t.Helper()
-	ctx := t.Context()
 	db := opened.SQLite(t, sqlitedb.Options{}, sqlite.Migrations)
-	st := sqlite.New(db)
-	s := &server{t: t, db: db, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now})}
+	s := serveOn(t, sqlite.New(db), log...)
+	s.db = db
+	return s
+}
+
+// store is a backend with the accounts and keys.
+type store interface {
+	buckets.Backend
+	buckets.Accounts
+}
+
+func serveOn(t testing.TB, st store, log ...*slog.Logger) *server {
+	t.Helper()
+	ctx := t.Context()
+	s := &server{t: t, cluster: blobs.NewCluster(blobs.Options{Clock: time.Now})}
 	var nodes []blobs.Node
 	for _, id := range []string{"home:1", "home:2"} {
 		folder := t.TempDir()
