@@ -86,7 +86,7 @@ func TestConsolePictures(t *testing.T) {
 	shot("console-objects.webp", "light", 1280, 800, s.Admin+"/console/buckets/objects?account=main&bucket=photos&prefix=iceland%2F")
 	shot("console-object.webp", "light", 1280, 900, s.Admin+"/console/buckets/object?account=main&bucket=photos&object=iceland%2F03-geysir.png")
 	shot("console-records.webp", "light", 1180, 720, s.Admin+"/console/extstorage/records"+picturePlace)
-	shot("demo.webp", "light", 1100, 640, s.URL+"/guest/demo")
+	shot("demo.webp", "light", 1200, 720, s.URL+"/guest/demo")
 	shot("demo-phone.webp", "dark", 390, 844, s.URL+"/guest/demo")
 
 	if all := os.Getenv("CONSOLE_ALL"); all != "" {

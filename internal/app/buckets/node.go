@@ -134,15 +134,27 @@ type nodesInput struct {
 	Bodies bool `flag:"bodies" doc:"count the bodies on each node, which reads all metadata"`
 }
 
-// nodeState is the state of a storage node; the console marks inactive nodes.
+// nodeState is the state of a storage node.
 type nodeState string
 
+// shownState is the state of a storage node; the console marks nodes that are inactive or do not work.
+type shownState struct {
+	state   nodeState
+	problem nodeProblem
+}
+
+func (s shownState) String() string { return string(s.state) }
+
 // Cell implements console.Shown.
-func (n nodeState) Cell() service.Cell {
-	if n == nodeState(buckets.NodeActive) {
-		return service.Cell{State: service.OK, Text: string(n)}
+func (s shownState) Cell() service.Cell {
+	c := service.Cell{State: service.Warning, Text: s.String()}
+	switch {
+	case s.problem != "":
+		c.State = service.Wrong
+	case s.state == nodeState(buckets.NodeActive):
+		c.State = service.OK
 	}
-	return service.Cell{State: service.Warning, Text: string(n)}
+	return c
 }
 
 // nodeProblem is why a storage node does not work, or "".
@@ -159,7 +171,8 @@ func (p nodeProblem) Cell() service.Cell {
 // nodeOutput is a storage node.
 type nodeOutput struct {
 	ID       string         `json:"id" title:"Node" subject:"node" example:"home:disk1"`
-	State    nodeState      `json:"state" title:"State" enum:"new,active,read-only,draining,removing,removed"`
+	State    nodeState      `json:"state" enum:"new,active,read-only,draining,removing,removed"`
+	Shown    shownState     `json:"-" title:"State"`
 	Free     *service.Bytes `json:"free_bytes,omitempty" title:"Free" zero:"-" doc:"missing: unknown or unlimited"`
 	Size     *service.Bytes `json:"size_bytes,omitempty" title:"Size" zero:"-"`
 	Used     *service.Bytes `json:"-" title:"Used" zero:"-" of:"Size"`
@@ -246,6 +259,9 @@ func (s *Buckets) nodeList(ctx context.Context) (all []nodeOutput, err error) {
 		if now.Err != nil {
 			all[i].Problem = nodeProblem(errcode.Message(now.Err))
 		}
+	}
+	for i := range all {
+		all[i].Shown = shownState{all[i].State, all[i].Problem}
 	}
 	return all, nil
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 )
 
@@ -27,5 +28,20 @@ func TestFolderOfRelativeData(t *testing.T) {
 	}
 	if want := filepath.Join(where, "holdfast-data", Name); u.Path != want {
 		t.Errorf("the folder is %s, want %s", u.Path, want)
+	}
+}
+
+// TestShownState: an active node that does not work is not shown as if it did.
+func TestShownState(t *testing.T) {
+	t.Parallel()
+	for _, n := range []struct {
+		shown shownState
+		want  service.State
+	}{
+		{shownState{"active", ""}, service.OK}, {shownState{"draining", ""}, service.Warning}, {shownState{"active", "no such folder"}, service.Wrong},
+	} {
+		if c := n.shown.Cell(); c.State != n.want || c.Text != string(n.shown.state) {
+			t.Errorf("%v is shown as %s %s", n.shown, c.State, c.Text)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func (s *Extensions) showRecords(ctx context.Context, r *service.PageRequest) (*
 		{Text: "Schemas of " + string(p.Namespace), To: service.PageLink("schemas", p.values()...)},
 		{Text: "Changes of the install", To: service.PageLink("feed", p.values()...)},
 	}}
-	facts := &service.Facts{Rows: []service.Fact{{Name: "Schema", Cell: service.TextCell(activeVersion(schema.Version).String())}}}
+	facts := &service.Facts{Inline: true, Rows: []service.Fact{{Name: "Schema", Cell: service.TextCell(activeVersion(schema.Version).String())}}}
 	if hidden > 0 {
 		facts.Rows = append(facts.Rows, service.Fact{Name: "Columns not shown", Cell: service.TextCell(strconv.Itoa(hidden))})
 	}

@@ -270,7 +270,7 @@ const show = guarded(async () => {
 async function begin() {
   const form = $('form');
   form.city.append(...cities.map(([region, , name]) => new Option(name, region)), new Option('All cities', ''));
-  if (matchMedia('(max-width: 860px)').matches) $('filters').open = false; // hotels come first
+  if (matchMedia('(max-width: 860px), (min-width: 1100px) and (max-width: 1300px)').matches) $('filters').open = false; // hotels come first
   $('chips').append(...Object.entries(amenities).slice(0, 6).map(([name, text]) =>
     element('label', '', { class: 'chip' }, element('input', '', { type: 'checkbox', name: 'amenity', value: name }), text)));
   const friday = 14 + (5 - new Date(Date.now() + 14 * 864e5).getUTCDay() + 7) % 7;
