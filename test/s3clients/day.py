@@ -116,6 +116,21 @@ body += b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r
 send("POST", form["url"], body, {"Content-Type": "multipart/form-data; boundary=x"})
 assert get("form/a.txt") == note
 
+# Versions.
+s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Enabled"
+first = s3.put_object(Bucket=bucket, Key="versions", Body=b"first")["VersionId"]
+second = s3.put_object(Bucket=bucket, Key="versions", Body=b"second")["VersionId"]
+marker = s3.delete_object(Bucket=bucket, Key="versions")
+assert marker["DeleteMarker"] and marker["VersionId"], marker
+is_error("NoSuchKey", s3.get_object, Bucket=bucket, Key="versions")
+assert get("versions", VersionId=first) == b"first"
+page = s3.list_object_versions(Bucket=bucket, Prefix="versions")
+assert [v["VersionId"] for v in page["Versions"]] == [second, first] and page["DeleteMarkers"][0]["IsLatest"], page
+s3.delete_object(Bucket=bucket, Key="versions", VersionId=marker["VersionId"])
+assert get("versions") == b"second"
+s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Suspended"})
+
 # An upload that is not completed.
 upload = s3.create_multipart_upload(Bucket=bucket, Key="never")["UploadId"]
 s3.upload_part(Bucket=bucket, Key="never", UploadId=upload, PartNumber=1, Body=note)
@@ -127,7 +142,7 @@ is_error("NoSuchUpload", s3.list_parts, Bucket=bucket, Key="never", UploadId=upl
 is_error("BucketNotEmpty", s3.delete_bucket, Bucket=bucket)
 everything = boto3.resource("s3", endpoint_url=os.environ["ENDPOINT"]).Bucket(bucket)
 everything.objects.filter(Prefix="day/").delete()
-everything.objects.all().delete()
+everything.object_versions.delete()
 everything.delete()
 is_error("NoSuchBucket", s3.list_objects_v2, Bucket=bucket)
 print("done", botocore.__version__)

@@ -133,8 +133,34 @@ func rclone(c *client) {
 	rclone("deletefile", s3+"/piped")
 	rclone("sync", s3+"/day", "back")
 	c.same("", "back")
+	rcloneVersions(c, rclone)
 	rclone("purge", s3)
 	c.absent()
+}
+
+// rcloneVersions reads and removes versions, which rclone names by their times.
+func rcloneVersions(c *client, rclone func(...string) string) {
+	c.t.Helper()
+	s3 := "hf:" + c.bucket
+	if state := rclone("backend", "versioning", s3, "Enabled"); !strings.Contains(state, "Enabled") {
+		c.t.Errorf("versioning: %s", state)
+	}
+	rclone("copyto", "day/note.txt", s3+"/kept.txt")
+	rclone("copyto", "day/photos/2026-index", s3+"/kept.txt")
+	rclone("deletefile", s3+"/kept.txt")
+	old := strings.Fields(rclone("lsf", "--s3-versions", "--files-only", "--include", "kept*", s3))
+	if len(old) != 2 {
+		c.t.Errorf("versions: %q", old)
+	}
+	if all := rclone("lsf", "--files-only", "--include", "kept*", s3); all != "" {
+		c.t.Errorf("after the deletion: %q", all)
+	}
+	sizes := rclone("lsf", "--s3-versions", "--files-only", "--format", "s", "--include", "kept*", s3)
+	c.lines(sizes, "1000", "10")
+	rclone("backend", "cleanup-hidden", s3)
+	if all := rclone("lsf", "--s3-versions", "--files-only", "--include", "kept*", s3); all != "" {
+		c.t.Errorf("after cleanup-hidden: %q", all)
+	}
 }
 
 // restic backs up to a repository, which has many small files.

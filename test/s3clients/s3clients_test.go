@@ -43,6 +43,7 @@ var clients = []struct {
 	{"boto3-new", func(c *client) { boto3(c, "new") }},
 	{"javascript", javaScript},
 	{"go", goSDK},
+	{"terraform", terraform},
 }
 
 func TestOneNode(t *testing.T) {
