@@ -153,6 +153,66 @@ func (e HandoffStatus) Valid() bool {
 	}
 }
 
+// Defines values for KeySetKeysAlg.
+const (
+	EdDSA KeySetKeysAlg = "EdDSA"
+)
+
+// Valid indicates whether the value is a known member of the KeySetKeysAlg enum.
+func (e KeySetKeysAlg) Valid() bool {
+	switch e {
+	case EdDSA:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeySetKeysCrv.
+const (
+	Ed25519 KeySetKeysCrv = "Ed25519"
+)
+
+// Valid indicates whether the value is a known member of the KeySetKeysCrv enum.
+func (e KeySetKeysCrv) Valid() bool {
+	switch e {
+	case Ed25519:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeySetKeysKty.
+const (
+	OKP KeySetKeysKty = "OKP"
+)
+
+// Valid indicates whether the value is a known member of the KeySetKeysKty enum.
+func (e KeySetKeysKty) Valid() bool {
+	switch e {
+	case OKP:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeySetKeysUse.
+const (
+	Sig KeySetKeysUse = "sig"
+)
+
+// Valid indicates whether the value is a known member of the KeySetKeysUse enum.
+func (e KeySetKeysUse) Valid() bool {
+	switch e {
+	case Sig:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PageViewPage.
 const (
 	PageViewPageDetail   PageViewPage = "detail"
@@ -421,6 +481,32 @@ type Hotel struct {
 	Stars      int        `json:"stars"`
 	TenantID   string     `json:"tenantId"`
 }
+
+// KeySet defines model for KeySet.
+type KeySet struct {
+	Keys []struct {
+		Alg KeySetKeysAlg `json:"alg"`
+		Crv KeySetKeysCrv `json:"crv"`
+		Kid string        `json:"kid"`
+		Kty KeySetKeysKty `json:"kty"`
+		Use KeySetKeysUse `json:"use"`
+
+		// X The public key in base64url.
+		X string `json:"x"`
+	} `json:"keys"`
+}
+
+// KeySetKeysAlg defines model for KeySet.Keys.Alg.
+type KeySetKeysAlg string
+
+// KeySetKeysCrv defines model for KeySet.Keys.Crv.
+type KeySetKeysCrv string
+
+// KeySetKeysKty defines model for KeySet.Keys.Kty.
+type KeySetKeysKty string
+
+// KeySetKeysUse defines model for KeySet.Keys.Use.
+type KeySetKeysUse string
 
 // Listing defines model for Listing.
 type Listing struct {

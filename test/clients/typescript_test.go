@@ -60,13 +60,15 @@ func TestTypeScript(t *testing.T) {
 		"HOLDFAST_EXTSTORAGE__RATES__WRITES_PER_MINUTE=30", "HOLDFAST_EXTSTORAGE__RATES__WRITE_BURST=1")
 	guests := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0", "HOLDFAST_GUEST__BOTS__CHALLENGE_BITS=10")
+	signed := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}", "HOLDFAST_GUEST__HANDOFF_ALGORITHM=ed25519",
+		"HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_GUEST__HANDOFF_ISSUER=https://guests.example")
 	env := []string{
 		"INSTALL=" + install,
 		"BASE_URL=" + free.URL, "TOKEN=" + token(free),
 		"LIMITED_URL=" + limited.URL, "LIMITED_TOKEN=" + token(limited),
-		"GUEST_URL=" + guests.URL,
+		"GUEST_URL=" + guests.URL, "SIGNED_URL=" + signed.URL,
 	}
-	for _, file := range []string{"test/client.test.js", "test/guest.test.js"} {
+	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js"} {
 		// Without npm, which would not end its child processes.
 		out, err := run(env, node, file)
 		if err != nil {

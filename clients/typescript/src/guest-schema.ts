@@ -259,6 +259,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/bff/consumer/v1/tenants/{tenantId}/jwks.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: components["parameters"]["TenantPath"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the public keys of a tenant
+         * @description A JWK Set (RFC 7517) of Ed25519 keys (RFC 8037), with which the booking site of the tenant verifies tokens offline: the active key, the next one, and replaced keys whose tokens may be valid. A tenant whose tokens are signed with HMAC has no keys. It needs no session and may be cached by shared caches for max-age.
+         */
+        get: operations["getKeySet"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/bff/consumer/v1/wishlist": {
         parameters: {
             query?: never;
@@ -570,6 +592,89 @@ export interface paths {
         get: operations["exportKeys"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tenant-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the Ed25519 keys of tenants */
+        get: operations["listTenantKeys"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tenant-keys/{tenant}/create": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
+                tenant: components["schemas"]["TenantID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create the keys of a tenant before its first handoff */
+        post: operations["createTenantKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tenant-keys/{tenant}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
+                tenant: components["schemas"]["TenantID"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign with the next key of a tenant; the former one only verifies */
+        post: operations["rotateTenantKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/guest/tenant-keys/{key}/revoke": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Void all tokens of a key at once and publish it no longer, such as after a leak */
+        post: operations["revokeTenantKeys"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1158,6 +1263,21 @@ export interface components {
             color?: string;
             website?: string;
             properties: number;
+        };
+        KeySet: {
+            keys: {
+                /** @constant */
+                kty: "OKP";
+                /** @constant */
+                crv: "Ed25519";
+                kid: string;
+                /** @constant */
+                use: "sig";
+                /** @constant */
+                alg: "EdDSA";
+                /** @description The public key in base64url. */
+                x: string;
+            }[];
         };
         WishRequest: {
             tenantId: components["schemas"]["TenantID"];
@@ -2573,6 +2693,62 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getKeySet: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                tenantId: components["parameters"]["TenantPath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The keys. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "keys": [
+                     *         {
+                     *           "kty": "OKP",
+                     *           "crv": "Ed25519",
+                     *           "kid": "20261127-mzxw6ytboi2gk",
+                     *           "use": "sig",
+                     *           "alg": "EdDSA",
+                     *           "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/jwk-set+json": components["schemas"]["KeySet"];
+                };
+            };
+            /** @description The answer has the entity tag of If-None-Match. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Invalid"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listWishes: {
         parameters: {
             query?: {
@@ -3589,6 +3765,188 @@ export interface operations {
                 };
             };
             401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTenantKeys: {
+        parameters: {
+            query?: {
+                /** @description Next of the page before. */
+                after?: string;
+                /** @description Rows of the page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        keys: {
+                            /** @example 33333333-2222-4333-8444-555555555555 */
+                            tenantId: string;
+                            /** @example 20261127-mzxw6ytboi2gk */
+                            id: string;
+                            /** @enum {string} */
+                            state: "active" | "next" | "verify-only" | "retired";
+                            /** Format: date-time */
+                            notBefore: string;
+                            /** Format: date-time */
+                            notAfter?: string;
+                            /** Format: date-time */
+                            retiredAt?: string;
+                        }[];
+                        /** @description The value of after for the next page; null: this is the last one. */
+                        next: string | null;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTenantKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
+                tenant: components["schemas"]["TenantID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example 33333333-2222-4333-8444-555555555555 */
+                        tenantId: string;
+                        /** @example 20261127-mzxw6ytboi2gk */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "next" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rotateTenantKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description ID of the tenant.
+                 * @example 33333333-2222-4333-8444-555555555555
+                 */
+                tenant: components["schemas"]["TenantID"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example 33333333-2222-4333-8444-555555555555 */
+                        tenantId: string;
+                        /** @example 20261127-mzxw6ytboi2gk */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "next" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
+            422: components["responses"]["AdminInvalid"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeTenantKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Key ID. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The result. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @example 33333333-2222-4333-8444-555555555555 */
+                        tenantId: string;
+                        /** @example 20261127-mzxw6ytboi2gk */
+                        id: string;
+                        /** @enum {string} */
+                        state: "active" | "next" | "verify-only" | "retired";
+                        /** Format: date-time */
+                        notBefore: string;
+                        /** Format: date-time */
+                        notAfter?: string;
+                        /** Format: date-time */
+                        retiredAt?: string;
+                    };
+                };
+            };
+            401: components["responses"]["AdminToken"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["AdminConflict"];
             422: components["responses"]["AdminInvalid"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

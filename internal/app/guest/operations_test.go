@@ -125,6 +125,63 @@ func wish(send func(method, path, body string), n int) {
 	send(http.MethodPost, "/wishlist", fmt.Sprintf(`{"tenantId":%q,"propertyId":"%d%s","source":"list"}`, tenant, n, property[1:]))
 }
 
+// TestTenantKeys: an operator creates, rotates, lists and revokes keys of tenants, whose secrets nobody sees.
+func TestTenantKeys(t *testing.T) {
+	t.Parallel()
+	o := newOperator(t)
+	type key struct{ TenantID, ID, State string }
+	post := func(status int, path string) (k key) {
+		t.Helper()
+		_ = json.Unmarshal([]byte(o.send(status, http.MethodPost, "tenant-keys/"+path, "")), &k) // problems are no keys
+		return k
+	}
+	list := func() (all []key) {
+		t.Helper()
+		return get[struct{ Keys []key }](o, "tenant-keys").Keys
+	}
+	states := func() (all []string) {
+		for _, k := range list() {
+			all = append(all, k.State)
+		}
+		slices.Sort(all)
+		return all
+	}
+	post(404, tenant+"/rotate")
+	post(422, "x/create")
+	first := post(201, tenant+"/create")
+	if again := post(201, tenant+"/create"); again != first || first.TenantID != tenant || first.State != "active" {
+		t.Errorf("%v, %v", first, again)
+	}
+	next := list()[slices.IndexFunc(list(), func(k key) bool { return k.State == "next" })]
+	post(409, tenant+"/rotate")
+	o.later.Store(int64(20 * time.Minute))
+	if k := post(200, tenant+"/rotate"); k.ID != next.ID || k.State != "active" {
+		t.Errorf("%v, want %v", k, next)
+	}
+	if got := states(); !slices.Equal(got, []string{"active", "next", "verify-only"}) {
+		t.Errorf("rotated: %v", got)
+	}
+	o.later.Store(int64(time.Hour))
+	post(200, tenant+"/rotate")
+	if got := states(); !slices.Equal(got, []string{"active", "next", "retired", "verify-only"}) {
+		t.Errorf("rotated again: %v", got)
+	}
+	if k := post(200, next.ID+"/revoke"); k.State != "retired" {
+		t.Errorf("%v", k)
+	}
+	post(409, next.ID+"/revoke")
+	post(404, "missing/revoke")
+	o.send(404, http.MethodPost, "keys/"+list()[0].ID+"/revoke", "") // it is no HMAC key
+	page := get[struct {
+		Keys []key
+		Next string
+	}](o, "tenant-keys?limit=3")
+	rest := get[struct{ Keys []key }](o, "tenant-keys?limit=3&after="+url.QueryEscape(page.Next))
+	if len(page.Keys) != 3 || len(rest.Keys) != 1 {
+		t.Errorf("pages %v, %v", page, rest)
+	}
+}
+
 // TestHandoffKeys: an operator changes keys, and sees their secrets only in an export.
 func TestHandoffKeys(t *testing.T) {
 	t.Parallel()
