@@ -60,7 +60,7 @@ func openConsole(t *testing.T, settings ...string) *consolePages {
 		}
 	}))
 	t.Cleanup(hook.Close)
-	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1", "HOLDFAST_ALERTS__URL="+hook.URL,
+	s := binary.Start(t, t.TempDir(), append(settings, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__EVENTS="+hook.URL, "HOLDFAST_GUEST__EVENT_ATTEMPTS=1", "HOLDFAST_ALERTS__URL="+hook.URL, "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL=http://127.0.0.1:1/",
 		"HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL="+fxa.URL, "HOLDFAST_TOKENSERVER__ALLOW_NEW_USERS=false")...)
 	c := &consolePages{t: t, s: s, b: b, base: s.Admin + "/console/", offered: map[string]bool{}, submitted: map[string]bool{}}
 	if _, a := fxa.signIn(t, s, consoleStranger, 1); a.Status != http.StatusForbidden {

@@ -226,6 +226,22 @@ func TestBackgroundJobs(t *testing.T) {
 	o.send(404, "there is no such run", "GET", "/buckets/runs/none", "")
 }
 
+// TestNotificationsAPI: operators show, set and delete the notifications of a bucket.
+func TestNotificationsAPI(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	s.stored(t, "a body")
+	o := newOperator(t, s)
+	o.send(201, "", "POST", "/buckets/buckets/main/extra/create", "")
+	const path = "/buckets/notifications/main/extra"
+	o.send(200, `"account":"main"`, "GET", path, "")
+	for _, bad := range []string{`{}`, `{"notifications":" "}`, `{"notifications":"{}"}`, `{"notifications":"{\"Other\":1}"}`,
+		`{"notifications":"{\"QueueConfigurations\":[{\"QueueArn\":\"http://127.0.0.1/\",\"Events\":[\"s3:ObjectCreated:*\"]}]}"}`} {
+		o.send(422, `"pointer":"/notifications"`, "POST", path+"/set", bad)
+	}
+	o.send(200, "", "POST", path+"/delete", "")
+}
+
 // TestPolicyAPI: operators show, set and delete the policy of a bucket.
 func TestPolicyAPI(t *testing.T) {
 	t.Parallel()

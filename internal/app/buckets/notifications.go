@@ -1,0 +1,179 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) notificationOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewRead(operate.About{
+			Path: "notifications/show", Doc: "Show the notifications of a bucket, and the destinations of the server", Title: "Notifications of bucket",
+			Group: "Show and change the notifications of a bucket",
+		}, on(s, s.showNotifications)),
+		operate.NewChange(operate.About{
+			Path: "notifications/set", Doc: "Set the notifications of a bucket", Title: "Set the notifications", Button: "Set notifications", Stays: true,
+			Text:    "JSON as aws s3api put-bucket-notification-configuration takes it. The ARNs are those of destinations of the server.",
+			Example: "main photos --notifications \"$(<notifications.json)\"",
+		}, on(s, s.setNotifications)),
+		operate.NewChange(operate.About{
+			Path: "notifications/delete", Doc: "Delete the notifications of a bucket", Button: "Delete notifications", Danger: true, Stays: true,
+			Ask: "Then no events of the bucket are published. Events of earlier writes still are.",
+		}, on(s, s.deleteNotifications)),
+	}
+}
+
+// notificationsOutput has the notifications of a bucket.
+type notificationsOutput struct {
+	Account       string `json:"account" title:"Account" subject:"account" example:"main"`
+	Bucket        string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
+	Destinations  string `json:"destinations,omitempty" title:"Destinations" zero:"-" example:"arn:holdfast:webhook:::thumbnails" doc:"ARNs of the destinations that the server has"`
+	Notifications string `json:"notifications,omitempty" text:"Notifications" doc:"missing: no event is published"`
+}
+
+// Offers says which buttons the notifications have.
+func (o notificationsOutput) Offers(verb string) bool { return verb != "delete" || o.Notifications != "" }
+
+// notificationJSON is the notification configuration of aws-cli and the SDKs.
+type notificationJSON struct {
+	Topics    []ruleJSON `json:"TopicConfigurations,omitempty"`
+	Queues    []ruleJSON `json:"QueueConfigurations,omitempty"`
+	Functions []ruleJSON `json:"LambdaFunctionConfigurations,omitempty"`
+}
+
+type ruleJSON struct {
+	ID       string      `json:"Id,omitempty"`
+	Topic    string      `json:"TopicArn,omitempty"`
+	Queue    string      `json:"QueueArn,omitempty"`
+	Function string      `json:"LambdaFunctionArn,omitempty"`
+	Events   []string    `json:"Events"`
+	Filter   *filterJSON `json:"Filter,omitempty"`
+}
+
+type filterJSON struct {
+	Key struct {
+		Rules []nameFilterJSON `json:"FilterRules"`
+	} `json:"Key"`
+}
+
+type nameFilterJSON struct {
+	Name  string `json:"Name"`
+	Value string `json:"Value"`
+}
+
+// of returns the rules of a target, and the ARN of one of them.
+func (n *notificationJSON) of(t buckets.Target) (rules *[]ruleJSON, arn func(*ruleJSON) *string) {
+	switch t {
+	case buckets.TargetTopic:
+		return &n.Topics, func(r *ruleJSON) *string { return &r.Topic }
+	case buckets.TargetQueue:
+		return &n.Queues, func(r *ruleJSON) *string { return &r.Queue }
+	}
+	return &n.Functions, func(r *ruleJSON) *string { return &r.Function }
+}
+
+func (s *Buckets) showNotifications(ctx context.Context, in bucketInput) (o notificationsOutput, err error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err != nil {
+		return o, err
+	}
+	o = notificationsOutput{Account: a.Name, Bucket: b.Name}
+	var arns []string
+	for _, d := range s.opened.Destinations() {
+		arns = append(arns, d.ARN())
+	}
+	o.Destinations = strings.Join(arns, ", ")
+	if b.Settings.Notifications.IsZero() {
+		return o, nil
+	}
+	var n notificationJSON
+	for i := range b.Settings.Notifications.Rules {
+		r := &b.Settings.Notifications.Rules[i]
+		rule := ruleJSON{ID: r.ID, Events: r.Events}
+		if r.Filtered {
+			rule.Filter = &filterJSON{}
+			for _, f := range r.Filters {
+				rule.Filter.Key.Rules = append(rule.Filter.Key.Rules, nameFilterJSON(f))
+			}
+		}
+		rules, arn := n.of(r.Target)
+		*arn(&rule) = r.ARN
+		*rules = append(*rules, rule)
+	}
+	text, err := json.MarshalIndent(&n, "", "  ")
+	o.Notifications = string(text)
+	return o, err
+}
+
+type notificationsInput struct {
+	bucketInput
+	Notifications string `flag:"notifications" title:"Notifications" value:"JSON" doc:"the notifications as JSON" lines:"16"`
+}
+
+// Check implements the checks of values.
+func (in notificationsInput) Check() error {
+	_, err := in.parse()
+	return err
+}
+
+// parse returns the notifications.
+func (in notificationsInput) parse() (n buckets.Notifications, err error) {
+	wrong := func(reason string) error { return &operate.InputError{Input: "notifications", Reason: reason} }
+	var parsed notificationJSON
+	d := json.NewDecoder(bytes.NewReader([]byte(in.Notifications)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&parsed); err != nil || d.More() {
+		return n, wrong("must be JSON with TopicConfigurations, QueueConfigurations or LambdaFunctionConfigurations, as aws s3api takes it")
+	}
+	for _, t := range []buckets.Target{buckets.TargetTopic, buckets.TargetQueue, buckets.TargetFunction} {
+		rules, arn := parsed.of(t)
+		for i := range *rules {
+			r := &(*rules)[i]
+			rule := buckets.NotificationRule{ID: r.ID, Target: t, ARN: *arn(r), Events: r.Events}
+			if rule.ID == "" {
+				rule.ID = buckets.NewUUID()
+			}
+			if r.Filter != nil {
+				rule.Filtered = true
+				for _, f := range r.Filter.Key.Rules {
+					rule.Filters = append(rule.Filters, buckets.NameFilter(f))
+				}
+			}
+			n.Rules = append(n.Rules, rule)
+		}
+	}
+	if n.IsZero() {
+		return n, wrong("must have at least one configuration")
+	}
+	return n, nil
+}
+
+func (s *Buckets) setNotifications(ctx context.Context, in notificationsInput) (c bucketChange, err error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err != nil {
+		return c, err
+	}
+	n, err := in.parse()
+	if err == nil {
+		err = s.opened.SetNotifications(ctx, a.ID, b.BucketRef, n)
+	}
+	if wrong, ok := errors.AsType[*buckets.NotificationError](err); ok {
+		return c, &operate.InputError{Input: "notifications", Reason: "are not valid: " + wrong.Message}
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the notifications of bucket %s are set", in.Bucket)}, err
+}
+
+func (s *Buckets) deleteNotifications(ctx context.Context, in bucketInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in)
+	if err == nil {
+		err = s.opened.SetNotifications(ctx, a.ID, b.BucketRef, buckets.Notifications{})
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no notifications", in.Bucket)}, err
+}
