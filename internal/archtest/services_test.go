@@ -45,11 +45,10 @@ var services = []service{
 		name: "extstorage", wiring: "ext", backends: []string{"sqlite", "postgres"},
 		parts: []string{"inspection"},
 		helpers: []helper{{
-			name: "jsonschema", ours: []string{"internal/fairshare"},
-			libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
+			name: "schemas",
 		}},
 		libs:  []string{"github.com/hashicorp/golang-lru/v2"},
-		below: []string{"internal/canonjson"},
+		below: []string{"internal/canonjson", "internal/jsonschema"},
 	},
 	{
 		name: "buckets", wiring: "buckets", backends: []string{"sqlite", "postgres"}, apis: []string{"s3api", "httpapi"}, answers: []string{"download", "policy"},
@@ -69,7 +68,7 @@ var services = []service{
 		name: "guest", wiring: "guest", backends: []string{"sqlite", "postgres"},
 		parts: []string{"tenants", "catalogue", "telemetry", "bots", "handoffs", "retention", "backend"},
 		libs:  []string{"github.com/oklog/ulid/v2", "golang.org/x/sync/singleflight"},
-		below: []string{"internal/canonjson", "internal/inbox", "internal/outbox", "internal/secretbox", "client/handoff"},
+		below: []string{"internal/canonjson", "internal/inbox", "internal/jsonschema", "internal/outbox", "internal/secretbox", "client/handoff"},
 		helpers: []helper{
 			{name: "memory"},
 			{name: "catalogue/builtin"},
@@ -132,6 +131,7 @@ var shared = []helper{
 	{name: "internal/auth/bearer", libs: []string{"github.com/go-jose/go-jose/v4", "github.com/hashicorp/golang-lru/v2"}},
 	{name: "internal/auth/sigv4"},
 	{name: "internal/fairshare", libs: []string{"github.com/hashicorp/golang-lru/v2"}},
+	{name: "internal/jsonschema", libs: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{name: "internal/operate", notStd: []string{"net/http"}},
 	{name: "internal/web", libs: []string{"golang.org/x/sys/unix"}},
 	{name: "internal/web/dockerflow"},

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"holdfast/internal/jsonschema"
 	"maps"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ const ownTokenKey = "own-"
 
 // MinSchemaMemory is the minimum of the setting schema_memory: two of the largest
 // schemas.
-const MinSchemaMemory = 16 << 20
+const MinSchemaMemory = jsonschema.MinSchemaMemory
 
 // minSecret is the minimum length of a signing secret in bytes.
 const minSecret = 32

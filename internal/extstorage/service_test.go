@@ -16,15 +16,15 @@ import (
 	"holdfast/internal/db/sqlitedb"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/extstorage/schemas"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/testdb/opened"
 )
 
 // validator is the service's, except that a trial runs in this process.
-type validator struct{ *jsonschema.Validator }
+type validator struct{ *schemas.Validator }
 
-func newValidator() validator { return validator{jsonschema.NewValidator(1<<20, nil)} }
+func newValidator() validator { return validator{schemas.NewValidator(1<<20, nil)} }
 
 func (validator) Trial(context.Context, []byte, [][]byte) error { return nil }
 

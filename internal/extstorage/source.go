@@ -9,7 +9,7 @@ import (
 func (t *Task) inRequest(err error) error {
 	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:
-		return e.moved(func(f *SchemaFailure) string { return t.source(f.Location) })
+		return e.Moved(func(f *SchemaFailure) string { return t.source(f.Location) })
 	case *ValidationError:
 		if e != errNotActive {
 			return &ValidationError{Pointer: t.source(e.Pointer), Reason: e.Reason}

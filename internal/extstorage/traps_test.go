@@ -51,7 +51,7 @@ var traps = []struct{ what, tests string }{
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	known := storetest.Names()
-	for _, dir := range []string{".", "httpapi", "jsonschema", "postgres", "sqlite", "../canonjson", "../db/pgdb"} {
+	for _, dir := range []string{".", "httpapi", "../jsonschema", "postgres", "sqlite", "../canonjson", "../db/pgdb"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

@@ -2,10 +2,9 @@ package extstorage
 
 import (
 	"errors"
-	"slices"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/errcode"
+	"holdfast/internal/jsonschema"
 )
 
 // ValidationError means that a part of a request is not valid: a name, a number, a
@@ -16,34 +15,13 @@ type ValidationError = canonjson.Error
 type LimitError = canonjson.LimitError
 
 // MaxSchemaFailures is the maximum number of failures in a SchemaError.
-const MaxSchemaFailures = 20
+const MaxSchemaFailures = jsonschema.MaxSchemaFailures
 
 // SchemaFailure is one reason why a schema rejects a value.
-type SchemaFailure struct {
-	Pointer  string // location in the request that the value comes from
-	Location string // location in the value as it would be stored (RFC 6901)
-	Keyword  string // the failed keyword of the schema, such as "maximum"; "": none
-	Bound    string // the schema's JSON under the keyword; "": too long, or no keyword
-	Reason   string // completes a sentence, as in ValidationError
-}
+type SchemaFailure = jsonschema.SchemaFailure
 
-// SchemaError means that a schema rejects a value. It has at least one failure, in
-// order of location.
-type SchemaError struct{ Failures []SchemaFailure }
-
-func (e *SchemaError) Error() string { return e.Failures[0].Reason }
-
-// ErrorCode implements errcode.Coder.
-func (*SchemaError) ErrorCode() errcode.Code { return errcode.Invalid }
-
-// moved returns a copy of the error with other pointers.
-func (e *SchemaError) moved(to func(*SchemaFailure) string) *SchemaError {
-	m := &SchemaError{slices.Clone(e.Failures)}
-	for i := range m.Failures {
-		m.Failures[i].Pointer = to(&m.Failures[i])
-	}
-	return m
-}
+// SchemaError means that a schema rejects a value.
+type SchemaError = jsonschema.SchemaError
 
 // Under prefixes the pointer of an error with the location of the part that was
 // checked. It returns errors without a pointer unchanged, and wrapped errors too,
@@ -57,7 +35,7 @@ func Under(pointer string, err error) error {
 	case *canonjson.BoundError:
 		return e.Under(pointer)
 	case *SchemaError:
-		return e.moved(func(f *SchemaFailure) string { return pointer + f.Pointer })
+		return e.Moved(func(f *SchemaFailure) string { return pointer + f.Pointer })
 	}
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdfast/internal/app/service"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 func (s *Extensions) commands(sh *service.Shell) []*cobra.Command {

@@ -15,7 +15,8 @@ import (
 	"holdfast/internal/errcode"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/extstorage/inspection"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/extstorage/schemas"
+	"holdfast/internal/jsonschema"
 	"holdfast/internal/obs"
 	"holdfast/internal/web"
 )
@@ -99,7 +100,7 @@ func observe(m *obs.Metrics, installs *inspection.Service, now clock.Clock) *met
 }
 
 // observeSchemas registers the metrics of the cache of compiled schemas.
-func observeSchemas(m *obs.Metrics, v *jsonschema.Validator) {
+func observeSchemas(m *obs.Metrics, v *schemas.Validator) {
 	of := func(value func(jsonschema.CacheStats) float64) func(obs.Set) {
 		return func(set obs.Set) { set(value(v.Cache())) }
 	}

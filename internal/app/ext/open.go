@@ -19,8 +19,8 @@ import (
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/extstorage/inspection"
-	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/extstorage/schemas"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/outbox"
 	"holdfast/internal/sweep"
@@ -91,7 +91,7 @@ func (s *Extensions) open(ctx context.Context, d *service.Deps) (*service.Opened
 			return opened, err
 		}
 	}
-	validator := jsonschema.NewValidator(int(s.cfg.SchemaMemory), trialCommand)
+	validator := schemas.NewValidator(int(s.cfg.SchemaMemory), trialCommand)
 	observeSchemas(d.Metrics, validator)
 	opened.Caches = func() (bytes, most int64) {
 		c := validator.Cache()

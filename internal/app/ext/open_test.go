@@ -28,8 +28,9 @@ import (
 	"holdfast/internal/conf"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/extstorage/schemas"
 	"holdfast/internal/ident"
+	"holdfast/internal/jsonschema"
 	"holdfast/internal/operate"
 	"holdfast/internal/testdb"
 )
@@ -209,7 +210,7 @@ func TestNoTokenByAKeyThatIsNotKept(t *testing.T) {
 // program tries a schema in another process.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
-	j := jsonschema.NewValidator(0, trialCommand)
+	j := schemas.NewValidator(0, trialCommand)
 	document := []byte(`{"properties":{"n":{"type":"integer"}}}`)
 	wantPlace := func(err error, pointer string) {
 		t.Helper()

@@ -21,8 +21,8 @@ import (
 	ext "holdfast/internal/extstorage"
 	"holdfast/internal/extstorage/httpapi"
 	"holdfast/internal/extstorage/inspection"
-	"holdfast/internal/extstorage/jsonschema"
 	"holdfast/internal/extstorage/postgres"
+	"holdfast/internal/extstorage/schemas"
 	"holdfast/internal/extstorage/sqlite"
 	"holdfast/internal/openapitest"
 	"holdfast/internal/testdb"
@@ -208,8 +208,8 @@ func openStore(t testing.TB) backend {
 }
 
 // validator is the service's, except that a trial runs in this process.
-type validator struct{ *jsonschema.Validator }
+type validator struct{ *schemas.Validator }
 
-func newValidator() validator { return validator{jsonschema.NewValidator(1<<20, nil)} }
+func newValidator() validator { return validator{schemas.NewValidator(1<<20, nil)} }
 
 func (validator) Trial(context.Context, []byte, [][]byte) error { return nil }

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 
 	"holdfast/internal/errcode"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 // budget is the budget of the caches in these tests.

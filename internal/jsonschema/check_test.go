@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"holdfast/internal/errcode"
-	ext "holdfast/internal/extstorage"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 // refused checks for an *Error with a pointer and a reason that contains some
@@ -17,7 +16,7 @@ import (
 func refused(t *testing.T, err error, pointer, words string) {
 	t.Helper()
 	e, ok := errors.AsType[*jsonschema.Error](err)
-	if value, isValue := errors.AsType[*ext.SchemaError](err); isValue {
+	if value, isValue := errors.AsType[*jsonschema.SchemaError](err); isValue {
 		e, ok = &jsonschema.Error{Pointer: value.Failures[0].Location, Reason: value.Failures[0].Reason}, true
 	}
 	if !ok {

@@ -12,7 +12,7 @@ import (
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 const benchSchema = `{"type":"object","required":["id","items"],"additionalProperties":false,"properties":{

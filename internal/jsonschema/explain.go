@@ -9,8 +9,6 @@ import (
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
-	ext "holdfast/internal/extstorage"
 )
 
 // failure is one reason why a value does not match. Mismatched means that the
@@ -60,7 +58,7 @@ var expectedOf = func() map[string]string {
 	return m
 }()
 
-// failures returns at least one and at most ext.MaxSchemaFailures failures of the
+// failures returns at least one and at most MaxSchemaFailures failures of the
 // library's tree, the most relevant first.
 func (d *document) failures(err error) []failure {
 	if tree, ok := errors.AsType[*santhosh.ValidationError](err); ok {
@@ -79,7 +77,7 @@ func sorted(all []failure) []failure {
 	if !all[0].left {
 		all = slices.DeleteFunc(all, func(f failure) bool { return f.left })
 	}
-	return all[:min(len(all), ext.MaxSchemaFailures)]
+	return all[:min(len(all), MaxSchemaFailures)]
 }
 
 // leaves returns the failures of a tree, unordered.

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 func TestCompatible(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 // TestVerdictIsTheLibrarys: the keywords that this package implements itself give

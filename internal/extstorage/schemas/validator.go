@@ -1,4 +1,5 @@
-package jsonschema
+// Package schemas validates records by the schemas of extensions.
+package schemas
 
 import (
 	"context"
@@ -8,33 +9,34 @@ import (
 	"holdfast/internal/canonjson"
 	"holdfast/internal/errcode"
 	ext "holdfast/internal/extstorage"
+	"holdfast/internal/jsonschema"
 )
 
 // Validator implements ext.Validators and ext.Documents for extension storage.
 type Validator struct {
-	cache   *Cache
-	sandbox *Sandbox
+	cache   *jsonschema.Cache
+	sandbox *jsonschema.Sandbox
 }
 
 // NewValidator returns a validator with a cache of so many bytes, as NewCache,
 // that tries new schemas by a command, as NewSandbox.
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
-	return &Validator{NewCache(bytes), NewSandbox(command)}
+	return &Validator{jsonschema.NewCache(bytes), jsonschema.NewSandbox(command)}
 }
 
 // Cache returns the state of the cache of compiled schemas.
-func (v *Validator) Cache() CacheStats { return v.cache.Stats() }
+func (v *Validator) Cache() jsonschema.CacheStats { return v.cache.Stats() }
 
 // MemoryBytes returns the maximum memory of the validator: compiled schemas, and
 // those being compiled.
 func (v *Validator) MemoryBytes() int64 {
-	return int64(v.cache.Stats().Capacity + Compilations*CompileMemory)
+	return int64(v.cache.Stats().Capacity + jsonschema.Compilations*jsonschema.CompileMemory)
 }
 
 // Validate implements ext.Validators.
 func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document []byte, value canonjson.Value) error {
 	e, err := v.cache.Acquire(ctx, string(tenant), document)
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*jsonschema.Error](err); ok {
 		// It was registered under other limits.
 		return errcode.New(errcode.Invalid, "the active schema cannot be used because it "+e.Reason+": activate another version or deprecate it")
 	}
@@ -46,7 +48,7 @@ func (v *Validator) Validate(ctx context.Context, tenant ext.TenantID, document 
 }
 
 // Check implements ext.Documents.
-func (v *Validator) Check(document []byte) error { return Check(document) }
+func (v *Validator) Check(document []byte) error { return jsonschema.Check(document) }
 
 // Trial implements ext.Documents.
 func (v *Validator) Trial(ctx context.Context, document []byte, samples [][]byte) error {
@@ -55,7 +57,7 @@ func (v *Validator) Trial(ctx context.Context, document []byte, samples [][]byte
 
 // Compatible implements ext.Documents.
 func (v *Validator) Compatible(before, after []byte) (ext.Compatibility, error) {
-	report, err := Compatible(before, after)
+	report, err := jsonschema.Compatible(before, after)
 	c := ext.Compatibility{Effect: report.Effect().String(), Changes: make([]ext.SchemaChange, 0, len(report))}
 	for _, change := range report {
 		c.Changes = append(c.Changes, ext.SchemaChange{Pointer: change.Pointer, Change: change.Change, Effect: change.Effect.String()})

@@ -1,5 +1,5 @@
-// Package jsonschema validates values by the JSON Schemas of extensions, which are
-// untrusted.
+// Package jsonschema validates values by JSON Schemas, which may be untrusted: those of
+// extensions are.
 //
 // The only dialect is Draft 2020-12. The library
 // (github.com/santhosh-tekuri/jsonschema/v6) implements the keywords. This package
@@ -40,6 +40,9 @@ const (
 	// MaxCompiled is the maximum size of a compiled schema in bytes. Real schemas
 	// take at most 100 times their document: 6 MB.
 	MaxCompiled = 8 << 20
+
+	// MinSchemaMemory is the minimum budget of a Cache: two of the largest compiled schemas.
+	MinSchemaMemory = 2 * MaxCompiled
 
 	// MaxSteps is the maximum number of steps of a validation: roughly one for each
 	// pair of a subschema and a nested value that it applies to. It takes about

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 // TestSize compares the measured bytes of compiled schemas with the growth of the

@@ -13,7 +13,6 @@ import (
 
 	"holdfast/internal/canonjson"
 	"holdfast/internal/errcode"
-	ext "holdfast/internal/extstorage"
 )
 
 // maxExplain is the maximum number of steps for explaining why a value, or a part
@@ -99,7 +98,7 @@ func (s *Schema) bytes() int {
 	return s.fixed + s.made*s.each
 }
 
-// Validate validates a value by the schema and returns nil or an *ext.SchemaError,
+// Validate validates a value by the schema and returns nil or an *SchemaError,
 // whose pointers are its locations. The result is deterministic. While all
 // instances are in use, it waits until ctx ends.
 func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
@@ -111,7 +110,7 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 }
 
 // errTooManySteps means that a validation took MaxSteps.
-var errTooManySteps = &ext.SchemaError{Failures: []ext.SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
+var errTooManySteps = &SchemaError{Failures: []SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
 // hold validates a value that decode returned.
 func (s *Schema) hold(ctx context.Context, v any) error {
@@ -137,10 +136,10 @@ func (s *Schema) hold(ctx context.Context, v any) error {
 }
 
 func refused(failures []failure) error {
-	e := &ext.SchemaError{Failures: make([]ext.SchemaFailure, len(failures))}
+	e := &SchemaError{Failures: make([]SchemaFailure, len(failures))}
 	for i := range failures {
 		f, at := &failures[i], failures[i].at.String()
-		e.Failures[i] = ext.SchemaFailure{Pointer: at, Location: at, Keyword: f.keyword, Bound: f.bound(), Reason: f.reason}
+		e.Failures[i] = SchemaFailure{Pointer: at, Location: at, Keyword: f.keyword, Bound: f.bound(), Reason: f.reason}
 	}
 	return e
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"holdfast/internal/errcode"
-	ext "holdfast/internal/extstorage"
 	"holdfast/internal/fairshare"
 )
 
@@ -61,10 +60,10 @@ const (
 	waitMost = 10 * time.Second
 )
 
-// NewCache returns a cache with a budget of bytes, at least ext.MinSchemaMemory.
+// NewCache returns a cache with a budget of bytes, at least MinSchemaMemory.
 func NewCache(bytes int) *Cache {
 	return &Cache{
-		budget:    fairshare.New(int64(max(bytes, ext.MinSchemaMemory)), waits, waitMost),
+		budget:    fairshare.New(int64(max(bytes, MinSchemaMemory)), waits, waitMost),
 		compilers: fairshare.New(Compilations, waits, waitMost),
 		schemas:   map[documentHash]*Entry{}, recent: linked.New(), tenants: map[string]int{},
 	}

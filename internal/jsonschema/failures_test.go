@@ -3,18 +3,17 @@ package jsonschema_test
 import (
 	"errors"
 	"fmt"
+	"holdfast/internal/jsonschema"
 	"reflect"
 	"runtime"
 	"strings"
 	"testing"
-
-	ext "holdfast/internal/extstorage"
 )
 
 // told returns the failures of a value, each as its location, keyword and bound.
 func told(t *testing.T, err error) (all []string) {
 	t.Helper()
-	refused, ok := errors.AsType[*ext.SchemaError](err)
+	refused, ok := errors.AsType[*jsonschema.SchemaError](err)
 	if !ok {
 		t.Fatalf("%v is not a *SchemaError", err)
 	}
@@ -65,7 +64,7 @@ func TestFailures(t *testing.T) {
 		}
 	}
 	many := told(t, compile(t, `{"items":{"type":"null"}}`).Validate(t.Context(), canonical(t, []byte("["+strings.Repeat("1,", 40)+"1]"))))
-	if len(many) != ext.MaxSchemaFailures || many[0] != `/0 type "null"` || many[19] != `/19 type "null"` {
+	if len(many) != jsonschema.MaxSchemaFailures || many[0] != `/0 type "null"` || many[19] != `/19 type "null"` {
 		t.Errorf("%d failures: %q", len(many), many)
 	}
 }
@@ -114,7 +113,7 @@ func TestFailuresOfLargeValues(t *testing.T) {
 const line = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer","minimum":1,"maximum":99,"multipleOf":3}}}`
 
 func twenty(format string) (all []string) {
-	for i := range ext.MaxSchemaFailures {
+	for i := range jsonschema.MaxSchemaFailures {
 		all = append(all, fmt.Sprintf(format, i))
 	}
 	return all

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"holdfast/internal/canonjson"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 // canonical returns a value in the form of the service.

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
-
-	ext "holdfast/internal/extstorage"
 )
 
 // search finds the invalid parts of a value that takes more than maxExplain steps
@@ -30,7 +28,7 @@ func (s *Schema) search(i *instance, v any) []failure {
 	return sorted(e.found)
 }
 
-func (e *search) done() bool { return e.left < 0 || len(e.found) >= ext.MaxSchemaFailures }
+func (e *search) done() bool { return e.left < 0 || len(e.found) >= MaxSchemaFailures }
 
 // within runs fn with at most so many steps, and reports whether they were enough.
 func (e *search) within(most int, fn func()) bool {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"holdfast/internal/errcode"
-	"holdfast/internal/extstorage/jsonschema"
+	"holdfast/internal/jsonschema"
 )
 
 // childEnv makes this test binary the process of a trial.
