@@ -24,8 +24,8 @@ type Claims struct {
 	Currency string // ISO 4217, such as EUR
 	Locale   string // BCP 47, such as de-AT
 
-	// Payload is the SHA-256 of the payload, as JSON in the form of RFC 8785. A handoff has a payload or a
-	// stay, which is CheckIn to Rooms.
+	// Payload is the SHA-256 of the payload as the server stores it, which compares it when the handoff is
+	// consumed. A handoff has a payload or a stay, which is CheckIn to Rooms.
 	Payload []byte
 
 	// Digests of 32 bytes, keyed by the issuer. Campaign may be nil.

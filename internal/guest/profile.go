@@ -1,13 +1,12 @@
 package guest
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"regexp"
 
-	"holdfast/internal/canonjson"
 	"holdfast/internal/ident"
 )
 
@@ -21,15 +20,7 @@ type Profile struct {
 	MaxQuantity int    // of an entry of the wishlist; 0: entries have no quantity
 	Tenant      string // UUID of the tenant of requests that name none; "": they must name one
 
-	Criteria Schema // of a search; nil: there is no search
-	Payload  Schema // of a handoff; nil: guests cannot be handed over
-}
-
-// Schema validates what a front end sends.
-type Schema interface {
-	// Validate returns FieldErrors with errcode.Invalid if the value does not match. Their pointers
-	// begin at the value.
-	Validate(ctx context.Context, value canonjson.Value) error
+	Payload json.RawMessage // JSON Schema of what a handoff hands over; nil: guests cannot be handed over
 }
 
 // Hotel is the profile of a hotel search. Its items are properties, and its handoffs are stays.

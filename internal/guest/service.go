@@ -3,8 +3,10 @@ package guest
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/clock"
 )
 
@@ -15,6 +17,7 @@ type Service struct {
 	mirrors *mirrors
 	seen    *seen
 	forget  []func(ID) // called before a session is erased
+	payload func() (*schema, error)
 }
 
 // Options are the dependencies of a Service. Store, Hot, Cookies and Clock are required.
@@ -37,6 +40,7 @@ type Options struct {
 // NewService returns a service.
 func NewService(o Options) *Service {
 	s := &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
+	s.payload = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.Payload) })
 	s.SetLimits(o.Limits)
 	return s
 }
@@ -57,6 +61,16 @@ func (s *Service) SignCookie(session ID) string { return s.opts.Cookies.Sign(ses
 
 // Profile returns the profile.
 func (s *Service) Profile() *Profile { return s.opts.Profile }
+
+// CheckPayload returns FieldErrors with errcode.Invalid if a payload does not match the schema of the
+// profile, which has one. Their pointers begin at the payload.
+func (s *Service) CheckPayload(ctx context.Context, payload canonjson.Value) error {
+	schema, err := s.payload()
+	if err != nil {
+		return err
+	}
+	return schema.validate(ctx, payload)
+}
 
 // AddWish adds an item to the wishlist of a session.
 func (s *Service) AddWish(ctx context.Context, m Mutation, w Wish) (o Once[AddedWish], err error) {

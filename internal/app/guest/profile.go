@@ -2,6 +2,7 @@ package guest
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -23,6 +24,7 @@ type ProfileConfig struct {
 	EventSource string `toml:"event_source" doc:"The source of the events, a URI reference. Empty: guest.event_source."`
 	Items       string `toml:"items" doc:"IDs of items: text, such as sku-4711, or uuid. A text has 1 to 64 letters, digits and . _ ~ : - and begins with a letter or a digit. Empty: text."`
 	MaxQuantity int    `toml:"max_quantity" doc:"The largest quantity of an entry of the wishlist. 0: entries have no quantity."`
+	Payload     string `toml:"payload" doc:"JSON Schema (Draft 2020-12) of what a handoff hands over, such as the entries of a cart. It must not have what identifies a guest. Empty: there are no handoffs."`
 	Tenant      string `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
 }
 
@@ -60,6 +62,11 @@ func (c *Profiles) Check() (problems conf.Problems) {
 		if p.MaxQuantity < 0 || p.MaxQuantity > maxMaxQuantity {
 			problems.Addf(at+"max_quantity", "must be from 0 to %d", maxMaxQuantity)
 		}
+		if p.Payload != "" {
+			if err := guest.CheckSchema([]byte(p.Payload)); err != nil {
+				problems.Addf(at+"payload", "must be a JSON Schema: it %s", err.Error())
+			}
+		}
 		if id, ok := ident.ParseUUID(p.Tenant); p.Tenant != "" && (!ok || id != p.Tenant) {
 			problems.Addf(at+"tenant", "must be a UUID in lower case")
 		}
@@ -73,7 +80,11 @@ func (c *Profiles) profile() *guest.Profile {
 	if !found {
 		return guest.Hotel
 	}
-	return &guest.Profile{Name: c.Profile, Types: p.EventPrefix, Texts: p.Items != itemsUUID, MaxQuantity: p.MaxQuantity, Tenant: p.Tenant}
+	profile := &guest.Profile{Name: c.Profile, Types: p.EventPrefix, Texts: p.Items != itemsUUID, MaxQuantity: p.MaxQuantity, Tenant: p.Tenant}
+	if p.Payload != "" {
+		profile.Payload = json.RawMessage(p.Payload)
+	}
+	return profile
 }
 
 // source returns the source of events.

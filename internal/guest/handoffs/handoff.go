@@ -19,7 +19,7 @@ type Handoff struct {
 	Tenant  string // UUID in lower case
 	Item    string // as in guest.Wish
 	Stay
-	Payload  json.RawMessage // in the form of RFC 8785; nil: it has a stay
+	Payload  json.RawMessage // as it is signed; nil: it has a stay
 	Campaign json.RawMessage // nil: none
 	Key      string          // ID of the key that signed the token
 

@@ -102,9 +102,10 @@ type MintRequest struct {
 	Denied error
 }
 
-// check returns an error unless the request is valid for a profile. It brings IDs and the payload into
+// check returns an error unless the request is valid for the profile. It brings IDs and the payload into
 // their one spelling.
-func (r *MintRequest) check(ctx context.Context, p *guest.Profile) error {
+func (s *Service) check(ctx context.Context, r *MintRequest) error {
+	p := s.opts.Guests.Profile()
 	var isTenant, isItem bool
 	if r.Tenant, isTenant = guest.ParseTenant(r.Tenant); !isTenant {
 		return guest.BadParameter(guest.ExpectedUUID, "tenantId")
@@ -112,7 +113,7 @@ func (r *MintRequest) check(ctx context.Context, p *guest.Profile) error {
 	if r.Item, isItem = p.ParseItem(r.Item); !isItem {
 		return guest.BadParameter(p.ExpectedItem(), p.Member())
 	}
-	if err := r.checkContent(ctx, p); err != nil {
+	if err := s.checkContent(ctx, r); err != nil {
 		return err
 	}
 	if len(r.Campaign) > MaxCampaign || len(r.Campaign) > 0 && r.Campaign[0] != '{' {
@@ -122,7 +123,8 @@ func (r *MintRequest) check(ctx context.Context, p *guest.Profile) error {
 }
 
 // checkContent checks what is handed over.
-func (r *MintRequest) checkContent(ctx context.Context, p *guest.Profile) error {
+func (s *Service) checkContent(ctx context.Context, r *MintRequest) error {
+	p := s.opts.Guests.Profile()
 	switch {
 	case p.IsHotel():
 		return r.Stay.check()
@@ -138,7 +140,7 @@ func (r *MintRequest) checkContent(ctx context.Context, p *guest.Profile) error 
 		return guest.BadMember("expected a JSON value", "payload")
 	}
 	r.Payload = json.RawMessage(payload)
-	return guest.Under("payload", p.Payload.Validate(ctx, payload))
+	return guest.Under("payload", s.opts.Guests.CheckPayload(ctx, payload))
 }
 
 // check returns an error unless the stay is valid.
@@ -183,7 +185,7 @@ func (s *Service) Mint(ctx context.Context, m guest.Mutation, preferences guest.
 		}
 		r.Campaign = json.RawMessage(text)
 	}
-	if err := r.check(ctx, m.Profile); err != nil {
+	if err := s.check(ctx, &r); err != nil {
 		return o, err
 	}
 	site := s.opts.Site(r.Tenant)

@@ -36,7 +36,7 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	}
 	schemas := root.Components["schemas"]
 	for _, name := range []string{
-		"MapQuery", "Bounds", "Listing", "Pins", "Pin", "RoomType", "Hotel", "Offer", "Availability", "Facets", "Facet", "Brand", "Minor", "SearchQuery", "SearchResults",
+		"MapQuery", "Bounds", "Listing", "Pins", "Pin", "RoomType", "Hotel", "Offer", "Availability", "Facets", "Facet", "Brand", "Minor", "SearchQuery", "SearchResults", "HistoryList", "Searched", "Query",
 	} {
 		delete(schemas, name)
 	}
@@ -45,9 +45,6 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	d.items()
 	d.wishes()
 	d.handoffs()
-	for _, path := range []string{"/search", "/search/{srsId}"} {
-		delete(root.Paths, strings.TrimSuffix(prefix, "/")+path)
-	}
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil, errcode.Wrap(errcode.Internal, "write the API description", err)
@@ -134,12 +131,13 @@ func (d *describer) wishes() {
 
 // handoffs describes handoffs with a payload.
 func (d *describer) handoffs() {
+	d.schemas["Payload"] = embedded("payload", d.profile.Payload)
 	for _, name := range []string{"MintRequest", "Handoff", "Received"} {
 		members := d.members(name)
 		for _, of := range []string{"checkIn", "checkOut", "adults", "children", "rooms"} {
 			delete(members, of)
 		}
-		members["payload"] = object{"description": "What is handed over, as guest.profiles says."}
+		members["payload"] = object{"$ref": "#/components/schemas/Payload"}
 		required := []string{"payload"}
 		if name != "MintRequest" {
 			was, _ := d.schemas[name].(object)["required"].([]any)
@@ -151,4 +149,16 @@ func (d *describer) handoffs() {
 		}
 		d.require(name, required...)
 	}
+}
+
+// embedded returns a schema of the profile as a part of the description. Its references are its own.
+func embedded(name string, text json.RawMessage) any {
+	var schema any
+	if json.Unmarshal(text, &schema) != nil {
+		return object{}
+	}
+	if o, ok := schema.(object); ok && o["$id"] == nil {
+		o["$id"] = "urn:holdfast:guest:" + name
+	}
+	return schema
 }

@@ -83,7 +83,7 @@ const keySetRoute = "/tenants/{tenantId}/jwks.json"
 
 // hotelTemplates are the paths of the profile hotel only.
 var hotelTemplates = []string{
-	"/search/map", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
+	"/search", "/search/map", "/search/{srsId}", "/session/history", "/hotels/{propertyId}", "/hotels/{propertyId}/availability", "/facets/{country}/{region}", "/brands/{tenantId}/peek",
 }
 
 // Routes returns all routes of guests.

@@ -1,16 +1,31 @@
 package httpapi_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"holdfast/internal/guest"
 )
 
+// cartSchema is the schema of what a shop hands over.
+const cartSchema = `{
+	"type": "object", "required": ["items"], "additionalProperties": false,
+	"properties": {
+		"items": {"type": "array", "minItems": 1, "maxItems": 100, "items": {"$ref": "#/$defs/item"}},
+		"coupon": {"type": "string", "maxLength": 40}
+	},
+	"$defs": {"item": {
+		"type": "object", "required": ["itemId", "quantity"], "additionalProperties": false,
+		"properties": {"itemId": {"type": "string", "maxLength": 64}, "quantity": {"type": "integer", "minimum": 1, "maximum": 99}}
+	}}
+}`
+
 // shop is a profile whose items are texts with quantities.
 func shop() *guest.Profile {
-	return &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Tenant: tenant}
+	return &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99, Tenant: tenant, Payload: json.RawMessage(cartSchema)}
 }
 
 func newShop(t testing.TB) *server {
@@ -70,5 +85,91 @@ func TestShopList(t *testing.T) {
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("events\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestShopHandoff: a shop hands a cart over to its checkout, once.
+func TestShopHandoff(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	b, r := s.begin(), newReceiver(t, s)
+	const path = "/handoff/" + tenant + "/cart-1"
+	const cart = `{"items":[{"itemId":"sku-4711","quantity":2}],"coupon":"MAY"}`
+	send := func() answer {
+		return b.send(http.MethodPost, path, `{"payload":{"items": [{"quantity":2.0,"itemId":"sku-4711"}], "coupon":"MAY"},"currency":"CHF"}`, "Idempotency-Key: cart")
+	}
+	first := send()
+	b.check(first, 201, `"redirectUrl":"https://book.example/?t=bh1.`)
+	if again := send(); again.status != 201 || again.body != first.body || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("repeated: %d %s", again.status, again.body)
+	}
+	var m minted
+	if err := json.Unmarshal([]byte(first.body), &m); err != nil {
+		t.Fatal(err)
+	}
+	b.want(200, http.MethodGet, "/handoff", "", `"itemId":"cart-1","payload":`+cart+`,"currency":"CHF","locale":"en","status":"open"`)
+
+	at, body := "/internal/handoff/"+m.HandoffID, `{"token":"`+m.Token+`"}`
+	r.want(200, at+"/verify", body, `"payload":`+cart)
+	r.want(200, at+"/consume", body, `"itemId":"cart-1","payload":`+cart)
+	r.want(200, at+"/consume", body, `"payload":`+cart)
+	r.want(409, at+"/consume", body, `"handoff-consumed"`, "Idempotency-Key: other")
+	b.want(200, http.MethodGet, "/handoff", "", `"status":"consumed"`)
+
+	for body, part := range map[string]string{
+		`{}`:                                     `"pointer":"/payload"`,
+		`{"payload":{"items":[]}}`:               `"pointer":"/payload/items"`,
+		`{"payload":{"items":[{"itemId":"a"}]}}`: `"pointer":"/payload/items/0/quantity"`,
+		`{"checkIn":"2036-12-30"}`:               "expected payload, currency, locale, campaign",
+		`{"payload":{"items":[{"itemId":"a","quantity":1}]},"currency":"chf"}`: `"pointer":"/currency"`,
+	} {
+		b.want(422, http.MethodPost, path, body, part)
+	}
+	b.want(422, http.MethodPost, "/handoff/"+tenant+"/-", `{"payload":{}}`, `"parameter":"itemId"`)
+	b.want(404, http.MethodGet, "/hotels/"+property, "")
+
+	var kinds []string
+	for _, e := range s.waiting() {
+		kinds = append(kinds, e.Topic)
+		if e.Topic == "shop.guest.handoff.initiated.v1" && !strings.Contains(string(e.Payload), `"itemId":"cart-1","payload":`+cart+`,"currency":"CHF","locale":"en","keyId":`) {
+			t.Errorf("event %s", e.Payload)
+		}
+	}
+	slices.Sort(kinds)
+	if want := []string{"shop.guest.bot_suspected.v1", "shop.guest.handoff.initiated.v1"}; !slices.Equal(kinds, want) {
+		t.Errorf("events %v, want %v", kinds, want)
+	}
+}
+
+// TestShopDescription: the API description of a shop has its schemas, and no hotels.
+func TestShopDescription(t *testing.T) {
+	t.Parallel()
+	b := newShop(t).begin()
+	text := b.want(200, http.MethodGet, "/openapi.json", "", `"/bff/consumer/v1/wishlist/{itemId}"`, `"urn:holdfast:guest:payload"`).body
+	for _, word := range []string{"propertyId", "/hotels/", "/facets/", "checkIn", "adults"} {
+		if strings.Contains(text, word) {
+			t.Errorf("the description of a shop has %s", word)
+		}
+	}
+}
+
+// TestShopTelemetry: telemetry of a shop names items, and that of a hotel properties.
+func TestShopTelemetry(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	b := s.begin()
+	b.want(202, http.MethodPost, "/telemetry/page-view", `{"items":[{"page":"detail","itemId":"sku-4711"},{"page":"home"}]}`, `"mpv_`)
+	b.want(202, http.MethodPost, "/telemetry/funnel", `{"items":[{"step":"handoff","itemId":"sku-4711"}]}`, `"cfe_`)
+	b.want(422, http.MethodPost, "/telemetry/page-view", `{"items":[{"page":"detail","itemId":"-"}]}`, `"pointer":"/items/0/itemId"`)
+	b.want(422, http.MethodPost, "/telemetry/page-view", `{"items":[{"page":"detail","propertyId":"`+property+`"}]}`, `"pointer":"/items/0"`)
+	newServer(t).begin().want(422, http.MethodPost, "/telemetry/page-view", `{"items":[{"page":"detail","itemId":"sku-4711"}]}`, `"pointer":"/items/0"`)
+	var items int
+	for _, e := range s.waiting() {
+		if strings.HasPrefix(e.Topic, "shop.guest.") && strings.Contains(string(e.Payload), `"itemId":"sku-4711"`) {
+			items++
+		}
+	}
+	if items != 2 {
+		t.Errorf("%d events name the item, want 2", items)
 	}
 }

@@ -321,7 +321,7 @@ func otherClaims(h handoffs.Handoff) map[string]handoff.Claims {
 		before := reflect.ValueOf(v.Field(i).Interface())
 		switch value := v.Field(i).Interface().(type) {
 		case string:
-			v.Field(i).SetString(value[:len(value)-1] + "~")
+			v.Field(i).SetString(value[:max(len(value), 1)-1] + "~")
 		case int:
 			v.Field(i).SetInt(int64(value + 1))
 		case []byte:

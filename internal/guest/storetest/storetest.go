@@ -83,6 +83,7 @@ func groups() []suite.Group[*user] {
 		{Name: "Mutations", Cases: mutationChecks()},
 		{Name: "Wishes", Cases: wishChecks()},
 		{Name: "Bots", Cases: botChecks()},
+		{Name: "Items", Cases: itemChecks()},
 		{Name: "Suspensions", Cases: suspensionChecks()},
 		{Name: "Handoffs", Cases: handoffChecks()},
 		{Name: "Refusals", Cases: refusalChecks()},

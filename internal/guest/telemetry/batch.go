@@ -20,7 +20,8 @@ import (
 type PageView struct {
 	Page       string    `json:"page"`                 // one of Pages
 	TenantID   string    `json:"tenantId,omitempty"`   // UUID in lower case
-	PropertyID string    `json:"propertyId,omitempty"` // UUID in lower case
+	PropertyID string    `json:"propertyId,omitempty"` // UUID in lower case; of the profile guest.Hotel only
+	ItemID     *string   `json:"itemId,omitempty"`     // of the other profiles
 	SearchID   guest.ID  `json:"searchId,omitempty"`
 	OccurredAt time.Time `json:"occurredAt"`           // by the clock of the browser; zero in a request: now
 	DurationMS int       `json:"durationMs,omitempty"` // how long the guest has looked at it
@@ -31,6 +32,7 @@ type FunnelEvent struct {
 	Step       string    `json:"step"` // one of Steps
 	TenantID   string    `json:"tenantId,omitempty"`
 	PropertyID string    `json:"propertyId,omitempty"`
+	ItemID     *string   `json:"itemId,omitempty"`
 	SearchID   guest.ID  `json:"searchId,omitempty"`
 	HandoffID  guest.ID  `json:"handoffId,omitempty"`
 	OccurredAt time.Time `json:"occurredAt"`
@@ -140,7 +142,7 @@ type batch[T any] struct {
 	items               []json.RawMessage
 
 	// check checks an item, and reports errors by the name of a member.
-	check func(v *T, now time.Time, wrong func(member, detail string))
+	check func(p *guest.Profile, v *T, now time.Time, wrong func(member, detail string))
 }
 
 // record publishes a batch.
@@ -184,7 +186,7 @@ func (b *batch[T]) read(session guest.ID, now time.Time) ([]guest.ID, []guest.Ev
 			at(memberOf(err))
 			continue
 		}
-		b.check(&v, now, at)
+		b.check(b.profile, &v, now, at)
 		ids[i] = guest.NewID(b.prefix, now)
 		var err error
 		if events[i], err = b.event(session, ids[i], v, now); err != nil {
@@ -228,32 +230,44 @@ func memberOf(err error) (member, detail string) {
 	if _, ok := errors.AsType[*time.ParseError](err); ok {
 		return "occurredAt", expectedTime
 	}
-	return "", "expected an object with the members of the documentation only"
+	return "", expectedMembers
 }
+
+const expectedMembers = "expected an object with the members of the documentation only"
 
 const expectedTime = "expected a time as in RFC 3339, from 1900 to 9999"
 
-func checkPageView(v *PageView, now time.Time, wrong func(member, detail string)) {
+func checkPageView(p *guest.Profile, v *PageView, now time.Time, wrong func(member, detail string)) {
+	if ofOtherProfile(p, v.PropertyID, v.ItemID) {
+		wrong("", expectedMembers)
+		return
+	}
 	if !slices.Contains(Pages, v.Page) {
 		wrong("page", "expected "+strings.Join(Pages, ", "))
 	}
 	if v.DurationMS < 0 || v.DurationMS > maxDuration {
 		wrong("durationMs", fmt.Sprintf("expected 0 to %d", maxDuration))
 	}
-	checkPlace(place{&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt}, now, wrong)
+	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
-func checkFunnelEvent(v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
+func checkFunnelEvent(p *guest.Profile, v *FunnelEvent, now time.Time, wrong func(member, detail string)) {
+	if ofOtherProfile(p, v.PropertyID, v.ItemID) {
+		wrong("", expectedMembers)
+		return
+	}
 	if !slices.Contains(Steps, v.Step) {
 		wrong("step", "expected "+strings.Join(Steps, ", "))
 	}
 	checkID("handoffId", guest.HandoffPrefix, v.HandoffID, wrong)
-	checkPlace(place{&v.TenantID, &v.PropertyID, v.SearchID, &v.OccurredAt}, now, wrong)
+	checkPlace(place{p, &v.TenantID, &v.PropertyID, v.ItemID, v.SearchID, &v.OccurredAt}, now, wrong)
 }
 
 // place has the members that page views and funnel events have in common.
 type place struct {
+	profile          *guest.Profile
 	tenant, property *string
+	item             *string // nil: none
 	search           guest.ID
 	at               *time.Time
 }
@@ -266,11 +280,7 @@ func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 			wrong("tenantId", "expected a UUID")
 		}
 	}
-	if *p.property != "" {
-		if *p.property, ok = ident.ParseUUID(*p.property); !ok {
-			wrong("propertyId", "expected a UUID")
-		}
-	}
+	checkItem(p, wrong)
 	checkID("searchId", guest.SearchPrefix, p.search, wrong)
 	switch {
 	case p.at.IsZero():
@@ -279,6 +289,29 @@ func checkPlace(p place, now time.Time, wrong func(member, detail string)) {
 		wrong("occurredAt", expectedTime)
 	default:
 		*p.at = p.at.UTC().Truncate(time.Millisecond)
+	}
+}
+
+// ofOtherProfile reports whether an object has the member of another profile.
+func ofOtherProfile(p *guest.Profile, property string, item *string) bool {
+	if p.IsHotel() {
+		return item != nil
+	}
+	return property != ""
+}
+
+// checkItem checks the ID of the property, or of the item in other profiles than guest.Hotel.
+func checkItem(p place, wrong func(member, detail string)) {
+	var ok bool
+	switch {
+	case *p.property != "":
+		if *p.property, ok = ident.ParseUUID(*p.property); !ok {
+			wrong("propertyId", guest.ExpectedUUID)
+		}
+	case p.item != nil:
+		if *p.item, ok = p.profile.ParseItem(*p.item); !ok {
+			wrong("itemId", p.profile.ExpectedItem())
+		}
 	}
 }
 

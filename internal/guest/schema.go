@@ -1,0 +1,40 @@
+package guest
+
+import (
+	"context"
+	"errors"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
+	"holdfast/internal/jsonschema"
+)
+
+// schema validates what a front end sends. It is safe for concurrent use.
+type schema struct{ compiled *jsonschema.Schema }
+
+// CheckSchema returns an error unless a document is a JSON Schema (Draft 2020-12) that the service
+// can use.
+func CheckSchema(text []byte) error {
+	_, err := parseSchema(text)
+	return err
+}
+
+func parseSchema(text []byte) (*schema, error) {
+	compiled, err := jsonschema.Compile(text)
+	return &schema{compiled}, err
+}
+
+// validate returns FieldErrors with errcode.Invalid if a value does not match. Their pointers begin
+// at the value.
+func (s *schema) validate(ctx context.Context, value canonjson.Value) error {
+	err := s.compiled.Validate(ctx, value)
+	refused, ok := errors.AsType[*jsonschema.SchemaError](err)
+	if !ok {
+		return err
+	}
+	wrong := make(FieldErrors, len(refused.Failures))
+	for i, f := range refused.Failures {
+		wrong[i] = FieldError{Pointer: f.Pointer, Code: CodeInvalid, Detail: f.Reason}
+	}
+	return errcode.Wrap(errcode.Invalid, wrong.Error(), wrong)
+}

@@ -1,0 +1,125 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"holdfast/internal/clock"
+	"holdfast/internal/guest"
+	"holdfast/internal/guest/handoffs"
+	"holdfast/internal/suite"
+)
+
+func itemChecks() []check {
+	return []check{
+		{"List", itemList},
+		{"Quantity", itemQuantity},
+		{"Handoff", itemHandoff},
+		{"StayOrPayload", stayOrPayload},
+	}
+}
+
+// shop is a profile whose items are texts with quantities.
+var shop = &guest.Profile{Name: "shop", Types: "shop.guest.", Texts: true, MaxQuantity: 99}
+
+func (u *user) shopMutation() guest.Mutation {
+	m := u.mutation()
+	m.Profile = shop
+	return m
+}
+
+func shopItem(item string, quantity int) guest.Wish {
+	return guest.Wish{ID: guest.NewID(guest.WishPrefix, clock.System()), Tenant: tenant, Item: item, Quantity: quantity, Source: "list"}
+}
+
+func (u *user) addItem(w guest.Wish) guest.AddedWish {
+	u.t.Helper()
+	o, err := u.addWish(u.shopMutation(), w)
+	r, err := first(u, o, err)
+	suite.Must(u.t, "AddWish", err)
+	return r
+}
+
+// itemList: items whose IDs are texts are listed, kept, removed and revived like others, and the case
+// of an ID counts.
+func itemList(_ *testing.T, u *user) {
+	a, b, c := u.addItem(shopItem("sku-4711", 2)).Wish, u.addItem(shopItem("SKU-4711", 1)).Wish, u.addItem(shopItem(property(1), 3)).Wish
+	suite.Equal(u.t, "again", u.addItem(shopItem("sku-4711", 5)), guest.AddedWish{Outcome: guest.WishKept, Wish: a})
+	all := u.wishes(2)
+	suite.Equal(u.t, "entries", len(all), 3)
+	for _, w := range all {
+		want := map[string]guest.Wish{"sku-4711": a, "SKU-4711": b, property(1): c}[w.Item]
+		suite.Equal(u.t, w.Item, w, want)
+	}
+	remove := func(item string) bool {
+		o, err := u.h.Store.RemoveWish(u.t.Context(), guest.RemoveWish{Mutation: u.shopMutation(), Item: item, Event: newEvent()})
+		suite.Must(u.t, "RemoveWish", err)
+		return o.Result.Removed
+	}
+	suite.Equal(u.t, "removed", []bool{remove("sku-4711"), remove("sku-4711"), remove("sku")}, []bool{true, false, false})
+	again := u.addItem(shopItem("sku-4711", 7)).Wish
+	suite.Equal(u.t, "revived", []any{again.ID, again.Item, again.Quantity}, []any{a.ID, "sku-4711", 7})
+}
+
+// itemQuantity: a change of the quantity has an event, a note has none.
+func itemQuantity(_ *testing.T, u *user) {
+	u.addItem(shopItem("sku-4711", 2))
+	change := func(c guest.ChangeWish) guest.Wish {
+		u.t.Helper()
+		c.Mutation, c.Item, c.Event = u.shopMutation(), "sku-4711", newEvent()
+		o, err := u.h.Store.ChangeWish(u.t.Context(), c)
+		suite.Must(u.t, "ChangeWish", err)
+		suite.Equal(u.t, "stored", u.wishes(10), []guest.Wish{o.Result.Wish})
+		return o.Result.Wish
+	}
+	suite.Equal(u.t, "quantity", change(guest.ChangeWish{Quantity: 9}).Quantity, 9)
+	noted := change(guest.ChangeWish{Note: new("gift")})
+	suite.Equal(u.t, "noted", []any{noted.Quantity, noted.Note}, []any{9, "gift"})
+	both := change(guest.ChangeWish{Note: new(""), Quantity: 1})
+	suite.Equal(u.t, "both", []any{both.Quantity, both.Note}, []any{1, ""})
+	change(guest.ChangeWish{Quantity: 1})
+	var kinds []string
+	for _, e := range u.h.Events(u.t, u.session) {
+		kinds = append(kinds, e.Type)
+	}
+	suite.Equal(u.t, "events", kinds, []string{"shop.guest.wishlist.added.v1", "shop.guest.wishlist.changed.v1", "shop.guest.wishlist.changed.v1"})
+}
+
+// itemMint is a request for a handoff with a payload.
+func (u *user) itemMint() handoffs.Mint {
+	m := u.newMint(time.Minute)
+	m.Profile = shop
+	m.Handoff.Item, m.Handoff.Payload = "cart-1", json.RawMessage(`{"b":1,"a":"\u00fc"}`)
+	m.Handoff.Stay = handoffs.Stay{Currency: "EUR", Locale: "de-AT"}
+	return m
+}
+
+// itemHandoff: a payload is stored as it was signed, byte for byte, and a token with another one
+// consumes nothing.
+func itemHandoff(_ *testing.T, u *user) {
+	u.ring()
+	h, err := u.tryMint(u.itemMint())
+	suite.Must(u.t, "Mint", err)
+	suite.Equal(u.t, "listed", u.handoffs(10), []handoffs.Handoff{h})
+	for name, claims := range otherClaims(h) {
+		other := attempt(h, "checkout", "a")
+		other.Claims = claims
+		u.refused(name, other, handoffs.ErrToken)
+	}
+	consumed, _ := u.consume(attempt(h, "checkout", "a"))
+	suite.Equal(u.t, "payload", string(consumed.Payload), string(h.Payload))
+	suite.Equal(u.t, "item", consumed.Item, "cart-1")
+	u.refused("again", attempt(h, "checkout", "b"), handoffs.ErrConsumed)
+}
+
+// stayOrPayload: the table refuses a handoff with both or neither.
+func stayOrPayload(_ *testing.T, u *user) {
+	u.ring()
+	m := u.itemMint()
+	m.Handoff.Payload = nil
+	if _, err := u.h.Store.Mint(u.t.Context(), m); err == nil || errors.Is(err, handoffs.ErrNoKey) {
+		u.t.Errorf("a handoff without a stay and a payload: %v", err)
+	}
+}
