@@ -32,6 +32,7 @@ func (s *step) versions(ctx context.Context, prefix string) error {
 		return err
 	}
 	now := buckets.At(s.o.Clock())
+	// The store checks locks again.
 	deleted := buckets.DeleteEach(expired, deleters, func(d buckets.Deletion) (buckets.Deleted, error) {
 		del := d.Delete(now)
 		del.Noncurrent, del.Notice = by[d].noncurrent, s.notice()
@@ -63,7 +64,7 @@ type judged struct {
 	noncurrent bool
 }
 
-// expired returns the expired versions of a page, and counts the noncurrent versions of the last name in the position of the run.
+// expired returns the expired versions of a page that were not locked when the run began, and counts the noncurrent versions of the last name in the position of the run.
 func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []buckets.Deletion, by map[buckets.Deletion]judged, err error) {
 	by = map[buckets.Deletion]judged{}
 	name, newer := s.run.After, s.run.Newer
@@ -81,7 +82,7 @@ func (s *step) expired(ctx context.Context, page *buckets.VersionPage) (all []bu
 				return nil, nil, err
 			}
 		}
-		if e, ok := s.rules.ExpiryOfVersion(v, newer); ok && e.At <= s.run.Began && !older {
+		if e, ok := s.rules.ExpiryOfVersion(v, newer); ok && e.At <= s.run.Began && !older && v.Lock.Check(s.run.Began, false) == nil {
 			d := buckets.Deletion{Name: v.Name, Version: v.VersionID()}
 			all, by[d] = append(all, d), judged{e.Rule.ID, !v.Current}
 		}

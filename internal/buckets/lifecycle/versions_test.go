@@ -166,3 +166,45 @@ func TestSweepRevealed(t *testing.T) {
 	u.sweep(u.runner(), 100, 0)
 	u.versions(b, "a+ 1")
 }
+
+// TestSweepLocked: a locked version stays until its lock has ended; delete markers hide it, and others expire.
+func TestSweepLocked(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	b := u.versioned("photos", noncurrent("old", 1, nil), rule("all", "expired", 1))
+	u.must(u.store.SetBucketLock(t.Context(), u.owner, b.BucketRef, buckets.BucketLock{Enabled: true}))
+	lock := func(name string, c buckets.LockChange) {
+		t.Helper()
+		_, err := u.store.Update(t.Context(), u.owner, b.BucketRef, buckets.Update{Name: name, Lock: &c, Now: u.store.now})
+		u.must(err)
+	}
+	now, err := u.store.Store.Clock(t.Context()) // which the store compares with
+	u.must(err)
+	until := buckets.LockChange{Retention: &buckets.Retention{Mode: buckets.Governance, Until: max(now, u.store.now) + 10*day}}
+	u.put(b, nil, "a", "b", "c", "expired")
+	lock("a", until)
+	lock("b", buckets.LockChange{Hold: buckets.HoldOn})
+	lock("expired", until)
+	u.store.now++
+	u.put(b, nil, "a", "b", "c")
+	u.store.now += 3 * day
+	r := u.runner()
+	u.sweep(r, 100, 2)
+	u.versions(b, "a 1", "a+ 1", "b 1", "b+ 1", "c+ 1", "expired 1", "expired- 1")
+	if run := u.run(b); run.Error != "" || run.Ended == 0 {
+		t.Errorf("the run is %+v", run)
+	}
+	// A version that is locked after it was read stays, too.
+	u.store.now += 2 * day
+	u.put(b, nil, "c")
+	u.store.now += 2 * day
+	u.store.beforeDelete = func(d *buckets.Delete) {
+		_, err := u.store.Store.Update(t.Context(), u.owner, b.BucketRef, buckets.Update{Name: d.Name, Version: d.Version, Lock: &buckets.LockChange{Hold: buckets.HoldOn}, Now: u.store.now})
+		u.must(err)
+	}
+	u.sweep(r, 100, 0)
+	u.versions(b, "a 1", "a+ 1", "b 1", "b+ 1", "c 1", "c+ 1", "expired 1", "expired- 1")
+	if run := u.run(b); run.Error != "" || run.Ended == 0 {
+		t.Errorf("the run is %+v", run)
+	}
+}
