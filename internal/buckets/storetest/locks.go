@@ -13,7 +13,7 @@ import (
 func lockChecks() []check {
 	return []check{
 		{"Settings", lockSettings}, {"Governance", governance}, {"Compliance", compliance}, {"Hold", legalHold}, {"Default", defaultRetention},
-		{"Metadata", lockedMetadata}, {"NullVersion", lockedNull}, {"Clock", lockClock}, {"Race", lockRace},
+		{"Metadata", lockedMetadata}, {"NullVersion", lockedNull}, {"Clock", lockClock}, {"Race", lockRace}, {"Rows", lockedRows},
 	}
 }
 

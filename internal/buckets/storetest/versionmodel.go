@@ -20,6 +20,8 @@ type versionMachine struct {
 	garbage map[buckets.ObjectID]bool
 	parts   map[buckets.ObjectID]buckets.ObjectID // the body of an object that was uploaded in one part
 	buried  map[buckets.ObjectID]bool             // such bodies as garbage
+	lock    buckets.BucketLock
+	began   buckets.Moment // by the clock of the database
 }
 
 func randomVersions(t *testing.T, u *user) {
@@ -37,17 +39,23 @@ func randomVersions(t *testing.T, u *user) {
 		}
 		last = m
 		m.now += hour
+		m.began = m.clock()
+		if rapid.Bool().Draw(rt, "begins with object lock") {
+			m.state, m.lock = buckets.VersioningEnabled, buckets.BucketLock{Enabled: true}
+			m.locking()
+		}
 		return map[string]func(*rapid.T){
 			"put": m.stepPut, "put more": m.stepPut, "upload": m.stepUpload, "delete": m.stepDelete, "delete all": m.stepDeleteAll, "delete version": m.stepDeleteVersion,
-			"more versions": m.stepDeleteVersion, "update": m.stepUpdate, "versioning": m.stepVersioning, "list": m.stepList, "": m.compare,
+			"more versions": m.stepDeleteVersion, "update": m.stepUpdate, "versioning": m.stepVersioning, "object lock": m.stepBucketLock,
+			"lock": m.stepLock, "more locks": m.stepLock, "list": m.stepList, "": m.compare,
 		}
 	})
 }
 
 func (m *versionMachine) empty() {
-	for name, all := range m.names {
+	for _, all := range m.names {
 		for i := range all {
-			_, _ = m.tryDeleteVersion(name, all[i].VersionID())
+			_ = m.tryErase(all[i].Object, true) // what is locked stays
 		}
 	}
 	for {
@@ -110,7 +118,12 @@ func (m *versionMachine) add(name string, v buckets.Version) {
 
 func (m *versionMachine) stepVersioning(rt *rapid.T) {
 	m.t = rt
-	m.state = rapid.SampledFrom([]buckets.Versioning{buckets.VersioningEnabled, buckets.VersioningSuspended}).Draw(rt, "versioning")
+	v := rapid.SampledFrom([]buckets.Versioning{buckets.VersioningEnabled, buckets.VersioningSuspended}).Draw(rt, "versioning")
+	if m.lock.Enabled && v == buckets.VersioningSuspended {
+		wantError(rt, "SetVersioning", m.h.Versions.SetVersioning(rt.Context(), m.owner, m.ref(), v), buckets.ErrLockVersioning)
+		return
+	}
+	m.state = v
 	m.setVersioning(m.state)
 }
 
@@ -150,11 +163,16 @@ func (m *versionMachine) stepPut(rt *rapid.T) {
 	if rapid.Bool().Draw(rt, "inline") {
 		o.Body = inline(rapid.SampledFrom([]string{"", "x", "longer"}).Draw(rt, "body"))
 	}
+	o.Lock = m.drawLock(rt)
 	want := c.CheckWrite(m.current(name))
+	if want == nil && !m.lock.Enabled && !o.Lock.IsZero() {
+		want = buckets.ErrNoLock
+	}
 	w, err := m.tryPut(o, c)
 	if agree(rt, "Put", err, want) {
 		m.wantVersion(rt, w.Version, w.Object.Version)
-		m.add(name, buckets.Version{Object: w.Object})
+		w.Object.Lock = o.Lock
+		m.add(name, buckets.Version{Object: m.wantWritten(rt, w.Object)})
 	}
 }
 
@@ -172,7 +190,8 @@ func (m *versionMachine) stepUpload(rt *rapid.T) {
 	must(rt, "Complete again", err)
 	equal(rt, "the same version", again.Version, w.Version)
 	m.parts[w.Object.ID] = p.ID
-	m.add(name, buckets.Version{Object: w.Object})
+	w.Object.Lock = buckets.Lock{}
+	m.add(name, buckets.Version{Object: m.wantWritten(rt, w.Object)})
 }
 
 func (m *versionMachine) stepDelete(rt *rapid.T) {
@@ -210,7 +229,7 @@ func (m *versionMachine) stepDeleteAll(rt *rapid.T) {
 	a, b := drawName(rt), drawName(rt)
 	all := []buckets.Deletion{{Name: a}}
 	if a != b { // otherwise the order is not known
-		d := buckets.Deletion{Name: b}
+		d := buckets.Deletion{Name: b, Bypass: rapid.Bool().Draw(rt, "bypass")}
 		if versions := m.names[b]; len(versions) > 0 && rapid.Bool().Draw(rt, "version") {
 			d.Version = versions[rapid.IntRange(0, len(versions)-1).Draw(rt, "index")].VersionID()
 		}
@@ -220,6 +239,8 @@ func (m *versionMachine) stepDeleteAll(rt *rapid.T) {
 	must(rt, "DeleteAll", err)
 	for i, d := range all {
 		switch {
+		case d.Version != "" && isLocked(m.names[d.Name][m.index(d.Name, d.Version)].Lock, d.Bypass, m.began):
+			wantLocked(rt, "DeleteAll of a version", done[i].Err, m.names[d.Name][m.index(d.Name, d.Version)].Lock)
 		case d.Version != "":
 			must(rt, "DeleteAll of a version", done[i].Err)
 			m.leave(d.Name, m.index(d.Name, d.Version))
@@ -249,7 +270,10 @@ func (m *versionMachine) draw(rt *rapid.T) (name string, id buckets.VersionID) {
 func (m *versionMachine) stepDeleteVersion(rt *rapid.T) {
 	name, id := m.draw(rt)
 	i := m.index(name, id)
-	d, err := m.tryDeleteVersion(name, id)
+	d, err, locked := m.tryEraseAny(rt, name, id)
+	if locked {
+		return
+	}
 	if i < 0 {
 		wantError(rt, "Delete", err, buckets.ErrNoVersion)
 		return
@@ -391,6 +415,6 @@ func (m *versionMachine) compare(rt *rapid.T) {
 		wantError(rt, "DeleteBucket", m.h.Store.DeleteBucket(rt.Context(), m.owner, m.ref(), m.now), buckets.ErrBucketNotEmpty)
 	case m.state != buckets.VersioningOff:
 		m.deleteBucket(m.ref())
-		m.bucket, m.state = m.createBucket(m.bucket.Name), buckets.VersioningOff
+		m.bucket, m.state, m.lock = m.createBucket(m.bucket.Name), buckets.VersioningOff, buckets.BucketLock{}
 	}
 }
