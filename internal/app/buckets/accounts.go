@@ -115,5 +115,5 @@ func (s *Buckets) dropAccount(ctx context.Context, in accountInput) (c accountCh
 	if err != nil {
 		return c, err
 	}
-	return accountChange{in.Account, "deleted"}, about(in.Account, s.opened.DeleteAccount(ctx, a.ID))
+	return accountChange{in.Account, "deleted"}, about(in.Account, s.nameLockedOf(ctx, a.ID, s.opened.DeleteAccount(ctx, a.ID)))
 }

@@ -29,6 +29,7 @@ func (s *Buckets) bucketOperations() []operate.Operation {
 				"suspended: versions stay, and new objects replace the null version. A bucket that has kept versions cannot return to off.",
 			Example: "main photos --versioning enabled",
 		}, on(s, s.setVersioning)),
+		s.lockOperation(),
 		operate.NewChange(operate.About{
 			Path: "buckets/set-cors", Doc: "Set the CORS rule of a bucket, for pages of other origins", Title: "CORS", Button: "Set CORS rule", Stays: true,
 			Text:    "The rule replaces all rules of the bucket. Lists are separated by commas. With none as origins the bucket has no rule.",

@@ -56,7 +56,7 @@ type deletedBucket struct {
 func (s *Buckets) deleteBucket(ctx context.Context, in bucketInput) (d deletedBucket, err error) {
 	a, b, err := s.bucketOf(ctx, in)
 	if err == nil {
-		err = s.opened.DeleteBucket(ctx, a.ID, b.BucketRef)
+		err = s.nameLocked(ctx, &b, s.opened.DeleteBucket(ctx, a.ID, b.BucketRef))
 	}
 	if err != nil {
 		return d, err
@@ -198,6 +198,7 @@ type bucketSettings struct {
 	Account string `json:"account" title:"Account" subject:"account" example:"main"`
 	bucketOutput
 	Versioning string `json:"versioning" title:"Versioning" enum:"off,enabled,suspended"`
+	ObjectLock string `json:"objectLock" title:"Object lock" example:"enabled, new objects governance for 30 days"`
 	CORS       string `json:"cors,omitempty" text:"CORS rules" doc:"as JSON; missing: none"`
 }
 
@@ -207,7 +208,7 @@ func (s *Buckets) showBucket(ctx context.Context, in bucketInput) (o bucketSetti
 		return o, err
 	}
 	u, err := s.usageOf(ctx, a, b.Name)
-	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u), Versioning: versioningWords[b.Versioning]}
+	o = bucketSettings{Account: a.Name, bucketOutput: outputOfBucket(&b, u), Versioning: versioningWords[b.Versioning], ObjectLock: lockText(b.Lock)}
 	if err == nil && len(b.Settings.CORS) > 0 {
 		var text []byte
 		text, err = json.MarshalIndent(b.Settings.CORS, "", "  ")

@@ -140,6 +140,7 @@ func bucketLinks(a buckets.Account, b buckets.Bucket) *service.Links {
 		{Text: "Lifecycle", To: service.PageLink("lifecycle/show", "account", a.Name, "bucket", b.Name)},
 		{Text: "Policy", To: service.PageLink("policy/show", "account", a.Name, "bucket", b.Name)},
 		{Text: "Notifications", To: service.PageLink("notifications/show", "account", a.Name, "bucket", b.Name)},
+		{Text: "Versions", To: service.PageLink("versions", "account", a.Name, "bucket", b.Name)},
 		{Text: "Multipart uploads", To: service.PageLink("uploads", "account", a.Name, "bucket", b.Name)},
 	}}
 }

@@ -1,0 +1,127 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) lockOperation() operate.Operation {
+	return operate.NewChange(operate.About{
+		Path: "buckets/set-lock", Doc: "Enable the object lock of a bucket, and set the retention of new objects", Title: "Object lock", Button: "Set object lock", Stays: true,
+		Text: "The bucket must keep versions. Object lock cannot be disabled. none: new objects are not locked, until a client or an operator locks them. " +
+			"governance: for the period, only the right to bypass governance deletes a version. compliance: for the period, nobody does.",
+		Example: "main vault --mode governance --days 30",
+	}, on(s, s.setLock))
+}
+
+type lockInput struct {
+	bucketInput
+	Mode  string `flag:"mode" doc:"governance, compliance, or none" enum:"none,governance,compliance" default:"none"`
+	Days  int    `flag:"days" doc:"how many days new objects are locked" least:"0" default:"0"`
+	Years int    `flag:"years" doc:"or how many years" least:"0" default:"0"`
+}
+
+func (in lockInput) lock() buckets.BucketLock {
+	return buckets.BucketLock{Enabled: true, Mode: lockMode(in.Mode), Days: in.Days, Years: in.Years}
+}
+
+// Check implements the checks of values.
+func (in lockInput) Check() error {
+	switch err := in.lock().Check(); {
+	case lockMode(in.Mode) == "" && in.Mode != noMode:
+		return &operate.InputError{Input: "mode", Reason: "must be none, governance or compliance"}
+	case errors.Is(err, buckets.ErrRetentionPeriod):
+		return &operate.InputError{Input: "days", Reason: "must be at most 36500 days, or 100 years"}
+	case err != nil:
+		return &operate.InputError{Input: "days", Reason: "expected either days or years with a mode, and neither with none"}
+	}
+	return nil
+}
+
+func (s *Buckets) setLock(ctx context.Context, in lockInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err == nil {
+		err = about(in.Bucket, s.opened.SetBucketLock(ctx, a.ID, b.BucketRef, in.lock()))
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("object lock of bucket %s: %s", in.Bucket, lockText(in.lock()))}, err
+}
+
+// lockText describes the object lock of a bucket.
+func lockText(l buckets.BucketLock) string {
+	switch {
+	case !l.Enabled:
+		return "off"
+	case l.Mode == "":
+		return "enabled, without a default retention"
+	case l.Days > 0:
+		return fmt.Sprintf("enabled, new objects %s for %d days", strings.ToLower(string(l.Mode)), l.Days)
+	}
+	return fmt.Sprintf("enabled, new objects %s for %d years", strings.ToLower(string(l.Mode)), l.Years)
+}
+
+// scannedVersions is how many versions are read to find locked ones.
+const scannedVersions = 10 * buckets.MaxPage
+
+// nameLocked adds to the error of a bucket that is not empty which versions are locked.
+func (s *Buckets) nameLocked(ctx context.Context, b *buckets.Bucket, cause error) error {
+	if !b.Lock.Enabled || cause == nil {
+		return cause
+	}
+	locked, read := 0, 0
+	var first *buckets.Version
+	for q := (buckets.VersionQuery{Limit: buckets.MaxPage}); read < scannedVersions; {
+		page, err := s.opened.ListVersions(ctx, b.Owner, b.ID, q)
+		if err != nil {
+			return errors.Join(cause, err)
+		}
+		for i := range page.Versions {
+			if v := &page.Versions[i]; v.Lock.Check(s.opened.Now(), false) != nil {
+				if locked++; first == nil {
+					first = v
+				}
+			}
+		}
+		if read += len(page.Versions); !page.More {
+			break
+		}
+		q.After, q.AfterVersion = page.After, page.AfterVersion
+	}
+	if first == nil {
+		return cause
+	}
+	until := "with a legal hold"
+	if first.Lock.Hold != buckets.HoldOn {
+		until = "until " + first.Lock.Until.Time().Format(time.RFC3339)
+	}
+	return errcode.Newf(errcode.Conflict, "%s: bucket %s has %d versions, of which %d are locked, such as %s of %s (%s)",
+		errcode.Message(cause), b.Name, read, locked, first.VersionID(), printable(first.Name), until)
+}
+
+// nameLockedOf is nameLocked for an account that has buckets.
+func (s *Buckets) nameLockedOf(ctx context.Context, id buckets.AccountID, cause error) error {
+	if !errors.Is(cause, buckets.ErrAccountHasBucket) {
+		return cause
+	}
+	for q := (buckets.BucketQuery{Limit: buckets.MaxPage}); ; {
+		page, more, err := s.opened.Buckets(ctx, id, q)
+		if err != nil {
+			return errors.Join(cause, err)
+		}
+		for i := range page {
+			if named := s.nameLocked(ctx, &page[i], cause); named != cause { //nolint:errorlint // the same value
+				return named
+			}
+			q.After = page[i].Name
+		}
+		if !more {
+			return cause
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+func (s *Buckets) versionOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "versions", Doc: "List the versions of the objects of a bucket, with their locks", Title: "Versions", Empty: "There are no versions.",
+			Group: "Show, lock and delete versions of objects",
+		}, on(s, s.listVersions)),
+		operate.NewChange(operate.About{
+			Path: "versions/retain", Doc: "Set or extend the retention of a version", Title: "Retention", Button: "Set retention",
+			Text: "governance: until then, only the right to bypass governance deletes the version or shortens this. compliance: until then, nobody does.",
+		}, on(s, s.retainVersion)),
+		operate.NewChange(operate.About{
+			Path: "versions/hold", Doc: "Turn the legal hold of a version on or off", Title: "Legal hold", Button: "Set legal hold",
+			Text: "A version with a legal hold cannot be deleted.",
+		}, on(s, s.holdVersion)),
+		operate.NewChange(operate.About{
+			Path: "versions/delete", Doc: "Delete a version of an object", Title: "Delete the version", Button: "Delete version", Danger: true,
+			Text: "This cannot be undone. A version that is locked stays, unless it is in governance mode and that is bypassed.",
+		}, on(s, s.deleteVersion)),
+	}
+}
+
+type versionsInput struct {
+	bucketInput
+	Prefix string `flag:"prefix" doc:"only objects whose names begin with this"`
+	operate.Page[string]
+}
+
+// versionOutput is a version of an object, or a delete marker.
+type versionOutput struct {
+	Object    string        `json:"object" title:"Object" subject:"object" example:"reports/2026.pdf"`
+	Version   string        `json:"version" title:"Version" subject:"version" example:"7ff9b3a2-7a40-7c00-8000-0123456789ab"`
+	State     string        `json:"state" title:"State" enum:"current,noncurrent,delete marker"`
+	Bytes     service.Bytes `json:"bytes" title:"Bytes" least:"0"`
+	Modified  time.Time     `json:"modified" title:"Modified"`
+	Mode      string        `json:"mode,omitempty" title:"Mode" zero:"-" enum:"governance,compliance" doc:"missing: there is no retention"`
+	Until     *time.Time    `json:"until,omitempty" title:"Until" zero:"-" doc:"when the retention ends"`
+	LegalHold string        `json:"legalHold,omitempty" title:"Legal hold" zero:"-" enum:"on,off" doc:"missing: it was never set"`
+	Next      string        `json:"-" cursor:""`
+
+	lockable bool
+}
+
+// Offers says which buttons the version has.
+func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
+
+// listVersions lists versions by object, the newest first. A cursor is the ID of a version, a slash, and the name of its object.
+func (s *Buckets) listVersions(ctx context.Context, in versionsInput) (all []versionOutput, err error) {
+	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
+	if in.After != "" {
+		id, name, ok := strings.Cut(in.After, "/")
+		if q.AfterVersion, err = buckets.ParseVersionID(id); !ok || err != nil {
+			return nil, errAfter
+		}
+		q.After = name
+	}
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.opened.ListVersions(ctx, a.ID, b.ID, q)
+	for i := range page.Versions {
+		all = append(all, outputOfVersion(&page.Versions[i], b.Lock.Enabled))
+	}
+	return all, err
+}
+
+func outputOfVersion(v *buckets.Version, lockable bool) versionOutput {
+	o := versionOutput{
+		Object: v.Name, Version: string(v.VersionID()), State: "noncurrent", Bytes: service.Bytes(v.Length), Modified: v.Modified.Time(),
+		Mode: strings.ToLower(string(v.Lock.Mode)), LegalHold: strings.ToLower(string(v.Lock.Hold)), lockable: lockable && !v.Marker,
+	}
+	switch {
+	case v.Marker:
+		o.State = "delete marker"
+	case v.Current:
+		o.State = "current"
+	}
+	if v.Lock.Until != 0 {
+		until := v.Lock.Until.Time()
+		o.Until = &until
+	}
+	o.Next = o.Version + "/" + o.Object
+	return o
+}
+
+type versionInput struct {
+	bucketInput
+	Object  string `subject:"object" doc:"name of the object"`
+	Version string `subject:"version" doc:"ID of the version, or null"`
+}
+
+// versionChange is a version that was changed.
+type versionChange struct {
+	Account string `json:"account" subject:"account" example:"main"`
+	Bucket  string `json:"bucket" subject:"bucket" example:"photos"`
+	Object  string `json:"object" subject:"object" example:"reports/2026.pdf"`
+	Version string `json:"version" subject:"version" example:"7ff9b3a2-7a40-7c00-8000-0123456789ab"`
+
+	notice string
+}
+
+// Notice implements operate.Changed.
+func (c versionChange) Notice() string { return c.notice }
+
+// onVersion calls fn with a version that an operator names.
+func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) error) (versionChange, error) {
+	c := versionChange{Account: in.Account, Bucket: in.Bucket, Object: in.Object, Version: in.Version}
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err != nil {
+		return c, err
+	}
+	id, err := buckets.ParseVersionID(in.Version)
+	if err != nil {
+		return c, about(in.Object, errcode.New(errcode.NotFound, errcode.Message(buckets.ErrNoVersion)))
+	}
+	return c, aboutLock(in.Object, fn(a.ID, b.BucketRef, id))
+}
+
+// aboutLock adds the name of an object to an error, also to that of a lock, which is a conflict for an operator.
+func aboutLock(name string, err error) error {
+	if locked, ok := errors.AsType[*buckets.LockedError](err); ok {
+		return errcode.New(errcode.Conflict, name+": "+locked.Error())
+	}
+	return about(name, err)
+}
+
+func (s *Buckets) lockVersion(ctx context.Context, in versionInput, l buckets.LockChange) (versionChange, error) {
+	return s.onVersion(ctx, in, func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) error {
+		_, err := s.opened.UpdateObject(ctx, owner, b, buckets.Update{Name: in.Object, Version: id, Lock: &l})
+		return err
+	})
+}
+
+type retainInput struct {
+	versionInput
+	Mode   string        `flag:"mode" doc:"governance, compliance or none, which removes it" enum:"governance,compliance,none"`
+	For    time.Duration `flag:"for" doc:"how long from now, e.g. 720h" default:"0s"`
+	Bypass bool          `flag:"bypass-governance" doc:"shorten or remove a retention in governance mode"`
+}
+
+// noMode is the mode of no retention.
+const noMode = "none"
+
+// Check implements the checks of values.
+func (in retainInput) Check() error {
+	switch {
+	case lockMode(in.Mode) == "" && in.Mode != noMode:
+		return &operate.InputError{Input: "mode", Reason: "must be governance, compliance or none"}
+	case (in.Mode == noMode) != (in.For == 0) || in.For < 0:
+		return &operate.InputError{Input: "for", Reason: "must be greater than 0s, or 0s with the mode none"}
+	}
+	return nil
+}
+
+// lockMode returns the mode that an operator names, "" for another word.
+func lockMode(word string) buckets.LockMode {
+	if m := buckets.LockMode(strings.ToUpper(word)); (m == buckets.Governance || m == buckets.Compliance) && word == strings.ToLower(word) {
+		return m
+	}
+	return ""
+}
+
+func (s *Buckets) retainVersion(ctx context.Context, in retainInput) (versionChange, error) {
+	r, notice := buckets.Retention{Mode: lockMode(in.Mode)}, in.Object+" has no retention"
+	if in.For > 0 {
+		r.Until = s.opened.Now().Add(in.For)
+		notice = fmt.Sprintf("%s is in %s mode until %s", in.Object, in.Mode, r.Until.Time().Format(time.RFC3339))
+	}
+	c, err := s.lockVersion(ctx, in.versionInput, buckets.LockChange{Retention: &r, Bypass: in.Bypass})
+	c.notice = notice
+	return c, err
+}
+
+type holdInput struct {
+	versionInput
+	Hold string `flag:"hold" doc:"on or off" enum:"on,off"`
+}
+
+// Check implements the checks of values.
+func (in holdInput) Check() error {
+	if in.Hold != "on" && in.Hold != "off" {
+		return &operate.InputError{Input: "hold", Reason: "must be on or off"}
+	}
+	return nil
+}
+
+func (s *Buckets) holdVersion(ctx context.Context, in holdInput) (versionChange, error) {
+	c, err := s.lockVersion(ctx, in.versionInput, buckets.LockChange{Hold: buckets.HoldStatus(strings.ToUpper(in.Hold))})
+	c.notice = fmt.Sprintf("the legal hold of %s is %s", in.Object, in.Hold)
+	return c, err
+}
+
+type deleteVersionInput struct {
+	versionInput
+	Bypass bool `flag:"bypass-governance" doc:"also a version in governance mode"`
+}
+
+// deletedVersion is a version that was deleted, and where copies of it remain.
+type deletedVersion struct {
+	versionChange
+	service.Deleted
+}
+
+func (s *Buckets) deleteVersion(ctx context.Context, in deleteVersionInput) (d deletedVersion, err error) {
+	var done buckets.Deleted
+	d.versionChange, err = s.onVersion(ctx, in.versionInput, func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) (err error) {
+		done, err = s.opened.TakeObject(ctx, owner, b, buckets.Delete{Name: in.Object, Version: id, Bypass: in.Bypass})
+		return err
+	})
+	if err != nil {
+		return d, err
+	}
+	d.notice = "deleted a version of " + in.Object
+	if !done.Marker {
+		d.Deleted, err = s.deps.Deleted(done.Object.Created.Time(), Name)
+	}
+	return d, err
+}
