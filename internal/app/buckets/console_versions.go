@@ -160,7 +160,7 @@ func (s *Buckets) deleteVersion(ctx context.Context, r *service.PageRequest) (o 
 	}
 	found, err := s.opened.TakeObject(ctx, a.ID, b.BucketRef, buckets.Delete{Name: name, Version: id})
 	if err != nil {
-		return o, err
+		return o, aboutLock(name, err)
 	}
 	o.Notice = "deleted a version of " + path.Base(name)
 	if found.Marker {

@@ -18,7 +18,7 @@ func (s *Buckets) versionOperations() []operate.Operation {
 		operate.NewList(operate.About{
 			Path: "versions", Doc: "List the versions of the objects of a bucket, with their locks", Title: "Versions", Empty: "There are no versions.",
 			Group: "Show, lock and delete versions of objects",
-		}, on(s, s.listVersions)),
+		}, on(s, s.versionList)),
 		operate.NewChange(operate.About{
 			Path: "versions/retain", Doc: "Set or extend the retention of a version", Title: "Retention", Button: "Set retention",
 			Text: "governance: until then, only the right to bypass governance deletes the version or shortens this. compliance: until then, nobody does.",
@@ -30,7 +30,7 @@ func (s *Buckets) versionOperations() []operate.Operation {
 		operate.NewChange(operate.About{
 			Path: "versions/delete", Doc: "Delete a version of an object", Title: "Delete the version", Button: "Delete version", Danger: true,
 			Text: "This cannot be undone. A version that is locked stays, unless it is in governance mode and that is bypassed.",
-		}, on(s, s.deleteVersion)),
+		}, on(s, s.removeVersion)),
 	}
 }
 
@@ -58,8 +58,8 @@ type versionOutput struct {
 // Offers says which buttons the version has.
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
-// listVersions lists versions by object, the newest first. A cursor is the ID of a version, a slash, and the name of its object.
-func (s *Buckets) listVersions(ctx context.Context, in versionsInput) (all []versionOutput, err error) {
+// versionList lists versions by object, the newest first. A cursor is the ID of a version, a slash, and the name of its object.
+func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []versionOutput, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
 		id, name, ok := strings.Cut(in.After, "/")
@@ -81,14 +81,8 @@ func (s *Buckets) listVersions(ctx context.Context, in versionsInput) (all []ver
 
 func outputOfVersion(v *buckets.Version, lockable bool) versionOutput {
 	o := versionOutput{
-		Object: v.Name, Version: string(v.VersionID()), State: "noncurrent", Bytes: service.Bytes(v.Length), Modified: v.Modified.Time(),
+		Object: v.Name, Version: string(v.VersionID()), State: wordOf(v), Bytes: service.Bytes(v.Length), Modified: v.Modified.Time(),
 		Mode: strings.ToLower(string(v.Lock.Mode)), LegalHold: strings.ToLower(string(v.Lock.Hold)), lockable: lockable && !v.Marker,
-	}
-	switch {
-	case v.Marker:
-		o.State = "delete marker"
-	case v.Current:
-		o.State = "current"
 	}
 	if v.Lock.Until != 0 {
 		until := v.Lock.Until.Time()
@@ -216,7 +210,7 @@ type deletedVersion struct {
 	service.Deleted
 }
 
-func (s *Buckets) deleteVersion(ctx context.Context, in deleteVersionInput) (d deletedVersion, err error) {
+func (s *Buckets) removeVersion(ctx context.Context, in deleteVersionInput) (d deletedVersion, err error) {
 	var done buckets.Deleted
 	d.versionChange, err = s.onVersion(ctx, in.versionInput, func(owner buckets.AccountID, b buckets.BucketRef, id buckets.VersionID) (err error) {
 		done, err = s.opened.TakeObject(ctx, owner, b, buckets.Delete{Name: in.Object, Version: id, Bypass: in.Bypass})

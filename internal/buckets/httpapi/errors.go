@@ -90,6 +90,9 @@ func asRefusal(err error) *web.Refusal {
 	if quota, ok := errors.AsType[*buckets.QuotaError](err); ok {
 		return web.RefuseFor(err, http.StatusForbidden, "QuotaExceeded", quota.Error())
 	}
+	if locked, ok := errors.AsType[*buckets.LockedError](err); ok {
+		return web.RefuseFor(err, http.StatusForbidden, codeForbidden, locked.Error())
+	}
 	message := errcode.Message(err)
 	switch errcode.Of(err) {
 	case errcode.Internal:
