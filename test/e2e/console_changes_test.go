@@ -72,7 +72,7 @@ func changesOf(folder, key string) []step {
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
 		{"buckets/buckets/show?account=main&bucket=pictures", "Set versioning", []string{"versioning", "enabled"}, "Versioning of bucket pictures is enabled."},
 		{"", "Set object lock", nil, "Object lock of bucket pictures: enabled, without a default retention."},
-		{"buckets/versions?account=main&bucket=pictures&prefix=copy.html", "Set legal hold", []string{"hold", "off"}, "The legal hold of copy.html is off."},
+		{"buckets/versions/show?account=main&bucket=pictures&object=copy.html&version=null", "Set legal hold", []string{"hold", "off"}, "The legal hold of copy.html is off."},
 		{"", "Set retention", []string{"mode", "governance", "for", "1h"}, "copy.html is in governance mode until"},
 		{"", "Delete version", []string{"bypass-governance", "yes"}, "Deleted a version of copy.html."},
 		{"buckets/keys?account=main", "Create access key", nil, "Secret key"},

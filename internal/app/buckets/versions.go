@@ -19,12 +19,13 @@ func (s *Buckets) versionOperations() []operate.Operation {
 			Path: "versions", Doc: "List the versions of the objects of a bucket, with their locks", Title: "Versions", Empty: "There are no versions.",
 			Group: "Show, lock and delete versions of objects",
 		}, on(s, s.versionList)),
+		operate.NewRead(operate.About{Path: "versions/show", Doc: "Show a version of an object with its lock", Title: "Version"}, on(s, s.showVersion)),
 		operate.NewChange(operate.About{
-			Path: "versions/retain", Doc: "Set or extend the retention of a version", Title: "Retention", Button: "Set retention",
+			Path: "versions/retain", Doc: "Set or extend the retention of a version", Title: "Retention", Button: "Set retention", Stays: true,
 			Text: "governance: until then, only the right to bypass governance deletes the version or shortens this. compliance: until then, nobody does.",
 		}, on(s, s.retainVersion)),
 		operate.NewChange(operate.About{
-			Path: "versions/hold", Doc: "Turn the legal hold of a version on or off", Title: "Legal hold", Button: "Set legal hold",
+			Path: "versions/hold", Doc: "Turn the legal hold of a version on or off", Title: "Legal hold", Button: "Set legal hold", Stays: true,
 			Text: "A version with a legal hold cannot be deleted.",
 		}, on(s, s.holdVersion)),
 		operate.NewChange(operate.About{
@@ -50,16 +51,28 @@ type versionOutput struct {
 	Mode      string        `json:"mode,omitempty" title:"Mode" zero:"-" enum:"governance,compliance" doc:"missing: there is no retention"`
 	Until     *time.Time    `json:"until,omitempty" title:"Until" zero:"-" doc:"when the retention ends"`
 	LegalHold string        `json:"legalHold,omitempty" title:"Legal hold" zero:"-" enum:"on,off" doc:"missing: it was never set"`
-	Next      string        `json:"-" cursor:""`
 
 	lockable bool
+}
+
+// listedVersion is a row of the list.
+type listedVersion struct {
+	versionOutput
+	Next string `json:"-" cursor:""`
+}
+
+// versionPage is a version with its bucket.
+type versionPage struct {
+	Account string `json:"account" title:"Account" subject:"account" example:"main"`
+	Bucket  string `json:"bucket" title:"Bucket" subject:"bucket" example:"photos"`
+	versionOutput
 }
 
 // Offers says which buttons the version has.
 func (v versionOutput) Offers(verb string) bool { return verb == "delete" || v.lockable }
 
 // versionList lists versions by object, the newest first. A cursor is the ID of a version, a slash, and the name of its object.
-func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []versionOutput, err error) {
+func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []listedVersion, err error) {
 	q := buckets.VersionQuery{Prefix: in.Prefix, Limit: min(in.Limit, buckets.MaxPage)}
 	if in.After != "" {
 		id, name, ok := strings.Cut(in.After, "/")
@@ -74,7 +87,8 @@ func (s *Buckets) versionList(ctx context.Context, in versionsInput) (all []vers
 	}
 	page, err := s.opened.ListVersions(ctx, a.ID, b.ID, q)
 	for i := range page.Versions {
-		all = append(all, outputOfVersion(&page.Versions[i], b.Lock.Enabled))
+		o := outputOfVersion(&page.Versions[i], b.Lock.Enabled)
+		all = append(all, listedVersion{o, o.Version + "/" + o.Object})
 	}
 	return all, err
 }
@@ -88,7 +102,6 @@ func outputOfVersion(v *buckets.Version, lockable bool) versionOutput {
 		until := v.Lock.Until.Time()
 		o.Until = &until
 	}
-	o.Next = o.Version + "/" + o.Object
 	return o
 }
 
@@ -96,6 +109,28 @@ type versionInput struct {
 	bucketInput
 	Object  string `subject:"object" doc:"name of the object"`
 	Version string `subject:"version" doc:"ID of the version, or null"`
+}
+
+func (s *Buckets) showVersion(ctx context.Context, in versionInput) (o versionPage, err error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if err != nil {
+		return o, err
+	}
+	id, err := versionOf(in)
+	if err != nil {
+		return o, err
+	}
+	v, err := s.opened.Version(ctx, a.ID, b.ID, in.Object, id)
+	return versionPage{a.Name, b.Name, outputOfVersion(&v, b.Lock.Enabled)}, about(in.Object, err)
+}
+
+// versionOf returns the ID of the version that an operator names.
+func versionOf(in versionInput) (buckets.VersionID, error) {
+	id, err := buckets.ParseVersionID(in.Version)
+	if err != nil {
+		err = about(in.Object, errcode.New(errcode.NotFound, errcode.Message(buckets.ErrNoVersion)))
+	}
+	return id, err
 }
 
 // versionChange is a version that was changed.
@@ -118,9 +153,9 @@ func (s *Buckets) onVersion(ctx context.Context, in versionInput, fn func(owner 
 	if err != nil {
 		return c, err
 	}
-	id, err := buckets.ParseVersionID(in.Version)
+	id, err := versionOf(in)
 	if err != nil {
-		return c, about(in.Object, errcode.New(errcode.NotFound, errcode.Message(buckets.ErrNoVersion)))
+		return c, err
 	}
 	return c, aboutLock(in.Object, fn(a.ID, b.BucketRef, id))
 }
