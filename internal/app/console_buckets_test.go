@@ -385,4 +385,10 @@ func (b *browser) consoleBucketSettings() {
 	b.shows("Deleted bucket second of account tester.")
 	b.open("buckets/buckets/show?account=tester&bucket=photos")
 	b.try(http.StatusConflict, "not empty", "Delete bucket", "confirm", "photos")
+	b.open("buckets/objects?account=tester&bucket=photos")
+	b.follow("Versions")
+	b.shows("Versions of bucket photos", "current")
+	b.follow("null")
+	b.shows("Version null", "Legal hold")
+	b.hides("Set legal hold") // the bucket has no object lock
 }
