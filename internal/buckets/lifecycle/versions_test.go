@@ -167,8 +167,8 @@ func TestSweepRevealed(t *testing.T) {
 	u.versions(b, "a+ 1")
 }
 
-// TestSweepLocked: a locked version stays until its lock has ended; delete markers hide it, and others expire.
-func TestSweepLocked(t *testing.T) {
+// TestSweepRetention: a locked version stays until its lock has ended; delete markers hide it, and others expire.
+func TestSweepRetention(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	b := u.versioned("photos", noncurrent("old", 1, nil), rule("all", "expired", 1))

@@ -170,10 +170,20 @@ var attacks = map[string]func(*attack){
 		})
 	},
 	"Unmark": func(a *attack) {
-		a.each(func(v buckets.Version) { _ = a.h.Damages.Unmark(a.t.Context(), a.damaged(a.copyOf("east:1.stor", v.Object))) })
+		a.each(func(v buckets.Version) {
+			_ = a.h.Damages.Unmark(a.t.Context(), a.damaged(a.copyOf("east:1.stor", v.Object)))
+		})
 	},
 	"SetScrub": func(a *attack) {
 		must(a.t, "SetScrub", a.h.Scrubs.SetScrub(a.t.Context(), buckets.Scrub{Node: "east:1.stor", Began: a.now}))
+	},
+	"DropEvents": func(a *attack) {
+		_, err := a.h.Events.DropEvents(a.t.Context(), "", a.now+year, 1000)
+		must(a.t, "DropEvents", err)
+	},
+	"DropDeadEvents": func(a *attack) {
+		_, err := a.h.Events.DropDeadEvents(a.t.Context(), a.now+year)
+		must(a.t, "DropDeadEvents", err)
 	},
 	"SetLifecycleRun": func(a *attack) { a.setRun(a.ref(), buckets.LifecycleRun{Due: 1}) },
 	"Expire": func(a *attack) {
@@ -186,7 +196,7 @@ var attacks = map[string]func(*attack){
 var readers = []string{
 	"Bucket", "Buckets", "FindBuckets", "Namesakes", "Find", "Get", "Segments", "List", "Ping", "Version", "ListVersions", "Upload", "Parts", "ListUploads",
 	"Claimed", "Waiting", "UploadBodies", "DeletedBuckets", "Backlog", "Held", "References", "Usage", "Totals", "BucketTotals", "Account", "AccountByID",
-	"ListAccounts", "Key", "Keys", "ListKeys", "Nodes", "CheckUnused", "Marked", "DueMarks", "CountMarks", "Scrubs", "DueLifecycles", "LifecycleRun", "Clock",
+	"ListAccounts", "Key", "Keys", "ListKeys", "Nodes", "CheckUnused", "Marked", "DueMarks", "CountMarks", "Scrubs", "DueLifecycles", "LifecycleRun", "Clock", "Backlogs",
 }
 
 // attack is a bucket with locked versions in every place that a version can be in.
