@@ -28,6 +28,9 @@ var changesVersions = map[string]string{
 	"sqlMoveObject":    "moves a body to other nodes", "sqlMoveVersion": "moves a body to other nodes",
 	"sqlFrameObject": "sets how a body is read", "sqlFrameVersion": "sets how a body is read",
 
+	"sqlSetMarker":     "sets the time of a delete marker, which has no lock",
+	"sqlSetSuperseded": "sets when an imported version was superseded, which no lock forbids",
+
 	"sqlUpdate": "applyLock has checked the lock",
 
 	"bucket_put_v3":            "copies the row to manta_bucket_version before, or bucket_null_v1 has checked the null version, or the bucket has no versions",
