@@ -6,8 +6,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"holdfast/internal/clock"
+	"holdfast/internal/db/pgdb"
+	"holdfast/internal/db/redisdb"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/postgres"
+	"holdfast/internal/guest/redis"
+	"holdfast/internal/ident"
+	"holdfast/internal/testdb"
+	"holdfast/internal/testdb/opened"
 )
 
 // cartSchema is the schema of what a shop hands over.
@@ -35,10 +44,34 @@ func newShop(t testing.TB) *server {
 	return serve(t, p)
 }
 
+// inShops runs a test on shops with SQLite and memory, and with PostgreSQL and Redis.
+func inShops(t *testing.T, test func(*testing.T, *server)) {
+	t.Run("sqlite and memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, newShop(t))
+	})
+	t.Run("postgres and redis", func(t *testing.T) {
+		t.Parallel()
+		p := newParts(t)
+		p.profile = shop()
+		p.store = postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations), nil)
+		hot, err := redisdb.Open(t.Context(), redisdb.Options{URL: testdb.Redis(t), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(hot.Close)
+		p.hot = redis.New(hot, "test-"+ident.New(), clock.System)
+		test(t, serve(t, p))
+	})
+}
+
 // TestShopList: the list of a shop has items with texts as IDs, and quantities.
 func TestShopList(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	inShops(t, shopList)
+}
+
+func shopList(t *testing.T, s *server) {
 	b := s.begin()
 	added := b.want(201, http.MethodPost, "/wishlist", `{"itemId":"sku-4711"}`, `"tenantId":"`+tenant+`","itemId":"sku-4711","quantity":1,"source":"detail","addedAt":`)
 	if at := added.header.Get("Location"); at != api+"/wishlist/sku-4711" {
@@ -91,7 +124,10 @@ func TestShopList(t *testing.T) {
 // TestShopHandoff: a shop hands a cart over to its checkout, once.
 func TestShopHandoff(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	inShops(t, shopHandoff)
+}
+
+func shopHandoff(t *testing.T, s *server) {
 	b, r := s.begin(), newReceiver(t, s)
 	const path = "/handoff/" + tenant + "/cart-1"
 	const cart = `{"items":[{"itemId":"sku-4711","quantity":2}],"coupon":"MAY"}`
@@ -156,7 +192,10 @@ func TestShopDescription(t *testing.T) {
 // TestShopTelemetry: telemetry of a shop names items, and that of a hotel properties.
 func TestShopTelemetry(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	inShops(t, shopTelemetry)
+}
+
+func shopTelemetry(t *testing.T, s *server) {
 	b := s.begin()
 	b.want(202, http.MethodPost, "/telemetry/page-view", `{"items":[{"page":"detail","itemId":"sku-4711"},{"page":"home"}]}`, `"mpv_`)
 	b.want(202, http.MethodPost, "/telemetry/funnel", `{"items":[{"step":"handoff","itemId":"sku-4711"}]}`, `"cfe_`)
