@@ -67,7 +67,7 @@ func TestGuestDemo(t *testing.T) {
 	chromium.Run[bool](t, p, `await fetch(api + '/offers'); return true`)
 	check("search")
 	press(t, p, "#skip")
-	p.Press(t, "#main", "Tab") // the skip link leads there
+	p.Press(t, "#main", "Tab")        // the skip link leads there
 	press(t, p, "#filters > summary") // a phone shows hotels first
 	p.TabTo(t, "[name=text]")
 	p.Type(t, "[name=text]", "heron")
