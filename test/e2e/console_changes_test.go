@@ -170,7 +170,7 @@ func changesOfGuests() []step {
 		{"", "Revoke", nil, "is retired."},
 		{"", "Revoke all keys", []string{"confirm", "revoke all"}, "is active."},
 		{"guest/tenant-keys", "Create keys", []string{"tenant", tenant}, " of tenant " + tenant + " is active."},
-		{"", "Rotate", nil, " of tenant " + tenant + " is active."},
+		{"", "Rotate", nil, "The next key was published less than 20 minutes ago"},
 		{"", "Revoke", nil, " of tenant " + tenant + " is retired."},
 		{"guest/tokens", "Create token", []string{"service", "booking"}, "The token is shown only once."},
 		{"guest/jobs", "Run", nil, " deleted."},
