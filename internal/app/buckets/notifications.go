@@ -39,7 +39,9 @@ type notificationsOutput struct {
 }
 
 // Offers says which buttons the notifications have.
-func (o notificationsOutput) Offers(verb string) bool { return verb != "delete" || o.Notifications != "" }
+func (o notificationsOutput) Offers(verb string) bool {
+	return verb != "delete" || o.Notifications != ""
+}
 
 // notificationJSON is the notification configuration of aws-cli and the SDKs.
 type notificationJSON struct {

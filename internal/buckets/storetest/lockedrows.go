@@ -283,18 +283,18 @@ func lockedRows(t *testing.T, u *user) {
 	a.check("the preparation")
 	known := map[string]bool{}
 	h := reflect.TypeFor[Harness]()
-	for i := range h.NumField() {
-		store := h.Field(i).Type
+	for field := range h.Fields() {
+		store := field.Type
 		if store.Kind() != reflect.Interface {
 			continue
 		}
-		for j := range store.NumMethod() {
-			name := store.Method(j).Name
+		for method := range store.Methods() {
+			name := method.Name
 			known[name] = true
 			attack, ok := attacks[name]
 			switch {
 			case ok == slices.Contains(readers, name):
-				t.Errorf("%s.%s is in none of the lists or in both: does it keep locked versions?", h.Field(i).Name, name)
+				t.Errorf("%s.%s is in none of the lists or in both: does it keep locked versions?", field.Name, name)
 			case ok:
 				attack(a)
 				a.check(name)

@@ -122,14 +122,14 @@ func isLocked(l buckets.Lock, bypass bool, now buckets.Moment) bool {
 }
 
 // tryEraseAny deletes a version, sometimes with a bypass, and with a clock that may be wrong by a century. It reports whether a lock of the model forbids that.
-func (m *versionMachine) tryEraseAny(rt *rapid.T, name string, id buckets.VersionID) (d buckets.Deleted, err error, forbidden bool) {
+func (m *versionMachine) tryEraseAny(rt *rapid.T, name string, id buckets.VersionID) (d buckets.Deleted, forbidden bool, err error) {
 	del := buckets.Delete{Name: name, Version: id, Now: m.now, Bypass: rapid.Bool().Draw(rt, "bypass")}
 	if i := m.index(name, id); i >= 0 && isLocked(m.names[name][i].Lock, del.Bypass, m.began) {
 		del.Now += rapid.SampledFrom([]buckets.Moment{0, 100 * year, -30 * year}).Draw(rt, "jump")
 		_, err = m.h.Store.Delete(rt.Context(), m.owner, m.ref(), del)
 		wantLocked(rt, "Delete", err, m.names[name][i].Lock)
-		return d, err, true
+		return d, true, err
 	}
 	d, err = m.h.Store.Delete(rt.Context(), m.owner, m.ref(), del)
-	return d, err, false
+	return d, false, err
 }

@@ -270,7 +270,7 @@ func (m *versionMachine) draw(rt *rapid.T) (name string, id buckets.VersionID) {
 func (m *versionMachine) stepDeleteVersion(rt *rapid.T) {
 	name, id := m.draw(rt)
 	i := m.index(name, id)
-	d, err, locked := m.tryEraseAny(rt, name, id)
+	d, locked, err := m.tryEraseAny(rt, name, id)
 	if locked {
 		return
 	}
