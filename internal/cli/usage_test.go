@@ -206,7 +206,8 @@ func testExample(t *testing.T, of, line string) {
 		typed = strings.TrimSuffix(within, ")")
 	}
 	typed = strings.NewReplacer("$TENANT", tenant, "$INSTALL", install, "'my sister'", "sister", "'left in May'", "left", "/usr/local/share/man/man1", t.TempDir(), "/var/backups/holdfast/2026-11-21", newBackup(t),
-		" --config /etc/holdfast.toml", "", "$(date +%F)", "today", `"$(<notifications.json)"`, "{}").Replace(typed)
+		" --config /etc/holdfast.toml", "", "$(date +%F)", "today", `"$(<notifications.json)"`,
+		`{"QueueConfigurations":[{"QueueArn":"arn:holdfast:webhook:::hook","Events":["s3:ObjectCreated:*"]}]}`).Replace(typed)
 	args := strings.Fields(typed)
 	environ := []string{"HOLDFAST_LOG__LEVEL=loud"}
 	for len(args) > 0 && strings.Contains(args[0], "=") {
