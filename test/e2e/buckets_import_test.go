@@ -139,9 +139,13 @@ func stored(h http.Header) map[string]string {
 		if strings.HasPrefix(name, "X-Amz-Meta-") || slices.Contains([]string{
 			"Content-Type", "Content-Length", "Content-Encoding", "Content-Disposition", "Content-Language", "Cache-Control", "Expires", "Etag", "Last-Modified",
 			"X-Amz-Tagging-Count", "X-Amz-Checksum-Sha256", "X-Amz-Checksum-Crc32", "X-Amz-Checksum-Type",
+			"X-Amz-Object-Lock-Mode", "X-Amz-Object-Lock-Retain-Until-Date", "X-Amz-Object-Lock-Legal-Hold",
 		}, name) {
 			all[name] = h.Get(name)
 		}
+	}
+	if until, err := time.Parse(time.RFC3339, all["X-Amz-Object-Lock-Retain-Until-Date"]); err == nil {
+		all["X-Amz-Object-Lock-Retain-Until-Date"] = until.UTC().String()
 	}
 	return all
 }

@@ -162,6 +162,39 @@ func seedVersions(c s3, bucket string) {
 	put("large", "small")
 }
 
+// seedLocks makes a bucket with object lock, and versions with locks of every kind.
+func seedLocks(c s3, bucket string) {
+	c.t.Helper()
+	c.send(http.StatusOK, http.MethodPut, "/"+bucket, nil, "X-Amz-Bucket-Object-Lock-Enabled: true")
+	sum := "Content-Md5: XUFAKrxLKna5cZ2REBfFkg==" // of hello
+	until := "X-Amz-Object-Lock-Retain-Until-Date: " + time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	for _, headers := range [][]string{
+		nil, {"X-Amz-Object-Lock-Mode: GOVERNANCE", until, sum}, {"X-Amz-Object-Lock-Mode: COMPLIANCE", until, "X-Amz-Object-Lock-Legal-Hold: ON", sum},
+		{"X-Amz-Object-Lock-Legal-Hold: ON", sum}, {"X-Amz-Object-Lock-Legal-Hold: OFF", sum},
+	} {
+		c.send(http.StatusOK, http.MethodPut, "/"+bucket+"/locked", []byte("hello"), headers...)
+	}
+	c.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked", nil)
+	c.want(http.StatusOK, http.MethodPut, "/"+bucket+"?object-lock", []byte("<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>"+
+		"<Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>3</Days></DefaultRetention></Rule></ObjectLockConfiguration>"))
+	c.want(http.StatusOK, http.MethodPut, "/"+bucket+"/default", []byte("hello"))
+}
+
+// sameLocks compares the versions of a bucket that seedLocks has made, and its object lock.
+func (i *importTest) sameLocks(bucket string) {
+	i.Helper()
+	i.sameVersions(bucket)
+	all := i.target.histories(bucket)
+	if n := len(all["locked"]) + len(all["default"]); n != 7 {
+		i.Errorf("%d versions: %+v", n, all)
+	}
+	if text := i.target.want(http.StatusOK, http.MethodGet, "/"+bucket+"?object-lock", nil); !bytes.Contains(text, []byte("<Mode>GOVERNANCE</Mode><Days>3</Days>")) {
+		i.Errorf("object lock: %s", text)
+	}
+	i.target.want(http.StatusForbidden, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][3].VersionID, nil) // in compliance mode
+	i.target.want(http.StatusNoContent, http.MethodDelete, "/"+bucket+"/locked?versionId="+all["locked"][1].VersionID, nil) // the hold is off
+}
+
 // TestBucketsImportVersions imports versions from a server that fails again and again, is killed, continues, and takes what has changed. The
 // target has its metadata in SQLite and in PostgreSQL.
 func TestBucketsImportVersions(t *testing.T) {
@@ -177,6 +210,7 @@ func TestBucketsImportVersions(t *testing.T) {
 			seedVersions(source, "old")
 			source.setVersioning("old", "Suspended")
 			source.want(http.StatusOK, http.MethodPut, "/old/before", []byte("replaces the null version"))
+			seedLocks(source, "vault")
 			var environ []string
 			if engine == "PostgreSQL" {
 				environ = []string{"HOLDFAST_BUCKETS__DATABASE_URL=" + testdb.PostgresDatabase(t)}
@@ -207,6 +241,8 @@ func TestBucketsImportVersions(t *testing.T) {
 				}
 			}
 			i.run(0, "both sides are equal", "--stopped")
+			i.sameLocks("vault")
+			source.want(http.StatusNoContent, http.MethodDelete, "/vault/locked?versionId="+source.histories("vault")["locked"][1].VersionID, nil)
 			i.laterVersions()
 			if out := i.server.Verb("buckets", "audits", "run", "--verify"); !strings.Contains(out, "none") {
 				t.Errorf("audit: %s", out)
@@ -290,7 +326,11 @@ func TestBucketsImportVersionsFrom(t *testing.T) {
 			}
 			seedVersions(source, "photos")
 			i := newImportTest(t, source, nil)
-			i.byID = name == "versitygw"
+			if i.byID = name == "versitygw"; !i.byID {
+				seedLocks(source, "vault")
+				i.run(0, "imported", "s3://vault")
+				i.sameLocks("vault")
+			}
 			i.run(0, "imported", "s3://photos")
 			i.sameVersions("photos")
 			source.want(http.StatusOK, http.MethodPut, "/photos/again", []byte("z"))

@@ -78,8 +78,9 @@ type pair struct {
 	bucket   buckets.Bucket // here; without an ID: it would be created
 
 	versioning types.BucketVersioningStatus // of the source; "": only current objects are imported
+	lock       *buckets.BucketLock          // of the source; nil: locks of versions are not imported
 
-	keepsVersions func(context.Context) error // enables versioning here, once
+	keepsVersions func(context.Context) error // enables versioning and object lock here, once
 }
 
 // Run imports, and returns what it has done, also with an error, after which it can be run again.

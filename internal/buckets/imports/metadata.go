@@ -28,6 +28,7 @@ const (
 var (
 	errMetadata = errcode.New(errcode.Invalid, "the object has more than 8 KiB of metadata")
 	errTags     = errcode.New(errcode.Invalid, "the object has more than 10 tags, or one of more than 1 KiB")
+	errLock     = errcode.New(errcode.Invalid, "the object has a retention that this server cannot keep")
 	errETag     = errcode.New(errcode.Invalid, "the source sent no entity tag, or one of more than 256 bytes")
 )
 
@@ -59,6 +60,18 @@ func objectOf(from *Listed, out *s3.GetObjectOutput) (buckets.Object, error) {
 		return o, errMetadata
 	}
 	return o, nil
+}
+
+// lockOf returns the lock of an answer.
+func lockOf(out *s3.GetObjectOutput) (l buckets.Lock, err error) {
+	l = buckets.Lock{Mode: buckets.LockMode(out.ObjectLockMode), Hold: buckets.HoldStatus(out.ObjectLockLegalHoldStatus)}
+	if out.ObjectLockRetainUntilDate != nil {
+		l.Until = buckets.At(*out.ObjectLockRetainUntilDate)
+	}
+	if l.Retention().Check() != nil {
+		err = errLock
+	}
+	return l, err
 }
 
 // withTags reads the tags of an object, if it has any.

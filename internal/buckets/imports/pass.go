@@ -180,6 +180,9 @@ func (i *imports) take(ctx context.Context, p *pair, t *task) error {
 	b := i.Source.newBody(ctx, p.from, from, out)
 	defer b.Close()
 	o, err := objectOf(&from, out)
+	if err == nil && p.lock != nil {
+		o.Lock, err = lockOf(out)
+	}
 	if err == nil {
 		err = i.Source.withTags(ctx, p.from, &from, &o, out)
 	}

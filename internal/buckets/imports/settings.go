@@ -20,7 +20,7 @@ import (
 func (i *imports) settings(ctx context.Context, p *pair) error {
 	var c buckets.SettingsChange
 	now := &p.bucket.Settings
-	for _, read := range []func(context.Context, *pair, *buckets.SettingsChange) (note string, err error){i.cors, i.bucketTags, i.policy, i.versions, i.lifecycle} {
+	for _, read := range []func(context.Context, *pair, *buckets.SettingsChange) (note string, err error){i.cors, i.bucketTags, i.policy, i.versions, i.lock, i.lifecycle} {
 		note, err := read(ctx, p, &c)
 		switch {
 		case isMissing(err):
@@ -50,7 +50,7 @@ func (i *imports) settings(ctx context.Context, p *pair) error {
 func isMissing(err error) bool {
 	code := codeOf(err)
 	return strings.HasPrefix(code, "NoSuch") && code != "NoSuchBucket" ||
-		slices.Contains([]string{"NotImplemented", "MethodNotAllowed", "XNotImplemented", "InvalidRequest", "ServerSideEncryptionConfigurationNotFoundError"}, code)
+		slices.Contains([]string{"NotImplemented", "MethodNotAllowed", "XNotImplemented", "InvalidRequest", "ServerSideEncryptionConfigurationNotFoundError", "ObjectLockConfigurationNotFoundError"}, code)
 }
 
 func (i *imports) cors(ctx context.Context, p *pair, c *buckets.SettingsChange) (string, error) {
@@ -122,25 +122,53 @@ func (i *imports) versions(ctx context.Context, p *pair, _ *buckets.SettingsChan
 	return "", nil
 }
 
-// keepVersions enables versioning here, so that what is imported replaces nothing.
-func (i *imports) keepVersions(ctx context.Context, p *pair) error {
-	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
-	if err != nil || b.Versioning == buckets.VersioningEnabled {
-		return err
+// lock finds out whether the source locks versions.
+func (i *imports) lock(ctx context.Context, p *pair, _ *buckets.SettingsChange) (string, error) {
+	out, err := i.Source.client.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: &p.from})
+	if err != nil || out.ObjectLockConfiguration == nil || out.ObjectLockConfiguration.ObjectLockEnabled != types.ObjectLockEnabledEnabled {
+		return "", err
 	}
-	return i.Target.SetVersioning(ctx, i.Account.ID, b.BucketRef, buckets.VersioningEnabled)
+	if p.versioning == "" {
+		return "it has object lock, which is imported with all versions only", nil
+	}
+	l := buckets.BucketLock{Enabled: true}
+	if r := out.ObjectLockConfiguration.Rule; r != nil && r.DefaultRetention != nil {
+		l.Mode, l.Days, l.Years = buckets.LockMode(r.DefaultRetention.Mode), int(aws.ToInt32(r.DefaultRetention.Days)), int(aws.ToInt32(r.DefaultRetention.Years))
+	}
+	note := ""
+	if wrong := l.Check(); wrong != nil {
+		note, l = "its default retention is not imported: "+wrong.Error(), buckets.BucketLock{Enabled: true}
+	}
+	p.lock = &l
+	return note, nil
 }
 
-// setVersions gives the bucket here the versioning of the source, after its versions were imported.
+// keepVersions enables versioning here, so that what is imported replaces nothing, and object lock. The default retention follows in
+// setVersions: it would lock versions that are not locked at the source.
+func (i *imports) keepVersions(ctx context.Context, p *pair) error {
+	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
+	if err == nil && b.Versioning != buckets.VersioningEnabled {
+		err = i.Target.SetVersioning(ctx, i.Account.ID, b.BucketRef, buckets.VersioningEnabled)
+	}
+	if err == nil && p.lock != nil && !b.Lock.Enabled {
+		err = i.Target.SetBucketLock(ctx, i.Account.ID, b.BucketRef, buckets.BucketLock{Enabled: true})
+	}
+	return err
+}
+
+// setVersions gives the bucket here the versioning and the default retention of the source, after its versions were imported.
 func (i *imports) setVersions(ctx context.Context, p *pair) error {
 	want, ok := map[types.BucketVersioningStatus]buckets.Versioning{
 		types.BucketVersioningStatusEnabled: buckets.VersioningEnabled, types.BucketVersioningStatusSuspended: buckets.VersioningSuspended,
 	}[p.versioning]
 	b, err := i.Target.Bucket(ctx, i.Account.ID, p.to)
-	if err != nil || !ok || b.Versioning == want {
-		return err
+	if err == nil && ok && b.Versioning != want {
+		err = i.Target.SetVersioning(ctx, i.Account.ID, b.BucketRef, want)
 	}
-	return i.Target.SetVersioning(ctx, i.Account.ID, b.BucketRef, want)
+	if err == nil && p.lock != nil && b.Lock.Mode == "" && b.Lock != *p.lock {
+		err = i.Target.SetBucketLock(ctx, i.Account.ID, b.BucketRef, *p.lock)
+	}
+	return err
 }
 
 // lifecycle imports the lifecycle rules, all or none.
