@@ -66,6 +66,7 @@ func changesOf(folder, key string) []step {
 		{"", "Delete", nil, "Deleted a version of page.html."},
 		{"buckets/policy/show?account=main&bucket=extra", "Set policy", []string{"policy", `{"Statement": {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::extra/*"}}`}, "The policy of bucket extra is set."},
 		{"", "Delete policy", nil, "Bucket extra has no policy."},
+		{"buckets/policy/show?account=main&bucket=extra", "Block public access", []string{"block", "all"}, "The public access block of bucket extra is all."},
 		{"buckets/notifications/show?account=main&bucket=extra", "Set notifications", []string{"notifications", `{"QueueConfigurations": [{"QueueArn": "arn:holdfast:webhook:::hook", "Events": ["s3:ObjectCreated:*"]}]}`}, "The notifications of bucket extra are set."},
 		{"", "Delete notifications", nil, "Bucket extra has no notifications."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},

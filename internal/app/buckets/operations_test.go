@@ -277,4 +277,15 @@ func TestPolicyAPI(t *testing.T) {
 	if text := o.send(200, `"public":false`, "GET", policyOf, "").Text; strings.Contains(text, "Statement") {
 		t.Errorf("the policy remains: %s", text)
 	}
+	o.send(422, `"pointer":"/block"`, "POST", policyOf+"/block-public", `{"block":"some"}`)
+	for block, flags := range map[string]string{
+		"all": "BlockPublicAcls, IgnorePublicAcls, BlockPublicPolicy, RestrictPublicBuckets", "acls": "BlockPublicAcls, IgnorePublicAcls", "policies": "BlockPublicPolicy, RestrictPublicBuckets",
+	} {
+		o.send(200, "", "POST", policyOf+"/block-public", `{"block":"`+block+`"}`)
+		o.send(200, `"publicAccessBlock":"`+flags+`"`, "GET", policyOf, "")
+	}
+	o.send(200, "", "POST", policyOf+"/block-public", `{"block":"none"}`)
+	if text := o.send(200, "", "GET", policyOf, "").Text; strings.Contains(text, "Block") {
+		t.Errorf("the block remains: %s", text)
+	}
 }

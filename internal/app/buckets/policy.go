@@ -26,6 +26,11 @@ func (s *Buckets) policyOperations() []operate.Operation {
 			Path: "policy/delete", Doc: "Delete the policy of a bucket", Button: "Delete policy", Danger: true, Stays: true,
 			Ask: "Then only the owner of the bucket may use it, and everybody whom its access allows.",
 		}, on(s, s.deletePolicy)),
+		operate.NewChange(operate.About{
+			Path: "policy/block-public", Doc: "Block public access to a bucket", Title: "Block public access", Button: "Block public access", Stays: true,
+			Text:    "This replaces the public access block of the bucket: all, acls (public-read), policies (that are public) or none.",
+			Example: "main photos --block all",
+		}, on(s, s.blockPublic)),
 	}
 }
 
@@ -104,4 +109,33 @@ func (s *Buckets) deletePolicy(ctx context.Context, in bucketInput) (bucketChang
 		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{Policy: &buckets.Policy{}})
 	}
 	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no policy", in.Bucket)}, err
+}
+
+// publicBlocks are the public access blocks that an operator sets. S3 clients can combine the flags freely.
+var publicBlocks = map[string]buckets.PublicAccessBlock{
+	"all":      {Configured: true, BlockACLs: true, IgnoreACLs: true, BlockPolicy: true, RestrictPolicy: true},
+	"acls":     {Configured: true, BlockACLs: true, IgnoreACLs: true},
+	"policies": {Configured: true, BlockPolicy: true, RestrictPolicy: true},
+	"none":     {},
+}
+
+type blockInput struct {
+	bucketInput
+	Block string `flag:"block" doc:"all, acls, policies or none" enum:"all,acls,policies,none"`
+}
+
+// Check implements the checks of values.
+func (in blockInput) Check() error {
+	if _, ok := publicBlocks[in.Block]; !ok {
+		return &operate.InputError{Input: "block", Reason: "must be all, acls, policies or none"}
+	}
+	return nil
+}
+
+func (s *Buckets) blockPublic(ctx context.Context, in blockInput) (bucketChange, error) {
+	a, b, err := s.bucketOf(ctx, in.bucketInput)
+	if block := publicBlocks[in.Block]; err == nil {
+		err = s.opened.SetBucket(ctx, a.ID, b.BucketRef, buckets.SettingsChange{PublicAccessBlock: &block})
+	}
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("the public access block of bucket %s is %s", in.Bucket, in.Block)}, err
 }
