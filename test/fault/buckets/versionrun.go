@@ -322,6 +322,7 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 	for _, w := range b.keepers {
 		for path := range w.history {
 			possible := w.possible(path, begun, ended)
+			b.readNull(h, path, all[path])
 			i := slices.IndexFunc(possible, func(want []kept) bool { _, ok := explain(path, want, all[path]); return ok })
 			if i < 0 {
 				h.T.Errorf("%s has in the copy the versions %v, expected one of %v", path, all[path], possible)
@@ -330,6 +331,16 @@ func (b *Workload) checkCopiedVersions(h *harness.Harness, begun, ended int64) {
 			state, _ := explain(path, possible[i], all[path])
 			b.readAll(h, path, state, possible...)
 		}
+	}
+}
+
+// readNull adds to a list what the null version is: several states of an object may have one.
+func (b *Workload) readNull(h *harness.Harness, path string, state []kept) {
+	h.T.Helper()
+	if i := indexOf(state, "null"); i >= 0 && !state[i].marker {
+		a, err := b.send(h, h.Server, http.MethodGet, path+"?versionId=null", "")
+		harness.Must(h.T, err)
+		state[i].md5, state[i].lock = buckets.MD5Of(a), lockOf(a)
 	}
 }
 
