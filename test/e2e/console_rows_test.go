@@ -142,7 +142,7 @@ var fills = []struct{ service, statement string }{
 	{"extstorage", `INSERT INTO ext_storage_outbox_refused (tenant_id, extension_install_id, seq, topic, key, payload, created_at, attempts, reason, refused_at)
 		SELECT $TENANT, $ID, 1, 'audit', 'k', '{}', $US, 3, 'refused', $US FROM $ROWS`},
 	{"extstorage", `INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, $PART, created_at)
-		SELECT $TENANT, $ID, 1, 'audit', 'k', '{}', $PARTS, $US FROM $ROWS`},
+		SELECT $TENANT, $ID, 1000 + n, 'audit', 'k', '{}', $PARTS, $US FROM $ROWS`},
 
 	{"guest", `INSERT INTO $SCHEMA_outbox (id, topic, ordering_key, subject, payload, headers, retention_class, created_at, attempts, last_error, dead_at)
 		SELECT 'evt_0' || substr($26, 2), 'wishlist', 'gms_' || $26, 'wishlist.added.v1', '{}', '{}', 'operational', $US, 3, 'refused', $US FROM $ROWS`},
