@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"encoding/json"
 	"time"
 
 	"holdfast/internal/errcode"
@@ -140,6 +141,18 @@ func (l BucketLock) Check() error {
 		return ErrRetentionPeriod
 	}
 	return nil
+}
+
+// Encode returns the lock as it is stored, or the error of Check.
+func (l BucketLock) Encode() (string, error) {
+	if err := l.Check(); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return "", errcode.Wrap(errcode.Internal, "encode the object lock of a bucket", err)
+	}
+	return string(text), nil
 }
 
 // Apply returns the lock of a new object. A retention of its own has precedence over the default.

@@ -3,14 +3,12 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/pgdb"
-	"holdfast/internal/errcode"
 )
 
 // SetVersioning implements buckets.Versions.
@@ -30,14 +28,11 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	if err := owner.Check(); err != nil {
 		return err
 	}
-	if err := l.Check(); err != nil {
+	text, err := l.Encode()
+	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		return errcode.Wrap(errcode.Internal, "encode the object lock of a bucket", err)
-	}
-	_, err = s.run(ctx, sqlSetBucketLock, string(owner), b.Name, string(b.ID), string(text))
+	_, err = s.run(ctx, sqlSetBucketLock, string(owner), b.Name, string(b.ID), text)
 	return err
 }
 

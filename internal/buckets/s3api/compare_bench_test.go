@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"holdfast/internal/buckets/sqlite"
 	"holdfast/internal/db/pgdb"
 	"holdfast/internal/db/sqlitedb"
+	"holdfast/internal/suite"
 	"holdfast/internal/testdb"
 	"holdfast/internal/testdb/opened"
 )
@@ -84,17 +84,7 @@ func compare(b *testing.B, st store) {
 					}
 				}
 			}
-			if len(took[0]) == 0 {
-				return
-			}
-			var median [2]float64
-			for i := range took {
-				slices.Sort(took[i])
-				median[i] = float64(took[i][len(took[i])/2].Microseconds())
-			}
-			b.ReportMetric(median[0], "µs/without")
-			b.ReportMetric(median[1], "µs/with")
-			b.ReportMetric(median[0]/median[1], "of-without")
+			suite.ReportMedians(b, took, "without", "with")
 		})
 	}
 }

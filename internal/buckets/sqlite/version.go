@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"holdfast/internal/buckets"
 	"holdfast/internal/db/sqlitedb"
-	"holdfast/internal/errcode"
 )
 
 const (
@@ -98,12 +96,9 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 	if err := owner.Check(); err != nil {
 		return err
 	}
-	if err := l.Check(); err != nil {
-		return err
-	}
-	text, err := json.Marshal(l)
+	text, err := l.Encode()
 	if err != nil {
-		return errcode.Wrap(errcode.Internal, "encode the object lock of a bucket", err)
+		return err
 	}
 	defer s.cache.changed(bucketName{owner, b.Name})
 	return s.db.WriteChecked(ctx, "set_bucket_lock", func(c *sqlite.Conn) error {
@@ -116,7 +111,7 @@ func (s *Store) SetBucketLock(ctx context.Context, owner buckets.AccountID, b bu
 		}
 		return err
 	}, func(c *sqlite.Conn) error {
-		return sqlitedb.Exec(c, sqlSetLock, owner, b.Name, b.ID, string(text))
+		return sqlitedb.Exec(c, sqlSetLock, owner, b.Name, b.ID, text)
 	})
 }
 

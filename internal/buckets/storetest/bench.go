@@ -2,11 +2,11 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"holdfast/internal/buckets"
+	"holdfast/internal/suite"
 )
 
 // BenchmarkVersions compares the overwrite of a small object in a bucket with versions with one in a bucket without. They take
@@ -41,15 +41,5 @@ func BenchmarkVersions(b *testing.B, s buckets.Backend) {
 			}
 		}
 	}
-	if len(took[0]) == 0 {
-		return
-	}
-	var median [2]float64
-	for i := range took {
-		slices.Sort(took[i])
-		median[i] = float64(took[i][len(took[i])/2].Microseconds())
-	}
-	b.ReportMetric(median[0], "µs/plain")
-	b.ReportMetric(median[1], "µs/versions")
-	b.ReportMetric(median[0]/median[1], "of-plain")
+	suite.ReportMedians(b, took, "plain", "versions")
 }
