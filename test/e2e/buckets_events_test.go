@@ -27,6 +27,7 @@ type eventHook struct {
 	last     map[string]string   // the sequencer of the last of them
 	seen     map[string]bool     // sequencers of keys
 	requests int
+	arrived  chan struct{} // has an element after events have arrived
 }
 
 type eventBody struct {
@@ -70,6 +71,10 @@ func (h *eventHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			what = e.EventName
 		}
 		h.events[o.Key] = append(h.events[o.Key], what)
+	}
+	select {
+	case h.arrived <- struct{}{}:
+	default:
 	}
 }
 
@@ -117,7 +122,7 @@ func TestEventsSurviveKills(t *testing.T) {
 
 func eventsSurviveKills(t *testing.T, vars ...string) {
 	const writers, kills, between = 4, 4, 60
-	h := &eventHook{t: t, events: map[string][]string{}, last: map[string]string{}, seen: map[string]bool{}}
+	h := &eventHook{t: t, arrived: make(chan struct{}, 1), events: map[string][]string{}, last: map[string]string{}, seen: map[string]bool{}}
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	data := t.TempDir()
@@ -133,43 +138,67 @@ func eventsSurviveKills(t *testing.T, vars ...string) {
 	must(http.MethodPut, "/box", "")
 	must(http.MethodPut, "/box?notification", `<NotificationConfiguration><QueueConfiguration><Queue>arn:holdfast:webhook:::hook</Queue><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event></QueueConfiguration></NotificationConfiguration>`)
 
-	var acked atomic.Int64
-	var stop atomic.Bool
+	l := &eventLoad{acks: make(chan struct{}, 1<<17)}
 	wrote := make([]map[string][]eventWrite, writers)
 	var work sync.WaitGroup
 	for w := range writers {
 		wrote[w] = map[string][]eventWrite{}
-		work.Go(func() { writeUntil(t, c, w, wrote[w], &acked, &stop) })
+		work.Go(func() { l.write(t, c, w, wrote[w]) })
 	}
 	for range kills {
-		for begin := acked.Load(); acked.Load() < begin+between && !t.Failed(); {
-			time.Sleep(5 * time.Millisecond)
-		}
+		l.await(t, between)
+		l.down.Lock()
 		s.Kill()
 		s = binary.Start(t, data, vars...)
+		l.down.Unlock()
 	}
-	for begin := acked.Load(); acked.Load() < begin+between && !t.Failed(); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	stop.Store(true)
+	l.await(t, between)
+	l.stop.Store(true)
 	work.Wait()
-	deadline := time.Now().Add(2 * binary.Bound)
+	deadline := time.After(2 * binary.Bound)
 	for _, of := range wrote {
 		for key, all := range of {
 			for missing := h.missing(key, all); missing != ""; missing = h.missing(key, all) {
-				if time.Now().After(deadline) || t.Failed() {
+				select {
+				case <-h.arrived:
+				case <-deadline:
 					t.Fatal(missing)
 				}
-				time.Sleep(50 * time.Millisecond)
+				if t.Failed() {
+					t.Fatal(missing)
+				}
 			}
 		}
 	}
-	t.Logf("%d acknowledged writes, %d requests", acked.Load(), h.requests)
+	t.Logf("%d acknowledged writes, %d requests", l.acked.Load(), h.requests)
 }
 
-// writeUntil writes and deletes the keys of one writer.
-func writeUntil(t *testing.T, c *buckets.Client, writer int, wrote map[string][]eventWrite, acked *atomic.Int64, stop *atomic.Bool) {
-	for n := 0; !stop.Load() && !t.Failed(); n++ {
+// eventLoad is a load of writes.
+type eventLoad struct {
+	acked atomic.Int64
+	acks  chan struct{} // one for each acknowledged write
+	stop  atomic.Bool
+	down  sync.RWMutex // locked while the server is killed and starts again
+}
+
+// await waits for acknowledged writes.
+func (l *eventLoad) await(t *testing.T, n int) {
+	t.Helper()
+	for len(l.acks) > 0 {
+		<-l.acks
+	}
+	for deadline := time.After(2 * binary.Bound); n > 0; n-- {
+		select {
+		case <-l.acks:
+		case <-deadline:
+			t.Fatalf("%d acknowledged writes are missing", n)
+		}
+	}
+}
+
+// write writes and deletes the keys of one writer.
+func (l *eventLoad) write(t *testing.T, c *buckets.Client, writer int, wrote map[string][]eventWrite) {
+	for n := 0; !l.stop.Load() && !t.Failed(); n++ {
 		key := fmt.Sprintf("w%d/%d", writer, n%3)
 		body, method, want := fmt.Sprintf("%d %d", writer, n), http.MethodPut, http.StatusOK
 		what := fmt.Sprintf("%x", md5.Sum([]byte(body)))
@@ -180,9 +209,11 @@ func writeUntil(t *testing.T, c *buckets.Client, writer int, wrote map[string][]
 		ok := err == nil && a.Status == want
 		wrote[key] = append(wrote[key], eventWrite{what, ok})
 		if ok {
-			acked.Add(1)
-		} else {
-			time.Sleep(20 * time.Millisecond) // it was killed
+			l.acked.Add(1)
+			l.acks <- struct{}{}
+		} else { // it was killed
+			l.down.RLock()
+			l.down.RUnlock() //nolint:staticcheck // waits until the server is there again
 		}
 	}
 }

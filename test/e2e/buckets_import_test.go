@@ -150,6 +150,21 @@ func stored(h http.Header) map[string]string {
 	return all
 }
 
+// killAt begins an import, and kills it when the source has reached a request.
+func (i *importTest) killAt(reached <-chan struct{}, args ...string) {
+	i.Helper()
+	cmd := exec.CommandContext(i.Context(), binary.Path(), append([]string{"buckets", "import", "main", "--endpoint", i.endpoint, "--parallel", "3"}, args...)...)
+	cmd.Env = i.vars
+	if err := cmd.Start(); err != nil {
+		i.Fatal(err)
+	}
+	<-reached
+	if err := cmd.Process.Kill(); err != nil {
+		i.Fatal(err)
+	}
+	_ = cmd.Wait()
+}
+
 // asStored are headers with which a body is not decoded.
 var asStored = []string{"Accept-Encoding: identity", "X-Amz-Checksum-Mode: ENABLED"}
 
@@ -257,16 +272,7 @@ func TestBucketsImport(t *testing.T) {
 	i.run(0, "would import 319 objects", "s3://photos", "--dry-run")
 	i.target.want(http.StatusNotFound, http.MethodHead, "/photos", nil)
 
-	cmd := exec.CommandContext(t.Context(), binary.Path(), "buckets", "import", "main", "s3://photos", "--endpoint", i.endpoint, "--parallel", "3")
-	cmd.Env = i.vars
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-reached
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
+	i.killAt(reached, "s3://photos")
 	if n := len(i.target.list("photos")); n == 0 || n >= 319 {
 		t.Errorf("%d objects were imported before the kill", n)
 	}

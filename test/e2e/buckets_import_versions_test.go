@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -222,16 +221,7 @@ func TestBucketsImportVersions(t *testing.T) {
 				}
 			}), environ...)
 			i.run(0, "would import", "--dry-run")
-			cmd := exec.CommandContext(t.Context(), binary.Path(), "buckets", "import", "main", "--endpoint", i.endpoint, "--parallel", "3")
-			cmd.Env = i.vars
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			<-reached
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait()
+			i.killAt(reached)
 			i.run(0, "imported")
 			i.sameVersions("photos")
 			i.sameVersions("old")
