@@ -81,7 +81,7 @@ func isLoopback(host string) bool {
 }
 
 // Verify returns the claims of a JWT and the ID of its key, as KeySet.Verify does. It fetches the key set if it is old or lacks the
-// key, at most every 15 seconds, and returns ErrNoKeySet if there is none.
+// key, at most every 15 seconds, and returns ErrNoKeySet without a key set.
 func (v *Verifier) Verify(ctx context.Context, token string) (c Claims, key string, err error) {
 	t, err := parseJWT(token)
 	if err != nil {

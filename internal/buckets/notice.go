@@ -13,7 +13,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Origin says who has sent a request. Events have it.
+// Origin is the client of a request, as events name it.
 type Origin struct {
 	Requester AccountID // "": anonymous, or the server itself
 	IP        netip.Addr

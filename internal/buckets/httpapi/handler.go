@@ -134,7 +134,7 @@ func (x *exchange) bodiless() error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// writing returns the context of a write, whose events say who has sent the request.
+// writing returns the context of a write. Events name its client.
 func (x *exchange) writing() context.Context {
 	return buckets.WithOrigin(x.ctx(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

@@ -16,7 +16,7 @@ const pageSize = 1000
 type here struct {
 	service *buckets.Service
 	owner   buckets.AccountID
-	bucket  buckets.BucketID // "": there is none
+	bucket  buckets.BucketID // "": no bucket
 	query   buckets.Query
 	page    []buckets.Entry
 	isLast  bool

@@ -18,7 +18,7 @@ type task struct {
 	here   *buckets.Object // nil: it is not there
 
 	plan    Plan            // of TakeVersions
-	current *buckets.Object // likewise; nil: there is none, or a delete marker
+	current *buckets.Object // likewise; nil: a delete marker, or nothing
 }
 
 // pass compares a bucket on both sides, and makes the one here as the source.
@@ -153,7 +153,7 @@ func (i *imports) keep(p *pair, key string) {
 	i.problem(Problem{Bucket: p.from, Key: key, Reason: "a client has changed it here, after the source: it stays"})
 }
 
-// unchanged is the condition that an object is still the current one here; nil: there is none.
+// unchanged is the condition that an object is still the current one here; nil: there is no object.
 func unchanged(o *buckets.Object) (c buckets.Condition) {
 	if o != nil {
 		c.Match.Tags = []string{string(o.ID)}

@@ -12,7 +12,7 @@ import (
 type versionsHere struct {
 	service *buckets.Service
 	owner   buckets.AccountID
-	bucket  buckets.BucketID // "": there is none
+	bucket  buckets.BucketID // "": no bucket
 	query   buckets.VersionQuery
 	page    []buckets.Version
 	isLast  bool

@@ -183,7 +183,7 @@ func (r *notificationRule) rule(t buckets.Target) (rule buckets.NotificationRule
 	return rule, nil
 }
 
-// writing returns the context of a write, whose events say who has sent the request.
+// writing returns the context of a write. Events name its client.
 func (x *request) writing() context.Context {
 	return buckets.WithOrigin(x.in.Context(), func() buckets.Origin {
 		ip, _ := web.ClientIP(x.out)

@@ -177,7 +177,7 @@ func eventsOfExpiry(t *testing.T, u *user) {
 	}
 }
 
-// eventsInOrder: the events of an object have the order of its writes, whoever writes it at the same time.
+// eventsInOrder: events of an object are in the order of its writes, also with concurrent writers.
 func eventsInOrder(t *testing.T, u *user) {
 	must(t, "SetVersioning", u.h.Versions.SetVersioning(t.Context(), u.owner, u.ref(), buckets.VersioningEnabled))
 	stores := []buckets.Store{u.h.Store}

@@ -170,7 +170,7 @@ func (d *keyDecision) rotatePair(tenant string) error {
 	return nil
 }
 
-// activateNext makes the next key of a tenant sign, or a new one if there is none, and adds another next key.
+// activateNext activates the next key of a tenant, or a new key, and adds another next key.
 func (d *keyDecision) activateNext(tenant string) {
 	next := d.keys.newKey(d.Now, tenant)
 	if i := slices.IndexFunc(d.All, func(k Key) bool { return k.IsNext() }); i >= 0 {
