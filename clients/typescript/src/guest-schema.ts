@@ -2763,7 +2763,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of entries, newest first. */
+            /** @description A page of entries, newest first. Without a session it is empty. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2792,7 +2792,6 @@ export interface operations {
                 };
             };
             400: components["responses"]["Invalid"];
-            401: components["responses"]["SessionRequired"];
             408: components["responses"]["Timeout"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["TooManyRequests"];

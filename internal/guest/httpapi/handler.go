@@ -168,7 +168,7 @@ func (x *exchange) authenticate() error {
 		}
 		return nil
 	}
-	if !x.action.begins && !x.action.public {
+	if !x.action.begins && !x.action.public && !x.action.lenient {
 		return errSession
 	}
 	return nil

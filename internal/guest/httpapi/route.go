@@ -103,6 +103,7 @@ type action struct {
 	open    bool // needs no session, and has no rate limit
 	begins  bool // a request without a session begins one
 	public  bool // the answer is the same for all guests; needs no session
+	lenient bool // without a session, the answer is that of a new session; none begins
 	scored  bool // may be refused as that of a bot
 	mutates bool // needs an idempotency key
 	keyless bool // no, it may have one: repeated, it has the same effect
@@ -130,7 +131,7 @@ var actions = map[string]map[string]*action{
 	keySetRoute:                         {http.MethodGet: {serve: (*exchange).getKeySet, public: true}},
 	"/search/{srsId}":                   {http.MethodGet: {serve: (*exchange).getSearch}},
 	"/session/clear":                    {http.MethodPost: {serve: (*exchange).clear, mutates: true}},
-	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
+	"/wishlist":                         {http.MethodGet: {serve: (*exchange).listWishes, lenient: true}, http.MethodPost: {serve: (*exchange).addWish, mutates: true, body: true}},
 	"/wishlist/{propertyId}":            {http.MethodPatch: {serve: (*exchange).changeWish, mutates: true, body: true}, http.MethodDelete: {serve: (*exchange).removeWish, mutates: true, keyless: true}},
 	"/openapi.json":                     {http.MethodGet: {serve: (*exchange).document, open: true}},
 	"/handoff":                          {http.MethodGet: {serve: (*exchange).listHandoffs}},

@@ -366,7 +366,7 @@ func TestRefusals(t *testing.T) {
 		headers            []string
 		code               string
 	}{
-		"no session":       {401, "GET", "/wishlist", "", []string{"Cookie"}, "session-required"},
+		"no session":       {401, "GET", "/session", "", []string{"Cookie"}, "session-required"},
 		"forged session":   {401, "GET", "/session", "", []string{"Cookie: gms=" + string(guest.NewID(guest.SessionPrefix, clock.System())) + ".a.b"}, "session-required"},
 		"unknown path":     {404, "GET", "/nothing", "", nil, "not-found"},
 		"deeper path":      {404, "GET", "/wishlist/a/b", "", nil, "not-found"},
@@ -525,7 +525,7 @@ func TestNestedErrors(t *testing.T) {
 			t.Errorf("%d %s, want %d %s", status, text, wantStatus, code)
 		}
 	}
-	status, text := send(http.MethodGet, "/wishlist", "", "a")
+	status, text := send(http.MethodGet, "/session", "", "a")
 	want(status, text, 401, "session-required")
 	send(http.MethodPost, "/session", "", "b")
 	wish := func(tenant, key string) (int, string) {

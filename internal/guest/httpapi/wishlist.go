@@ -176,9 +176,11 @@ func (x *exchange) listWishes() error {
 	if after != nil {
 		last = &guest.Wish{ID: after.ID, Added: after.At}
 	}
-	all, err := x.Guests.Wishes(x.ctx(), x.session, last, limit+1)
-	if err != nil {
-		return err
+	var all []guest.Wish
+	if x.session != "" {
+		if all, err = x.Guests.Wishes(x.ctx(), x.session, last, limit+1); err != nil {
+			return err
+		}
 	}
 	page := struct {
 		Items      []any   `json:"items"`

@@ -58,12 +58,7 @@ function showHeart(button) {
 
 // loadWishes reads the wishlist and shows it wherever hearts are.
 async function loadWishes() {
-  let items = [];
-  try {
-    items = (await call('GET', api + '/wishlist?limit=100')).items;
-  } catch (e) {
-    if (e.code !== 'session-required') throw e;
-  }
+  const { items } = await call('GET', api + '/wishlist?limit=100');
   wishes = new Map(items.map(w => [w.propertyId, w]));
   $('hearts').textContent = wishes.size;
   $('hearts').hidden = wishes.size === 0;
