@@ -76,10 +76,11 @@ func OpenRetaining(db *pgdb.DB, name string) outbox.Retaining {
 				AND NOT EXISTS (SELECT 1 FROM ` + name + ` r WHERE r.ordering_key = e.ordering_key AND r.position <= e.position
 					AND r.published_at IS NULL AND r.dead_at IS NULL AND r.next_attempt_at > $3)
 				ORDER BY e.position LIMIT $2::bigint) e ORDER BY e.position`},
-		// OFFSET prevents a join, which would read the whole index of a long backlog.
+		// OFFSET prevents a join, which would read the whole index of a long backlog. Equal times
+		// share an entry of the index: seconds make it a fifth as large as microseconds.
 		done: pgdb.Statement{Name: "outbox.publish", SQL: `
 			WITH released AS (UPDATE ` + name + `_relay SET held_until = '-infinity' WHERE holder = $3::text AND part = ANY ($4::smallint[]))
-			UPDATE ` + name + ` SET published_at = clock_timestamp(), next_attempt_at = NULL WHERE ctid = ANY (ARRAY(
+			UPDATE ` + name + ` SET published_at = date_trunc('second', clock_timestamp()), next_attempt_at = NULL WHERE ctid = ANY (ARRAY(
 				SELECT e.ctid FROM unnest($1::smallint[], $2::bigint[]) p (part, position), LATERAL (
 					SELECT ctid FROM ` + name + ` WHERE part = p.part AND position = p.position AND` + waits + ` OFFSET 0) e))`},
 		attempts: pgdb.Statement{Name: "outbox.attempts", SQL: `SELECT attempts FROM ` + name + one + ` FOR UPDATE`},
