@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"strings"
+
 	"holdfast/internal/checksum"
 	"holdfast/internal/errcode"
 	"holdfast/internal/optional"
@@ -32,11 +34,17 @@ func (e *Expected) check(o *Object) error {
 		return ErrObjectSize
 	}
 	for _, want := range e.Checksums {
-		if want.Algorithm == o.Checksum.Algorithm && want.Value != o.Checksum.Value {
+		if want.Algorithm == o.Checksum.Algorithm && !o.Checksum.is(want.Value) {
 			return &ChecksumError{want.Algorithm}
 		}
 	}
 	return nil
+}
+
+// is reports whether a client means the checksum by a value. minio-go sends composite checksums without the number of parts.
+func (c *Checksum) is(value string) bool {
+	base, _, _ := strings.Cut(c.Value, "-")
+	return value == c.Value || c.Composite && value == base
 }
 
 // checksum computes the object's checksum from its parts' checksums. The zero value means that the client has chosen no

@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"holdfast/internal/buckets"
@@ -72,7 +73,10 @@ func TestCompositeChecksum(t *testing.T) {
 	u := buckets.Upload{Properties: buckets.Properties{Checksum: buckets.Checksum{Algorithm: "SHA256", Composite: true}}}
 	// From Python: b64encode(sha256(sha256(b"hello").digest()).digest()).
 	want := buckets.Checksum{Algorithm: "SHA256", Value: "lZXJ35AHUUjrBoYDZd8zWEt1v/eCpRDGzUiDpBmDPVA=-1", Composite: true}
-	if o, err := a.Object(u, buckets.Completion{Expected: buckets.Expected{Checksums: []buckets.Checksum{want}}}); err != nil || o.Checksum != want {
-		t.Errorf("%+v, %v; want %+v", o.Checksum, err, want)
+	for value, matches := range map[string]bool{want.Value: true, strings.TrimSuffix(want.Value, "-1"): true, strings.TrimSuffix(want.Value, "1") + "2": false, "": false} {
+		expected := buckets.Expected{Checksums: []buckets.Checksum{{Algorithm: "SHA256", Value: value}}}
+		if o, err := a.Object(u, buckets.Completion{Expected: expected}); (err == nil) != matches || matches && o.Checksum != want {
+			t.Errorf("%q: %+v, %v; want %+v", value, o.Checksum, err, want)
+		}
 	}
 }
