@@ -43,6 +43,7 @@ var clients = []struct {
 	{"boto3-new", func(c *client) { boto3(c, "new") }},
 	{"javascript", javaScript},
 	{"go", goSDK},
+	{"minio-go", minIOSDK},
 	{"terraform", terraform},
 }
 
@@ -66,7 +67,8 @@ func work(t *testing.T, copies int, soak []string, config string, environ ...str
 	if err := os.Mkdir(nodes, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	server := binary.LaunchFlags(t, []string{"--migrate"}, filepath.Join(dir, "data"), append(environ, "HOLDFAST_CONFIG="+file, "HOLDFAST_BUCKETS__ENABLED=true",
+	events := newHook(t)
+	server := binary.LaunchFlags(t, []string{"--migrate"}, filepath.Join(dir, "data"), append(environ, "HOLDFAST_BUCKETS__DESTINATIONS__HOOK__URL="+events.url, "HOLDFAST_CONFIG="+file, "HOLDFAST_BUCKETS__ENABLED=true",
 		"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_BUCKETS__GARBAGE_AFTER=0s", "HOLDFAST_BUCKETS__SWEEP_INTERVAL=0s", "HOLDFAST_LOG__ACCESS=false",
 		"HOLDFAST_SYNCSTORAGE__ENABLED=false", "HOLDFAST_TOKENSERVER__ENABLED=false", "HOLDFAST_EXTSTORAGE__ENABLED=false", "HOLDFAST_GUEST__ENABLED=false")...)
 	server.Await("/readyz", http.StatusOK)
@@ -78,7 +80,7 @@ func work(t *testing.T, copies int, soak []string, config string, environ ...str
 				if slices.Contains(soak, c.name) {
 					testdb.SoakOnly(t, "other clients, or the same with other nodes, have shown the same")
 				}
-				c.day(newClient(t, s3))
+				c.day(newClient(t, s3, events))
 			})
 		}
 	})
@@ -125,6 +127,7 @@ func files(t *testing.T, nodes string) (n int) {
 type client struct {
 	t      *testing.T
 	s3     *buckets.Client
+	hook   *hook
 	dir    string
 	bucket string
 	env    []string
@@ -137,9 +140,9 @@ const (
 )
 
 // newClient returns a client whose folder has a folder day with files.
-func newClient(t *testing.T, s3 *buckets.Client) *client {
+func newClient(t *testing.T, s3 *buckets.Client, events *hook) *client {
 	t.Helper()
-	c := &client{t: t, s3: s3, dir: t.TempDir(), bucket: "day-of-" + filepath.Base(t.Name())}
+	c := &client{t: t, s3: s3, hook: events, dir: t.TempDir(), bucket: "day-of-" + filepath.Base(t.Name())}
 	random := rand.NewChaCha8([32]byte{byte(len(t.Name()))})
 	for name, size := range map[string]int{
 		"empty": 0, "note.txt": 1000, "photos/b +c ü%.jpg": 100_000, "photos/2026/it's.jpg": 17_000, "photos/2026-index": 10, big: bigSize,
