@@ -24,36 +24,52 @@ const most = 9 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(binary.Main(m)) }
 
-// The package is built from a copy, as it is published: with the dependencies of package-lock.json
-// and without local files.
-func TestTypeScript(t *testing.T) {
-	t.Parallel()
-	node, npm := binary.Program(t, "node"), binary.Program(t, "npm")
+// typescript is a copy of the package, with what it needs of the repository.
+type typescript struct {
+	ctx context.Context
+	dir string
+	env []string
+}
+
+// newTypeScript installs the dependencies of package-lock.json in a copy of the package, without local files, and builds it.
+func newTypeScript(ctx context.Context, t *testing.T) *typescript {
+	t.Helper()
+	npm := binary.Program(t, "npm")
 	root := t.TempDir()
-	dir := filepath.Join(root, "clients", "typescript")
 	for _, part := range []string{
-		"clients/typescript/src", "clients/typescript/test", "clients/typescript/package.json", "clients/typescript/package-lock.json",
+		"clients/typescript/src", "clients/typescript/test", "clients/typescript/runtimes", "clients/typescript/package.json", "clients/typescript/package-lock.json",
 		"clients/typescript/.npmrc", "clients/typescript/tsconfig.json", "clients/typescript/README.md", "internal/extstorage/httpapi/openapi.json",
 		"internal/guest/httpapi/openapi.json",
 	} {
 		take(t, root, part)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), most)
-	defer cancel()
-	run := func(env []string, program string, args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, program, args...)
-		cmd.Dir, cmd.Env, cmd.WaitDelay = dir, append(os.Environ(), env...), time.Second
-		return cmd.CombinedOutput()
-	}
-	if out, err := run(nil, npm, "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"); err != nil {
+	c := &typescript{ctx: ctx, dir: filepath.Join(root, "clients", "typescript")}
+	if out, err := c.run(npm, "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"); err != nil {
 		binary.Absentf(t, "npm", "npm does not get the packages; it needs its registry: %v\n%s", err, out)
 	}
-	t.Run("install", func(t *testing.T) { installTypeScript(ctx, t, dir) })
-	for _, script := range []string{"check", "types"} { // installing has built the package
-		if out, err := run(nil, npm, "run", script); err != nil {
-			t.Fatalf("npm run %s in clients/typescript: %v\n%s", script, err, out)
-		}
+	return c
+}
+
+// run runs a program in the folder of the package.
+func (c *typescript) run(program string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(c.ctx, program, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = c.dir, append(os.Environ(), c.env...), time.Second
+	return cmd.CombinedOutput()
+}
+
+// must runs a program that succeeds.
+func (c *typescript) must(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := c.run(program, args...)
+	if err != nil {
+		t.Fatalf("%s %s in clients/typescript: %v\n%s", program, strings.Join(args, " "), err, out)
 	}
+	return string(out)
+}
+
+// serve starts the servers of the tests in other languages.
+func (c *typescript) serve(t *testing.T) {
+	t.Helper()
 	free := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true", "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false",
 		"HOLDFAST_EXTSTORAGE__DRY_RUN_TIME=1ns")
 	limited := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true",
@@ -62,19 +78,53 @@ func TestTypeScript(t *testing.T) {
 		"HOLDFAST_GUEST__BOTS__ENABLED=true", "HOLDFAST_GUEST__BOTS__HONEYPOT=offers", "HOLDFAST_GUEST__BOTS__HEADERS_WEIGHT=0", "HOLDFAST_GUEST__BOTS__CHALLENGE_BITS=10")
 	signed := binary.Start(t, t.TempDir(), "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}", "HOLDFAST_GUEST__HANDOFF_ALGORITHM=ed25519",
 		"HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_GUEST__HANDOFF_ISSUER=https://guests.example")
-	env := []string{
-		"INSTALL=" + install,
-		"BASE_URL=" + free.URL, "TOKEN=" + token(free),
-		"LIMITED_URL=" + limited.URL, "LIMITED_TOKEN=" + token(limited),
-		"GUEST_URL=" + guests.URL, "SIGNED_URL=" + signed.URL,
+	c.env = append(c.env, "INSTALL="+install,
+		"BASE_URL="+free.URL, "TOKEN="+token(free),
+		"LIMITED_URL="+limited.URL, "LIMITED_TOKEN="+token(limited),
+		"GUEST_URL="+guests.URL, "SIGNED_URL="+signed.URL, "SHOP_URL="+startShop(t).URL)
+}
+
+// startShop starts a server with the profile shop of the guide.
+func startShop(t *testing.T, vars ...string) *binary.Server {
+	t.Helper()
+	_, text, _ := strings.Cut(read(t, "../../docs/guest.md"), "A shop with a cart and a checkout:\n\n```toml\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("the guide has no profile of a shop")
 	}
-	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js"} {
+	data := t.TempDir()
+	config := filepath.Join(data, "holdfast.toml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return binary.Start(t, data, append(vars, "HOLDFAST_CONFIG="+config, "HOLDFAST_GUEST__ENABLED=true")...)
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The package is built from a copy, as it is published: with the dependencies of package-lock.json
+// and without local files.
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	node, npm := binary.Program(t, "node"), binary.Program(t, "npm")
+	ctx, cancel := context.WithTimeout(t.Context(), most)
+	defer cancel()
+	c := newTypeScript(ctx, t)
+	t.Run("install", func(t *testing.T) { installTypeScript(ctx, t, c.dir) })
+	for _, script := range []string{"check", "types"} { // installing has built the package
+		c.must(t, npm, "run", script)
+	}
+	c.serve(t)
+	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
 		// Without npm, which would not end its child processes.
-		out, err := run(env, node, file)
-		if err != nil {
-			t.Fatalf("node %s in clients/typescript: %v\n%s", file, err, out)
-		}
-		if !strings.Contains(string(out), "# fail 0\n") || strings.Contains(string(out), "# pass 0\n") {
+		if out := c.must(t, node, file); !strings.Contains(out, "# fail 0\n") || strings.Contains(out, "# pass 0\n") {
 			t.Fatalf("no tests were run:\n%s", out)
 		}
 	}

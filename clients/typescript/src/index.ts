@@ -1,6 +1,5 @@
-import createFetch, { type Client as Fetch } from "openapi-fetch";
-
 import { newKey } from "./key.js";
+import { createRaw, type Raw } from "./raw.js";
 import { pause, send } from "./send.js";
 import type { components, operations, paths } from "./schema.js";
 
@@ -94,7 +93,7 @@ export class Client {
   /**
    * A typed client of the whole API by paths. It sends no token, does not retry and does not throw.
    */
-  readonly raw: Fetch<paths>;
+  readonly raw: Raw<paths>;
   /** @internal */
   readonly call: <T>(idempotent: boolean, signal: AbortSignal | undefined, request: Parameters<typeof send>[3]) => Promise<T>;
   /** @internal */
@@ -111,7 +110,7 @@ export class Client {
     }
     this.install = { install };
     // The wrapper calls the global fetch without a receiver, and uses one that is replaced later.
-    this.raw = createFetch<paths>({ baseUrl, fetch: fetch ?? ((request) => globalThis.fetch(request)), bodySerializer: (body) => stringify(body) });
+    this.raw = createRaw<paths>({ baseUrl, fetch: fetch ?? ((request) => globalThis.fetch(request)), stringify });
     this.call = (idempotent, signal, request) => send({ token, retries, maxWait, parse }, idempotent, signal, request);
   }
 
@@ -391,7 +390,7 @@ export class NamespaceSchemas {
   }
 }
 
-/** Returns options with which openapi-fetch does not decode the body, because ClientOptions.parse does. */
+/** Returns options with which Raw does not decode the body, because ClientOptions.parse does. */
 function text(headers: Headers, signal: AbortSignal | undefined): { headers: Headers; parseAs: "text"; signal: AbortSignal | null } {
   return { headers, parseAs: "text", signal: signal ?? null };
 }

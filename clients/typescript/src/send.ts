@@ -1,17 +1,11 @@
 import { HoldfastError } from "./error.js";
+import type { RawResult } from "./raw.js";
 
 export interface SendOptions {
   token: string | (() => string | Promise<string>);
   parse: (text: string) => unknown;
   retries: number;
   maxWait: number;
-}
-
-/** The result of openapi-fetch with parseAs "text". */
-interface Result {
-  data?: unknown;
-  error?: unknown;
-  response: Response;
 }
 
 /**
@@ -24,7 +18,7 @@ export async function send<T>(
   o: SendOptions,
   idempotent: boolean,
   signal: AbortSignal | undefined,
-  request: (headers: Record<string, string>) => Promise<Result>,
+  request: (headers: Record<string, string>) => Promise<RawResult<unknown>>,
 ): Promise<T> {
   let sent = false;
   return retry(

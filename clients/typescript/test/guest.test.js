@@ -10,20 +10,16 @@ assert.ok(baseUrl, "test/clients sets the environment of these tests");
 const tenant = "11111111-2222-4333-8444-555555555555";
 const property = "22222222-2222-4333-8444-555555555555";
 
-/** Returns a client that keeps the cookie, as browsers do, and counts requests. */
+/** Returns the client of a new guest, which counts requests. */
 function browser() {
-  let cookie = "";
   const wire = {
     sent: 0,
     lose: false,
     nests: false, // errors are as with guest.nested_errors
     /** @param {Request} request */
     fetch: async (request) => {
-      const headers = new Headers(request.headers);
-      if (cookie) headers.set("Cookie", cookie);
-      const response = await fetch(new Request(request, { headers }));
+      const response = await fetch(request);
       wire.sent++;
-      cookie = response.headers.get("Set-Cookie")?.split(";")[0] ?? cookie;
       if (wire.lose) {
         wire.lose = false;
         await response.arrayBuffer();
@@ -35,7 +31,7 @@ function browser() {
       return response;
     },
   };
-  return { wire, client: createGuestClient({ baseUrl, fetch: wire.fetch }) };
+  return { wire, client: createGuestClient({ baseUrl, request: { headers: {} }, fetch: wire.fetch }) };
 }
 
 /** @param {Partial<GuestError>} want */
@@ -104,7 +100,7 @@ test("a browser that is taken for a bot solves a challenge", async () => {
   const { wire, client } = browser();
   const { items: [hotel] } = await client.search({ country: "AT" });
   assert.ok(hotel);
-  await wire.fetch(new Request(`${baseUrl}/bff/consumer/v1/offers`)); // the honeypot
+  await fetch(`${baseUrl}/bff/consumer/v1/offers`); // the honeypot
   const sent = wire.sent;
   wire.lose = true; // what the challenge arrives with
   const minted = await client.mint(hotel.tenantId, hotel.propertyId, { checkIn: "2036-12-30", checkOut: "2037-01-02", adults: 2, currency: "EUR", locale: "de-AT" });
@@ -129,5 +125,35 @@ test("errors say what is wrong", async () => {
   await assert.rejects(client.addWish({ tenantId: tenant, propertyId: "x", source: "list" }), error({ code: "invalid", status: 422, retriable: false }));
   await assert.rejects(client.setNote(property, ""), error({ code: "not-found", status: 404 }));
   await assert.rejects(client.recordPageViews([{ page: "home", durationMs: -1 }]), (e) => e instanceof GuestError && e.errors[0]?.pointer === "/items/0/durationMs");
-  assert.throws(() => createGuestClient({ baseUrl: "shop.example" }), TypeError);
+  assert.throws(() => createGuestClient({ baseUrl: "shop.example", request: { headers: {} } }), TypeError);
+});
+
+test("only the session is passed on, of the headers of Node too", async () => {
+  /** @type {Headers[]} */
+  const sent = [];
+  const headers = { cookie: "a=b; gms=x.y.z; __Host-gms=v=; gmsx=c", "user-agent": "Mozilla/5.0", "accept-language": "de", "sec-fetch-site": "cross-site", authorization: "Basic x" };
+  const client = createGuestClient({ baseUrl, request: { headers }, address: "192.0.2.7", fetch: async (r) => (sent.push(r.headers), Response.json({ items: [] })) });
+  await client.viewed();
+  const [only] = sent;
+  assert.deepEqual(
+    ["Cookie", "User-Agent", "Accept-Language", "X-Forwarded-For", "Sec-Fetch-Site", "Authorization"].map((name) => only?.get(name)),
+    ["gms=x.y.z; __Host-gms=v=", "Mozilla/5.0", "de", "192.0.2.7", null, null],
+  );
+  assert.deepEqual(client.setCookies(), []);
+});
+
+test("a cookie that is not valid is replaced", async () => {
+  const client = createGuestClient({ baseUrl, request: { headers: { cookie: "gms=gms_x" } } });
+  await client.addWish({ tenantId: tenant, propertyId: property, source: "list" });
+  assert.equal(client.setCookies().length, 1);
+  const next = createGuestClient({ baseUrl, request: { headers: { cookie: client.setCookies()[0]?.split(";")[0] } } });
+  assert.equal((await collect(next.wishlist())).length, 1);
+});
+
+test("if the first request fails, the next one begins the session", async () => {
+  let fails = true;
+  const client = createGuestClient({ baseUrl, retries: 0, request: { headers: {} }, fetch: (r) => (fails ? ((fails = false), Promise.reject(new TypeError("lost"))) : fetch(r)) });
+  const results = await Promise.allSettled([client.session(), client.viewed(), client.addWish({ tenantId: tenant, propertyId: property, source: "list" })]);
+  assert.deepEqual(results.map((r) => r.status), ["rejected", "fulfilled", "fulfilled"]);
+  assert.equal(client.setCookies().length, 1);
 });

@@ -1,0 +1,45 @@
+import type { components } from "./guest-schema.js";
+
+type Schemas = components["schemas"];
+export type ErrorCode = Schemas["ErrorCode"];
+
+/** A request that the server refused. */
+export class GuestError extends Error {
+  override readonly name = "GuestError";
+  /** The server's code; UNKNOWN if the response is not from Holdfast, but for example from a proxy. */
+  readonly code: ErrorCode | "UNKNOWN";
+  readonly status: number;
+  /** Whether the same request may succeed later, without any change. */
+  readonly retriable: boolean;
+  /** What is wrong with parts of the body. */
+  readonly errors: readonly Schemas["FieldError"][];
+  /** With challenge-required: what to solve. The client has tried once. */
+  readonly challenge: Schemas["Problem"]["challenge"];
+  readonly requestId: string | undefined;
+  /** Seconds after which the same request may succeed. */
+  readonly retryAfter: number | undefined;
+
+  constructor(response: Response, body: unknown) {
+    const problem = problemOf(body);
+    super(problem ? `${problem.code}: ${problem.detail}` : `status ${response.status}: the response is not from Holdfast`);
+    this.code = problem?.code ?? "UNKNOWN";
+    this.status = response.status;
+    this.retriable = problem?.retriable ?? false;
+    this.errors = problem?.errors ?? [];
+    this.challenge = problem?.challenge;
+    this.requestId = problem?.requestId;
+    const after = response.headers.get("Retry-After") ?? "";
+    this.retryAfter = /^\d+$/.test(after) ? Number(after) : undefined;
+  }
+}
+
+/** Returns the error in a body, also a nested one (guest.nested_errors). */
+function problemOf(body: unknown): Schemas["Problem"] | undefined {
+  if (typeof body !== "object" || body === null) {
+    return undefined;
+  }
+  if ("code" in body) {
+    return body as Schemas["Problem"];
+  }
+  return "error" in body ? problemOf(body.error) : undefined;
+}

@@ -1,0 +1,127 @@
+/** A client of all paths of an OpenAPI description, typed by the output of openapi-typescript. */
+
+type Method = "get" | "put" | "post" | "delete" | "patch" | "head";
+
+/** The paths that have a method. */
+type PathsOf<Paths, M extends Method> = { [P in keyof Paths]: Paths[P] extends { [m in M]: object } ? P : never }[keyof Paths] & string;
+
+type Operation<Paths, P extends keyof Paths, M extends Method> = Paths[P] extends { [m in M]: infer Op } ? Op : never;
+
+type RequiredKeys<T> = { [K in keyof T]-?: object extends Pick<T, K> ? never : K }[keyof T];
+
+type Content<T> = T extends { content: infer C } ? C[keyof C] : undefined;
+
+type Params<Op> = Op extends { parameters: infer P } ? ([RequiredKeys<P>] extends [never] ? { params?: P } : { params: P }) : object;
+
+type Body<Op> = Op extends { requestBody: infer B } ? { body: Content<B> } : Op extends { requestBody?: infer B } ? { body?: Content<B> } : object;
+
+type Responses<Op> = Op extends { responses: infer R } ? R : never;
+
+type Success<Op> = { [S in keyof Responses<Op>]: S extends 200 | 201 | 202 | 204 | 206 ? Content<Responses<Op>[S]> : never }[keyof Responses<Op>];
+
+type Failure<Op> = { [S in keyof Responses<Op>]: S extends 200 | 201 | 202 | 204 | 206 | 304 ? never : Content<Responses<Op>[S]> }[keyof Responses<Op>];
+
+export interface RawOptions {
+  headers?: Record<string, string>;
+  signal?: AbortSignal | null;
+  /** How the body of a success is read; default "json". "stream" leaves it to response.body. */
+  parseAs?: "json" | "text" | "stream";
+}
+
+/** A response. Exactly one of data and error is set if it has a body. */
+export interface RawResult<Data, Failure = unknown> {
+  data?: Data;
+  error?: Failure;
+  response: Response;
+}
+
+type Call<Paths, M extends Method> = <P extends PathsOf<Paths, M>>(
+  path: P,
+  ...init: object extends Params<Operation<Paths, P, M>> & Body<Operation<Paths, P, M>>
+    ? [init?: RawOptions & Params<Operation<Paths, P, M>> & Body<Operation<Paths, P, M>>]
+    : [init: RawOptions & Params<Operation<Paths, P, M>> & Body<Operation<Paths, P, M>>]
+) => Promise<RawResult<Success<Operation<Paths, P, M>>, Failure<Operation<Paths, P, M>>>>;
+
+export interface Raw<Paths> {
+  GET: Call<Paths, "get">;
+  PUT: Call<Paths, "put">;
+  POST: Call<Paths, "post">;
+  DELETE: Call<Paths, "delete">;
+  PATCH: Call<Paths, "patch">;
+  HEAD: Call<Paths, "head">;
+}
+
+export type Values = Record<string, unknown>;
+
+/** A request of a path without its type. */
+export interface Untyped extends RawOptions {
+  params?: { path?: Values | undefined; query?: Values | undefined; header?: Values | undefined };
+  body?: unknown;
+}
+
+export interface Wire {
+  baseUrl: string;
+  fetch: (request: Request) => Promise<Response>;
+  stringify: (value: unknown) => string;
+  credentials?: "include";
+}
+
+/** Sends one request. */
+export async function exchange(wire: Wire, method: string, path: string, init: Untyped = {}): Promise<RawResult<unknown>> {
+  const headers = new Headers(init.headers);
+  for (const [name, value] of Object.entries(init.params?.header ?? {})) {
+    if (value !== undefined && value !== null) {
+      headers.set(name, String(value));
+    }
+  }
+  const all: RequestInit = { method, headers, signal: init.signal ?? null };
+  if (init.body !== undefined) {
+    const type = headers.get("Content-Type") ?? "application/json";
+    headers.set("Content-Type", type);
+    all.body = /[/+]json$/.test(type) ? wire.stringify(init.body) : (init.body as BodyInit);
+  }
+  if (wire.credentials && "credentials" in Request.prototype) {
+    all.credentials = wire.credentials; // some edge runtimes refuse it
+  }
+  const response = await wire.fetch(new Request(wire.baseUrl.replace(/\/+$/, "") + fill(path, init.params?.path) + queryOf(init.params?.query), all));
+  if (!response.ok) {
+    return { error: parsed(await response.text()), response };
+  }
+  if (response.status === 204 || method === "HEAD" || init.parseAs === "stream") {
+    return { response };
+  }
+  return { data: init.parseAs === "text" ? await response.text() : await response.json(), response };
+}
+
+/** Returns the JSON of an error, or the text if a proxy has answered. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function fill(path: string, values: Values = {}): string {
+  return path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
+}
+
+function queryOf(values: Values = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== null) {
+        query.append(name, String(each));
+      }
+    }
+  }
+  const text = query.toString();
+  return text && `?${text}`;
+}
+
+/** Returns a client that sends each request once and does not throw if it is refused. */
+export function createRaw<Paths>(wire: Wire): Raw<Paths> {
+  const call = (method: string) => (path: string, init?: Untyped) => exchange(wire, method, path, init);
+  const methods = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD"];
+  return Object.fromEntries(methods.map((m) => [m, call(m)])) as unknown as Raw<Paths>;
+}

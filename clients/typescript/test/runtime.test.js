@@ -1,0 +1,7 @@
+// Runs in Node, Deno and Bun what a server does with the clients; test/clients starts the servers.
+import process from "node:process";
+
+import { run } from "./runtime.js";
+
+await run(process.env);
+console.log("# pass 1\n# fail 0");
