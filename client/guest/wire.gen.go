@@ -8,6 +8,8 @@ import (
 
 // Defines values for ErrorCode.
 const (
+	CodeAttributesChanged     ErrorCode = "attributes-changed"
+	CodeAttributesFull        ErrorCode = "attributes-full"
 	CodeChallengeRequired     ErrorCode = "challenge-required"
 	CodeConflict              ErrorCode = "conflict"
 	CodeCrossSite             ErrorCode = "cross-site"
@@ -41,6 +43,10 @@ const (
 // Valid indicates whether the value is a known member of the ErrorCode enum.
 func (e ErrorCode) Valid() bool {
 	switch e {
+	case CodeAttributesChanged:
+		return true
+	case CodeAttributesFull:
+		return true
 	case CodeChallengeRequired:
 		return true
 	case CodeConflict:
@@ -277,6 +283,12 @@ type AdminError struct {
 		Message string `json:"message"`
 	} `json:"error"`
 }
+
+// Attributes What a front end keeps with the session: at most 16 KiB, or the limit of the profile. Absent if it has no members.
+type Attributes = map[string]interface{}
+
+// AttributesPatch defines model for AttributesPatch.
+type AttributesPatch = map[string]interface{}
 
 // Availability defines model for Availability.
 type Availability struct {
@@ -810,6 +822,8 @@ type Searched struct {
 
 // Session defines model for Session.
 type Session struct {
+	// Attributes What a front end keeps with the session: at most 16 KiB, or the limit of the profile. Absent if it has no members.
+	Attributes  *Attributes `json:"attributes,omitempty"`
 	CreatedAt   time.Time   `json:"createdAt"`
 	Preferences Preferences `json:"preferences"`
 }
@@ -911,6 +925,9 @@ type ChallengeToken = string
 
 // CountryPath defines model for CountryPath.
 type CountryPath = string
+
+// IfMatch defines model for IfMatch.
+type IfMatch = string
 
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string

@@ -21,6 +21,10 @@ type HotSessions interface {
 	// lists and its mirror is extended.
 	Session(ctx context.Context, id ID, change Change) (Session, error)
 
+	// PutAttributes replaces the attributes of a session if they still have a version; "" is the version of a session
+	// without attributes. It extends lives as Session does.
+	PutAttributes(ctx context.Context, id ID, was string, next Attributes) (stored bool, err error)
+
 	// Push puts an item first in a list. An item with the same key is removed, and so is
 	// the last one if the list is full. It extends lives as Session does.
 	Push(ctx context.Context, id ID, list List, item Item) error
@@ -45,6 +49,7 @@ type Session struct {
 	Created  time.Time // to the millisecond, as in the ID
 	LastSeen time.Time // when it was read or changed before; to the millisecond
 	Preferences
+	Attributes Attributes // with Change.ReadAttributes
 }
 
 // Preferences are what a guest has chosen, and what has brought the guest here. Empty:
@@ -60,6 +65,8 @@ type Change struct {
 	Locale   *string `json:"locale"`
 	Currency *string `json:"currency"`
 	Campaign *string `json:"-"`
+
+	ReadAttributes bool `json:"-"` // read the attributes, too
 }
 
 // Lives of hot state.

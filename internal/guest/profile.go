@@ -21,6 +21,8 @@ type Profile struct {
 	Tenant      string // UUID of the tenant of requests that name none; "": they must name one
 
 	Payload json.RawMessage // JSON Schema of what a handoff hands over; nil: guests cannot be handed over
+
+	Site
 }
 
 // Hotel is the profile of a hotel search. Its items are properties, and its handoffs are stays.

@@ -18,6 +18,8 @@ type Service struct {
 	seen    *seen
 	forget  []func(ID) // called before a session is erased
 	payload func() (*schema, error)
+
+	attributes func() (*schema, error)
 }
 
 // Options are the dependencies of a Service. Store, Hot, Cookies and Clock are required.
@@ -41,6 +43,7 @@ type Options struct {
 func NewService(o Options) *Service {
 	s := &Service{opts: o, mirrors: newMirrors(), seen: newSeen()}
 	s.payload = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.Payload) })
+	s.attributes = sync.OnceValues(func() (*schema, error) { return parseSchema(o.Profile.site().AttributesSchema) })
 	s.SetLimits(o.Limits)
 	return s
 }

@@ -62,6 +62,27 @@ export interface paths {
         patch: operations["setPreferences"];
         trace?: never;
     };
+    "/bff/consumer/v1/session/attributes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read attributes */
+        get: operations["getAttributes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change attributes
+         * @description A merge patch (RFC 7396): members replace those of the attributes, null removes them. With If-Match it only changes attributes with one of these entity tags.
+         */
+        patch: operations["patchAttributes"];
+        trace?: never;
+    };
     "/bff/consumer/v1/session/recently-viewed": {
         parameters: {
             query?: never;
@@ -1064,7 +1085,11 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             preferences: components["schemas"]["Preferences"];
+            attributes?: components["schemas"]["Attributes"];
         };
+        /** @description What a front end keeps with the session: at most 16 KiB, or the limit of the profile. Absent if it has no members. */
+        Attributes: Record<string, unknown>;
+        AttributesPatch: Record<string, unknown>;
         Preferences: {
             locale?: components["schemas"]["Locale"];
             currency?: components["schemas"]["Currency"];
@@ -1495,7 +1520,7 @@ export interface components {
          * @description What clients decide by.
          * @enum {string}
          */
-        ErrorCode: "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "other-browser" | "other-tenant" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "wishlist-full";
+        ErrorCode: "attributes-changed" | "attributes-full" | "challenge-required" | "conflict" | "cross-site" | "denied" | "handoff-consumed" | "handoff-expired" | "hard-block" | "idempotency-key-invalid" | "idempotency-key-missing" | "idempotency-key-reused" | "in-flight" | "internal" | "invalid" | "media-type" | "method-not-allowed" | "not-found" | "other-browser" | "other-tenant" | "rate-limited" | "search-session-expired" | "session-required" | "tenant-suspended" | "timeout" | "token-invalid" | "too-large" | "unauthenticated" | "unavailable" | "wishlist-full";
     };
     responses: {
         /** @description The request is malformed, or its idempotency key is missing or not valid. */
@@ -1726,6 +1751,55 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description The attributes would be too large, or other changes of them were faster. */
+        AttributesFull: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                "Set-Cookie": components["headers"]["SetCookie"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "the attributes would have 17000 bytes, and may have at most 16384",
+                 *       "code": "attributes-full",
+                 *       "requestId": "0b9a4e2f7c1d4a53",
+                 *       "retriable": false
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The attributes have another version than If-Match. */
+        AttributesChanged: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                RateLimit: components["headers"]["RateLimit"];
+                "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                "Set-Cookie": components["headers"]["SetCookie"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Precondition Failed",
+                 *       "status": 412,
+                 *       "detail": "the attributes have another version than If-Match: read them again",
+                 *       "code": "attributes-changed",
+                 *       "requestId": "0b9a4e2f7c1d4a53",
+                 *       "retriable": false
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description Another attempt has consumed the handoff. */
         HandoffConsumed: {
             headers: {
@@ -1941,6 +2015,8 @@ export interface components {
         CampaignName: string;
         XCurrency: string;
         IfNoneMatch: string;
+        /** @description Entity tags in quotes, or *. */
+        IfMatch: string;
         SearchPath: components["schemas"]["SearchID"];
         /** @description handoffId */
         HandoffPath: components["schemas"]["HandoffID"];
@@ -2156,6 +2232,118 @@ export interface operations {
             401: components["responses"]["SessionRequired"];
             403: components["responses"]["CrossSite"];
             408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            415: components["responses"]["MediaType"];
+            422: components["responses"]["Unprocessable"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAttributes: {
+        parameters: {
+            query?: never;
+            header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the front end has stored with the session. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "theme": "dark"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Attributes"];
+                };
+            };
+            /** @description The attributes have the entity tag of If-None-Match. */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["SessionRequired"];
+            408: components["responses"]["Timeout"];
+            413: components["responses"]["TooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    patchAttributes: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tags in quotes, or *. */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "theme": "dark",
+                 *       "banner": null
+                 *     }
+                 */
+                "application/merge-patch+json": components["schemas"]["AttributesPatch"];
+                /**
+                 * @example {
+                 *       "theme": "dark",
+                 *       "banner": null
+                 *     }
+                 */
+                "application/json": components["schemas"]["AttributesPatch"];
+            };
+        };
+        responses: {
+            /** @description The attributes after the change. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    RateLimit: components["headers"]["RateLimit"];
+                    "RateLimit-Policy": components["headers"]["RateLimitPolicy"];
+                    "Set-Cookie": components["headers"]["SetCookie"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "theme": "dark"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Attributes"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["SessionRequired"];
+            403: components["responses"]["CrossSite"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["AttributesFull"];
+            412: components["responses"]["AttributesChanged"];
             413: components["responses"]["TooLarge"];
             415: components["responses"]["MediaType"];
             422: components["responses"]["Unprocessable"];

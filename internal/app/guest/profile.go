@@ -15,7 +15,7 @@ import (
 // Profiles are the settings of profiles. They are part of the section [guest].
 type Profiles struct {
 	Profile  string                   `toml:"profile" doc:"What the guests of the site choose and hand over: hotel, for a hotel search, or the name of one of guest.profiles. Databases and Redis of one profile cannot be used with another."`
-	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -."`
+	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those of attributes."`
 }
 
 // ProfileConfig are the settings of a profile.
@@ -25,7 +25,8 @@ type ProfileConfig struct {
 	Items       string `toml:"items" doc:"IDs of items: text, such as sku-4711, or uuid. A text has 1 to 64 letters, digits and . _ ~ : - and begins with a letter or a digit. Empty: text."`
 	MaxQuantity int    `toml:"max_quantity" doc:"The largest quantity of an entry of the wishlist. 0: entries have no quantity."`
 	Payload     string `toml:"payload" doc:"JSON Schema (Draft 2020-12) of what a handoff hands over, such as the entries of a cart. It must not have what identifies a guest. Empty: there are no handoffs."`
-	Tenant      string `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
+	SiteConfig
+	Tenant string `toml:"tenant" doc:"UUID of the tenant of entries and views that name none, for a site with one tenant. Empty: they must name one."`
 }
 
 const (
@@ -50,8 +51,15 @@ func (c *Profiles) Check() (problems conf.Problems) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, at := c.Profiles[name], "profiles."+name+"."
-		if !profileName.MatchString(name) || name == guest.Hotel.Name {
-			problems.Addf("profiles."+name, "must have another name: 1 to 32 characters of a-z, 0-9 and -, and not %s", guest.Hotel.Name)
+		p.SiteConfig.check(at, &problems)
+		if name == guest.Hotel.Name {
+			if !p.isSite() {
+				problems.Addf("profiles."+name, "must have settings of attributes only: give a profile of your own another name")
+			}
+			continue
+		}
+		if !profileName.MatchString(name) {
+			problems.Addf("profiles."+name, "must have another name: 1 to 32 characters of a-z, 0-9 and -")
 		}
 		if !eventPrefix.MatchString(p.EventPrefix) {
 			problems.Addf(at+"event_prefix", "must be words with a dot after each, such as shop.guest.")
@@ -76,11 +84,13 @@ func (c *Profiles) Check() (problems conf.Problems) {
 
 // profile returns the profile of the server.
 func (c *Profiles) profile() *guest.Profile {
-	p, found := c.Profiles[c.Profile]
-	if !found {
-		return guest.Hotel
+	p := c.Profiles[c.Profile]
+	if c.Profile == guest.Hotel.Name {
+		hotel := *guest.Hotel
+		hotel.Site = p.site()
+		return &hotel
 	}
-	profile := &guest.Profile{Name: c.Profile, Types: p.EventPrefix, Texts: p.Items != itemsUUID, MaxQuantity: p.MaxQuantity, Tenant: p.Tenant}
+	profile := &guest.Profile{Name: c.Profile, Types: p.EventPrefix, Texts: p.Items != itemsUUID, MaxQuantity: p.MaxQuantity, Tenant: p.Tenant, Site: p.site()}
 	if p.Payload != "" {
 		profile.Payload = json.RawMessage(p.Payload)
 	}

@@ -48,8 +48,13 @@ func TestProfileProblems(t *testing.T) {
 		"profiles.shop.event_prefix": func(c *Profiles) { c.set(func(p *ProfileConfig) { p.EventPrefix = "shop" }) },
 		"profiles.shop.items":        func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Items = "number" }) },
 		"profiles.shop.max_quantity": func(c *Profiles) { c.set(func(p *ProfileConfig) { p.MaxQuantity = -1 }) },
-		"profiles.shop.tenant":       func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Tenant = "t" }) },
-		"profiles.shop.payload":      func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Payload = `{"type":"text"}` }) },
+		"profiles.hotel.attributes_limit": func(c *Profiles) {
+			c.Profiles["hotel"] = ProfileConfig{SiteConfig: SiteConfig{AttributesLimit: -1}}
+		},
+		"profiles.shop.attributes_limit":  func(c *Profiles) { c.set(func(p *ProfileConfig) { p.AttributesLimit = 16<<10 + 1 }) },
+		"profiles.shop.attributes_schema": func(c *Profiles) { c.set(func(p *ProfileConfig) { p.AttributesSchema = `{"type":"text"}` }) },
+		"profiles.shop.tenant":            func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Tenant = "t" }) },
+		"profiles.shop.payload":           func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Payload = `{"type":"text"}` }) },
 	} {
 		c := Profiles{Profile: "shop", Profiles: map[string]ProfileConfig{"shop": {EventPrefix: "shop.guest.", Payload: "{}"}}}
 		if problems := c.Check(); len(problems) > 0 {

@@ -60,6 +60,11 @@ func (f *Faulty) Session(ctx context.Context, id guest.ID, c guest.Change) (gues
 	return call(f, "session", func() (guest.Session, error) { return f.Hot.Session(ctx, id, c) })
 }
 
+// PutAttributes implements backend.Hot.
+func (f *Faulty) PutAttributes(ctx context.Context, id guest.ID, was string, next guest.Attributes) (bool, error) {
+	return call(f, "put attributes", func() (bool, error) { return f.Hot.PutAttributes(ctx, id, was, next) })
+}
+
 // Push implements backend.Hot.
 func (f *Faulty) Push(ctx context.Context, id guest.ID, list guest.List, item guest.Item) error {
 	return do(f, "push", func() error { return f.Hot.Push(ctx, id, list, item) })

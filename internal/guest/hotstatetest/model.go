@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/guest"
 	"holdfast/internal/suite"
 )
@@ -20,6 +21,7 @@ func modelChecks() []check { return []check{{"RandomSteps", randomSteps}} }
 type machine struct {
 	*client
 	locale string
+	values guest.Attributes
 	lists  map[guest.List][]string
 	mirror string // "": none
 	lease  string // of the model's reader
@@ -32,7 +34,7 @@ func randomSteps(t *testing.T, c *client) {
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		m := &machine{client: newClient(rt, c.Harness), lists: map[guest.List][]string{}}
 		return map[string]func(*rapid.T){
-			"session": m.stepSession, "push": m.stepPush, "push more": m.stepPush, "read mirror": m.stepMirror, "fill mirror": m.stepFill,
+			"session": m.stepSession, "attributes": m.stepAttributes, "push": m.stepPush, "push more": m.stepPush, "read mirror": m.stepMirror, "fill mirror": m.stepFill,
 			"block mirror": m.stepBlock, "unblock mirror": m.stepUnblock, "drop mirror": m.stepDropMirror, "drop": m.stepDrop, "pass": m.stepPass, "": m.compare,
 		}
 	})
@@ -46,6 +48,17 @@ func (m *machine) stepSession(rt *rapid.T) {
 	}
 
 	suite.Equal(m.t, "locale", m.session(change).Locale, m.locale)
+}
+
+// stepAttributes replaces the attributes of the version that the model has, or of another one.
+func (m *machine) stepAttributes(rt *rapid.T) {
+	next := guest.NewAttributes(canonjson.Value(rapid.SampledFrom([]string{`{}`, `{"a":1}`, `{"b":[]}`}).Draw(rt, "attributes")))
+	was := rapid.SampledFrom([]string{m.values.Version, "", guest.NewAttributes(`{"a":1}`).Version}).Draw(rt, "version")
+	stored := was == m.values.Version
+	suite.Equal(m.t, "stored", m.put(was, string(next.Object())), stored)
+	if stored {
+		m.values = next
+	}
 }
 
 func (m *machine) stepPush(rt *rapid.T) {
@@ -98,6 +111,7 @@ func (m *machine) stepDrop(*rapid.T) {
 
 // lose loses everything but blocks.
 func (m *machine) lose() {
+	m.values = guest.Attributes{}
 	m.locale, m.lists, m.mirror, m.lease, m.locked = "", map[guest.List][]string{}, "", "", m.blocks > 0
 }
 
@@ -118,4 +132,5 @@ func (m *machine) compare(*rapid.T) {
 	for _, list := range []guest.List{guest.RecentlyViewed, guest.SearchHistory} {
 		suite.Equal(m.t, string(list), m.items(list), m.lists[list])
 	}
+	suite.Equal(m.t, "attributes", m.attributes(), m.values)
 }

@@ -16,7 +16,7 @@ func sessionChecks() []check {
 	return []check{
 		{"Begin", begin}, {"Preferences", preferences}, {"Life", life}, {"TouchExtendsAll", touchExtendsAll},
 		{"List", lists}, {"ListIsCapped", listIsCapped}, {"PushConcurrently", pushConcurrently},
-		{"Search", search}, {"Drop", drop}, {"Ping", ping},
+		{"Attributes", attributes}, {"AttributesConcurrently", attributesConcurrently}, {"Search", search}, {"Drop", drop}, {"Ping", ping},
 	}
 }
 
@@ -83,6 +83,7 @@ func life(_ *testing.T, c *client) {
 func touchExtendsAll(_ *testing.T, c *client) {
 	uses := []func(){
 		func() { c.session(guest.Change{}) },
+		func() { c.put("0", `{}`) },
 		func() { c.push(guest.RecentlyViewed, "a", `1`) },
 		func() { c.push(guest.SearchHistory, "a", `1`) },
 		func() { c.items(guest.RecentlyViewed) },
@@ -96,6 +97,7 @@ func touchExtendsAll(_ *testing.T, c *client) {
 	c.session(guest.Change{Locale: new("de")})
 	c.push(guest.RecentlyViewed, "a", `1`)
 	c.push(guest.SearchHistory, "a", `1`)
+	suite.Equal(c.t, "put", c.put("", `{"a":1}`), true)
 	c.fill(`[1]`)
 	for _, use := range uses {
 		c.Pass(c.t, 29*day)
@@ -106,7 +108,9 @@ func touchExtendsAll(_ *testing.T, c *client) {
 	suite.Equal(c.t, "history", c.items(guest.SearchHistory), []string{"a"})
 	suite.Equal(c.t, "mirror", string(c.mirror().Wishes), `[1]`)
 	suite.Equal(c.t, "session", c.session(guest.Change{}).Locale, "de")
+	suite.Equal(c.t, "attributes", string(c.attributes().Value), `{"a":1}`)
 	c.Pass(c.t, 31*day)
+	suite.Equal(c.t, "expired: attributes", c.attributes(), guest.Attributes{})
 	suite.Equal(c.t, "expired: recent", c.items(guest.RecentlyViewed), nil)
 	suite.Equal(c.t, "expired: history", c.items(guest.SearchHistory), nil)
 	suite.Equal(c.t, "expired: mirror", string(c.mirror().Wishes), "")
@@ -178,6 +182,7 @@ func drop(_ *testing.T, c *client) {
 		one.session(guest.Change{Locale: new("de")})
 		one.push(guest.RecentlyViewed, "a", `1`)
 		one.push(guest.SearchHistory, "a", `1`)
+		one.put("", `{"a":1}`)
 		one.fill(`[1]`)
 	}
 	for _, id := range ids {
@@ -193,6 +198,8 @@ func drop(_ *testing.T, c *client) {
 	suite.Equal(c.t, "history", c.items(guest.SearchHistory), nil)
 	suite.Equal(c.t, "mirror", string(c.mirror().Wishes), "")
 	suite.Equal(c.t, "session", c.session(guest.Change{}).Locale, "")
+	suite.Equal(c.t, "attributes", c.attributes(), guest.Attributes{})
+	suite.Equal(c.t, "attributes of another", string(other.attributes().Value), `{"a":1}`)
 	suite.Equal(c.t, "recent of another", other.items(guest.RecentlyViewed), []string{"a"})
 	suite.Equal(c.t, "another", other.session(guest.Change{}).Locale, "de")
 	suite.Equal(c.t, "mirror of another", string(other.mirror().Wishes), `[1]`)

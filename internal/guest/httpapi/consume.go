@@ -221,7 +221,7 @@ func unauthenticated(cause error) error {
 
 // readReceiver reads the body of a request.
 func readReceiver(w http.ResponseWriter, r *http.Request, into *handoffs.ConsumeRequest) error {
-	body, err := readJSON(w, r, maxBody)
+	body, err := readJSON(w, r, maxBody, false)
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,9 @@ func Describe(p *guest.Profile) ([]byte, error) {
 	d.items()
 	d.wishes()
 	d.handoffs()
+	if p.AttributesSchema != nil {
+		schemas["Attributes"] = embedded("attributes", p.AttributesSchema)
+	}
 	text, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil, errcode.Wrap(errcode.Internal, "write the API description", err)

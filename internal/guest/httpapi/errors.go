@@ -31,6 +31,7 @@ var known = []struct {
 }{
 	{guest.ErrWishlistFull, http.StatusConflict, "wishlist-full"},
 	{guest.ErrOtherTenant, http.StatusConflict, "other-tenant"},
+	{guest.ErrAttributesChanged, http.StatusPreconditionFailed, "attributes-changed"},
 	{guest.ErrSearchExpired, http.StatusGone, "search-session-expired"},
 	{guest.ErrNoWish, http.StatusNotFound, "not-found"},
 	{guest.ErrKeyReused, http.StatusUnprocessableEntity, "idempotency-key-reused"},
@@ -51,6 +52,9 @@ func asRefusal(err error) *web.Refusal {
 	}
 	if e, ok := errors.AsType[*handoffs.ClaimError](err); ok {
 		return web.RefuseFor(err, http.StatusForbidden, "token-invalid", e.Error())
+	}
+	if e, ok := errors.AsType[*guest.AttributesFullError](err); ok {
+		return web.RefuseFor(err, http.StatusConflict, "attributes-full", e.Error())
 	}
 	for _, k := range known {
 		if errors.Is(err, k.err) {

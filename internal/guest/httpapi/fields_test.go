@@ -153,6 +153,9 @@ func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
 			{func() answer { return l.send(http.MethodPatch, "/session/preferences", `{"locale":"-"}`) }, fields{member("/locale")}},
 			{func() answer { return l.send(http.MethodPatch, "/session/preferences", `{"currency":7}`) }, fields{member("/currency")}},
 		},
+		"PATCH " + api + "/session/attributes": {
+			{func() answer { return l.send(http.MethodPatch, "/session/attributes", `[]`) }, fields{member("")}},
+		},
 		"POST " + api + "/session/recently-viewed": {
 			{post("/session/recently-viewed", `{"tenantId":"x","propertyId":"`+property+`"}`), fields{member("/tenantId")}},
 			{post("/session/recently-viewed", `[]`), fields{member("")}},

@@ -53,6 +53,9 @@ type exchange struct {
 // maxBody is the size of the largest request in bytes, except for telemetry.
 const maxBody = 16 << 10
 
+// maxAttributesPatch leaves room for spaces, and for members that are removed.
+const maxAttributesPatch = 2 * guest.MaxAttributes
+
 // hotTime is how long a request waits for hot state that does not respond.
 const hotTime = 250 * time.Millisecond
 
@@ -203,7 +206,7 @@ func (x *exchange) setCookie(session guest.ID) {
 func (x *exchange) read() (err error) {
 	most := cmp.Or(x.action.most, maxBody)
 	if x.action.body {
-		if x.body, err = readJSON(x.out, x.in, most); err != nil {
+		if x.body, err = readJSON(x.out, x.in, most, x.action.patch); err != nil {
 			return err
 		}
 	} else if text, err := web.ReadBody(x.out, x.in, int64(most), problem.BodyErrors(most)); err != nil {
@@ -225,13 +228,13 @@ func (x *exchange) read() (err error) {
 	return nil
 }
 
-// readJSON reads a body of JSON of at most so many bytes.
-func readJSON(w http.ResponseWriter, r *http.Request, most int) (canonjson.Value, error) {
+// readJSON reads a body of JSON of at most so many bytes, which may be a merge patch or not.
+func readJSON(w http.ResponseWriter, r *http.Request, most int, patch bool) (canonjson.Value, error) {
 	text, err := web.ReadBody(w, r, int64(most), problem.BodyErrors(most))
 	if err != nil {
 		return "", err
 	}
-	if mediaType(r.Header.Get("Content-Type")) != "application/json" {
+	if kind := mediaType(r.Header.Get("Content-Type")); kind != "application/json" && (!patch || kind != "application/merge-patch+json") {
 		return "", errMediaType
 	}
 	return canonjson.Parse(text, most)

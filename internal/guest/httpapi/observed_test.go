@@ -19,7 +19,7 @@ func (s *server) observed(kind string) (payloads []string) {
 		s.t.Fatal(err)
 	}
 	for _, e := range s.waiting() {
-		if strings.TrimPrefix(e.Topic, "melmastoon.bff.consumer.") != kind {
+		if e.Topic != s.profile.EventType(kind) {
 			continue
 		}
 		if e.Class != guest.Operational {

@@ -71,8 +71,8 @@ var purposes = map[string][]string{
 		"mint with a wrong campaign", "consume without a token",
 	},
 	"the detail of a stay that is refused names the one wrong member": {"mint of nobody", "mint that ends early", "mint of no date"},
-	"the wishlist of a new guest is empty": {"wishlist of nobody"},
-	"an arrival in the past is refused":                                 {"search in the past"},
+	"the wishlist of a new guest is empty":                            {"wishlist of nobody"},
+	"an arrival in the past is refused":                               {"search in the past"},
 }
 
 func changedOnPurpose(name string) bool {

@@ -36,7 +36,7 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "search", "search/map", "telemetry/page-view", "telemetry/funnel",
+	case "session", "session/preferences", "session/attributes", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "search", "search/map", "telemetry/page-view", "telemetry/funnel",
 		"openapi.json":
 		rt.template = "/" + rest
 		return rt
@@ -108,6 +108,7 @@ type action struct {
 	mutates bool // needs an idempotency key
 	keyless bool // no, it may have one: repeated, it has the same effect
 	body    bool // has a JSON body
+	patch   bool // it may be application/merge-patch+json
 	most    int  // bytes of the body; 0: maxBody
 }
 
@@ -117,6 +118,10 @@ var actions = map[string]map[string]*action{
 		http.MethodGet:  {serve: (*exchange).getSession},
 	},
 	"/session/preferences": {http.MethodPatch: {serve: (*exchange).setPreferences, body: true}},
+	"/session/attributes": {
+		http.MethodGet:   {serve: (*exchange).getAttributes},
+		http.MethodPatch: {serve: (*exchange).patchAttributes, body: true, patch: true, most: maxAttributesPatch},
+	},
 	"/session/recently-viewed": {
 		http.MethodGet:  {serve: (*exchange).listViewed},
 		http.MethodPost: {serve: (*exchange).addViewed, body: true},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ type preferencesView struct {
 
 func (x *exchange) sendSession(status int, s guest.Session) error {
 	a, err := jsonAnswer(status, sessionView{s.Created, preferencesView{s.Locale, s.Currency}})
+	if s.Attributes.Value != "" { // it is canonical, and large: encoding it again would take longer than all else
+		a.Body = slices.Concat(a.Body[:len(a.Body)-2], []byte(`,"attributes":`), []byte(s.Attributes.Value), []byte("}\n"))
+	}
 	if err == nil {
 		send(x.out, a)
 	}
@@ -50,7 +54,9 @@ func (x *exchange) beginSession() error {
 }
 
 func (x *exchange) getSession() error {
-	s, err := x.Guests.Session(x.ctx(), x.session, x.campaign())
+	change := x.campaign()
+	change.ReadAttributes = true
+	s, err := x.Guests.Session(x.ctx(), x.session, change)
 	if err != nil {
 		return err
 	}
@@ -80,6 +86,7 @@ func (x *exchange) setPreferences() error {
 	if err := decode(x.body, &patch); err != nil {
 		return err
 	}
+	patch.ReadAttributes = true
 	s, err := x.Guests.SetPreferences(x.ctx(), x.session, patch)
 	if err != nil {
 		return err

@@ -45,15 +45,20 @@ func newShop(t testing.TB) *server {
 }
 
 // inShops runs a test on shops with SQLite and memory, and with PostgreSQL and Redis.
-func inShops(t *testing.T, test func(*testing.T, *server)) {
+func inShops(t *testing.T, test func(*testing.T, *server)) { onEngines(t, shop(), test) }
+
+// onEngines runs a test on a profile with SQLite and memory, and with PostgreSQL and Redis.
+func onEngines(t *testing.T, profile *guest.Profile, test func(*testing.T, *server)) {
 	t.Run("sqlite and memory", func(t *testing.T) {
 		t.Parallel()
-		test(t, newShop(t))
+		p := newParts(t)
+		p.profile = profile
+		test(t, serve(t, p))
 	})
 	t.Run("postgres and redis", func(t *testing.T) {
 		t.Parallel()
 		p := newParts(t)
-		p.profile = shop()
+		p.profile = profile
 		p.store = postgres.New(opened.Postgres(t, pgdb.Options{URL: testdb.PostgresDatabase(t)}, postgres.Migrations), nil)
 		hot, err := redisdb.Open(t.Context(), redisdb.Options{URL: testdb.Redis(t), Timeout: 10 * time.Second, Probe: redis.Probe("test")})
 		if err != nil {

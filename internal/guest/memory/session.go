@@ -15,8 +15,9 @@ type session struct {
 	began    bool
 	lastSeen int64 // milliseconds since 1970
 	guest.Preferences
-	lists  map[guest.List][]guest.Item
-	mirror *mirror
+	attributes guest.Attributes
+	lists      map[guest.List][]guest.Item
+	mirror     *mirror
 }
 
 // mirror is the copy of a wishlist, or who may fill it.
@@ -37,7 +38,7 @@ func (m *mirror) blocked(now int64) int {
 }
 
 func (v *session) size() int {
-	n := SessionBytes - entryBytes - 30 + len(v.Campaign)
+	n := SessionBytes - entryBytes - 30 + len(v.Campaign) + len(v.attributes.Value)
 	for _, items := range v.lists {
 		for _, i := range items {
 			n += 48 + len(i.Key) + len(i.Value)
@@ -70,7 +71,7 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 	s, v, now := h.session(id)
 	defer s.mu.Unlock()
 	if !v.began {
-		v.began, v.lastSeen, v.Preferences = true, wall, guest.Preferences{}
+		v.began, v.lastSeen = true, wall
 	}
 	result := guest.Session{ID: id, Created: id.Time(), LastSeen: time.UnixMilli(v.lastSeen).UTC()}
 	v.lastSeen = wall
@@ -84,8 +85,27 @@ func (h *Hot) Session(_ context.Context, id guest.ID, change guest.Change) (gues
 		v.Campaign = *change.Campaign
 	}
 	result.Preferences = v.Preferences
+	if change.ReadAttributes {
+		result.Attributes = v.attributes
+	}
 	h.keep(s, id, v, now)
 	return result, nil
+}
+
+// PutAttributes implements backend.Hot.
+func (h *Hot) PutAttributes(_ context.Context, id guest.ID, was string, next guest.Attributes) (bool, error) {
+	wall := h.watch.clock().UnixMilli()
+	s, v, now := h.session(id)
+	defer s.mu.Unlock()
+	if !v.began {
+		v.began, v.lastSeen = true, wall
+	}
+	stored := v.attributes.Version == was
+	if stored {
+		v.attributes = next
+	}
+	h.keep(s, id, v, now)
+	return stored, nil
 }
 
 // Push implements backend.Hot.

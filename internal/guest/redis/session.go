@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"holdfast/internal/canonjson"
 	"holdfast/internal/errcode"
 	"holdfast/internal/guest"
 	"holdfast/internal/ident"
@@ -21,19 +22,36 @@ func (h *Hot) sessionKeys(id guest.ID) []string {
 
 var (
 	scriptSession = rueidis.NewLuaScript(`
-local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
+local s
+if ARGV[4] == '1' then
+	s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign', 'attributes', 'attributesVersion')
+else
+	s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'localePreference', 'currencyPreference', 'campaign')
+end
 local set = {'lastSeenAt', ARGV[2]}
 if not s[1] then
 	set[3], set[4] = 'createdAt', ARGV[3]
 	s = {ARGV[2]}
 end
-for i = 4, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
 	set[#set + 1], set[#set + 2] = ARGV[i], ARGV[i + 1]
 	s[({localePreference = 2, currencyPreference = 3, campaign = 4})[ARGV[i]]] = ARGV[i + 1]
 end
 redis.call('HSET', KEYS[1], unpack(set))
 for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
-return {s[1], s[2] or '', s[3] or '', s[4] or ''}`)
+return {s[1], s[2] or '', s[3] or '', s[4] or '', s[5] or '', s[6] or ''}`)
+
+	scriptPutAttributes = rueidis.NewLuaScript(`
+local s = redis.call('HMGET', KEYS[1], 'lastSeenAt', 'attributesVersion')
+if not s[1] then redis.call('HSET', KEYS[1], 'lastSeenAt', ARGV[2], 'createdAt', ARGV[3]) end
+for i = 1, 4 do redis.call('EXPIRE', KEYS[i], ARGV[1]) end
+if (s[2] or '') ~= ARGV[4] then return 0 end
+if ARGV[5] == '' then
+	redis.call('HDEL', KEYS[1], 'attributes', 'attributesVersion')
+else
+	redis.call('HSET', KEYS[1], 'attributesVersion', ARGV[5], 'attributes', ARGV[6])
+end
+return 1`)
 
 	// The key of an item ends at the first space.
 	//nolint:dupword // Lua
@@ -55,6 +73,11 @@ return redis.call('LRANGE', KEYS[tonumber(ARGV[2])], 0, -1)`)
 // Session implements backend.Hot.
 func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s guest.Session, err error) {
 	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli())}
+	if change.ReadAttributes {
+		args = append(args, "1")
+	} else {
+		args = append(args, "")
+	}
 	if change.Locale != nil {
 		args = append(args, "localePreference", *change.Locale)
 	}
@@ -71,9 +94,17 @@ func (h *Hot) Session(ctx context.Context, id guest.ID, change guest.Change) (s 
 		}
 		seen, err := moment(fields[0])
 		s = guest.Session{ID: id, Created: id.Time(), LastSeen: seen, Preferences: guest.Preferences{Locale: fields[1], Currency: fields[2], Campaign: fields[3]}}
+		s.Attributes = guest.Attributes{Value: canonjson.Value(fields[4]), Version: fields[5]}
 		return err
 	})
 	return s, err
+}
+
+// PutAttributes implements backend.Hot.
+func (h *Hot) PutAttributes(ctx context.Context, id guest.ID, was string, next guest.Attributes) (stored bool, err error) {
+	args := []string{seconds(guest.SessionLife), number(h.clock().UnixMilli()), number(id.Time().UnixMilli()), was, next.Version, string(next.Value)}
+	err = h.script(ctx, command{"put_attributes", scriptPutAttributes, h.sessionKeys(id)[:4], args}, yes(&stored))
+	return stored, err
 }
 
 // index is the number of a list's key.

@@ -96,6 +96,7 @@ const (
 	Searches     = "search"
 	DetailViews  = "detail"
 	Sessions     = "session" // that have begun
+	Attributes   = "attributes"
 
 	Published  = "published"
 	SampledOut = "sampled-out"

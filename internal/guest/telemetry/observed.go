@@ -77,6 +77,16 @@ func (s *Service) Started(ctx context.Context, session guest.Session) {
 	}{session.Created, campaign}})
 }
 
+// AttributesChanged publishes which attributes of a session have changed, without their values. It has
+// no sample rate: who follows the attributes of a session needs each change.
+func (s *Service) AttributesChanged(ctx context.Context, session guest.ID, c guest.ChangedAttributes) {
+	s.observe(ctx, session, observation{s.profile(), Attributes, "session.attributes_changed.v1", string(session), 1, struct {
+		Changed []string `json:"changed"`
+		Version string   `json:"version"`
+		Bytes   int      `json:"bytes"`
+	}{c.Members, c.Tag(), len(c.Object())}})
+}
+
 // Executed is a search that a guest has executed.
 type Executed struct {
 	SearchID guest.ID              `json:"searchId,omitempty"` // "": on the map

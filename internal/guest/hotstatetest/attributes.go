@@ -1,0 +1,58 @@
+package hotstatetest
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/guest"
+	"holdfast/internal/suite"
+)
+
+// put replaces the attributes if they have the version was.
+func (c *client) put(was, value string) bool {
+	c.t.Helper()
+	stored, err := c.Hot.PutAttributes(c.t.Context(), c.id, was, guest.NewAttributes(canonjson.Value(value)))
+	return must(c, stored, err)
+}
+
+func (c *client) attributes() guest.Attributes {
+	c.t.Helper()
+	return c.session(guest.Change{ReadAttributes: true}).Attributes
+}
+
+func attributes(_ *testing.T, c *client) {
+	suite.Equal(c.t, "none", c.attributes(), guest.Attributes{})
+	suite.Equal(c.t, "of a version that never was", c.put("x", `{"a":1}`), false)
+	suite.Equal(c.t, "first", c.put("", `{"a":1}`), true)
+	first := c.attributes()
+	suite.Equal(c.t, "first", first, guest.NewAttributes(`{"a":1}`))
+	suite.Equal(c.t, "begun", c.session(guest.Change{}).Created, c.id.Time())
+	suite.Equal(c.t, "not read unless asked for", c.session(guest.Change{}).Attributes, guest.Attributes{})
+	suite.Equal(c.t, "as if there were none", c.put("", `{"a":2}`), false)
+	large := `{"text":"` + strings.Repeat("ä", 8000) + `"}`
+	suite.Equal(c.t, "next", c.put(first.Version, large), true)
+	suite.Equal(c.t, "of the version before", c.put(first.Version, `{"a":3}`), false)
+	suite.Equal(c.t, "preferences stay", c.session(guest.Change{Locale: new("de"), ReadAttributes: true}).Attributes.Value, canonjson.Value(large))
+	suite.Equal(c.t, "attributes with preferences", c.session(guest.Change{}).Locale, "de")
+	suite.Equal(c.t, "of another session", newClient(c.t, c.Harness).attributes(), guest.Attributes{})
+	suite.Equal(c.t, "removed", c.put(c.attributes().Version, `{}`), true)
+	suite.Equal(c.t, "removed", c.attributes(), guest.Attributes{})
+	suite.Equal(c.t, "again", c.put("", `{"a":1}`), true)
+}
+
+// attributesConcurrently: of changes of one version, one is stored.
+func attributesConcurrently(_ *testing.T, c *client) {
+	for round := range 5 {
+		was := c.attributes().Version
+		var stored atomic.Int32
+		c.concurrently(8, func(i int) {
+			if c.put(was, fmt.Sprintf(`{"n":%d}`, round*10+i)) {
+				stored.Add(1)
+			}
+		})
+		suite.Equal(c.t, "stored", stored.Load(), 1)
+	}
+}
