@@ -15,7 +15,7 @@ type Claims struct {
 	ID       string // of the handoff, "bhd_" and a ULID
 	Session  string // of the guest, "gms_" and a ULID
 	Tenant   string // UUID in lower case
-	Property string // of the property or another item: a UUID in lower case, or a text such as sku-4711
+	Property string // of the property, a UUID in lower case; with a payload the ID of an item, such as sku-4711
 	CheckIn  string // YYYY-MM-DD
 	CheckOut string // YYYY-MM-DD, after CheckIn
 	Adults   int    // 1 to 99

@@ -68,7 +68,8 @@ type jwtHeader struct {
 	Type      string `json:"typ"`
 }
 
-// jwtClaims are Claims as a JWT has them. Digests are base64url without padding.
+// jwtClaims are Claims as a JWT has them: with propertyId and a stay, or with itemId and a payload.
+// Digests are base64url without padding.
 type jwtClaims struct {
 	Issuer      string `json:"iss"`
 	Tenant      string `json:"aud"`
@@ -76,12 +77,13 @@ type jwtClaims struct {
 	ID          string `json:"jti"`
 	Minted      int64  `json:"iat"`
 	Expires     int64  `json:"exp"`
-	Property    string `json:"propertyId"`
-	CheckIn     string `json:"checkIn"`
-	CheckOut    string `json:"checkOut"`
-	Adults      int    `json:"adults"`
-	Children    int    `json:"children"`
-	Rooms       int    `json:"rooms"`
+	Property    string `json:"propertyId,omitempty"`
+	Item        string `json:"itemId,omitempty"`
+	CheckIn     string `json:"checkIn,omitempty"`
+	CheckOut    string `json:"checkOut,omitempty"`
+	Adults      int    `json:"adults,omitempty"`
+	Children    *int   `json:"children,omitempty"` // a stay may have 0
+	Rooms       int    `json:"rooms,omitempty"`
 	Currency    string `json:"currency"`
 	Locale      string `json:"locale"`
 	Campaign    string `json:"campaign,omitempty"`
@@ -91,13 +93,18 @@ type jwtClaims struct {
 }
 
 func (s *Signer) payload(c *Claims) ([]byte, error) {
-	return json.Marshal(jwtClaims{
+	j := jwtClaims{
 		Issuer: s.issuer, Tenant: c.Tenant, Session: c.Session, ID: c.ID, Minted: c.Minted.Unix(), Expires: c.Expires.Unix(),
-		Property: c.Property, CheckIn: c.CheckIn, CheckOut: c.CheckOut, Adults: c.Adults, Children: c.Children, Rooms: c.Rooms,
 		Currency: c.Currency, Locale: c.Locale,
 		Campaign: strict.EncodeToString(c.Campaign), Fingerprint: strict.EncodeToString(c.Fingerprint), IP: strict.EncodeToString(c.IP),
 		Payload: strict.EncodeToString(c.Payload),
-	})
+	}
+	if len(c.Payload) > 0 {
+		j.Item = c.Property
+	} else {
+		j.Property, j.CheckIn, j.CheckOut, j.Adults, j.Children, j.Rooms = c.Property, c.CheckIn, c.CheckOut, c.Adults, &c.Children, c.Rooms
+	}
+	return json.Marshal(j)
 }
 
 // Sign returns a JWT with the claims, whose times are whole seconds.
@@ -236,13 +243,19 @@ func decodeJWT(text []byte) (c Claims, issuer string, err error) {
 	if len(campaign) == 0 {
 		campaign = nil
 	}
-	if len(payload) == 0 {
-		payload = nil
-	}
 	c = Claims{
 		ID: j.ID, Session: j.Session, Tenant: j.Tenant, Property: j.Property, CheckIn: j.CheckIn, CheckOut: j.CheckOut,
-		Adults: j.Adults, Children: j.Children, Rooms: j.Rooms, Currency: j.Currency, Locale: j.Locale,
-		Campaign: campaign, Fingerprint: fingerprint, IP: ip, Payload: payload, Minted: time.Unix(j.Minted, 0).UTC(), Expires: time.Unix(j.Expires, 0).UTC(),
+		Adults: j.Adults, Rooms: j.Rooms, Currency: j.Currency, Locale: j.Locale,
+		Campaign: campaign, Fingerprint: fingerprint, IP: ip, Minted: time.Unix(j.Minted, 0).UTC(), Expires: time.Unix(j.Expires, 0).UTC(),
+	}
+	if j.Children != nil {
+		c.Children = *j.Children
+	}
+	if j.Item != "" || len(payload) > 0 {
+		if j.Property != "" || j.Children != nil || len(payload) == 0 {
+			return Claims{}, "", ErrMalformed
+		}
+		c.Property, c.Payload = j.Item, payload
 	}
 	if errors.Join(err1, err2, err3, err4, c.Check()) != nil {
 		return Claims{}, "", ErrMalformed

@@ -1,14 +1,8 @@
-/** What the token of a handoff states. Digests are base64url, keyed by the server. */
-export interface HandoffClaims {
+/** The claims of each handoff token. Digests are base64url, keyed by the server. */
+interface CommonClaims {
   handoffId: string;
   sessionId: string;
   tenantId: string;
-  propertyId: string;
-  checkIn: string;
-  checkOut: string;
-  adults: number;
-  children: number;
-  rooms: number;
   currency: string;
   locale: string;
   campaign: string | undefined;
@@ -19,6 +13,34 @@ export interface HandoffClaims {
   /** The key that signed the token. */
   keyId: string;
 }
+
+/** The claims of a stay, in the profile `hotel`. */
+export interface HandoffStayClaims extends CommonClaims {
+  propertyId: string;
+  checkIn: string;
+  checkOut: string;
+  adults: number;
+  children: number;
+  rooms: number;
+  itemId?: undefined;
+  payload?: undefined;
+}
+
+/** The claims of a payload, in other profiles. */
+export interface HandoffItemClaims extends CommonClaims {
+  itemId: string;
+  /** SHA-256 of the payload, base64url. Consuming the handoff returns the payload. */
+  payload: string;
+  propertyId?: undefined;
+  checkIn?: undefined;
+  checkOut?: undefined;
+  adults?: undefined;
+  children?: undefined;
+  rooms?: undefined;
+}
+
+/** The claims of a handoff token. */
+export type HandoffClaims = HandoffStayClaims | HandoffItemClaims;
 
 export type HandoffTokenErrorCode =
   | "malformed"
@@ -125,20 +147,33 @@ function isDate(v: unknown): v is string {
 
 const isCount = (v: unknown, least: number): v is number => Number.isInteger(v) && (v as number) >= least && (v as number) <= 99;
 
-/** Reads the claims. Those of a later release are ignored. */
-function read(c: Members, keyId: string): HandoffClaims {
-  const { jti, sub, aud, propertyId, currency, locale, checkIn, checkOut, adults, children, rooms, campaign, fingerprint, ip, iat, exp } = c;
-  const isDigest = (v: unknown): v is string => decode(v)?.length === 32;
-  const texts = isText(jti) && isText(sub) && isText(aud) && isText(propertyId) && isText(currency) && isText(locale);
+const isDigest = (v: unknown): v is string => decode(v)?.length === 32;
+
+/** Reads the claims of a stay, or those of a payload. */
+function readSubject(c: Members): Omit<HandoffStayClaims, keyof CommonClaims> | Omit<HandoffItemClaims, keyof CommonClaims> {
+  const { propertyId, checkIn, checkOut, adults, children, rooms, itemId, payload } = c;
+  if (itemId !== undefined || payload !== undefined) {
+    const none = [propertyId, checkIn, checkOut, adults, children, rooms].every((v) => v === undefined);
+    if (!none || !isText(itemId) || !isDigest(payload)) throw malformed();
+    return { itemId, payload };
+  }
   const counts = isCount(adults, 1) && isCount(children, 0) && isCount(rooms, 1);
   const dates = isDate(checkIn) && isDate(checkOut) && checkOut > checkIn;
+  if (!isText(propertyId) || !counts || !dates) throw malformed();
+  return { propertyId, checkIn, checkOut, adults, children, rooms };
+}
+
+/** Reads the claims. Those of a later release are ignored. */
+function read(c: Members, keyId: string): HandoffClaims {
+  const { jti, sub, aud, currency, locale, campaign, fingerprint, ip, iat, exp } = c;
+  const texts = isText(jti) && isText(sub) && isText(aud) && isText(currency) && isText(locale);
   const digests = (campaign === undefined || isDigest(campaign)) && isDigest(fingerprint) && isDigest(ip);
   const times = Number.isSafeInteger(iat) && Number.isSafeInteger(exp);
-  if (!texts || !counts || !dates || !digests || !times) throw malformed();
+  if (!texts || !digests || !times) throw malformed();
   const [minted, expires] = [iat as number, exp as number];
   if (minted <= 0 || expires <= minted || expires - minted > maxLife) throw malformed();
   return {
-    handoffId: jti, sessionId: sub, tenantId: aud, propertyId, checkIn, checkOut, adults, children, rooms, currency, locale,
+    handoffId: jti, sessionId: sub, tenantId: aud, ...readSubject(c), currency, locale,
     campaign, fingerprint, ip, mintedAt: new Date(minted * 1000), expiresAt: new Date(expires * 1000), keyId,
   };
 }

@@ -1,5 +1,6 @@
 // Tests the verifier of handoffs: with the vector of client/handoff, hostile tokens and key sets, and a real server, which test/clients starts.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { test } from "node:test";
 
 import { createGuestClient } from "@holdfast/ext-storage/guest";
@@ -13,6 +14,10 @@ const minted = 1_790_000_000_000;
 // The vector of client/handoff.
 const vector =
   "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsInByb3BlcnR5SWQiOiI5OTk5OTk5OS0yMjIyLTQzMzMtODQ0NC01NTU1NTU1NTU1NTUiLCJjaGVja0luIjoiMjAyNi0xMi0zMCIsImNoZWNrT3V0IjoiMjAyNy0wMS0wMiIsImFkdWx0cyI6MiwiY2hpbGRyZW4iOjEsInJvb21zIjoxLCJjdXJyZW5jeSI6IkVVUiIsImxvY2FsZSI6ImRlLUFUIiwiZmluZ2VycHJpbnQiOiJSSVk3QS1tUW0zRUE0RnNDVW1rSm8wYjlkRlVZUDJZWjRQNWhtTWlaZ2VBIiwiaXAiOiJ1NXIxMFpGZG9mdkJNczdRZ1RKZV9OTG1Qa2dFLVdpUTlDNlhPV2R5TjZRIn0.ly9W-cetYZ-cbUCwzatHbOmvVFkTAnh5KZDlRU-NTRzOYz5DqfWGptThmm_O5RTLn-oCPE7PLqPo7FhBZeglCg";
+
+// The vector of a payload, likewise.
+const cart =
+  "eyJhbGciOiJFZERTQSIsImtpZCI6ImsxIiwidHlwIjoiaGFuZG9mZitqd3QifQ.eyJpc3MiOiJodHRwczovL2d1ZXN0cy5leGFtcGxlIiwiYXVkIjoiMTExMTExMTEtMjIyMi00MzMzLTg0NDQtNTU1NTU1NTU1NTU1Iiwic3ViIjoiZ21zXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdCIiwianRpIjoiYmhkXzAxSjhaUTRZN041TTNLMkgxRzBGOUU4RDdDIiwiaWF0IjoxNzkwMDAwMDAwLCJleHAiOjE3OTAwMDA2MDAsIml0ZW1JZCI6InNrdS00NzExIiwiY3VycmVuY3kiOiJFVVIiLCJsb2NhbGUiOiJkZS1BVCIsImZpbmdlcnByaW50IjoiUklZN0EtbVFtM0VBNEZzQ1Vta0pvMGI5ZEZVWVAyWVo0UDVobU1pWmdlQSIsImlwIjoidTVyMTBaRmRvZnZCTXM3UWdUSmVfTkxtUGtnRS1XaVE5QzZYT1dkeU42USIsInBheWxvYWQiOiI3dlJuUWEzOE9wOTJLVTA3ZVBONlJmRVRDU3JKMUU3bmZIb0Rpb2pfQ2FFIn0.DD9VHxfng9bNBY6x95qA8n6qBD0CACSSmstqFRoq8ZyaAxtAxTZK4CfDmWB8dl_avaXlt4iGM8XXMJzbiswFAQ";
 const published = '{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","alg":"EdDSA","x":"Oo1ydMv1avgMvMuXt6twT53MsoU2PwnqgEsHbLkfhmM"}]}';
 
 /** Returns a verifier, and the server and clock that it sees. */
@@ -53,6 +58,39 @@ test("the vector is verified", async () => {
   assert.equal(mintedAt.getTime(), minted);
   assert.equal(expiresAt.getTime(), minted + 600_000);
   assert.equal(Buffer.from(fingerprint, "base64url").length + Buffer.from(ip, "base64url").length, 64);
+});
+
+test("the vector of a payload is verified", async () => {
+  const { verifier } = site();
+  const { mintedAt, expiresAt, fingerprint, ip, ...claims } = await verifier.verify(cart);
+  assert.deepEqual(claims, {
+    handoffId: "bhd_01J8ZQ4Y7N5M3K2H1G0F9E8D7C", sessionId: "gms_01J8ZQ4Y7N5M3K2H1G0F9E8D7B", tenantId: tenant, itemId: "sku-4711",
+    payload: createHash("sha256").update('{"items":[]}').digest("base64url"), currency: "EUR", locale: "de-AT", campaign: undefined, keyId: "k1",
+  });
+  assert.equal(mintedAt.getTime(), minted);
+  assert.equal(expiresAt.getTime(), minted + 600_000);
+  assert.equal(Buffer.from(fingerprint, "base64url").length + Buffer.from(ip, "base64url").length, 64);
+});
+
+test("a token has a stay or a payload", async () => {
+  const own = /** @type {CryptoKeyPair} */ (await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"]));
+  const { verifier, wire } = site();
+  wire.body = JSON.stringify({ keys: [{ ...(await crypto.subtle.exportKey("jwk", own.publicKey)), kid: "k1", alg: "EdDSA", key_ops: undefined }] });
+  const claims = (/** @type {string} */ token) => JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
+  const [stay, item] = [claims(vector), claims(cart)];
+  const verify = async (/** @type {object} */ c) => {
+    const text = `${vector.split(".")[0]}.${base64(JSON.stringify(c))}`;
+    return verifier.verify(`${text}.${base64(new Uint8Array(await crypto.subtle.sign("Ed25519", own.privateKey, Buffer.from(text))))}`);
+  };
+  assert.equal((await verify(stay)).propertyId, stay.propertyId);
+  assert.equal((await verify(item)).itemId, "sku-4711");
+  for (const mixed of [
+    { ...stay, itemId: "sku-4711" }, { ...stay, payload: item.payload }, { ...stay, propertyId: undefined, itemId: stay.propertyId },
+    { ...item, propertyId: stay.propertyId }, { ...item, payload: undefined }, { ...item, itemId: undefined }, { ...item, adults: 1 }, { ...item, children: 0 },
+    { ...item, itemId: "a b" }, { ...item, payload: "AAAA" }, { ...item, itemId: undefined, propertyId: "sku-4711" },
+  ]) {
+    await assert.rejects(verify(mixed), refused("malformed"));
+  }
 });
 
 test("clocks may differ by 30 seconds", async () => {

@@ -1,6 +1,10 @@
 package httpapi_test
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -56,6 +60,41 @@ func TestKeySet(t *testing.T) {
 		t.Errorf("%s: %v", shared.Token, err)
 	}
 	r.want(200, "/internal/handoff/"+shared.HandoffID+"/consume", `{"token":"`+shared.Token+`"}`, `"consumedAt":"`)
+}
+
+// TestShopKeySet: a checkout verifies the tokens of its shop offline. They have an item and the digest of a payload, and nothing
+// of a stay.
+func TestShopKeySet(t *testing.T) {
+	t.Parallel()
+	inShops(t, func(t *testing.T, s *server) {
+		s = s.at(func(p *parts) { p.algorithm = handoffs.Ed25519 })
+		b, r := s.begin(), newReceiver(t, s)
+		const cart = `{"items":[{"itemId":"sku-4711","quantity":2}]}`
+		var m minted
+		if a := b.want(201, http.MethodPost, "/handoff/"+tenant+"/cart-1", `{"payload":`+cart+`}`); json.Unmarshal([]byte(a.body), &m) != nil {
+			t.Fatal(a.body)
+		}
+		verifier, err := handoff.NewVerifier(handoff.VerifierOptions{KeySet: s.base + api + "/tenants/" + tenant + "/jwks.json", Issuer: "holdfast", Tenant: tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256([]byte(cart))
+		if c, _, err := verifier.Verify(t.Context(), m.Token); err != nil || c.Property != "cart-1" || !bytes.Equal(c.Payload, sum[:]) || c.CheckIn != "" {
+			t.Errorf("%+v %v", c, err)
+		}
+		claims, err := base64.RawURLEncoding.DecodeString(strings.Split(m.Token, ".")[1])
+		if err != nil || !strings.Contains(string(claims), `"itemId":"cart-1","currency":"EUR"`) {
+			t.Errorf("%s %v", claims, err)
+		}
+		for _, name := range []string{"propertyId", "checkIn", "checkOut", "adults", "children", "rooms"} {
+			if strings.Contains(string(claims), name) {
+				t.Errorf("the token of a shop has %s: %s", name, claims)
+			}
+		}
+		consume, body := "/internal/handoff/"+m.HandoffID+"/consume", `{"token":"`+m.Token+`"}`
+		r.want(200, consume, body, `"itemId":"cart-1","payload":`+cart)
+		r.want(409, consume, body, `"handoff-consumed"`, "Idempotency-Key: b")
+	})
 }
 
 // keySet gets the key set at a path, and checks its headers.
