@@ -34,6 +34,8 @@ type Handler struct {
 	Bots      *bots.Service // nil: requests are not scored
 
 	NestErrors bool // errors are the member error of an object
+
+	description description
 }
 
 // exchange is the state of a request and its response.

@@ -3,7 +3,9 @@ package httpapi
 import (
 	_ "embed"
 	"net/http"
+	"sync"
 
+	"holdfast/internal/guest"
 	"holdfast/internal/web"
 )
 
@@ -12,8 +14,20 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
+// description is the API description of a profile, which the first request for it builds.
+type description struct {
+	once sync.Once
+	text []byte
+	err  error
+}
+
+func (d *description) of(p *guest.Profile) ([]byte, error) {
+	d.once.Do(func() { d.text, d.err = Describe(p) })
+	return d.text, d.err
+}
+
 func (x *exchange) document() error {
-	text, err := Describe(x.Guests.Profile())
+	text, err := x.description.of(x.Guests.Profile())
 	if err != nil {
 		return err
 	}

@@ -187,6 +187,9 @@ func TestShopDescription(t *testing.T) {
 	t.Parallel()
 	b := newShop(t).begin()
 	text := b.want(200, http.MethodGet, "/openapi.json", "", `"/bff/consumer/v1/wishlist/{itemId}"`, `"urn:holdfast:guest:payload"`).body
+	if again := b.want(200, http.MethodGet, "/openapi.json", "").body; again != text {
+		t.Error("the description has changed")
+	}
 	for _, word := range []string{"propertyId", "/hotels/", "/facets/", "checkIn", "adults"} {
 		if strings.Contains(text, word) {
 			t.Errorf("the description of a shop has %s", word)
