@@ -143,6 +143,7 @@ lint: bin/golangci-lint-$(LINTER) ## gofmt, go mod tidy, golangci-lint with all 
 	$(GO) mod tidy -diff
 	cd packaging/release && $(GO) mod tidy -diff && $(GO) vet .
 	$(LIKEBIN) bin/golangci-lint-$(LINTER) run --allow-parallel-runners
+	$(GO) run ./test/prose
 
 linter: bin/golangci-lint-$(LINTER)
 

@@ -47,6 +47,22 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestDecisionsIndex: docs/decisions/README.md has one line for each decision.
+func TestDecisionsIndex(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("..", "..", "docs", "decisions")
+	index := text(t, filepath.Join(dir, "README.md"))
+	files, err := filepath.Glob(filepath.Join(dir, "0*.md"))
+	if err != nil || len(files) < 50 {
+		t.Fatalf("found %d decisions, %v", len(files), err)
+	}
+	for _, f := range files {
+		if name := filepath.Base(f); strings.Count(index, "]("+name+") | ") != 1 {
+			t.Errorf("docs/decisions/README.md needs one line for %s, such as | [1](%s) | What was decided |", name, name)
+		}
+	}
+}
+
 // documents returns the Markdown files of the repository.
 func documents(t *testing.T, root string) (files []string) {
 	t.Helper()
