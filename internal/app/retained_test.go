@@ -20,6 +20,7 @@ import (
 // deletesOther are deletions of data that belongs to no person and no tenant.
 var deletesOther = map[string]string{
 	"buckets accounts/delete":          "an account without buckets stores nothing",
+	"buckets lifecycle/delete":         "a rule names objects by prefix, not persons",
 	"buckets notifications/delete":     "notifications name objects by prefix, not persons",
 	"buckets policy/delete":            "a policy names accounts, not persons",
 	"extstorage schemas/delete":        "a schema is no data of a person",

@@ -76,6 +76,10 @@ type SettingsChange struct {
 
 	Notifications *Notifications `json:"notifications,omitempty"`
 
+	// LifecycleWas, unless it is nil, is Lifecycle.Changed of the rules that Lifecycle replaces. If others are stored, the change
+	// is refused with ErrPrecondition.
+	LifecycleWas *Moment `json:"-"`
+
 	PublicAccessBlock *PublicAccessBlock `json:"public_access_block,omitempty"`
 	OwnerEnforced     *bool              `json:"owner_enforced,omitempty"`
 }

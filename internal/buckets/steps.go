@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"context"
+	"errors"
 	"slices"
 )
 
@@ -111,6 +112,33 @@ func (s *Service) SetLifecycle(ctx context.Context, owner AccountID, b BucketRef
 		l.Changed, l.Bucket = s.now(), b.Name
 	}
 	return s.store.SetBucket(ctx, owner, b, SettingsChange{Lifecycle: &l})
+}
+
+// EditLifecycle changes the lifecycle rules of a bucket by name. It calls edit with the rules, and again if they have changed meanwhile.
+// An invalid rule is a *LifecycleError.
+func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket string, edit func([]LifecycleRule) ([]LifecycleRule, error)) error {
+	for {
+		b, err := s.Bucket(ctx, owner, bucket)
+		if err != nil {
+			return err
+		}
+		l := b.Settings.Lifecycle
+		was := l.Changed
+		if l.Rules, err = edit(l.Rules); err != nil {
+			return err
+		}
+		if len(l.Rules) == 0 {
+			l = Lifecycle{}
+		} else if wrong := l.Check(); wrong != nil {
+			return wrong
+		} else {
+			l.Changed, l.Bucket = max(s.now(), was+1), b.Name
+		}
+		err = s.store.SetBucket(ctx, owner, b.BucketRef, SettingsChange{Lifecycle: &l, LifecycleWas: &was})
+		if !errors.Is(err, ErrPrecondition) {
+			return err
+		}
+	}
 }
 
 // Destinations returns the destinations of events that the configuration has.

@@ -38,12 +38,25 @@ func (s *Buckets) lifecycleOperations() []operate.Operation {
 	return []operate.Operation{
 		operate.NewRead(operate.About{
 			Path: "lifecycle/show", Doc: "Show the lifecycle rules of a bucket and what the last run deleted", Title: "Lifecycle of bucket", Finds: "Show rules",
-			Group: "Show and apply the lifecycle rules of a bucket",
+			Group: "Show, change and apply the lifecycle rules of a bucket",
 		}, on(s, s.showLifecycle)),
+		operate.NewChange(operate.About{
+			Path: "lifecycle/set", Doc: "Add or replace a lifecycle rule of a bucket", Title: "Set lifecycle rule", Button: "Set rule", Stays: true,
+			Text:    "A rule replaces the rule with the same ID.",
+			Example: "main photos logs --prefix logs/ --expire-days 30\nmain photos all --noncurrent-days 90 --keep-versions 3 --abort-days 2",
+		}, on(s, s.setRule)),
+		operate.NewChange(operate.About{
+			Path: "lifecycle/delete", Doc: "Delete a lifecycle rule of a bucket", Danger: true, Stays: true,
+			Ask: "Then the rule deletes nothing any more.",
+		}, on(s, s.deleteRule)),
+		operate.NewChange(operate.About{
+			Path: "lifecycle/clear", Doc: "Delete all lifecycle rules of a bucket", Button: "Delete all rules", Danger: true, Stays: true,
+			Ask: "Then no objects of the bucket expire.",
+		}, on(s, s.clearRules)),
 		operate.NewJob(operate.About{
 			Path: "lifecycle/run", Doc: "Apply the lifecycle rules of a bucket now", Title: "Lifecycle rules", Button: "Run now", Counts: "objects", Background: true, Begun: "the run has begun",
 			Stop: "Stop the run", Stays: true,
-			Text: "Lifecycle rules delete objects that are old, and abort old uploads. Clients of S3 set them; servers apply them each day.",
+			Text: "Lifecycle rules delete objects that are old, and abort old uploads. Servers apply them each day.",
 			Ask:  "Objects that have expired by the rules are deleted, and old uploads are aborted. This cannot be undone.",
 			More: "Servers apply the rules each day after midnight UTC, and after they were changed. Objects that are changed meanwhile\n" +
 				"stay. A run that is interrupted is continued by a server, or by the next command.",
@@ -91,19 +104,29 @@ type lifecycleOutput struct {
 	Bytes   service.Bytes  `json:"bytes" title:"Bytes deleted"`
 	Uploads int64          `json:"uploads" title:"Uploads aborted"`
 
-	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules. Clients of S3 set them."`
+	Rules []lifecycleRule `json:"rules" table:"Rules" empty:"The bucket has no lifecycle rules."`
 }
 
 // lifecycleRule is a lifecycle rule in words, with what the last run deleted by it.
 type lifecycleRule struct {
-	ID      string        `json:"id" title:"Rule" example:"logs"`
+	ID      string        `json:"id" title:"Rule" subject:"rule" example:"logs"`
 	Status  string        `json:"status" title:"Status" enum:"enabled,disabled"`
 	Applies string        `json:"appliesTo" title:"Applies to" example:"names that begin with logs/"`
 	Does    string        `json:"does" title:"Does" example:"deletes objects after 30 days"`
-	Objects int64         `json:"objects" title:"Objects deleted" doc:"by the last run"`
-	Bytes   service.Bytes `json:"bytes" title:"Bytes deleted"`
-	Uploads int64         `json:"uploads" title:"Uploads aborted"`
+	LastRun string        `json:"-" title:"Last run" zero:"-"`
+	Objects int64         `json:"objects" doc:"deleted by the last run"`
+	Bytes   service.Bytes `json:"bytes" doc:"deleted by the last run"`
+	Uploads int64         `json:"uploads" doc:"aborted by the last run"`
+
+	listedTerms
+	isWhole bool // the operation can set it
 }
+
+// Offers says which buttons the lifecycle of a bucket has.
+func (o lifecycleOutput) Offers(verb string) bool { return verb != "clear" || len(o.Rules) > 0 }
+
+// Offers says whether operators can set the rule.
+func (r lifecycleRule) Offers(verb string) bool { return verb != "set" || r.isWhole }
 
 func timeOrNone(m buckets.Moment) *time.Time {
 	if m == 0 {
@@ -162,9 +185,22 @@ func outputOfLifecycle(account string, b *buckets.Bucket, run *buckets.Lifecycle
 		if r.Disabled {
 			status = "disabled"
 		}
-		o.Rules = append(o.Rules, lifecycleRule{r.ID, status, ruleApplies(r), ruleDoes(r), c.Objects, service.Bytes(c.Bytes), c.Uploads})
+		terms := termsOf(r)
+		o.Rules = append(o.Rules, lifecycleRule{r.ID, status, ruleApplies(r), ruleDoes(r), ruleDid(c), c.Objects, service.Bytes(c.Bytes), c.Uploads, listedTerms(terms), terms.isAll(r)})
 	}
 	return o
+}
+
+// ruleDid says what a run has done by a rule; "" if nothing.
+func ruleDid(c buckets.Counts) string {
+	var all []string
+	if c.Objects > 0 {
+		all = append(all, fmt.Sprintf("deleted %s (%s)", service.Count(c.Objects, "object"), service.FormatBytes(c.Bytes)))
+	}
+	if c.Uploads > 0 {
+		all = append(all, "aborted "+service.Count(c.Uploads, "upload"))
+	}
+	return strings.Join(all, "; ")
 }
 
 // ruleApplies says to which objects a lifecycle rule applies.

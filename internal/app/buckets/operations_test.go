@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -288,4 +289,53 @@ func TestPolicyAPI(t *testing.T) {
 	if text := o.send(200, "", "GET", policyOf, "").Text; strings.Contains(text, "Block") {
 		t.Errorf("the block remains: %s", text)
 	}
+}
+
+// TestRulesAPI: operators set and delete lifecycle rules; each invalid value is refused by its name, and a rule with more than
+// operators set stays as it is.
+func TestRulesAPI(t *testing.T) {
+	t.Parallel()
+	s, _ := openBuckets(t, t.TempDir())
+	owner, photos, _ := s.stored(t, "a body")
+	o := newOperator(t, s)
+	const rules = "/buckets/lifecycle/main/photos"
+	set := func(status int, part, rule, body string) { o.send(status, part, "POST", rules+"/"+rule+"/set", body) }
+	for member, body := range map[string]string{
+		"prefix": `{"expireDays":1,"prefix":"` + strings.Repeat("a", 1025) + `"}`, "expireDays": `{}`, "noncurrentDays": `{"noncurrentDays":2147483648}`,
+		"keepVersions": `{"expireDays":1,"keepVersions":1}`, "abortDays": `{"abortDays":2147483648}`,
+	} {
+		set(422, `"pointer":"/`+member+`"`, "r", body)
+	}
+	set(422, `"pointer":"/keepVersions"`, "r", `{"noncurrentDays":1,"keepVersions":101}`)
+	for _, rule := range []string{"a%00", "a%FF", strings.Repeat("r", 256)} {
+		set(422, `"parameter":"rule"`, rule, `{"expireDays":1}`)
+	}
+	o.send(404, "the bucket does not exist", "POST", "/buckets/lifecycle/main/none/r/set", `{"expireDays":1}`)
+
+	set(200, "", "logs%2Fold", `{"prefix":"logs/","expireDays":30,"disabled":true}`)
+	set(200, "", "all", `{"noncurrentDays":9,"keepVersions":3,"abortDays":2}`)
+	o.send(200, `"id":"logs/old","status":"disabled","appliesTo":"names that begin with logs/","does":"deletes objects after 30 days"`, "GET", rules, "")
+	o.send(200, `"prefix":"logs/","expireDays":30,"disabled":true},{"id":"all"`, "GET", rules, "")
+	o.send(200, `"noncurrentDays":9,"keepVersions":3,"abortDays":2}]`, "GET", rules, "")
+	set(200, "", "logs%2Fold", `{"expireDays":7}`)
+	o.send(200, `"id":"logs/old","status":"enabled","appliesTo":"all objects","does":"deletes objects after 7 days"`, "GET", rules, "")
+	o.send(200, "", "POST", rules+"/logs%2Fold/delete", "")
+	o.send(404, "no rule logs/old", "POST", rules+"/logs%2Fold/delete", "")
+	o.send(200, `"rules":[{"id":"all"`, "GET", rules, "")
+
+	l := buckets.Lifecycle{}
+	for i := range buckets.MaxLifecycleRules {
+		l.Rules = append(l.Rules, buckets.LifecycleRule{ID: strconv.Itoa(i), AbortDays: 1, Prefix: new("a")})
+	}
+	more := int64(5)
+	l.Rules[0] = buckets.LifecycleRule{ID: "0", Expiration: &buckets.Expiration{Days: 1}, Filter: &buckets.LifecycleFilter{GreaterThan: &more}}
+	if err := s.opened.SetLifecycle(t.Context(), owner, photos, l); err != nil {
+		t.Fatal(err)
+	}
+	set(409, "change it with an S3 client", "0", `{"expireDays":7}`)
+	set(409, "1 to 1,000", "one-more", `{"expireDays":7}`)
+	set(200, "", "1", `{"expireDays":7}`) // it has the older form of S3
+	o.send(200, "", "POST", rules+"/0/delete", "")
+	o.send(200, "", "POST", rules+"/clear", "")
+	o.send(200, `"rules":[]`, "GET", rules, "")
 }

@@ -157,7 +157,7 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)
 	}
-	_, err = s.run(ctx, sqlSetSettings, string(owner), b.Name, string(b.ID), string(text))
+	_, err = s.run(ctx, sqlSetSettings, string(owner), b.Name, string(b.ID), string(text), (*int64)(c.LifecycleWas))
 	return err
 }
 

@@ -60,7 +60,7 @@ var (
 	sqlCreateBucket = pgdb.Statement{Name: "buckets.create_bucket", Key: 1, SQL: `
 		INSERT INTO manta_bucket (id, name, owner, created) VALUES ($3::uuid, $2::text, $1::uuid, $4::timestamptz)
 		ON CONFLICT (owner, name) DO NOTHING`}
-	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", Key: 1, SQL: `SELECT bucket_set_settings_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_settings => $4::jsonb)`}
+	sqlSetSettings  = pgdb.Statement{Name: "buckets.set_bucket", Key: 1, SQL: `SELECT bucket_set_settings_v2(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_settings => $4::jsonb, p_rules => $5::bigint)`}
 	sqlDeleteBucket = pgdb.Statement{Name: "buckets.delete_bucket", Key: 1, SQL: `SELECT bucket_delete_bucket_v2(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_now => $4::timestamptz)`}
 	sqlHasBucket    = pgdb.Statement{Name: "buckets.has_bucket", Key: 1, SQL: `SELECT 1 FROM manta_bucket WHERE owner = $1::uuid LIMIT 1`}
 

@@ -253,6 +253,9 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		if err == nil && (len(found) == 0 || found[0].ID != b.ID) {
 			err = buckets.ErrNoBucket
 		}
+		if err == nil && change.LifecycleWas != nil && *change.LifecycleWas != found[0].Settings.Lifecycle.Changed {
+			err = buckets.ErrPrecondition
+		}
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ func bucketChecks() []check {
 		{"Settings", bucketSettings},
 		{"SettingsRace", changeSettingsRace},
 		{"SettingsAtOnce", settingsAtOnce},
+		{"ReplaceRules", replaceRules},
 		{"Namesakes", namesakes},
 		{"Find", findBuckets},
 		{"Delete", deleteBucket},
@@ -204,6 +205,50 @@ func changeSettingsRace(t *testing.T, u *user) {
 		must(t, "Bucket", err)
 		equal(t, "bucket", b, want)
 	}
+}
+
+// replaceRules: lifecycle rules that have changed since they were read are not replaced, so of changes at once each is stored.
+func replaceRules(t *testing.T, u *user) {
+	changed := func() buckets.Moment {
+		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
+		must(t, "Bucket", err)
+		return b.Settings.Lifecycle.Changed
+	}
+	set := func(was *buckets.Moment, now buckets.Moment) error {
+		l := buckets.Lifecycle{Changed: now}
+		if now != 0 {
+			l.Rules, l.Bucket = []buckets.LifecycleRule{{ID: "a", AbortDays: 1, Filter: &buckets.LifecycleFilter{}}}, u.bucket.Name
+		}
+		return u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), buckets.SettingsChange{Lifecycle: &l, LifecycleWas: was})
+	}
+	none, first, second := buckets.Moment(0), u.now, u.now+1
+	wantError(t, "other rules than none", set(&first, second), buckets.ErrPrecondition)
+	must(t, "the first rules", set(&none, first))
+	wantError(t, "rules instead of none", set(&none, second), buckets.ErrPrecondition)
+	must(t, "other settings", u.h.Store.SetBucket(t.Context(), u.owner, u.ref(), publicRead))
+	must(t, "rules instead of the first", set(&first, second))
+	wantError(t, "no rules instead of the first", set(&first, 0), buckets.ErrPrecondition)
+	must(t, "rules instead of any", set(nil, first))
+	must(t, "no rules", set(&first, 0))
+	equal(t, "changed", changed(), none)
+
+	const writers, each = 4, 5
+	for _, err := range testdb.Concurrently(writers, func(int) error {
+		for range each {
+			for {
+				was := changed()
+				if err := set(&was, was+1); err == nil {
+					break
+				} else if !errors.Is(err, buckets.ErrPrecondition) {
+					return err
+				}
+			}
+		}
+		return nil
+	}) {
+		must(t, "SetBucket", err)
+	}
+	equal(t, "changes", changed(), writers*each)
 }
 
 func bucketSettings(t *testing.T, u *user) {

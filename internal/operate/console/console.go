@@ -326,7 +326,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 		if links := below(o, all, at); links != nil {
 			view.Blocks = append(view.Blocks, &service.Links{All: links})
 		}
-		view.Blocks = append(view.Blocks, tables(o, row, at, found.Next != nil || r.Value("after") != "")...)
+		view.Blocks = append(view.Blocks, tables(o, row, r, found.Next != nil || r.Value("after") != "", all)...)
 		if found.Next != nil {
 			next := service.Link{Text: "Next part", To: at.with(names{"after": fmt.Sprint(found.Next)}).linkTo(o.Path, append(rowNames(o), "after"))}
 			view.Blocks = append(view.Blocks, &service.Links{All: []service.Link{next}})
@@ -339,8 +339,7 @@ func newRead(o *operate.Operation, all []operate.Operation) service.Page {
 				view.Blocks = append(view.Blocks, f)
 			}
 		}
-		for _, f := range buttons(o, row, at, onRow) {
-			f.Page = cmp.Or(f.Page, o.Noun())
+		for _, f := range onPage(o.Noun(), buttons(o, row, at, onRow)) {
 			view.Blocks = append(view.Blocks, &f)
 		}
 		return view, nil

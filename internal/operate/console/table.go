@@ -1,8 +1,11 @@
 package console
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -97,25 +100,115 @@ func findAction(read *operate.Operation) service.Action {
 	}}
 }
 
-// tables returns the tables of the result of a read, or of a part of it. A subject links to the page that Opens names.
-func tables(read *operate.Operation, row *operate.Row, at names, isPart bool) (all []service.Block) {
+// tables returns the tables of the result of a read, or of a part of it. A subject links to the page that Opens names. A change whose
+// subjects are the read's and the table's is a button of its rows, or a form below, which a link in each row fills.
+func tables(read *operate.Operation, row *operate.Row, r *service.PageRequest, isPart bool, all []operate.Operation) (blocks []service.Block) {
+	at := namesOf(read, r).with(row.Subjects)
 	for _, t := range row.Tables {
 		shown := &service.Table{Title: t.Title, Empty: t.Empty, Partial: isPart}
+		subject := ""
 		for _, c := range t.Columns {
-			shown.Columns = append(shown.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Main})
+			subject = cmp.Or(subject, c.Subject)
 		}
-		for _, row := range t.Rows {
-			var cells []service.Cell
-			for i, v := range row.Cells {
-				c := cell(v)
-				if t.Columns[i].Subject != "" && read.Opens != "" {
-					c.To = at.with(row.Subjects).linkTo(read.Opens, append(rowNames(read), t.Columns[i].Subject))
-				}
-				cells = append(cells, c)
+		onRows, forms := tableChanges(read, subject, all)
+		for _, c := range t.Columns {
+			named := c.Subject != "" && len(onRows)+len(forms) > 0
+			shown.Columns = append(shown.Columns, service.Column{Title: c.Title, Number: c.IsNumber(), Names: c.Main || named})
+		}
+		if len(onRows) > 0 {
+			shown.Columns = append(shown.Columns, service.Column{Title: "Action"})
+		}
+		var chosen *operate.Row
+		for i := range t.Rows {
+			of := at.with(t.Rows[i].Subjects)
+			cells := tableCells(read, &t, &t.Rows[i], of, forms)
+			if len(onRows) > 0 {
+				cells = append(cells, service.Cell{Forms: onPage(read.Noun(), buttons(read, &t.Rows[i], of, onRows))})
 			}
 			shown.Rows = append(shown.Rows, cells)
+			if subject != "" && of[subject] == r.Value(subject) {
+				chosen = &t.Rows[i]
+			}
 		}
-		all = append(all, shown)
+		blocks = append(blocks, shown)
+		for _, change := range forms {
+			f := form(change, at, all)
+			f.Page = read.Noun()
+			if chosen != nil {
+				fill(f, change, chosen)
+			}
+			blocks = append(blocks, f)
+		}
+	}
+	return blocks
+}
+
+// onPage returns buttons whose actions are on another page, unless they name one.
+func onPage(page string, all []service.Form) []service.Form {
+	for i := range all {
+		all[i].Page = cmp.Or(all[i].Page, page)
 	}
 	return all
+}
+
+// tableChanges returns the changes of a read's noun for a row of its table that a subject names: those without and with other inputs.
+func tableChanges(read *operate.Operation, subject string, all []operate.Operation) (onRows, forms []*operate.Operation) {
+	if subject == "" {
+		return nil, nil
+	}
+	of := append(rowNames(read), subject)
+	for _, change := range changesOf(read.Noun(), all) {
+		var names []string
+		for _, s := range change.Subjects() {
+			names = append(names, s.Name)
+		}
+		switch {
+		case !slices.Equal(names, of):
+		case isForm(change):
+			forms = append(forms, change)
+		default:
+			onRows = append(onRows, change)
+		}
+	}
+	return onRows, forms
+}
+
+func tableCells(read *operate.Operation, t *operate.Table, row *operate.Row, of names, forms []*operate.Operation) (cells []service.Cell) {
+	for i, v := range row.Cells {
+		c := cell(v)
+		if subject := t.Columns[i].Subject; subject != "" {
+			to := append(rowNames(read), subject)
+			switch {
+			case read.Opens != "":
+				c.To = of.linkTo(read.Opens, to)
+			case len(forms) > 0 && row.Offers(forms[0].Verb()):
+				c.To = of.linkTo(read.Path, to) + service.FormAnchor(read.Noun(), forms[0].Verb())
+			}
+		}
+		cells = append(cells, c)
+	}
+	return cells
+}
+
+// fill fills a form with the name of a row, and the members of its JSON that have the names of inputs.
+func fill(f *service.Form, o *operate.Operation, row *operate.Row) {
+	text, err := json.Marshal(row.Value)
+	var members map[string]any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err != nil || d.Decode(&members) != nil {
+		return // not possible: the API sends it
+	}
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		in := o.Input(field.Name)
+		switch v, ok := members[in.Member()]; {
+		case in.Subject:
+			field.Value = row.Subjects[in.Name]
+		case ok && in.IsBool():
+			field.Value = map[bool]string{true: "yes"}[v == true]
+		case ok:
+			field.Value = fmt.Sprint(v)
+		}
+	}
 }

@@ -132,3 +132,75 @@ func TestOffers(t *testing.T) {
 		}
 	}
 }
+
+type menu struct {
+	Day    string `json:"day" title:"Day" subject:"day"`
+	Dishes []dish `json:"dishes" table:"Dishes"`
+}
+
+func (m menu) Notice() string { return m.Day }
+
+type dish struct {
+	Dish  string `json:"-" title:"Dish" subject:"dish"`
+	Price int    `json:"price,omitempty"`
+	Meat  bool   `json:"meat"`
+}
+
+func (d dish) Offers(verb string) bool { return verb != "cook" || d.Price > 0 }
+
+type dayInput struct {
+	Day string `subject:"day" doc:"day"`
+}
+
+type dishInput struct {
+	dayInput
+	Dish string `subject:"dish" doc:"dish"`
+}
+
+type cookInput struct {
+	dishInput
+	Price int  `flag:"price" doc:"price" default:"0"`
+	Meat  bool `flag:"meat" doc:"with meat"`
+}
+
+func cooked[In any](context.Context, In) (menu, error) { return menu{}, nil }
+
+// TestRowsOfTables: a table of a read has buttons and a form for its rows, which a link fills with the values of the row.
+func TestRowsOfTables(t *testing.T) {
+	t.Parallel()
+	pages := map[string]service.Page{}
+	for _, p := range console.Pages(nil, []operate.Operation{
+		operate.NewRead(operate.About{Path: "menus/show", Doc: "Show", Title: "Menu"}, func(_ context.Context, in dayInput) (menu, error) {
+			return menu{in.Day, []dish{{"soup", 12345678, true}, {"bread", 0, false}}}, nil
+		}),
+		operate.NewChange(operate.About{Path: "menus/cook", Doc: "Cook", Stays: true}, cooked[cookInput]),
+		operate.NewChange(operate.About{Path: "menus/drop", Doc: "Drop", Stays: true, Danger: true}, cooked[dishInput]),
+		operate.NewChange(operate.About{Path: "menus/close", Doc: "Close", Stays: true}, cooked[dayInput]),
+	}) {
+		pages[p.Path] = p
+	}
+	page := pages["menus/show"]
+	drop := func(dish string) service.Cell {
+		keep := map[string]string{"day": "monday", "dish": dish}
+		return service.Cell{Forms: []service.Form{{Action: "drop", Page: "menus", Submit: "Drop", Danger: true, Label: "Drop dish " + dish, Keep: keep}}}
+	}
+	want := func(dish, price, meat string) *service.View {
+		return &service.View{Title: "Menu monday", Blocks: []service.Block{
+			&service.Facts{},
+			&service.Table{
+				Title: "Dishes", Columns: []service.Column{{Title: "Dish", Names: true}, {Title: "Action"}},
+				Rows: [][]service.Cell{{{Text: "soup", To: "menus/show?day=monday&dish=soup#form-menus-cook"}, drop("soup")}, {{Text: "bread"}, drop("bread")}},
+			},
+			&service.Form{Action: "cook", Page: "menus", Submit: "Cook", Keep: map[string]string{"day": "monday"}, Fields: []service.Field{
+				{Name: "dish", Label: "Dish", Help: "dish", Value: dish}, {Name: "price", Label: "Price", Help: "price", Value: price, Optional: true},
+				{Name: "meat", Label: "Meat", Help: "with meat", Value: meat, Optional: true, Checkbox: true},
+			}},
+			&service.Form{Action: "close", Page: "menus", Submit: "Close", Label: "Close day monday", Keep: map[string]string{"day": "monday"}},
+		}}
+	}
+	for dish, view := range map[string]*service.View{"": want("", "0", ""), "cake": want("", "0", ""), "soup": want("soup", "12345678", "yes")} {
+		if got := show(t, &page, url.Values{"day": {"monday"}, "dish": {dish}}); !reflect.DeepEqual(got, view) {
+			t.Errorf("%q: %s\nwant %s", dish, dump(got), dump(view))
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package buckets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+)
+
+type ruleInput struct {
+	bucketInput
+	Rule string `subject:"rule" doc:"ID of the rule"`
+}
+
+// ruleTerms are the parts of a lifecycle rule that operators set.
+type ruleTerms struct {
+	Prefix     string `flag:"prefix" title:"Objects that begin with" doc:"only objects whose names begin with this"`
+	Expire     int    `flag:"expire-days" title:"Delete objects after days" doc:"days after which objects are deleted; 0: never" least:"0" default:"0"`
+	Noncurrent int    `flag:"noncurrent-days" title:"Delete noncurrent versions after days" doc:"days after which noncurrent versions are deleted; 0: never" least:"0" default:"0"`
+	Keep       int    `flag:"keep-versions" title:"Noncurrent versions to keep" doc:"how many of the newest noncurrent versions of an object stay" least:"0" default:"0"`
+	Abort      int    `flag:"abort-days" title:"Abort uploads after days" doc:"days after which incomplete uploads are aborted; 0: never" least:"0" default:"0"`
+	Disabled   bool   `flag:"disabled" doc:"do not apply the rule"`
+}
+
+// listedTerms are ruleTerms in a list.
+type listedTerms struct {
+	Prefix     string `json:"prefix,omitempty" example:"logs/"`
+	Expire     int    `json:"expireDays,omitempty" least:"1" doc:"days after which objects are deleted"`
+	Noncurrent int    `json:"noncurrentDays,omitempty" least:"1" doc:"days after which noncurrent versions are deleted"`
+	Keep       int    `json:"keepVersions,omitempty" least:"1" doc:"how many of the newest noncurrent versions of an object stay"`
+	Abort      int    `json:"abortDays,omitempty" least:"1" doc:"days after which incomplete uploads are aborted"`
+	Disabled   bool   `json:"disabled,omitempty"`
+}
+
+type setRuleInput struct {
+	ruleInput
+	ruleTerms
+}
+
+// Check implements the checks of values.
+func (in setRuleInput) Check() error {
+	wrong := func(input, reason string) error { return &operate.InputError{Input: input, Reason: reason} }
+	switch {
+	case !utf8.ValidString(in.Rule) || strings.ContainsFunc(in.Rule, unicode.IsControl):
+		return wrong("rule", "must be UTF-8 without control characters")
+	case in.Prefix != "" && buckets.CheckObjectName(in.Prefix) != nil:
+		return wrong("prefix", "must be the beginning of a name: at most 1024 bytes of UTF-8")
+	case in.Keep > 0 && in.Noncurrent == 0:
+		return wrong("keep-versions", "expected noncurrent-days, too")
+	}
+	l := buckets.Lifecycle{Rules: []buckets.LifecycleRule{in.rule(in.Rule)}}
+	if found := l.Check(); found != nil {
+		of, ok := ruleInputs[found.Member]
+		if !ok {
+			of = ruleProblem{"rule", found.Reason}
+		}
+		return wrong(of.input, cmp.Or(of.reason, found.Reason))
+	}
+	return nil
+}
+
+type ruleProblem struct{ input, reason string }
+
+// ruleInputs are the inputs of the members of a rule, by their names in S3, with better reasons.
+var ruleInputs = map[string]ruleProblem{
+	"ID":                      {"rule", ""},
+	"Rule":                    {"expire-days", "expected at least one of expire-days, noncurrent-days and abort-days"},
+	"Expiration":              {"expire-days", "must be from 0 to 2147483647"},
+	"Days":                    {"expire-days", "must be from 0 to 2147483647"},
+	"NoncurrentDays":          {"noncurrent-days", "must be from 0 to 2147483647"},
+	"NewerNoncurrentVersions": {"keep-versions", "must be from 0 to 100"},
+	"DaysAfterInitiation":     {"abort-days", "must be from 0 to 2147483647"},
+}
+
+// rule returns the rule with these terms.
+func (t *ruleTerms) rule(id string) buckets.LifecycleRule {
+	r := buckets.LifecycleRule{ID: id, Disabled: t.Disabled, Filter: &buckets.LifecycleFilter{}, AbortDays: t.Abort}
+	if t.Prefix != "" {
+		r.Filter.Prefix = &t.Prefix
+	}
+	if t.Expire != 0 {
+		r.Expiration = &buckets.Expiration{Days: t.Expire}
+	}
+	if t.Noncurrent != 0 {
+		r.Noncurrent = &buckets.NoncurrentVersion{Days: t.Noncurrent}
+	}
+	if t.Keep != 0 && r.Noncurrent != nil {
+		r.Noncurrent.Keep = &t.Keep
+	}
+	return r
+}
+
+// termsOf returns the terms of a rule, which may have others.
+func termsOf(r *buckets.LifecycleRule) ruleTerms {
+	t := ruleTerms{Prefix: r.Begins(), Abort: r.AbortDays, Disabled: r.Disabled}
+	if r.Expiration != nil {
+		t.Expire = r.Expiration.Days
+	}
+	if r.Noncurrent != nil {
+		t.Noncurrent = r.Noncurrent.Days
+		if r.Noncurrent.Keep != nil {
+			t.Keep = *r.Noncurrent.Keep
+		}
+	}
+	return t
+}
+
+// isAll reports whether a rule has these terms and no others: no date, tags or sizes, and no action of its own for delete markers.
+func (t ruleTerms) isAll(r *buckets.LifecycleRule) bool {
+	same, prefix := *r, r.Begins()
+	same.Prefix, same.Filter = nil, &buckets.LifecycleFilter{}
+	if prefix != "" {
+		same.Filter.Prefix = &prefix
+	}
+	hasNoOther := r.Filter == nil || len(r.Filter.Tags) == 0 && r.Filter.GreaterThan == nil && r.Filter.LessThan == nil
+	return hasNoOther && reflect.DeepEqual(same, t.rule(r.ID))
+}
+
+// indexOfRule returns the index of the rule with an ID, or -1.
+func indexOfRule(rules []buckets.LifecycleRule, id string) int {
+	return slices.IndexFunc(rules, func(r buckets.LifecycleRule) bool { return r.ID == id })
+}
+
+// editRules changes the lifecycle rules of a bucket.
+func (s *Buckets) editRules(ctx context.Context, in bucketInput, edit func([]buckets.LifecycleRule) ([]buckets.LifecycleRule, error)) error {
+	a, err := s.account(ctx, in.Account)
+	if err == nil {
+		err = about(in.Bucket, s.opened.EditLifecycle(ctx, a.ID, in.Bucket, edit))
+	}
+	if wrong, ok := errors.AsType[*buckets.LifecycleError](err); ok { // too many
+		return errcode.Newf(errcode.Conflict, "%s: the lifecycle rules would not be valid: %s", in.Bucket, wrong.Error())
+	}
+	return err
+}
+
+func (s *Buckets) setRule(ctx context.Context, in setRuleInput) (bucketChange, error) {
+	rule := in.rule(in.Rule)
+	c := bucketChange{in.Account, in.Bucket, fmt.Sprintf("rule %s of bucket %s %s", in.Rule, in.Bucket, ruleDoes(&rule))}
+	return c, s.editRules(ctx, in.bucketInput, func(rules []buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
+		at := indexOfRule(rules, in.Rule)
+		if at < 0 {
+			return append(slices.Clone(rules), rule), nil
+		}
+		if !termsOf(&rules[at]).isAll(&rules[at]) {
+			return nil, errcode.Newf(errcode.Conflict, "rule %s has a date, tags or sizes, or removes delete markers: change it with an S3 client, or delete it first", in.Rule)
+		}
+		rules = slices.Clone(rules)
+		rules[at] = rule
+		return rules, nil
+	})
+}
+
+func (s *Buckets) deleteRule(ctx context.Context, in ruleInput) (bucketChange, error) {
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("deleted rule %s of bucket %s", in.Rule, in.Bucket)}, s.editRules(ctx, in.bucketInput, func(rules []buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
+		at := indexOfRule(rules, in.Rule)
+		if at < 0 {
+			return nil, errcode.Newf(errcode.NotFound, "the bucket has no rule %s", in.Rule)
+		}
+		return slices.Delete(slices.Clone(rules), at, at+1), nil
+	})
+}
+
+func (s *Buckets) clearRules(ctx context.Context, in bucketInput) (bucketChange, error) {
+	return bucketChange{in.Account, in.Bucket, fmt.Sprintf("bucket %s has no lifecycle rules", in.Bucket)}, s.editRules(ctx, in, func([]buckets.LifecycleRule) ([]buckets.LifecycleRule, error) {
+		return nil, nil
+	})
+}
