@@ -92,6 +92,49 @@ func (s sdk) purge(ctx context.Context, t *testing.T, bucket string) {
 	ok[*s3.DeleteBucketOutput](t)(s.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket}))
 }
 
+// versionsOf lists versions and delete markers in pages of two.
+func (s sdk) versionsOf(ctx context.Context, t *testing.T, bucket, prefix string) (all []types.ObjectIdentifier) {
+	t.Helper()
+	pages := s3.NewListObjectVersionsPaginator(s.Client, &s3.ListObjectVersionsInput{Bucket: &bucket, Prefix: &prefix, MaxKeys: aws.Int32(2)})
+	for pages.HasMorePages() {
+		page := ok[*s3.ListObjectVersionsOutput](t)(pages.NextPage(ctx))
+		for _, v := range page.Versions {
+			all = append(all, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
+		}
+		for _, v := range page.DeleteMarkers {
+			all = append(all, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
+		}
+	}
+	return all
+}
+
+// removeVersions deletes versions under governance, too, and returns how many were refused.
+func (s sdk) removeVersions(ctx context.Context, t *testing.T, bucket string, all []types.ObjectIdentifier) int {
+	t.Helper()
+	done := ok[*s3.DeleteObjectsOutput](t)(s.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &bucket, BypassGovernanceRetention: aws.Bool(true), Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}}))
+	for _, e := range done.Errors {
+		if *e.Code != "AccessDenied" {
+			t.Errorf("DeleteObjects: %s %s: %s", *e.Key, *e.Code, *e.Message)
+		}
+	}
+	return len(done.Errors)
+}
+
+// purgeVersions deletes a bucket with its versions. It waits for those whose retention ends soon.
+func (s sdk) purgeVersions(ctx context.Context, t *testing.T, bucket string) {
+	t.Helper()
+	for deadline := time.Now().Add(most); ; time.Sleep(100 * time.Millisecond) {
+		all := s.versionsOf(ctx, t, bucket, "")
+		if len(all) == 0 || s.removeVersions(ctx, t, bucket, all) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("locked versions are left: %+v", all)
+		}
+	}
+	ok[*s3.DeleteBucketOutput](t)(s.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &bucket}))
+}
+
 func (s sdk) buckets(ctx context.Context, t *testing.T) (all []string) {
 	t.Helper()
 	for _, b := range ok[*s3.ListBucketsOutput](t)(s.ListBuckets(ctx, &s3.ListBucketsInput{})).Buckets {

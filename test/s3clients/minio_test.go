@@ -159,8 +159,10 @@ func (m minIO) settings(ctx context.Context) {
 	if v := ok[minio.BucketVersioningConfiguration](t)(m.GetBucketVersioning(ctx, m.bucket)); v.Status != "" {
 		t.Errorf("versioning %+v", v)
 	}
-	_, _, _, err := m.GetBucketObjectLockConfig(ctx, m.bucket)
-	m.refused("object lock", err, "ObjectLockConfigurationNotFoundError")
+	mode, _, _, err := m.GetBucketObjectLockConfig(ctx, m.bucket)
+	if m.refused("object lock", err, "ObjectLockConfigurationNotFoundError"); mode != nil {
+		t.Errorf("default retention %v", *mode)
+	}
 	_, err = m.GetBucketEncryption(ctx, m.bucket)
 	m.refused("encryption", err, "ServerSideEncryptionConfigurationNotFoundError")
 	ok[replication.Config](t)(m.GetBucketReplication(ctx, m.bucket)) // the SDK takes the error of a bucket without replication for an empty answer

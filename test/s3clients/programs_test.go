@@ -8,13 +8,20 @@ import (
 	"holdfast/test/binary"
 )
 
+// awsProgram returns the path of aws, and configures it.
+func awsProgram(c *client) string {
+	c.t.Helper()
+	write(c.t, c.path("aws.conf"), []byte("[default]\ns3 =\n  multipart_threshold = 6MB\n  multipart_chunksize = 5MB\n  addressing_style = path\n"))
+	const ofDebian = "/usr/bin/aws" // if there are several
+	if _, err := os.Stat(ofDebian); err == nil {
+		return ofDebian
+	}
+	return binary.Program(c.t, "aws")
+}
+
 // awsCLI is Amazon's command line. Each command takes a second to start, so there are few.
 func awsCLI(c *client) {
-	program := "/usr/bin/aws" // of Debian, if there are several
-	if _, err := os.Stat(program); err != nil {
-		program = binary.Program(c.t, "aws")
-	}
-	write(c.t, c.path("aws.conf"), []byte("[default]\ns3 =\n  multipart_threshold = 6MB\n  multipart_chunksize = 5MB\n  addressing_style = path\n"))
+	program := awsProgram(c)
 	aws := func(args ...string) string {
 		c.t.Helper()
 		return c.run(program, append([]string{"--endpoint-url", c.s3.URL}, args...)...)
@@ -57,12 +64,18 @@ func readmeCommands(c *client) (all [][]string) {
 	return all
 }
 
-// s3cmd still uses the first version of the list.
-func s3cmd(c *client) {
-	program := binary.Program(c.t, "s3cmd")
+// s3cmdProgram returns the path of s3cmd, and configures it.
+func s3cmdProgram(c *client) string {
+	c.t.Helper()
 	host := strings.TrimPrefix(c.s3.URL, "http://")
 	write(c.t, c.path("s3cfg"), []byte("[default]\naccess_key = "+c.s3.AccessKeyID+"\nsecret_key = "+c.s3.Secret+
 		"\nhost_base = "+host+"\nhost_bucket = "+host+"\nuse_https = False\nmultipart_chunk_size_mb = 5\n"))
+	return binary.Program(c.t, "s3cmd")
+}
+
+// s3cmd still uses the first version of the list.
+func s3cmd(c *client) {
+	program := s3cmdProgram(c)
 	s3cmd := func(args ...string) string {
 		c.t.Helper()
 		return c.run(program, append([]string{"--config", c.path("s3cfg"), "--no-progress"}, args...)...)
@@ -136,31 +149,6 @@ func rclone(c *client) {
 	rcloneVersions(c, rclone)
 	rclone("purge", s3)
 	c.absent()
-}
-
-// rcloneVersions reads and removes versions, which rclone names by their times.
-func rcloneVersions(c *client, rclone func(...string) string) {
-	c.t.Helper()
-	s3 := "hf:" + c.bucket
-	if state := rclone("backend", "versioning", s3, "Enabled"); !strings.Contains(state, "Enabled") {
-		c.t.Errorf("versioning: %s", state)
-	}
-	rclone("copyto", "day/note.txt", s3+"/kept.txt")
-	rclone("copyto", "day/photos/2026-index", s3+"/kept.txt")
-	rclone("deletefile", s3+"/kept.txt")
-	old := strings.Fields(rclone("lsf", "--s3-versions", "--files-only", "--include", "kept*", s3))
-	if len(old) != 2 {
-		c.t.Errorf("versions: %q", old)
-	}
-	if all := rclone("lsf", "--files-only", "--include", "kept*", s3); all != "" {
-		c.t.Errorf("after the deletion: %q", all)
-	}
-	sizes := rclone("lsf", "--s3-versions", "--files-only", "--format", "s", "--include", "kept*", s3)
-	c.lines(sizes, "1000", "10")
-	rclone("backend", "cleanup-hidden", s3)
-	if all := rclone("lsf", "--s3-versions", "--files-only", "--include", "kept*", s3); all != "" {
-		c.t.Errorf("after cleanup-hidden: %q", all)
-	}
 }
 
 // restic backs up to a repository, which has many small files.

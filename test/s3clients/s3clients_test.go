@@ -36,7 +36,9 @@ var clients = []struct {
 	day  func(c *client)
 }{
 	{"aws-cli", awsCLI},
+	{"aws-cli-versions", awsVersions},
 	{"s3cmd", s3cmd},
+	{"s3cmd-versions", s3cmdVersions},
 	{"rclone", rclone},
 	{"restic", restic},
 	{"boto3-old", func(c *client) { boto3(c, "old") }},
@@ -45,17 +47,18 @@ var clients = []struct {
 	{"go", goSDK},
 	{"minio-go", minIOSDK},
 	{"terraform", terraform},
+	{"terraform-locks", terraformLocks},
 }
 
 func TestOneNode(t *testing.T) {
 	t.Parallel()
-	work(t, 1, []string{"boto3-old"}, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
+	work(t, 1, []string{"boto3-old", "aws-cli-versions"}, "[buckets.nodes.\"home:1\"]\nurl = \"file://%s/1\"\n")
 }
 
 // TestThreeNodes has the database of an installation of that size, TestOneNode the built-in one.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	work(t, 2, []string{"aws", "boto3-old", "boto3-new", "javascript", "restic", "s3cmd"}, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
+	work(t, 2, []string{"aws-cli", "aws-cli-versions", "boto3-old", "boto3-new", "javascript", "restic", "s3cmd", "s3cmd-versions"}, "[buckets]\ncopies = 2\n[buckets.nodes.\"east:1\"]\nurl = \"file://%[1]s/1\"\n[buckets.nodes.\"east:2\"]\nurl = \"file://%[1]s/2\"\n[buckets.nodes.\"west:1\"]\nurl = \"file://%[1]s/3\"\n", "HOLDFAST_BUCKETS__DATABASE_URL="+testdb.PostgresDatabase(t))
 }
 
 // work runs every client, those in soak only in a soak. Afterwards the storage nodes are empty.

@@ -27,6 +27,7 @@ func terraform(c *client) {
 	p.lifecycle(ctx)
 	p.access(ctx)
 	p.cors(ctx)
+	p.notifications(ctx)
 	p.objects(ctx)
 	p.refresh(ctx)
 	p.forceDestroy(ctx)
@@ -129,7 +130,8 @@ func (p *provider) lifecycle(ctx context.Context) {
 			Expiration: &types.LifecycleExpiration{ExpiredObjectDeleteMarker: aws.Bool(true)},
 		},
 	}
-	for _, size := range []types.TransitionDefaultMinimumObjectSize{types.TransitionDefaultMinimumObjectSizeAllStorageClasses128k, types.TransitionDefaultMinimumObjectSizeVariesByStorageClass} {
+	for n, size := range []types.TransitionDefaultMinimumObjectSize{types.TransitionDefaultMinimumObjectSizeAllStorageClasses128k, types.TransitionDefaultMinimumObjectSizeVariesByStorageClass} {
+		rules := rules[n:]
 		ok[*s3.PutBucketLifecycleConfigurationOutput](t)(p.PutBucketLifecycleConfiguration(ctx, &s3.PutBucketLifecycleConfigurationInput{
 			Bucket: &p.bucket, LifecycleConfiguration: &types.BucketLifecycleConfiguration{Rules: rules}, TransitionDefaultMinimumObjectSize: size,
 		}))
@@ -149,10 +151,12 @@ func (p *provider) access(ctx context.Context) {
 	t.Helper()
 	_, err := p.GetPublicAccessBlock(ctx, &s3.GetPublicAccessBlockInput{Bucket: b})
 	p.absent("public access block", err, "NoSuchPublicAccessBlockConfiguration")
-	block := &types.PublicAccessBlockConfiguration{BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(true), IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: aws.Bool(false)}
-	ok[*s3.PutPublicAccessBlockOutput](t)(p.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{Bucket: b, PublicAccessBlockConfiguration: block}))
-	if got := ok[*s3.GetPublicAccessBlockOutput](t)(p.GetPublicAccessBlock(ctx, &s3.GetPublicAccessBlockInput{Bucket: b})); !reflect.DeepEqual(got.PublicAccessBlockConfiguration, block) {
-		t.Errorf("public access block %+v", got.PublicAccessBlockConfiguration)
+	for _, restrict := range []bool{true, false} {
+		block := &types.PublicAccessBlockConfiguration{BlockPublicAcls: aws.Bool(true), BlockPublicPolicy: aws.Bool(!restrict), IgnorePublicAcls: aws.Bool(true), RestrictPublicBuckets: &restrict}
+		ok[*s3.PutPublicAccessBlockOutput](t)(p.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{Bucket: b, PublicAccessBlockConfiguration: block}))
+		if got := ok[*s3.GetPublicAccessBlockOutput](t)(p.GetPublicAccessBlock(ctx, &s3.GetPublicAccessBlockInput{Bucket: b})); !reflect.DeepEqual(got.PublicAccessBlockConfiguration, block) {
+			t.Errorf("public access block %+v", got.PublicAccessBlockConfiguration)
+		}
 	}
 	_, err = p.GetBucketOwnershipControls(ctx, &s3.GetBucketOwnershipControlsInput{Bucket: b})
 	p.absent("ownership controls", err, "OwnershipControlsNotFoundError")
@@ -161,10 +165,12 @@ func (p *provider) access(ctx context.Context) {
 	if got := ok[*s3.GetBucketOwnershipControlsOutput](t)(p.GetBucketOwnershipControls(ctx, &s3.GetBucketOwnershipControlsInput{Bucket: b})); !reflect.DeepEqual(got.OwnershipControls, owned) {
 		t.Errorf("ownership controls %+v", got.OwnershipControls)
 	}
-	document := `{"Version":"2012-10-17","Statement":[{"Sid":"tls","Effect":"Deny","Principal":"*","Action":"s3:DeleteBucket","Resource":"arn:aws:s3:::` + p.bucket + `","Condition":{"NumericLessThan":{"s3:signatureAge":"0"}}}]}`
-	ok[*s3.PutBucketPolicyOutput](t)(p.PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: b, Policy: &document}))
-	if got := ok[*s3.GetBucketPolicyOutput](t)(p.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: b})); *got.Policy != document {
-		t.Errorf("policy %s", *got.Policy)
+	for _, action := range []string{"s3:DeleteBucket", "s3:PutBucketTagging"} {
+		document := `{"Version":"2012-10-17","Statement":[{"Sid":"tls","Effect":"Deny","Principal":"*","Action":"` + action + `","Resource":"arn:aws:s3:::` + p.bucket + `","Condition":{"NumericLessThan":{"s3:signatureAge":"0"}}}]}`
+		ok[*s3.PutBucketPolicyOutput](t)(p.PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: b, Policy: &document}))
+		if got := ok[*s3.GetBucketPolicyOutput](t)(p.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: b})); *got.Policy != document {
+			t.Errorf("policy %s", *got.Policy)
+		}
 	}
 	ok[*s3.DeleteBucketPolicyOutput](t)(p.DeleteBucketPolicy(ctx, &s3.DeleteBucketPolicyInput{Bucket: b}))
 	ok[*s3.DeleteBucketOwnershipControlsOutput](t)(p.DeleteBucketOwnershipControls(ctx, &s3.DeleteBucketOwnershipControlsInput{Bucket: b}))
@@ -179,9 +185,11 @@ func (p *provider) cors(ctx context.Context) {
 		{ID: aws.String("app"), AllowedHeaders: []string{"*"}, AllowedMethods: []string{"PUT", "POST"}, AllowedOrigins: []string{"https://app.example.org"}, ExposeHeaders: []string{"ETag"}, MaxAgeSeconds: aws.Int32(3000)},
 		{AllowedMethods: []string{"GET"}, AllowedOrigins: []string{"*"}},
 	}
-	ok[*s3.PutBucketCorsOutput](t)(p.PutBucketCors(ctx, &s3.PutBucketCorsInput{Bucket: b, CORSConfiguration: &types.CORSConfiguration{CORSRules: rules}}))
-	if got := ok[*s3.GetBucketCorsOutput](t)(p.GetBucketCors(ctx, &s3.GetBucketCorsInput{Bucket: b})); !reflect.DeepEqual(got.CORSRules, rules) {
-		t.Errorf("CORS rules %+v", got.CORSRules)
+	for ; len(rules) > 0; rules = rules[1:] {
+		ok[*s3.PutBucketCorsOutput](t)(p.PutBucketCors(ctx, &s3.PutBucketCorsInput{Bucket: b, CORSConfiguration: &types.CORSConfiguration{CORSRules: rules}}))
+		if got := ok[*s3.GetBucketCorsOutput](t)(p.GetBucketCors(ctx, &s3.GetBucketCorsInput{Bucket: b})); !reflect.DeepEqual(got.CORSRules, rules) {
+			t.Errorf("CORS rules %+v", got.CORSRules)
+		}
 	}
 	ok[*s3.DeleteBucketCorsOutput](t)(p.DeleteBucketCors(ctx, &s3.DeleteBucketCorsInput{Bucket: b}))
 }
@@ -209,23 +217,8 @@ func (p *provider) forceDestroy(ctx context.Context) {
 	p.t.Helper()
 	_, err := p.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &p.bucket})
 	p.absent("empty bucket", err, "BucketNotEmpty")
-	pages := s3.NewListObjectVersionsPaginator(p.Client, &s3.ListObjectVersionsInput{Bucket: &p.bucket, MaxKeys: aws.Int32(2)})
-	var all []types.ObjectIdentifier
-	for pages.HasMorePages() {
-		page := ok[*s3.ListObjectVersionsOutput](p.t)(pages.NextPage(ctx))
-		for _, v := range page.Versions {
-			all = append(all, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
-		}
-		for _, v := range page.DeleteMarkers {
-			all = append(all, types.ObjectIdentifier{Key: v.Key, VersionId: v.VersionId})
-		}
-	}
-	if len(all) != 3 {
+	if all := p.versionsOf(ctx, p.t, p.bucket, ""); len(all) != 3 {
 		p.t.Errorf("versions %+v", all)
 	}
-	done := ok[*s3.DeleteObjectsOutput](p.t)(p.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &p.bucket, Delete: &types.Delete{Objects: all, Quiet: aws.Bool(true)}}))
-	if len(done.Errors) > 0 {
-		p.t.Errorf("DeleteObjects %+v", done.Errors)
-	}
-	ok[*s3.DeleteBucketOutput](p.t)(p.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &p.bucket}))
+	p.purgeVersions(ctx, p.t, p.bucket)
 }
