@@ -86,6 +86,34 @@ func suite(t *testing.T, url, column string, distribute func(table string) strin
 
 func local(string) string { return "" }
 
+func distributed(table string) string {
+	return `SELECT create_distributed_table('` + table + `', 'tenant_id');
+SELECT create_distributed_table('` + table + `_refused', 'tenant_id', colocate_with => '` + table + `')`
+}
+
+// byTopic runs the suite on tables with leases of each topic.
+func byTopic(t *testing.T, url string, distribute func(table string) string) {
+	storetest.RunByTopic(t, func(t testing.TB) storetest.Harness {
+		table := storetest.Table
+		table.Name += "_" + ident.New()
+		table.ByTopic = true
+		h := create(t, url, table, distribute(table.Name))
+		h.Topic = func(t testing.TB, topic string) outbox.Box { return postgres.New(table).OpenTopic(open(t, url), topic) }
+		h.Box = func(t testing.TB) outbox.Box { return h.Topic(t, storetest.Topic) }
+		return h
+	})
+}
+
+func TestOutboxByTopic(t *testing.T) {
+	t.Parallel()
+	byTopic(t, testdb.PostgresDatabase(t), local)
+}
+
+func TestOutboxByTopicOnCitus(t *testing.T) {
+	t.Parallel()
+	byTopic(t, testdb.CitusDatabase(t), distributed)
+}
+
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	suite(t, testdb.PostgresDatabase(t), "uuid", local)
@@ -99,10 +127,7 @@ func TestOutboxOfTexts(t *testing.T) {
 
 func TestOutboxOnCitus(t *testing.T) {
 	t.Parallel()
-	suite(t, testdb.CitusDatabase(t), "uuid", func(table string) string {
-		return `SELECT create_distributed_table('` + table + `', 'tenant_id');
-SELECT create_distributed_table('` + table + `_refused', 'tenant_id', colocate_with => '` + table + `')`
-	})
+	suite(t, testdb.CitusDatabase(t), "uuid", distributed)
 }
 
 // TestWithoutPreparedStatements runs the suite in the modes that poolers may need.

@@ -31,9 +31,13 @@ var errUndo = errors.New("undo")
 
 // create creates an outbox in a new file.
 func create(t testing.TB) (path string, h storetest.Harness) {
+	return createTable(t, storetest.Table)
+}
+
+func createTable(t testing.TB, table outbox.Table) (path string, h storetest.Harness) {
 	path = filepath.Join(testdb.SQLite(t), "service.db")
 	db := open(t, path)
-	o := sqlite.New(storetest.Table)
+	o := sqlite.New(table)
 	write := func(t testing.TB, fn func(*zombiezen.Conn) error) {
 		t.Helper()
 		if err := db.Write(t.Context(), "test", fn); err != nil && !errors.Is(err, errUndo) {
@@ -68,6 +72,20 @@ func TestOutbox(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t testing.TB) storetest.Harness {
 		_, h := create(t)
+		return h
+	})
+}
+
+func TestOutboxByTopic(t *testing.T) {
+	t.Parallel()
+	storetest.RunByTopic(t, func(t testing.TB) storetest.Harness {
+		table := storetest.Table
+		table.ByTopic = true
+		path, h := createTable(t, table)
+		h.Topic = func(t testing.TB, topic string) outbox.Box {
+			return sqlite.New(table).OpenTopic(open(t, path), clock.System, topic)
+		}
+		h.Box = func(t testing.TB) outbox.Box { return h.Topic(t, storetest.Topic) }
 		return h
 	})
 }

@@ -27,7 +27,13 @@ type Harness struct {
 
 	// Lapse makes all leases expire.
 	Lapse func(t testing.TB)
+
+	// Topic, if set, opens a table with Table.ByTopic for one topic. Box opens it for the topic of the suite.
+	Topic func(t testing.TB, topic string) outbox.Box
 }
+
+// Topic is the topic of all events of the suite.
+const Topic = "put"
 
 // Run runs the suite. open creates an outbox for each case.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
@@ -68,6 +74,28 @@ func groups() []suite.Group[Harness] {
 	}
 }
 
+// RunByTopic runs the suite on a table with Table.ByTopic, which has events of another topic, too.
+func RunByTopic(t *testing.T, open func(t testing.TB) Harness) {
+	all := append(groups(), suite.Group[Harness]{Name: "Topics", Own: true, Cases: []suite.Case[Harness]{
+		{"Separate", separateTopics},
+		{"Unavailable", unavailableTopic},
+	}})
+	others := storyOf("other", 2*outbox.Partitions, 1)
+	for _, g := range all {
+		for i, c := range g.Cases {
+			g.Cases[i].Run = func(t *testing.T, h Harness) {
+				h.Append(t, false, others...)
+				c.Run(t, h)
+				same(t, "events of the other topic", waiting(t, h.Topic(t, "other")), others)
+			}
+		}
+	}
+	suite.Suite[Harness]{
+		Groups: all,
+		New:    func(t *testing.T, _ suite.Group[Harness]) Harness { return open(t) },
+	}.Run(t)
+}
+
 // id returns a UUID that contains n.
 func id(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
@@ -76,7 +104,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
 // event returns an event with these numbers.
 func event(owner, stream, seq int) outbox.Event {
 	return outbox.Event{
-		Owner: id(owner), Stream: id(stream), Seq: int64(seq), Topic: "put", Key: fmt.Sprintf("settings/%d", seq),
+		Owner: id(owner), Stream: id(stream), Seq: int64(seq), Topic: Topic, Key: fmt.Sprintf("settings/%d", seq),
 		Payload: json.RawMessage(fmt.Sprintf(`{"revision":%d}`, seq)), At: start.Add(time.Duration(seq) * time.Microsecond),
 	}
 }
@@ -176,7 +204,10 @@ func values(t *testing.T, h Harness) {
 		`{"b": 1, "a" : [ 1e400, "\u0000\ud800", null ], "a":2}`, `null`, `"text"`, `12345678901234567890.10`, `[]`,
 	} {
 		e := event(1, 2, i+1)
-		e.Topic, e.Key, e.Payload = "", "ключ/'\"\\\n😀", json.RawMessage(payload)
+		if h.Topic == nil {
+			e.Topic = ""
+		}
+		e.Key, e.Payload = "ключ/'\"\\\n😀", json.RawMessage(payload)
 		want = append(want, e)
 	}
 	far := event(1, 2, 1)
