@@ -17,32 +17,7 @@ import (
 const deadHint = "run holdfast ext dead-letters list to list such events, and holdfast ext dead-letters retry-all to publish them"
 
 func (s *Extensions) deadLetterOperations() []operate.Operation {
-	const (
-		retried = "A running server does it within half a minute. They come after newer events of their installs."
-		dropped = "They are never published."
-	)
-	letters := s.deadLetters()
-	return []operate.Operation{
-		operate.NewList(operate.About{
-			Path: "dead-letters", Rows: "events", Doc: "List set-aside audit events", Title: "Dead letters", Empty: "No event was set aside.",
-			Group: "Manage audit events that were set aside because they could not be published", Former: []operate.Former{{Words: "ext audit", Noun: true}, {Words: "ext audit dead"}},
-			Text: "These audit events could not be published and were set aside. An event that is queued again comes after newer events of its install.",
-		}, s.listDead),
-		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside audit event", Title: "Dead letter"}, s.showDead),
-		operate.NewChange(operate.About{
-			Path: "dead-letters/retry", Doc: "Publish a set-aside audit event again", More: retried,
-		}, letters.One("queued again", outbox.Dead.RetryDead)),
-		operate.NewChange(operate.About{
-			Path: "dead-letters/drop", Doc: "Delete a set-aside audit event", More: dropped, Danger: true, Ask: "The event is never published. This cannot be undone.",
-		}, letters.One("deleted", outbox.Dead.DropDead)),
-		operate.NewJob(operate.About{
-			Path: "dead-letters/retry-all", Doc: "Publish all set-aside audit events again", More: retried, Former: []operate.Former{{Words: "ext audit retry", Flag: "all"}},
-		}, letters.All("queued again", outbox.Dead.RetryDead)),
-		operate.NewJob(operate.About{
-			Path: "dead-letters/drop-all", Doc: "Delete all set-aside audit events", More: dropped, Former: []operate.Former{{Words: "ext audit drop", Flag: "all"}}, Danger: true,
-			Confirm: "drop all", Title: "Drop all", Text: "The events are never published. This cannot be undone.",
-		}, letters.All("deleted", outbox.Dead.DropDead)),
-	}
+	return service.DeadLetterOperations(s.deadLetters(), s.listDead, s.showDead)
 }
 
 // deadInput names a set-aside event.
@@ -112,7 +87,7 @@ func (s *Extensions) listDead(ctx context.Context, in operate.Page[string]) (all
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event; holdfast ext dead-letters list lists them")
 
 func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, err error) {
-	e, err := s.deadLetters().Event(ctx, in)
+	e, err := s.deadLetters().Read(ctx, in)
 	if err != nil {
 		return d, err
 	}
@@ -122,11 +97,16 @@ func (s *Extensions) showDead(ctx context.Context, in deadInput) (d deadOutput, 
 // deadLetters names set-aside events by install and number.
 func (s *Extensions) deadLetters() service.DeadLetters[deadInput] {
 	find := func(_ context.Context, in deadInput) (outbox.ID, error) { return in.id(), nil }
-	return service.DeadLetters[deadInput]{Box: s.auditBox, Find: find, Missing: errNoEvent}
+	return service.DeadLetters[deadInput]{
+		Box: s.auditBox, Find: find, Missing: errNoEvent, Event: "audit event", Key: "install", Delay: "within half a minute",
+		Former: map[string][]operate.Former{
+			"": {{Words: "ext audit", Noun: true}, {Words: "ext audit dead"}}, "retry-all": {{Words: "ext audit retry", Flag: "all"}}, "drop-all": {{Words: "ext audit drop", Flag: "all"}},
+		},
+	}
 }
 
 // auditBox returns the audit of the open service.
-func (s *Extensions) auditBox() (outbox.Dead, error) {
+func (s *Extensions) auditBox(context.Context, operate.None) (outbox.Dead, error) {
 	if _, err := s.ready(); err != nil {
 		return nil, err
 	}

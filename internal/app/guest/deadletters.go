@@ -12,31 +12,7 @@ import (
 )
 
 func (s *Guest) deadLetterOperations() []operate.Operation {
-	const (
-		retried = "A running server does it at once. Events that are published again come after newer events of their\nsessions."
-		dropped = "They are never published."
-	)
-	letters := s.deadLetters()
-	return []operate.Operation{
-		operate.NewList(operate.About{
-			Path: "dead-letters", Rows: "events", Doc: "List set-aside events", Title: "Dead letters", Empty: "No event was set aside.",
-			Group: "Manage events that were set aside because they could not be published",
-			Text:  "These events could not be published and were set aside. An event that is queued again comes after newer events of its session.",
-		}, s.listDead),
-		operate.NewRead(operate.About{Path: "dead-letters/show", Doc: "Show a set-aside event", Title: "Dead letter"}, s.showDead),
-		operate.NewChange(operate.About{Path: "dead-letters/retry", Doc: "Publish a set-aside event again", More: retried, Former: []operate.Former{{Words: "guest dead-letters retry", Flag: "event", Value: true}}},
-			letters.One("queued again", outbox.Dead.RetryDead)),
-		operate.NewChange(operate.About{
-			Path: "dead-letters/drop", Doc: "Delete a set-aside event", More: dropped, Former: []operate.Former{{Words: "guest dead-letters drop", Flag: "event", Value: true}}, Danger: true,
-			Ask: "The event is never published. This cannot be undone.",
-		}, letters.One("deleted", outbox.Dead.DropDead)),
-		operate.NewJob(operate.About{Path: "dead-letters/retry-all", Doc: "Publish all set-aside events again", More: retried, Former: []operate.Former{{Words: "guest dead-letters retry", Flag: "all"}}},
-			letters.All("queued again", outbox.Dead.RetryDead)),
-		operate.NewJob(operate.About{
-			Path: "dead-letters/drop-all", Doc: "Delete all set-aside events", More: dropped, Former: []operate.Former{{Words: "guest dead-letters drop", Flag: "all"}}, Danger: true, Confirm: "drop all",
-			Title: "Drop all", Text: "The events are never published. This cannot be undone.",
-		}, letters.All("deleted", outbox.Dead.DropDead)),
-	}
+	return service.DeadLetterOperations(s.deadLetters(), s.listDead, s.showDead)
 }
 
 // deadOutput is an event that was set aside.
@@ -71,7 +47,7 @@ type deadDetail struct {
 }
 
 func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {
-	e, err := s.deadLetters().Event(ctx, in)
+	e, err := s.deadLetters().Read(ctx, in)
 	if err != nil {
 		return d, err
 	}
@@ -80,14 +56,22 @@ func (s *Guest) showDead(ctx context.Context, in eventInput) (d deadDetail, err 
 
 // deadLetters finds set-aside events by their IDs.
 func (s *Guest) deadLetters() service.DeadLetters[eventInput] {
-	return service.DeadLetters[eventInput]{Box: s.outboxOfDead, Find: s.findDead, Missing: errNoEvent}
+	former := func(flag string, value bool, verb string) []operate.Former {
+		return []operate.Former{{Words: "guest dead-letters " + verb, Flag: flag, Value: value}}
+	}
+	return service.DeadLetters[eventInput]{
+		Box: s.outboxOfDead, Find: s.findDead, Missing: errNoEvent, Event: "event", Key: "session", Delay: "at once",
+		Former: map[string][]operate.Former{
+			"retry": former("event", true, "retry"), "drop": former("event", true, "drop"), "retry-all": former("all", false, "retry"), "drop-all": former("all", false, "drop"),
+		},
+	}
 }
 
 // errNoEvent says where the IDs are.
 var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast guest dead-letters list lists them")
 
 // outboxOfDead returns the outbox of the open service.
-func (s *Guest) outboxOfDead() (outbox.Dead, error) {
+func (s *Guest) outboxOfDead(context.Context, operate.None) (outbox.Dead, error) {
 	p, err := s.parts()
 	if err != nil {
 		return nil, err

@@ -128,12 +128,5 @@ func (s *Guest) backlogs(ctx context.Context) ([]service.Fact, error) {
 	if len(waiting) == shownBacklog {
 		n += " or more"
 	}
-	letters := service.Cell{Text: service.Count(int64(dead), "event"), To: "dead-letters"}
-	if dead == outbox.MaxDead {
-		letters.Text += " or more"
-	}
-	if dead > 0 {
-		letters.State = service.Warning
-	}
-	return []service.Fact{{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}}, {Name: "Dead letters", Cell: letters}}, nil
+	return []service.Fact{{Name: "Events to publish", Cell: service.Cell{Text: n, To: "outbox"}}, {Name: "Dead letters", Cell: service.DeadCell(dead)}}, nil
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"time"
 
 	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
@@ -9,13 +10,49 @@ import (
 
 // DeadLetters shows, retries and drops the dead letters of a service. In names a dead letter.
 type DeadLetters[In any] struct {
-	Box     func() (outbox.Dead, error)                         // of the open service
-	Find    func(ctx context.Context, in In) (outbox.ID, error) // returns Missing or the event that is named
-	Missing error                                               // the event was not set aside
+	Box     func(context.Context, operate.None) (outbox.Dead, error) // of the open service
+	Find    func(ctx context.Context, in In) (outbox.ID, error)      // returns Missing or the event that is named
+	Missing error                                                    // the event was not set aside
+
+	Event  string                      // such as "audit event"
+	Key    string                      // whose events are in order, such as "install"
+	Delay  string                      // when a running server publishes what is queued again, such as "at once"
+	Former map[string][]operate.Former // spellings of the commands before, by verb; that of the list is ""
 }
 
-// Event reads the event that an input names.
-func (d DeadLetters[In]) Event(ctx context.Context, in In) (e outbox.DeadEvent, err error) {
+// DeadLetterOperations returns the operations on dead letters. list and show read them for the service.
+func DeadLetterOperations[In, Page, Row, Detail any](d DeadLetters[In], list func(context.Context, Page) ([]Row, error), show func(context.Context, In) (Detail, error)) []operate.Operation {
+	const (
+		noun    = "dead-letters"
+		dropped = "They are never published."
+	)
+	retried := "A running server does it " + d.Delay + ". Events that are published again come after newer events of their\n" + d.Key + "s."
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: noun, Rows: "events", Doc: "List set-aside " + d.Event + "s", Title: "Dead letters", Empty: "No event was set aside.", Former: d.Former[""],
+			Group: "Manage " + d.Event + "s that were set aside because they could not be published",
+			Text:  "These " + d.Event + "s could not be published and were set aside. An event that is queued again comes after newer events of its " + d.Key + ".",
+		}, list),
+		operate.NewRead(operate.About{Path: noun + "/show", Doc: "Show a set-aside " + d.Event, Title: "Dead letter"}, show),
+		operate.NewChange(operate.About{
+			Path: noun + "/retry", Doc: "Publish a set-aside " + d.Event + " again", More: retried, Former: d.Former["retry"],
+		}, d.one("queued again", outbox.Dead.RetryDead)),
+		operate.NewChange(operate.About{
+			Path: noun + "/drop", Doc: "Delete a set-aside " + d.Event, More: dropped, Former: d.Former["drop"], Danger: true,
+			Ask: "The event is never published. This cannot be undone.",
+		}, d.one("deleted", outbox.Dead.DropDead)),
+		operate.NewJob(operate.About{
+			Path: noun + "/retry-all", Doc: "Publish all set-aside " + d.Event + "s again", More: retried, Former: d.Former["retry-all"],
+		}, d.all("queued again", outbox.Dead.RetryDead)),
+		operate.NewJob(operate.About{
+			Path: noun + "/drop-all", Doc: "Delete all set-aside " + d.Event + "s", More: dropped, Former: d.Former["drop-all"], Danger: true, Confirm: "drop all",
+			Title: "Drop all", Text: "The events are never published. This cannot be undone.",
+		}, d.all("deleted", outbox.Dead.DropDead)),
+	}
+}
+
+// Read reads the event that an input names.
+func (d DeadLetters[In]) Read(ctx context.Context, in In) (e outbox.DeadEvent, err error) {
 	box, id, err := d.find(ctx, in)
 	if err != nil {
 		return e, err
@@ -31,7 +68,7 @@ func (d DeadLetters[In]) Event(ctx context.Context, in In) (e outbox.DeadEvent, 
 }
 
 func (d DeadLetters[In]) find(ctx context.Context, in In) (box outbox.Dead, id outbox.ID, err error) {
-	if box, err = d.Box(); err == nil {
+	if box, err = d.Box(ctx, operate.None{}); err == nil {
 		id, err = d.Find(ctx, in)
 	}
 	return box, id, err
@@ -51,11 +88,11 @@ func (c DeadChanged) Notice() string {
 	return Count(int64(c.Events), "event") + " " + c.done
 }
 
-// DeadChange is outbox.Dead.RetryDead or outbox.Dead.DropDead.
-type DeadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
+// deadChange is outbox.Dead.RetryDead or outbox.Dead.DropDead.
+type deadChange func(box outbox.Dead, ctx context.Context, id outbox.ID) (bool, error)
 
-// One returns an operation on a single event. done ends the notice, such as "deleted".
-func (d DeadLetters[In]) One(done string, do DeadChange) func(context.Context, In) (DeadChanged, error) {
+// one returns an operation on a single event. done ends the notice, such as "deleted".
+func (d DeadLetters[In]) one(done string, do deadChange) func(context.Context, In) (DeadChanged, error) {
 	return func(ctx context.Context, in In) (DeadChanged, error) {
 		box, id, err := d.find(ctx, in)
 		if err != nil {
@@ -69,10 +106,10 @@ func (d DeadLetters[In]) One(done string, do DeadChange) func(context.Context, I
 	}
 }
 
-// All returns an operation on all events. After an error, the result counts the events changed so far.
-func (d DeadLetters[In]) All(done string, do DeadChange) func(context.Context, operate.None, operate.Progress) (DeadChanged, error) {
+// all returns an operation on all events. After an error, the result counts the events changed so far.
+func (d DeadLetters[In]) all(done string, do deadChange) func(context.Context, operate.None, operate.Progress) (DeadChanged, error) {
 	return func(ctx context.Context, _ operate.None, progress operate.Progress) (DeadChanged, error) {
-		box, err := d.Box()
+		box, err := d.Box(ctx, operate.None{})
 		if err != nil {
 			return DeadChanged{}, err
 		}
@@ -87,4 +124,36 @@ func (d DeadLetters[In]) All(done string, do DeadChange) func(context.Context, o
 		})
 		return changed, err
 	}
+}
+
+// DeadCell counts set-aside events, for the overview of the console.
+func DeadCell(n int) Cell {
+	c := Cell{Text: Count(int64(n), "event"), To: "dead-letters"}
+	if n == outbox.MaxDead {
+		c.Text += " or more"
+	}
+	if n > 0 {
+		c.State = Warning
+	}
+	return c
+}
+
+// mostWaiting is the number of events up to which WaitingCell counts, because they are read.
+const mostWaiting = 512
+
+// WaitingCell counts the events of an outbox that are not published yet, for the overview of the console.
+func WaitingCell(ctx context.Context, box outbox.Box, now time.Time) (c Cell, err error) {
+	q := outbox.Query{Limit: mostWaiting, Now: now.Add(100 * 365 * 24 * time.Hour)} // when no event waits for a refused one any more
+	for p := range outbox.Partitions {
+		q.Parts |= outbox.PartsOf(p)
+	}
+	waiting, more, err := box.Next(ctx, q)
+	if err != nil {
+		return c, err
+	}
+	c = TextCell(Count(int64(len(waiting)), "event"))
+	if more != 0 {
+		c.Text += " or more"
+	}
+	return c, nil
 }
