@@ -22,6 +22,8 @@ var deletesOther = map[string]string{
 	"buckets accounts/delete":          "an account without buckets stores nothing",
 	"buckets lifecycle/delete":         "a rule names objects by prefix, not persons",
 	"buckets notifications/delete":     "notifications name objects by prefix, not persons",
+	"buckets dead-letters/drop":        "an event names an object and has nothing of it",
+	"buckets dead-letters/drop-all":    "an event names an object and has nothing of it",
 	"buckets policy/delete":            "a policy names accounts, not persons",
 	"extstorage schemas/delete":        "a schema is no data of a person",
 	"extstorage dead-letters/drop":     "an audit event has no values",

@@ -236,7 +236,7 @@ var walkedPaths = []string{
 	"/guest/keys", "/guest/keys/rotate", "/guest/tenants", "/guest/outbox", "/guest/dead-letters",
 	"/guest/quarantine", "/guest/refusals", "/guest/jobs/events/run", "/guest/sessions/x/erase", "/tokenserver/nodes", "/tokenserver/nodes/x/drain", "/tokenserver/accounts", "/tokenserver/access/x/deny", "/tokenserver/refused",
 	"/tokenserver/users/1/quota", "/sync/tokens/1/create",
-	"/buckets/accounts", "/buckets/accounts/x", "/buckets/keys/x", "/buckets/buckets/x", "/buckets/quotas/x", "/buckets/nodes", "/buckets/damages", "/buckets/audits/run", "/buckets/runs",
+	"/buckets/accounts", "/buckets/accounts/x", "/buckets/keys/x", "/buckets/buckets/x", "/buckets/quotas/x", "/buckets/nodes", "/buckets/damages", "/buckets/audits/run", "/buckets/dead-letters", "/buckets/runs",
 }
 
 // wantNoError sends a request to a listener and expects neither a server error nor one in the log.

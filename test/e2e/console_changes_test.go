@@ -74,6 +74,10 @@ func changesOf(folder, key string) []step {
 		{"buckets/policy/show?account=main&bucket=extra", "Block public access", []string{"block", "all"}, "The public access block of bucket extra is all."},
 		{"buckets/notifications/show?account=main&bucket=extra", "Set notifications", []string{"notifications", `{"QueueConfigurations": [{"QueueArn": "arn:holdfast:webhook:::hook", "Events": ["s3:ObjectCreated:*"]}]}`}, "The notifications of bucket extra are set."},
 		{"", "Delete notifications", nil, "Bucket extra has no notifications."},
+		{bucketLetters, "Drop", nil, "1 event deleted."},
+		{bucketLetters, "Retry", nil, "1 event queued again."},
+		{bucketLetters, "Retry all", nil, "1 event queued again."},
+		{bucketLetters, "Drop all", []string{"confirm", "drop all"}, "1 event deleted."},
 		{"buckets/buckets/show?account=main&bucket=extra", "Delete bucket", []string{"confirm", "extra"}, "Deleted bucket extra of account main."},
 		{object, "Delete object", []string{"confirm", "page.html"}, "Deleted object page.html."},
 		{"buckets/buckets/show?account=main&bucket=pictures", "Set versioning", []string{"versioning", "enabled"}, "Versioning of bucket pictures is enabled."},
@@ -158,6 +162,9 @@ const (
 	drainLocal = "Drain node local:1"
 	stopDrain  = "Stop the drain"
 )
+
+// bucketLetters is the page of set-aside notifications of buckets. Each step has one.
+const bucketLetters = "buckets/dead-letters"
 
 func changesOfGuests() []step {
 	const tenant = "33333333-4444-4333-8444-555555555555"
@@ -306,6 +313,11 @@ func (c *consolePages) makeChanges() {
 	holds := filepath.Join(c.s.Data, "buckets.db")
 	alter(c.t, holds, `INSERT INTO manta_bucket_hold (id, expires) VALUES ('backup', 9000000000000000)`)
 	for _, s := range changesOf(filepath.Join(c.s.Data, "new-node"), firstKey(c.s)) {
+		if s.page == bucketLetters {
+			alter(c.t, holds, `INSERT INTO manta_bucket_event_refused (owner, stream, seq, topic, key, payload, created_at, attempts, reason, refused_at)
+				VALUES ('`+consoleTenant+`', '`+consoleInstall+`', 1, 'hook', 'extra/page.html',
+				'{"event":"ObjectCreated:Put","rule":"1","owner":"`+consoleTenant+`","bucket":"extra","key":"page.html"}', 1, 1, 'the webhook answered with status 400', 1)`)
+		}
 		if s.page != "" {
 			c.p.Go(c.t, c.base+s.page)
 		}

@@ -26,10 +26,10 @@ func openBuckets(t testing.TB, data string) (*Buckets, *servicetest.Server) {
 	return openBucketsAt(t, data, clock.System)
 }
 
-func openBucketsAt(t testing.TB, data string, now clock.Clock) (*Buckets, *servicetest.Server) {
+func openBucketsAt(t testing.TB, data string, now clock.Clock, vars ...string) (*Buckets, *servicetest.Server) {
 	t.Helper()
 	s := New()
-	environ := []string{"HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_BUCKETS__KEY_SECRET=" + string(bytes.Repeat([]byte("s"), 32))}
+	environ := append(vars, "HOLDFAST_BUCKETS__ENABLED=true", "HOLDFAST_BUCKETS__INLINE=0", "HOLDFAST_BUCKETS__KEY_SECRET="+string(bytes.Repeat([]byte("s"), 32)))
 	o := servicetest.Open(t, s.Service(), func(d *service.Deps) { d.Data, d.Engines.Data, d.Clock = data, data, now }, environ...)
 	if err := s.settle(t.Context()); err != nil {
 		t.Fatal(err)

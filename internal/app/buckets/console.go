@@ -48,8 +48,8 @@ func (s *Buckets) console() *service.Console {
 	}}
 }
 
-// backlogs are the deleted objects that still need space.
-func (s *Buckets) backlogs(context.Context) ([]service.Fact, error) {
+// backlogs are the deleted objects that still need space, and the events that were not published.
+func (s *Buckets) backlogs(ctx context.Context) ([]service.Fact, error) {
 	b, known := s.metrics.backlog.get()
 	if !known {
 		return nil, errcode.New(errcode.Unavailable, "the garbage could not be counted")
@@ -66,7 +66,8 @@ func (s *Buckets) backlogs(context.Context) ([]service.Fact, error) {
 		}
 		facts = append(facts, service.Fact{Name: "Damaged copies", Cell: damaged})
 	}
-	return facts, nil
+	events, err := s.publisher.backlogs(ctx)
+	return append(facts, events...), err
 }
 
 func momentCell(m buckets.Moment) service.Cell {

@@ -76,7 +76,7 @@ func New() *Buckets { return &Buckets{cfg: buckets.DefaultConfig()} }
 func (s *Buckets) Service() service.Service {
 	return service.Service{
 		Name: Name, Doc: "Buckets: object storage with the protocol of Amazon S3.",
-		Config: &s.cfg, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
+		Config: &s.cfg, Probe: s.probe, Open: s.open, Commands: s.commands, Operations: s.operations(), Tables: tables,
 		Listeners: func() []service.Listener {
 			return []service.Listener{{Name: Listener, Setting: Name + ".listen", Address: s.cfg.Listen}}
 		},
@@ -94,6 +94,7 @@ type store interface {
 	maintenance.Store
 
 	Outbox(destination string) outbox.Box
+	DeadEvents() outbox.Dead
 	OnEvents(wake func(destination, owner, stream string))
 }
 

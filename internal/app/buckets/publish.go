@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"holdfast/internal/app/service"
@@ -22,15 +23,72 @@ type publisher struct {
 	ping   func(context.Context) error
 	boxes  map[string]outbox.Box // by destination
 	wakers map[string]*outbox.Waker
+	dead   outbox.Dead // of all destinations
 }
 
 func newPublisher(s *Buckets, st store) *publisher {
-	p := &publisher{s, st.Ping, map[string]outbox.Box{}, map[string]*outbox.Waker{}}
+	p := &publisher{s: s, ping: st.Ping, boxes: map[string]outbox.Box{}, wakers: map[string]*outbox.Waker{}}
+	p.dead = dead{st.DeadEvents(), p}
 	for name := range s.cfg.Destinations {
 		p.boxes[name], p.wakers[name] = st.Outbox(name), outbox.NewWaker()
 	}
 	st.OnEvents(func(destination, owner, stream string) { p.wakers[destination].Wake(owner, stream) })
 	return p
+}
+
+// dead are the events of all destinations that were set aside.
+type dead struct {
+	outbox.Dead
+	p *publisher
+}
+
+// RetryDead implements outbox.Dead. It wakes the relay.
+func (d dead) RetryDead(ctx context.Context, id outbox.ID) (bool, error) {
+	found, err := d.Dead.RetryDead(ctx, id)
+	for _, w := range d.p.wakers {
+		if found {
+			w.Wake(id.Owner, id.Stream)
+		}
+	}
+	return found, err
+}
+
+// backlogs counts the events that are not published yet, and those that were set aside.
+func (p *publisher) backlogs(ctx context.Context) (facts []service.Fact, err error) {
+	for _, name := range slices.Sorted(maps.Keys(p.boxes)) {
+		waiting, err := service.WaitingCell(ctx, p.boxes[name], p.s.deps.Clock())
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, service.Fact{Name: "Notifications to " + name, Cell: waiting})
+	}
+	n, err := p.dead.CountDead(ctx)
+	if err != nil || n == 0 && len(p.boxes) == 0 {
+		return facts, err
+	}
+	return append(facts, service.Fact{Name: "Notifications set aside", Cell: service.DeadCell(n)}), nil
+}
+
+// probe checks the destinations, all at once.
+func (s *Buckets) probe(ctx context.Context) []service.Finding {
+	names := slices.Sorted(maps.Keys(s.cfg.Destinations))
+	found := make([]service.Finding, len(names))
+	var checks sync.WaitGroup
+	for i, name := range names {
+		what := "buckets.destinations." + name
+		checks.Go(func() {
+			says, err := sinks.Check(ctx, s.cfg.Destinations[name].URL)
+			found[i] = service.Finding{State: service.OK, What: what, Says: says}
+			if err != nil {
+				found[i] = service.Finding{
+					State: service.Wrong, What: what, Says: err.Error(),
+					Fix: "correct its url, or make it reachable; until then events wait in the database, for buckets.drop_events_after",
+				}
+			}
+		})
+	}
+	checks.Wait()
+	return found
 }
 
 // eventSource is the source of events in a message broker.
@@ -58,7 +116,7 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 		}
 		ends = append(ends, service.Relay{
 			Service: Name + "/" + name, Ping: p.ping, Close: closeSink,
-			Options: outbox.Options{Box: p.boxes[name], Waker: p.wakers[name], Sink: sink, Poll: pollEvents},
+			Options: outbox.Options{Box: p.boxes[name], Waker: p.wakers[name], Sink: sink, Poll: pollEvents, Hint: deadHint},
 		}.Start(ctx, p.s.deps))
 	}
 	return end, nil
@@ -106,6 +164,9 @@ func (r recordSink) Publish(ctx context.Context, events []outbox.Event) error {
 func (s *Buckets) dropEvents(ctx context.Context, now time.Time, _ int) (int, error) {
 	dropped, dead, err := s.opened.DropEvents(ctx, buckets.At(now.Add(-s.cfg.EventsAfter)), int64(s.cfg.MaxEvents))
 	n := dead
+	if dead > 0 {
+		s.deps.Log.Error("set-aside events dropped", "events", dead, "hint", "see buckets.drop_events_after")
+	}
 	for _, d := range dropped {
 		n += d.Events
 		s.metrics.dropped.WithLabelValues(d.Destination).Add(float64(d.Events))

@@ -33,6 +33,9 @@ func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, destination)
 }
 
+// DeadEvents returns the events that were set aside.
+func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db) }
+
 // appending has the arguments of bucket_append_events_v1.
 type appending struct {
 	owner                           buckets.AccountID

@@ -70,6 +70,9 @@ func (s *Store) Outbox(destination string) outbox.Box {
 	return eventTable.OpenTopic(s.db, time.Now, destination)
 }
 
+// DeadEvents returns the events that were set aside.
+func (s *Store) DeadEvents() outbox.Dead { return eventTable.Open(s.db, time.Now) }
+
 // Backlogs implements buckets.Events.
 func (s *Store) Backlogs(ctx context.Context) (all []buckets.EventBacklog, err error) {
 	err = s.db.Read(ctx, "event_backlogs", func(c *sqlite.Conn) error {

@@ -1,0 +1,141 @@
+package buckets
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/buckets"
+	"holdfast/internal/errcode"
+	"holdfast/internal/operate"
+	"holdfast/internal/outbox"
+)
+
+// deadHint is logged when an event is set aside.
+const deadHint = "run holdfast buckets dead-letters list to list such events, and holdfast buckets dead-letters retry-all to publish them"
+
+func (s *Buckets) deadLetterOperations() []operate.Operation {
+	return service.DeadLetterOperations(s.deadLetters(), on(s, s.listDead), on(s, s.showDead))
+}
+
+var errNoEvent = errcode.New(errcode.NotFound, "no such set-aside event: holdfast buckets dead-letters list lists them")
+
+// deadLetters finds set-aside events by their IDs.
+func (s *Buckets) deadLetters() service.DeadLetters[eventInput] {
+	return service.DeadLetters[eventInput]{
+		Box: on(s, s.deadEvents), Missing: errNoEvent, Event: "notification", Key: "object", Delay: "within half a minute",
+		Find: func(_ context.Context, in eventInput) (outbox.ID, error) {
+			id, ok := parseEventID(in.Event)
+			if !ok {
+				return id, errNoEvent
+			}
+			return id, nil
+		},
+	}
+}
+
+// deadEvents returns the set-aside events of all destinations, also of those that are not configured any more.
+func (s *Buckets) deadEvents(context.Context, operate.None) (outbox.Dead, error) {
+	return s.publisher.dead, nil
+}
+
+type eventInput struct {
+	Event string `subject:"event" doc:"ID of the event"`
+}
+
+// eventID returns the ID of an event as text: its owner, its stream and its number.
+func eventID(id outbox.ID) string {
+	bytes, err := hex.DecodeString(strings.ReplaceAll(id.Owner+id.Stream, "-", ""))
+	if err != nil { // no UUID has one
+		return ""
+	}
+	return eventPrefix + base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(bytes, uint64(id.Seq)))
+}
+
+const eventPrefix = "evt_"
+
+// parseEventID is the inverse of eventID.
+func parseEventID(text string) (id outbox.ID, ok bool) {
+	text, ok = strings.CutPrefix(text, eventPrefix)
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if !ok || err != nil || len(b) != 40 {
+		return id, false
+	}
+	format := func(b []byte) string { return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16]) }
+	id = outbox.ID{Owner: format(b[:16]), Stream: format(b[16:32]), Seq: int64(binary.BigEndian.Uint64(b[32:]))}
+	return id, id.Seq > 0
+}
+
+// deadOutput is an event that was set aside.
+type deadOutput struct {
+	ID          string    `json:"id" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
+	Type        string    `json:"type" title:"Event" example:"s3:ObjectCreated:Put"`
+	Account     string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"missing: the account was deleted"`
+	Object      string    `json:"object" title:"Object" doc:"bucket and name" example:"photos/2026/harbour.jpg"`
+	Destination string    `json:"destination" title:"Destination" example:"thumbnails"`
+	At          time.Time `json:"at"`
+	SetAside    time.Time `json:"setAside" title:"Set aside"`
+	Attempts    int       `json:"attempts" title:"Attempts" least:"1"`
+	Error       string    `json:"error" title:"Error" doc:"of the last attempt" example:"the webhook answered with status 400"`
+	Cursor      string    `json:"-" cursor:""`
+}
+
+// outputOfDead returns an event with its record in the JSON of S3. names has the accounts that were read.
+func (s *Buckets) outputOfDead(ctx context.Context, e *outbox.DeadEvent, names map[string]string) (o deadOutput, record json.RawMessage, err error) {
+	o = deadOutput{ID: eventID(e.ID()), Object: e.Key, Destination: e.Topic, At: e.At, SetAside: e.DiedAt, Attempts: e.Attempts, Error: e.Reason}
+	o.Cursor = o.ID
+	if o.Type, record, err = buckets.EventRecord(e.Payload, e.Seq, buckets.At(e.At)); err != nil {
+		return o, nil, err
+	}
+	name, known := names[e.Owner]
+	if !known {
+		a, err := s.opened.AccountByID(ctx, buckets.AccountID(e.Owner))
+		if err != nil && !errors.Is(err, buckets.ErrNoAccount) {
+			return o, nil, err
+		}
+		name, names[e.Owner] = a.Name, a.Name
+	}
+	o.Account = name
+	return o, record, nil
+}
+
+func (s *Buckets) listDead(ctx context.Context, in operate.Page[string]) (all []deadOutput, err error) {
+	var after outbox.ID
+	if in.After != "" {
+		var ok bool
+		if after, ok = parseEventID(in.After); !ok {
+			return nil, &operate.InputError{Input: "after", Reason: "expected next of the page before"}
+		}
+	}
+	found, err := s.publisher.dead.ListDead(ctx, after, in.Limit)
+	names := map[string]string{}
+	for i := range found {
+		o, _, err := s.outputOfDead(ctx, &found[i], names)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, err
+}
+
+// deadDetail is a set-aside event with what lists leave out.
+type deadDetail struct {
+	deadOutput
+	Record json.RawMessage `json:"record" text:"Record" doc:"what the destination gets"`
+}
+
+func (s *Buckets) showDead(ctx context.Context, in eventInput) (d deadDetail, err error) {
+	e, err := s.deadLetters().Read(ctx, in)
+	if err == nil {
+		d.deadOutput, d.Record, err = s.outputOfDead(ctx, &e, map[string]string{})
+	}
+	return d, err
+}
