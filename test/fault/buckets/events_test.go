@@ -1,0 +1,148 @@
+package buckets
+
+import (
+	"crypto/md5"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"holdfast/internal/testdb"
+	"holdfast/internal/workload/buckets"
+	"holdfast/test/binary"
+	"holdfast/test/fault/harness"
+	"holdfast/test/fault/harness/brokers"
+)
+
+// describeObject returns the object of an event, and its ETag or what happened to it.
+func describeObject(t *testing.T) brokers.Describe {
+	return func(header func(string) string, data []byte) (key, what string) {
+		var body struct {
+			Records []struct {
+				EventName string
+				S3        struct{ Object struct{ Key, ETag string } }
+			}
+		}
+		if err := json.Unmarshal(data, &body); err != nil || len(body.Records) != 1 {
+			t.Errorf("%v: %s", err, data)
+			return "", ""
+		}
+		r := body.Records[0]
+		if kind, subject := header("ce-type"), header("ce-subject"); kind != "s3:"+r.EventName || subject != "box/"+r.S3.Object.Key || header("ce-partitionkey") == "" {
+			t.Errorf("event %s of %s has the record %s", kind, subject, data)
+		}
+		what = r.S3.Object.ETag
+		if what == "" {
+			what = r.EventName
+		}
+		return r.S3.Object.Key, what
+	}
+}
+
+// notified is a server with a bucket whose events are published.
+type notified struct {
+	t    *testing.T
+	s    *binary.Server
+	c    *buckets.Client
+	n    int // of writes
+	want map[string][]string
+}
+
+func newNotified(t *testing.T, database, url string, vars ...string) *notified {
+	t.Helper()
+	vars = append(vars, "HOLDFAST_BUCKETS__DATABASE_URL="+database, "HOLDFAST_BUCKETS__DESTINATIONS__MQ__URL="+url)
+	data := testdb.SQLite(t)
+	binary.Migrate(t, data, vars...)
+	s := binary.Start(t, data, vars...)
+	n := &notified{t: t, s: s, c: s.S3(t), want: map[string][]string{}}
+	kind, _, _ := strings.Cut(url, ":")
+	n.send(http.StatusOK, http.MethodPut, "/box", "")
+	n.send(http.StatusOK, http.MethodPut, "/box?notification", `<NotificationConfiguration><TopicConfiguration><Topic>arn:holdfast:`+kind+
+		`:::mq</Topic><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event></TopicConfiguration></NotificationConfiguration>`)
+	return n
+}
+
+func (n *notified) send(status int, method, target, body string) {
+	n.t.Helper()
+	a, err := n.c.Send(n.t.Context(), method, target, body)
+	if err != nil || a.Status != status {
+		n.t.Fatalf("%s %s: %d %s %v", method, target, a.Status, a.Body, err)
+	}
+}
+
+// write writes three objects a number of times, and deletes one of them each time.
+func (n *notified) write(times int) {
+	n.t.Helper()
+	for range times {
+		for _, key := range []string{"a", "b", "c"} {
+			n.n++
+			body := fmt.Sprint(n.n)
+			n.send(http.StatusOK, http.MethodPut, "/box/"+key, body)
+			n.want[key] = append(n.want[key], fmt.Sprintf("%x", md5.Sum([]byte(body))))
+		}
+		n.send(http.StatusNoContent, http.MethodDelete, "/box/c", "")
+		n.want["c"] = append(n.want["c"], "ObjectRemoved:Delete")
+	}
+}
+
+// awaitPublished waits until so many events were published, and returns their number.
+func (n *notified) awaitPublished(least int) (count int) {
+	n.t.Helper()
+	// The relay waits up to a minute after a failure.
+	n.s.AwaitLong(3*time.Minute, "/metrics", func(_ int, text string) bool {
+		if found := publishedEvents.FindStringSubmatch(text); found != nil {
+			count, _ = strconv.Atoi(found[1])
+		}
+		return count >= least
+	})
+	return count
+}
+
+var publishedEvents = regexp.MustCompile(`(?m)^holdfast_outbox_events_total\{service="buckets/mq"\} (\d+)$`)
+
+// The broker of a bucket is away while clients write, and later it has lost its topic. No write is refused, no event is set
+// aside, and all events arrive in the order of each object.
+func TestBucketsBrokers(t *testing.T) {
+	t.Parallel()
+	opens := map[string]func(*testing.T, brokers.Describe) *brokers.Broker{"nats": brokers.NATS, "pubsub": brokers.PubSub}
+	databases := map[string]func(*testing.T) string{
+		"sqlite": func(*testing.T) string { return "" }, "postgres": func(t *testing.T) string { return testdb.PostgresDatabase(t) },
+	}
+	for name, open := range opens {
+		for engine, database := range databases {
+			t.Run(name+"/"+engine, func(t *testing.T) {
+				t.Parallel()
+				b := open(t, describeObject(t))
+				n := newNotified(t, database(t), b.URL)
+				n.write(5)
+				b.Await("before", n.want)
+				if name == "pubsub" {
+					testdb.SoakOnly(t, "its client waits for a minute, and NATS shows the same")
+				}
+				b.Away()
+				n.write(5 * int(harness.Number(t, "FAULT_ROUNDS", 1)))
+				n.s.AwaitOutput("could not publish events")
+				n.write(1)
+				if dead := n.s.Verb("buckets", "dead-letters", "list", "--json"); dead != "" {
+					t.Errorf("set aside while the broker was away: %s", dead)
+				}
+				b.Back()
+				b.Await("after the broker was away", n.want)
+
+				b.Lose(func() {
+					before := n.awaitPublished(0)
+					n.write(1) // the server notices it, and creates the topic
+					n.awaitPublished(before + 4)
+				})
+				clear(n.want)
+				b.Forget()
+				n.write(5)
+				b.Await("after the broker has lost its topic", n.want)
+			})
+		}
+	}
+}
