@@ -37,7 +37,8 @@ func newTypeScript(ctx context.Context, t *testing.T) *typescript {
 	npm := binary.Program(t, "npm")
 	root := t.TempDir()
 	for _, part := range []string{
-		"clients/typescript/src", "clients/typescript/test", "clients/typescript/runtimes", "clients/typescript/package.json", "clients/typescript/package-lock.json",
+		"clients/typescript/src", "clients/typescript/test", "clients/typescript/runtimes", "clients/typescript/examples",
+		"clients/typescript/package.json", "clients/typescript/package-lock.json",
 		"clients/typescript/.npmrc", "clients/typescript/tsconfig.json", "clients/typescript/README.md", "internal/extstorage/httpapi/openapi.json",
 		"internal/guest/httpapi/openapi.json",
 	} {
@@ -121,6 +122,7 @@ func TestTypeScript(t *testing.T) {
 	for _, script := range []string{"check", "types"} { // installing has built the package
 		c.must(t, npm, "run", script)
 	}
+	t.Run("express", func(t *testing.T) { express(t, c) })
 	c.serve(t)
 	for _, file := range []string{"test/client.test.js", "test/guest.test.js", "test/handoff.test.js", "test/runtime.test.js"} {
 		// Without npm, which would not end its child processes.

@@ -1,0 +1,84 @@
+// A shop whose guests have a cart without signing in, and the checkout that takes it over.
+import { request as forward } from "node:http";
+import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { GuestError, createSiteClient } from "@holdfast/ext-storage/guest";
+import { createHandoffVerifier } from "@holdfast/ext-storage/handoff";
+import express from "express";
+
+const { API = "http://127.0.0.1:8000", INTERNAL = "http://127.0.0.1:8002", SERVICE, PORT = "3000" } = process.env;
+const tenant = "11111111-2222-4333-8444-555555555555";
+const paths = "/bff/consumer/v1";
+
+/** The guest of a request: a client for each request, with the cookie of its browser. */
+const guestOf = (req) => createSiteClient({ baseUrl: API, request: req, address: req.ip });
+
+const cartOf = async (guest) => {
+  const cart = [];
+  for await (const { itemId, quantity } of guest.wishlist()) cart.push({ itemId, quantity });
+  return cart;
+};
+
+const page = (cart) => `<!doctype html>
+<meta name="viewport" content="width=device-width"><title>Shop</title>
+<h1>Shop</h1>
+${["apple", "pear", "plum"].map((item) => `<button data-item="${item}">Add ${item}</button>`).join(" ")}
+<h2>Cart</h2>
+<ul>${cart.map((c) => `<li>${c.quantity} × ${c.itemId}</li>`).join("")}</ul>
+<form method="post" action="/checkout"><button ${cart.length ? "" : "disabled"}>Check out</button></form>
+<script type="module">
+  import { createSiteClient } from "/holdfast/guest.js";
+  const guest = createSiteClient({ baseUrl: location.origin }); // with the session that the server has begun
+  for (const button of document.querySelectorAll("[data-item]")) {
+    button.onclick = async () => {
+      await guest.addWish({ itemId: button.dataset.item });
+      location.reload();
+    };
+  }
+</script>`;
+
+const app = express();
+
+app.get("/", async (req, res) => {
+  const guest = guestOf(req);
+  await guest.begin();
+  const cart = await cartOf(guest);
+  res.append("Set-Cookie", guest.setCookies()).send(page(cart));
+});
+
+app.post("/checkout", async (req, res) => {
+  const guest = guestOf(req);
+  const { redirectUrl } = await guest.mint(tenant, "cart", { payload: { items: await cartOf(guest) } });
+  res.append("Set-Cookie", guest.setCookies()).redirect(303, redirectUrl);
+});
+
+// What browsers ask Holdfast for themselves, under the origin of the page.
+app.use(paths, (req, res) => {
+  const headers = { ...req.headers, "x-forwarded-for": req.ip };
+  const upstream = forward(new URL(req.originalUrl, API), { method: req.method, headers }, (answer) => {
+    res.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(res);
+  });
+  upstream.on("error", () => res.sendStatus(502));
+  req.pipe(upstream);
+});
+app.use("/holdfast", express.static(dirname(fileURLToPath(import.meta.resolve("@holdfast/ext-storage")))));
+
+// The checkout, which is usually another site: it gets the token, and consumes the handoff once.
+const verifier = createHandoffVerifier({ keySet: `${API}${paths}/tenants/${tenant}/jwks.json`, issuer: "holdfast", tenant });
+
+app.get("/paid", async (req, res) => {
+  const { handoffId } = await verifier.verify(String(req.query.token));
+  const answer = await fetch(`${INTERNAL}/internal/handoff/${handoffId}/consume`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${SERVICE}`, "Content-Type": "application/json", "Idempotency-Key": crypto.randomUUID() },
+    body: JSON.stringify({ token: req.query.token, guest: { userAgent: req.get("User-Agent"), acceptLanguage: req.get("Accept-Language") } }),
+  });
+  const { payload, detail } = await answer.json();
+  res.status(answer.status).type("text/plain").send(payload ? `Paid: ${JSON.stringify(payload.items)}\n` : `${detail}\n`);
+});
+
+app.use((err, req, res, next) => res.status(err instanceof GuestError ? err.status : 400).type("text/plain").send(`${err.message}\n`));
+
+const server = app.listen(Number(PORT), "127.0.0.1", () => console.log(`http://127.0.0.1:${server.address().port}/`));

@@ -1,0 +1,25 @@
+import { headers } from "next/headers";
+
+import { cartOf, guestOf } from "../guest";
+import { AddButton } from "./add";
+
+export default async function Page() {
+  const { items } = await cartOf(guestOf(await headers()));
+  return (
+    <main>
+      <h1>Shop</h1>
+      {["apple", "pear", "plum"].map((item) => (
+        <AddButton key={item} item={item} />
+      ))}
+      <h2>Cart</h2>
+      <ul>
+        {items.map(({ itemId, quantity }) => (
+          <li key={itemId}>{`${quantity} × ${itemId}`}</li>
+        ))}
+      </ul>
+      <form method="post" action="/checkout">
+        <button disabled={items.length === 0}>Check out</button>
+      </form>
+    </main>
+  );
+}

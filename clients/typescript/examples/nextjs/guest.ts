@@ -1,0 +1,16 @@
+import { createSiteClient } from "@holdfast/ext-storage/guest";
+
+export const tenant = "11111111-2222-4333-8444-555555555555";
+
+export type Cart = { items: { itemId: string; quantity: number }[] };
+
+/** The guest of a request of a browser, on the server. */
+export function guestOf(headers: Headers) {
+  return createSiteClient<Cart>({ baseUrl: process.env.API ?? "http://127.0.0.1:8000", request: { headers } });
+}
+
+export async function cartOf(guest: ReturnType<typeof guestOf>): Promise<Cart> {
+  const items = [];
+  for await (const { itemId, quantity = 1 } of guest.wishlist()) items.push({ itemId, quantity });
+  return { items };
+}
