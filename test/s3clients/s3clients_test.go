@@ -48,6 +48,10 @@ var clients = []struct {
 	{"minio-go", minIOSDK},
 	{"terraform", terraform},
 	{"terraform-locks", terraformLocks},
+	{"locked-backups", lockedBackups},
+	{"locked-snapshots", lockedSnapshots},
+	{"volume-backups", volumeBackups},
+	{"presigned-uploads", presignedUploads},
 }
 
 func TestOneNode(t *testing.T) {
