@@ -6,20 +6,18 @@ import (
 	"strings"
 )
 
-// Each install has a stream of audit events, numbered like its changes: one event
-// for each put, and for each delete that found a record.
+// Every put, and every delete that finds a record, appends one event to the install's audit stream.
 const (
 	AuditTable  = "ext_storage_outbox"
-	AuditPut    = "extstorage.put"    // topic
-	AuditDelete = "extstorage.delete" // topic
+	AuditPut    = "extstorage.put"
+	AuditDelete = "extstorage.delete"
 )
 
-// AuditKey returns the key of an operation's audit event.
+// AuditKey returns the key of the audit event.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
-// AuditPayload returns the payload of an operation's audit event, with the
-// revision that was written or deleted. An engine that computes the revision
-// itself builds the same JSON there.
+// AuditPayload returns the payload of the audit event. Engines that compute the revision themselves build the same
+// JSON.
 func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
 	b := make([]byte, 0, 192)
@@ -38,8 +36,7 @@ func (w *Write) AuditPayload(i int, r Revision) []byte {
 	return append(b, '}')
 }
 
-// Audited reports whether the write appended an event: each put does, and each
-// delete that found a record.
+// Audited reports whether the write appended an event.
 func (w *Write) Audited(a *Applied) bool {
 	if a.Replayed {
 		return false
@@ -55,8 +52,8 @@ func (w *Write) Audited(a *Applied) bool {
 // JSONString encodes a string as JSON.
 func JSONString(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) {
-		return `"` + s + `"` // the usual case, in a tenth of the time
+		return `"` + s + `"` // common case, ten times faster
 	}
-	text, _ := json.Marshal(s) // marshaling a string cannot fail
+	text, _ := json.Marshal(s)
 	return string(text)
 }

@@ -9,24 +9,21 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Limits of the caches of a process.
+// Sizes of the per-process caches.
 const (
-	grantsKept   = 4096 // the claims of a token are usually below a kilobyte and at most eight
+	grantsKept   = 4096 // claims are at most 8 KiB, usually below 1
 	installsKept = 10_000
-	revokedKept  = 8 << 20 // bytes of the IDs of revoked tokens
+	revokedKept  = 8 << 20 // bytes of revoked token IDs
 	schemasKept  = 512     // documents of up to 64 KiB
-	freeKept     = 20_000  // namespaces without a schema, which is most of them
+	freeKept     = 20_000  // namespaces without a schema: most of them
 
-	// CacheBytes is the maximum memory of these caches; most of it is for claims
-	// and documents of maximum size.
+	// CacheBytes is the maximum memory of these caches, mostly claims and schema documents at their maximum size.
 	CacheBytes = grantsKept*(8<<10) + schemasKept*MaxSchemaBytes + 8<<20
 
-	// installAge is the maximum age of a cached install. After an install or one of
-	// its tokens is revoked, every process refuses it within this time.
+	// installAge is the maximum age of a cached install, so every process enforces a revocation within this time.
 	installAge = time.Second
 )
 
-// keep returns a cache for n entries; n must be positive.
 func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](n)
 	if err != nil {
@@ -35,21 +32,19 @@ func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	return c
 }
 
-// seenInstall is an install as read at a time or later.
+// seenInstall is a cached install.
 type seenInstall struct {
 	Install
-	revoked []string // IDs of its revoked tokens, ascending
+	revoked []string // revoked token IDs, ascending
 	at      time.Time
 }
 
-// hasRevoked reports whether the token with this ID was revoked.
 func (in *seenInstall) hasRevoked(id string) bool {
 	_, found := slices.BinarySearch(in.revoked, id)
 	return found
 }
 
-// usable returns why the install refuses a request, regardless of the token's
-// grant.
+// usable returns an error if the install refuses the token, whatever its grant.
 func (in *seenInstall) usable(t *Token) error {
 	for _, d := range []Deletion{in.Deletion, in.Tenant.Deletion} {
 		switch {
@@ -66,13 +61,13 @@ func (in *seenInstall) usable(t *Token) error {
 	if !t.Service {
 		after = max(after, in.TokensAfter)
 	}
-	if after != 0 && !t.Ends.IsZero() && At(t.Issued.Add(time.Second)) <= after { // an iat has a resolution of one second
+	if after != 0 && !t.Ends.IsZero() && At(t.Issued.Add(time.Second)) <= after { // iat is in whole seconds
 		return ErrTokenRevoked
 	}
 	return nil
 }
 
-// size returns the memory of the revoked token IDs in bytes.
+// size returns the bytes of the revoked token IDs.
 func (in *seenInstall) size() (n int) {
 	for _, id := range in.revoked {
 		n += len(id) + 16
@@ -80,11 +75,11 @@ func (in *seenInstall) size() (n int) {
 	return n
 }
 
-// installCache caches installs. It is safe for concurrent use.
+// installCache is safe for concurrent use.
 type installCache struct {
 	mu   sync.Mutex
 	seen *simplelru.LRU[Owner, seenInstall]
-	size int // of all entries
+	size int
 }
 
 func newInstallCache() *installCache {
@@ -119,15 +114,13 @@ func (c *installCache) remove(o Owner) {
 	c.seen.Remove(o)
 }
 
-// namespaceOf identifies a namespace of an install.
 type namespaceOf struct {
 	Owner
 	Namespace
 }
 
-// seenSchemas caches the active schemas of namespaces, and which namespaces have
-// none. The Store rejects writes that rely on outdated entries, so the two caches
-// need no common lock.
+// seenSchemas caches active schemas, and the namespaces without one. The Store rejects writes based on outdated
+// entries, so the two caches need no common lock.
 type seenSchemas struct {
 	schemas *lru.Cache[namespaceOf, Schema]
 	free    *lru.Cache[namespaceOf, struct{}]
@@ -137,7 +130,6 @@ func newSeenSchemas() seenSchemas {
 	return seenSchemas{keep[namespaceOf, Schema](schemasKept), keep[namespaceOf, struct{}](freeKept)}
 }
 
-// get returns the cached schema; without an active schema, its version is 0.
 func (s *seenSchemas) get(at namespaceOf) (Schema, bool) {
 	if sc, ok := s.schemas.Get(at); ok {
 		return sc, true
@@ -160,9 +152,8 @@ func (s *seenSchemas) remove(at namespaceOf) {
 	s.free.Remove(at)
 }
 
-// ParseGrant caches the results of the function ParseGrant, because parsing takes
-// longer than the rest of checking a token with a cached signature. Grants are
-// shared and never modified.
+// ParseGrant caches parsed claims: parsing takes longer than the rest of checking a token with a cached signature.
+// Grants are shared; do not modify them.
 func (s *Service) ParseGrant(claims []byte) (Grant, error) {
 	if g, known := s.grants.Get(string(claims)); known {
 		return g, nil

@@ -14,7 +14,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config is the section [extstorage].
+// Config is the [extstorage] section.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve extension storage."`
 	settings.Database
@@ -46,8 +46,7 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
 }
 
-// Rates limit how often an operation is allowed. A burst is the number allowed at
-// once.
+// Rates limits requests per second; bursts are allowed at once.
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
 	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
@@ -57,25 +56,23 @@ type Rates struct {
 	TenantBurst int `toml:"tenant_burst" doc:"Burst of requests of all installs of a tenant. A single install may use seven eighths of it."`
 }
 
-// TokenKey is a key with which an external issuer signs tokens.
+// TokenKey verifies tokens from an external issuer.
 type TokenKey struct {
 	ID  string `toml:"id" doc:"Key ID, which tokens name in kid. Empty: the name of the section."`
 	Alg string `toml:"alg" doc:"Algorithm: EdDSA, ES256 or HS256."`
 	Key string `toml:"key" secret:"true" doc:"Public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }
 
-// ownTokenKey is the prefix of the IDs of the server's own keys.
+// ownTokenKey prefixes the key IDs of the server's own secrets.
 const ownTokenKey = "own-"
 
-// MinSchemaMemory is the minimum of the setting schema_memory: two of the largest
-// schemas.
+// MinSchemaMemory is the minimum schema_memory: two schemas of maximum size.
 const MinSchemaMemory = jsonschema.MinSchemaMemory
 
-// minSecret is the minimum length of a signing secret in bytes.
+// minSecret is the minimum signing secret in bytes.
 const minSecret = 32
 
-// TokenSecrets returns the server's own secrets without duplicates; the first
-// signs.
+// TokenSecrets returns the server's own secrets without duplicates; the first signs.
 func (c *Config) TokenSecrets() []string {
 	secrets := []string{c.TokenSecret}
 	for _, old := range c.OldTokenSecrets {
@@ -86,15 +83,14 @@ func (c *Config) TokenSecrets() []string {
 	return secrets
 }
 
-// OwnTokenKey returns the key ID of one of the server's own secrets. Tokens name
-// the secret that signed them without revealing it.
+// OwnTokenKey returns a secret's key ID, which does not reveal it.
 func OwnTokenKey(secret string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("extstorage token key"))
 	return ownTokenKey + hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// KeyID returns the key ID in tokens for the key of a configuration section.
+// KeyID returns the key ID for a configuration section.
 func (k *TokenKey) KeyID(name string) string {
 	if k.ID == "" {
 		return name
@@ -102,7 +98,7 @@ func (k *TokenKey) KeyID(name string) string {
 	return k.ID
 }
 
-// DefaultConfig returns the section's defaults.
+// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:          true,
@@ -120,10 +116,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is configured to be served.
+// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
-// KeepsFiles reports whether the service stores files other than its database in the data folder: the audit.
+// KeepsFiles reports whether the audit is written to the data folder.
 func (c *Config) KeepsFiles() bool { return c.Audit == "" }
 
 // Check reports every invalid setting.
@@ -187,8 +183,7 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// QuotaOf returns the quota of a tier. A tier that is no longer configured has the
-// default quota.
+// QuotaOf returns a tier's quota, or the default for an unknown tier.
 func (c *Config) QuotaOf(tier string) Quota {
 	q, of := c.Quota, c.Tiers[tier]
 	if of.Bytes > 0 {

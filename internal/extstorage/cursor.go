@@ -7,23 +7,20 @@ import (
 	"encoding/binary"
 )
 
-// errCursor means that a cursor was not issued for this query.
+// errCursor rejects a cursor that was not issued for this query.
 var errCursor = refuse("must be a cursor from an earlier response to the same request")
 
-// encoding is strict about trailing bits, so that a cursor has only one spelling.
+// encoding is strict about trailing bits, so that each cursor has a single spelling.
 var encoding = base64.RawURLEncoding.Strict()
 
-// sealer creates cursors: an opaque, signed position in a result, bound to its
-// query. The first key signs; all are accepted.
+// sealer signs cursors: opaque positions bound to a query. The first key signs; all are accepted.
 type sealer struct{ keys [][]byte }
 
-// seal returns the cursor for a position.
 func (s sealer) seal(place string, question ...string) string {
 	return encoding.EncodeToString(append(sign(s.keys[0], place, question), place...))
 }
 
-// open returns the position of a cursor, or errCursor if it was edited or belongs
-// to another query.
+// open returns the cursor's position, or errCursor if it was edited or belongs to another query.
 func (s sealer) open(cursor string, question ...string) (string, error) {
 	if len(cursor) > 2*(sha256.Size+MaxNamespace+4*MaxKey) {
 		return "", errCursor
@@ -41,8 +38,7 @@ func (s sealer) open(cursor string, question ...string) (string, error) {
 	return "", errCursor
 }
 
-// sign signs the texts, each prefixed with its length, so that they cannot run
-// into each other.
+// sign prefixes each text with its length, so that texts cannot run into each other.
 func sign(key []byte, place string, question []string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, text := range append([]string{place}, question...) {

@@ -8,26 +8,25 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Deletion is the progress of deleting an install or a tenant.
+// Deletion is the progress of deleting an install or tenant.
 type Deletion struct {
 	StartedAt  Moment
-	FinishedAt Moment // 0: rows remain
+	FinishedAt Moment // 0 while rows remain
 	Deleted    Holdings
 }
 
-// Holdings counts the rows of an install or a tenant in the database. Expired rows
-// that have not been removed count.
+// Holdings counts the rows of an install or tenant, including expired rows that were not swept yet.
 type Holdings struct {
-	Installs int64 `json:"installs,omitempty"` // for a tenant
+	Installs int64 `json:"installs,omitempty"` // tenants only
 	Records  int64 `json:"records"`
-	Bytes    int64 `json:"bytes"` // of the records' values and metadata
+	Bytes    int64 `json:"bytes"` // values and metadata
 	Schemas  int64 `json:"schemas"`
 	Changes  int64 `json:"changes"`
-	Answers  int64 `json:"answers"` // stored answers to requests with an idempotency key
+	Answers  int64 `json:"answers"` // stored responses for idempotency keys
 	Tokens   int64 `json:"tokens"`  // revoked tokens
 }
 
-// Add adds the rows of another owner.
+// Add adds another owner's counts.
 func (h *Holdings) Add(more Holdings) {
 	h.Installs += more.Installs
 	h.Records += more.Records
@@ -38,42 +37,41 @@ func (h *Holdings) Add(more Holdings) {
 	h.Tokens += more.Tokens
 }
 
-// DeleteStep limits one step of a deletion.
+// DeleteStep limits one deletion step.
 type DeleteStep struct {
-	Rows      int64  // maximum
-	Bytes     int64  // of records, approximate
-	Now       Moment // time of the step
-	KeptUntil Moment // when to remove the tombstone, if this is the last step
+	Rows      int64
+	Bytes     int64 // approximate record bytes
+	Now       Moment
+	KeptUntil Moment // when to sweep the tombstone, if this step finishes
 	Caller    Caller // for the audit
 }
 
-// Topics of audit events.
+// Audit topics.
 const (
 	AuditDeleteInstall = "extstorage.deleteInstall"
 	AuditDeleteTenant  = "extstorage.deleteTenant"
 )
 
-// DeletionPayload returns the payload of the audit event at the end of a deletion.
+// DeletionPayload returns the audit event's payload for a finished deletion.
 func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 	operation := "deleteInstall"
 	if o == Services(o.Tenant) {
 		operation = "deleteTenant"
 	}
-	text, _ := json.Marshal(map[string]any{ // cannot fail
+	text, _ := json.Marshal(map[string]any{
 		"operation": operation, "startedAt": d.StartedAt, "caller": c.Kind, "callerId": c.ID, "deleted": d.Deleted,
 	})
 	return text
 }
 
-// ErrInstallDeleted means that the install or its tenant is being deleted or was
-// deleted. No method of a Store changes it any more.
+// ErrInstallDeleted means that the install or its tenant is being deleted or was deleted. The Store rejects all
+// changes.
 var ErrInstallDeleted error = errcode.New(errcode.Denied, "the install has been deleted")
 
-// ErrInstallDeleting is the error for clients while the deletion is in progress.
+// ErrInstallDeleting is reported to clients during the deletion.
 var ErrInstallDeleting error = errcode.New(errcode.Denied, "the install is being deleted")
 
-// OwnedTables returns the names of the tables that have rows of an install. They
-// are the same on every engine.
+// OwnedTables lists the tables with install data, the same on every engine.
 func OwnedTables() []string {
 	return []string{
 		"ext_storage_records", "ext_storage_schemas", "ext_storage_changes", "ext_storage_answers", "ext_storage_revoked_tokens",
@@ -81,57 +79,48 @@ func OwnedTables() []string {
 	}
 }
 
-// Deletions deletes installs and tenants. The owner of a tenant is Services.
+// Deletions deletes installs and tenants. A tenant is identified by its Services owner.
 //
-// Close starts the deletion of an owner: from then on all writes fail with
-// ErrInstallDeleted, including those that wait for a lock, and a tenant gets no
-// new installs. Call DeleteSome until the Deletion is finished; it may be
-// interrupted between any two steps. A tombstone remains, with the number of
-// changes and the time of deletion. It is swept at DeleteStep.KeptUntil.
+// Close starts the deletion: from then on all writes fail with ErrInstallDeleted, even if they were already waiting
+// for a lock, and a tenant gets no new installs. Then call DeleteSome until the Deletion is finished; this may stop
+// and resume between steps. A tombstone with the change count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
-	// Close starts a deletion, or returns the one in progress.
+	// Close starts a deletion, or returns the current one.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of one kind of a closed owner: records, schemas,
-	// changes, answers, or revoked tokens. When no rows are left, it finishes the
-	// deletion with an audit event. For a tenant it deletes only the rows of
-	// Services, so delete the tenant's installs first. It returns ErrNotClosed if
-	// the deletion was not started.
+	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When no
+	// rows are left, it finishes the deletion with an audit event. For a tenant it deletes only the rows of Services:
+	// delete its installs first. It returns ErrNotClosed if the deletion was not started.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
-	// NextInstall returns the first install of a tenant after the given one that
-	// has rows in the database, including a tombstone, or "" if there is none.
+	// NextInstall returns the tenant's first install after the given ID that still occupies rows, even just a
+	// tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts the rows of an owner. Services stands for the whole tenant
-	// with its installs, without their tombstones.
+	// Holdings counts an owner's rows. Services counts the whole tenant, without its installs' tombstones.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
-	// Reopen reverts a finished deletion before its tombstone is swept. The owner
-	// can be used again with tokens issued from now on, and its change numbers
-	// continue. It reports whether there was a tombstone. It returns
-	// ErrInstallDeleted while the deletion is in progress.
+	// Reopen reverts a finished deletion before its tombstone is swept, and reports whether it found a tombstone. The
+	// owner works again for tokens issued from now on; change numbers continue. While the deletion is in progress it
+	// returns ErrInstallDeleted.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 
-// ErrNotClosed means that a step was requested for a deletion that was not
-// started.
+// ErrNotClosed means that the deletion was not started.
 var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not begun, or was undone meanwhile")
 
-// Limits of a step of a deletion. On SQLite a step holds the only writer of the
-// file for some milliseconds.
+// Limits per deletion step. On SQLite a step blocks all other writes for some milliseconds.
 const (
 	deleteRows  = 256
 	deleteBytes = 4 << 20
 )
 
-// closedGrace is how long rows remain after an owner was closed. By then every
-// process refuses its readers, so none sees a partial state.
+// closedGrace is the delay between closing an owner and deleting its rows. By then every process refuses its readers,
+// so no reader sees a partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install and all its data, and continues an interrupted
-// deletion. It calls progress after each step; if that returns false, the rest is
-// left for the next call.
+// DeleteInstall deletes an install with all its data, or resumes an interrupted deletion. It calls progress after
+// each step and stops if that returns false; another call continues.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -143,8 +132,7 @@ func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progres
 	return s.deleteSteps(ctx, o, by, d, progress)
 }
 
-// DeleteTenant deletes a tenant with all its installs, like DeleteInstall.
-// progress receives what was deleted from all installs so far.
+// DeleteTenant is DeleteInstall for a tenant and all its installs. progress receives the running total.
 func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	whole, err := s.close(ctx, Services(t))
 	if err != nil || whole.FinishedAt != 0 {
@@ -179,11 +167,10 @@ func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progr
 	}
 }
 
-// close starts a deletion. Access ends in this process at once, in other processes
-// within installAge.
+// close ends access immediately in this process and within installAge in others.
 func (s *Service) close(ctx context.Context, o Owner) (Deletion, error) {
 	defer s.signals.notify(o)  // wake waiting clients
-	defer s.installs.remove(o) // even on error: the change may have been committed
+	defer s.installs.remove(o) // even on error: the change may be committed
 	return s.opts.Deletions.Close(ctx, o, s.moment())
 }
 
@@ -218,13 +205,12 @@ func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletio
 	}
 }
 
-// Holdings counts the rows of an install or a tenant (Services) in the database.
+// Holdings counts the database rows of an install or a tenant (Services).
 func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }
 
-// DeletionOf returns the progress of the deletion of an install or a tenant, or
-// the zero Deletion if it was not started.
+// DeletionOf returns the progress of a deletion, or zero if none was started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) {
@@ -233,16 +219,15 @@ func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	return in.Deletion, err
 }
 
-// IsKnown reports whether an install or a tenant has data or a registration, or was
-// revoked or deleted. The ID of one that is not known may be mistyped, and a deletion
-// would refuse the tokens of that ID for months.
+// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. An unknown ID may be
+// a typo, and deleting it would block its tokens for months.
 func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, error) {
 	if holds != (Holdings{}) {
 		return true, nil
 	}
 	_, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) && o == Services(o.Tenant) {
-		// A tenant is known by its installs, also after all of them were deleted.
+		// A tenant is known by its installs, even after all were deleted.
 		install, err := s.opts.Deletions.NextInstall(ctx, o.Tenant, o.Install)
 		return install != "", err
 	}
@@ -252,9 +237,8 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 	return err == nil, err
 }
 
-// RestoreTenant makes a deleted tenant usable again before its tombstone is swept,
-// with tokens issued from now on. Deleted data does not come back. It reports
-// whether the tenant was deleted.
+// RestoreTenant lets a deleted tenant start again before its tombstone is swept, with tokens issued from now on.
+// Deleted data stays deleted. It reports whether the tenant was deleted.
 func (s *Service) RestoreTenant(ctx context.Context, t TenantID) (bool, error) {
 	defer s.installs.remove(Services(t))
 	return s.opts.Deletions.Reopen(ctx, Services(t), s.moment())

@@ -1,26 +1,19 @@
-// Package extstorage implements extension storage, a store for the JSON records of
-// extensions.
+// Package extstorage implements extension storage, a JSON record store for extensions.
 //
-// A tenant has installs of extensions, an install has namespaces, and a namespace
-// has records under keys. A record has a JSON value, JSON metadata, a revision,
-// and optionally a time to live. The protocol is JSON over HTTP and specific to
-// Holdfast; docs/extension-storage.md is its user documentation.
+// Tenants own installs, installs contain namespaces, and namespaces map keys to records: a JSON value, JSON metadata,
+// a revision, and an optional TTL. See docs/extension-storage.md for the HTTP protocol.
 //
-// The service guarantees, on every backend:
+// Every backend guarantees:
 //
-//   - conditional: a precondition (ifRevision, If-Match, If-None-Match) is judged under
-//     the same lock as the write, and no precondition meets an earlier life of a key;
-//   - counted: keys, bytes and namespaces of an install are kept by delta in the
-//     transaction of the write, so a quota is exact at any moment;
-//   - expiring: a record whose time to live is over is absent everywhere, also
-//     before it has been removed, and is never the cause of a refusal;
-//   - recorded: every change has a number in its install's sequence, without
-//     gaps, by which it can be read for a while and is reported to the audit.
+//   - preconditions are checked under the write lock, and never match an earlier
+//     incarnation of a key;
+//   - keys, bytes and namespaces are counted in the write transaction, so quotas
+//     are exact;
+//   - expired records are invisible even before they are swept, and never cause an
+//     error;
+//   - every change gets a number in its install's gapless sequence, stays readable
+//     for a while, and is audited.
 //
-// The server, not the engine, converts a JSON text to its one canonical form
-// (package canonjson). So the size for limits and quotas, the order of members and
-// the exact decimal value of numbers are the same on every engine.
-//
-// This package holds the types and the rules. Validation by JSON Schema is in
-// jsonschema.
+// The server converts JSON to canonical form (package canonjson) before storing it, so sizes, member order and exact
+// decimal numbers do not depend on the engine. Package jsonschema validates values.
 package extstorage

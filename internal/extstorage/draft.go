@@ -2,7 +2,7 @@ package extstorage
 
 import "context"
 
-// ActiveSchema reads a namespace's active schema. Without one, the version is 0.
+// ActiveSchema reads a namespace's active schema; version 0 means no schema.
 func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -11,8 +11,7 @@ func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Sc
 	return s.loadSchema(ctx, namespaceOf{p.Owner, ns})
 }
 
-// CheckPut checks a put against the limits and the active schema. It stores nothing, and ignores the precondition
-// and the quota.
+// CheckPut checks a put against the limits and the active schema without storing it, ignoring precondition and quota.
 func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	p, err := s.may(ctx, r.Grant, t.Namespace, Read)
 	if err != nil {
@@ -25,7 +24,8 @@ func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	return t.inRequest(err)
 }
 
-// CheckDocument checks a schema document without a trial, so it is fast. Pointers of errors are into the document.
+// CheckDocument checks a schema document without trial validation, so it is fast. Error pointers are into the
+// document.
 func (s *Service) CheckDocument(document []byte) error {
 	_, err := s.canonicalSchema(document)
 	return err

@@ -7,25 +7,23 @@ import (
 	"strings"
 )
 
-// ExportHeader is the beginning of an export.
+// ExportHeader begins an export.
 type ExportHeader struct {
-	Records    int64 // number of records when the export begins
-	LastChange Seq   // last change of the install at that time
+	Records    int64 // at the start
+	LastChange Seq   // at the start
 }
 
-// ExportPage is a part of an export: first schemas by namespace and version, then
-// records by namespace and key.
+// ExportPage is a page of an export: schemas by namespace and version, then records by namespace and key.
 type ExportPage struct {
-	Header       *ExportHeader // on the first page
+	Header       *ExportHeader // first page only
 	Schemas      []Schema
 	Records      []Record
-	TotalSchemas int64  // schemas of all pages up to this one
-	Total        int64  // records of all pages up to this one
-	Next         string // cursor of the next page; "" on the last page
+	TotalSchemas int64  // schemas up to this page
+	Total        int64  // records up to this page
+	Next         string // next cursor; "" on the last page
 }
 
-// exportPlace is where an export continues: after a schema or, after all schemas,
-// after a record. It also counts what came before.
+// exportPlace is the position after a schema or, once all schemas were sent, after a record, with the counts so far.
 type exportPlace struct {
 	schema  SchemaPosition
 	schemas int64
@@ -43,8 +41,7 @@ func (p *exportPlace) String() string {
 	return strings.Join([]string{"records", schemas, strconv.FormatInt(p.records, 10), string(p.record.Namespace), string(p.record.Key)}, "/")
 }
 
-// parseExportPlace parses the result of String. Namespaces and keys contain no
-// slash.
+// parseExportPlace reverses String. Namespaces and keys contain no slash.
 func parseExportPlace(s string) (p exportPlace, err error) {
 	part := strings.Split(s, "/")
 	numbers := func(texts ...string) (all [2]int64) {
@@ -70,9 +67,8 @@ func parseExportPlace(s string) (p exportPlace, err error) {
 	return p, err
 }
 
-// Export reads a page of the part of an install that the token may read: at most
-// limit records, PageBytes of records, and as many bytes of schemas. A page may be
-// empty without being the last.
+// Export reads the next page of the namespaces that the token may read: at most limit records, PageBytes of records,
+// and PageBytes of schemas. A page may be empty without being the last.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -87,14 +83,12 @@ func (s *Service) Export(ctx context.Context, r Request, cursor string, limit in
 	return s.exportPage(ctx, p.Owner, cursor, limit, func(ns Namespace) bool { return p.In(ns)&Read != 0 })
 }
 
-// ExportInstall exports everything, for operators. It works for revoked installs,
-// too.
+// ExportInstall exports everything, even from a revoked install. For operators.
 func (s *Service) ExportInstall(ctx context.Context, o Owner, cursor string) (ExportPage, error) {
 	return s.exportPage(ctx, o, cursor, MaxPage, func(Namespace) bool { return true })
 }
 
-// schemaPage is the maximum number of schemas in a page: PageBytes of schemas of
-// maximum size.
+// schemaPage is how many schemas of maximum size fit PageBytes.
 const schemaPage = PageBytes / MaxSchemaBytes
 
 func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit int, readable func(Namespace) bool) (page ExportPage, err error) {

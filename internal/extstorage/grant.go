@@ -8,27 +8,24 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Grant is what a token allows: accesses by namespace.
+// Grant is the access that a token allows, by namespace.
 type Grant struct {
 	Owner      Owner
-	Token      Token // zero: the request has no token
+	Token      Token // zero: no token
 	Namespaces map[Namespace]Access
 
-	// Every is access to all namespaces. No token has it: it is for services that
-	// act for an install.
+	// Every is access to all namespaces, for services. Tokens never carry it.
 	Every Access
 }
 
 // In returns the access to a namespace.
 func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 
-// maxClaims is the maximum length of a token's claims in bytes.
+// maxClaims limits a token's claims in bytes.
 const maxClaims = 16 << 10
 
-// ParseGrant parses the claims of a verified token: tenant_id and install_id, each
-// a UUID, and ns, an object of accesses by namespace
-// ({"settings":"rw","log":"r"}). It ignores other claims. The error is a
-// *ValidationError with the location.
+// ParseGrant parses a verified token's claims: the UUIDs tenant_id and install_id, and ns, which maps namespaces to
+// access ({"settings":"rw","log":"r"}). Other claims are ignored. The error is a *ValidationError with the location.
 func ParseGrant(claims []byte) (g Grant, err error) {
 	canonical, err := ParseMetadata(claims, maxClaims)
 	if err != nil {
@@ -67,12 +64,12 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 	return g, nil
 }
 
-// claimTypes maps the claims of a grant to their expected types.
+// claimTypes maps claims to their expected types.
 var claimTypes = map[string]string{
 	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object of access by namespace, such as {"settings":"rw"}`,
 }
 
-// refused converts an error of a parser to one that has a location.
+// refused adds the location to a parser's error.
 func refused(err error) error {
 	if errcode.Is(err, errcode.TooLarge) {
 		return refuse("is too large")
@@ -80,17 +77,15 @@ func refused(err error) error {
 	return err
 }
 
-// Errors for operations that a token does not allow, all errcode.Denied.
+// Access errors, all errcode.Denied.
 var (
-	// ErrRevoked means that an operator has revoked the install's access.
+	// ErrRevoked means that an operator revoked the install's access.
 	ErrRevoked error = errcode.New(errcode.Denied, "access to this install has been revoked")
-	// ErrAccess means that the token allows some access to the namespace, but not
-	// this operation.
+	// ErrAccess means that the token allows other access to the namespace, but not this operation.
 	ErrAccess error = errcode.New(errcode.Denied, "the token does not allow this operation on the namespace: reads need r, writes need w, patches, increments and schema changes need rw")
 )
 
-// NamespaceDeniedError means that the token, or an operator, allows no access to
-// the namespace.
+// NamespaceDeniedError means that the token or an operator allows no access to the namespace.
 type NamespaceDeniedError struct{ Namespace Namespace }
 
 func (*NamespaceDeniedError) Error() string { return "the token grants no access to this namespace" }
@@ -98,15 +93,14 @@ func (*NamespaceDeniedError) Error() string { return "the token grants no access
 // ErrorCode implements errcode.Coder.
 func (*NamespaceDeniedError) ErrorCode() errcode.Code { return errcode.Denied }
 
-// Pass is a grant that was checked against the registration of its install.
+// Pass is a grant checked against the install's registration.
 type Pass struct {
 	Grant
 	install Install
-	reread  time.Time // when the registration must be read again
+	reread  time.Time // when to read the registration again
 }
 
-// In returns the access to a namespace: the intersection of what the token and the
-// operator allow.
+// In returns the access that both the token and the operator allow.
 func (p *Pass) In(ns Namespace) Access {
 	a := p.Grant.In(ns)
 	if p.install.Namespaces != nil {
@@ -115,8 +109,7 @@ func (p *Pass) In(ns Namespace) Access {
 	return a
 }
 
-// need returns *NamespaceDeniedError or ErrAccess if the pass does not allow the
-// access.
+// need returns *NamespaceDeniedError or ErrAccess without the access.
 func (p *Pass) need(ns Namespace, a Access) error {
 	switch has := p.In(ns); {
 	case has == 0:

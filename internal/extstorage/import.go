@@ -9,57 +9,49 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Import is the state shared by the steps of one import.
+// Import is an import's state across steps.
 type Import struct {
-	// Preserve keeps the revisions and times of records and schemas. It is for
-	// operators: with chosen revisions a client could pretend that nothing was
-	// written.
+	// Preserve keeps revisions and times. For operators only: with chosen revisions a client could hide its writes.
 	Preserve bool
 
-	// LastChange comes from the header of the export. With Preserve, change numbers
-	// continue far above it, so that no change number or ETag means different
-	// things on the two servers.
+	// LastChange is from the export header. With Preserve, change numbers continue far above it, so that no change
+	// number or ETag means different things on the two servers.
 	LastChange Seq
 
-	activated map[Namespace]SchemaVersion // imported schemas that are active
+	activated map[Namespace]SchemaVersion // imported active schemas
 }
 
-// Imported counts the results of an import by record.
+// Imported counts imported records.
 type Imported struct {
 	Written   int
-	Unchanged int // skipped because the record here is the same, so an import can be repeated
-	Expired   int // skipped as expired
-	Newer     int // skipped because the record here has a greater revision
+	Unchanged int // already identical, so imports can be repeated
+	Expired   int // skipped
+	Newer     int // skipped: greater revision here
 }
 
-// Add adds the counts of another step.
+// Add adds another step's counts.
 func (d *Imported) Add(n Imported) {
 	d.Written, d.Unchanged, d.Expired, d.Newer = d.Written+n.Written, d.Unchanged+n.Unchanged, d.Expired+n.Expired, d.Newer+n.Newer
 }
 
-// Limits of preserved numbers and times.
+// Limits for preserved numbers and times.
 const (
-	maxImportedNumber = 1_000_000_000_000_000 // maximum revision and change number: numbers that count on from here still fit in every client's number type
-	maxImportedSchema = 1_000_000_000         // maximum schema version
-	maxClockAhead     = 24 * time.Hour        // maximum lead of the other server's clock
+	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later ones still fit every client's number type
+	maxImportedSchema = 1_000_000_000         // schema versions
+	maxClockAhead     = 24 * time.Hour        // for the other server
 	maxActivated      = 10_000                // namespaces with a schema that an import remembers
 
-	// seqLeap is how far above the other install's last change the numbers
-	// continue, because that install may have changed after the export.
+	// seqLeap is the gap after the other install's last change, which may have grown since the export.
 	seqLeap = 1_000_000_000
 )
 
-// ErrDiverged means that a record has the same revision on both servers but
-// different contents.
+// ErrDiverged means that both servers hold the record's revision with different contents.
 var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
-// Import puts exported records: at most as many as a batch may have, all or
-// nothing. Records keep their expiration time. Values are validated by the active
-// schema, unless the schema was imported too: then values may be older than it.
-// Without Preserve, an existing record continues its own revisions and a new one
-// starts at 1. With Preserve, records get the revisions and times of the export,
-// and no record goes back to an earlier revision. The error of a record is an
-// *ItemError.
+// Import puts exported records, at most a batch, all or nothing. Records keep their expiration. Values are validated
+// by the active schema, unless that was imported too: values may be older than it. Without Preserve, existing records
+// continue their own revisions and new ones start at 1. With Preserve, records take the exported revisions and times,
+// but never go back to an earlier revision. A record's error is an *ItemError.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -68,7 +60,7 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 	if len(records) > s.limits.Items {
 		return done, tooMany("", "items", s.limits.Items, len(records))
 	}
-	r.IdempotencyKey = nil // the result depends on the stored records
+	r.IdempotencyKey = nil // the result depends on stored records
 	if im.Preserve && im.LastChange > 0 {
 		r.after = im.LastChange + seqLeap
 	}
@@ -80,12 +72,11 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 	}
 }
 
-// importOnce fails with a *MismatchError if a record has changed since it was
-// read.
+// importOnce returns *MismatchError if a record changed since it was read.
 func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import, records []Record) (done Imported, err error) {
 	now := s.moment()
 	var tasks []Task
-	var indexes []int // of the tasks' records in records
+	var indexes []int // maps tasks to records
 	for i := range records {
 		rec := &records[i]
 		if err := s.checkImported(p, im, rec, now); err != nil {
@@ -135,7 +126,7 @@ func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import
 	return done, nil
 }
 
-// checkImported checks the parts of a record that BulkPut does not check.
+// checkImported checks only the parts that BulkPut does not.
 func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) error {
 	if err := p.need(rec.Namespace, Read|Modify); err != nil {
 		return err
@@ -164,7 +155,7 @@ func checkMoments(created, updated, now Moment) error {
 	return nil
 }
 
-// ImportHeader sets the state that the header of an export provides.
+// ImportHeader applies the export header.
 func (im *Import) ImportHeader(h ExportHeader) error {
 	if h.LastChange < 0 || h.LastChange > maxImportedNumber {
 		return &ValidationError{Pointer: "/lastChange", Reason: "must be from 0 to 1000000000000000"}
@@ -173,10 +164,9 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 	return nil
 }
 
-// ImportSchema registers a schema with its version and status, and reports whether
-// that changed anything. It returns ErrSchemaConflict if the version exists with a
-// different document. Without Preserve, the creation time is now and the creator
-// is the caller.
+// ImportSchema registers a schema with its version and status, and reports whether anything changed. It returns
+// ErrSchemaConflict if the version exists with a different document. Without Preserve, the schema is created now, by
+// the caller.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {
@@ -199,7 +189,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		return false, err
 	}
 	if sc.CreatedBy, err = parseUUID(sc.CreatedBy); err != nil {
-		sc.CreatedBy = "" // the caller may have none
+		sc.CreatedBy = "" // the caller may be anonymous
 	}
 	if sc.Document, err = s.canonicalSchema(sc.Document); err != nil {
 		return false, Under("/schema", err)
@@ -211,7 +201,7 @@ func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Sc
 		return false, err
 	}
 	changed, err = s.opts.Registry.Restore(ctx, p.Owner, sc, s.quota(&p.install, now), now)
-	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // even on error: the change may have been committed
+	s.schemas.remove(namespaceOf{p.Owner, sc.Namespace}) // even on error: the change may be committed
 	if err == nil && sc.Status == Active {
 		if im.activated == nil {
 			im.activated = map[Namespace]SchemaVersion{}

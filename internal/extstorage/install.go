@@ -7,15 +7,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Registration is what an operator configures for an install.
+// Registration is an install's operator-defined configuration.
 type Registration struct {
 	Tier       string
 	Overrides  Overrides
-	Namespaces map[Namespace]Access // upper limit of what tokens allow; nil: no limit
+	Namespaces map[Namespace]Access // limits tokens; nil: no limit
 }
 
-// Install is the registration of an install. An unregistered install is in the
-// default tier and needs only a valid token.
+// Install is a registered install. Others use the default tier and need only a valid token.
 type Install struct {
 	Registration
 	RevokedAt Moment // 0: not revoked
@@ -23,27 +22,26 @@ type Install struct {
 	UpdatedAt Moment
 
 	Deletion    Deletion    // zero: not deleted
-	TokensAfter Moment      // tokens issued before this are refused; 0: none
+	TokensAfter Moment      // earlier tokens are rejected; 0: none
 	Tenant      TenantState // set by InstallState only
 }
 
-// TenantState is the state of a whole tenant.
+// TenantState is a tenant's state.
 type TenantState struct {
 	Deletion    Deletion
 	TokensAfter Moment
 }
 
-// Overrides are temporary quotas granted by an operator. A field that is 0 keeps
-// the tier's quota.
+// Overrides are temporary quotas; 0 keeps the tier's.
 type Overrides struct {
 	Quota
 	Until Moment // at most OverrideLifetime ahead
 }
 
-// OverrideLifetime is how long an override lasts unless it is renewed.
+// OverrideLifetime is the lifetime of overrides unless renewed.
 const OverrideLifetime = 14 * 24 * time.Hour
 
-// Quota returns the quota of the install at a time, given that of its tier.
+// Quota returns the effective quota for the install's tier.
 func (in *Install) Quota(tier Quota, now Moment) Quota {
 	o := in.Overrides
 	if o.Until.Reached(now) || o.Until == 0 {
@@ -63,52 +61,48 @@ func (in *Install) Quota(tier Quota, now Moment) Quota {
 
 // Installs stores registrations.
 type Installs interface {
-	// Install returns a registered install, or ErrNoInstall.
+	// Install returns a registration, or ErrNoInstall.
 	Install(ctx context.Context, o Owner) (Install, error)
 
-	// InstallState reads everything that a request is checked against, in one
-	// snapshot: the registration of an install and its tenant, the zero Install if
-	// there is none, and the sorted IDs of its revoked tokens that have not
-	// expired.
+	// InstallState reads, in one snapshot, everything a request is checked against: the registration of install and
+	// tenant (zero if not registered), and the sorted IDs of unexpired revoked tokens.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
-	// SetInstall registers an install, or replaces its registration as a whole. A
-	// revoked install stays revoked unless restore is set. restore also reopens a
-	// deleted install like Deletions.Reopen. It returns the new registration and
-	// whether it was created. Errors: ErrInstallDeleted.
+	// SetInstall creates or completely replaces a registration. With restore it also lifts a revocation, and reopens
+	// a deleted install like Deletions.Reopen. It returns ErrInstallDeleted.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
-	// RestoreInstall lifts the revocation of an install, and reopens a deleted install like Deletions.Reopen. It keeps the tier, the
-	// overrides and the access as they are at that time. Errors: ErrNoInstall, ErrInstallDeleted.
+	// RestoreInstall lifts a revocation, and reopens a deleted install like Deletions.Reopen. Tier, overrides and
+	// access stay. It returns ErrNoInstall or ErrInstallDeleted.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
-	// SwapQuota replaces the tier and the overrides of an install, and nothing else, if they are still those of from. It reports
-	// whether it did: not if somebody else changed them, or if the install is not registered or deleted.
+	// SwapQuota replaces only tier and overrides, if they still match from, and reports whether it did. Concurrent
+	// changes, a deletion, or a missing registration prevent it.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
-	// RevokeInstall revokes the access of an install, registered or not. It does
-	// not change an install that is already revoked. Errors: ErrInstallDeleted.
+	// RevokeInstall revokes an install, registered or not. An earlier revocation stays unchanged. It returns
+	// ErrInstallDeleted.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 
 // ErrNoInstall means that an install is not registered.
 var ErrNoInstall error = errcode.New(errcode.NotFound, "install is not registered")
 
-// Access is the access to a namespace that a token or an operator allows.
+// Access is the access to a namespace allowed by a token or an operator.
 type Access uint8
 
-// Accesses: "", "r", "w" and "rw".
+// Access values: "", "r", "w" and "rw".
 const (
 	Read Access = 1 << iota
 	Modify
 )
 
-// MarshalText returns "", "r", "w" or "rw".
+// MarshalText implements encoding.TextMarshaler.
 func (a Access) MarshalText() ([]byte, error) {
 	return []byte([...]string{"", "r", "w", "rw"}[a&(Read|Modify)]), nil
 }
 
-// UnmarshalText parses "", "r", "w" or "rw".
+// UnmarshalText implements encoding.TextUnmarshaler.
 func (a *Access) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "":

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Default limits of requests and default quotas of installs.
+// Default request limits and quotas.
 const (
-	MaxValueBytes    = 65_536  // of a canonical value
-	MaxMetadataBytes = 4_096   // of canonical metadata
-	MaxItems         = 20      // in a bulk put or a batch
-	MaxItemsBytes    = 524_288 // of their values and metadata together
+	MaxValueBytes    = 65_536  // canonical
+	MaxMetadataBytes = 4_096   // canonical
+	MaxItems         = 20      // per bulk put or batch
+	MaxItemsBytes    = 524_288 // values and metadata of all items
 
 	MaxKeys       = 5_120     // per namespace
 	MaxNamespaces = 32        // per install
@@ -21,23 +21,23 @@ const (
 	MaxTTL = 30 * 24 * time.Hour
 )
 
-// Thresholds at which users and operators are warned.
+// Warning thresholds.
 const (
-	SoftTenantBytes = 2 << 30 // of all installs of a tenant; never enforced
+	SoftTenantBytes = 2 << 30 // across a tenant's installs; never enforced
 	NoticePercent   = 80      // of a quota
 )
 
-// Limits are limits of a request. Sizes are bytes of canonical JSON.
+// Limits are request limits. Sizes are in bytes of canonical JSON.
 type Limits struct {
-	Value      int           // of a value
-	Metadata   int           // of metadata
-	Items      int           // in a bulk put or a batch
-	ItemsBytes int           // values and metadata of all items together
-	MinTTL     time.Duration // inclusive minimum of a time to live
-	MaxTTL     time.Duration // inclusive maximum of a time to live
+	Value      int
+	Metadata   int
+	Items      int           // per bulk put or batch
+	ItemsBytes int           // values and metadata of all items
+	MinTTL     time.Duration // inclusive
+	MaxTTL     time.Duration // inclusive
 }
 
-// DefaultLimits returns the default limits of the API.
+// DefaultLimits returns the default Limits.
 func DefaultLimits() Limits {
 	return Limits{
 		Value: MaxValueBytes, Metadata: MaxMetadataBytes,
@@ -46,19 +46,19 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Quota limits the data of an install. Expired records do not count.
+// Quota limits an install's data. Expired records do not count.
 type Quota struct {
 	Bytes      int64 `toml:"bytes" unit:"bytes" doc:"Maximum size of the values and metadata of an install."`
 	Namespaces int64 `toml:"namespaces" unit:"namespaces" doc:"Maximum number of namespaces of an install that have a key or a schema."`
 	Keys       int64 `toml:"keys" unit:"keys" doc:"Maximum number of keys in one namespace."`
 }
 
-// DefaultQuota returns the quota of an install without a tier and overrides.
+// DefaultQuota returns the default tier's Quota.
 func DefaultQuota() Quota {
 	return Quota{Bytes: MaxBytes, Namespaces: MaxNamespaces, Keys: MaxKeys}
 }
 
-// PercentOf returns used*100/limit without overflow of the product.
+// PercentOf returns used*100/limit without overflow.
 func PercentOf(used, limit int64) int64 {
 	high, low := bits.Mul64(uint64(used), 100)
 	if high >= uint64(limit) {

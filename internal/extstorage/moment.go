@@ -2,16 +2,14 @@ package extstorage
 
 import "time"
 
-// Moment is a point in time in milliseconds since 1970-01-01 UTC; 0 means never.
-// Every engine stores it exactly.
+// Moment is a time in Unix milliseconds; 0 means never. Every engine stores it exactly.
 type Moment int64
 
-// At truncates a time to a Moment.
+// At truncates a time to milliseconds.
 func At(t time.Time) Moment { return Moment(t.UnixMilli()) }
 
-// Time returns the moment in UTC.
+// Time returns the time in UTC.
 func (m Moment) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
 
-// Reached reports whether the time to live that ends at m has ended: a record is
-// visible until the millisecond before m.
+// Reached reports whether a record with this expiry has expired: it is visible until the millisecond before.
 func (m Moment) Reached(now Moment) bool { return m != 0 && m <= now }

@@ -10,20 +10,19 @@ import (
 	"holdfast/internal/ident"
 )
 
-// TenantID is the ID of a tenant: a UUID in lower case, as databases return it.
+// TenantID is a lower-case UUID, as databases return it.
 type TenantID string
 
-// InstallID is the ID of an install, in the same form.
+// InstallID is a lower-case UUID.
 type InstallID string
 
-// ParseTenantID parses a UUID of 36 characters in either case. The nil UUID is
-// rejected.
+// ParseTenantID parses a UUID of 36 characters in either case, except the nil UUID.
 func ParseTenantID(s string) (TenantID, error) {
 	id, err := parseUUID(s)
 	return TenantID(id), err
 }
 
-// ParseInstallID parses an InstallID like ParseTenantID.
+// ParseInstallID is ParseTenantID for installs.
 func ParseInstallID(s string) (InstallID, error) {
 	id, err := parseUUID(s)
 	return InstallID(id), err
@@ -39,15 +38,14 @@ func parseUUID(s string) (string, error) {
 	return id, nil
 }
 
-// Owner identifies the records of a request. The tenant comes from the verified token
-// and never from the path: it determines the shard.
+// Owner identifies an install. The tenant determines the shard; it comes from the verified token, never from the
+// path.
 type Owner struct {
 	Tenant  TenantID
 	Install InstallID
 }
 
-// Check rejects an incomplete owner: with the zero owner, strangers would share
-// records.
+// Check rejects an incomplete owner, under which strangers would share records.
 func (o Owner) Check() error {
 	if o.Tenant == "" || o.Install == "" {
 		return errcode.New(errcode.Denied, "no tenant or install is set")
@@ -55,18 +53,18 @@ func (o Owner) Check() error {
 	return nil
 }
 
-// Compare orders owners by tenant and install, as every engine does.
+// Compare orders owners by tenant and install, like every engine.
 func (o Owner) Compare(p Owner) int {
 	return cmp.Or(cmp.Compare(o.Tenant, p.Tenant), cmp.Compare(o.Install, p.Install))
 }
 
-// Namespace is a part of an install: 1 to 64 of [a-z0-9-], the first not "-".
+// Namespace is 1 to 64 characters from [a-z0-9-], not starting with "-".
 type Namespace string
 
-// MaxNamespace is the length of a namespace's name in characters.
+// MaxNamespace is the maximum namespace length.
 const MaxNamespace = 64
 
-// ParseNamespace parses the name of a namespace. The error is a *ValidationError.
+// ParseNamespace returns a *ValidationError if the name is not valid.
 func ParseNamespace(s string) (Namespace, error) {
 	if s == "" || len(s) > MaxNamespace || s[0] == '-' {
 		return "", errNamespace
@@ -83,17 +81,14 @@ func ParseNamespace(s string) (Namespace, error) {
 
 var errNamespace = refuse("must be 1 to 64 characters of a-z, 0-9 and -, and must not start with -")
 
-// Key names a record in its namespace: 1 to 128 characters of UTF-8 without "/"
-// and without control characters (U+0000 to U+001F, U+007F to U+009F). Keys are
-// compared and ordered by their bytes, without case folding or Unicode
-// normalization. "." and ".." are valid keys.
+// Key is 1 to 128 characters of UTF-8 without "/" and control characters (U+0000 to U+001F, U+007F to U+009F). Keys
+// are compared by bytes, without case folding or Unicode normalization. "." and ".." are valid.
 type Key string
 
-// MaxKey is the maximum length of a key in characters, which have up to four bytes
-// each.
+// MaxKey is the maximum key length in characters, up to four bytes each.
 const MaxKey = 128
 
-// ParseKey parses a key. The error is a *ValidationError.
+// ParseKey returns a *ValidationError if the key is not valid.
 func ParseKey(s string) (Key, error) {
 	switch {
 	case s == "" || len(s) > MaxKey*utf8.UTFMax || utf8.RuneCountInString(s) > MaxKey:
@@ -106,13 +101,11 @@ func ParseKey(s string) (Key, error) {
 	return Key(s), nil
 }
 
-// Revision is the number of a write to a record, from 1; 0 means that there is no
-// record. It starts again at 1 after the record was deleted or has expired.
+// Revision counts writes to a record, from 1; 0 means no record. It restarts after the record is deleted or expires.
 type Revision int64
 
-// Seq is the number of a change of an install, from 1, over all its keys; 0 means
-// none. The Seq of a record is that of the change that wrote it.
+// Seq numbers an install's changes across all keys, from 1; 0 means none. A record's Seq is its last write.
 type Seq int64
 
-// SchemaVersion is the number of a schema in its namespace, from 1; 0 means none.
+// SchemaVersion numbers a namespace's schemas, from 1; 0 means none.
 type SchemaVersion int32

@@ -5,17 +5,17 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// OpKind is the kind of an operation.
+// OpKind is a kind of operation.
 type OpKind uint8
 
-// Kinds of operations. A merge patch or an increment is a Put with Revise.
+// Operation kinds. Merge patches and increments are a Put with Revise.
 const (
 	Put OpKind = iota
 	Delete
-	Check // checks its precondition and changes nothing
+	Check // only checks the precondition
 )
 
-// Op is one operation on one record.
+// Op is an operation on one record.
 type Op struct {
 	Kind         OpKind
 	Namespace    Namespace
@@ -25,37 +25,33 @@ type Op struct {
 	// The following fields are for Put only.
 
 	Value     canonjson.Value
-	Sum       canonjson.Number // of an increment, for the response
+	Sum       canonjson.Number // increment result for the response
 	Metadata  canonjson.Value  // an object
 	ExpiresAt Moment           // 0: never
-	Keep      bool             // an existing record keeps its metadata and time to live
+	Keep      bool             // keep an existing record's metadata and TTL
 
-	// Revise, if set, computes Value and Sum from the record at the time of the
-	// write. It is called after the precondition was checked, possibly more than
-	// once, and must not block. Its error is the error of the operation.
+	// Revise, if set, computes Value and Sum from the record at write time. It runs after the precondition check,
+	// possibly more than once, and must not block. Its error fails the operation.
 	Revise Revise
 
-	// Restored, if not nil, sets the revision and times of the record instead of
-	// the next revision and the time of the write. It cannot be combined with Keep,
-	// Revise, or an IdempotencyKey of the write.
+	// Restored, if set, determines revision and times. It cannot be combined with Keep, Revise, or an IdempotencyKey.
 	Restored *Restored
 
-	// Schema is the version that the value was validated by, or 0 if none was
-	// active. If another version is active in the transaction of the write, the
-	// write fails with ErrSchemaChanged.
+	// Schema is the version that validated the value, or 0. If another version is active when the write commits, it
+	// fails with ErrSchemaChanged.
 	Schema SchemaVersion
 }
 
-// Restored are the revision and times of a record that was written elsewhere.
+// Restored holds the revision and times of a record written elsewhere.
 type Restored struct {
 	Revision             Revision
 	CreatedAt, UpdatedAt Moment
 }
 
-// Header is a stored record without its value and metadata.
+// Header is a stored record without value and metadata.
 type Header struct {
 	Revision  Revision
-	Seq       Seq // of the change that wrote the record
+	Seq       Seq // last write
 	CreatedAt Moment
 	UpdatedAt Moment
 	ExpiresAt Moment // 0: never
@@ -63,26 +59,24 @@ type Header struct {
 	ValueBytes, MetadataBytes int64
 }
 
-// Bytes returns the size that counts toward quotas.
+// Bytes returns the size charged to quotas.
 func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 
 // Live reports whether the record exists and has not expired.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
-// ErrSchemaChanged means that a put was validated by a schema that is no longer
-// active: read the schema again and retry.
+// ErrSchemaChanged means that the schema that validated a put is no longer active: read the schema again and retry.
 var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord means that a record is absent or expired.
 var ErrNoRecord error = errcode.New(errcode.NotFound, "record not found")
 
-// Effect is the effect of an operation on a stored row; nil if there is none.
+// Effect is an operation's effect on a stored row; nil means no row.
 type Effect struct {
 	Item Item
-	Next *Header // the row after it; nil if the record no longer exists
+	Next *Header // nil: the record no longer exists
 
-	// Change gets the next sequence number of the install; "" means no change.
-	// Revision is that of the record written or removed.
+	// Change takes the install's next sequence number, unless it is "". Revision is the written or removed one.
 	Change   ChangeOp
 	Revision Revision
 }
@@ -90,8 +84,7 @@ type Effect struct {
 // Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
-// DeltaOf returns how the counters at a time change when a row is replaced by
-// another; nil means no row.
+// DeltaOf returns the counter change when after replaces before; nil means no row.
 func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	if before.Live(countedAt) {
 		d = Delta{Keys: -1, Bytes: -before.Bytes()}
@@ -103,11 +96,9 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns the effect of an operation on the stored row. active is the
-// active schema of the namespace, next the number for a change. An expired row
-// counts as absent: a put replaces it, and a delete removes it.
-//
-// Errors: *MismatchError, ErrSchemaChanged.
+// Decide returns the operation's effect on the stored row, given the namespace's active schema and the next change
+// number. Expired rows count as absent: a put replaces them, a delete removes them. It returns *MismatchError or
+// ErrSchemaChanged.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {
@@ -155,18 +146,17 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 	return e, nil
 }
 
-// Item is the result of one operation. Backends store it as JSON for requests with an
-// idempotency key.
+// Item is an operation's result, stored as JSON for requests with an idempotency key.
 type Item struct {
-	Revision  Revision `json:"revision,omitzero"` // 0: there is no record
-	Seq       Seq      `json:"seq,omitzero"`      // sequence number for the ETag
-	Created   bool     `json:"created,omitzero"`  // the put created the record
-	Existed   bool     `json:"existed,omitzero"`  // the delete found a record
+	Revision  Revision `json:"revision,omitzero"` // 0: no record
+	Seq       Seq      `json:"seq,omitzero"`      // for the ETag
+	Created   bool     `json:"created,omitzero"`  // by the put
+	Existed   bool     `json:"existed,omitzero"`  // before the delete
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`
 
-	Sum canonjson.Number `json:"sum,omitzero"` // of an increment, as a string
+	Sum canonjson.Number `json:"sum,omitzero"` // increment result, as a string
 }
 
 func itemOf(h *Header) Item {
@@ -176,9 +166,9 @@ func itemOf(h *Header) Item {
 	return Item{Revision: h.Revision, Seq: h.Seq, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ExpiresAt: h.ExpiresAt}
 }
 
-// ItemError is the error of one operation of a write.
+// ItemError is the error of a write's operation at Index.
 type ItemError struct {
-	Index int // index of the operation
+	Index int
 	Err   error
 }
 

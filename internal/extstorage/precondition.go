@@ -9,27 +9,24 @@ import (
 	"holdfast/internal/optional"
 )
 
-// Precondition is the expected state of a request's record. The zero value expects
-// nothing.
+// Precondition is the record state that a request requires; zero: any.
 type Precondition struct {
 	Revision  Optional[Revision] // ifRevision; 0: the record must not exist
 	Match     Tags               // If-Match
 	NoneMatch Tags               // If-None-Match
 }
 
-// Optional is a value that a client may leave out; JSON null counts as left out.
+// Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
 // Some returns an Optional that is set.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
-// IsSet reports whether the precondition expects anything.
+// IsSet reports whether anything is required.
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }
 
-// Check compares the precondition with a record, by its revision and the number of the
-// change that wrote it; both are 0 if the record is absent or expired. The error is a
-// *MismatchError. Headers come first, as RFC 9110 requires, and If-Match before
-// If-None-Match.
+// Check compares a record's revision and last change, both 0 if absent or expired, and returns a *MismatchError.
+// Headers come first, as RFC 9110 requires, and If-Match before If-None-Match.
 func (g *Precondition) Check(revision Revision, seq Seq) error {
 	switch {
 	case g.Match.Set && !g.Match.has(seq), g.NoneMatch.Set && g.NoneMatch.has(seq):
@@ -40,9 +37,8 @@ func (g *Precondition) Check(revision Revision, seq Seq) error {
 	return nil
 }
 
-// CheckDelete is Check for a delete. Without a precondition, a missing record is not
-// an error. With one, it is, even if the precondition expects no record: the client
-// expected to delete something.
+// CheckDelete is Check for deletes. A missing record matches only an unset precondition: a client that sent one, even
+// for no record, expected to delete something.
 func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	if err := g.Check(revision, seq); err != nil {
 		return err
@@ -53,10 +49,10 @@ func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	return nil
 }
 
-// MismatchError means that a precondition does not hold.
+// MismatchError means that a precondition failed.
 type MismatchError struct {
-	Current Revision // of the record; 0 if it does not exist
-	Header  bool     // the precondition was a header (412), not in the body (409)
+	Current Revision // 0: no record
+	Header  bool     // header (412) rather than body (409)
 }
 
 func (e *MismatchError) Error() string {
@@ -74,28 +70,25 @@ func (e *MismatchError) ErrorCode() errcode.Code {
 	return errcode.Conflict
 }
 
-// ETag returns the entity tag of the record that the change wrote, such as `"17"`. The
-// number belongs to the install, not to the record, whose revisions start at 1 again
-// after it was deleted or has expired. So a tag never matches a later record with the
-// same key.
+// ETag returns the entity tag, such as `"17"`. Change numbers belong to the install, while revisions restart after a
+// delete or expiry, so a tag never matches a later record with the same key.
 func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` }
 
-// Tags are the entity tags of If-Match or If-None-Match. Well-formed tags that are not
-// ours are not stored, since they match no record.
+// Tags are the entity tags of If-Match or If-None-Match. Foreign but well-formed tags are dropped, since they match
+// no record.
 type Tags struct {
-	Set  bool // the header is present
-	Any  bool // the header is *
+	Set  bool // header present
+	Any  bool // header is *
 	Seqs []Seq
 }
 
-// has reports whether the tags include the record of a change; 0 means no record.
+// has reports whether the tags match a change; 0 means no record.
 func (t *Tags) has(seq Seq) bool { return seq != 0 && (t.Any || slices.Contains(t.Seqs, seq)) }
 
-// ParseIfMatch parses an If-Match header. The comparison is strong, so a weak tag
-// matches nothing. Join several headers with commas.
+// ParseIfMatch uses strong comparison, so weak tags match nothing. Join repeated headers with commas.
 func ParseIfMatch(header string) (Tags, error) { return parseTags(header, false) }
 
-// ParseIfNoneMatch parses an If-None-Match header, in which W/"17" equals "17".
+// ParseIfNoneMatch treats W/"17" like "17".
 func ParseIfNoneMatch(header string) (Tags, error) { return parseTags(header, true) }
 
 var errTags = refuse(`must be * or a list of quoted entity tags such as "17"`)
@@ -107,7 +100,7 @@ func parseTags(s string, weak bool) (Tags, error) {
 		return t, nil
 	}
 	for {
-		// Empty elements of a list are allowed.
+		// Empty list elements are allowed.
 		s = strings.TrimLeft(s, " \t,")
 		tag, isWeak := strings.CutPrefix(s, "W/")
 		if tag == "" || tag[0] != '"' {

@@ -9,17 +9,16 @@ import (
 type Query struct {
 	Namespace Namespace
 	Prefix    string
-	After     Key // the page starts after this key; empty: at the beginning
+	After     Key // exclusive; "": from the start
 	Reverse   bool
-	Limit     int  // 1 to MaxPage
-	Bytes     int  // limit of the requested values and metadata; 0: PageBytes
-	Values    bool // include values
-	Metadata  bool // include metadata
+	Limit     int // 1 to MaxPage
+	Bytes     int // limits requested values and metadata; 0: PageBytes
+	Values    bool
+	Metadata  bool
 	Now       Moment
 }
 
-// Size returns the bytes that a record counts for in the page, given the sizes of
-// its value and metadata.
+// Size returns the bytes that a record adds to the page.
 func (q *Query) Size(value, metadata int64) (n int64) {
 	if q.Values {
 		n += value
@@ -30,35 +29,32 @@ func (q *Query) Size(value, metadata int64) (n int64) {
 	return n
 }
 
-// ExportQuery selects a page of all records of an install, ordered by namespace
-// and key.
+// ExportQuery selects a page of an install, ordered by namespace and key.
 type ExportQuery struct {
-	After Position // the page starts after this position; zero: at the beginning
+	After Position // exclusive; zero: from the start
 	Limit int      // 1 to MaxPage
-	Bytes int      // limit of values and metadata; 0: PageBytes
+	Bytes int      // limits values and metadata; 0: PageBytes
 	Now   Moment
 }
 
-// Query returns the limits and contents of the page as a Query.
+// Query returns the equivalent limits and contents.
 func (q *ExportQuery) Query() Query {
 	return Query{Limit: q.Limit, Bytes: q.Bytes, Values: true, Metadata: true, Now: q.Now}
 }
 
-// Page is the result of a Query or an ExportQuery.
+// Page is the result of a Query or ExportQuery.
 type Page struct {
 	Records []Record // without values and metadata unless requested
-	More    bool     // there are more records after the page
+	More    bool
 }
 
-// Maximum size of a page. The first record of a page is included whatever its
-// size.
+// Page limits. The first record is always included.
 const (
 	MaxPage   = 100     // records
-	PageBytes = 1 << 20 // of values and metadata, or of schema documents
+	PageBytes = 1 << 20 // values and metadata, or schema documents
 )
 
-// PageEnd decides where a page ends: at a number of entries, or before the first
-// entry that would exceed a number of bytes.
+// PageEnd ends a page at a number of entries, or before the first entry that exceeds a number of bytes.
 type PageEnd struct {
 	limit  int
 	bytes  int64
@@ -66,14 +62,12 @@ type PageEnd struct {
 	filled int64
 }
 
-// NewPageEnd returns a PageEnd for at most limit entries and bytes bytes; 0 bytes
-// means PageBytes.
+// NewPageEnd returns a PageEnd; 0 bytes means PageBytes.
 func NewPageEnd(limit, bytes int) PageEnd {
 	return PageEnd{limit: limit, bytes: int64(cmp.Or(bytes, PageBytes))}
 }
 
-// Takes reports whether the page has room for another entry of n bytes, and counts
-// the entry if so.
+// Takes reports whether another entry of n bytes fits, and counts it if so.
 func (p *PageEnd) Takes(n int64) bool {
 	if p.taken == p.limit || p.taken > 0 && p.filled+n > p.bytes {
 		return false
@@ -83,10 +77,8 @@ func (p *PageEnd) Takes(n int64) bool {
 	return true
 }
 
-// Successor returns the least text, by bytes, that is greater than every text with
-// the prefix, or false if there is none. The result is valid UTF-8, because some
-// engines accept nothing else: Successor increments the last character that can be
-// incremented.
+// Successor returns the smallest string, by bytes, greater than all strings with the prefix, or false. It increments
+// the last character possible, so the result is valid UTF-8, as some engines require.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)
@@ -94,7 +86,7 @@ func Successor(prefix string) (string, bool) {
 		switch {
 		case r == utf8.MaxRune:
 			continue
-		case r == 0xd7ff: // the next code points are surrogates
+		case r == 0xd7ff: // surrogates follow
 			r = 0xdfff
 		}
 		return prefix + string(r+1), true

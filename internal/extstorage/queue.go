@@ -9,19 +9,17 @@ import (
 	"holdfast/internal/work"
 )
 
-// WriteQueue queues the writes of each install in this process in order of
-// arrival. The engine serializes them anyway. Waiting here instead of for the
-// install's lock takes no connection, and a value computed from a record is not
-// outdated by another write. It is safe for concurrent use.
+// WriteQueue queues this process's writes by install. The engine serializes them anyway, but waiting here takes no
+// connection, and no other write outdates values computed from a record. It is safe for concurrent use.
 type WriteQueue struct {
 	together int
 
 	mu       sync.Mutex
 	installs map[Owner]*line
-	unused   *line // one spare, so that a lone write does not allocate
+	unused   *line // so that a lone write does not allocate
 }
 
-// line is the queue of one install.
+// line is an install's queue.
 type line struct {
 	owner   Owner
 	taken   int
@@ -30,25 +28,23 @@ type line struct {
 
 type turn struct {
 	places int
-	given  chan struct{} // closed
+	given  chan struct{} // closed when given
 }
 
-// NewWriteQueue returns a queue that lets up to together writes of an install
-// proceed at once.
+// NewWriteQueue lets up to together writes per install proceed at once.
 func NewWriteQueue(together int) *WriteQueue {
 	return &WriteQueue{together: together, installs: map[Owner]*line{}}
 }
 
-// Turn is a write's place in the queue. Leave returns it.
+// Turn is a write's place in the queue.
 type Turn struct {
 	queue  *WriteQueue
 	line   *line
 	places int
 }
 
-// Enter waits for a write's turn. With alone set, no other write of the install in
-// this process proceeds until it leaves. It returns errcode.Unavailable if ctx ends
-// first.
+// Enter waits for a turn. With alone set, no other write of the install runs in this process until Leave. It returns
+// errcode.Unavailable if ctx ends first.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
 	if alone {
@@ -83,7 +79,7 @@ func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, erro
 	return Turn{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", context.Cause(ctx))
 }
 
-// Leave ends the write and returns its place.
+// Leave ends the turn.
 func (t Turn) Leave() {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()

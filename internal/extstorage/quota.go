@@ -7,30 +7,28 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Counters count the live records of an install at a time. A backend stores them
-// with that time, CountedAt. The passing of time does not change them: a record
-// that expires after CountedAt still counts. Only a write that they do not allow,
-// or whose clock is behind CountedAt, moves them to its own time, by counting the
-// stored records that expire between the two.
+// Counters count an install's live records as of CountedAt, which is stored with them. Records that expire later
+// still count. Counters move to the time of a write only if they would reject it or its clock is behind CountedAt;
+// the backend then counts the stored records that expire in between.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
-	Namespaces int64 // that have a key
+	Namespaces int64 // with keys
 }
 
-// QuotaError means that a write would exceed a quota of the install.
+// QuotaError means that a write would exceed a quota.
 type QuotaError struct {
 	What  string // "namespaces", "keys" or "bytes"
 	Limit int64
 	Used  int64 // after the write
 }
 
-// quotaOf describes what a quota counts.
+// quotaOf describes each quota.
 var quotaOf = map[string]string{
 	"namespaces": "namespaces of the install", "keys": "keys in a namespace", "bytes": "bytes of the install",
 }
 
-// NamespaceQuota returns the error for a namespace that would exceed the quota.
+// NamespaceQuota returns the error for too many namespaces.
 func NamespaceQuota(q Quota, used int64) *QuotaError {
 	return &QuotaError{What: "namespaces", Limit: q.Namespaces, Used: used}
 }
@@ -42,17 +40,15 @@ func (e *QuotaError) Error() string {
 // ErrorCode implements errcode.Coder.
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
-// Ledger tracks an install through the operations of a write and checks the result
-// against its quota. A count that did not grow is never an error, so an install
-// over its quota can still shrink.
+// Ledger tracks an install through a write's operations and checks the result against its quota. Counts that did not
+// grow never fail, so an install over its quota can still shrink.
 type Ledger struct {
 	before Counters
 	notes  []note
-	spare  int64 // namespaces that count toward the quota but are not in the notes
+	spare  int64 // namespaces in the quota but not in the notes
 }
 
-// note holds the counts of the install and of the operation's namespace after the
-// operation.
+// note holds the counts of install and namespace after an operation.
 type note struct {
 	Counters
 	namespace  Namespace
@@ -60,24 +56,20 @@ type note struct {
 	keys       int64
 }
 
-// NewLedger returns a ledger that starts with the counters before the write.
+// NewLedger starts with the counters before the write.
 func NewLedger(before Counters) Ledger { return Ledger{before: before} }
 
-// Note records an operation, in order: the counters of the install after it, and
-// the number of keys in the operation's namespace before and after it. Pass the
-// same number twice if it did not change.
+// Note records the next operation: the install's counters after it, and its namespace's keys before and after it.
 func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
 }
 
-// Reserve counts namespaces toward the quota that are not in Counters: those with
-// a schema but without keys.
+// Reserve adds namespaces missing from Counters: those with a schema but no keys.
 func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
 
-// Fits reports whether no operation exceeds a quota. It is for counters of an
-// earlier time, which are never too low. It is not valid for a put over an expired
-// row that these counters still include: the key is new, but the counters do not
-// show that.
+// Fits reports whether no operation exceeds a quota. Counters from an earlier time are never too low, with one
+// exception: a put over an expired row that they still include adds a key without showing it, so do not use Fits
+// then.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
 		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {
@@ -87,10 +79,8 @@ func (l *Ledger) Fits(q Quota) bool {
 	return true
 }
 
-// Check returns nil, or an *ItemError with the *QuotaError of the operation that
-// first exceeded a quota for good. If several quotas are exceeded, it reports the
-// first of: namespaces, the keys of a namespace in the order in which the write
-// changes them, bytes.
+// Check returns an *ItemError with the *QuotaError of the operation that first exceeded a quota for good. Among
+// several quotas, namespaces come first, then the namespaces' keys in write order, then bytes.
 func (l *Ledger) Check(q Quota) error {
 	namespaces := func(n *note) (int64, bool) { return n.Namespaces + l.spare, true }
 	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces+l.spare, namespaces); err != nil {
@@ -111,7 +101,7 @@ func (l *Ledger) Check(q Quota) error {
 	return l.check("bytes", q.Bytes, l.before.Bytes, func(n *note) (int64, bool) { return n.Bytes, true })
 }
 
-// check checks one counter, for the operations for which count returns true.
+// check checks one counter where count returns true.
 func (l *Ledger) check(what string, limit, before int64, count func(*note) (int64, bool)) error {
 	used, over := int64(0), -1
 	for i := range l.notes {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// GetRecord reads a record. Errors: ErrNoRecord, *MismatchError.
+// GetRecord reads a record. It returns ErrNoRecord or *MismatchError.
 func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Key, g Precondition) (Record, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -20,20 +20,19 @@ func (s *Service) GetRecord(ctx context.Context, r Request, ns Namespace, key Ke
 	return rec, g.Check(rec.Revision, rec.Seq)
 }
 
-// Listing is a request for a page of a namespace.
+// Listing requests a page of a namespace.
 type Listing struct {
 	Namespace Namespace
 	Prefix    string
-	Cursor    string // cursor of the previous page; empty: from the beginning
+	Cursor    string // previous page's cursor; "": from the start
 	Limit     int    // 1 to MaxPage
 	Reverse   bool
 	Values    bool
 	Metadata  bool
 }
 
-// ListRecords reads a page of at most PageBytes of values and metadata. It returns
-// the cursor of the next page, or "" on the last page. The cursor is valid for the
-// same owner, namespace, prefix and direction.
+// ListRecords reads a page of at most PageBytes, and returns the next cursor, or "" on the last page. Cursors are
+// bound to owner, namespace, prefix and direction.
 func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
 	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
 	if err != nil {
@@ -75,18 +74,15 @@ func checkLimit(limit, least, most int) error {
 	return nil
 }
 
-// Limits of a request for changes.
+// Limits for reading changes.
 const (
 	MaxChanges = 1000
 	MaxWait    = 60 * time.Second
 )
 
-// Changes reads the changes after a number in the namespaces that the token may
-// read, oldest first. If there are none it waits for one, at most for the given
-// time. Last of the result is where to continue, which may be after its last
-// change. With a limit of 0 it returns Last only, as the starting point for
-// reading later changes. It returns ErrChangesGone if since is too old or was
-// never issued by this database.
+// Changes reads the changes after since in the namespaces that the token may read, oldest first. If there are none,
+// it waits up to the given time. Continue at Last, which may be after the last returned change. Limit 0 returns only
+// Last, as a starting point. It returns ErrChangesGone if since is too old or was never issued by this database.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err
@@ -115,7 +111,7 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 			return feed, nil
 		}
 		if full {
-			page = MaxChanges // the token may not be allowed to read many of them
+			page = MaxChanges // the token may be denied many of them
 		} else {
 			err = s.await(ctx, &r.Grant, made, min(left, s.config.Load().PollEvery))
 		}
@@ -125,11 +121,11 @@ func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, 
 	}
 }
 
-// look reads one page of changes; full reports that there are more. It subscribes
-// before it reads, because it would miss changes made in between otherwise.
+// look reads a page of changes; full means more follow. It subscribes before reading, so as not to miss changes in
+// between.
 func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (feed Feed, full bool, made <-chan struct{}, leave func(), err error) {
 	made, leave = s.signals.wait(r.Grant.Owner)
-	p, err := s.pass(ctx, r.Grant) // each time: the grant may be revoked during the wait
+	p, err := s.pass(ctx, r.Grant) // each time: the grant may be revoked while waiting
 	if err != nil {
 		return feed, false, made, leave, err
 	}
@@ -151,7 +147,7 @@ func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (fe
 	return feed, full, made, leave, nil
 }
 
-// reads reports whether the token may read any namespace.
+// reads reports whether any namespace is readable.
 func (p *Pass) reads() bool {
 	if p.Every&Read != 0 {
 		return true
@@ -170,18 +166,17 @@ type Warning struct {
 	Namespace Namespace
 	Limit     int64
 	Used      int64
-	Percent   int64 // used part of Limit, rounded down; at least NoticePercent
+	Percent   int64 // of Limit, rounded down; at least NoticePercent
 }
 
-// UsageReport is the usage of an install and its limits.
+// UsageReport is an install's usage and limits.
 type UsageReport struct {
 	Usage
 	Quota    Quota
 	Warnings []Warning
 }
 
-// Usage reads the usage of an install, with the namespaces to which the token has
-// any access.
+// Usage reads the install's usage, with the namespaces accessible to the token.
 func (s *Service) Usage(ctx context.Context, r Request) (UsageReport, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {

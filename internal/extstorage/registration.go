@@ -8,16 +8,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RegisterInstall registers an install, or replaces its registration as a whole.
-// It returns the registration and whether it was created. Overrides without an end
-// last for OverrideLifetime. A revoked install gets access again only if restore
-// is set.
+// RegisterInstall creates or completely replaces a registration, and reports whether it was created. Overrides
+// without an end last for OverrideLifetime. Only restore lifts a revocation.
 func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
 	if err := s.checkRegistration(&r, now); err != nil {
 		return Install{}, false, err
 	}
-	defer s.installs.remove(o) // even on error: the change may have been committed
+	defer s.installs.remove(o) // even on error: the change may be committed
 	return s.opts.Installs.SetInstall(ctx, o, r, restore, now)
 }
 
@@ -46,14 +44,14 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 	return nil
 }
 
-// QuotaChange changes the tier and the overrides of an install. What is zero stays.
+// QuotaChange changes tier and overrides; zero fields stay.
 type QuotaChange struct {
 	Tier      string
 	Overrides Overrides
-	Reset     bool // first return to the default tier without overrides
+	Reset     bool // to the default tier without overrides, first
 }
 
-// of returns a registration with the change. Overrides that have ended are dropped.
+// of applies the change and drops ended overrides.
 func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	if c.Reset {
 		r.Tier = ""
@@ -68,11 +66,11 @@ func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	return r
 }
 
-// ChangeQuota changes the tier and the overrides of a registered install; its access and changes by others stay.
-// Errors: ErrNoInstall, ErrInstallDeleted.
+// ChangeQuota changes a registered install's tier and overrides, keeping its access and concurrent changes. It
+// returns ErrNoInstall or ErrInstallDeleted.
 func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
-	defer s.installs.remove(o) // even on error: the change may have been committed
-	const attempts = 10        // each fails only if another change succeeds meanwhile
+	defer s.installs.remove(o) // even on error: the change may be committed
+	const attempts = 10        // each fails only if another change succeeds
 	for range attempts {
 		in, err := s.opts.Installs.Install(ctx, o)
 		if err != nil {
@@ -84,7 +82,7 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 		now := s.moment()
 		to := c.of(in.Registration, now)
 		checked := to
-		if c.Tier == "" { // a tier that stays may have left the configuration
+		if c.Tier == "" { // an unchanged tier may be gone from the configuration
 			checked.Tier = ""
 		}
 		if err := s.checkRegistration(&checked, now); err != nil {
@@ -100,22 +98,22 @@ func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Inst
 	return Install{}, errcode.New(errcode.Conflict, "others are changing the quota of the install: try again")
 }
 
-// ShowInstall returns the registration of an install, or ErrNoInstall.
+// ShowInstall returns a registration, or ErrNoInstall.
 func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
-// RestoreInstall restores the access of an install after it was revoked or deleted. Its registration stays. Errors: ErrNoInstall,
+// RestoreInstall lifts a revocation or reverts a deletion; the registration stays. It returns ErrNoInstall or
 // ErrInstallDeleted.
 func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
-	defer s.installs.remove(o) // even on error: the change may have been committed
+	defer s.installs.remove(o) // even on error: the change may be committed
 	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())
 }
 
-// RevokeInstall revokes all access of an install, registered or not: in this
-// process at once, in other processes within a second. The data stays.
+// RevokeInstall revokes all access, registered or not: in this process at once, in others within a second. The data
+// stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o)  // wake waiting clients, which then lose access
-	defer s.installs.remove(o) // even on error: the change may have been committed
+	defer s.installs.remove(o) // even on error: the change may be committed
 	return s.opts.Installs.RevokeInstall(ctx, o, s.moment())
 }

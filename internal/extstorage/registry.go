@@ -6,11 +6,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SchemaStatus is the state of a schema in its lifecycle.
+// SchemaStatus is a schema's lifecycle state.
 type SchemaStatus string
 
-// A schema starts as a draft. At most one schema of a namespace is active: puts
-// are validated by it. Activating another one deprecates it.
+// Schemas start as drafts. A namespace's single active schema validates puts; activating another deprecates it.
 const (
 	Draft      SchemaStatus = "draft"
 	Active     SchemaStatus = "active"
@@ -22,96 +21,82 @@ type Schema struct {
 	Namespace Namespace
 	Version   SchemaVersion
 	Status    SchemaStatus
-	Document  []byte // canonical JSON
+	Document  []byte // canonical
 	CreatedAt Moment
 	UpdatedAt Moment
-	CreatedBy string // UUID of a user or service; may be empty
+	CreatedBy string // user or service UUID, or ""
 }
 
-// SchemaID names a version of a namespace's schemas.
+// SchemaID names a schema version.
 type SchemaID struct {
 	Namespace Namespace
 	Version   SchemaVersion
 }
 
-// Registry stores the schemas of all installs.
+// Registry stores schemas.
 type Registry interface {
-	// Register adds a draft, with its namespace, document, creator and time, as the next version of
-	// the namespace. The newest
-	// SchemasKept versions and the active one are kept, older ones are deleted, and
-	// no version number is reused. It returns a *QuotaError if the number of
-	// namespaces with a live record or a schema would exceed quota.Namespaces.
+	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
+	// one, deletes older ones, and never reuses numbers. It returns a *QuotaError if namespaces with a live record or
+	// schema would exceed quota.Namespaces.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
-	// DropSchemas deletes one version of a namespace, or all of them if the version
-	// is 0, and returns the number of deleted versions. It returns ErrSchemaNeeded
-	// for a single version that is active or is the newest, because its number
-	// would be reused. In a namespace without schemas, version numbers continue
-	// after all that DropSchemas or a deletion has removed from the install.
+	// DropSchemas deletes a version, or all of a namespace's versions if it is 0, and returns how many. A single
+	// version that is active or newest returns ErrSchemaNeeded, because its number would be reused. Once a namespace
+	// is without schemas, numbers continue after all that DropSchemas or a deletion ever removed from the install.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
-	// SetStatus activates or deprecates a version. It returns ErrNoSchema if the
-	// version does not exist, and errcode.Invalid for Draft. A version that already
-	// has the status is not changed.
+	// SetStatus activates or deprecates a version; nothing changes if it already has the status. It returns
+	// ErrNoSchema, or errcode.Invalid for Draft.
 	SetStatus(ctx context.Context, o Owner, id SchemaID, status SchemaStatus, now Moment) (Schema, error)
 
-	// Schemas reads a page of the versions of a namespace, newest first, from one
-	// snapshot. The page ends where a PageEnd with the query's Limit and Bytes ends
-	// it, by the sizes of the documents as the engine stores them, or earlier
-	// because of concurrent writes.
+	// Schemas reads a page of versions, newest first, from one snapshot. The page ends like a PageEnd over the stored
+	// document sizes, or earlier under concurrent writes.
 	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
 
-	// Schema reads one version, or returns ErrNoSchema.
+	// Schema reads a version, or returns ErrNoSchema.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
-	// Restore adds a version from another server with its number, status, times and
-	// creator. It returns ErrSchemaConflict if the number exists with a different
-	// document. Of an existing version only the status changes, at the time
-	// UpdatedAt, and never to Draft. A version that becomes active replaces the
-	// active one, now. A version that Register would delete is not added. Restore
-	// reports whether it changed anything. The quota is that of Register.
+	// Restore adds a version from another server with its number, status, times and creator, and reports whether
+	// anything changed. It returns ErrSchemaConflict if the number exists with a different document. An existing
+	// version only changes its status, at UpdatedAt and never to Draft. An activated version replaces the active one
+	// now. Versions that Register would delete are not added. The quota works as in Register.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
-	// ExportSchemas reads at most limit schemas of an install, by namespace and
-	// version, after a position; the zero SchemaPosition is the beginning.
+	// ExportSchemas reads at most limit schemas by namespace and version, after a position; zero: from the start.
 	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
 
-	// Active returns the schema that puts are validated by; Version is 0 if there
-	// is none.
+	// Active returns the active schema; version 0 means none.
 	Active(ctx context.Context, o Owner, ns Namespace) (Schema, error)
 }
 
-// SchemaQuery selects a page of the versions of a namespace.
+// SchemaQuery selects a page of a namespace's versions.
 type SchemaQuery struct {
 	Namespace Namespace
-	Before    SchemaVersion // the page starts with the next older version; 0: with the newest
+	Before    SchemaVersion // exclusive; 0: from the newest
 	Limit     int           // 1 to MaxPage
-	Bytes     int           // of documents; 0: PageBytes
+	Bytes     int           // document bytes; 0: PageBytes
 }
 
 // SchemaPage is the result of a SchemaQuery.
 type SchemaPage struct {
 	Schemas []Schema
-	More    bool // there are older versions after the page
+	More    bool // older versions follow
 }
 
-// SchemasKept is the number of versions that a namespace keeps, not counting an
-// older one that is active.
+// SchemasKept is how many versions a namespace keeps, plus an older active one.
 const SchemasKept = 100
 
-// SchemaPosition is a position in the order of an install's schemas: after a
-// version.
+// SchemaPosition is a position after a schema in an install.
 type SchemaPosition struct {
 	Namespace Namespace
 	Version   SchemaVersion
 }
 
-// ErrSchemaConflict means that the version is registered with a different
-// document.
+// ErrSchemaConflict means that the version exists with a different document.
 var ErrSchemaConflict error = errcode.New(errcode.Conflict, "this schema version is already registered with a different document")
 
 // ErrSchemaNeeded means that the version cannot be deleted alone.
 var ErrSchemaNeeded error = errcode.New(errcode.Conflict, "the active and the newest version of a namespace cannot be deleted alone: deprecate the active one, register another, or delete all")
 
-// ErrNoSchema means that a version was never registered or has been deleted.
+// ErrNoSchema means that the version does not exist or was deleted.
 var ErrNoSchema error = errcode.New(errcode.NotFound, "schema version not found")

@@ -8,23 +8,21 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// Revise computes the value of a put from the record's current value; "" means
-// that there is no record. sum is the result of an increment.
+// Revise computes a put's value from the current one; "" means no record. sum is an increment's result.
 type Revise func(before canonjson.Value) (value canonjson.Value, sum canonjson.Number, err error)
 
-// Revises reports whether the value of an operation depends on what is stored.
+// Revises reports whether any value depends on stored records.
 func (w *Write) Revises() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil })
 }
 
-// Validated reports whether the Revise of any operation validates by a schema,
-// which may take half a second.
+// Validated reports whether any Revise validates by a schema, which may take half a second.
 func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill computes the value of a put with Revise from the locked row, nil if there
-// is none, and its value. Errors: *MismatchError and those of Revise.
+// Fill computes a put's value with Revise from the locked row (nil: none) and its value. It returns *MismatchError or
+// an error from Revise.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {
 		row, value = nil, ""
@@ -41,38 +39,35 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt returns a write with the operations before the i-th, followed by one that
-// always fails. It is for a failure that is known in advance: the Store still has
-// to look for an earlier failure and for a stored answer.
+// FailAt truncates the write before operation i and adds one that always fails. For a failure known in advance, the
+// Store still looks for an earlier failure and a stored response.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)
 	return w
 }
 
-// Optimistic is a write whose values were computed from records that were read
-// without the lock. Each of those has a precondition, so the write fails if the
-// record has changed since.
+// Optimistic is a write whose values were computed from unlocked reads. Every record read gets a precondition, so the
+// write fails if it changed.
 type Optimistic struct {
 	Write Write // without Revise
 	After Known // known values after the write
 
-	failed *ItemError // an operation fails because of a value that was read
-	last   bool       // it is unknown when a record that it writes expires
-	pinned []bool     // operations that have a precondition added here
+	failed *ItemError // operation that fails because of a value read
+	last   bool       // a written record's expiry is unknown
+	pinned []bool     // operations with an added precondition
 }
 
-// Known holds the values of records after the writes so far.
+// Known holds record values after the writes so far.
 type Known map[place]knownValue
 
 type knownValue struct {
-	value   canonjson.Value // "": there is no record
+	value   canonjson.Value // "": no record
 	expires Moment          // 0: never
 }
 
-// Optimistic computes the values of a write from the records that get returns; get
-// may return ErrNoRecord. Known values are not read; such a write is valid only
-// directly after the writes that produced them. The error is one of get.
+// Optimistic computes the write's values from records returned by get, which may return ErrNoRecord. Known values are
+// not read; such a write is valid only directly after the writes that produced them. The error is from get.
 func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
 	w.Ops = slices.Clone(w.Ops)
 	a := &Optimistic{After: known, pinned: make([]bool, len(w.Ops)+1)}
@@ -106,9 +101,8 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 	return a, nil
 }
 
-// revise computes the value of an operation from the previous value. read is the
-// record of that value, which must not change before the write; nil: the value is
-// known.
+// revise computes an operation's value. read is the record that held the previous value, which must not change before
+// the write; nil: the value is known.
 func (op *Op) revise(before canonjson.Value, read *Record) error {
 	if read != nil {
 		if err := op.Precondition.Check(read.Revision, read.Seq); err != nil {
@@ -125,8 +119,7 @@ func (op *Op) revise(before canonjson.Value, read *Record) error {
 	return nil
 }
 
-// fail truncates the write at operation i, which fails because of a value that was
-// read.
+// fail truncates the write at operation i, which fails because of a value read.
 func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	op := &w.Ops[i]
 	*op = Op{Kind: Check, Namespace: op.Namespace, Key: op.Key, Precondition: op.Precondition}
@@ -134,7 +127,7 @@ func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	return a
 }
 
-// leave records the value that the operation leaves.
+// leave records the value after the operation.
 func (op *Op) leave(known Known, before knownValue) {
 	at := place{op.Namespace, op.Key}
 	switch {
@@ -149,8 +142,7 @@ func (op *Op) leave(known Known, before knownValue) {
 	}
 }
 
-// unchanged returns the precondition that a record was last written by a change; 0
-// means that it does not exist.
+// unchanged requires that a change was the record's last write; 0: no record.
 func unchanged(seq Seq) Precondition {
 	if seq == 0 {
 		return Precondition{Revision: Some[Revision](0)}
@@ -158,11 +150,11 @@ func unchanged(seq Seq) Precondition {
 	return Precondition{Match: Tags{Set: true, Seqs: []Seq{seq}}}
 }
 
-// Last reports whether no other write can be computed from After.
+// Last reports whether no write can be computed from After.
 func (a *Optimistic) Last() bool { return a.failed != nil || a.last }
 
-// Done returns the error of a write that is known to fail without the Store: its
-// first operation fails, and there cannot be a stored answer.
+// Done returns the error of a write known to fail without the Store: its first operation fails, and no stored
+// response can exist.
 func (a *Optimistic) Done() error {
 	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
 		return a.failed
@@ -170,8 +162,7 @@ func (a *Optimistic) Done() error {
 	return nil
 }
 
-// Result converts the Store's error to the error of the write, and reports whether
-// a record has changed since it was read.
+// Result converts the Store's error to the write's, and reports whether a record changed since it was read.
 func (a *Optimistic) Result(err error) (changed bool, _ error) {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {

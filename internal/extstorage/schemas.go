@@ -12,15 +12,14 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// MaxSchemaBytes is the maximum size of a schema document in canonical JSON.
+// MaxSchemaBytes limits schema documents, in canonical bytes.
 const MaxSchemaBytes = 64 << 10
 
-// errNotActive means that a put names a schema version that is not active.
+// errNotActive rejects a put that names an inactive schema version.
 var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
-// validate validates a value by the active schema and returns its version, which
-// the Store confirms when the value is put. If a cached schema rejects the value,
-// a newly activated one may accept it, so validate reads the active schema again.
+// validate validates a value by the active schema and returns its version, which the Store confirms during the put.
+// If a cached schema rejects the value, validate reads the active schema again: a newer one may accept it.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
 	var refused error
@@ -39,7 +38,7 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	return active.Version, s.hold(ctx, at.Tenant, active, v, want)
 }
 
-// activeSchema returns the active schema from the cache, or reads it.
+// activeSchema returns the active schema, possibly cached; version 0 means none.
 func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	if known, cached := s.schemas.get(at); cached {
 		return known, nil
@@ -47,7 +46,6 @@ func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, err
 	return s.loadSchema(ctx, at)
 }
 
-// loadSchema reads the active schema. Without one, the version is 0.
 func (s *Service) loadSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	active, err := s.opts.Registry.Active(ctx, at.Owner, at.Namespace)
 	if err == nil {
@@ -60,7 +58,7 @@ func (sc *Schema) same(other Schema) bool {
 	return sc.Version == other.Version && bytes.Equal(sc.Document, other.Document)
 }
 
-// hold validates a value by one schema; version 0 accepts everything.
+// hold validates by one schema; version 0 accepts everything.
 func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
 	if want.Set && want.Value != sc.Version {
 		return errNotActive
@@ -71,27 +69,27 @@ func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonj
 	return s.opts.Validators.Validate(ctx, tenant, sc.Document, v)
 }
 
-// SchemaChange is one difference between two documents.
+// SchemaChange is a difference between two documents.
 type SchemaChange struct {
-	Pointer string // location in the new document or, if removed, in the old one
+	Pointer string // in the new document or, if removed, the old one
 	Change  string
 	Effect  string // "harmless", "unknown" or "breaking"
 }
 
-// Compatibility is the differences between two documents, and the worst effect.
+// Compatibility lists differences between two documents, and the worst effect.
 type Compatibility struct {
 	Effect  string
 	Changes []SchemaChange
 }
 
-// maxFailures is the maximum number of failures in a dry run.
+// maxFailures limits the failures listed by a dry run.
 const maxFailures = 10
 
-// DryRun is the result of validating the stored records by a schema.
+// DryRun is the result of validating stored records by a schema.
 type DryRun struct {
 	Checked, Failed int
 	First           []DryFailure // at most maxFailures, by key
-	Next            string       // cursor of the records that were not reached in time; "" if none remain
+	Next            string       // cursor to continue if time ran out; ""
 }
 
 // DryFailure is a record that a schema rejects.
@@ -104,13 +102,12 @@ type DryFailure struct {
 
 // SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
-	Active        SchemaVersion // the version compared with; 0: none
-	Compatibility Compatibility // "harmless" if there is no active schema
+	Active        SchemaVersion // SchemaReport describes the effect of activating a document.
+	Compatibility Compatibility // "harmless" without an active schema
 	DryRun        DryRun
 }
 
-// canonicalSchema checks a document and returns its canonical form. Errors have
-// pointers into the document.
+// canonicalSchema checks a document and returns its canonical form. Error pointers are into the document.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	v, err := canonjson.Parse(document, MaxSchemaBytes)
 	if err != nil {
@@ -119,10 +116,10 @@ func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	return []byte(v), s.opts.Documents.Check([]byte(v))
 }
 
-// samples is the number of records on which a new schema is tried.
+// samples is how many records a new schema is tried on.
 const samples = 8
 
-// RegisterSchema adds a draft, after checking it and trying it on a few records.
+// RegisterSchema adds a draft after checking it and trying it on a few records.
 func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, document []byte) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -136,26 +133,25 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	}
 	by, err := parseUUID(r.Caller.ID)
 	if err != nil {
-		by = "" // the caller may have none
+		by = "" // the caller may be anonymous
 	}
 	now := s.moment()
 	return s.opts.Registry.Register(ctx, p.Owner, Schema{Namespace: ns, Document: document, CreatedBy: by, CreatedAt: now}, s.quota(&p.install, now))
 }
 
-// DropSchemas deletes one version of a namespace's schemas, or all if the version
-// is 0, and returns the number of deleted versions. Errors: ErrSchemaNeeded.
+// DropSchemas deletes a version, or all of a namespace's versions if it is 0, and returns how many. It returns
+// ErrSchemaNeeded.
 func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
 		return 0, err
 	}
 	n, err := s.opts.Registry.DropSchemas(ctx, p.Owner, ns, v, s.moment())
-	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may have been committed
+	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may be committed
 	return n, err
 }
 
-// try tries a document on the first records of its namespace. While it waits for
-// its turn it holds no records in memory.
+// try tries a document on the namespace's first records, which it does not hold in memory while waiting for a turn.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
 	return r.do(ctx, s.trials, func() error {
 		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
@@ -170,9 +166,8 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	})
 }
 
-// Schemas reads a page of the versions of a namespace, newest first: at most limit
-// versions and PageBytes. It returns the cursor of the next page, or "" on the
-// last page.
+// Schemas reads a page of versions, newest first, of at most limit entries and PageBytes. It returns the next cursor,
+// or "" on the last page.
 func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -201,7 +196,7 @@ func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor s
 	return page.Schemas, next, err
 }
 
-// Schema reads one version, or returns ErrNoSchema.
+// Schema reads a version, or returns ErrNoSchema.
 func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -210,9 +205,8 @@ func (s *Service) Schema(ctx context.Context, r Request, ns Namespace, v SchemaV
 	return s.opts.Registry.Schema(ctx, p.Owner, ns, v)
 }
 
-// SetSchema activates or deprecates a version. Errors: ErrNoSchema, and
-// *ValidationError if a version that was registered under other limits cannot be
-// activated.
+// SetSchema activates or deprecates a version. It returns ErrNoSchema, or *ValidationError for a version registered
+// under other limits.
 func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v SchemaVersion, status SchemaStatus) (Schema, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -234,14 +228,13 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 		}
 	}
 	sc, err := s.opts.Registry.SetStatus(ctx, p.Owner, SchemaID{Namespace: ns, Version: v}, status, s.moment())
-	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may have been committed
+	s.schemas.remove(namespaceOf{p.Owner, ns}) // even on error: the change may be committed
 	return sc, err
 }
 
-// CheckSchema compares a document with the active schema and validates the stored
-// records by it, as many as it reaches within the setting dry_run_time. With the
-// cursor of a report it continues after those. Pointers are into a request with
-// the members schema and cursor. It registers nothing.
+// CheckSchema compares a document with the active schema and validates as many stored records by it as dry_run_time
+// allows. A report's cursor continues there. Error pointers are into a request with the members schema and cursor.
+// Nothing is registered.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
@@ -252,8 +245,8 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is CheckSchema for a registered version. It returns ErrNoSchema if
-// there is none. A version that was registered under other limits may be rejected.
+// CheckVersion is CheckSchema for a registered version. It returns ErrNoSchema. A version registered under other
+// limits may be rejected.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
@@ -265,8 +258,8 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	return s.check(ctx, r, ns, sc.Document, cursor)
 }
 
-// check tries a document, compares it with the active one, and performs the dry
-// run. It waits for its turn. A document with a cursor was tried before.
+// check waits for a turn, tries a document, compares it with the active schema, and runs the dry run. With a cursor,
+// the document was tried before.
 func (s *Service) check(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	o := r.Grant.Owner
 	hash := sha256.Sum256(document)
@@ -301,7 +294,6 @@ func (s *Service) check(ctx context.Context, r Request, ns Namespace, document [
 	return report, err
 }
 
-// compare compares the active document with one that passed Check.
 func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	c, err := s.opts.Documents.Compatible(active, document)
 	if _, limited := errors.AsType[*ValidationError](err); limited {
@@ -311,20 +303,19 @@ func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	return c, err
 }
 
-// Limits of concurrent schema trials. A hostile schema keeps a processor busy for
-// as long as the request lasts, and clients that read and write records must still
-// be served. The limits apply to each kind of trial; one tenant may run one less.
+// Limits for concurrent schema trials, per kind of trial; one tenant may run one less. A hostile schema keeps a CPU
+// busy until its request ends, while other clients must still be served.
 const (
 	schemaTurns   = 2
-	schemaWaiting = 256 // requests waiting for their turn
+	schemaWaiting = 256 // waiting requests
 )
 
 func newSchemaPool(c *Config) *fairshare.Pool {
 	return fairshare.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
-// dryRun validates the records of a namespace page by page, starting after a
-// position. When time is up it returns the last key that it validated.
+// dryRun validates a namespace's records page by page, starting after a position. When time is up it returns the last
+// validated key.
 func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
 	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.DryRunTime())
 	for {
@@ -351,9 +342,8 @@ func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document 
 	}
 }
 
-// dryRunOf validates a record by a document.
 func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document []byte, rec *Record) error {
-	if ctx.Err() != nil { // one page may take minutes
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	err := s.opts.Validators.Validate(ctx, o.Tenant, document, rec.Value)
@@ -370,8 +360,7 @@ func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document [
 	return nil
 }
 
-// cut returns the result of a dry run that ended with an error. If the request's
-// time was up, that is the partial result and the last validated key.
+// cut returns a failed dry run's result: if the request timed out, the partial result and the last validated key.
 func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, error) {
 	switch {
 	case ctx.Err() == nil:

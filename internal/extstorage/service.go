@@ -16,32 +16,29 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Validators validates values by schemas; it compiles a document once.
+// Validators validates values, compiling each schema once.
 type Validators interface {
-	// Validate validates a value by a registered schema. The memory of the compiled
-	// schema is charged to the tenant. It returns a *SchemaError, whose pointers
-	// are locations in the value, if the schema rejects the value. It returns
-	// another errcode.Invalid error if the schema, registered under other limits,
-	// cannot be used. While there is no memory for the schema it waits, and then
-	// returns errcode.Unavailable.
+	// Validate validates a value by a registered schema, whose memory is charged to the tenant. If the schema rejects
+	// the value, it returns a *SchemaError with pointers into the value. If the schema was registered under other
+	// limits and cannot be used, it returns another errcode.Invalid error. It waits for memory, then returns
+	// errcode.Unavailable.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error
 }
 
-// Documents checks schema documents. Pointers of errors are into the document.
+// Documents checks schema documents. Error pointers are into the document.
 type Documents interface {
-	// Check returns a *ValidationError if a document may not be registered.
+	// Check returns a *ValidationError for a document that cannot be registered.
 	Check(document []byte) error
 
-	// Trial compiles a document that passed Check and validates the samples by it,
-	// in a process that can be killed. It returns a *ValidationError if that takes
-	// too much time or memory, whether or not the samples match.
+	// Trial compiles a document that passed Check and validates the samples in a killable process. It returns a
+	// *ValidationError if that takes too much time or memory, whether or not the samples match.
 	Trial(ctx context.Context, document []byte, samples [][]byte) error
 
 	// Compatible compares two documents that pass Check.
 	Compatible(before, after []byte) (Compatibility, error)
 }
 
-// Options are the dependencies and settings of a Service.
+// Options configures a Service.
 type Options struct {
 	Store      Store
 	Registry   Registry
@@ -51,15 +48,14 @@ type Options struct {
 	Validators Validators
 	Documents  Documents
 	Config     Config
-	CursorKeys [][]byte // the first signs cursors; the same on all processes, at least 32 bytes each
+	CursorKeys [][]byte // at least 32 bytes each, shared by all processes; the first signs
 	Clock      clock.Clock
 
 	// After is the clock for waiting requests; nil: time.After.
 	After func(time.Duration) <-chan time.Time
 }
 
-// Service implements the use cases: it validates and limits client requests and
-// executes them as operations of the Store. It is safe for concurrent use.
+// Service validates and limits client requests, and executes them on the Store. It is safe for concurrent use.
 type Service struct {
 	opts     Options // without Config
 	config   atomic.Pointer[Config]
@@ -71,12 +67,11 @@ type Service struct {
 	schemas  seenSchemas
 
 	waits   *fairshare.Pool // waiting requests
-	trials  *fairshare.Pool // trials of schemas
-	dryRuns *fairshare.Pool // dry runs, with the comparison before each
+	trials  *fairshare.Pool // schema trials
+	dryRuns *fairshare.Pool // dry runs, including comparisons
 }
 
-// NewService returns the service. It returns errcode.Invalid if a required option is
-// missing that would fail only later, or if a cursor key is too short.
+// NewService returns errcode.Invalid for a short cursor key, or a missing option that would fail only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Registry == nil || o.Installs == nil || o.Tokens == nil || o.Deletions == nil || o.Validators == nil || o.Documents == nil || o.Clock == nil {
 		return nil, errcode.New(errcode.Invalid, "extstorage: Options requires Store, Registry, Installs, Tokens, Deletions, Validators, Documents and Clock")
@@ -97,30 +92,29 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload replaces the settings that a running server applies.
+// Reload replaces the settings at runtime.
 func (s *Service) Reload(c Config) { s.config.Store(&c) }
 
-// Limits returns the limits of a request.
+// Limits returns the request limits.
 func (s *Service) Limits() Limits { return s.limits }
 
-// Request holds the common parameters of all use cases.
+// Request holds parameters common to all use cases.
 type Request struct {
 	Grant          Grant
 	Caller         Caller
-	IdempotencyKey *IdempotencyKey // for writes: makes the request idempotent; nil: none
-	Slot           Slot            // nil: the request has no slot
+	IdempotencyKey *IdempotencyKey // writes only; nil: none
+	Slot           Slot            // nil: no slot
 
-	after Seq // set by imports: change numbers continue above it
+	after Seq // change numbers continue above it; set by imports
 }
 
-// Slot is the concurrency slot of a request.
+// Slot is a request's concurrency slot.
 type Slot interface {
 	// Without calls wait with the slot released, so that other requests can run.
 	Without(wait func() error) error
 }
 
-// do calls fn while the request's tenant holds a unit of a pool. It releases the
-// request's slot while it waits for the unit.
+// do calls fn while the tenant holds a unit of the pool. It waits for the unit without the request's slot.
 func (r *Request) do(ctx context.Context, p *fairshare.Pool, fn func() error) error {
 	client := string(r.Grant.Owner.Tenant)
 	acquired := p.TryAcquire(client, 1)
@@ -153,10 +147,9 @@ func (r *Request) withoutSlot(wait func() error) error {
 
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
-// pass checks a grant against the registration of its install and against revoked
-// tokens. Errors: ErrInstallDeleted, ErrInstallDeleting, ErrRevoked,
-// ErrTokenRevoked. Both were read less than installAge ago. Older data is not used
-// when the database is unavailable: then pass returns the error of the Store.
+// pass checks a grant against the registration and the revoked tokens, both at most installAge old. Without the
+// database it fails rather than use older data. It returns ErrInstallDeleted, ErrInstallDeleting, ErrRevoked or
+// ErrTokenRevoked.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
@@ -183,8 +176,7 @@ func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	return p, nil
 }
 
-// install returns the state of an install, or of Services, not older than
-// installAge.
+// install returns an install's state, at most installAge old.
 func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	now := s.opts.Clock()
 	in, known := s.installs.get(o)
@@ -200,7 +192,7 @@ func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	return in, nil
 }
 
-// may returns the pass for a request on one namespace.
+// may returns the pass for a request on a namespace.
 func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	if err == nil {
@@ -209,16 +201,15 @@ func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pas
 	return p, err
 }
 
-// quota returns the quota of an install at a time.
+// quota returns the install's effective quota.
 func (s *Service) quota(in *Install, now Moment) Quota {
 	return in.Quota(s.config.Load().QuotaOf(in.Tier), now)
 }
 
-// repeats is how often a write is retried at most because its schema has changed.
+// repeats limits retries after schema changes.
 const repeats = 10
 
-// write executes the tasks of one request, all or nothing. The error of a task is
-// an *ItemError.
+// write executes tasks, all or nothing. A task's error is an *ItemError.
 func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	for i := range tasks {
 		if err := s.checkTask(&tasks[i]); err != nil {
@@ -246,7 +237,7 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 	}
 }
 
-// passAll returns the pass for a request on the records of tasks.
+// passAll returns the pass for all tasks.
 func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	for i := 0; err == nil && i < len(tasks); i++ {
@@ -257,15 +248,15 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 	return p, err
 }
 
-// attempt plans the operations and applies them. Most namespaces have no schema, and the
-// Store checks that. So if a namespace is not in the cache, attempt does not read its schema
-// first, which on Citus is a message, but only if the write fails without it.
+// attempt plans and applies the operations. For a namespace missing from the cache it assumes no schema, which is
+// usual and checked by the Store. Reading the schema first would cost a message on Citus; it is read only if the
+// write fails.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	a := &plan{service: s, owner: p.Owner, now: s.moment(), guesses: true}
 	applied, err := a.apply(ctx, p, r, tasks)
 	switch {
 	case len(a.guessed) == 0:
-	case err == nil && !applied.Replayed: // an earlier answer says nothing about schemas
+	case err == nil && !applied.Replayed: // a stored response says nothing about schemas
 		for _, at := range a.guessed {
 			s.schemas.add(at, Schema{})
 		}
@@ -295,14 +286,12 @@ func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (App
 	return applied, err
 }
 
-// isClients reports whether a failure was caused by the request, not by the
-// server.
+// isClients reports whether the request, not the server, caused the error.
 func isClients(err error) bool {
 	return !errcode.Is(err, errcode.Unavailable) && !errcode.Is(err, errcode.Internal)
 }
 
-// prepareRetry prepares a failed write for a retry. It returns the error if the
-// write cannot be retried.
+// prepareRetry returns the error unless the write can be retried.
 func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err error) error {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {
@@ -325,23 +314,22 @@ func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err e
 	return err
 }
 
-// Sweep removes at most limit rows of a kind, of any install, that were due at
-// least the setting sweep_after before now.
+// Sweep removes at most limit rows of a kind, across installs, due for at least sweep_after.
 func (s *Service) Sweep(ctx context.Context, kind Swept, now time.Time, limit int) (int, error) {
 	return s.opts.Store.Sweep(ctx, kind, At(now), At(now.Add(-s.config.Load().SweepAfter)), limit)
 }
 
-// DryRunTime returns how long a dry run of a schema may take.
+// DryRunTime returns the time limit for dry runs.
 func (s *Service) DryRunTime() time.Duration { return s.config.Load().DryRunTime }
 
-// QuotaOf returns the quota of a tier, like Config.QuotaOf.
+// QuotaOf is Config.QuotaOf.
 func (s *Service) QuotaOf(tier string) Quota { return s.config.Load().QuotaOf(tier) }
 
-// Tiers returns the names of the configured tiers, sorted.
+// Tiers returns the configured tiers, sorted.
 func (s *Service) Tiers() []string { return slices.Sorted(maps.Keys(s.config.Load().Tiers)) }
 
-// After is time.After on the clock of the service.
+// After is time.After on the service's clock.
 func (s *Service) After(d time.Duration) <-chan time.Time { return s.opts.After(d) }
 
-// Ping returns an error if the store cannot serve requests.
+// Ping checks that the store can serve requests.
 func (s *Service) Ping(ctx context.Context) error { return s.opts.Store.Ping(ctx) }

@@ -6,16 +6,14 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// maxWaits is the maximum number of long polls and imports at a time, shared among
-// installs.
+// maxWaits limits concurrent long polls and imports, shared among installs.
 const maxWaits = 1024
 
 func newWaits() *fairshare.Pool {
 	return fairshare.New(maxWaits, 0, 0)
 }
 
-// EnterWait takes a place for a long poll or an import, and returns false if the
-// install has reached its limit. Call leave once.
+// EnterWait takes a place for a long poll or import, or returns false at the install's limit. Call leave once.
 func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	name := string(o.Tenant) + "/" + string(o.Install)
 	if !s.waits.TryAcquire(name, 1) {
@@ -24,19 +22,18 @@ func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	return func() { s.waits.Release(name, 1) }, true
 }
 
-// signals notify long polls of an install of changes made by this process.
+// signals notify long polls of changes made by this process.
 type signals struct {
 	mu      sync.Mutex
 	waiting map[Owner]*signal
 }
 
 type signal struct {
-	made    chan struct{} // closed
+	made    chan struct{} // closed on change
 	waiters int
 }
 
-// wait returns a channel that is closed after the next change. Call leave to stop
-// waiting.
+// wait returns a channel that is closed after the next change. Call leave to stop waiting.
 func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +55,7 @@ func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	}
 }
 
-// notify wakes the waiting long polls.
+// notify wakes the install's long polls.
 func (s *signals) notify(o Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

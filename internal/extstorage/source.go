@@ -4,8 +4,8 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// inRequest converts the pointers of an error about a task's value to pointers
-// into the request. Pointers of other errors are into the request already.
+// inRequest converts error pointers into the task's value to pointers into the request. Other pointers are into the
+// request already.
 func (t *Task) inRequest(err error) error {
 	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:
@@ -22,10 +22,9 @@ func (t *Task) inRequest(err error) error {
 	return err
 }
 
-// source returns the location in the request that a location in the task's value
-// comes from. For a part that a patch does not touch, it is the nearest enclosing
-// part of the patch. For an increment it is by for the number, and pointer for
-// everything else, which existed before or was created on the path to the number.
+// source maps a location in the task's value to one in the request. For a location that a patch does not touch, it is
+// the nearest enclosing part of the patch. For an increment, the number maps to by; anything else, which existed or
+// was created on the path to it, maps to pointer.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

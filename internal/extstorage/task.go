@@ -7,48 +7,47 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TaskKind is the kind of a task.
+// TaskKind is a kind of task.
 type TaskKind uint8
 
-// Kinds of client tasks.
+// Client tasks.
 const (
 	PutTask TaskKind = iota
 	DeleteTask
-	CheckTask     // checks its precondition and changes nothing
+	CheckTask     // only checks the precondition
 	PatchTask     // applies Value as a merge patch (RFC 7396)
-	IncrementTask // adds to a number in the record's value
+	IncrementTask // adds to a number in the value
 )
 
-// Task is a client operation on one record.
+// Task is a client operation on a record.
 type Task struct {
 	Kind         TaskKind
 	Namespace    Namespace
 	Key          Key
 	Precondition Precondition
 
-	Value     canonjson.Value // of a put, or the patch
-	Metadata  canonjson.Value // of a put; empty: none
-	TTL       Optional[int64] // of a put, in seconds; not set: the record does not expire
+	Value     canonjson.Value // put value, or the patch
+	Metadata  canonjson.Value // of a put; "": none
+	TTL       Optional[int64] // of a put, in seconds; unset: never expires
 	Schema    Optional[SchemaVersion]
 	Increment canonjson.Increment
 
-	// The following fields are for puts of an import:
+	// The following fields are for imported puts:
 
-	until     Moment        // when the record expires
+	until     Moment        // expiry
 	restored  *Restored     // nil: the record continues its own revisions
-	validated SchemaVersion // imported as active: do not validate the value by this version again
+	validated SchemaVersion // imported as active: do not validate by it again
 }
 
-// Result is the result of a task.
+// Result is a task's result.
 type Result struct {
 	Namespace Namespace
 	Key       Key
 	Item
-	Replayed bool // the request was executed before, with the same IdempotencyKey
+	Replayed bool // an earlier response, by IdempotencyKey
 }
 
-// access returns the access that the task needs. The result of a patch or an increment
-// depends on the stored value, so they need Read.
+// access returns the required access. Patches and increments reveal the stored value, so they need Read.
 func (t *Task) access() Access {
 	switch t.Kind {
 	case CheckTask:
@@ -59,8 +58,7 @@ func (t *Task) access() Access {
 	return Modify
 }
 
-// checkTask checks a task against the limits. Pointers are into a body with the
-// members of a put.
+// checkTask checks a task against the limits. Pointers are into a put's body.
 func (s *Service) checkTask(t *Task) error {
 	if _, err := ParseNamespace(string(t.Namespace)); err != nil {
 		return Under("/namespace", err)
@@ -104,8 +102,8 @@ func tooMany(pointer, unit string, limit, size int) *LimitError {
 	return &LimitError{Pointer: pointer, Limit: int64(limit), Size: int64(size), Unit: unit}
 }
 
-// Batch runs tasks in any namespaces of one install in order, all or nothing. The
-// error of a task is an *ItemError. Too many tasks or bytes are a *LimitError.
+// Batch runs an install's tasks in order, all or nothing. A task's error is an *ItemError; too many tasks or bytes
+// are a *LimitError.
 func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	if len(tasks) == 0 {
 		return nil, refuse("must not be empty")
@@ -123,7 +121,7 @@ func (s *Service) Batch(ctx context.Context, r Request, tasks []Task) ([]Result,
 	return s.write(ctx, r, tasks)
 }
 
-// BulkPut is Batch of puts with unique keys.
+// BulkPut is Batch for puts with unique keys.
 func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	seen := make(map[place]bool, len(tasks))
 	for i := range tasks {
@@ -136,7 +134,7 @@ func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Resul
 	return s.Batch(ctx, r, tasks)
 }
 
-// place identifies a record of an install.
+// place identifies a record in an install.
 type place struct {
 	Namespace Namespace
 	Key       Key
@@ -149,12 +147,11 @@ type plan struct {
 	now     Moment
 	ops     []Op
 
-	guesses bool          // a namespace that is not in the cache has no schema
-	guessed []namespaceOf // those of which this was assumed
+	guesses bool          // assume that namespaces missing from the cache have no schema
+	guessed []namespaceOf // namespaces so assumed
 }
 
-// make plans all tasks. The error of a task is an *ItemError, unless the server
-// caused it.
+// make plans all tasks. A task's error is an *ItemError, unless the server caused it.
 func (a *plan) make(ctx context.Context, tasks []Task) error {
 	for i := range tasks {
 		t := &tasks[i]
@@ -170,7 +167,7 @@ func (a *plan) make(ctx context.Context, tasks []Task) error {
 	return nil
 }
 
-// add plans the operation of a task.
+// add plans a task's operation.
 func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	at := namespaceOf{a.owner, t.Namespace}
 	switch t.Kind {
@@ -212,8 +209,7 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	return err
 }
 
-// revise plans the operation of a patch or an increment. Its result is validated
-// when it is computed.
+// revise plans a patch or increment, whose result is validated when computed.
 func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	at := namespaceOf{a.owner, t.Namespace}
 	schema, cached := a.service.schemas.get(at)
@@ -237,8 +233,7 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	return nil
 }
 
-// outdatedError reports a value rejected by a cached schema, which may no longer
-// be active.
+// outdatedError reports a value rejected by a cached, possibly inactive schema.
 type outdatedError struct {
 	error
 
@@ -248,8 +243,7 @@ type outdatedError struct {
 
 func (e *outdatedError) Unwrap() error { return e.error }
 
-// compute applies a patch or an increment to a value; "" means that there is no
-// record.
+// compute applies a patch or increment to a value; "" means no record.
 func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 	if t.Kind == PatchTask {
 		if v == "" {
@@ -267,9 +261,9 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 	return t.Increment.Apply(v, s.limits.Value)
 }
 
-// results converts the result of a write to one result per task.
+// results returns one result per task.
 func results(tasks []Task, applied Applied) ([]Result, error) {
-	if len(applied.Items) != len(tasks) { // two different requests have the same hash
+	if len(applied.Items) != len(tasks) { // two different requests with the same hash
 		return nil, ErrKeyReused
 	}
 	results := make([]Result, len(tasks))

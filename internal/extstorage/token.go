@@ -10,35 +10,34 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Token describes the token of a request.
+// Token describes a request's token.
 type Token struct {
-	ID      string    // the jti, by which it can be revoked; empty: none
-	Service bool      // it belongs to a service, which acts for all installs of its tenant
+	ID      string    // the jti, for revocation; "": none
+	Service bool      // belongs to a service, acting for all the tenant's installs
 	Issued  time.Time // zero: unknown
-	Ends    time.Time // expiration time; zero: never
+	Ends    time.Time // expiration; zero: never
 }
 
-// RevokedToken is a token that an operator has revoked.
+// RevokedToken is a token that an operator revoked.
 type RevokedToken struct {
 	ID        string
-	ExpiresAt Moment // from then on the token itself is expired, and the entry is swept
+	ExpiresAt Moment // the token's own expiry, when the entry is swept
 	RevokedAt Moment
 }
 
-// Services returns the owner of the tokens of a tenant's services. No install has
-// its ID.
+// Services returns the owner of a tenant's service tokens. No install uses its ID.
 func Services(t TenantID) Owner { return Owner{t, ident.NilUUID} }
 
-// maxRevocation is the maximum lifetime of a revocation in milliseconds.
+// maxRevocation is the maximum lifetime of revocations, in milliseconds.
 const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000
 
-// Limits of revocations.
+// Revocation limits.
 const (
-	MaxTokenID       = 256  // bytes of a jti
-	MaxRevokedTokens = 1000 // unexpired ones of an install, or of a tenant's services
+	MaxTokenID       = 256  // bytes in a jti
+	MaxRevokedTokens = 1000 // unexpired, per install or per tenant's services
 )
 
-// ErrTokenRevoked means that an operator has revoked the token.
+// ErrTokenRevoked means that an operator revoked the token.
 var ErrTokenRevoked error = errcode.New(errcode.Denied, "the token has been revoked")
 
 // ErrTokenExpired means that the token expired while its request waited.
@@ -46,18 +45,16 @@ var ErrTokenExpired error = errcode.New(errcode.Denied, "the token has expired")
 
 // Tokens stores revoked tokens. The owner is an install, or Services.
 type Tokens interface {
-	// RevokedTokens returns the revoked tokens that have not expired, ordered by
-	// the bytes of their IDs.
+	// RevokedTokens returns the unexpired revoked tokens, ordered by ID bytes.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
-	// RevokeToken adds a token. A token that is already revoked keeps its RevokedAt
-	// and the later ExpiresAt. Errors: ErrInstallDeleted.
+	// RevokeToken adds a token. An already revoked token keeps its RevokedAt and the later ExpiresAt. It returns
+	// ErrInstallDeleted.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 
-// RevokeToken revokes one token: in this process at once, in other processes
-// within a second. expires is when the token itself expires; 0 means the latest
-// time that a token issued now may have. It returns the entry.
+// RevokeToken revokes a token: in this process at once, in others within a second. expires is the token's own expiry;
+// 0 means the latest possible for a token issued now.
 func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires Moment) (RevokedToken, error) {
 	now := s.moment()
 	if err := checkTokenID(id); err != nil {
@@ -80,13 +77,12 @@ func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires M
 		return RevokedToken{}, errcode.Newf(errcode.Quota, "%d revoked tokens have not expired yet, which is the limit: revoke the install, or rotate the signing key", len(have))
 	}
 	t := RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: now}
-	defer s.signals.notify(o)  // wake clients that wait for changes with this token
-	defer s.installs.remove(o) // even on error: the change may have been committed
+	defer s.signals.notify(o)  // wake clients waiting for changes with this token
+	defer s.installs.remove(o) // even on error: the change may be committed
 	return t, s.opts.Tokens.RevokeToken(ctx, o, t)
 }
 
-// RevokedTokens returns the unexpired revoked tokens of an install or of Services,
-// by ID.
+// RevokedTokens returns the unexpired revoked tokens of an install or Services, by ID.
 func (s *Service) RevokedTokens(ctx context.Context, o Owner) ([]RevokedToken, error) {
 	return s.opts.Tokens.RevokedTokens(ctx, o, s.moment())
 }
@@ -98,8 +94,8 @@ func checkTokenID(id string) error {
 	return nil
 }
 
-// await waits at most d for a change made by this process. It ends early if the
-// token becomes invalid: ErrTokenExpired and the errors of pass.
+// await waits at most d for a change made by this process, or until the token becomes invalid: ErrTokenExpired and
+// the errors of pass.
 func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d time.Duration) error {
 	for d > 0 {
 		p, err := s.pass(ctx, *g)
@@ -127,5 +123,5 @@ func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d t
 	return nil
 }
 
-// leastStep is the minimum interval between two checks of the token.
+// leastStep is the minimum interval between token checks.
 const leastStep = 50 * time.Millisecond

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// ExpiresAt returns the expiration time of a record written at now with a time to
-// live in seconds, or a *ValidationError if that is outside the limits. Do not
-// call it for a write without a time to live, which never expires (0).
+// ExpiresAt returns the expiry for a TTL in seconds, or a *ValidationError outside the limits. A write without a TTL
+// never expires: use 0 instead.
 func (l Limits) ExpiresAt(now Moment, seconds int64) (Moment, error) {
 	least, most := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
 	if seconds < least || seconds > most {

@@ -7,25 +7,23 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// ValidationError means that a part of a request is not valid: a name, a number, a
-// value, or the result of a write. Its pointer is the place in the request.
+// ValidationError means that a name, number, value or write result is not valid. Its pointer is into the request.
 type ValidationError = canonjson.Error
 
-// LimitError means that a part of a request is too large.
+// LimitError means that part of a request is too large.
 type LimitError = canonjson.LimitError
 
-// MaxSchemaFailures is the maximum number of failures in a SchemaError.
+// MaxSchemaFailures limits the failures in a SchemaError.
 const MaxSchemaFailures = jsonschema.MaxSchemaFailures
 
-// SchemaFailure is one reason why a schema rejects a value.
+// SchemaFailure is a reason why a schema rejects a value.
 type SchemaFailure = jsonschema.SchemaFailure
 
 // SchemaError means that a schema rejects a value.
 type SchemaError = jsonschema.SchemaError
 
-// Under prefixes the pointer of an error with the location of the part that was
-// checked. It returns errors without a pointer unchanged, and wrapped errors too,
-// which have the full pointer already.
+// Under prefixes an error's pointer with the location of the checked part. Errors without a pointer are unchanged, as
+// are wrapped errors, whose pointer is already complete.
 func Under(pointer string, err error) error {
 	switch e := err.(type) { //nolint:errorlint // as said above
 	case *ValidationError:
@@ -40,8 +38,7 @@ func Under(pointer string, err error) error {
 	return err
 }
 
-// PointerOf returns the location in the request that an error is about, if it has
-// one.
+// PointerOf returns the error's location in the request, if any.
 func PointerOf(err error) (pointer string, ok bool) {
 	if e, ok := errors.AsType[*ValidationError](err); ok {
 		return e.Pointer, true

@@ -15,12 +15,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// unauthenticated returns a 401 for a request without valid authentication.
 func unauthenticated(cause error) error {
 	return &authError{refusal{http.StatusUnauthorized, codeUnauthenticated, "", cause.Error(), errcode.Denied}, cause}
 }
 
-// authError is an authentication error with a cause for the metrics.
+// authError adds a cause for the metrics.
 type authError struct {
 	refusal
 	cause error
@@ -28,7 +27,7 @@ type authError struct {
 
 func (s *authError) Unwrap() []error { return []error{&s.refusal, s.cause} }
 
-// claims verifies the token in the request's single Authorization header.
+// claims verifies the request's token.
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -41,8 +40,6 @@ func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Clai
 	return c, nil
 }
 
-// errAuthorization rejects a request that does not have exactly one Authorization
-// header.
 func errAuthorization(headers int) error {
 	if headers == 0 {
 		return bearer.ErrMissing
@@ -52,7 +49,6 @@ func errAuthorization(headers int) error {
 
 var errManyTokens = fmt.Errorf("%w, once", bearer.ErrMissing)
 
-// authenticate parses the grant of the request's token.
 func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	c, err := claims(x.in, tokens, now)
 	if err != nil {
@@ -68,17 +64,15 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	return nil
 }
 
-// issued returns when a token was issued; zero: unknown.
+// issued returns the issue time; zero: unknown.
 func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 
-// client returns the name under which a tenant's requests are charged.
+// client returns the name to charge a tenant's requests to.
 func client(t ext.TenantID) string { return "ext " + string(t) }
 
-// errClaims means that the claims of a token are not valid here.
+// errClaims rejects a token's claims.
 var errClaims = errcode.New(errcode.Denied, "the token's claims are not valid")
 
-// claimError describes which claim of a token is wrong. It quotes no claim,
-// because it is logged.
 func claimError(raw json.RawMessage, err error) error {
 	var service struct {
 		Service any `json:"service"`
@@ -98,12 +92,11 @@ func claimError(raw json.RawMessage, err error) error {
 
 var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// ValidService reports whether s is a valid name of a service: 1 to 64 of a-z, 0-9
-// and -.
+// ValidService reports whether name is a service name: 1 to 64 of a-z, 0-9 and -.
 func ValidService(name string) bool { return serviceName.MatchString(name) }
 
-// ParseServiceClaims parses a service's token: its tenant and its name. It rejects
-// a token that names an install, because that is a client's token.
+// ParseServiceClaims returns the tenant and name in a service token. It rejects a token with an install, which is a
+// client token.
 func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -125,7 +118,7 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 	return tenant, service, nil
 }
 
-// mayWriteSchemas reports whether a service's token has the claim schemas.
+// mayWriteSchemas reports whether a service token carries the schemas claim.
 func mayWriteSchemas(raw json.RawMessage) bool {
 	var members map[string]json.RawMessage // a struct would match names case-insensitively
 	return json.Unmarshal(raw, &members) == nil && string(members["schemas"]) == "true"

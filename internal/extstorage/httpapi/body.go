@@ -11,18 +11,16 @@ import (
 	"holdfast/internal/web"
 )
 
-// Media types.
 const (
 	typeJSON       = "application/json"
 	typeMergePatch = "application/merge-patch+json"
 	typeLines      = "application/x-ndjson"
 )
 
-// hasMedia rejects a body of another media type than the resource takes, or with a
-// content encoding.
+// hasMedia rejects a body with the wrong media type or any content encoding.
 func (x *exchange) hasMedia(want string) error {
 	media, params, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
-	charset := params["charset"] // JSON has no charset parameter, but many clients send utf-8
+	charset := params["charset"] // JSON defines no charset, but many clients send utf-8
 	encoding := x.in.Header.Get("Content-Encoding")
 	var reason string
 	switch {
@@ -38,8 +36,8 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
-// readBody reads a body of at most limit bytes, and charges the request for the
-// memory to process it. It rejects a longer body before parsing it.
+// readBody reads at most limit bytes and charges the memory to process them. A longer body is rejected before
+// parsing.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {
@@ -51,8 +49,7 @@ func (x *exchange) readBody(limit int64) ([]byte, error) {
 	return body, err
 }
 
-// bodiless rejects a delete request with a body, because its client believes that
-// the body is a precondition.
+// bodiless rejects a DELETE with a body: its client believes that the body is a precondition.
 func (x *exchange) bodiless() error {
 	if x.in.Method != http.MethodDelete {
 		return nil

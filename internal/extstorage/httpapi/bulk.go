@@ -9,7 +9,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// itemNames are the members of an item of a bulk put.
 var itemNames = append([]string{"key", "ifMatch"}, putNames...)
 
 func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "items")) }
@@ -39,7 +38,7 @@ func (x *exchange) bulk(f *fields) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// withoutItem removes the item from an error about the namespace of a bulk put.
+// withoutItem removes the item index from a namespace error.
 func withoutItem(err error) error {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok && (denied || errors.Is(err, ext.ErrAccess)) {
@@ -48,8 +47,6 @@ func withoutItem(err error) error {
 	return err
 }
 
-// items parses a list of tasks. The error of a task is an *ext.ItemError with its
-// location in the body.
 func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, error)) ([]ext.Task, error) {
 	most := x.service.Limits().Items
 	list := f.list(name, most)
@@ -69,7 +66,6 @@ func (x *exchange) items(f *fields, name string, read func([]byte) (ext.Task, er
 	return tasks, nil
 }
 
-// readPrecondition parses the preconditions of an item.
 func readPrecondition(f *fields, g *ext.Precondition) {
 	revision := f.integer("ifRevision", 0, math.MaxInt64)
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
@@ -82,7 +78,6 @@ func readPrecondition(f *fields, g *ext.Precondition) {
 	}
 }
 
-// appendPut appends the result of a put in a bulk put.
 func appendPut(b []byte, r *ext.Result) []byte {
 	b = appendInt(key(b, "revision"), r.Revision)
 	b = appendString(key(b, "etag"), r.Seq.ETag())
@@ -90,7 +85,6 @@ func appendPut(b []byte, r *ext.Result) []byte {
 	return appendTimes(b, r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
 }
 
-// opNames are the members of each operation of a batch.
 var opNames = map[string][]string{
 	"put":       append([]string{"op", "namespace"}, itemNames...),
 	"delete":    {"op", "namespace", "key", "ifRevision", "ifMatch"},
@@ -98,12 +92,11 @@ var opNames = map[string][]string{
 	"increment": append([]string{"op", "namespace", "key", "ifMatch"}, incrementNames...),
 }
 
-// anyOp are the members of all operations.
 var anyOp = slices.Concat(opNames["put"], opNames["increment"])
 
 func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "ops")) }
 
-// batch executes operations on records of any namespaces, all or nothing.
+// batch runs operations on any namespaces, all or nothing.
 func (x *exchange) batch(f *fields) error {
 	var words []string
 	tasks, err := x.items(f, "ops", func(raw []byte) (ext.Task, error) {

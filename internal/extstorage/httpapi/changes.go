@@ -12,17 +12,15 @@ import (
 	"holdfast/internal/web"
 )
 
-// changesNames are the arguments of a request for changes.
+// changesNames lists the parameters for changes.
 var changesNames = []string{"since", "wait", "limit"}
 
-// defaultChanges is the default maximum number of changes in a response.
 const defaultChanges = 100
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
-// changes reads the changes once. If there are none it waits, with its slot
-// released. If too many requests wait, it answers with no changes at once, and the
-// client may retry.
+// changes reads the changes once and, if there are none, releases its slot and waits. With too many waiting requests
+// it answers without changes at once; the client may retry.
 func (x *exchange) changes(a arguments) error {
 	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {
@@ -59,8 +57,7 @@ func (x *exchange) changes(a arguments) error {
 	return x.sendFeed(feed, from, most)
 }
 
-// sendFeed answers with the changes since a number. If it has to wait for memory,
-// it reads the changes again.
+// sendFeed sends the changes after since. If it must wait for memory, it reads them again.
 func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) {
 	size := sizeOfFeed(&feed)
 	for !x.fits(2 * size) {
@@ -78,8 +75,8 @@ func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) 
 	return x.answer(http.StatusOK, b)
 }
 
-// look reads changes, and waits for the first one at most for the given time. On
-// error it returns an empty feed that continues at since.
+// look reads changes, waiting for the first at most the given time. On error the feed is empty and continues at
+// since.
 func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.Feed, err error) {
 	d := x.timeout
 	if d > 0 {
@@ -95,12 +92,10 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 	return feed, nil
 }
 
-// errEnding ends a wait at shutdown.
 var errEnding = errcode.New(errcode.Unavailable, "the server is shutting down: retry")
 
-// untilEnding runs fn, which may block, until it returns or the server shuts down;
-// ended reports the latter. Waiting clients get an answer and go to another
-// server, so they do not delay the shutdown.
+// untilEnding runs fn, which may block, until it returns or the server shuts down (ended). Waiting clients then get
+// an answer and go to another server, without delaying the shutdown.
 func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	whole := x.in
 	ctx, cancel := context.WithCancelCause(whole.Context())

@@ -2,11 +2,11 @@ package httpapi
 
 import "net/http"
 
-// private is the Cache-Control of every answer.
+// private is the Cache-Control of all responses.
 const private = "private, no-cache"
 
-// greet sets the headers of every public answer. Pages of any origin may read it:
-// the token determines access, and browsers do not send it on their own.
+// greet sets the headers of public responses. Pages of any origin may read them: access depends on the token, which
+// browsers do not send on their own.
 func greet(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Cache-Control", private)
@@ -14,8 +14,7 @@ func greet(w http.ResponseWriter) {
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
-// preflight answers CORS preflight requests. It runs before routing and
-// authentication, because browsers send no token with them.
+// preflight answers CORS preflights, before routing and authentication because browsers send no token with them.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
 		return false

@@ -12,14 +12,12 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// scanner finds where each element of a JSON text ends, without parsing it. The
-// reader of an element checks that it is valid JSON.
+// scanner finds the end of JSON elements without parsing them. The readers of elements check the syntax.
 type scanner struct {
 	text []byte
 	at   int
 }
 
-// next skips white space and returns the next byte, or 0 at the end.
 func (s *scanner) next() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -31,7 +29,6 @@ func (s *scanner) next() byte {
 	return 0
 }
 
-// skip skips a byte if it is the next one.
 func (s *scanner) skip(c byte) bool {
 	if s.next() != c {
 		return false
@@ -40,7 +37,6 @@ func (s *scanner) skip(c byte) bool {
 	return true
 }
 
-// str returns the string at the current position with its quotes, or nil.
 func (s *scanner) str() []byte {
 	if s.next() != '"' {
 		return nil
@@ -59,8 +55,7 @@ func (s *scanner) str() []byte {
 	return nil
 }
 
-// element returns the text up to the comma or bracket that ends it, without
-// surrounding white space.
+// element returns the trimmed text up to the comma or bracket that ends it.
 func (s *scanner) element() []byte {
 	s.next()
 	start := s.at
@@ -68,7 +63,6 @@ func (s *scanner) element() []byte {
 	return bytes.TrimRight(s.text[start:s.at], " \n\t\r")
 }
 
-// toEnd moves to the end of an element.
 func (s *scanner) toEnd() {
 	for depth := 0; s.at < len(s.text); s.at++ {
 		switch s.text[s.at] {
@@ -92,23 +86,21 @@ func (s *scanner) toEnd() {
 	}
 }
 
-// atEnd reports whether only white space is left.
 func (s *scanner) atEnd() bool { return s.next() == 0 && s.at == len(s.text) }
 
-// member is an unparsed member of an object.
+// member is an unparsed object member.
 type member struct {
 	name string
 	raw  []byte
 }
 
-// fields are the members of an object in a request. Their readers record the first
-// error.
+// fields are an object's members. Readers record the first error.
 type fields struct {
 	members []member
 	err     error
 }
 
-// parseFields splits an object into members. It rejects unknown and duplicate members.
+// parseFields splits an object, rejecting unknown and duplicate members.
 func parseFields(text []byte, known ...string) *fields {
 	f := &fields{}
 	s := scanner{text: text}
@@ -131,7 +123,6 @@ func parseFields(text []byte, known ...string) *fields {
 
 const notJSON = "is not valid JSON"
 
-// notObject describes the value found instead of an object.
 func notObject(s *scanner) string {
 	switch c := s.next(); {
 	case c == 0 && s.at == len(s.text):
@@ -142,7 +133,6 @@ func notObject(s *scanner) string {
 	return notJSON + ": expected a JSON object"
 }
 
-// member reads a name and finds the value of the member.
 func (f *fields) member(s *scanner, known []string) {
 	quoted := s.str()
 	name, err := unquote(quoted)
@@ -165,7 +155,7 @@ func (f *fields) member(s *scanner, known []string) {
 	}
 }
 
-// unknown rejects a member that the object does not allow.
+// unknown rejects an unexpected member.
 func (f *fields) unknown(name string, known []string) {
 	const notMember = "is not a member of this object"
 	reason := notMember
@@ -179,11 +169,10 @@ func (f *fields) unknown(name string, known []string) {
 	f.fail(name, reason)
 }
 
-// maxListed is the maximum number of members listed in a message.
+// maxListed limits the members listed in a message.
 const maxListed = 10
 
-// unquote decodes a JSON string by the rules of values. Its error is one of
-// canonjson.
+// unquote decodes a JSON string like a value. It returns canonjson errors.
 func unquote(raw []byte) (string, error) {
 	v, err := canonjson.Parse(raw, maxText)
 	if err != nil {
@@ -204,7 +193,7 @@ func unquote(raw []byte) (string, error) {
 
 var errNotString = &ext.ValidationError{Reason: "must be a string"}
 
-// reasonOf returns the reason of an error of unquote.
+// reasonOf returns the reason from an unquote error.
 func reasonOf(err error) string {
 	if errcode.Is(err, errcode.TooLarge) {
 		return "must be at most " + strconv.Itoa(maxText) + " bytes long"
@@ -212,8 +201,6 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// only rejects members that are not in known: the allowed members may depend on
-// the value of one of them.
 func (f *fields) only(known []string) {
 	for _, m := range f.members {
 		if known != nil && !slices.Contains(known, m.name) {
@@ -224,7 +211,6 @@ func (f *fields) only(known []string) {
 
 func (f *fields) fault() error { return f.err }
 
-// note records an error unless there is one already.
 func (f *fields) note(err error) {
 	if f.err == nil {
 		f.err = err
@@ -247,8 +233,7 @@ func (f *fields) has(name string) bool {
 	return ok
 }
 
-// maxText is the maximum length of strings in a request, except inside values, in
-// bytes.
+// maxText limits strings outside of values, in bytes.
 const maxText = 8 << 10
 
 func (f *fields) text(name string) string {
@@ -263,7 +248,6 @@ func (f *fields) text(name string) string {
 	return s
 }
 
-// number parses a number; "" if it is absent.
 func (f *fields) number(name string) canonjson.Number {
 	raw, ok := f.find(name)
 	if !ok {
@@ -279,7 +263,7 @@ func (f *fields) number(name string) canonjson.Number {
 	return n
 }
 
-// integer parses a whole number in any spelling: 1.0 and 1e0 are 1.
+// integer accepts a whole number in any spelling: 1.0 and 1e0 are 1.
 func (f *fields) integer(name string, least, most int64) (n ext.Optional[int64]) {
 	if !f.has(name) {
 		return n
@@ -305,7 +289,6 @@ func (f *fields) flag(name string) bool {
 	return false
 }
 
-// value parses any JSON value; "" if it is absent.
 func (f *fields) value(name string, limit int) canonjson.Value {
 	raw, ok := f.find(name)
 	if !ok {
@@ -318,8 +301,7 @@ func (f *fields) value(name string, limit int) canonjson.Value {
 	return v
 }
 
-// list returns the elements of a required list. Elements beyond most are only
-// counted for the error: a body could have a million.
+// list returns a required list. Elements beyond most are only counted for the error: a body could contain a million.
 func (f *fields) list(name string, most int) (elements [][]byte) {
 	raw, ok := f.find(name)
 	s := scanner{text: raw}

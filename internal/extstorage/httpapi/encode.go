@@ -8,11 +8,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// The appenders write JSON by hand: values are canonical JSON already, and the
-// standard encoder would read through each of them again.
+// JSON is appended by hand: values are already canonical, and encoding/json would read through each of them again.
 
-// key appends the name of a member, which must not need escapes, preceded by a
-// comma unless it is the first.
+// key appends a member name, preceded by a comma unless it is the first. It does not escape the name.
 func key(b []byte, name string) []byte {
 	if last := b[len(b)-1]; last != '{' {
 		b = append(b, ',')
@@ -24,13 +22,11 @@ func appendInt[T ~int | ~int32 | ~int64](b []byte, n T) []byte {
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
-// appendFlag appends true or false.
 func appendFlag(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a string. Bytes that are not UTF-8 become U+FFFD; no
-// request can have stored any.
+// appendString appends a string. Invalid UTF-8 becomes U+FFFD, but requests cannot store any.
 func appendString[T ~string](b []byte, text T) []byte {
 	s := string(text)
 	b = append(b, '"')
@@ -69,13 +65,12 @@ func appendMoment(b []byte, m ext.Moment) []byte {
 	if m == 0 {
 		return append(b, "null"...)
 	}
-	// Milliseconds are appended here: a layout with them takes three times as long.
+	// Formatting milliseconds with a layout takes three times as long.
 	b = m.Time().AppendFormat(append(b, '"'), time.RFC3339)
 	ms := m.Time().Nanosecond() / int(time.Millisecond)
 	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z', '"')
 }
 
-// appendList appends a list with a function that appends an element.
 func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	b = append(b, '[')
 	for i := range list {
@@ -87,7 +82,7 @@ func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendVersion appends the members of a record that say which version it is.
+// appendVersion appends revision and change number.
 func appendVersion(b []byte, revision ext.Revision, seq ext.Seq) []byte {
 	b = appendInt(key(b, "revision"), revision)
 	return appendString(key(b, "etag"), seq.ETag())
@@ -99,17 +94,14 @@ func appendTimes(b []byte, expires, created, updated ext.Moment) []byte {
 	return appendMoment(key(b, "updatedAt"), updated)
 }
 
-// appendPlace appends the namespace and key of a record.
 func appendPlace(b []byte, ns ext.Namespace, k ext.Key) []byte {
 	return appendString(key(appendString(key(b, "namespace"), ns), "key"), k)
 }
 
-// appendMeta appends the members of RecordMeta.
 func appendMeta(b []byte, r *ext.Result) []byte {
 	return appendTimes(appendVersion(appendPlace(b, r.Namespace, r.Key), r.Revision, r.Seq), r.ExpiresAt, r.CreatedAt, r.UpdatedAt)
 }
 
-// appendRecord appends a whole record.
 func appendRecord(b []byte, rec *ext.Record) []byte {
 	b = appendPlace(append(b, '{'), rec.Namespace, rec.Key)
 	b = appendTimes(appendVersion(b, rec.Revision, rec.Seq), rec.ExpiresAt, rec.CreatedAt, rec.UpdatedAt)

@@ -23,8 +23,7 @@ type refusal struct {
 	kind    errcode.Code
 }
 
-// tooLong rejects a body of more than limit bytes; said is its Content-Length if
-// that is above limit.
+// tooLong rejects a body over limit bytes; said is a Content-Length above limit.
 type tooLong struct{ limit, said int64 }
 
 func (e *tooLong) Error() string {
@@ -34,12 +33,10 @@ func (e *tooLong) Error() string {
 	return fmt.Sprintf("the body is too large: the limit is %d bytes", e.limit)
 }
 
-// ErrorCode implements errcode.Coder.
 func (*tooLong) ErrorCode() errcode.Code { return errcode.TooLarge }
 
 func (r *refusal) Error() string { return r.reason }
 
-// ErrorCode implements errcode.Coder.
 func (r *refusal) ErrorCode() errcode.Code { return r.kind }
 
 var (
@@ -51,7 +48,7 @@ var (
 	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", errcode.Quota}
 )
 
-// methodNotAllowed rejects a method, and sets the header Allow.
+// methodNotAllowed rejects a method and sets Allow.
 func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	slices.Sort(methods)
 	allowed := strings.Join(methods, ", ")
@@ -59,7 +56,7 @@ func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	return &refusal{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "", "method not allowed: this path supports " + allowed, errcode.Invalid}
 }
 
-// Codes used by several errors.
+// Codes shared by several errors.
 const (
 	codeDenied          = "UNAUTHORIZED"
 	codeNotFound        = "NOT_FOUND"
@@ -71,8 +68,7 @@ const (
 	codeRate            = "RATE_LIMITED"
 )
 
-// CodeOf returns the code in the answer to an error; for an ItemError, the code of
-// the item's error.
+// CodeOf returns the code sent for an error; for an ItemError, the item's code.
 func CodeOf(err error) string {
 	p := problemOf(err)
 	if p.cause != "" {
@@ -81,16 +77,14 @@ func CodeOf(err error) string {
 	return p.code
 }
 
-// invalid rejects the part of the request at a pointer.
+// invalid rejects the value at a pointer.
 func invalid(pointer, reason string) error {
 	return &ext.ValidationError{Pointer: pointer, Reason: reason}
 }
 
-// under is ext.Under.
 func under(pointer string, err error) error { return ext.Under(pointer, err) }
 
-// inList sets the pointer of an item's error, or of a list that is too large, to
-// its location in the request.
+// inList adds the position in the request to the pointer of an item error or of an oversized list.
 func inList(list string, err error) error {
 	if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under
 		return large.Under(list)
@@ -101,34 +95,33 @@ func inList(list string, err error) error {
 	return err
 }
 
-// isOurs reports whether an error was caused by the server, not by the request.
+// isOurs reports whether the server caused the error.
 func isOurs(err error) bool {
 	return errcode.Is(err, errcode.Internal) || errcode.Is(err, errcode.Unavailable)
 }
 
-// problem is the answer to an error.
+// problem is an error response.
 type problem struct {
 	status  int
 	code    string
 	message string
 	pointer *string       // location in the request
-	current *ext.Revision // of a MismatchError
-	limit   int64         // of a LimitError; 0: none
-	size    int64         // of a LimitError; 0: unknown
+	current *ext.Revision // from MismatchError
+	limit   int64         // from LimitError; 0: none
+	size    int64         // from LimitError; 0: unknown
 	why     []ext.SchemaFailure
-	index   int // of the failed item, if any
+	index   int // failed item
 	cause   string
 
-	imported *Imported // lines imported before an import failed
+	imported *Imported // counts before an import failed
 }
 
-// retryable reports whether the same request may succeed later.
 func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf converts an error to an answer. Server errors come first: they may
-// wrap an error that alone would be reported to the client.
+// problemOf converts an error to a response. It checks for server errors first, which may wrap errors meant for
+// clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)
@@ -163,7 +156,7 @@ func problemOf(err error) problem {
 	return p
 }
 
-// place sets the location of an error in the request, and the message about it.
+// place sets the location and adapts the message to it.
 func (p *problem) place(err error) {
 	if pointer, ok := ext.PointerOf(err); ok {
 		p.pointer = &pointer
@@ -185,8 +178,7 @@ func (p *problem) place(err error) {
 	}
 }
 
-// isHalfSentence reports whether the message of an error lacks its subject, which
-// is the location.
+// isHalfSentence reports whether the message needs the location as its subject.
 func isHalfSentence(err error) bool {
 	_, invalid := errors.AsType[*ext.ValidationError](err)
 	_, limit := errors.AsType[*ext.LimitError](err)
@@ -194,13 +186,12 @@ func isHalfSentence(err error) bool {
 	return invalid || limit || schema
 }
 
-// maxSubject is the maximum length of a pointer in a message, in bytes; clients
-// choose names.
+// maxSubject limits pointers in messages, in bytes: clients choose names.
 const maxSubject = 200
 
 const wholeBody = "the body"
 
-// subject names a location in the request for a message.
+// subject describes a location for a message.
 func subject(pointer string) string {
 	switch {
 	case pointer == "":
@@ -211,7 +202,7 @@ func subject(pointer string) string {
 	return pointer
 }
 
-// inLine adds the line of an import to the message.
+// inLine adds the import line to the message.
 func (p *problem) inLine() {
 	if p.cause == "" {
 		return
@@ -224,7 +215,6 @@ func (p *problem) inLine() {
 	p.message = line + ": " + p.message
 }
 
-// place returns the pointer of the error; by default the body.
 func (r *refusal) place() *string {
 	if r.pointer == "" && r.code != codeInvalid {
 		return nil
@@ -232,7 +222,7 @@ func (r *refusal) place() *string {
 	return &r.pointer
 }
 
-// statusOf returns the status and code for an error of the service.
+// statusOf returns the HTTP status and code.
 func statusOf(err error, code errcode.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)
@@ -272,8 +262,8 @@ func statusOf(err error, code errcode.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
-// messageOf returns the message for the client. Errors of the service may be
-// shown; of other errors only the outermost message is, never a cause.
+// messageOf returns the message for the client. Errors defined by the service are shown in full; other errors only
+// with their outermost message, never a cause.
 func messageOf(err error) string {
 	if shown := errcode.Message(err); shown != "" {
 		return shown
@@ -284,20 +274,18 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError writes an error of Handler in the format of the API. Besides errors
-// of Serve it writes those of the listener, such as panics and load shedding.
+// WriteError writes an error response, also for the listener's own errors such as panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
 	WriteInnerError(w, r, err)
 }
 
-// WriteInnerError is WriteError for Runner, whose answers are not for
-// web pages.
+// WriteInnerError is WriteError for Runner, without CORS headers.
 func WriteInnerError(w http.ResponseWriter, _ *http.Request, err error) {
 	p := problemOf(err)
 	h := w.Header()
 	h.Set("Cache-Control", private)
-	for _, name := range []string{"ETag", "Location"} { // of an answer that failed before it was sent
+	for _, name := range []string{"ETag", "Location"} { // left over if the response failed before it was sent
 		h.Del(name)
 	}
 	switch {

@@ -8,11 +8,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// export sends everything that the token may read, page by page. After each page
-// comes a cursor with which another request can continue. An export is complete
-// only if it ends with the completion line; that line counts the records of all
-// parts. Each page counts as a read for the rate limit, and a running export waits
-// for it.
+// export sends everything the token may read, page by page, each followed by a cursor to continue from. Only the
+// final completion line makes an export complete; it counts the records of all parts. Each page counts as a read;
+// when the rate limit is reached, the export waits.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {
@@ -20,7 +18,7 @@ func (x *exchange) export() error {
 		if err != nil {
 			return err
 		}
-		x.out.Header().Set("Content-Type", typeLines) // has an effect on the first page only
+		x.out.Header().Set("Content-Type", typeLines) // effective on the first page only
 		if err := x.sendPage(&page); err != nil {
 			return errcode.Wrap(errcode.Unavailable, "the client stopped reading the export", err)
 		}
@@ -35,7 +33,7 @@ func (x *exchange) export() error {
 	}
 }
 
-// exportPage reads a page after charging its memory.
+// exportPage reads a page and charges its memory.
 func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	if err := x.await(exportBytes); err != nil {
 		return page, err
@@ -53,29 +51,28 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	return page, err
 }
 
-// flushAt is how many bytes of a page are encoded before they are sent.
+// flushAt is how many encoded bytes are sent at a time.
 const flushAt = 256 << 10
 
-// AppendHeader appends the first line of an export.
+// AppendHeader appends the first export line.
 func AppendHeader(b []byte, h *ext.ExportHeader) []byte {
 	b = appendInt(key(append(b, `{"export":1`...), "records"), h.Records)
 	return append(appendInt(key(b, "lastChange"), h.LastChange), "}\n"...)
 }
 
-// AppendSchema appends the line of a schema with its newline.
+// AppendSchema appends a schema line.
 func AppendSchema(b []byte, sc *ext.Schema) []byte { return append(appendSchema(b, sc), '\n') }
 
-// AppendLine appends the line of a record with its newline.
+// AppendLine appends a record line.
 func AppendLine(b []byte, rec *ext.Record) []byte { return append(appendRecord(b, rec), '\n') }
 
-// AppendComplete appends the last line of an export.
+// AppendComplete appends the completion line.
 func AppendComplete(b []byte, last *ext.ExportPage) []byte {
 	b = appendInt(append(b, `{"complete":true,"records":`...), last.Total)
 	return append(appendInt(key(b, "schemas"), last.TotalSchemas), "}\n"...)
 }
 
-// sendPage sends a page, and then the cursor of the next page or the completion
-// line.
+// sendPage sends a page followed by its cursor or the completion line.
 func (x *exchange) sendPage(page *ext.ExportPage) error {
 	var b []byte
 	if page.Header != nil {

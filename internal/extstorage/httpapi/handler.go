@@ -14,17 +14,17 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the paths that Owns reports.
+// Handler serves the public listener.
 type Handler struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
 	Clock   clock.Clock
 
-	Rates   *Rates        // nil: no limits
-	Timeout time.Duration // of a request, not counting its body and requested waits; 0: none
+	Rates   *Rates
+	Timeout time.Duration // per request, without body and requested waits; 0: none
 }
 
-// exchange is the state of a request and its answer.
+// exchange is a request with its response.
 type exchange struct {
 	in      *http.Request
 	out     http.ResponseWriter
@@ -33,17 +33,16 @@ type exchange struct {
 	timeout time.Duration
 
 	route  route
-	target string      // path as the client sees it; "" if it names no resource
-	query  *query      // of a request that has one
-	body   []byte      // the whole body; nil for streams
-	ask    ext.Request // the grant, the caller, the idempotency key
+	target string      // path as sent by the client; "" without a resource
+	query  *query      // nil unless the action takes one
+	body   []byte      // nil for streams
+	ask    ext.Request // grant, caller, idempotency key
 
-	schemas bool  // the service may write schemas
-	charged int64 // bytes of memory charged for the answer
+	schemas bool  // schema writes allowed
+	charged int64 // memory charged for the response, in bytes
 }
 
-// Serve is the service's web.Handler. After an error in the middle of an export
-// the connection must be closed.
+// Serve implements web.Handler. If an export fails halfway, the caller must close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	greet(w)
 	if preflight(w, r) {
@@ -77,7 +76,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.serve(act)
 }
 
-// serve runs the action of the route for an authenticated request.
+// serve runs the route's action for an authenticated request.
 func (x *exchange) serve(act *action) (err error) {
 	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (x *exchange) serve(act *action) (err error) {
 			return err
 		}
 		if _, err := x.precondition(ext.Optional[int64]{}); err != nil {
-			return err // fail before waiting for a slow body
+			return err // before waiting for a slow body
 		}
 	}
 	if act.media != "" {
@@ -117,7 +116,7 @@ func (x *exchange) serve(act *action) (err error) {
 // Without implements ext.Slot.
 func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) }
 
-// parsePath validates the names in the path.
+// parsePath validates the path's names.
 func (x *exchange) parsePath() error {
 	rt := &x.route
 	if rt.hasNamespace {
@@ -133,8 +132,7 @@ func (x *exchange) parsePath() error {
 	return nil
 }
 
-// within runs fn with a timeout; 0 means none. The body was read before, at the
-// minimum rate of the listener.
+// within runs fn with a timeout; 0 means none. The body was read before, at the listener's minimum rate.
 func (x *exchange) within(d time.Duration, fn func() error) error {
 	if d <= 0 {
 		return fn()
@@ -153,7 +151,7 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// answer writes a complete answer.
+// answer writes a complete response.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSONLine(x.out, status, body)
 	return nil

@@ -11,8 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// precondition parses the preconditions in the headers, and adds the revision from
-// elsewhere in the request.
+// precondition combines the conditional headers with a revision from the query or body.
 func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Precondition, err error) {
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if values := x.in.Header.Values("If-Match"); len(values) > 0 {
@@ -41,7 +40,7 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	return ext.Some(i), nil
 }
 
-// check rejects conditional headers that a write does not support.
+// check rejects conditional headers that the write does not support.
 func (g *preconditions) check(h http.Header) error {
 	for _, name := range conditionalHeaders {
 		if len(h[name]) > 0 && !slices.Contains(g.headers, name) {
@@ -51,11 +50,11 @@ func (g *preconditions) check(h http.Header) error {
 	return nil
 }
 
-// maxIdempotencyKey is the maximum length of an Idempotency-Key in bytes.
+// maxIdempotencyKey limits Idempotency-Key, in bytes.
 const maxIdempotencyKey = 255
 
-// idempotencyKey parses the Idempotency-Key, if any, and hashes what identifies
-// the request: its target, preconditions and body.
+// idempotencyKey returns the Idempotency-Key with a hash over the request's target, preconditions and body; nil
+// without one.
 func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -72,7 +71,7 @@ func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	} {
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		hash.Write(size[:]) // prefix the length, so that parts cannot run into each other
+		hash.Write(size[:]) // length prefix, so that parts cannot run into each other
 		hash.Write([]byte(part))
 	}
 	return &ext.IdempotencyKey{Key: values[0], Request: [32]byte(hash.Sum(nil))}, nil

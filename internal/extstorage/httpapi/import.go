@@ -18,11 +18,10 @@ import (
 	"holdfast/internal/web"
 )
 
-// maxLine is the maximum length of an import line in bytes.
+// maxLine limits import lines, in bytes.
 const maxLine = recordBody
 
-// Members of the lines of an export. The last four of a record get new values
-// unless they are preserved.
+// Members of export lines. The last four record members are replaced unless the import preserves them.
 var (
 	headerNames   = []string{"export", "records", "lastChange"}
 	schemaNames   = []string{"namespace", "version", "status", "schema", "createdAt", "updatedAt", "createdBy"}
@@ -33,18 +32,18 @@ var (
 	anyLine = slices.Concat(lineNames, schemaNames, cursorNames, completeNames, headerNames)
 )
 
-// errImports rejects an import while too many requests wait for their clients.
+// errImports rejects an import while too many requests wait for clients.
 var errImports = errcode.New(errcode.Unavailable, "too many imports and long polls are running: retry later")
 
-// Imported counts the results of an import by line.
+// Imported counts imported lines.
 type Imported struct {
-	Lines   int // that were read
-	Records int // among them
-	Schemas int // among them
+	Lines   int
+	Records int
+	Schemas int
 	ext.Imported
 }
 
-// importFailure is the error that ended an import, with the counts until then.
+// importFailure adds the counts so far to the error.
 type importFailure struct {
 	err  error
 	done Imported
@@ -53,28 +52,28 @@ type importFailure struct {
 func (e *importFailure) Error() string { return e.err.Error() }
 func (e *importFailure) Unwrap() error { return e.err }
 
-// importer imports the lines of a body in steps.
+// importer imports lines in steps.
 type importer struct {
 	x     *exchange
 	as    ext.Import
 	done  Imported
-	steps int // steps completed
+	steps int
 
-	header   *ext.ExportHeader // the first line of an export; nil: not read yet
-	complete bool              // the completion line was read
-	counted  [2]int64          // numbers of records and schemas in the completion line
+	header   *ext.ExportHeader // first export line; nil: not read yet
+	complete bool              // completion line seen
+	counted  [2]int64          // records and schemas according to the completion line
 
-	records []ext.Record // records of the current step
-	at      []int        // their line numbers
-	bytes   int          // of their values and metadata
-	charged int64        // memory charged for them
-	long    bool         // memory for a line longer than the reader's buffer was charged
+	records []ext.Record // current step
+	at      []int        // line numbers
+	bytes   int          // of values and metadata
+	charged int64        // memory for the step
+	long    bool         // memory for a line beyond the reader's buffer was charged
 	keys    map[ext.Position]bool
 }
 
-// imports stores the records and schemas of an export. Each step is all or nothing, and counts as a write
-// for the rate limit, for which an import waits. Steps before a failure remain.
-// Existing records are not changed, so the same file can be imported again.
+// imports stores exported records and schemas in steps. Each step is all or nothing and counts as a write; when the
+// rate limit is reached, the import waits. Completed steps remain after a failure. Existing records stay unchanged,
+// so the same file can be imported again.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -98,9 +97,8 @@ func (d *Imported) appendTo(b []byte) []byte {
 	return append(appendInt(key(b, "schemas"), d.Schemas), '}')
 }
 
-// Import imports an export for an operator, without rate limits; preserve keeps
-// revisions and times. Steps before an error remain; an *ext.ItemError has the
-// line number, from 0.
+// Import is for operators, without rate limits; preserve keeps revisions and times. Completed steps remain after an
+// error; an *ext.ItemError carries the line number, from 0.
 func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})
@@ -111,8 +109,7 @@ func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, l
 
 func newImporter(x *exchange) *importer { return &importer{x: x, keys: map[ext.Position]bool{}} }
 
-// read imports all lines. If the body is cut off, it still imports the lines
-// before the cut.
+// read imports all lines. If the body is cut off, the lines before it still count.
 func (im *importer) read(lines io.Reader) error {
 	if err := web.ChargeMemory(im.x.out, im.x.in, importBytes); err != nil {
 		return err
@@ -156,7 +153,6 @@ func (im *importer) checkComplete() error {
 	return nil
 }
 
-// count formats a number with its noun.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -168,8 +164,8 @@ func incomplete(reason string) error {
 	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, errcode.Invalid}
 }
 
-// readLine returns the next line without its newline, io.EOF at the end, or
-// *ext.LimitError for a line over maxLine. The line is valid until the next call.
+// readLine returns the next line without newline, io.EOF, or *ext.LimitError above maxLine. The line is valid until
+// the next call.
 func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -197,7 +193,6 @@ func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-// add processes one line.
 func (im *importer) add(line []byte) error {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
@@ -219,7 +214,6 @@ func (im *importer) add(line []byte) error {
 	return im.inLine(f.err)
 }
 
-// inLine adds the current line to an error.
 func (im *importer) inLine(err error) error {
 	if err == nil || isOurs(err) {
 		return err
@@ -227,7 +221,6 @@ func (im *importer) inLine(err error) error {
 	return &ext.ItemError{Index: im.done.Lines, Err: err}
 }
 
-// begin parses the first line of an export.
 func (im *importer) begin(f *fields) {
 	f.only(headerNames)
 	h := ext.ExportHeader{Records: f.integer("records", 0, math.MaxInt64).Value, LastChange: ext.Seq(f.integer("lastChange", 0, math.MaxInt64).Value)}
@@ -242,7 +235,7 @@ func (im *importer) begin(f *fields) {
 	}
 }
 
-// schema registers the schema of a line as a step of its own.
+// schema registers a schema as its own step.
 func (im *importer) schema(f *fields) error {
 	f.only(schemaNames)
 	raw, _ := f.find("schema")
@@ -276,7 +269,6 @@ func (im *importer) schema(f *fields) error {
 	}))
 }
 
-// record adds the record of a line to the current step.
 func (im *importer) record(f *fields) error {
 	rec, err := im.readRecord(f)
 	if err != nil {
@@ -301,8 +293,8 @@ func (im *importer) record(f *fields) error {
 	return nil
 }
 
-// charge charges the import for n more bytes. If they are not free, it first runs
-// the current step, so that imports do not wait for each other's memory.
+// charge reserves n more bytes. If they are not available, it first runs the current step, so that imports do not
+// wait for each other's memory.
 func (im *importer) charge(n int64) error {
 	if web.TryChargeMemory(im.x.out, n) {
 		return nil
@@ -315,7 +307,6 @@ func (im *importer) charge(n int64) error {
 	return web.ChargeMemory(im.x.out, im.x.in, n)
 }
 
-// readRecord parses the line of a record.
 func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	f.only(lineNames)
 	limits := im.x.service.Limits()
@@ -340,7 +331,7 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	return rec, f.err
 }
 
-// skip parses a cursor line or the completion line.
+// skip checks a cursor or completion line.
 func (im *importer) skip(f *fields) {
 	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
@@ -358,8 +349,7 @@ func (im *importer) skip(f *fields) {
 	im.complete, im.counted = true, [2]int64{records.Value, f.integer("schemas", 0, math.MaxInt64).Value}
 }
 
-// moment parses an RFC 3339 time to the millisecond; 0 if it is absent. Times
-// before 1970 become the first millisecond after it.
+// moment parses an RFC 3339 time to the millisecond; 0 if absent. Times before 1970 become 1.
 func (f *fields) moment(name string) ext.Moment {
 	if !f.has(name) {
 		return 0
@@ -373,14 +363,12 @@ func (f *fields) moment(name string) ext.Moment {
 
 const notMoment = "must be an RFC 3339 time such as 2026-11-21T15:04:05.123Z"
 
-// parseMoment parses an RFC 3339 time.
 func parseMoment(text string) (ext.Moment, bool) {
 	t, err := time.Parse(time.RFC3339, text)
 	return max(ext.At(t), 1), err == nil // 0 would mean never
 }
 
-// step writes the gathered records. An empty import runs one step too, which
-// checks the grant.
+// step writes the pending records. An empty import runs one step too, to check the grant.
 func (im *importer) step() error {
 	if len(im.records) == 0 && im.steps > 0 {
 		return nil
@@ -405,7 +393,7 @@ func (im *importer) step() error {
 	return nil
 }
 
-// do runs a step, which counts as a write for the rate limit.
+// do runs a step as a write for the rate limit.
 func (im *importer) do(fn func(*exchange) error) error {
 	x := im.x
 	if err := x.wait(write); err != nil {

@@ -6,10 +6,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// defaultLimit is the default number of entries in a page.
+// defaultLimit is the default page size.
 const defaultLimit = 25
 
-// listingNames are the arguments of a listing.
 var listingNames = []string{"prefix", "cursor", "limit", "reverse", "values", "metadata"}
 
 func (x *exchange) getList() error { return x.list(x.query) }
@@ -49,11 +48,11 @@ func (x *exchange) list(a arguments) error {
 		return append(b, '}')
 	})
 	b = append(appendNext(b, next), '}')
-	x.keep(cap(b)) // the records can be garbage collected now
+	x.keep(cap(b))
 	return x.answer(http.StatusOK, b)
 }
 
-// pageLimit returns the maximum number of entries in a page.
+// pageLimit returns the requested page size.
 func pageLimit(a arguments) int {
 	if limit := a.integer("limit", 1, ext.MaxPage); limit.Set {
 		return int(limit.Value)
@@ -61,7 +60,7 @@ func pageLimit(a arguments) int {
 	return defaultLimit
 }
 
-// appendNext appends the cursor of the next page, or null.
+// appendNext appends the next cursor, or null.
 func appendNext(b []byte, next string) []byte {
 	if b = key(b, "nextCursor"); next == "" {
 		return append(b, "null"...)

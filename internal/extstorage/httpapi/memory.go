@@ -8,42 +8,34 @@ import (
 	"holdfast/internal/web"
 )
 
-// The memory of a request is charged to a budget that clients share. web.ReadBody
-// charges the body. The code here charges the memory for processing it, the data
-// read for the answer, and the answer until the client has received it.
+// Requests charge memory to a budget shared by all clients. web.ReadBody charges the body; the code below charges
+// processing it, the data read for the response, and the response until the client received it.
 const (
-	// smallBytes is the size up to which a body or an answer is not charged beyond
-	// what web.ReadBody charges: slots limit how many are processed, and the answer
-	// takes less memory than its connection.
+	// smallBytes is the size up to which bodies and responses are free beyond web.ReadBody's charge: slots limit the
+	// former, and the latter take less memory than their connection.
 	smallBytes = 4 << 10
 
-	// workCopies is how many more copies of a body's values are in memory while
-	// they are written: one in canonical form, and on PostgreSQL an argument and a
-	// message (BenchmarkLargeBatch there; SQLite allocates 2.3 times the body, by
-	// BenchmarkLargeBatch here, half of it for one value at a time).
+	// workCopies is how many more copies of the values exist during a write: the canonical form and, on PostgreSQL,
+	// an argument and a message (BenchmarkLargeBatch there). SQLite allocates 2.3 times the body, half of it one
+	// value at a time (BenchmarkLargeBatch here).
 	workCopies = 3
 
-	// rowBytes is the size of a record, a change or a schema in an answer without
-	// its names and contents, and roughly its size when read.
+	// rowBytes is an entry's size in a response, and roughly in memory, without names and contents.
 	rowBytes = 256
 
-	// exportBytes is the most that a page of an export takes, which may be of schemas
-	// and of records, with the part of it that is sent at once.
+	// exportBytes is the maximum memory of an export page, full of both schemas and records, plus its buffer.
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
-	// importBytes is the memory of an import besides the records of a step, and
-	// longLineBytes what it takes in addition after a longer line.
+	// importBytes is an import's memory without its records; longLineBytes is added once a line exceeds the buffer.
 	importBytes   = 64 << 10
 	longLineBytes = 2 * maxLine
 )
 
-// LargestRequest returns the maximum memory of one request in bytes: a batch of
-// maximum size.
+// LargestRequest returns the maximum memory per request: a full batch.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
-// fits charges the request for n bytes that it has read for its answer, and for
-// the answer. If they are not free, it returns false: the caller drops what it has
-// read, waits for the bytes with await, and reads again.
+// fits charges n bytes twice: for data read and for the response. If they are not available it returns false: the
+// caller drops the data, calls await, and reads again.
 func (x *exchange) fits(n int) bool {
 	if n <= smallBytes || int64(n) <= x.charged {
 		return true
@@ -55,7 +47,7 @@ func (x *exchange) fits(n int) bool {
 	return true
 }
 
-// await charges the request for n bytes, and may wait for them.
+// await charges n bytes, waiting if necessary.
 func (x *exchange) await(n int) error {
 	if err := web.ChargeMemory(x.out, x.in, int64(n)-x.charged); err != nil {
 		return err
@@ -64,7 +56,7 @@ func (x *exchange) await(n int) error {
 	return nil
 }
 
-// keep releases all but n of the bytes charged by fits and await.
+// keep releases all but n bytes.
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
 		web.ReleaseMemory(x.out, more)
@@ -72,10 +64,9 @@ func (x *exchange) keep(n int) {
 	}
 }
 
-// sizeOf returns the memory of records as read, which is about their size in an
-// answer.
+// sizeOf estimates the memory of records, about their encoded size.
 func sizeOf(records []ext.Record) int {
-	n := 2 * rowBytes // the cursor
+	n := 2 * rowBytes // cursor
 	for i := range records {
 		n += sizeOfRecord(&records[i])
 	}
@@ -89,7 +80,7 @@ func sizeOfRecord(r *ext.Record) int {
 func sizeOfSchema(s *ext.Schema) int { return rowBytes + len(s.Document) }
 
 func sizeOfSchemas(all []ext.Schema) int {
-	n := 2 * rowBytes // the cursor
+	n := 2 * rowBytes // cursor
 	for i := range all {
 		n += sizeOfSchema(&all[i])
 	}
@@ -104,7 +95,6 @@ func sizeOfFeed(f *ext.Feed) int {
 	return n
 }
 
-// answerRead writes the answer of a read that is already encoded.
 func (x *exchange) answerRead(body []byte) error {
 	if !x.fits(cap(body)) {
 		if err := x.await(cap(body)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// openAPI describes the service's protocol, of all three listeners.
+// openAPI describes the protocol on all three listeners.
 //
 //go:embed openapi.json
 var openAPI []byte

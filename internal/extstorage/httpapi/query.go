@@ -13,8 +13,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// arguments are the named arguments of a use case, from a query or a body. The
-// first error is kept and returned at the end.
+// arguments are named arguments from a query or body. The first error is kept and returned at the end.
 type arguments interface {
 	has(name string) bool
 	text(name string) string // "" if absent
@@ -23,7 +22,6 @@ type arguments interface {
 	fault() error
 }
 
-// query is a request's query.
 type query struct {
 	values url.Values
 	err    error
@@ -49,10 +47,9 @@ func parseQuery(raw string, known []string) (*query, error) {
 	return &query{values: values}, nil
 }
 
-// errQuery is a query string that cannot be parsed.
+// errQuery rejects a malformed query.
 var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", errcode.Invalid}
 
-// errParameter rejects an unknown parameter.
 func errParameter(name string, known []string) error {
 	expected := ": this request takes none"
 	if len(known) > 0 {
@@ -64,12 +61,10 @@ func errParameter(name string, known []string) error {
 	return invalid(pointerTo(name), "is not a query parameter of this request"+expected)
 }
 
-// maxEcho is the maximum length of a name from a client that is repeated in a
-// message.
+// maxEcho limits client-chosen names in messages, in bytes.
 const maxEcho = 128
 
-// pointerTo returns the pointer to a member of the body, or the name of a
-// parameter.
+// pointerTo returns the pointer to a body member, or a parameter's name.
 func pointerTo(name string) string {
 	if len(name) > maxEcho {
 		return ""

@@ -22,8 +22,7 @@ const (
 	write
 )
 
-// Rates limits the requests of installs and tenants. Runner and Handler share it.
-// A nil Rates has no limits.
+// Rates limits requests per install and tenant, shared by Handler and Runner. A nil Rates is unlimited.
 type Rates struct {
 	now   clock.Clock
 	rates atomic.Pointer[rates] // nil: no limits
@@ -32,13 +31,13 @@ type Rates struct {
 type rates struct {
 	of            ext.Rates
 	reads, writes *rate.Buckets // by tenant and install
-	tenants       *rate.Shared  // by tenant, whose installs share it
+	tenants       *rate.Shared  // shared by a tenant's installs
 }
 
-// ratedClients is the maximum number of tracked installs, and of tracked tenants.
+// ratedClients limits the tracked installs, and the tracked tenants.
 const ratedClients = 10_000
 
-// NewRates returns rate limits, or errcode.Invalid for a rate that is not positive.
+// NewRates returns errcode.Invalid for a rate that is not positive.
 func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
 	r := &Rates{now: now}
 	return r, r.Set(of)
@@ -47,7 +46,7 @@ func NewRates(of ext.Rates, now clock.Clock) (*Rates, error) {
 // Clear removes the limits.
 func (r *Rates) Clear() { r.rates.Store(nil) }
 
-// Limits returns the limits in use, and false without any.
+// Limits returns the current limits, if any.
 func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	if r := r.rates.Load(); r != nil {
 		return r.of, true
@@ -55,7 +54,7 @@ func (r *Rates) Limits() (of ext.Rates, limited bool) {
 	return of, false
 }
 
-// Set changes the limits, as in NewRates. What was counted for other limits is forgotten.
+// Set replaces the limits and resets their counts. It validates like NewRates.
 func (r *Rates) Set(of ext.Rates) error {
 	if had, limited := r.Limits(); limited && had == of {
 		return nil
@@ -76,9 +75,8 @@ func (r *Rates) Set(of ext.Rates) error {
 	return nil
 }
 
-// take counts a request and sets the headers about the rate that will be exhausted
-// first, the install's or the tenant's, or returns errRate. A rejected request
-// counts toward neither rate.
+// take counts a request, and sets headers for whichever limit is closer, the install's or the tenant's. If either is
+// exceeded it returns errRate and counts neither.
 func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	if r == nil {
 		return nil
@@ -118,8 +116,7 @@ func (r *rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	return own.Tighter(all), ok
 }
 
-// wait counts another request for a step of a stream, and waits until the rate
-// allows it, with the slot released.
+// wait counts a stream's next step, waiting without its slot until the rate allows it.
 func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil

@@ -12,7 +12,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// place returns a task for the record of a write, with its preconditions.
 func (x *exchange) place(kind ext.TaskKind, revision ext.Optional[int64]) (ext.Task, error) {
 	g, err := x.precondition(revision)
 	return ext.Task{Kind: kind, Namespace: x.route.namespace, Key: x.route.key, Precondition: g}, err
@@ -54,10 +53,8 @@ func (x *exchange) get() error {
 	return x.answer(http.StatusOK, b)
 }
 
-// putNames are the members of a put.
 var putNames = []string{"value", "metadata", "ttlSeconds", "ifRevision", "schemaVersion"}
 
-// readPut parses the members of a put.
 func (x *exchange) readPut(f *fields, t *ext.Task) {
 	limits := x.service.Limits()
 	t.Kind = ext.PutTask
@@ -68,7 +65,7 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 	t.Schema = ext.Optional[ext.SchemaVersion]{Value: ext.SchemaVersion(version.Value), Set: version.Set}
 }
 
-// maxVersion is greater than any schema version.
+// maxVersion exceeds any schema version.
 const maxVersion = 1<<31 - 1
 
 func (x *exchange) putRecord() error { return x.put(parseFields(x.body, putNames...)) }
@@ -108,7 +105,6 @@ func (x *exchange) patchRecord() error {
 	return x.patch(x.query, patch, "")
 }
 
-// patch applies a patch that is at a location in the body.
 func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 	t, err := x.place(ext.PatchTask, a.integer("ifRevision", 0, math.MaxInt64))
 	if err = cmp.Or(a.fault(), err); err != nil {
@@ -118,10 +114,8 @@ func (x *exchange) patch(a arguments, patch canonjson.Value, at string) error {
 	return under(at, x.do(&t))
 }
 
-// incrementNames are the members of an increment.
 var incrementNames = []string{"pointer", "by", "min", "max", "create", "ifRevision"}
 
-// readIncrement parses the members of an increment.
 func readIncrement(f *fields, t *ext.Task) {
 	t.Kind = ext.IncrementTask
 	if !f.has("pointer") {
@@ -152,7 +146,7 @@ func (x *exchange) increment(f *fields) error {
 	return x.do(&t)
 }
 
-// do executes a task that writes a record.
+// do runs a write task.
 func (x *exchange) do(t *ext.Task) error {
 	r, err := x.service.Do(x.ctx(), x.ask, *t)
 	if err != nil {
@@ -175,7 +169,7 @@ func (x *exchange) do(t *ext.Task) error {
 	return x.answer(status, append(b, '}'))
 }
 
-// recordPath returns the path of the request's record as its client sees it.
+// recordPath returns the record's path as clients see it.
 func (x *exchange) recordPath() string {
 	if x.route.resource == increment {
 		return strings.TrimSuffix(x.target, "/increment")
@@ -183,7 +177,7 @@ func (x *exchange) recordPath() string {
 	return x.target
 }
 
-// replayed sets the header of an answer that was stored for an idempotency key.
+// replayed marks a response stored for an idempotency key.
 func (x *exchange) replayed(yes bool) {
 	if yes {
 		x.out.Header().Set("Idempotency-Replayed", "true")

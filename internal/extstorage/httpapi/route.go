@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is the kind of a path's target.
 type resource uint8
 
 const (
@@ -30,22 +29,22 @@ const (
 	imports
 )
 
-// action is the handler for a method of a resource.
+// action handles a method of a resource.
 type action struct {
 	serve         func(*exchange) error
 	cost          cost
 	params        []string      // in the query
-	media         string        // of the body; "" without a body
-	preconditions preconditions // of a write
-	limit         int64         // of the body, in bytes
-	stream        bool          // the action reads its body itself or takes long
+	media         string        // of the body; "": no body
+	preconditions preconditions // writes only
+	limit         int64         // body bytes
+	stream        bool          // reads the body itself or takes long
 	times         int           // multiple of the request timeout; 0 means 1
 }
 
-// Limits of bodies in bytes. A text may exceed its canonical form by the factor
-// that the parser of values accepts; the envelope must fit into the remainder.
+// Body limits in bytes. Text may exceed its canonical form by the factor that the parser accepts; the rest is for the
+// envelope.
 const (
-	spelling = 4 // bytes of a text per byte of its canonical value
+	spelling = 4 // text bytes per canonical byte
 
 	smallBody  = 16 << 10
 	recordBody = spelling*(ext.MaxValueBytes+ext.MaxMetadataBytes) + smallBody
@@ -54,22 +53,19 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// preconditions lists the conditional headers that a write supports. It rejects
-// all others, because a client that sends one believes that it protects the
-// record. Reads ignore those that they do not support, as HTTP specifies.
+// preconditions lists the conditional headers that a write supports. Others are rejected: their clients believe that
+// they protect the record. Reads ignore unsupported ones, as HTTP specifies.
 type preconditions struct {
 	headers []string
-	instead string // what to do instead
+	instead string // advice
 }
 
-// conditionalHeaders are those of HTTP (RFC 9110, section 13.1) and the one
-// specific to Holdfast.
+// conditionalHeaders are from RFC 9110, section 13.1, plus Holdfast's own.
 var conditionalHeaders = [...]string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
 }
 
-// Preconditions of all writes: by action for the public API, by operation for
-// services.
+// Preconditions per write: for the public API by action, for services by operation.
 var (
 	recordPreconditions = preconditions{[]string{"If-Match", "If-None-Match"}, "use If-Match, If-None-Match or ifRevision"}
 	itemPreconditions   = preconditions{nil, "use ifMatch or ifRevision in the items"}
@@ -77,7 +73,6 @@ var (
 	schemaPreconditions = preconditions{nil, "writes of schemas take no preconditions"}
 )
 
-// actions maps each resource to its methods.
 var actions = [...]map[string]*action{
 	nothing: {},
 	document: {
@@ -113,7 +108,6 @@ var actions = [...]map[string]*action{
 	imports:     {http.MethodPost: {serve: (*exchange).imports, cost: free, media: typeLines, preconditions: importPreconditions, stream: true}},
 }
 
-// action returns the action for the request.
 func (x *exchange) action() (*action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -126,22 +120,21 @@ func (x *exchange) action() (*action, error) {
 	return act, nil
 }
 
-// route is a parsed path. Names are unescaped but not validated yet.
+// route is a parsed path. Names are unescaped but not validated.
 type route struct {
 	resource     resource
 	install      string
 	namespace    ext.Namespace
 	key          ext.Key
-	version      string // of a schema
+	version      string // schema version
 	hasNamespace bool
 	hasKey       bool
 }
 
-// Owns reports whether a raw path on the main listener belongs to this service.
+// Owns reports whether a raw path on the main listener is for this service.
 func Owns(path string) bool { return strings.HasPrefix(path, "/ext/") }
 
-// parseRoute parses the raw path of the request line: a key may be "..", so the
-// path must not have been cleaned or decoded before.
+// parseRoute parses the raw request path: a key may be "..", so the path must not be cleaned or decoded first.
 func parseRoute(path string) (rt route) {
 	s, err := web.Segments(path)
 	switch {
@@ -155,7 +148,6 @@ func parseRoute(path string) (rt route) {
 	return rt
 }
 
-// inInstall parses the path after an install.
 func inInstall(s []string) (rt route) {
 	if len(s) == 1 {
 		rt.resource = map[string]resource{
@@ -187,11 +179,10 @@ func inInstall(s []string) (rt route) {
 	return rt
 }
 
-// Routes returns all routes.
+// Routes returns all public routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
-// Label returns the route of a raw path for metrics and logs, without
-// client-chosen parts.
+// Label returns the route for metrics and logs, without client-chosen parts.
 func Label(path string) string {
 	if !Owns(path) {
 		return "other"

@@ -13,9 +13,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Runner serves the internal listener for services that run extensions. A service
-// sends an envelope with an operation for any install of the tenant in its token.
-// Answers and errors are those of Handler.
+// Runner serves extension-running services on the internal listener: envelopes with an operation on any install of
+// the token's tenant. Responses equal Handler's.
 type Runner struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
@@ -26,11 +25,10 @@ type Runner struct {
 
 const runnerBase = "/internal/ext-storage/"
 
-// errRunnerRoute means that a path of the internal listener does not exist.
+// errRunnerRoute rejects an unknown internal path.
 var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", errcode.NotFound}
 
-// OwnsRunner reports whether a raw path on the internal listener belongs to the
-// service.
+// OwnsRunner is Owns for the internal listener.
 func OwnsRunner(path string) bool { return strings.HasPrefix(path, runnerBase) }
 
 // LabelRunner is Label for the internal listener.
@@ -41,7 +39,7 @@ func LabelRunner(path string) string {
 	return "unknown"
 }
 
-// RunnerRoutes returns the route of services.
+// RunnerRoutes is Routes for the internal listener.
 func RunnerRoutes() []web.Route { return []web.Route{{Label: "runner", Method: http.MethodPost}} }
 
 // runnerInstall returns the install in a raw path.
@@ -53,15 +51,15 @@ func runnerInstall(path string) (string, bool) {
 	return s[3], true
 }
 
-// operation is an operation of an envelope.
+// operation is an envelope operation.
 type operation struct {
-	names         []string // members in addition to those of the envelope
-	noKey         bool     // takes no key, only a namespace if any
+	names         []string // extra members
+	noKey         bool     // namespace at most
 	noSpace       bool
 	cost          cost
-	preconditions preconditions // of a write
+	preconditions preconditions // writes only
 	stream        bool
-	schema        bool // writes schemas, which not every token may
+	schema        bool // needs the schemas claim
 	serve         func(*exchange, *fields) error
 }
 
@@ -82,10 +80,10 @@ var operations = map[string]operation{
 	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).setSchemaOf},
 }
 
-// errSchemas rejects schema writes by a token without the claim.
+// errSchemas rejects schema writes without the schemas claim.
 var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext service-tokens create --schemas makes it", errcode.Denied}
 
-// anyOperation are the members of all envelopes.
+// anyOperation lists the members of all envelopes.
 var anyOperation = func() []string {
 	names := []string{"operation", "namespace", "key"}
 	for _, op := range operations {
@@ -94,7 +92,6 @@ var anyOperation = func() []string {
 	return names
 }()
 
-// patchOf applies a patch in an envelope.
 func (x *exchange) patchOf(f *fields) error {
 	patch := f.value("patch", x.service.Limits().Value)
 	if patch == "" && f.err == nil {
@@ -103,7 +100,7 @@ func (x *exchange) patchOf(f *fields) error {
 	return x.patch(f, patch, "/patch")
 }
 
-// Serve is the web.Handler of the internal listener.
+// Serve implements web.Handler.
 func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	w.Header().Set("Cache-Control", private)
 	install, ok := runnerInstall(at.Path)
@@ -126,8 +123,7 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 	return x.envelope()
 }
 
-// authenticateService parses the grant of a service's token: all access to the
-// installs of one tenant, limited by their registrations.
+// authenticateService grants a service token full access to its tenant's installs, within their registrations.
 func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) error {
 	var c bearer.Claims
 	var err error
@@ -161,11 +157,10 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	return nil
 }
 
-// maxInvocation is the maximum length of an X-Invocation-Id in bytes.
+// maxInvocation limits X-Invocation-Id, in bytes.
 const maxInvocation = 128
 
-// envelope reads an envelope and executes its operation. It reads the body before
-// charging the rate, because the operation determines the cost.
+// envelope reads the body before charging the rate, because the operation determines the cost.
 func (x *exchange) envelope() error {
 	if err := x.hasMedia(typeJSON); err != nil {
 		return err
@@ -186,10 +181,10 @@ func (x *exchange) envelope() error {
 		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes, usage, schemas, registerSchema or setSchema")
 	}
 	if ok {
-		x.in.Pattern = word // the label of the request in metrics
+		x.in.Pattern = word // label for metrics
 	}
 	if f.err != nil {
-		op.cost = write // an unreadable envelope costs as much as a write
+		op.cost = write // unreadable envelopes cost a write
 	}
 	if err := x.rates.take(x.out, x.ask.Grant.Owner, op.cost); err != nil {
 		return err
@@ -214,7 +209,6 @@ func (x *exchange) envelope() error {
 	return x.within(x.timeout, func() error { return op.serve(x, f) })
 }
 
-// readPlace parses the names that the public API has in its paths.
 func (x *exchange) readPlace(f *fields, op *operation) {
 	names := slices.Concat([]string{"operation"}, op.names)
 	rt := &x.route

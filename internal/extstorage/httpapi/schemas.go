@@ -8,7 +8,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// schemasNames are the arguments of a listing of schemas.
+// schemasNames lists the parameters for schemas.
 var schemasNames = []string{"cursor", "limit"}
 
 func (x *exchange) getSchemas() error { return x.listSchemas(x.query) }
@@ -38,7 +38,6 @@ func (x *exchange) listSchemas(a arguments) error {
 	return x.answer(http.StatusOK, b)
 }
 
-// version parses the version in the path.
 func (x *exchange) version() (ext.SchemaVersion, error) {
 	n, err := strconv.ParseInt(x.route.version, 10, 32)
 	if err != nil || n < 1 || strconv.FormatInt(n, 10) != x.route.version {
@@ -101,7 +100,7 @@ func (x *exchange) setSchema() error {
 	return x.setStatus(version, f.text("status"), f.err)
 }
 
-// setSchemaOf is setSchema of an envelope.
+// setSchemaOf is setSchema in an envelope.
 func (x *exchange) setSchemaOf(f *fields) error {
 	version := f.integer("version", 1, maxVersion)
 	if !version.Set {
@@ -114,7 +113,7 @@ func (x *exchange) setStatus(version ext.SchemaVersion, status string, err error
 	if err != nil {
 		return err
 	}
-	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before making any change
+	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before any change
 		return err
 	}
 	sc, err := x.service.SetSchema(x.ctx(), x.ask, x.route.namespace, version, ext.SchemaStatus(status))
@@ -137,7 +136,7 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 	return append(appendString(b, sc.CreatedBy), '}')
 }
 
-// checkSchema reports the effect of activating a document or a registered version.
+// checkSchema reports the effect of activating a document or registered version.
 func (x *exchange) checkSchema() (err error) {
 	f := parseFields(x.body, "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")

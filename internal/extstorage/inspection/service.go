@@ -1,4 +1,4 @@
-// Package inspection reads the usage of many installs, for operators and metrics. It checks no grants.
+// Package inspection reads usage across installs, for operators and metrics. It checks no grants.
 package inspection
 
 import (
@@ -12,37 +12,35 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// Service implements the use cases. It is safe for concurrent use.
+// Service is safe for concurrent use.
 type Service struct {
 	store  Store
 	config atomic.Pointer[extstorage.Config]
 	now    clock.Clock
 }
 
-// New returns the service.
+// New returns a Service.
 func New(st Store, cfg extstorage.Config, now clock.Clock) *Service {
 	s := &Service{store: st, now: now}
 	s.Reload(cfg)
 	return s
 }
 
-// Reload replaces the settings that a running server applies.
+// Reload replaces the settings at runtime.
 func (s *Service) Reload(c extstorage.Config) { s.config.Store(&c) }
 
-// Totals returns the totals of all installs, and the number of tenants above
-// SoftTenantBytes.
+// Totals sums all installs, and counts tenants above SoftTenantBytes.
 func (s *Service) Totals(ctx context.Context) (Totals, error) {
 	return s.store.Totals(ctx, extstorage.SoftTenantBytes, extstorage.At(s.now()))
 }
 
-// PageUsage returns at most limit installs of the span that have or had a record, in order, with their counters.
+// PageUsage returns the counters of at most limit installs with records, past or present.
 func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
 	return s.store.ListUsage(ctx, span, limit)
 }
 
-// PageInstalls returns at most limit installs of the span, in order: those that have or
-// had a record, and those that are registered, revoked or deleted. With revoked set, it
-// returns revoked installs only.
+// PageInstalls returns at most limit installs: those with records, past or present, and those registered, revoked or
+// deleted; if revoked is set, revoked installs only.
 func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error) {
 	if revoked {
 		return s.store.ListInstalls(ctx, span, true, limit)
@@ -61,17 +59,17 @@ func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, lim
 	return all[:min(len(all), limit)], nil
 }
 
-// FindInstalls returns at most limit installs of any tenant whose IDs are from first to last, ordered by ID and tenant.
+// FindInstalls returns at most limit installs with IDs from first to last, across tenants, ordered by ID and tenant.
 func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error) {
 	return s.store.FindInstalls(ctx, first, last, limit)
 }
 
-// FindRecords returns at most limit records of an install whose keys begin with a prefix, ordered by namespace and key.
+// FindRecords returns at most limit records by key prefix, ordered by namespace and key.
 func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int) ([]extstorage.Position, error) {
 	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
 }
 
-// FirstInstalls returns the first limit of the installs that Store.FindInstalls has read from its tables.
+// FirstInstalls merges the results from Store.FindInstalls's tables.
 func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	slices.SortFunc(all, func(a, b extstorage.Owner) int {
 		return cmp.Or(cmp.Compare(a.Install, b.Install), cmp.Compare(a.Tenant, b.Tenant))
@@ -80,9 +78,8 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	return all[:min(limit, len(all))]
 }
 
-// AuditAll audits the span's installs and calls fn for each: page by page the
-// installs that have counters, then those that should have counters but have none.
-// Each audit is a snapshot, so concurrent writes do not appear as differences.
+// AuditAll calls fn for each install in the span: page by page those with counters, then those whose counters are
+// missing. Each audit is a snapshot, so concurrent writes do not appear as differences.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)

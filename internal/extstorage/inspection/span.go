@@ -8,19 +8,18 @@ import (
 	"holdfast/internal/ident"
 )
 
-// SearchedNamespaces limits the namespaces that FindRecords searches.
+// SearchedNamespaces limits FindRecords.
 const SearchedNamespaces = 1000
 
-// Span is a range of installs, in the order of tenant and install.
+// Span is a range of installs ordered by tenant and install. Set Tenant or All.
 type Span struct {
-	Tenant extstorage.TenantID // the installs of this tenant, or
-	All    bool                // the installs of all tenants
-	After  extstorage.Owner    // the span starts after this owner; zero: at the first
-	Last   extstorage.Owner    // the last owner in the span; zero: no limit
+	Tenant extstorage.TenantID
+	All    bool
+	After  extstorage.Owner // exclusive; zero: from the start
+	Last   extstorage.Owner // inclusive; zero: no limit
 }
 
-// Check rejects a span that sets neither Tenant nor All: a missing tenant must not
-// mean all tenants.
+// Check rejects a span without Tenant or All: a missing tenant must not mean all.
 func (s Span) Check() error {
 	if (s.Tenant == "") != s.All {
 		return errcode.New(errcode.Denied, "span: set Tenant or All")
@@ -39,9 +38,8 @@ func (s Span) Check() error {
 	return nil
 }
 
-// Bounds returns the owner after which the span starts, and the last owner in it.
-// Where the span has no bound, they are before the first and after the last
-// possible owner.
+// Bounds returns the owner before the span and the last owner in it, substituting values beyond any possible owner
+// for missing bounds.
 func (s Span) Bounds() (after, last extstorage.Owner) {
 	const end = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	first := extstorage.Owner{Tenant: cmp.Or(s.Tenant, ident.NilUUID), Install: ident.NilUUID}

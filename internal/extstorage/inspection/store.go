@@ -6,44 +6,38 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// Store reads the counters of many installs. It changes nothing. Every method returns errcode.Denied for an invalid Span and for
-// the zero Owner.
+// Store reads counters across installs. Methods return errcode.Denied for an invalid Span or the zero Owner.
 type Store interface {
-	// ListUsage reads at most limit counters of a span, in order, from one
-	// snapshot: those of installs that have or had a record. Installs that are only
-	// registered have no counters and are not included.
+	// ListUsage reads counters from one snapshot: at most limit installs with records, past or present. Merely
+	// registered installs have no counters.
 	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)
 
-	// ListInstalls reads at most limit installs of a span that are registered,
-	// revoked or deleted, in order, with their counters. With revoked set, it reads
-	// revoked installs only. Services is not included.
+	// ListInstalls reads at most limit installs that are registered, revoked or deleted, with their counters; if
+	// revoked is set, revoked installs only. Services is excluded.
 	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
 
-	// FindInstalls returns at most limit installs of any tenant, ordered by their ID and then by tenant, whose
-	// ID is from first to last: of those that have counters, and of those that are registered, revoked or deleted.
+	// FindInstalls returns at most limit installs with IDs from first to last, across tenants, ordered by ID and
+	// tenant: those with counters, and those registered, revoked or deleted.
 	FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error)
 
-	// Audit counts the rows of an install and returns how its counters differ.
+	// Audit compares an install's counters with its rows.
 	Audit(ctx context.Context, o extstorage.Owner) (Audit, error)
 
-	// FindRecords returns at most limit live records of an install whose keys begin with a prefix, ordered by namespace
-	// and key. It searches the first SearchedNamespaces namespaces.
+	// FindRecords returns at most limit live records by key prefix, ordered by namespace and key. It searches the
+	// first SearchedNamespaces namespaces.
 	FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int, now extstorage.Moment) ([]extstorage.Position, error)
 
-	// Uncounted returns at most limit installs of a span, in order, that have a
-	// record or a namespace counter but no counters of the install, so that
-	// ListUsage misses them. That happens only in a damaged database. It reads the
-	// keys of all records of the span, so limit the span to a page of ListUsage.
+	// Uncounted returns at most limit installs with a record or namespace counter but no install counters, which
+	// ListUsage misses. Only a damaged database contains any. It reads every record key, so limit the span to a page
+	// of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
-	// Filled calls fn for the installs that have NoticePercent or more of a quota
-	// of least, and for those with overrides, in any order. These are all that can
-	// be near their own quota if no quota is below least. On a retry it calls begin
-	// and starts again with the first install. It reads the counters of all
-	// installs and namespaces; call it every few minutes at most.
+	// Filled calls fn, in any order, for installs at NoticePercent or more of least, and for those with overrides:
+	// all that can be near a quota unless some quota is below least. A retry calls begin and starts over. It reads
+	// all counters; call it every few minutes at most.
 	Filled(ctx context.Context, least extstorage.Quota, now extstorage.Moment, begin func(), fn func(Filling)) error
 
-	// Totals counts all installs, and the tenants with more than soft bytes. It
-	// scans the counters of every install; call it at most once a minute.
+	// Totals sums all installs, and counts tenants above soft bytes. It scans all counters; call it at most once a
+	// minute.
 	Totals(ctx context.Context, soft int64, now extstorage.Moment) (Totals, error)
 }

@@ -6,40 +6,37 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// InstallUsage is the usage of an install by its stored Counters, which may
-// include records that have expired since.
+// InstallUsage is an install's stored Counters, possibly including records that expired since.
 type InstallUsage struct {
 	extstorage.Owner
 	extstorage.Counters
 	Registered extstorage.Install // zero: not registered
 }
 
-// Totals are the totals of all installs by their stored Counters.
+// Totals sums the stored Counters.
 type Totals struct {
-	Installs        int64 // that have or had a record
+	Installs        int64 // with records, past or present
 	Bytes           int64
 	Keys            int64
 	Namespaces      int64
-	ExpiredPending  int64 // expired records not yet removed; ExpiredCounted means that many or more
-	TenantsOverSoft int64 // whose installs together exceed the soft limit
+	ExpiredPending  int64 // expired but not swept; ExpiredCounted means at least that
+	TenantsOverSoft int64 // above the soft limit
 }
 
-// Filling is the usage of an install that its quotas limit.
+// Filling is an install's usage relevant to quotas.
 type Filling struct {
 	Bytes      int64
-	Namespaces int64 // that have a key or a schema
-	Keys       int64 // in the namespace with the most keys
+	Namespaces int64 // with a key or schema
+	Keys       int64 // in the fullest namespace
 	Registered extstorage.Install
 }
 
-// NearQuota counts the installs near a quota: for each of NearPercents, those that
-// use at least that part of it.
+// NearQuota counts installs at or above each of NearPercents.
 type NearQuota struct{ Bytes, Namespaces, Keys [len(NearPercents)]int64 }
 
-// NearPercents are the thresholds of NearQuota in percent.
+// NearPercents are NearQuota's thresholds.
 var NearPercents = [...]int64{extstorage.NoticePercent, 95}
 
-// add counts an install.
 func (n *NearQuota) add(f *Filling, q extstorage.Quota) {
 	for i, percent := range NearPercents {
 		for _, c := range []struct {
@@ -53,7 +50,7 @@ func (n *NearQuota) add(f *Filling, q extstorage.Quota) {
 	}
 }
 
-// NearQuota counts the installs that are near their quota.
+// NearQuota counts the installs near their quotas.
 func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 	config, now := s.config.Load(), extstorage.At(s.now())
 	least := config.Quota
@@ -67,21 +64,20 @@ func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 	return near, err
 }
 
-// ExpiredCounted is the maximum number of expired records that are counted.
+// ExpiredCounted caps the count of expired records.
 const ExpiredCounted = 10_000
 
-// Audit compares the stored counters with counts of the rows, at the time of the
-// counters.
+// Audit compares stored counters with row counts from the same snapshot.
 type Audit struct {
 	Counters, Counted extstorage.Counters
-	Namespaces        []NamespaceAudit // namespaces with differences
+	Namespaces        []NamespaceAudit // only those with differences
 }
 
-// NamespaceAudit is a namespace whose counter is wrong.
+// NamespaceAudit is a namespace with a wrong counter.
 type NamespaceAudit struct {
 	Namespace     extstorage.Namespace
 	Keys, Counted int64
 }
 
-// Right reports whether there are no differences.
+// Right reports whether everything matches.
 func (a *Audit) Right() bool { return a.Counters == a.Counted && len(a.Namespaces) == 0 }

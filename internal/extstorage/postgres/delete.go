@@ -12,7 +12,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// The deletion of installs and tenants.
 var (
 	sqlClose = pgdb.Statement{Name: "ext.close", Key: 1, SQL: `
 		SELECT ext_close_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
@@ -21,8 +20,7 @@ var (
 	sqlReopen = pgdb.Statement{Name: "ext.reopen", Key: 1, SQL: `
 		SELECT ext_reopen_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 
-	// The first install after another one in every table: damaged data, and data
-	// written before closed rows existed, may have no counters.
+	// Every table is searched: damaged or old data may lack counters.
 	sqlNextInstall = pgdb.Statement{Name: "ext.next_install", Key: 1, SQL: `
 		SELECT extension_install_id::text FROM (` + eachTable(func(table string) string {
 		return `(SELECT extension_install_id FROM ` + table + `
@@ -41,8 +39,7 @@ func eachTable(query func(table string) string) string {
 	return strings.Join(queries, ` UNION ALL `)
 }
 
-// holdings returns a statement with a row for each table. The sums of its columns
-// are the Holdings of an owner.
+// holdings returns a statement with a row per table; the column sums are the Holdings.
 func holdings(whose string) pgdb.Statement {
 	count := func(columns, table string) string {
 		return ` UNION ALL SELECT ` + columns + ` FROM ` + table + ` WHERE ` + whose
@@ -62,18 +59,17 @@ func holdings(whose string) pgdb.Statement {
 		) i WHERE extension_install_id <> '00000000-0000-0000-0000-000000000000'`}
 }
 
-// refusedClosed converts the error of a write to a closed row to ErrInstallDeleted,
-// and returns other errors unchanged.
+// refusedClosed converts a closed row's error to ErrInstallDeleted.
 func refusedClosed(err error) error {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	// On Citus the name of a constraint ends with the shard number.
+	// On Citus the constraint name ends with the shard number.
 	if ok && (pg.Code == "HF410" || pg.Code == "23514" && strings.HasPrefix(pg.ConstraintName, "ext_storage_usage_closed")) {
 		return ext.ErrInstallDeleted
 	}
 	return err
 }
 
-// deletion reads the result of ext_deletion_v1, which is NULL without a deletion.
+// deletion reads the result of ext_deletion_v1: NULL without a deletion.
 func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d ext.Deletion, found bool, err error) {
 	var text []byte
 	if _, err := s.db.QueryRow(ctx, st, args, &text); err != nil || text == nil {
@@ -116,7 +112,6 @@ func (s *Store) DeleteSome(ctx context.Context, o ext.Owner, step ext.DeleteStep
 	return d, nil
 }
 
-// deletion has the arguments of ext_delete_v1.
 type deletion struct {
 	owner ext.Owner
 	ext.DeleteStep

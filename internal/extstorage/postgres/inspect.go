@@ -8,29 +8,27 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// metadataIndex lets operators search records by metadata. Every write updates it,
-// so it exists only on request.
+// metadataIndex lets operators search metadata. Every write must update it, so it exists only on request.
 const metadataIndex = "ext_storage_metadata_gin"
 
-// EnsureMetadataIndex creates the index on the metadata of records, without
-// blocking writes, and reports whether it did. It does nothing if the index exists.
+// EnsureMetadataIndex creates the metadata index if it does not exist, without blocking writes, and reports whether
+// it did.
 func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error) {
 	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
 }
 
-// tables are the tables that have an owner.
 var tables = []string{
 	"ext_storage_records", "ext_storage_schemas", "ext_storage_usage", "ext_storage_namespaces",
 	"ext_storage_changes", "ext_storage_answers", "ext_storage_installs", "ext_storage_outbox", "ext_storage_outbox_refused", "ext_storage_revoked_tokens",
 }
 
-// Inspection describes the tables of a database.
+// Inspection describes the database tables.
 type Inspection struct {
-	MetadataIndex bool // the index exists and is valid
+	MetadataIndex bool // exists and is valid
 	Problems      []Problem
 }
 
-// Problem is something that an operator should fix.
+// Problem is a finding that an operator should fix.
 type Problem struct {
 	Says string
 	Fix  string
@@ -51,8 +49,7 @@ var (
 			WHERE NOT (indisvalid AND indisready) AND indrelid::regclass::text ~ '^ext_storage_'$$) ORDER BY 1`}
 )
 
-// Inspect checks that all indexes are valid, on Citus those of every shard. It changes
-// nothing.
+// Inspect checks read-only that all indexes are valid, on Citus in every shard.
 func Inspect(ctx context.Context, db *pgdb.DB) (in Inspection, err error) {
 	var (
 		name  string

@@ -11,7 +11,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// overrides are the stored quotas; those that are not overridden are absent.
+// overrides are the stored quotas; absent ones are not overridden.
 type overrides struct {
 	Bytes      int64 `json:"bytes,omitempty"`
 	Namespaces int64 `json:"namespaces,omitempty"`
@@ -34,7 +34,6 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	return row.install()
 }
 
-// installRow is a row of installColumns.
 type installRow struct {
 	tier                             string
 	granted                          []byte
@@ -106,7 +105,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	}, answer.Created, nil
 }
 
-// RestoreInstall implements extstorage.Installs. It locks in the order of ext_set_install_v1.
+// RestoreInstall implements extstorage.Installs. It takes locks in the order of ext_set_install_v1.
 func (s *Store) RestoreInstall(ctx context.Context, o ext.Owner, at ext.Moment) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -151,7 +150,7 @@ func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registr
 	}, &n)
 }
 
-// registered has the arguments of ext_set_install_v1.
+// registered holds the arguments of ext_set_install_v1.
 type registered struct {
 	owner ext.Owner
 	ext.Registration

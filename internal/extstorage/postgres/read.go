@@ -12,7 +12,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// row is a record as read from the database.
 type row struct {
 	ext.Record
 
@@ -20,13 +19,11 @@ type row struct {
 	value, metadata           []byte // in the engine's format; empty: not selected
 }
 
-// columns returns the destinations of the columns of header. They are types of the
-// driver, because it is slow with others.
+// columns returns scan destinations for header. The driver is slow with other types.
 func (r *row) columns() []any {
 	return []any{(*int64)(&r.Revision), (*int64)(&r.Seq), &r.created, &r.updated, &r.expires, &r.ValueBytes, &r.MetadataBytes}
 }
 
-// record converts the row.
 func (r *row) record() (ext.Record, error) {
 	rec := r.Record
 	rec.CreatedAt, rec.UpdatedAt, rec.ExpiresAt = momentOf(r.created), momentOf(r.updated), momentOf(r.expires)
@@ -52,8 +49,7 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	}, o, ns, key, at)
 }
 
-// query runs a statement that returns at most one row, with or without a
-// transaction.
+// query runs a statement that returns at most one row, in or outside a transaction.
 type query func(st pgdb.Statement, args []any, dest ...any) (found bool, err error)
 
 func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
@@ -69,8 +65,7 @@ func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (
 	return r.record()
 }
 
-// List implements extstorage.Store. It reads one record more than the limit, which
-// shows whether there is a next page.
+// List implements extstorage.Store. It reads an extra record to detect a next page.
 func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, error) {
 	if err := o.Check(); err != nil {
 		return ext.Page{}, err
@@ -96,7 +91,6 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (ext.Page, e
 	})
 }
 
-// listPage has the arguments of a listing.
 type listPage struct {
 	owner ext.Owner
 	ext.Query
@@ -135,7 +129,6 @@ func (s *Store) Export(ctx context.Context, o ext.Owner, q ext.ExportQuery) (ext
 	})
 }
 
-// exportPage has the arguments of sqlExport.
 type exportPage struct {
 	owner ext.Owner
 	ext.ExportQuery
@@ -154,18 +147,16 @@ func (p exportPage) args() []pgdb.Arg {
 	}
 }
 
-// pages are the pages of a query.
 type pages struct {
 	statement pgdb.Statement
-	args      func(limit, sent int64) []any // for a number of records and the maximum size of a value to return
+	args      func(limit, sent int64) []any // for a record limit and the maximum value size to return
 	row       row
 	dest      func(*row) []any
 }
 
-// page reads the records of a page. The first read
-// returns every value of which any number fits into the page, so it needs no
-// running sum in SQL, which costs a fifth of a read. If the page has a larger
-// value, its size is known now, and a second read returns all values.
+// page reads a page in one or two queries. The first returns every value small enough that any number of them fit the
+// page, so SQL needs no running sum, which costs a fifth of a read. If the page contains a larger value, whose size
+// is known now, the second query returns all values.
 func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, error) {
 	r := of.row
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
@@ -195,16 +186,15 @@ func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, err
 	}
 }
 
-// Changes implements extstorage.Store. Numbers have no gaps, so a missing next
-// number was swept. A sweep after the clock was set back may leave a gap; the
-// changes before it are returned first.
+// Changes implements extstorage.Store. Numbers are gapless, so a missing next number was swept. Sweeping after the
+// clock was set back may leave a gap; the changes before it are returned first.
 func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Feed{}, err
 	}
 	var (
 		last          ext.Seq
-		seq, revision *int64 // NULL, like the following columns, if there is no change
+		seq, revision *int64 // NULL, like the columns below, without a change
 		op, namespace *string
 		key           *string
 		at            pgtype.Timestamptz

@@ -32,7 +32,7 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, qu
 	return schema, nil
 }
 
-// newSchema has the arguments of ext_register_v1.
+// newSchema holds the arguments of ext_register_v1.
 type newSchema struct {
 	owner ext.Owner
 	ext.Schema
@@ -87,7 +87,7 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 	return schema, err
 }
 
-// newStatus has the arguments of ext_schema_status_v1.
+// newStatus holds the arguments of ext_schema_status_v1.
 type newStatus struct {
 	owner  ext.Owner
 	schema ext.SchemaID
@@ -105,7 +105,7 @@ func (n newStatus) args() []pgdb.Arg {
 	}
 }
 
-// schemaOf reads the result of ext_schema_v1.
+// schemaOf parses the result of ext_schema_v1.
 func schemaOf(text []byte) (schema ext.Schema, err error) {
 	var answer struct {
 		Status    ext.SchemaStatus `json:"status"`
@@ -123,16 +123,15 @@ func schemaOf(text []byte) (schema ext.Schema, err error) {
 	}, err
 }
 
-// schemaRow is a schema as read from the database.
 type schemaRow struct {
 	ext.Schema
 
 	created, updated pgtype.Timestamptz
 	document         []byte // in the engine's format; empty: not selected
-	size             int64  // of the document
+	size             int64  // document bytes
 }
 
-// columns returns the destinations of the columns, except the size.
+// columns returns scan destinations for all columns but the size.
 func (r *schemaRow) columns() []any {
 	return []any{&r.Version, &r.Status, &r.created, &r.updated, &r.CreatedBy, &r.document}
 }

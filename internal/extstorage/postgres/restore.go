@@ -12,9 +12,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// restore runs a write that imports records with their revisions and times. It is
-// rare, so ext_apply_v1 does not support it: the same transaction corrects the
-// revisions and times afterwards.
+// restore imports records with their revisions and times. It is rare, so ext_apply_v1 does not support it: the same
+// transaction corrects revisions and times afterwards.
 func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var refused error
 	err = s.db.Tx(ctx, "ext.restore", func(tx *pgdb.Tx) (err error) {
@@ -26,7 +25,7 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 		}
 		if applied, err = apply(tx.QueryRow, o, w); err != nil {
 			if isRefusal(err) {
-				refused = err // an error that the transaction does not know
+				refused = err // not a database error
 			}
 			return err
 		}
@@ -38,8 +37,7 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 	return applied, err
 }
 
-// correct sets the revisions and times of the written records, their changes and
-// their events.
+// correct fixes revisions and times in records, changes and events.
 func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	all := restored{owner: o}
 	for i := range w.Ops {
@@ -63,7 +61,7 @@ func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	return err
 }
 
-// restored has the arguments of ext_restore_v1.
+// restored holds the arguments of ext_restore_v1.
 type restored struct {
 	owner                                               ext.Owner
 	namespaces, keys, seqs, revisions, created, updated array
@@ -103,7 +101,7 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 	return result == "changed", nil
 }
 
-// restoredSchema has the arguments of ext_restore_schema_v1.
+// restoredSchema holds the arguments of ext_restore_schema_v1.
 type restoredSchema struct {
 	owner ext.Owner
 	ext.Schema
@@ -127,7 +125,7 @@ func (r restoredSchema) args() []pgdb.Arg {
 	}
 }
 
-// orNull is an argument that is NULL when it is empty.
+// orNull returns NULL for an empty string.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -158,7 +156,7 @@ func (s *Store) ExportSchemas(ctx context.Context, o ext.Owner, after ext.Schema
 	return all, nil
 }
 
-// SkipChanges implements extstorage.Store. On Citus the statement changes all shards.
+// SkipChanges implements extstorage.Store. On Citus it updates all shards.
 func (s *Store) SkipChanges(ctx context.Context, n int64) error {
 	_, err := s.db.Exec(ctx, sqlSkipChanges, n)
 	return err

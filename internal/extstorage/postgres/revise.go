@@ -18,22 +18,21 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Writes whose values depend on stored ones. Those of one install that wait in this
-// process run together: each value is computed from the result of the write before,
-// and all are sent in one message and one transaction.
+// Writes that depend on stored values. An install's waiting writes run together in one message and one transaction:
+// each value is computed from the previous write's result.
 
-// Maximum number of writes that run together, and of the bytes that they write.
+// Limits for writes that run together.
 const (
 	togetherWrites = 32
 	togetherBytes  = 256 << 10
 )
 
-// revision is such a write.
+// revision is a write that depends on stored values.
 type revision struct {
 	w       *ext.Write
-	outcome outcome // valid after done is closed
+	outcome outcome // valid once done is closed
 	done    chan struct{}
-	finish  func() // cancels the wait for a turn
+	finish  func() // cancels waiting for a turn
 }
 
 type outcome struct {
@@ -41,7 +40,7 @@ type outcome struct {
 	err     error
 }
 
-// revisions are the waiting writes of each install, in order of arrival.
+// revisions queues waiting writes by install.
 type revisions struct {
 	mu      sync.Mutex
 	waiting map[ext.Owner][]*revision
@@ -56,7 +55,6 @@ func (a *revisions) add(o ext.Owner, r *revision) {
 	a.waiting[o] = append(a.waiting[o], r)
 }
 
-// take removes and returns the next writes.
 func (a *revisions) take(o ext.Owner) []*revision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +64,6 @@ func (a *revisions) take(o ext.Owner) []*revision {
 	return all[:n]
 }
 
-// remove removes a write if it is still waiting.
 func (a *revisions) remove(o ext.Owner, r *revision) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,8 +82,7 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 	}
 }
 
-// revise runs a write whose values depend on stored ones. The first that gets a
-// turn runs all that wait.
+// revise runs a write that depends on stored values. The first to get a turn runs all that wait.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
 		return ext.Applied{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", err)
@@ -128,8 +124,8 @@ func (r *revision) end(out outcome) {
 	r.finish()
 }
 
-// reviseAll runs writes of an install, as many together as possible. It continues
-// if the request that runs it ends, because the other requests have not.
+// reviseAll runs writes, as many together as possible. It continues when its own request ends: the others may still
+// wait.
 func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	ctx = context.WithoutCancel(ctx)
 	defer func() {
@@ -152,10 +148,8 @@ func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	}
 }
 
-// reviseTogether runs at least the first of the writes and as many as it can. It
-// acquires the lock before it reads only if another process changed a record in
-// between: that takes more messages, on Citus many more, during which the install's
-// other writers wait.
+// reviseTogether runs at least the first write and as many as it can. It locks before reading only if another process
+// changed a record: locking takes more messages, on Citus many more, while the install's other writers wait.
 func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision) ([]outcome, error) {
 	outcomes, err := optimistic(s.alone(ctx), o, all)
 	if err != nil || len(outcomes) > 0 {
@@ -178,9 +172,8 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 	return outcomes, err
 }
 
-// optimistic runs writes with values that it reads without the lock. It returns the
-// outcomes of the first of them, and none if a record of the first one has changed
-// since.
+// optimistic computes writes from values read without the lock. It returns the outcomes of a prefix of the writes:
+// none if a record of the first write changed.
 func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
 	var (
 		made  []*ext.Optimistic
@@ -197,7 +190,7 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 				return []outcome{{err: err}}, nil //nolint:nilerr // the error is the outcome of the first write
 			}
 		} else if err != nil || a.Done() != nil {
-			break // it will be the first in the next call
+			break // the next call starts with it
 		}
 		for j := range a.Write.Ops {
 			bytes += len(a.Write.Ops[j].Value) + len(a.Write.Ops[j].Metadata)
@@ -224,8 +217,8 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns
-// the outcomes up to the first write that is refused or was applied earlier.
+// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns outcomes up to the first write that
+// is rejected or was already applied.
 func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
 		applied, err := apply(one, o, &all[0].Write)
@@ -249,20 +242,20 @@ func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) 
 	return outcomes, nil
 }
 
-// isRefusal reports whether the error refuses one write rather than the call.
+// isRefusal reports whether one write was rejected rather than the call.
 func isRefusal(err error) bool {
 	_, item := errors.AsType[*ext.ItemError](err)
 	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
-// applyingAll has the arguments of ext_apply_all_v1: the owner, and arrays of the other arguments that ext_apply_v1 has
-// for each write.
+// applyingAll holds the arguments of ext_apply_all_v1: the owner, and arrays with the arguments of ext_apply_v1 for
+// each write.
 type applyingAll struct {
 	owner ext.Owner
 	all   []*ext.Optimistic
 }
 
-// applyAllParams are the parameters of ext_apply_all_v1: an argument that is an array is passed as its text.
+// applyAllParams are the parameters of ext_apply_all_v1. Array arguments are passed as text.
 var applyAllParams = func() (params []string) {
 	for _, arg := range (applying{}).args() {
 		name, typ, _ := strings.Cut(arg.Param, " ")
@@ -289,7 +282,6 @@ func (w applyingAll) args() []pgdb.Arg {
 	return args
 }
 
-// argument appends an argument of ext_apply_v1 to the array.
 func (a *array) argument(arg any) {
 	switch v := arg.(type) {
 	case string:
@@ -311,6 +303,6 @@ func (a *array) argument(arg any) {
 	case pgtype.Timestamptz:
 		a.text(v.Time.Format(time.RFC3339Nano))
 	default:
-		panic(fmt.Sprintf("no array of %T", arg)) // applying has an argument of a new type
+		panic(fmt.Sprintf("no array of %T", arg)) // applying gained an argument of a new type
 	}
 }

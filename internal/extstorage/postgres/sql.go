@@ -7,19 +7,18 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Writes. Citus delegates a function call to the tenant's node only if the SELECT
-// has nothing else, so no call is in a FROM clause.
+// Writes. Citus delegates a function call to the tenant's node only if the SELECT contains nothing else, so calls are
+// never in FROM.
 var (
 	sqlApply    = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply", Key: 1, SQL: `SELECT ext_apply_v1(...)`}, applying.args)
 	sqlApplyAll = pgdb.NewNamed(pgdb.Statement{Name: "ext.apply_all", Key: 1, SQL: `SELECT ext_apply_all_v1(...)`}, applyingAll.args)
 
-	// Locks an install for a transaction that then computes. If its process stops
-	// in between, the lock is released.
+	// Locks an install while the transaction computes; released if the process dies.
 	sqlLock = pgdb.Statement{Name: "ext.lock", Key: 1, SQL: `
 		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)).seq`}
 )
 
-// Corrections of imported records.
+// Corrections to imported records.
 var (
 	sqlSkipChanges = pgdb.Statement{Name: "ext.skip_changes", Wide: true, SQL: `
 		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint`}
@@ -34,7 +33,7 @@ var (
 		ORDER BY namespace, schema_version LIMIT $5::bigint`}
 )
 
-// The sweep: the oldest rows of each kind that are due, of any installs.
+// Sweeping: the oldest due rows of each kind, across installs.
 var (
 	sqlDueRecords = pgdb.Statement{Name: "ext.sweep_due_records", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, '' FROM ext_storage_records
@@ -66,8 +65,7 @@ var (
 	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", Key: 1, SQL: `
 		SELECT ext_drop_schemas_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_namespace => $3::text, p_version => $4::integer, p_now => $5::timestamptz)`}
 	sqlSchemaStatus = pgdb.NewNamed(pgdb.Statement{Name: "ext.schema_status", Key: 1, SQL: `SELECT ext_schema_status_v1(...)`}, newStatus.args)
-	// The size of a document is not stored. Documents larger than the last
-	// parameter are not returned.
+	// Document sizes are not stored. Documents above the last parameter are not returned.
 	sqlSchemas = pgdb.Statement{Name: "ext.schemas", Key: 1, SQL: `
 		SELECT schema_version, status, created_at, updated_at, coalesce(created_by::text, ''),
 			CASE WHEN octet_length(document) <= $6::bigint THEN document ELSE '' END, octet_length(document)::bigint
@@ -89,8 +87,7 @@ var (
 	sqlInstall = pgdb.Statement{Name: "ext.install", Key: 1, SQL: `
 		SELECT ` + installColumns + `
 		FROM ext_storage_installs i WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid`}
-	// One row is the install's, if it is registered, and one the tenant's; the
-	// others are revoked tokens.
+	// One row is the install, if registered, and one the tenant; the rest are revoked tokens.
 	sqlInstallState = pgdb.Statement{Name: "ext.install_state", Key: 1, SQL: `
 		SELECT ` + installColumns + `, CASE WHEN extension_install_id = $2::uuid THEN '' ELSE 'tenant' END, ''
 		FROM ext_storage_installs i
@@ -123,22 +120,20 @@ var (
 		SELECT ext_revoke_install_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 )
 
-// installColumns are the columns of ext_storage_installs i, which may have no row.
+// installColumns are columns of ext_storage_installs i, which may be missing.
 const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'), i.override_until, i.namespaces::text, i.revoked_at, i.created_at, i.updated_at,
 	i.deleting_at, i.deleted_at, coalesce(i.deletion::text, '{}'), i.tokens_after`
 
-// counted excludes rows of ext_storage_usage u that were only inserted as the lock
-// of a refused write, and tombstones.
+// counted excludes tombstones, and rows inserted only to lock a rejected write.
 const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
-// within returns the condition of a span: after one owner, up to another. The
-// condition on the tenant alone lets the planner estimate the number of rows.
+// within is a span's condition. Comparing the tenant alone, too, lets the planner estimate the row count.
 func within(of string) string {
 	owner := `(` + of + `.tenant_id, ` + of + `.extension_install_id)`
 	return of + `.tenant_id BETWEEN $1::uuid AND $3::uuid AND ` + owner + ` > ($1::uuid, $2::uuid) AND ` + owner + ` <= ($3::uuid, $4::uuid)`
 }
 
-// uncounted returns a query for owners of a table's rows that have no counters.
+// uncounted finds owners in a table that lack counters.
 func uncounted(table string) string {
 	return `
 		SELECT o.tenant_id, o.extension_install_id
@@ -151,10 +146,10 @@ func uncounted(table string) string {
 		)`
 }
 
-// header are the columns of a record without value and metadata.
+// header lists a record's columns without value and metadata.
 const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
-// Reads of records.
+// Record reads.
 var (
 	sqlGet = pgdb.Statement{Name: "ext.get", Key: 1, SQL: `
 		SELECT ` + header + `, value::text, coalesce(metadata::text, '')
@@ -171,13 +166,11 @@ var (
 		ORDER BY namespace, key LIMIT @limit`}, exportPage.args)
 )
 
-// top is greater than every key: the bound of a query without one.
+// top sorts after every key: the bound of queries without one.
 var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
-// listing returns the statement of a page: keys after one bound, from another, and
-// before a third. All three are always set, so one plan serves every query and
-// reads nothing outside them. Values larger than @sent are not
-// returned.
+// listing returns the page statement, with three key bounds: after, from and before. All are always set, so a single
+// plan serves every query and reads nothing outside them. Values above @sent are not returned.
 func listing(order string) pgdb.Named[listPage] {
 	return pgdb.NewNamed(pgdb.Statement{Name: "ext.list", Key: 1, SQL: `
 		SELECT key, ` + header + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,
@@ -189,8 +182,7 @@ func listing(order string) pgdb.Named[listPage] {
 		ORDER BY ` + order + ` LIMIT @limit`}, listPage.args)
 }
 
-// Reads of usage and changes. The row of counters drives the joins, so the results
-// are from one snapshot.
+// Reads of usage and changes. Joins start at the counters' row, so results come from one snapshot.
 var (
 	sqlChanges = pgdb.Statement{Name: "ext.changes", Key: 1, SQL: `
 		SELECT u.change_seq, c.seq, c.op, c.namespace, c.key, c.revision, c.at
@@ -208,8 +200,7 @@ var (
 		WHERE tenant_id = $1::uuid AND extension_install_id = $2::uuid
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > $3::timestamptz)
 		GROUP BY namespace ORDER BY namespace`}
-	// Without its own bounds, a merge join would scan all registered installs
-	// before the page.
+	// Without its own bounds, a merge join would scan all registered installs before the page.
 	sqlListUsage = pgdb.Statement{Name: "ext.list_usage", Wide: true, SQL: `
 		SELECT u.tenant_id::text, u.extension_install_id::text, u.bytes_used, u.keys_count, u.namespaces_count, ` + installColumns + `
 		FROM ext_storage_usage u
@@ -248,7 +239,7 @@ var (
 		SELECT tenant_id::text, extension_install_id::text
 		FROM (` + uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) + `) lost
 		ORDER BY lost.tenant_id, lost.extension_install_id LIMIT $5::bigint`}
-	// Subqueries per install, which each shard of Citus can run alone.
+	// Per-install subqueries, which each Citus shard can run alone.
 	sqlFilled = pgdb.Statement{Name: "ext.filled", Wide: true, SQL: `
 		SELECT u.bytes_used, u.namespaces_count + coalesce(s.namespaces, 0), coalesce(n.keys, 0)::bigint, ` + installColumns + `
 		FROM ext_storage_usage u
@@ -264,8 +255,8 @@ var (
 		) s ON s.tenant_id = u.tenant_id AND s.extension_install_id = u.extension_install_id
 		WHERE u.closed_seq IS NULL AND (u.bytes_used >= $1::bigint OR u.namespaces_count + coalesce(s.namespaces, 0) >= $2::bigint
 			OR n.keys >= $3::bigint OR i.override_until > $4::timestamptz)`}
-	// The ORDER BY makes the count of expired records use its index. Citus queries
-	// every shard and supports no subqueries among the columns then.
+	// ORDER BY makes the count of expired records use its index. Citus then queries every shard and supports no
+	// subqueries among the columns.
 	sqlTotals = pgdb.Statement{Name: "ext.totals", Wide: true, SQL: `
 		SELECT installs, bytes, keys, namespaces, over_soft, expired
 		FROM (

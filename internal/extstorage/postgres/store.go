@@ -1,14 +1,10 @@
-// Package postgres stores extension storage in PostgreSQL, on one server or
-// distributed by Citus.
+// Package postgres stores extension storage in PostgreSQL, on one server or distributed by Citus.
 //
-// A write is one call of a PL/pgSQL function from the migrations, which locks the
-// install, applies the rules of package extstorage and writes, in one round trip
-// and one transaction. Values that depend on stored ones are computed from what was
-// read before the call. If a record has changed since, the call fails, and the
-// values are computed again in a transaction that first acquires the lock. A read
-// is one statement and therefore one snapshot. The tenant is the distribution
-// column on Citus and occurs in every statement except those that find work for the
-// sweep.
+// A write calls one PL/pgSQL function from the migrations, which locks the install and applies the rules of package
+// extstorage in one round trip and transaction. Values that depend on stored records are computed from an earlier
+// read; if a record changed meanwhile, the call fails, and they are computed again in a transaction that locks first.
+// A read is one statement, hence one snapshot. On Citus the tenant is the distribution column, used by every
+// statement except the sweep's search for work.
 package postgres
 
 import (
@@ -30,7 +26,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
@@ -54,44 +50,41 @@ var (
 	_ ext.Deletions    = (*Store)(nil)
 )
 
-// Options configure a Store.
+// Options configures a Store.
 type Options struct {
-	// Waker, if not nil, wakes the audit relay of the process after a write that
-	// appended an event.
+	// Waker, if set, wakes the audit relay after a write appended an event.
 	Waker *outbox.Waker
 }
 
-// New returns a store on a database. Apply Migrations to the database before the
-// first use.
+// New returns a store on a database with Migrations applied.
 func New(db *pgdb.DB, o Options) *Store {
 	_, _, most := db.Connections()
 	return &Store{db: db.Distributed("ext_storage_records"), set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
 }
 
-// writersOfOne is the maximum number of connections for the writes of an install:
-// one holds its lock, and the others wait for it while its answer is in transit.
+// writersOfOne limits the connections for an install's writes: one holds the lock, the others wait for it while the
+// first response is in transit.
 const writersOfOne = 4
 
-// Ping implements extstorage.Store. It reads the table of migrations each time,
-// because a newer release may migrate the database while this server runs.
+// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may migrate the
+// database meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
 
-// Outbox returns the audit's table of events for a relay. Its statements share the connections for a
-// node of Citus with those of requests.
+// Outbox returns the audit's outbox for a relay. It shares each Citus node's connections with requests.
 func (s *Store) Outbox() outbox.Box { return auditTable().Open(s.db) }
 
 func auditTable() *outboxpg.Outbox {
 	return outboxpg.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
-// moment converts a Moment for the driver; 0 becomes NULL.
+// moment converts 0 to NULL.
 func moment(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
-// momentOf converts a time from the database; NULL becomes 0.
+// momentOf converts NULL to 0.
 func momentOf(t pgtype.Timestamptz) ext.Moment {
 	if !t.Valid {
 		return 0
@@ -99,12 +92,12 @@ func momentOf(t pgtype.Timestamptz) ext.Moment {
 	return ext.At(t.Time)
 }
 
-// now converts the time of an operation, which is never NULL.
+// now converts the current time, which is never NULL.
 func now(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
 }
 
-// before returns the time before which rows are older than their retention.
+// before returns the cutoff for a retention.
 func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
 	return now(m - ext.Moment(kept.Milliseconds()))
 }

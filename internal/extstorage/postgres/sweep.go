@@ -7,14 +7,14 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// part is what a sweep removes from one install.
+// part is one install's share of a sweep.
 type part struct {
 	expired int64    // records
-	changes []int64  // numbers
-	names   []string // keys of answers, or IDs of tokens
+	changes []int64  // change numbers
+	names   []string // idempotency keys or token IDs
 }
 
-// sweeping has the arguments of ext_sweep_v1.
+// sweeping holds the arguments of ext_sweep_v1.
 type sweeping struct {
 	owner ext.Owner
 	part
@@ -33,8 +33,7 @@ func (s sweeping) args() []pgdb.Arg {
 	}
 }
 
-// sweep is a kind of rows: the statement that finds them, and the time until which
-// they are due.
+// sweep finds due rows of one kind.
 type sweep struct {
 	find pgdb.Statement
 	due  func(ext.Moment) ext.Moment
@@ -49,8 +48,8 @@ var sweeps = [ext.SweptKinds]sweep{
 	ext.SweptTombstones: {sqlDueTombstones, func(m ext.Moment) ext.Moment { return m }},
 }
 
-// Sweep implements extstorage.Store. Each install is swept in a transaction under
-// its lock, so a sweep blocks nobody for long and never holds two locks.
+// Sweep implements extstorage.Store. Each install is swept in its own transaction, so a sweep never blocks writers
+// for long or holds two locks.
 func (s *Store) Sweep(ctx context.Context, kind ext.Swept, at, due ext.Moment, limit int) (swept int, err error) {
 	var (
 		all    map[ext.Owner]*part

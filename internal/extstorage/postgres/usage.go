@@ -29,7 +29,7 @@ func (s *Store) Usage(ctx context.Context, o ext.Owner, at ext.Moment) (usage ex
 	return ext.UsageOf(all), nil
 }
 
-// ListUsage implements extstorage.Store.
+// ListUsage implements inspection.Store.
 func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) 
 	return s.usages(ctx, sqlListUsage, bounds(span, limit))
 }
 
-// ListInstalls implements extstorage.Installs.
+// ListInstalls implements inspection.Store.
 func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -45,13 +45,13 @@ func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked 
 	return s.usages(ctx, sqlListInstalls, pageOfInstalls(span, revoked, limit))
 }
 
-// pageOfInstalls returns the arguments of sqlListInstalls, whose generic plan would expect a few rows, and
-// join and sort all installs for each page.
+// pageOfInstalls returns the arguments of sqlListInstalls, whose generic plan would expect few rows, and join and
+// sort all installs for each page.
 func pageOfInstalls(span inspection.Span, revoked bool, limit int) []any {
 	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }
 
-// firstInstalls is the end of the statements of FindInstalls.
+// firstInstalls ends the statements of FindInstalls.
 const firstInstalls = `
 	AND u.extension_install_id::text COLLATE "C" >= $1::text AND u.extension_install_id::text COLLATE "C" <= $2::text
 	ORDER BY u.extension_install_id::text COLLATE "C", u.tenant_id LIMIT $3::bigint`
@@ -113,7 +113,7 @@ func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all 
 	return all, nil
 }
 
-// Uncounted implements extstorage.Store.
+// Uncounted implements inspection.Store.
 func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) (all []ext.Owner, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (s *Store) Filled(ctx context.Context, least ext.Quota, at ext.Moment, begi
 	}, append([]any{&f.Bytes, &f.Namespaces, &f.Keys}, registered.columns()...)...)
 }
 
-// Totals implements extstorage.Store.
+// Totals implements inspection.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t inspection.Totals, err error) {
 	_, err = s.db.QueryRow(ctx, sqlTotals, []any{soft, now(at), int64(inspection.ExpiredCounted)},
 		&t.Installs, &t.Bytes, &t.Keys, &t.Namespaces, &t.TenantsOverSoft, &t.ExpiredPending)
@@ -159,8 +159,7 @@ func (s *Store) Totals(ctx context.Context, soft int64, at ext.Moment) (t inspec
 	return t, nil
 }
 
-// Audit implements extstorage.Store. The first row of its statement is the
-// install's, the others are of namespaces.
+// Audit implements inspection.Store. The first row is the install; the others are namespaces.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (audit inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return inspection.Audit{}, err

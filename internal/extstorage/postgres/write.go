@@ -14,7 +14,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// answer is the result of ext_apply_v1; its migration explains it.
+// answer is the result of ext_apply_v1, explained in its migration.
 type answer struct {
 	Items    []ext.Item   `json:"items"`
 	Replayed bool         `json:"replayed"`
@@ -55,14 +55,12 @@ func (s *Store) applyInTurn(ctx context.Context, o ext.Owner, w *ext.Write) (ext
 	return apply(s.alone(ctx), o, w)
 }
 
-// alone runs statements outside of a transaction.
 func (s *Store) alone(ctx context.Context) query {
 	return func(st pgdb.Statement, args []any, dest ...any) (bool, error) {
 		return s.db.QueryRow(ctx, st, args, dest...)
 	}
 }
 
-// apply calls ext_apply_v1.
 func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	var text []byte
 	if _, err := one(sqlApply.Statement, sqlApply.Args(applying{o, *w}), &text); err != nil {
@@ -75,7 +73,6 @@ func apply(one query, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	return a.applied(w, text)
 }
 
-// applied converts the result of a successful write.
 func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	if a.Error != "" {
 		return ext.Applied{}, a.err(w, text)
@@ -83,7 +80,7 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
-// applying has the arguments of ext_apply_v1.
+// applying holds the arguments of ext_apply_v1.
 type applying struct {
 	owner ext.Owner
 	ext.Write
@@ -128,7 +125,7 @@ func unexpected(answer []byte) error {
 	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
 }
 
-// err returns the error of a refused write.
+// err returns the error of a rejected write.
 func (a *answer) err(w *ext.Write, text []byte) error {
 	switch a.Error {
 	case "key_reused":
@@ -157,7 +154,7 @@ func (a *answer) err(w *ext.Write, text []byte) error {
 	return &ext.ItemError{Index: a.Op, Err: err}
 }
 
-// mismatch returns the root package's error for a precondition that does not hold.
+// mismatch returns the package's own precondition error.
 func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	if op.Kind == ext.Delete {
 		return op.Precondition.CheckDelete(revision, seq)
@@ -165,7 +162,7 @@ func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	return op.Precondition.Check(revision, seq)
 }
 
-// columns are the operations of a write, as an array for each field.
+// columns holds a write's operations, one array per field.
 type columns struct {
 	kinds, namespaces, keys, revisions, matches, noneMatches array
 	values, metadata, expiries, keeps, schemas               array
@@ -207,12 +204,11 @@ func columnsOf(w *ext.Write) *columns {
 	return &c
 }
 
-// array is an array in PostgreSQL's text format, without the closing brace. The
-// driver sends a text as it is; encoding slices by reflection, most of them of
-// nullable types, took a tenth of a put's time.
+// array is a PostgreSQL text array without the closing brace. The driver sends text as is; encoding slices by
+// reflection, mostly nullable types, took a tenth of a put's time.
 type array []byte
 
-// whole returns the complete text; {} if there is no element.
+// whole returns the complete text; {} if empty.
 func (a array) whole() string {
 	if len(a) == 0 {
 		return "{}"
@@ -220,7 +216,7 @@ func (a array) whole() string {
 	return string(append(a, '}'))
 }
 
-// orNull is whole, or NULL if there is no element.
+// orNull returns NULL if empty.
 func (a array) orNull() *string {
 	if len(a) == 0 {
 		return nil
@@ -237,7 +233,7 @@ func (a *array) next() {
 	}
 }
 
-// word appends a text that needs no quotes.
+// word appends text that needs no quoting.
 func (a *array) word(s string) {
 	a.next()
 	*a = append(*a, s...)
@@ -264,7 +260,7 @@ func (a *array) text(s string) {
 
 func (a *array) moment(m ext.Moment) { a.text(m.Time().Format(time.RFC3339Nano)) }
 
-// value appends a value, or NULL if it is empty.
+// value appends a value, or NULL if empty.
 func (a *array) value(v canonjson.Value) {
 	if v == "" {
 		a.null()
@@ -273,8 +269,7 @@ func (a *array) value(v canonjson.Value) {
 	}
 }
 
-// tags appends * or an array of numbers; NULL if they are not set. Tags that are
-// not numbers have been removed before.
+// tags appends * or the numbers; NULL if unset. Other tags were dropped by the parser.
 func (a *array) tags(t ext.Tags) {
 	switch {
 	case !t.Set:

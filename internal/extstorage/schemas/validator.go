@@ -1,4 +1,4 @@
-// Package schemas validates records by the schemas of extensions.
+// Package schemas validates records by extensions' schemas.
 package schemas
 
 import (
@@ -12,23 +12,22 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// Validator implements ext.Validators and ext.Documents for extension storage.
+// Validator implements ext.Validators and ext.Documents.
 type Validator struct {
 	cache   *jsonschema.Cache
 	sandbox *jsonschema.Sandbox
 }
 
-// NewValidator returns a validator with a cache of so many bytes, as NewCache,
-// that tries new schemas by a command, as NewSandbox.
+// NewValidator returns a Validator that caches compiled schemas in that many bytes (NewCache) and tries new ones in a
+// subprocess (NewSandbox).
 func NewValidator(bytes int, command func(context.Context) *exec.Cmd) *Validator {
 	return &Validator{jsonschema.NewCache(bytes), jsonschema.NewSandbox(command)}
 }
 
-// Cache returns the state of the cache of compiled schemas.
+// Cache returns statistics about compiled schemas.
 func (v *Validator) Cache() jsonschema.CacheStats { return v.cache.Stats() }
 
-// MemoryBytes returns the maximum memory of the validator: compiled schemas, and
-// those being compiled.
+// MemoryBytes returns the maximum memory for compiled schemas, including those being compiled.
 func (v *Validator) MemoryBytes() int64 {
 	return int64(v.cache.Stats().Capacity + jsonschema.Compilations*jsonschema.CompileMemory)
 }

@@ -15,36 +15,36 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// step is a write of one install in progress: what it read and the new counters.
+// step is an install's write in progress: what it read, and the new counters.
 type step struct {
 	c      *sqlite.Conn
 	o      ext.Owner
 	now    ext.Moment
-	known  bool         // the install has a row
-	closed bool         // the row is closed
-	has    ext.Counters // current counters; written by finish
+	known  bool         // install row exists
+	closed bool         // row is closed
+	has    ext.Counters // current counters, written by finish
 	first  ext.Seq      // before the write
 	last   ext.Seq
-	keys   map[ext.Namespace]*space // counters that the write has read
-	head   *row                     // record of the first operation, if it was read
+	keys   map[ext.Namespace]*space // counters read
+	head   *row                     // first operation's record, if read
 	ns     ext.Namespace            // namespace whose active schema was read last
-	ver    ext.SchemaVersion        // of the active schema of ns; 0 without an active schema
+	ver    ext.SchemaVersion        // ns's active schema; 0: none
 
-	countedAt ext.Moment // time at which has counts
+	countedAt ext.Moment // time of has
 	recounted bool       // countedAt differs from the stored time
 	hidesKey  bool       // a put replaces an expired record that is still counted
 
 	moves bool  // a namespace gained its first key or lost its last
-	moved int64 // the resulting change of the number of namespaces with a schema and no key
+	moved int64 // resulting change in namespaces with a schema but no key
 }
 
 // row is a record before the write.
 type row struct {
-	header *ext.Header // nil if it does not exist
+	header *ext.Header // nil: no record
 	id     int64
 }
 
-// space is the key counter of a namespace: stored and new.
+// space is a namespace's key counter: stored and new.
 type space struct{ found, keys int64 }
 
 func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
@@ -54,9 +54,8 @@ func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	return st, err
 }
 
-// beginWrite is begin for a write. For an install with a row it also reads the
-// record and schema of the first operation in the same statement: most writes are a
-// single put.
+// beginWrite is begin for a write. If the install exists, the same statement reads the first operation's record and
+// schema: most writes are a single put.
 func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)
@@ -74,7 +73,7 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	return st, err
 }
 
-// scanUsage reads the columns of usage and returns the number of the last change.
+// scanUsage scans usage and returns the last change number.
 func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
 	st.countedAt, st.closed = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
@@ -87,8 +86,7 @@ func (st *step) found(last ext.Seq, known bool) {
 	}
 }
 
-// open returns ErrInstallDeleted if the install is closed, or if it is new and its
-// tenant is closed.
+// open returns ErrInstallDeleted for a closed install, or a new one in a closed tenant.
 func (st *step) open() error {
 	switch {
 	case st.closed:
@@ -99,7 +97,7 @@ func (st *step) open() error {
 	return nil
 }
 
-// active returns the version of the active schema of a namespace, or 0 without one.
+// active returns the namespace's active schema version, or 0.
 func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	if st.ns == ns {
 		return st.ver, nil
@@ -111,8 +109,7 @@ func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	return st.ver, err
 }
 
-// recount changes the counters to those of another time, by the records that expire
-// between the two.
+// recount moves the counters to another time, by the records that expire in between.
 func (st *step) recount(at ext.Moment) error {
 	if st.countedAt == at {
 		return nil
@@ -134,7 +131,7 @@ func (st *step) recount(at ext.Moment) error {
 	return nil
 }
 
-// finish writes the counters if they changed.
+// finish writes changed counters.
 func (st *step) finish() error {
 	if st.last == st.first && !st.recounted {
 		return nil
@@ -159,8 +156,7 @@ func (st *step) finish() error {
 	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.countedAt, st.now)
 }
 
-// count updates the counters. It reads the counter of a namespace only if the
-// number of its keys changes.
+// count updates the counters. It reads a namespace's counter only if its keys change.
 func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
 	st.has.Bytes += d.Bytes
 	st.has.Keys += d.Keys
@@ -196,8 +192,8 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	return before, sp.keys, err
 }
 
-// spare counts the namespaces that had a schema and no key before the operations.
-// It is needed if a namespace gains its first key or loses its last.
+// spare counts the namespaces with a schema but no key before the operations, for when a namespace gains its first
+// key or loses its last.
 func (st *step) spare() (int64, error) {
 	if !st.moves {
 		return 0, nil
@@ -206,7 +202,7 @@ func (st *step) spare() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for ns, sp := range st.keys { // apply the changes that are not written yet
+	for ns, sp := range st.keys { // apply unwritten changes
 		if sp.found == 0 == (sp.keys == 0) {
 			continue
 		}
@@ -223,14 +219,13 @@ func (st *step) spare() (int64, error) {
 	return n - st.moved, nil
 }
 
-// change appends a change to the install's feed.
+// change appends to the install's feed.
 func (st *step) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
 	return sqlitedb.Exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, st.now)
 }
 
 func scanInt64(r *sqlite.Stmt) int64 { return r.ColumnInt64(0) }
 
-// scanHeader reads the columns of a header from one on.
 func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	return ext.Header{
 		Revision: ext.Revision(r.ColumnInt64(i)), Seq: ext.Seq(r.ColumnInt64(i + 1)),
@@ -239,9 +234,8 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store. New values of stored records are computed in
-// the writer, unless that takes long. Then they are computed outside, and other
-// such writes of the install wait.
+// Apply implements extstorage.Store. Values that depend on stored records are computed in the writer unless that
+// takes long; then they are computed outside while the install's other such writes wait.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
@@ -274,8 +268,7 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-// apply runs a write in the file's writer. It decides everything before it changes
-// anything.
+// apply runs a write in the file's writer. It decides everything before changing anything.
 func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	var (
 		st      *step
@@ -294,8 +287,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		return err
 	})
 	if errcode.Is(err, errcode.Quota) && st.recounted {
-		// Store the counters of a recount even if the write is refused, so that the
-		// next one does not recount.
+		// Store a recount even if the write is rejected, so that the next write does not recount.
 		failed := s.db.Write(ctx, "ext.recount", func(c *sqlite.Conn) error {
 			st, err := begin(c, o, w.Now)
 			if err != nil {
@@ -316,7 +308,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-// perform carries out what decide returned.
+// perform carries out decided effects.
 func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
 	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
@@ -331,19 +323,18 @@ func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect
 	return applied, keep(c, st.o, w, &applied)
 }
 
-// effect is the change of a record by an operation.
+// effect is an operation's change to a record.
 type effect struct {
 	ext.Effect
-	old *ext.Header // the record before it; nil if it did not exist
-	seq ext.Seq     // number of its change
+	old *ext.Header // previous record; nil: none
+	seq ext.Seq     // change number
 
-	before *effect // the preceding operation on the same record; nil: the row was read
-	rowid  int64   // rowid of old, or of the new record after perform
+	before *effect // preceding operation on the record; nil: the row was read
+	rowid  int64   // of old, or of the new record after perform
 }
 
-// decide returns the effects of the operations and checks the quota, first with the
-// stored counters and, if these do not allow the write, with the counters at the
-// time of the write. It writes nothing.
+// decide returns the operations' effects and checks the quota, first with the stored counters and, if they reject the
+// write, with counters at the write's time. It writes nothing.
 func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)
@@ -374,7 +365,7 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) 
 	}
 }
 
-// plan decides on the operations in order.
+// plan decides the operations in order.
 func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
@@ -414,7 +405,7 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 	return effects, nil
 }
 
-// record returns the row of an operation after the operations before it.
+// record returns the operation's row after the preceding operations.
 func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
 	for i := len(before) - 1; i >= 0; i-- {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
@@ -436,7 +427,7 @@ func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) err
 	return err
 }
 
-// fill computes the new value of an operation from the old one.
+// fill computes the operation's new value.
 func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	op, value, read := &w.Ops[i], canonjson.Value(""), e.old != nil
 	for j := range i {
@@ -461,7 +452,7 @@ func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	return nil
 }
 
-// do writes the effect of an operation: record, change, and audit event.
+// do writes record, change and audit event.
 func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
 	if e.before != nil {
@@ -499,7 +490,7 @@ func (st *step) put(op *ext.Op, e *effect) error {
 		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 }
 
-// appendAudit appends the audit event of an operation.
+// appendAudit appends the operation's audit event.
 func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
@@ -516,8 +507,7 @@ func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	})
 }
 
-// replay returns the stored answer for the idempotency key of the write, if there
-// is one.
+// replay returns the response stored for the idempotency key, if any.
 func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	if w.IdempotencyKey == nil {
 		return applied, nil
@@ -540,7 +530,7 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 	return applied, nil
 }
 
-// keep stores the answer for a repeated request.
+// keep stores the response for the idempotency key.
 func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error {
 	if w.IdempotencyKey == nil {
 		return nil

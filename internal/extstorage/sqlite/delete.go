@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// The deletion of installs and tenants.
 const (
 	sqlClosed = `SELECT closed_seq FROM ext_storage_usage` + mine + `AND closed_seq IS NOT NULL`
 	sqlClose  = `INSERT INTO ext_storage_usage
@@ -21,8 +20,7 @@ const (
 		VALUES (?1, ?2, 0, 0, 0, ` + lastSeq + `, ?3, ?3, ` + lastSeq + `)
 		ON CONFLICT DO UPDATE SET change_seq = max(change_seq, ` + lastSeq + `), closed_seq = max(change_seq, ` + lastSeq + `)
 			WHERE closed_seq IS NULL`
-	// If the row of counters was lost and is inserted again, numbers must not be
-	// issued twice.
+	// If the counter row was lost and is inserted again, numbers must not be reused.
 	lastSeq          = `(SELECT coalesce(max(seq), 0) FROM ext_storage_changes` + mine + `)`
 	sqlStartDeletion = `INSERT INTO ext_storage_installs
 		(tenant_id, extension_install_id, tier, overrides, created_at, updated_at, deleting_at, deletion) VALUES (?1, ?2, '', '{}', ?3, ?3, ?3, '{}')
@@ -53,8 +51,7 @@ const (
 	sqlForget = `DELETE FROM ext_storage_usage` + mine
 )
 
-// sqlDeleteRest are the statements that delete the first rows of each kind, and the
-// counter of each in Holdings.
+// sqlDeleteRest deletes the first rows of each kind, counted in a field of Holdings.
 var sqlDeleteRest = []struct {
 	sql   string
 	count func(*ext.Holdings) *int64
@@ -70,8 +67,7 @@ func deleteFirst(table, key string) string {
 	return `DELETE FROM ` + table + mine + `AND ` + key + ` IN (SELECT ` + key + ` FROM ` + table + mine + `ORDER BY ` + key + ` LIMIT ?3 + 0)`
 }
 
-// sqlNextInstall finds the first install after another one in every table: damaged
-// data, and data written before closed rows existed, may have no counters.
+// sqlNextInstall searches every table: damaged or old data may lack counters.
 var sqlNextInstall = func() string {
 	var each []string
 	for _, table := range ext.OwnedTables() {
@@ -99,7 +95,7 @@ func holdings(whose string) string {
 		(SELECT count(*) FROM ext_storage_revoked_tokens` + whose + `)`
 }
 
-// refuseClosed returns ErrInstallDeleted if the owner or its tenant is closed.
+// refuseClosed returns ErrInstallDeleted if owner or tenant is closed.
 func refuseClosed(c *sqlite.Conn, o ext.Owner) error {
 	for _, of := range []ext.Owner{o, ext.Services(o.Tenant)} {
 		_, closed, err := sqlitedb.QueryRow(c, sqlClosed, scanInt64, of.Tenant, of.Install)
@@ -131,7 +127,7 @@ func (s *Store) Close(ctx context.Context, o ext.Owner, now ext.Moment) (d ext.D
 	return d, err
 }
 
-// deletionOf reads a deletion that was started.
+// deletionOf reads a started deletion.
 func deletionOf(c *sqlite.Conn, o ext.Owner) (d ext.Deletion, found bool, err error) {
 	err = sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) error {
 		in, err := scanInstall(r)
@@ -187,7 +183,7 @@ func setDeleted(c *sqlite.Conn, o ext.Owner, h *ext.Holdings) error {
 	return sqlitedb.Exec(c, sqlSetDeleted, o.Tenant, o.Install, string(text))
 }
 
-// deleteSome deletes rows of one kind, and reports whether there were any.
+// deleteSome deletes rows of one kind, and reports whether any existed.
 func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Holdings) (bool, error) {
 	if n, err := deleteRecords(c, o, sqlFirstRecords, step, done, o.Tenant, o.Install, step.Rows); err != nil || n > 0 {
 		return true, err
@@ -208,7 +204,7 @@ func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Hol
 	return false, nil
 }
 
-// deleteRecords deletes the records of a closed install that a statement finds.
+// deleteRecords deletes a closed install's records found by a statement.
 func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteStep, done *ext.Holdings, args ...any) (n int64, err error) {
 	type record struct {
 		ns    ext.Namespace
@@ -252,8 +248,7 @@ func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteSte
 	return n, nil
 }
 
-// uncount subtracts deleted records from the counters. It continues even if the
-// counters are too low.
+// uncount subtracts deleted records, even if the counters are too low.
 func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsage, now ext.Moment) error {
 	keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
 	if err != nil {
@@ -271,8 +266,7 @@ func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsag
 	return sqlitedb.Exec(c, sqlUncount, o.Tenant, o.Install, of.Bytes, of.Keys, emptied, now)
 }
 
-// deleteSchemas deletes the first schemas. Their version numbers are not used
-// again.
+// deleteSchemas deletes the first schemas. Their numbers are not reused.
 func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error) {
 	type version struct {
 		ns ext.Namespace
@@ -294,7 +288,7 @@ func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error
 	return int64(len(all)), err
 }
 
-// finish writes the tombstone and appends the audit event.
+// finish writes the tombstone and the audit event.
 func (s *Store) finish(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, d *ext.Deletion) error {
 	if err := sqlitedb.Exec(c, sqlTombstone, o.Tenant, o.Install, step.Now, step.KeptUntil); err != nil {
 		return err
@@ -387,7 +381,7 @@ func reopen(c *sqlite.Conn, o ext.Owner, now ext.Moment) (bool, error) {
 	return true, sqlitedb.Exec(c, sqlReopenInstall, o.Tenant, o.Install, now)
 }
 
-// sweepTombstones deletes tombstones that are due.
+// sweepTombstones deletes due tombstones.
 func sweepTombstones(c *sqlite.Conn, due ext.Moment, limit int) (int, error) {
 	all, err := sqlitedb.QueryAll(c, sqlSweepTombstones, func(r *sqlite.Stmt) ext.Owner {
 		return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}

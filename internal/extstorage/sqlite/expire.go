@@ -10,8 +10,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// remove removes at most limit records of an install that had expired at the time
-// due, and returns their number.
+// remove removes at most limit records that had expired by due, and returns how many.
 func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int, err error) {
 	st, err := begin(c, o, now)
 	if err != nil {
@@ -49,8 +48,7 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 	return len(all), st.finish()
 }
 
-// removeClosed is remove for an install that is being deleted. It is part of the
-// deletion and appends no changes.
+// removeClosed is remove for an install that is being deleted: it appends no changes.
 func removeClosed(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (int, error) {
 	d, found, err := deletionOf(c, o)
 	if err != nil || !found {
@@ -87,7 +85,7 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, 
 	return n, nil
 }
 
-// sweepOld deletes rows from before a time, the oldest first.
+// sweepOld deletes rows from before a time, oldest first.
 func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) {
 	if err := sqlitedb.Exec(c, sql, before, limit); err != nil {
 		return 0, err
@@ -95,7 +93,7 @@ func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) 
 	return c.Changes(), nil
 }
 
-// sweepRecords removes expired records of the installs whose records expired first.
+// sweepRecords starts with the installs whose records expired first.
 func sweepRecords(c *sqlite.Conn, now, due ext.Moment, limit int) (total int, err error) {
 	type part struct {
 		o ext.Owner

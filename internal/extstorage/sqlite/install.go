@@ -30,7 +30,6 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 	return in, err
 }
 
-// scanInstall reads installColumns.
 func scanInstall(r *sqlite.Stmt) (in ext.Install, err error) {
 	in = ext.Install{
 		Registration: ext.Registration{
@@ -98,7 +97,7 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	return in, created, nil
 }
 
-// reopenInTenant reopens a deleted install, unless its tenant is closed.
+// reopenInTenant reopens a deleted install unless its tenant is closed.
 func reopenInTenant(c *sqlite.Conn, o ext.Owner, now ext.Moment) (reopened bool, err error) {
 	if err := refuseClosed(c, ext.Services(o.Tenant)); err != nil {
 		return false, err

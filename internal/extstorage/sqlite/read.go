@@ -14,11 +14,9 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
-// valueBytesColumn is the column of the value's size in recordColumns. The next one
-// has the size of the metadata.
+// valueBytesColumn is the value size's column in recordColumns, followed by the metadata size.
 const valueBytesColumn = 7
 
-// scanRecord reads recordColumns, metadata and value.
 func scanRecord(r *sqlite.Stmt) ext.Record {
 	return ext.Record{
 		Namespace: ext.Namespace(r.ColumnText(0)), Key: ext.Key(r.ColumnText(1)), Header: scanHeader(r, 2),
@@ -47,7 +45,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	if err := o.Check(); err != nil {
 		return p, err
 	}
-	sql, from, to := sqlList, q.Prefix, any([]byte{}) // a blob is greater than any text
+	sql, from, to := sqlList, q.Prefix, any([]byte{}) // blobs sort after any text
 	if end, ok := ext.Successor(q.Prefix); ok {
 		to = end
 	}
@@ -58,7 +56,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 			to = q.After
 		}
 	case q.After != "":
-		// No key has a control character, so no key is between the two.
+		// Keys contain no control characters, so no key is between the two.
 		from = max(from, string(q.After)+"\x01")
 	}
 	err = s.db.Read(ctx, "ext.list", func(c *sqlite.Conn) error {
@@ -68,8 +66,7 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	return p, err
 }
 
-// readPage reads the records of a page. The statement returns one more than the
-// limit.
+// readPage reads a page. The statement returns one row more than the limit.
 func readPage(c *sqlite.Conn, sql string, q *ext.Query, args ...any) (p ext.Page, err error) {
 	p.Records = make([]ext.Record, 0, min(q.Limit, ext.MaxPage))
 	end := ext.NewPageEnd(q.Limit, q.Bytes)
@@ -114,7 +111,7 @@ func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit i
 		next := since
 		err = sqlitedb.ForEach(c, sqlChanges, func(r *sqlite.Stmt) error {
 			if next++; ext.Seq(r.ColumnInt64(0)) != next {
-				return errStopped // a gap, made by a sweep after the clock was set back
+				return errStopped // a gap from sweeping after the clock was set back
 			}
 			f.Changes = append(f.Changes, ext.Change{
 				Seq: next, Op: ext.ChangeOp(r.ColumnText(1)), Namespace: ext.Namespace(r.ColumnText(2)), Key: ext.Key(r.ColumnText(3)),
@@ -153,7 +150,7 @@ func scanNamespaceUsage(r *sqlite.Stmt) ext.NamespaceUsage {
 	return ext.NamespaceUsage{Namespace: ext.Namespace(r.ColumnText(0)), Keys: r.ColumnInt64(1), Bytes: r.ColumnInt64(2)}
 }
 
-// ListUsage implements extstorage.Store.
+// ListUsage implements inspection.Store.
 func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -162,7 +159,7 @@ func (s *Store) ListUsage(ctx context.Context, span inspection.Span, limit int) 
 	return s.usages(ctx, "ext.list_usage", sqlListUsage, after.Tenant, after.Install, last.Tenant, last.Install, limit)
 }
 
-// ListInstalls implements extstorage.Installs.
+// ListInstalls implements inspection.Store.
 func (s *Store) ListInstalls(ctx context.Context, span inspection.Span, revoked bool, limit int) (all []inspection.InstallUsage, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -198,7 +195,7 @@ func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, lim
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	end := any([]byte{}) // a blob is greater than any text
+	end := any([]byte{}) // blobs sort after any text
 	if successor, ok := ext.Successor(prefix); ok {
 		end = successor
 	}
@@ -227,7 +224,7 @@ func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all 
 	return all, err
 }
 
-// Uncounted implements extstorage.Store.
+// Uncounted implements inspection.Store.
 func (s *Store) Uncounted(ctx context.Context, span inspection.Span, limit int) (all []ext.Owner, err error) {
 	if err := span.Check(); err != nil {
 		return nil, err
@@ -256,7 +253,7 @@ func (s *Store) Filled(ctx context.Context, least ext.Quota, now ext.Moment, beg
 	})
 }
 
-// Totals implements extstorage.Store.
+// Totals implements inspection.Store.
 func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t inspection.Totals, err error) {
 	err = s.db.Read(ctx, "ext.totals", func(c *sqlite.Conn) error {
 		t, _, err = sqlitedb.QueryRow(c, sqlTotals, func(r *sqlite.Stmt) inspection.Totals {
@@ -270,7 +267,7 @@ func (s *Store) Totals(ctx context.Context, soft int64, now ext.Moment) (t inspe
 	return t, err
 }
 
-// Audit implements extstorage.Store.
+// Audit implements inspection.Store.
 func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err error) {
 	if err := o.Check(); err != nil {
 		return a, err
@@ -300,7 +297,7 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err
 	return a, err
 }
 
-// differ returns the namespaces whose counter is not the counted number, sorted.
+// differ returns the namespaces with a wrong counter, sorted.
 func differ(counters, counted map[ext.Namespace]int64) (wrong []inspection.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)

@@ -14,10 +14,10 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// documentColumn is the column of the document in schemaColumns.
+// documentColumn is the document's column in schemaColumns.
 const documentColumn = 5
 
-// scanSchema reads schemaColumns.
+// scanSchema scans schemaColumns.
 func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 	return func(r *sqlite.Stmt) ext.Schema {
 		return ext.Schema{
@@ -58,9 +58,8 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 	return sc, nil
 }
 
-// fitsNamespace checks the limit of namespaces for a new schema, and that the
-// install is not closed. It inserts the install's row if there is none, because
-// that row stores the last number of deleted schemas.
+// fitsNamespace checks that a new schema is within the namespace quota and the install is not closed. It inserts a
+// missing install row, which stores the last number of deleted schemas.
 func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quota, now ext.Moment) error {
 	st, err := begin(c, o, now)
 	if err == nil {
@@ -69,7 +68,7 @@ func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quot
 	if err == nil && !st.known {
 		err = sqlitedb.Exec(c, sqlAddUsage, o.Tenant, o.Install, 0, 0, 0, 0, now, now)
 	}
-	if err == nil && st.countedAt > now { // a refused write counted by the clock of another server
+	if err == nil && st.countedAt > now { // a rejected write counted by another server's clock
 		err = errors.Join(st.recount(now), st.finish())
 	}
 	for exact := false; err == nil; exact = true {

@@ -1,15 +1,14 @@
 package sqlite
 
-// Every statement except those of the sweep concerns one install. Parameters have
-// numbers where a statement uses one twice or in another order.
+// Every statement but the sweep's concerns one install. Parameters are numbered where a statement repeats or reorders
+// them.
 
 const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
-// An install and its namespaces.
 const (
 	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
-	// For an install with a row, with what the first operation of a write needs. It
-	// costs half as much as the three statements.
+	// If the install has a row, this also reads what a write's first operation needs, at half the cost of three
+	// statements.
 	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
@@ -20,28 +19,26 @@ const (
 		(tenant_id, extension_install_id, bytes_used, keys_count, namespaces_count, change_seq, counted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 	sqlSetUsage = `UPDATE ext_storage_usage SET bytes_used = ?3, keys_count = ?4, namespaces_count = ?5, change_seq = ?6, counted_at = ?7,
 		updated_at = ?8` + mine
-	// Records that expire between two times. The counters of the first time include
-	// them.
+	// Records that expire between two times, counted at the first.
 	sqlExpiring = `SELECT namespace, count(*), sum(value_bytes + metadata_bytes) FROM ext_storage_records` + mine +
 		`AND ttl_expires_at > ?3 AND ttl_expires_at <= ?4 GROUP BY namespace`
 
-	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1` // of all installs
+	sqlSkipChanges = `UPDATE ext_storage_usage SET change_seq = change_seq + ?1, closed_seq = closed_seq + ?1` // all installs
 
 	sqlNamespaceKeys   = `SELECT keys_count FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 	sqlSetNamespace    = `INSERT OR REPLACE INTO ext_storage_namespaces (tenant_id, extension_install_id, namespace, keys_count) VALUES (?, ?, ?, ?)`
 	sqlDeleteNamespace = `DELETE FROM ext_storage_namespaces` + mine + `AND namespace = ?3`
 )
 
-// Records.
 const (
 	headerColumns = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
 	sqlValue  = `SELECT value FROM ext_storage_records WHERE rowid = ?1`
 	sqlHeader = `SELECT ` + headerColumns + `, rowid FROM ext_storage_records` + mine + `AND namespace = ?3 AND key = ?4`
-	// A write uses the one that fits what it read: an upsert costs as much as both.
+	// A write uses whichever fits what it read: an upsert costs as much as both.
 	sqlInsertRecord = `INSERT INTO ext_storage_records (tenant_id, extension_install_id, namespace, key, ` + headerColumns + `, value, metadata)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	// By the rowid that was read, which saves a search by key.
+	// By rowid, which saves a search by key.
 	sqlUpdateRecord = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
 		value_bytes = ?7, metadata_bytes = ?8, value = ?9, metadata = ?10 WHERE rowid = ?1`
 	sqlUpdateValue = `UPDATE ext_storage_records SET revision = ?2, change_seq = ?3, created_at = ?4, updated_at = ?5, ttl_expires_at = ?6,
@@ -52,15 +49,13 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// Answers.
 const (
 	sqlAnswer    = `SELECT request, answer FROM ext_storage_answers` + mine + `AND once_key = ?3 AND at > ?4`
 	sqlAddAnswer = `INSERT OR REPLACE INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES (?, ?, ?, ?, ?, ?)`
 )
 
-// Reads. The last two parameters select values and metadata; what is not selected
-// is not read. With a bare LIMIT ?, SQLite would plan the statement again for each
-// number.
+// Reads. The last two parameters select values and metadata; unselected ones are not read. With a bare LIMIT ?,
+// SQLite would plan the statement again for each number.
 const (
 	live = `AND (ttl_expires_at IS NULL OR ttl_expires_at > ?3) `
 
@@ -89,7 +84,7 @@ const (
 	sqlListInstalls = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
 			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
 		FROM ext_storage_installs i` + countersOfInstalls + pageOfInstalls
-	// The planner has no statistics, so it does not know that few installs are revoked.
+	// Without statistics the planner does not know that few installs are revoked.
 	sqlListRevoked = `SELECT ` + installColumns + `, i.tenant_id, i.extension_install_id,
 			coalesce(bytes_used, 0), coalesce(keys_count, 0), coalesce(namespaces_count, 0)
 		FROM ext_storage_installs i INDEXED BY ext_storage_installs_revoked_idx` + countersOfInstalls + ` AND revoked_at IS NOT NULL` + pageOfInstalls
@@ -99,7 +94,7 @@ const (
 			AND i.extension_install_id <> '00000000-0000-0000-0000-000000000000'`
 	sqlFindUsage    = `SELECT tenant_id, extension_install_id FROM ext_storage_usage u` + withInstall + ` AND ` + counted + firstInstalls
 	sqlFindInstalls = `SELECT tenant_id, extension_install_id FROM ext_storage_installs` + withInstall + firstInstalls
-	// CROSS JOIN: each namespace needs one search, whatever the statistics say.
+	// CROSS JOIN: one search per namespace, whatever the statistics say.
 	sqlFindRecords = `SELECT n.namespace, r.key
 		FROM ext_storage_namespaces n
 		CROSS JOIN ext_storage_records r ON r.tenant_id = ?1 AND r.extension_install_id = ?2 AND r.namespace = n.namespace AND r.key >= ?4 AND r.key < ?5
@@ -129,8 +124,7 @@ const (
 	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`
 )
 
-// sqlUncounted finds owners of records, or of namespace counters, that have no row
-// of counters.
+// sqlUncounted finds owners of records or namespace counters without a counter row.
 var sqlUncounted = uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) +
 	` ORDER BY tenant_id, extension_install_id LIMIT ?5 + 0`
 
@@ -144,7 +138,6 @@ func uncounted(table string) string {
 		)`
 }
 
-// The sweep.
 const (
 	sqlExpired = `SELECT namespace, key, ` + headerColumns + ` FROM ext_storage_records` + mine +
 		`AND ttl_expires_at <= ?3 ORDER BY ttl_expires_at, namespace, key LIMIT ?4`
@@ -162,7 +155,6 @@ const (
 		SELECT tenant_id, extension_install_id, token_id FROM ext_storage_revoked_tokens WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)`
 )
 
-// Schemas.
 const (
 	schemaColumns    = `schema_version, status, created_at, updated_at, created_by, schema_document`
 	sqlActiveVersion = `SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'`
@@ -174,7 +166,7 @@ const (
 		`AND (namespace, schema_version) > (?3, ?4) ORDER BY namespace, schema_version LIMIT ?5 + 0`
 	sqlLastVersion = `SELECT coalesce(max(schema_version), 0) FROM ext_storage_schemas` + mine + `AND namespace = ?3`
 	sqlFloor       = `SELECT schema_floor FROM ext_storage_usage` + mine
-	// Namespaces with a schema and no key.
+	// Namespaces with a schema but no key.
 	sqlOnlySchemas = `SELECT count(DISTINCT namespace) FROM ext_storage_schemas` + mine +
 		`AND namespace NOT IN (SELECT namespace FROM ext_storage_namespaces` + mine + `)`
 	sqlHasSchema    = `SELECT 1 FROM ext_storage_schemas` + mine + `AND namespace = ?3`
@@ -186,7 +178,6 @@ const (
 	sqlSetStatus       = `UPDATE ext_storage_schemas SET status = ?5, updated_at = ?6` + mine + `AND namespace = ?3 AND schema_version = ?4`
 )
 
-// Registered installs.
 const (
 	installColumns = `tier, overrides ->> 'bytes', overrides ->> 'namespaces', overrides ->> 'keys',
 		override_until, i.namespaces, revoked_at, i.created_at, i.updated_at, deleting_at, deleted_at, deletion, tokens_after`

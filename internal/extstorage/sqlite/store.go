@@ -1,8 +1,7 @@
 // Package sqlite stores extension storage in one SQLite file.
 //
-// A write runs in the file's group-commit writer, which is the lock that the rules
-// of package extstorage require: it reads the current state, applies the rules, and
-// writes. A read uses one snapshot.
+// A write runs in the file's group-commit writer, which serves as the write lock: it reads the current state, applies
+// the rules of package extstorage, and writes. A read uses one snapshot.
 package sqlite
 
 import (
@@ -24,7 +23,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("extstorage", migrations, "migrations")
 }
@@ -47,14 +46,13 @@ var (
 	_ ext.Deletions    = (*Store)(nil)
 )
 
-// Options configure a Store.
+// Options configures a Store.
 type Options struct {
-	// Waker, if not nil, wakes the audit relay of the process after a write that
-	// appended an event.
+	// Waker, if set, wakes the audit relay after a write appended an event.
 	Waker *outbox.Waker
 }
 
-// New returns a store on a file. Apply Migrations to the file before the first use.
+// New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB, o Options) *Store {
 	return &Store{db: db, set: sync.OnceValues(Migrations), audit: newOutbox(), waker: o.Waker, queue: ext.NewWriteQueue(math.MaxInt)}
 }
@@ -63,16 +61,16 @@ func newOutbox() *outboxsqlite.Outbox {
 	return outboxsqlite.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
-// Outbox returns the audit's table of events for a relay.
+// Outbox returns the audit's outbox for a relay.
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
-// Ping implements extstorage.Store. It reads the table of migrations each time,
-// because a newer release may migrate the file while this server runs.
+// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may migrate the
+// file meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of extension storage needs %d migrations")
 }
 
-// errStopped ends a statement before its last row.
+// errStopped ends a statement early.
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
 // orNull returns NULL for a zero value.

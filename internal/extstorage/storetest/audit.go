@@ -23,7 +23,7 @@ func (u *user) events() []Event {
 	return u.h.Events(t, u.owner)
 }
 
-// audited is the payload of an event.
+// audited is an event's payload.
 type audited struct {
 	Operation     string `json:"operation"`
 	Namespace     string `json:"namespace"`
@@ -47,8 +47,8 @@ func (u *user) wantEvents(since int, want ...Event) {
 	equal(u.t, "events", got, want)
 }
 
-// auditEvents: a put, and a delete of an existing record, appends an event with the
-// number of its change. An operation that changes nothing, and an expiry, does not.
+// auditEvents: puts, and deletes of existing records, append an event with their change number. Expiry and operations
+// without effect do not.
 func auditEvents(t *testing.T, u *user) {
 	u.activate("log", u.register("log", `{}`).Version)
 	validated := put("log", "b", `1`)
@@ -75,7 +75,7 @@ func auditEvents(t *testing.T, u *user) {
 	)
 }
 
-// auditOddNames: keys and callers are escaped correctly in JSON.
+// auditOddNames: keys and callers are escaped in JSON.
 func auditOddNames(t *testing.T, u *user) {
 	for _, key := range oddKeys {
 		w := u.write(put("s", key, `1`))
@@ -93,7 +93,6 @@ func auditOddNames(t *testing.T, u *user) {
 	}
 }
 
-// versionOf returns the schema version in an event.
 func versionOf(t *testing.T, e Event) int {
 	t.Helper()
 	var p audited

@@ -25,8 +25,7 @@ func batchChecks() []check {
 	}
 }
 
-// batchInOrder: each operation has its item, and changes are numbered in the order
-// of the operations.
+// batchInOrder: every operation gets an item, and changes are numbered in order.
 func batchInOrder(t *testing.T, u *user) {
 	u.apply(put("settings", "b", `"old"`), put("settings", "c", `"old"`))
 	a := u.apply(put("settings", "z", `1`), put("settings", "b", `1`), del("settings", "c"), del("settings", "none"), look("settings", "none"), put("log", "a", `1`))
@@ -48,7 +47,7 @@ func batchInOrder(t *testing.T, u *user) {
 	u.state()
 }
 
-// after returns the counters of the install after a write.
+// after returns the counters after a write.
 func (u *user) after(ops ...ext.Op) ext.Counters {
 	u.t.Helper()
 	u.apply(ops...)
@@ -62,7 +61,7 @@ func batchEmpty(t *testing.T, u *user) {
 	equal(t, "counters", u.after(), ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
-// sameKeyTwice: an operation sees the result of those before it.
+// sameKeyTwice: operations see the results of earlier ones.
 func sameKeyTwice(t *testing.T, u *user) {
 	a := u.apply(put("s", "a", `1`), put("s", "a", `22`), guarded(put("s", "a", `333`), ifRevision(2)))
 	equal(t, "revisions", []ext.Revision{a.Items[0].Revision, a.Items[1].Revision, a.Items[2].Revision}, []ext.Revision{1, 2, 3})
@@ -77,8 +76,7 @@ func sameKeyTwice(t *testing.T, u *user) {
 	u.state()
 }
 
-// failureAtEveryPlace: any operation may fail; the error has its index, and no
-// operation has an effect.
+// failureAtEveryPlace: whichever operation fails, the error carries its index, and nothing is written.
 func failureAtEveryPlace(t *testing.T, u *user) {
 	u.apply(put("s", "there", `1`), expiring("s", "expired", `1`, u.now+minute))
 	u.now += minute
@@ -122,7 +120,7 @@ func checksOnly(t *testing.T, u *user) {
 	equal(t, "events", u.events(), events)
 }
 
-// checkHolds: of many batches that check and change the same record, one succeeds.
+// checkHolds: of many batches checking and changing the same record, one succeeds.
 func checkHolds(t *testing.T, u *user) {
 	lock := u.do(put("s", "lock", `0`))
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -134,7 +132,7 @@ func checkHolds(t *testing.T, u *user) {
 	equal(t, "the records of the successful batch", []canonjson.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []canonjson.Value{winner, winner})
 }
 
-// batchNamespaces: a namespace counts if it has a key after the batch.
+// batchNamespaces: namespaces count if they contain a key after the batch.
 func batchNamespaces(t *testing.T, u *user) {
 	equal(t, "made and left", u.after(put("x", "a", `1`), del("x", "a")), ext.Counters{})
 	equal(t, "two", u.after(put("x", "a", `1`), put("y", "a", `1`), put("x", "b", `1`)).Namespaces, int64(2))
@@ -145,7 +143,7 @@ func batchNamespaces(t *testing.T, u *user) {
 	u.state()
 }
 
-// seenWhole: a reader never sees a part of a batch.
+// seenWhole: readers never see part of a batch.
 func seenWhole(t *testing.T, u *user) {
 	u.apply(put("s", "a", `0`), put("s", "b", `0`), put("s", "c", `0`))
 	errs := testdb.Concurrently(8, func(i int) error {
@@ -172,8 +170,7 @@ func seenWhole(t *testing.T, u *user) {
 	must(t, "writers and readers", errors.Join(errs...))
 }
 
-// transfer: batches that move amounts between records with preconditions keep the
-// sum constant.
+// transfer: batches that move amounts between records with preconditions keep the sum.
 func transfer(t *testing.T, u *user) {
 	const accounts, each = 4, 6
 	for i := range accounts {

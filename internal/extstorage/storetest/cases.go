@@ -8,29 +8,28 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Times of the cases: the first operation, and a second one an hour later.
+// Case times: the first operation, and the second an hour later.
 const (
 	CaseFirst  ext.Moment = 1_700_000_000_123
 	CaseSecond            = CaseFirst + 3_600_000
 )
 
-// DecideCase is a row of the table that defines Op.Decide: the effect of an
-// operation at CaseSecond after one at CaseFirst, on the same key of an empty
-// install, so that the changes are 1 and 2.
+// DecideCase is a row in the table that defines Op.Decide: the effect of an operation at CaseSecond after another at
+// CaseFirst on the same key. The install starts empty, so the changes are 1 and 2.
 type DecideCase struct {
 	Name   string
-	First  *ext.Op // a put; nil: the record does not exist
+	First  *ext.Op // a put; nil: no record
 	Active ext.SchemaVersion
 	Second ext.Op
 
 	Err    error
 	Item   ext.Item
-	Change ext.ChangeOp // """: no change
+	Change ext.ChangeOp // "": no change
 	Delta  ext.Delta
-	Row    *Row // the record afterwards; nil: does not exist
+	Row    *Row // afterwards; nil: no record
 }
 
-// Row is a stored record of a case.
+// Row is a case's stored record.
 type Row struct {
 	Value, Metadata                 canonjson.Value
 	Revision                        ext.Revision
@@ -38,9 +37,8 @@ type Row struct {
 	CreatedAt, UpdatedAt, ExpiresAt ext.Moment
 }
 
-// Operations of the cases. The first is a put of 5 and 7 bytes: one does not
-// expire, one expires a millisecond after the second operation, and one expires
-// exactly at it.
+// Case operations. The first is a put of 5 and 7 bytes that never expires, expires a millisecond after the second
+// operation, or exactly at it.
 var (
 	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Precondition{})
 	caseEnds    = caseWrite(`"old"`, `{"m":1}`, CaseSecond+1, ext.Precondition{})
@@ -77,8 +75,7 @@ func (r *Row) item(created bool) ext.Item {
 	return ext.Item{Revision: r.Revision, Seq: r.Seq, Created: created, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, ExpiresAt: r.ExpiresAt}
 }
 
-// creates, updates, refuses, deletes and checks return rows of the table. Puts
-// happen at CaseSecond.
+// creates, updates, refuses, deletes and checks return table rows. Puts happen at CaseSecond.
 
 func creates(name string, first *ext.Op, op ext.Op, d ext.Delta, expires ext.Moment) DecideCase {
 	row := &Row{op.Value, op.Metadata, 1, 1, CaseSecond, CaseSecond, expires}
@@ -216,7 +213,7 @@ func decideChecks() []check {
 	return checks
 }
 
-// decideCase runs a row of the table on the backend.
+// decideCase runs a row on the backend.
 func decideCase(t *testing.T, u *user, c *DecideCase) {
 	u.now = CaseFirst
 	var before ext.Counters

@@ -27,7 +27,7 @@ func (u *user) feed(since ext.Seq, limit int) ext.Feed {
 	return f
 }
 
-// changeNumbers: put, delete and expire changes have the revision of their record.
+// changeNumbers: put, delete and expire changes carry their record's revision.
 func changeNumbers(t *testing.T, u *user) {
 	at := u.now
 	u.apply(put("s", "a", `1`))
@@ -67,8 +67,7 @@ func changePages(t *testing.T, u *user) {
 	equal(t, "pages", got, u.changes(0))
 }
 
-// changesBehind: since the last change, or a greater number, there are no changes.
-// The same holds for a new install.
+// changesBehind: after the last number, or a greater one, there are no changes, also in a new install.
 func changesBehind(t *testing.T, u *user) {
 	equal(t, "a new install", u.feed(0, 10), ext.Feed{})
 	equal(t, "a new install, from a greater number", u.feed(5, 10), ext.Feed{})
@@ -77,8 +76,7 @@ func changesBehind(t *testing.T, u *user) {
 	equal(t, "from a greater number", u.feed(99, 10), ext.Feed{Last: 1})
 }
 
-// changesWhileWritten: a reader that continues from the last number it has seen
-// gets every number in order during concurrent writes.
+// changesWhileWritten: a reader continuing from its last number sees every number in order during concurrent writes.
 func changesWhileWritten(t *testing.T, u *user) {
 	const each = 10
 	stop := make(chan struct{})
@@ -107,7 +105,7 @@ func changesWhileWritten(t *testing.T, u *user) {
 	}
 }
 
-// follow reads the feed until stop is closed and no more changes follow.
+// follow reads the feed until stop is closed and no changes follow.
 func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	for stopped := false; ; {
 		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5, u.now)
@@ -133,7 +131,7 @@ func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	}
 }
 
-// nothingForNothing: an operation that changes nothing uses no number.
+// nothingForNothing: operations without effect use no number.
 func nothingForNothing(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.apply(del("s", "b"), look("s", "a"))
@@ -142,10 +140,11 @@ func nothingForNothing(t *testing.T, u *user) {
 	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ext.Seq(2))
 }
 
-// skippedChanges: in a restored database, every install continues after a gap. Clients that have a number of the lost server,
-// or of the gap, must read everything again. Installs without changes and closed ones are restored, too.
+// skippedChanges: every install of a restored database continues after a gap. Clients with a number from the lost
+// server, or inside the gap, must read everything again. Closed installs and installs without changes are restored,
+// too.
 func skippedChanges(t *testing.T, u *user) {
-	u.h = u.h.Faulty(t, func(string) error { return nil }) // a database of its own: it concerns all installs
+	u.h = u.h.Faulty(t, func(string) error { return nil }) // own database: this affects all installs
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))
 	const skipped = 1_000_000
 	must(t, "SkipChanges", u.h.Store.SkipChanges(t.Context(), skipped))

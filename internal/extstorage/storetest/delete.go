@@ -82,8 +82,7 @@ func (u *user) deleteSome(rows int64) ext.Deletion {
 	return d
 }
 
-// deleteAll closes the owner and deletes everything. The counters must be correct
-// after each step.
+// deleteAll closes the owner and deletes everything, checking the counters after each step.
 func (u *user) deleteAll(rows int64) ext.Deletion {
 	u.t.Helper()
 	u.close()
@@ -98,7 +97,7 @@ func (u *user) deleteAll(rows int64) ext.Deletion {
 	return ext.Deletion{}
 }
 
-// whole returns a user for the tenant as a whole.
+// whole returns a user for the whole tenant.
 func (u *user) whole() *user {
 	v := *u
 	v.owner = ext.Services(u.owner.Tenant)
@@ -124,8 +123,7 @@ func (u *user) wantEvent(topic string, d ext.Deletion) {
 		[]any{topic, d.FinishedAt, d.StartedAt, "admin", "x", d.Deleted})
 }
 
-// deleteInstall: all rows of the install are deleted, in steps that may be
-// interrupted, and none of others.
+// deleteInstall: all the install's rows are deleted, in steps that may be interrupted, and no others.
 func deleteInstall(t *testing.T, u *user) {
 	for _, rows := range []int64{1, 3, 1000} {
 		u := u.other()
@@ -172,8 +170,7 @@ func deleteNothing(t *testing.T, u *user) {
 	wantError(t, "a write", err, ext.ErrInstallDeleted)
 }
 
-// deleteByBytes: a step stops at its limit of bytes, and deletes at least one
-// record.
+// deleteByBytes: a step stops at its byte limit, but deletes at least one record.
 func deleteByBytes(t *testing.T, u *user) {
 	for i := range 6 {
 		u.apply(put("s", fmt.Sprint(i), `"12345678"`)) // 12 bytes with metadata
@@ -235,7 +232,7 @@ func (u *user) wantClosed(when string) {
 	equal(u.t, "after the writes "+when, u.holdings(), before)
 }
 
-// deleteRefuses: nothing can be written after the deletion has started.
+// deleteRefuses: all writes fail once the deletion has started.
 func deleteRefuses(t *testing.T, u *user) {
 	u.apply(put("s", "o", `{}`))
 	u.fillAll()
@@ -264,7 +261,7 @@ func deleteRefuses(t *testing.T, u *user) {
 	wantError(t, "a token of a service", whole.h.Tokens.RevokeToken(t.Context(), whole.owner, ext.RevokedToken{ID: "a", ExpiresAt: u.now + 1}), ext.ErrInstallDeleted)
 }
 
-// deleteUnderWriters: concurrent writes are refused or their data is deleted.
+// deleteUnderWriters: concurrent writes fail, or their data is deleted.
 func deleteUnderWriters(t *testing.T, u *user) {
 	for round := range 5 {
 		u := u.other()
@@ -313,8 +310,7 @@ func (u *user) wholeTenant(rows int64) ext.Deletion {
 	}
 }
 
-// deleteTenant: all installs of the tenant are deleted, registered or not, and the
-// rows of its services.
+// deleteTenant: all the tenant's installs are deleted, registered or not, and its Services rows.
 func deleteTenant(t *testing.T, u *user) {
 	v, w, registered, schemas, stranger := u.other(), u.other(), u.other(), u.other(), u.other()
 	for _, of := range []*user{v, w, registered, schemas} {
@@ -348,7 +344,7 @@ func deleteTenant(t *testing.T, u *user) {
 	equal(t, "the stranger", stranger.holdings(), filled)
 }
 
-// deleteTenantUnderWriters: no install that is created during the deletion remains.
+// deleteTenantUnderWriters: installs created during the deletion are deleted, too.
 func deleteTenantUnderWriters(t *testing.T, u *user) {
 	u.fillAll()
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -378,8 +374,7 @@ func deleteTenantUnderWriters(t *testing.T, u *user) {
 	equal(t, "left", u.whole().holdings(), ext.Holdings{})
 }
 
-// reopenInstall: a reopened install has none of its old data, and numbers of
-// changes and schemas are not used again.
+// reopenInstall: a reopened install is empty, and change and schema numbers are not reused.
 func reopenInstall(t *testing.T, u *user) {
 	u.fillAll()
 	last := u.state().last
@@ -455,8 +450,8 @@ func deleteNotBegun(t *testing.T, u *user) {
 	wantCode(t, "NextInstall", err, errcode.Denied)
 }
 
-// deleteWrongCounters: damaged data is deleted too: rows without counters, counters
-// without rows, and counters that are too low.
+// deleteWrongCounters: damaged data is deleted too: rows without counters, counters without rows, and counters that
+// are too low.
 func deleteWrongCounters(t *testing.T, u *user) {
 	mine := func(u *user) string {
 		return fmt.Sprintf(` WHERE tenant_id = '%s' AND extension_install_id = '%s'`, u.owner.Tenant, u.owner.Install)
@@ -480,9 +475,8 @@ func deleteWrongCounters(t *testing.T, u *user) {
 	}
 }
 
-// deleteSwept: a sweep of an install that is being deleted keeps the counters
-// correct and appends no changes. The test has its own database, because others
-// would sweep it.
+// deleteSwept: sweeping an install during its deletion keeps the counters correct and appends no changes. The test
+// needs its own database, so that others do not sweep it.
 func deleteSwept(t *testing.T, u *user) {
 	u.faulty(t)
 	u.fillAll()
@@ -495,8 +489,7 @@ func deleteSwept(t *testing.T, u *user) {
 	equal(t, "deleted", u.deleteAll(3).Deleted, filled)
 }
 
-// sweepTombstones: a tombstone is deleted when it is due and its events are
-// published. Then the install is like a new one.
+// sweepTombstones: a tombstone is deleted once it is due and its events are published; the install is new again.
 func sweepTombstones(t *testing.T, u *user) {
 	u.clean()
 	u.fillAll()
@@ -517,10 +510,10 @@ func sweepTombstones(t *testing.T, u *user) {
 	equal(t, "a new record", u.do(put("s", "a", `1`)).Seq, ext.Seq(1))
 }
 
-// findInstalls: installs are found by a range of IDs, whatever their tenant, if they have records or are registered.
+// findInstalls: installs with records or a registration are found by ID range, across tenants.
 func findInstalls(t *testing.T, u *user) {
 	s := newOwnerRange(u)
-	at := func(tenant, install int) *user { // with IDs that no other test uses
+	at := func(tenant, install int) *user { // IDs unused by other tests
 		return s.of(ext.Owner{
 			Tenant:  u.owner.Tenant[:35] + ext.TenantID(strconv.Itoa(tenant)),
 			Install: u.owner.Install[:35] + ext.InstallID(strconv.Itoa(install)),
@@ -531,7 +524,7 @@ func findInstalls(t *testing.T, u *user) {
 	at(1, 1).apply(put("s", "a", `1`))
 	at(1, 2).apply(put("s", "a", `12`))
 	at(1, 2).revoke()
-	at(0, 2).whole().revokeToken("a", u.now+hour) // of the tenant
+	at(0, 2).whole().revokeToken("a", u.now+hour) // the tenant's
 	find := func(from, to, limit int) (all []ext.Owner) {
 		found, err := u.h.Inspector.FindInstalls(t.Context(), at(0, from).owner.Install, at(0, to).owner.Install, limit)
 		must(t, "FindInstalls", err)
@@ -544,7 +537,7 @@ func findInstalls(t *testing.T, u *user) {
 	equal(t, "none", len(find(3, 3, 100)), 0)
 }
 
-// findRecords: live records of an install are found by the beginning of their key, in all namespaces.
+// findRecords: live records are found by key prefix in all namespaces.
 func findRecords(t *testing.T, u *user) {
 	u.apply(put("t", "book", `1`), put("s", "booking-1", `1`), put("s", "booking-2", `1`), put("s", "BOOK", `1`), put("s", "boom", `1`),
 		expiring("s", "bookish", `1`, u.now+second), put("r", "%", `1`), put("r", "\U0010ffff", `1`))
@@ -570,8 +563,7 @@ func findRecords(t *testing.T, u *user) {
 	wantCode(t, "the zero owner", err, errcode.Denied)
 }
 
-// listInstalls: registered, revoked and deleted installs are listed in order, with
-// their counters.
+// listInstalls: registered, revoked and deleted installs are listed in order with their counters.
 func listInstalls(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	at := func(n int) *user { return s.of(s.owner(n/2+1, n+1)) }

@@ -18,8 +18,7 @@ func expiryChecks() []check {
 	}
 }
 
-// exactInstant: a record is visible until the millisecond before its expiry, in
-// every way to read it.
+// exactInstant: a record is visible until the millisecond before its expiry, however it is read.
 func exactInstant(t *testing.T, u *user) {
 	until := u.now + minute
 	u.apply(expiring("s", "a", `1`, until), put("s", "b", `1`))
@@ -35,7 +34,7 @@ func exactInstant(t *testing.T, u *user) {
 	u.apply(guarded(look("s", "a"), ifRevision(0)))
 }
 
-// putClears: a put without a time to live removes it.
+// putClears: a put without a TTL removes it.
 func putClears(t *testing.T, u *user) {
 	u.apply(expiring("s", "a", `1`, u.now+minute))
 	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ext.Moment(0))
@@ -44,7 +43,7 @@ func putClears(t *testing.T, u *user) {
 	equal(t, "expires", u.do(expiring("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
 }
 
-// keepExpiry: a merge patch or an increment keeps the time to live.
+// keepExpiry: merge patches and increments keep the TTL.
 func keepExpiry(t *testing.T, u *user) {
 	until := u.now + minute
 	u.apply(expiring("s", "a", `1`, until))
@@ -57,8 +56,7 @@ func keepExpiry(t *testing.T, u *user) {
 	equal(t, "expires in a new life", []ext.Moment{it.ExpiresAt, it.CreatedAt}, []ext.Moment{until + hour, u.now})
 }
 
-// newLife: a put over an expired record creates a new one that keeps nothing of the
-// old.
+// newLife: a put over an expired record keeps nothing from it.
 func newLife(t *testing.T, u *user) {
 	old := expiring("s", "a", `"old"`, u.now+minute)
 	old.Metadata = `{"old":true}`
@@ -73,8 +71,7 @@ func newLife(t *testing.T, u *user) {
 	u.state()
 }
 
-// expiredIsNotCounted: an expired record does not count, whether its row exists,
-// was deleted, or was replaced.
+// expiredIsNotCounted: expired records do not count, whether their row exists, was deleted, or was replaced.
 func expiredIsNotCounted(t *testing.T, u *user) {
 	for what, remove := range map[string]func(u *user){
 		"nothing": func(*user) {},

@@ -31,7 +31,7 @@ func (u *user) faulty(t *testing.T) *suite.Trip {
 	return p
 }
 
-// everything is state and the rows that clients do not see.
+// everything is state plus rows that clients do not see.
 type everything struct {
 	state
 	changes []ext.Change
@@ -50,9 +50,8 @@ func (u *user) everything() everything {
 	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in, u.revoked()}
 }
 
-// faultyStep makes an operation fail at its first point, then at its second, and so
-// on until it succeeds. Each failure must return an error and leave nothing behind,
-// and the same operation must then succeed.
+// faultyStep makes an operation fail at its first point, then its second, until it succeeds. Each failure must return
+// an error and leave nothing behind, and a retry must succeed.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
@@ -68,8 +67,8 @@ func faultyStep(t *testing.T, u *user, m method) {
 	})
 }
 
-// faultsUnderWriters: with an engine that sometimes fails during concurrent writes,
-// every acknowledged write is stored, and revisions have no gaps.
+// faultsUnderWriters: with an engine that sometimes fails during concurrent writes, acknowledged writes are stored,
+// and revisions are gapless.
 func faultsUnderWriters(t *testing.T, u *user) {
 	p := u.faulty(t)
 	var written [parallel]ext.Revision

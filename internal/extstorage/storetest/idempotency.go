@@ -27,8 +27,8 @@ func (u *user) applyOnce(key string, request byte, ops ...ext.Op) (ext.Applied, 
 	return u.h.Store.Apply(u.t.Context(), u.owner, w)
 }
 
-// idempotencyReplay: a repeated request gets the complete first answer, regardless
-// of later changes, and changes nothing.
+// idempotencyReplay: a repeated request gets the complete first response, whatever changed since, and changes
+// nothing.
 func idempotencyReplay(t *testing.T, u *user) {
 	u.apply(put("s", "b", `1`), put("s", "c", `1`))
 	ops := []ext.Op{expiring("s", "a", `1`, u.now+hour), put("s", "b", `2`), del("s", "c"), del("s", "none"), look("s", "b"), guarded(put("s", "d", `1`), ifRevision(0))}
@@ -68,7 +68,7 @@ func idempotencyOther(t *testing.T, u *user) {
 	equal(t, "revision", u.get("s", "a").Revision, ext.Revision(2))
 }
 
-// idempotencyRefused: a refused request may be repeated and then succeed.
+// idempotencyRefused: a rejected request may succeed when repeated.
 func idempotencyRefused(t *testing.T, u *user) {
 	op := guarded(put("s", "a", `2`), ifRevision(1))
 	_, err := u.applyOnce("key", 1, op)
@@ -89,8 +89,7 @@ func idempotencyOfOneInstall(t *testing.T, u *user) {
 	}
 }
 
-// idempotencyUntil: an answer is stored until the last millisecond of its time.
-// Then the key can be used again, whether or not the answer was swept.
+// idempotencyUntil: a response is stored until its last millisecond; then the key can be reused, swept or not.
 func idempotencyUntil(t *testing.T, u *user) {
 	end := u.now + ext.Moment(ext.AnswersKept.Milliseconds())
 	_, err := u.applyOnce("key", 1, put("s", "a", `1`))
@@ -111,8 +110,7 @@ func idempotencyUntil(t *testing.T, u *user) {
 	equal(t, "the new answer", []any{a.Replayed, a.Items[0].Revision}, []any{true, ext.Revision(2)})
 }
 
-// idempotencyTogether: of many concurrent identical requests one is applied, and
-// all get its answer.
+// idempotencyTogether: of concurrent identical requests one is applied, and all get its response.
 func idempotencyTogether(t *testing.T, u *user) {
 	for round := range 5 {
 		answers := make([]ext.Applied, parallel)

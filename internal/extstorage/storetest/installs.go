@@ -26,7 +26,7 @@ func installChecks() []check {
 	}
 }
 
-// setInstall registers the install and checks that a read returns the same.
+// setInstall registers the install and checks it by reading.
 func (u *user) setInstall(r ext.Registration, restore bool) (created bool) {
 	u.t.Helper()
 	in, created, err := u.h.Installs.SetInstall(u.t.Context(), u.owner, r, restore, u.now)
@@ -79,7 +79,7 @@ func setAndRead(t *testing.T, u *user) {
 	}
 }
 
-// changeInstall: registering again replaces everything except the time of creation.
+// changeInstall: registering again replaces everything but the creation time.
 func changeInstall(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -94,8 +94,8 @@ func changeInstall(t *testing.T, u *user) {
 	v.wantInstall(ext.Install{Registration: full, CreatedAt: t0, UpdatedAt: t0})
 }
 
-// revokeInstall: an install keeps the time of its first revocation, registered or
-// not, and only an explicit restore lifts it.
+// revokeInstall: an install, registered or not, keeps its first revocation time, and only an explicit restore lifts
+// it.
 func revokeInstall(t *testing.T, u *user) {
 	gold, tin := ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, ext.Registration{Tier: "tin"}
 	v := u.other()
@@ -144,7 +144,7 @@ func revokedWhileSet(t *testing.T, u *user) {
 
 func (u *user) restore() error { return u.h.Installs.RestoreInstall(u.t.Context(), u.owner, u.now) }
 
-// restoreInstall: restoring an install lifts its revocation and keeps its registration, also of an install that is not revoked.
+// restoreInstall: restoring lifts any revocation and keeps the registration.
 func restoreInstall(t *testing.T, u *user) {
 	wantError(t, "an install that is not registered", u.restore(), ext.ErrNoInstall)
 	_, err := u.h.Installs.Install(t.Context(), u.owner)
@@ -161,8 +161,8 @@ func restoreInstall(t *testing.T, u *user) {
 	}
 }
 
-// restoreDeleted: a deleted install can be used again without its registration; until the deletion has finished, or in a deleted tenant,
-// it cannot.
+// restoreDeleted: a deleted install can be reopened without its registration, but not before the deletion is
+// finished, nor in a deleted tenant.
 func restoreDeleted(t *testing.T, u *user) {
 	u.setInstall(ext.Registration{Tier: "gold"}, false)
 	u.fillAll()
@@ -178,7 +178,7 @@ func restoreDeleted(t *testing.T, u *user) {
 	wantError(t, "an install of a deleted tenant", u.restore(), ext.ErrInstallDeleted)
 }
 
-// restoredWhileChanged: a quota that is changed while the install is restored stays.
+// restoredWhileChanged: quota changes during a restore stay.
 func restoredWhileChanged(t *testing.T, u *user) {
 	const tiers = parallel / 2
 	for range 10 {
@@ -207,7 +207,7 @@ func restoredWhileChanged(t *testing.T, u *user) {
 	}
 }
 
-// setTogether: of many who register an install at once, one creates it.
+// setTogether: of many concurrent registrations, one creates the install.
 func setTogether(t *testing.T, u *user) {
 	created := make([]bool, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -224,7 +224,7 @@ func setTogether(t *testing.T, u *user) {
 	equal(t, "the number of creations", n, 1)
 }
 
-// swapQuota: a quota is replaced only if it is still the expected one; access and a revocation stay.
+// swapQuota: a quota is replaced only if it is the expected one; access and revocation stay.
 func swapQuota(t *testing.T, u *user) {
 	swap := func(from, to ext.Registration) bool {
 		t.Helper()
@@ -257,7 +257,7 @@ func swapQuota(t *testing.T, u *user) {
 	}
 }
 
-// swapQuotaTogether: of many who replace the same quota at once, one does.
+// swapQuotaTogether: of many concurrent swaps, one succeeds.
 func swapQuotaTogether(t *testing.T, u *user) {
 	u.setInstall(ext.Registration{}, false)
 	done := make([]bool, parallel)
@@ -272,8 +272,7 @@ func swapQuotaTogether(t *testing.T, u *user) {
 	}
 }
 
-// installApart: the store does not check whether an install is registered or
-// revoked; the service does.
+// installApart: the service, not the store, checks registration and revocation.
 func installApart(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	before := u.state()

@@ -33,7 +33,7 @@ func isolationChecks() []check {
 	}
 }
 
-// apart: operations of one install do not affect the other.
+// apart: one install's operations do not affect another.
 func apart(t *testing.T, a, b *user) {
 	a.apply(put("s", "a", `"secret"`), put("s", "b", `"secret"`), expiring("t", "c", `"secret"`, a.now+minute))
 	a.activate("u", a.register("u", `{}`).Version)
@@ -51,7 +51,7 @@ func apart(t *testing.T, a, b *user) {
 		_, err := b.try(guarded(put("s", "a", `1`), g))
 		wantCode(t, "a precondition of another's record", err, errcode.Conflict, errcode.Precondition)
 	}
-	b.apply(put("u", "a", `1`)) // schemas of another install do not apply
+	b.apply(put("u", "a", `1`)) // another install's schemas do not apply
 	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ext.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
 	b.apply(put("s", "a", `"mine"`), put("t", "c", `"mine"`), del("s", "b"))
 	b.activate("u", b.register("u", `{}`).Version)
@@ -63,15 +63,15 @@ func apart(t *testing.T, a, b *user) {
 	equal(t, "schemas", a.schemas("u"), schemas)
 }
 
-// method is an operation of a store.
+// method is a store operation.
 type method struct {
 	name   string
 	writes bool
 	call   func(ctx context.Context, u *user) error
 }
 
-// methods returns all operations that take an owner. Each can succeed repeatedly
-// for a user with the record s/a and the deprecated schema 1 of s.
+// methods returns all operations on an owner. Each can succeed repeatedly for a user with record s/a and deprecated
+// schema 1 of s.
 func methods() []method {
 	return slices.Concat(tokenMethods(), readMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
@@ -126,7 +126,7 @@ func methods() []method {
 	})
 }
 
-// readMethods returns those that write nothing.
+// readMethods returns the read-only methods.
 func readMethods() []method {
 	return []method{
 		{"Get", false, func(ctx context.Context, u *user) error {
@@ -187,8 +187,7 @@ func nobody(t *testing.T, u *user) {
 	}
 }
 
-// callerGone: a caller that has disconnected gets a retryable error, and its write
-// has no effect.
+// callerGone: a disconnected caller gets a retryable error, and its write has no effect.
 func callerGone(t *testing.T, u *user) {
 	prepareSteps(u)
 	before := u.state()
@@ -203,7 +202,7 @@ func callerGone(t *testing.T, u *user) {
 	u.wantState("writes with a cancelled context", before)
 }
 
-// prepareSteps writes the data that methods require, part of which has expired.
+// prepareSteps writes the data that methods require, partly expired.
 func prepareSteps(u *user) {
 	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), expiring("s", "c", `1`, u.now+second), expiring("x", "d", `1`, u.now+second))
 	u.register("s", `{}`)

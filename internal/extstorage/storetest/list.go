@@ -40,7 +40,7 @@ func exportChecks() []check {
 	}
 }
 
-// hardKeys have a different order by some collations or in UTF-16.
+// hardKeys sort differently by some collations or in UTF-16.
 var hardKeys = []string{
 	"!", "%", "%a", "-", ".", "..", "0", "10", "2", "A", "B", "_", "_a", "a", "a-", "aB", "a_", "aa", "ab", "a\u00a0", "b", "~",
 	"Ä", "ß", "à", "é", "e\u0301", "ı", "日", "日本", "\ud7ff", "\ud7ffa", "\ue000", "\uffee", "\ufffd", "\U00010000", "😀", "😀a", "\U0010ffff", "\U0010ffffa", "\U0010ffff\U0010ffff",
@@ -66,7 +66,6 @@ func byteOrder(t *testing.T, u *user) {
 	u.state()
 }
 
-// wantPrefix lists a prefix in both directions, at once and in pages.
 func wantPrefix(t *testing.T, u *user, keys []string, prefix string) {
 	t.Helper()
 	var want []string
@@ -104,9 +103,8 @@ func prefixes(t *testing.T, u *user) {
 	}
 }
 
-// prefixesAtTheEnd: the end of a prefix's range is its successor. The last
-// character of Unicode has none, and that before the surrogates has its successor
-// after them.
+// prefixesAtTheEnd: a prefix range ends at its successor. The last Unicode character lacks a successor; the last
+// before the surrogates continues after them.
 func prefixesAtTheEnd(t *testing.T, u *user) {
 	keys := append(slices.Clone(hardKeys), "a\U0010ffff", "a\U0010ffffb", "a\U0010ffff\U0010ffff", "a\ud7ff", "a\ud7ffz", "a\ue000", "a\u007e", "a\u07ff", "a\u07ffz", "a\u0800", "a\uffee", "a\U00010000")
 	u.fill("s", keys...)
@@ -118,7 +116,6 @@ func prefixesAtTheEnd(t *testing.T, u *user) {
 	}
 }
 
-// numbered returns n keys in order.
 func numbered(n int) (keys []string) {
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("%04d", i))
@@ -126,7 +123,7 @@ func numbered(n int) (keys []string) {
 	return keys
 }
 
-// pages: pages of any size have every key once.
+// pages: pages of any size contain every key once.
 func pages(t *testing.T, u *user) {
 	keys := numbered(230)
 	u.fill("s", keys...)
@@ -154,14 +151,13 @@ func pages(t *testing.T, u *user) {
 	}
 }
 
-// pagesOfOne: no key is skipped between two pages.
+// pagesOfOne: no key is skipped between pages.
 func pagesOfOne(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "c", "d")
 	wantPrefix(t, u, []string{"a", "b", "c", "d"}, "")
 }
 
-// more: More reports exactly whether there is another page, even if all its records
-// have expired.
+// more: More is exact, even if the rest has expired.
 func more(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "c")
 	u.apply(expiring("s", "d", `1`, u.now+minute), expiring("s", "0", `1`, u.now+minute))
@@ -200,8 +196,7 @@ func afterOutside(t *testing.T, u *user) {
 	}
 }
 
-// valuesAndMetadata: values and metadata are returned only on request, everything
-// else always.
+// valuesAndMetadata: values and metadata are returned only on request, everything else always.
 func valuesAndMetadata(t *testing.T, u *user) {
 	op := expiring("s", "a", `{"v":1}`, u.now+hour)
 	op.Metadata = `{"m":1}`
@@ -222,8 +217,8 @@ func valuesAndMetadata(t *testing.T, u *user) {
 	}
 }
 
-// wantThroughout checks pages that were read during writes: in order, without
-// duplicates, and with every key that existed all the time.
+// wantThroughout checks pages read during writes: in order, without duplicates, and with every key that existed
+// throughout.
 func wantThroughout(got, stays []string) error {
 	if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
 		return fmt.Errorf("not in order, or with duplicates: %q", got)
@@ -236,8 +231,7 @@ func wantThroughout(got, stays []string) error {
 	return nil
 }
 
-// churn writes and deletes keys between those of wantThroughout, until stop is
-// closed.
+// churn writes and deletes keys in between until stop is closed.
 func (u *user) churn(stop <-chan struct{}, i int) error {
 	for j := 0; ; j++ {
 		select {
@@ -255,8 +249,7 @@ func (u *user) churn(stop <-chan struct{}, i int) error {
 	}
 }
 
-// pagesUnderWrites: a reader of pages during writes gets every key that existed all
-// the time, and none twice.
+// pagesUnderWrites: pages read during writes contain every key that existed throughout, and none twice.
 func pagesUnderWrites(t *testing.T, u *user) {
 	stays := numbered(100)
 	u.fill("s", stays...)
@@ -281,7 +274,6 @@ func pagesUnderWrites(t *testing.T, u *user) {
 	})
 }
 
-// readUnderWrites runs readers during concurrent writes.
 func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	t.Helper()
 	stop, done := make(chan struct{}), make(chan error)
@@ -302,8 +294,7 @@ func readUnderWrites(t *testing.T, u *user, read func(i int) error) {
 	u.state()
 }
 
-// wantBounded checks that a page is within its limits, unless it is a single
-// record, and not empty unless it is the last.
+// wantBounded checks that a page is within its limits, unless it is a single record, and not empty unless it is last.
 func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	t.Helper()
 	sum := 0
@@ -315,8 +306,8 @@ func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	}
 }
 
-// listBytes: a page ends before the record that would exceed its bytes. Only what
-// was requested counts, and the first record is returned regardless of its size.
+// listBytes: a page ends before the record that exceeds its bytes. Only requested parts count, and the first record
+// always fits.
 func listBytes(t *testing.T, u *user) {
 	for key, n := range map[string]int{"a": 5, "b": 100, "c": 10, "d": 10, "e": 2} {
 		op := put("s", key, `"`+strings.Repeat("x", n-2)+`"`)
@@ -347,8 +338,7 @@ func listBytes(t *testing.T, u *user) {
 	equal(t, "more in reverse", p.More, true)
 }
 
-// largeValues: pages of records of maximum size are bounded without a limit too,
-// and together have every record completely.
+// largeValues: pages of maximum-size records are bounded without a limit, too, and together complete.
 func largeValues(t *testing.T, u *user) {
 	want := u.fillLarge("s", 2*ext.PageBytes/ext.MaxValueBytes+3)
 	for _, reverse := range []bool{false, true} {
@@ -372,7 +362,6 @@ func largeValues(t *testing.T, u *user) {
 	}
 }
 
-// fillLarge puts n records of the maximum size.
 func (u *user) fillLarge(ns string, n int) (all []ext.Record) {
 	u.t.Helper()
 	for _, key := range numbered(n) {
@@ -415,7 +404,7 @@ func (u *user) export(limit, bytes int) (all []ext.Record) {
 	return nil
 }
 
-// exportOrder: by namespace and key in bytes, with complete records.
+// exportOrder: by namespace and key bytes, with complete records.
 func exportOrder(t *testing.T, u *user) {
 	var want []string
 	for _, ns := range []string{"a-b", "ab", "a", "a-", "0"} {
@@ -440,7 +429,7 @@ func exportOrder(t *testing.T, u *user) {
 	equal(t, "order", got, want)
 }
 
-// exportPages: pages of any size have every existing record once.
+// exportPages: pages of any size contain every record once.
 func exportPages(t *testing.T, u *user) {
 	keys := numbered(40)
 	u.fill("s", keys...)

@@ -16,9 +16,8 @@ func modelChecks() []check {
 	return []check{{"RandomSteps", randomSteps}}
 }
 
-// machine performs random operations on a store and on the model, while the time
-// moves forward and back. It compares every result, and after each operation
-// everything that can be read.
+// machine runs random operations on a store and the model, with time moving both ways. It compares every result and,
+// after each operation, everything readable.
 type machine struct {
 	*user
 	model *model
@@ -30,9 +29,8 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// RunMoving takes random steps on a store while its data is moved to another database.
-// start returns the store, and a step that moves a part of the data. The step returns the
-// other store when it has all of it, and moves what is left if all is set.
+// RunMoving runs random operations on a store while its data moves to another database. start returns the store and a
+// function that moves part of the data, or the rest if all is set, and returns the other store when done.
 func RunMoving(t *testing.T, start func(rt *rapid.T) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h, move := start(rt)
@@ -94,8 +92,7 @@ func drawKey(rt *rapid.T) ext.Key {
 	return ext.Key(rapid.SampledFrom(drawnKeys).Draw(rt, "key"))
 }
 
-// drawPrecondition returns mostly no precondition, otherwise one near the current
-// state.
+// drawPrecondition returns usually no precondition, else one near the current state.
 func (m *machine) drawPrecondition(rt *rapid.T, at ext.Position) (g ext.Precondition) {
 	r := m.model.rows[at]
 	revision := r.Revision + rapid.SampledFrom([]ext.Revision{0, 0, 1, -r.Revision}).Draw(rt, "revision")
@@ -175,7 +172,6 @@ func (m *machine) stepGet(rt *rapid.T) {
 	}
 }
 
-// drawBytes returns a page size in bytes: the size of no or a few records, or any.
 func drawBytes(rt *rapid.T) int {
 	return rapid.SampledFrom([]int{0, 0, 1, 3, 9, 20, 40}).Draw(rt, "bytes")
 }
@@ -253,8 +249,7 @@ func (m *machine) stepDrop(rt *rapid.T) {
 	delete(m.model.active, ns)
 }
 
-// stepDelete deletes the install, compares everything after some of the steps, and
-// reopens it.
+// stepDelete deletes the install, compares everything after some steps, and reopens it.
 func (m *machine) stepDelete(rt *rapid.T) {
 	m.close()
 	var d ext.Deletion
@@ -293,7 +288,7 @@ func (m *machine) stepTime(rt *rapid.T) {
 	m.now = min(max(m.now+by, early-100*day), early+500*day)
 }
 
-// compare compares everything that can be read with the model.
+// compare compares everything readable with the model.
 func (m *machine) compare(rt *rapid.T) {
 	m.t = rt
 	what := fmt.Sprintf("at %d: ", m.now)

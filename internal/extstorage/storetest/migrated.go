@@ -6,17 +6,16 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Migrated checks a backend on migrated data: everything is as it was, and writes
-// continue. For each of its schemas a backend has a script in testdata/schema that
-// writes this data of one install into an empty database, at these milliseconds
-// after second 1,700,000,000:
+// Migrated checks a backend on migrated data: everything is intact, and writes continue. For each schema version, the
+// backend's testdata/schema has a script that writes one install into an empty database, at these milliseconds after
+// second 1,700,000,000:
 //
 //	1   change 1  put settings/a, {"n":1.5} with the metadata {"m":1}
 //	2   change 2  put settings/a, {"n":[2,"ü"]} with the metadata {"m":1}
-//	3   change 3  put log/dies, 1 with a time to live of an hour, with the
-//	              idempotency key "once" and a request whose hash ends with 1
+//	3   change 3  put log/dies, 1 with a TTL of an hour, with the
+//	              idempotency key "once" and a request hash ending in 1
 //	4   change 4  put log/gone, "x"
-//	5   change 5  delete log/gone: the only event that is not published yet
+//	5   change 5  delete log/gone: the only unpublished event
 //	6   register true for settings, active since 7, deprecated since 9
 //	8   register {"type":"object"} for settings, active since 9, by a user
 //	10  registered with the tier big, 70 keys for a day, and settings as "rw"
@@ -53,8 +52,7 @@ func Migrated(t *testing.T, h Harness) {
 	})
 	migratedRegistrations(u, then)
 
-	// Writes continue with the next numbers, under the active schema, and with
-	// earlier preconditions.
+	// Writes continue with the next numbers, the active schema, and earlier preconditions.
 	op := guarded(put("settings", "a", `{}`), ifMatch(2))
 	op.Schema = 2
 	item := u.apply(op, del("log", "dies")).Items[0]

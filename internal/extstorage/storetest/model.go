@@ -9,18 +9,17 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// model implements the contract of a Store for one install with maps and the rules
-// of the service: slow, simple, and not safe for concurrent use. A refused
-// operation does not change it.
+// model implements the Store contract for one install with maps: slow, simple, and not safe for concurrent use.
+// Rejected operations do not change it.
 type model struct {
-	rows map[ext.Position]ext.Record // includes expired records until they are removed
+	rows map[ext.Position]ext.Record // including unswept expired records
 	last ext.Seq
 
 	countedAt ext.Moment   // time of the stored counters
-	feed      []ext.Change // changes that are not swept
+	feed      []ext.Change // unswept changes
 	answers   map[string]modelAnswer
 	active    map[ext.Namespace]ext.SchemaVersion
-	schemas   map[ext.Namespace]int // number of versions
+	schemas   map[ext.Namespace]int // versions
 	events    []Event
 }
 
@@ -49,7 +48,7 @@ func (m *model) live(now ext.Moment) (all []ext.Record) {
 	return all
 }
 
-// due returns the expired records, the first to expire first.
+// due returns the expired records, earliest expiry first.
 func (m *model) due(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if !r.Live(now) {
@@ -60,7 +59,6 @@ func (m *model) due(now ext.Moment) (all []ext.Record) {
 	return all
 }
 
-// keys returns the number of live keys of a namespace.
 func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
 	for at, r := range m.rows {
 		if at.Namespace == ns && r.Live(now) {
@@ -73,7 +71,7 @@ func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
 // stored returns the counters that an audit reads.
 func (m *model) stored() ext.Counters { return m.counters(m.countedAt) }
 
-// namespaces returns the namespaces with a live record or a schema.
+// namespaces returns those with a live record or schema.
 func (m *model) namespaces(now ext.Moment) map[ext.Namespace]bool {
 	all := map[ext.Namespace]bool{}
 	for _, n := range m.Usage(now).Namespaces {
@@ -94,7 +92,7 @@ func (m *model) quota(now ext.Moment) ext.Counters {
 	return c
 }
 
-// fitsNamespace checks the limit of namespaces for a schema.
+// fitsNamespace checks the namespace quota for a schema.
 func (m *model) fitsNamespace(ns ext.Namespace, q ext.Quota, now ext.Moment) error {
 	if all := m.namespaces(now); !all[ns] && int64(len(all)) >= q.Namespaces {
 		return ext.NamespaceQuota(q, int64(len(all))+1)
@@ -102,7 +100,6 @@ func (m *model) fitsNamespace(ns ext.Namespace, q ext.Quota, now ext.Moment) err
 	return nil
 }
 
-// counters returns the counters of live records.
 func (m *model) counters(now ext.Moment) ext.Counters { return m.Usage(now).Counters }
 
 func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Revision, now ext.Moment) {
@@ -110,7 +107,6 @@ func (m *model) change(op ext.ChangeOp, ns ext.Namespace, key ext.Key, r ext.Rev
 	m.feed = append(m.feed, ext.Change{Seq: m.last, Op: op, Namespace: ns, Key: key, Revision: r, At: now})
 }
 
-// Apply implements Store.Apply.
 func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 	if w.IdempotencyKey != nil {
 		if a, ok := m.answers[w.IdempotencyKey.Key]; ok && w.Now < a.at+answersKept {
@@ -131,7 +127,7 @@ func (m *model) Apply(w ext.Write) (ext.Applied, error) {
 	return a, nil
 }
 
-// clone copies the install. Slices that are only appended to are shared.
+// clone copies the install; append-only slices are shared.
 func (m *model) clone() *model {
 	c := *m
 	c.rows = maps.Clone(m.rows)
@@ -217,7 +213,7 @@ func (m *model) expire(r ext.Record, now ext.Moment) {
 	m.change(ext.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
 }
 
-// remove removes records that had expired at the time due.
+// remove removes records expired by due.
 func (m *model) remove(now, due ext.Moment, limit int) int {
 	all := m.due(due)
 	all = all[:min(len(all), limit)]
@@ -256,7 +252,6 @@ func (m *model) sweepAnswers(due ext.Moment, limit int) (n int) {
 	return n
 }
 
-// Get implements Store.Get.
 func (m *model) Get(ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, error) {
 	r, ok := m.rows[ext.Position{Namespace: ns, Key: key}]
 	if !ok || !r.Live(now) {
@@ -265,7 +260,6 @@ func (m *model) Get(ns ext.Namespace, key ext.Key, now ext.Moment) (ext.Record, 
 	return r, nil
 }
 
-// List implements Store.List.
 func (m *model) List(q ext.Query) (p ext.Page) {
 	all, end := m.live(q.Now), ext.NewPageEnd(q.Limit, q.Bytes)
 	if q.Reverse {
@@ -293,7 +287,6 @@ func (m *model) List(q ext.Query) (p ext.Page) {
 	return p
 }
 
-// Export implements Store.Export.
 func (m *model) Export(q ext.ExportQuery) (p ext.Page) {
 	end := ext.NewPageEnd(q.Limit, q.Bytes)
 	for _, r := range m.live(q.Now) {
@@ -309,7 +302,6 @@ func (m *model) Export(q ext.ExportQuery) (p ext.Page) {
 	return p
 }
 
-// Changes implements Store.Changes.
 func (m *model) Changes(since ext.Seq, limit int) (ext.Feed, error) {
 	f := ext.Feed{Last: m.last}
 	for _, c := range m.feed {
@@ -323,7 +315,6 @@ func (m *model) Changes(since ext.Seq, limit int) (ext.Feed, error) {
 	return f, nil
 }
 
-// Usage implements Store.Usage.
 func (m *model) Usage(now ext.Moment) ext.Usage {
 	var all []ext.NamespaceUsage
 	for _, r := range m.live(now) {
@@ -337,8 +328,7 @@ func (m *model) Usage(now ext.Moment) ext.Usage {
 	return ext.UsageOf(all)
 }
 
-// deleteRecords is a step of a deletion: it deletes the first records, without
-// changes.
+// deleteRecords is a deletion step: it deletes the first records without changes.
 func (m *model) deleteRecords(rows, most int64) (n, bytes int64) {
 	var all []ext.Record
 	for _, r := range m.rows {

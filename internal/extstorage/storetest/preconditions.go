@@ -23,8 +23,7 @@ func preconditionChecks() []check {
 	}
 }
 
-// earlierLifeDeleted: the tag of a record that was deleted and created again does
-// not match, although its revision does.
+// earlierLifeDeleted: the tag of a deleted and recreated record does not match, although its revision does.
 func earlierLifeDeleted(t *testing.T, u *user) {
 	first := u.do(put("settings", "a", `1`))
 	u.apply(del("settings", "a"))
@@ -54,8 +53,7 @@ func wantOtherLife(t *testing.T, u *user, first, again ext.Item) {
 	u.apply(guarded(put("settings", "a", `3`), ifMatch(again.Seq)))
 }
 
-// revisionAgain: revisions start at 1 again after a deletion, so a revision may
-// match a later record with the same key. Tags do not.
+// revisionAgain: revisions restart after a delete, so they may match a later record with the same key; tags do not.
 func revisionAgain(t *testing.T, u *user) {
 	u.apply(put("settings", "a", `1`))
 	u.apply(del("settings", "a"))
@@ -65,13 +63,13 @@ func revisionAgain(t *testing.T, u *user) {
 	equal(t, "revision", u.do(guarded(put("settings", "a", `3`), ifRevision(1))).Revision, ext.Revision(2))
 }
 
-// isMismatch reports whether a precondition did not hold.
+// isMismatch reports whether a precondition failed.
 func isMismatch(err error) bool {
 	var m *ext.MismatchError
 	return errors.As(err, &m)
 }
 
-// createOnly: of many who create a record, one succeeds, whatever existed before.
+// createOnly: of many concurrent creations one succeeds, whatever existed before.
 func createOnly(t *testing.T, u *user) {
 	for name, prepare := range map[string]func(u *user){
 		"in a new install":   func(*user) {},
@@ -94,7 +92,7 @@ func createOnly(t *testing.T, u *user) {
 	}
 }
 
-// oneWins: of many who have read the same record, one changes it.
+// oneWins: of many readers of the same record, one changes it.
 func oneWins(t *testing.T, u *user) {
 	for round := range 5 {
 		seen := u.do(put("settings", "a", fmt.Sprint(round)))
@@ -124,8 +122,7 @@ func oneDeletes(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// refusedWrite: a precondition that does not hold changes nothing: no record,
-// counter, number or event.
+// refusedWrite: a failed precondition changes nothing: no record, counter, number or event.
 func refusedWrite(t *testing.T, u *user) {
 	u.apply(put("settings", "a", `1`))
 	before, events := u.state(), u.events()

@@ -38,7 +38,7 @@ func overQuota(i int, what string, limit, used int64) error {
 	return item(i, &ext.QuotaError{What: what, Limit: limit, Used: used})
 }
 
-// isQuota reports whether a quota is used up.
+// isQuota reports whether a quota was exceeded.
 func isQuota(err error) bool { return errcode.Is(err, errcode.Quota) }
 
 func quotaKeys(t *testing.T, u *user) {
@@ -49,7 +49,7 @@ func quotaKeys(t *testing.T, u *user) {
 	wantError(t, "a fourth key", err, overQuota(0, "keys", 3, 4))
 	u.wantState("it", before)
 	u.apply(put("s", "a", `"an existing key may grow"`))
-	u.apply(put("other", "a", `1`)) // the limit applies to each namespace
+	u.apply(put("other", "a", `1`)) // the limit applies per namespace
 	u.apply(del("s", "a"))
 	u.apply(put("s", "d", `1`))
 	_, err = u.try(put("s", "a", `1`))
@@ -86,8 +86,7 @@ func quotaBytes(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaShrink: an install over a quota that was lowered may still make any change
-// that does not increase what is over it.
+// quotaShrink: over a lowered quota, any change is allowed that does not increase the excess.
 func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `12345`), put("x", "b", `1`), put("x", "c", `1`), put("y", "a", `1`), put("z", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -125,8 +124,7 @@ func quotaNet(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaIndex: the index is that of the operation from which on the install stays
-// over its quota.
+// quotaIndex: the index is the operation after which the install stays over its quota.
 func quotaIndex(t *testing.T, u *user) {
 	u.quota.Keys = 2
 	u.apply(put("s", "a", `1`))
@@ -152,8 +150,7 @@ func quotaIndex(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaOrder: of several exceeded quotas, namespaces are reported first, then keys,
-// then bytes.
+// quotaOrder: of several exceeded quotas, namespaces are reported first, then keys, then bytes.
 func quotaOrder(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -167,8 +164,7 @@ func quotaOrder(t *testing.T, u *user) {
 	wantError(t, "bytes", err, overQuota(0, "bytes", 5, 16))
 }
 
-// expiredNeverCounts: expired records that are not swept never count, for any
-// quota, from the millisecond at which they expire.
+// expiredNeverCounts: unswept expired records never count for any quota, from the millisecond of expiry.
 func expiredNeverCounts(t *testing.T, u *user) {
 	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 9, Keys: 2},
@@ -201,8 +197,7 @@ func expiredNeverCounts(t *testing.T, u *user) {
 	}
 }
 
-// expiredIsNoRoom: after a quota was lowered, records that expire do not allow more
-// than the new quota.
+// expiredIsNoRoom: after lowering a quota, expired records do not allow more than the new quota.
 func expiredIsNoRoom(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute), expiring("s", "d", `1`, u.now+minute))
 	u.quota.Keys = 2
@@ -229,7 +224,7 @@ func expiredIsNoRoom(t *testing.T, u *user) {
 	u.state()
 }
 
-// manyExpired: a write needs no second attempt, however many records have expired.
+// manyExpired: a write needs no second attempt, however many records expired.
 func manyExpired(t *testing.T, u *user) {
 	const expired = 600
 	for n := 0; n < expired; n += 100 {
@@ -239,7 +234,7 @@ func manyExpired(t *testing.T, u *user) {
 		}
 		u.apply(ops...)
 	}
-	u.now += minute + expired/2 - 1 // when half of them have expired
+	u.now += minute + expired/2 - 1 // half of them expired
 	u.quota = ext.Quota{Bytes: 3*expired/2 + 3, Namespaces: 3, Keys: expired / 6}
 	_, err := u.try(put("s1", "new", `1`))
 	wantError(t, "a key too many", err, overQuota(0, "keys", expired/6, expired/6+1))
@@ -255,8 +250,8 @@ func manyExpired(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaRemovesNothing: a write at a quota removes no expired record, whether it
-// succeeds or not: when the clock is set back, they are visible again.
+// quotaRemovesNothing: a write at a quota removes no expired record, successful or not: after setting the clock back,
+// they are visible again.
 func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute))
@@ -274,8 +269,7 @@ func quotaRemovesNothing(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 12, Keys: 4, Namespaces: 1})
 }
 
-// quotaOfTwoClocks: of two servers, one of which is an hour fast, each applies
-// exact quotas by its own clock, whichever wrote last.
+// quotaOfTwoClocks: two servers, one an hour fast, each apply exact quotas by their own clock, whichever wrote last.
 func quotaOfTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))
@@ -286,7 +280,7 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	equal(t, "the record that has expired by the fast clock", u.get("s", "a").Value, canonjson.Value(`1`))
 	_, err = u.try(put("s", "d", `1`))
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
-	u.apply(put("s", "a", `2`)) // it does not expire any more
+	u.apply(put("s", "a", `2`)) // it no longer expires
 	_, err = fast.try(put("s", "d", `1`))
 	wantError(t, "a fourth by the fast clock", err, overQuota(0, "keys", 2, 4))
 	u.apply(del("s", "c"), del("s", "b"))
@@ -300,9 +294,8 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	fast.state()
 }
 
-// schemasByTwoClocks: a refused write of a fast server takes what expired by its clock
-// out of the counters. A server with the right clock still counts it when it adds or
-// restores the schema of a new namespace.
+// schemasByTwoClocks: a fast server's rejected write subtracts what expired by its clock. A server with the right
+// clock still counts it when adding or restoring a new namespace's schema.
 func schemasByTwoClocks(t *testing.T, u *user) {
 	u.quota.Namespaces = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("t", "b", `1`))
@@ -320,8 +313,8 @@ func schemasByTwoClocks(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 }
 
-// schemaOfExpiredNamespace: counters of a clock that went back say that a namespace has a key, which has expired since. It gets a
-// schema only if there is a place for another namespace.
+// schemaOfExpiredNamespace: after the clock was set back, counters include a key that expired since. Its namespace
+// gets a schema only within the namespace quota.
 func schemaOfExpiredNamespace(t *testing.T, u *user) {
 	u.quota.Namespaces = 1
 	u.apply(expiring("s", "a", `1`, u.now+1))
@@ -365,8 +358,7 @@ func lastPlace(t *testing.T, u *user) {
 	}
 }
 
-// lastPlaceByTwoClocks: if the writers' clocks differ, at most as many succeed as
-// fit by the later clock.
+// lastPlaceByTwoClocks: with differing clocks, at most as many succeed as fit by the later clock.
 func lastPlaceByTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 5
 	u.apply(expiring("s", "old", `1`, u.now+minute), expiring("s", "older", `1`, u.now+minute), put("s", "a", `1`))

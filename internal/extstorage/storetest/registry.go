@@ -53,7 +53,6 @@ func (u *user) schemas(ns ext.Namespace) []ext.Schema {
 	return u.schemaPages(ns, ext.MaxPage, 0)
 }
 
-// schemaPages reads all versions in pages.
 func (u *user) schemaPages(ns ext.Namespace, limit, bytes int) (all []ext.Schema) {
 	u.t.Helper()
 	q := ext.SchemaQuery{Namespace: ns, Limit: limit, Bytes: bytes}
@@ -76,8 +75,7 @@ func (u *user) schemaPages(ns ext.Namespace, limit, bytes int) (all []ext.Schema
 	return nil
 }
 
-// schemaPagesOf: pages by count and by bytes have every version once, completely,
-// and More reports whether there is another page.
+// schemaPagesOf: pages by count and by bytes contain every version once and complete, and More is exact.
 func schemaPagesOf(t *testing.T, u *user) {
 	const n = 40
 	for i := range n {
@@ -112,7 +110,7 @@ func (u *user) active(ns ext.Namespace) ext.Schema {
 	return sc
 }
 
-// schemaVersions: each namespace of each install numbers its versions from 1.
+// schemaVersions: each namespace numbers its versions from 1.
 func schemaVersions(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -133,8 +131,7 @@ func schemaVersions(t *testing.T, u *user) {
 	equal(t, "schemas of an unused namespace", u.schemas("none"), []ext.Schema(nil))
 }
 
-// schemaDocuments: documents are returned to the byte, because they are canonical
-// and cached by hash.
+// schemaDocuments: documents are returned to the byte, because they are canonical and cached by hash.
 func schemaDocuments(t *testing.T, u *user) {
 	for _, text := range []string{
 		`true`, `false`, `{}`, `{"$id":"https://example.com/é","type":["object","null"],"maximum":1e300,"multipleOf":0.01,"minimum":9007199254740993}`,
@@ -169,7 +166,7 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	u.activate("s", 3)
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Deprecated, ext.Active})
 	equal(t, "when it was deprecated", u.schemas("s")[1].UpdatedAt, u.now)
-	u.activate("s", 2) // an older version may be activated again
+	u.activate("s", 2) // older versions may be activated again
 	equal(t, "statuses", statuses(), [3]ext.SchemaStatus{ext.Draft, ext.Active, ext.Deprecated})
 	u.setStatus("s", 1, ext.Deprecated)
 	u.setStatus("s", 2, ext.Deprecated)
@@ -179,7 +176,7 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	wantCode(t, "a draft again", err, errcode.Invalid)
 }
 
-// oneActive: activating a version in one namespace does not affect others.
+// oneActive: activation does not affect other namespaces.
 func oneActive(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -211,8 +208,8 @@ func noSchema(t *testing.T, u *user) {
 	equal(t, "active", u.active("s").Version, ext.SchemaVersion(0))
 }
 
-// schemaChanges: a put succeeds only with the version that is active at the write,
-// not with a deprecated, draft or unknown one.
+// schemaChanges: a put succeeds only with the version active at the write, not with a deprecated, draft or unknown
+// one.
 func schemaChanges(t *testing.T, u *user) {
 	by := func(v ext.SchemaVersion) ext.Op {
 		op := put("s", "a", `1`)
@@ -249,8 +246,7 @@ func schemaChanges(t *testing.T, u *user) {
 	wantError(t, "in a batch", err, item(2, ext.ErrSchemaChanged))
 }
 
-// newestKept: old versions are dropped, except the active one, and no number is
-// used twice.
+// newestKept: old inactive versions are dropped, and no number is reused.
 func newestKept(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -327,9 +323,8 @@ func activateTogether(t *testing.T, u *user) {
 	}
 }
 
-// putsAgainstActivations: while versions are activated, every successful put was
-// validated by the active one. The final records and the audit show it in the order
-// of the changes.
+// putsAgainstActivations: during activations, every successful put was validated by the active version, as the final
+// records and the audit show in change order.
 func putsAgainstActivations(t *testing.T, u *user) {
 	const versions = 6
 	for range versions {

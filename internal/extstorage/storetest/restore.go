@@ -22,14 +22,13 @@ func restoreChecks() []check {
 	}
 }
 
-// restored returns a put that imports a record.
 func restored(op ext.Op, r ext.Revision, created, updated ext.Moment) ext.Op {
 	op.Restored = &ext.Restored{Revision: r, CreatedAt: created, UpdatedAt: updated}
 	return op
 }
 
-// restoreRecords: a record gets the imported revision and times, whatever existed
-// before, and the next write continues from them.
+// restoreRecords: a record takes the imported revision and times, whatever existed before, and the next write
+// continues from them.
 func restoreRecords(t *testing.T, u *user) {
 	const most ext.Revision = 1_000_000_000_000_000
 	u.apply(put("s", "live", `"old"`), put("s", "live", `"older"`), expiring("s", "expired", `"old"`, u.now+second))
@@ -83,8 +82,7 @@ func restoreBatch(t *testing.T, u *user) {
 	}
 }
 
-// restoreRefused: preconditions, schemas and quotas apply, and a refused write uses
-// no change number.
+// restoreRefused: preconditions, schemas and quotas apply, and rejected writes use no change number.
 func restoreRefused(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.activate("v", u.register("v", `{}`).Version)
@@ -107,8 +105,7 @@ func restoreRefused(t *testing.T, u *user) {
 	equal(t, "the next number", u.do(put("s", "c", `1`)).Seq, ext.Seq(2))
 }
 
-// restoreAfter: change numbers continue after those of the other server, once.
-// Changes since an earlier number are gone.
+// restoreAfter: change numbers continue after the other server's, once. Changes since an earlier number are gone.
 func restoreAfter(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))
 	u.now += second
@@ -134,7 +131,6 @@ func (u *user) restoreSchema(sc ext.Schema) bool {
 	return changed
 }
 
-// elsewhere returns a schema of another server.
 func elsewhere(ns ext.Namespace, v ext.SchemaVersion, status ext.SchemaStatus, document string) ext.Schema {
 	return ext.Schema{Namespace: ns, Version: v, Status: status, Document: []byte(document), CreatedAt: t0 - day, UpdatedAt: t0 - hour, CreatedBy: "c0000000-0000-4000-8000-000000000001"}
 }
@@ -163,8 +159,7 @@ func restoreSchemas(t *testing.T, u *user) {
 	u.apply(op)
 }
 
-// restoreSchemaStatus: restoring an existing version changes its status, but not to
-// a draft.
+// restoreSchemaStatus: restoring an existing version changes its status, but never to draft.
 func restoreSchemaStatus(t *testing.T, u *user) {
 	for range 3 {
 		u.register("s", `{}`)
@@ -192,7 +187,7 @@ func restoreSchemaStatus(t *testing.T, u *user) {
 	statuses(ext.Active, ext.Draft, ext.Deprecated, ext.Deprecated)
 }
 
-// restoreSchemasKept: the limit of Register applies to restored schemas.
+// restoreSchemasKept: Register's limit applies to restored schemas.
 func restoreSchemasKept(t *testing.T, u *user) {
 	const newest = ext.SchemasKept + 50
 	u.restoreSchema(elsewhere("s", 2, ext.Active, `{}`))
@@ -206,7 +201,7 @@ func restoreSchemasKept(t *testing.T, u *user) {
 	equal(t, "the oldest two", []ext.SchemaVersion{all[ext.SchemasKept-1].Version, all[ext.SchemasKept].Version}, []ext.SchemaVersion{51, 2})
 }
 
-// exportSchemas: all schemas of an install, by namespace and version.
+// exportSchemas: all schemas by namespace and version.
 func exportSchemas(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant

@@ -28,11 +28,10 @@ func reviseChecks() []check {
 	}
 }
 
-// errNotNumber is the error of add for a value that is not a number.
+// errNotNumber is add's error for a value that is not a number.
 var errNotNumber error = errcode.New(errcode.Invalid, "not a number")
 
-// add returns an increment of a number that is the whole value; an absent record
-// counts as 0.
+// add returns an increment of a number as the whole value; an absent record counts as 0.
 func add(ns, key string, by canonjson.Number) ext.Op {
 	op := put(ns, key, "")
 	op.Keep = true
@@ -62,8 +61,7 @@ func merge(ns, key string, patch canonjson.Value) ext.Op {
 
 func checked(op ext.Op, v ext.SchemaVersion) ext.Op { op.Schema = v; return op }
 
-// reviseFound: the new value is computed from the visible one; metadata and time to
-// live are kept.
+// reviseFound: the new value is computed from the visible one; metadata and TTL stay.
 func reviseFound(t *testing.T, u *user) {
 	first := u.do(add("s", "n", "0.1"))
 	equal(t, "of an absent record", first, ext.Item{Revision: 1, Seq: 1, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "0.1"})
@@ -85,7 +83,7 @@ func reviseFound(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseInABatch: an operation sees the result of those before it.
+// reviseInABatch: operations see the results of earlier ones.
 func reviseInABatch(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `{"x":1}`))
 	a := u.apply(add("s", "a", "1"), guarded(look("s", "a"), ifRevision(2)), add("s", "a", "1"), merge("s", "b", `{"y":2}`), put("s", "a", `10`),
@@ -101,8 +99,7 @@ func reviseInABatch(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseRefused: of several failing operations the first is reported, and of one
-// operation the precondition comes first. Nothing is written.
+// reviseRefused: the first failing operation is reported, its precondition first. Nothing is written.
 func reviseRefused(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "text", `"x"`))
 	before, events := u.state(), u.events()
@@ -133,7 +130,7 @@ func reviseRefused(t *testing.T, u *user) {
 	equal(t, "events", u.events(), events)
 }
 
-// reviseQuota: the size of the new value counts.
+// reviseQuota: the new value's size counts.
 func reviseQuota(t *testing.T, u *user) {
 	u.apply(put("s", "a", `99`))
 	u.quota.Bytes = 4 // including metadata
@@ -143,8 +140,7 @@ func reviseQuota(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseReplay: a repeated request gets the first answer with its sums, regardless
-// of later changes.
+// reviseReplay: a repeated request gets the first response with its sums, whatever changed since.
 func reviseReplay(t *testing.T, u *user) {
 	u.apply(put("s", "p", `{"a":1}`))
 	ops := []ext.Op{add("s", "n", "0.5"), put("s", "x", `1`), add("s", "n", "1e30"), merge("s", "p", `{"b":2}`), look("s", "n"), del("s", "x")}
@@ -171,9 +167,8 @@ func reviseReplay(t *testing.T, u *user) {
 	}
 }
 
-// reviseTogether: many writers increment one record, set members of another, and
-// write others. No answer is lost or returned twice, and no write fails because of
-// another.
+// reviseTogether: many writers increment one record, set members of another, and write others. No result is lost or
+// duplicated, and no write makes another fail.
 func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	const each = 8
 	u.apply(checked(put("s", "members", `{}`), v))
@@ -226,8 +221,7 @@ func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	u.state()
 }
 
-// reviseSchemaChanges: a value that was validated by a schema is stored only while
-// that schema is active.
+// reviseSchemaChanges: a validated value is stored only while its schema is active.
 func reviseSchemaChanges(t *testing.T, u *user) {
 	one := u.activate("s", u.register("s", `{}`).Version).Version
 	two := u.register("s", `{}`).Version

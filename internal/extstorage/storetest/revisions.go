@@ -22,8 +22,8 @@ func revisionChecks() []check {
 	}
 }
 
-// revisionsWithoutGap: concurrent writers of a record get the revisions 1 to n,
-// each once, and the value of the last revision remains.
+// revisionsWithoutGap: concurrent writers of a record get revisions 1 to n, each once, and the last revision's value
+// remains.
 func revisionsWithoutGap(t *testing.T, u *user) {
 	const each = 10
 	var mu sync.Mutex
@@ -70,8 +70,8 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	u.state()
 }
 
-// firstWriters: concurrent first writes of an install, which has no row to lock,
-// are serialized too: of two first puts of a key, one gets revision 2.
+// firstWriters: an install's concurrent first writes, without a row to lock, are serialized too: of two first puts to
+// a key, one gets revision 2.
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
@@ -97,8 +97,8 @@ func firstWriters(t *testing.T, u *user) {
 	}
 }
 
-// livesUnderConcurrency: with concurrent puts and deletes of one key, the feed has
-// the revisions from 1 without gaps between two deletions.
+// livesUnderConcurrency: under concurrent puts and deletes of a key, the feed holds gapless revisions from 1 between
+// two deletes.
 func livesUnderConcurrency(t *testing.T, u *user) {
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 8 && err == nil; j++ {
@@ -115,8 +115,8 @@ func livesUnderConcurrency(t *testing.T, u *user) {
 	u.state()
 }
 
-// wantLives checks the feed of an install: numbers without gaps, and for each key
-// the revisions 1 to n, followed by a deletion with revision n.
+// wantLives checks an install's feed: gapless numbers and, per key, revisions 1 to n followed by a delete with
+// revision n.
 func wantLives(t *testing.T, u *user) {
 	t.Helper()
 	revisions := map[string]ext.Revision{}
@@ -152,7 +152,7 @@ func wantLives(t *testing.T, u *user) {
 	}
 }
 
-// moments: a record has the times of its creation and of its last change.
+// moments: records carry their creation and last change times.
 func moments(t *testing.T, u *user) {
 	made := u.now
 	it := u.do(put("settings", "a", `1`))
@@ -162,14 +162,14 @@ func moments(t *testing.T, u *user) {
 	equal(t, "changed", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	r := u.get("settings", "a")
 	equal(t, "kept", []ext.Moment{r.CreatedAt, r.UpdatedAt, r.ExpiresAt}, []ext.Moment{made, u.now, 0})
-	u.now = made - hour // the clock is set back
+	u.now = made - hour // clock set back
 	it = u.do(put("settings", "a", `3`))
 	equal(t, "changed after the clock was set back", []ext.Moment{it.CreatedAt, it.UpdatedAt}, []ext.Moment{made, u.now})
 	equal(t, "revision", it.Revision, ext.Revision(3))
 }
 
-// incrementByPrecondition increments with a read and a put under the tag that was
-// read, and retries if another write came first. No increment is lost.
+// incrementByPrecondition increments with a read and a put under the tag read, retrying if another write came first.
+// No increment is lost.
 func incrementByPrecondition(t *testing.T, u *user) {
 	u.apply(put("settings", "n", `0`))
 	const each = 5
@@ -198,9 +198,8 @@ func incrementByPrecondition(t *testing.T, u *user) {
 	equal(t, "count", u.get("settings", "n").Value, canonjson.Value(fmt.Sprint(parallel*each)))
 }
 
-// mixedBatches: concurrent batches on the same keys in different orders, with
-// deletions and quotas, do not make each other fail, and leave correct counters and
-// a correct feed.
+// mixedBatches: concurrent batches on the same keys in different orders, with deletes and quotas, do not make each
+// other fail, and keep counters and feed correct.
 func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -219,7 +218,7 @@ func mixedBatches(t *testing.T, u *user) {
 				}
 			}
 			if i%5 == 0 {
-				at.quota.Bytes = 0 // expired records are subtracted, and the write is refused
+				at.quota.Bytes = 0 // expired records are subtracted, and the write is rejected
 			}
 			if _, err = at.try(ops...); i%5 == 0 && isQuota(err) {
 				err = nil

@@ -26,8 +26,7 @@ func spanChecks() []check {
 	}
 }
 
-// ownerRange is a range of owners that no other test uses. The range has installs of
-// several tenants with the same IDs.
+// ownerRange is a range of owners unused by other tests, with the same install IDs in several tenants.
 type ownerRange struct {
 	*user
 	prefix string
@@ -35,7 +34,7 @@ type ownerRange struct {
 
 func newOwnerRange(u *user) ownerRange { return ownerRange{u, newUUID()[:24]} }
 
-// owner returns the install with a number of the tenant with a number, below 256.
+// owner returns an install by tenant and install number, below 256.
 func (s ownerRange) owner(tenant, install int) ext.Owner {
 	return ext.Owner{
 		Tenant:  ext.TenantID(fmt.Sprintf("%s%012x", s.prefix, tenant<<40)),
@@ -43,14 +42,13 @@ func (s ownerRange) owner(tenant, install int) ext.Owner {
 	}
 }
 
-// of returns the user of an owner.
 func (s ownerRange) of(o ext.Owner) *user {
 	v := *s.user
 	v.owner = o
 	return &v
 }
 
-// all returns the span of all tenants of the range.
+// all returns the span of all tenants in the range.
 func (s ownerRange) all() inspection.Span {
 	return inspection.Span{
 		All:   true,
@@ -72,7 +70,7 @@ func (s ownerRange) list(span inspection.Span, limit int) (all []inspection.Inst
 	}
 }
 
-// uncounted returns the installs of a span that have rows and no counters.
+// uncounted returns a span's installs with rows but no counters.
 func (s ownerRange) uncounted(span inspection.Span, limit int) []ext.Owner {
 	s.t.Helper()
 	all, err := s.h.Inspector.Uncounted(s.t.Context(), span, limit)
@@ -80,8 +78,7 @@ func (s ownerRange) uncounted(span inspection.Span, limit int) []ext.Owner {
 	return all
 }
 
-// want checks that a span, read in pages of any size, has these owners with their
-// counters.
+// want checks that a span, read in pages of any size, contains these owners with their counters.
 func (s ownerRange) want(what string, span inspection.Span, owners ...ext.Owner) {
 	s.t.Helper()
 	var want []inspection.InstallUsage
@@ -99,8 +96,7 @@ func (s ownerRange) want(what string, span inspection.Span, owners ...ext.Owner)
 	equal(s.t, what+", uncounted", s.uncounted(span, 10), []ext.Owner(nil))
 }
 
-// spanPages: tenants are in order, and so are the installs of each, regardless of
-// the order of creation.
+// spanPages: tenants and their installs are in order, whatever the order of creation.
 func spanPages(_ *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var all []ext.Owner
@@ -120,11 +116,11 @@ func spanPages(_ *testing.T, u *user) {
 			s.want("all after one", span, all[i+1:]...)
 		}
 	}
-	span.After = s.owner(1, 0x0b) // an unused ID
+	span.After = s.owner(1, 0x0b) // unused ID
 	s.want("all after an unused ID", span, all[2:]...)
 }
 
-// spanTenant: the span of a tenant has its installs and no others.
+// spanTenant: a tenant's span contains exactly its installs.
 func spanTenant(_ *testing.T, u *user) {
 	s := newOwnerRange(u)
 	for tenant := range 3 {
@@ -143,8 +139,8 @@ func spanTenant(_ *testing.T, u *user) {
 	s.want("after its last", span)
 }
 
-// spanWho: installs that have or had a record are listed, with expired records
-// counted; installs that have never written are not, even if they have other rows.
+// spanWho: installs with records, past or present, are listed, counting expired records; installs that never wrote
+// are not, even with other rows.
 func spanWho(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	writer, expired, empty, schemas := s.of(s.owner(1, 2)), s.of(s.owner(1, 3)), s.of(s.owner(2, 1)), s.of(s.owner(2, 2))
@@ -221,8 +217,8 @@ func spanUnderWriters(t *testing.T, u *user) {
 	must(t, "writers", <-written)
 }
 
-// spanUncounted: installs whose counters were lost or set to zero are found, by
-// records or namespace counters, and the audit reports a difference.
+// spanUncounted: installs with lost or zeroed counters are found by records or namespace counters, and audits report
+// a difference.
 func spanUncounted(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var all []ext.Owner
@@ -258,7 +254,7 @@ func spanUncounted(t *testing.T, u *user) {
 	}
 }
 
-// spanNothing: an empty database has no installs.
+// spanNothing: an empty database lists no installs.
 func spanNothing(t *testing.T, u *user) {
 	u.faulty(t)
 	for _, span := range []inspection.Span{{All: true}, {Tenant: u.owner.Tenant}, {All: true, After: u.owner}} {
@@ -275,7 +271,7 @@ func spanNothing(t *testing.T, u *user) {
 	equal(t, "the first", page, []inspection.InstallUsage{{Owner: u.owner, Counters: ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1}}})
 }
 
-// spanRefused: a span without a tenant is not a span of all tenants.
+// spanRefused: a span without a tenant does not mean all tenants.
 func spanRefused(t *testing.T, u *user) {
 	u.apply(put("a", "a", `1`))
 	other := u.other().owner

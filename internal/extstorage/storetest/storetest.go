@@ -1,13 +1,10 @@
-// Package storetest tests the contract of extstorage's Store, Registry and Installs, and of
-// inspection.Store.
+// Package storetest tests the contract of extstorage's Store, Registry and Installs, and of inspection.Store. Callers
+// may rely only on what it tests.
 //
-// A backend calls Run from its own test. Callers may rely only on what this suite
-// tests. Every test has a fresh install on one shared database, and all tests run
-// in parallel. The suite sets the time, which is a parameter of every operation.
+// A backend calls Run from its own test. Each test uses a fresh install in a shared database, in parallel with the
+// others, and sets the time in every operation.
 //
-// The package also exports the table of cases of the service's rule, so that the
-// rule in package extstorage and its implementation in a backend's SQL are checked
-// by the same cases.
+// The exported DecideCases check the rules both in package extstorage and in a backend's SQL.
 package storetest
 
 import (
@@ -19,11 +16,10 @@ import (
 	"holdfast/internal/suite"
 )
 
-// Harness describes a backend to the suite.
+// Harness describes a backend.
 type Harness struct {
-	// Store is the store to test. Its database may have data of other installs, but
-	// only the suite may sweep it: a sweep affects every install, and each test of
-	// the suite runs at its own time.
+	// Store is the store to test. Its database may contain other installs, but only the suite may sweep it: a sweep
+	// affects all installs, and each test runs at its own time.
 	Store     ext.Store
 	Inspector inspection.Store
 	Registry  ext.Registry
@@ -31,26 +27,23 @@ type Harness struct {
 	Tokens    ext.Tokens
 	Deletions ext.Deletions
 
-	// Events returns the events of an install in the outbox, by number.
+	// Events returns the install's outbox events, by number.
 	Events func(t testing.TB, o ext.Owner) []Event
 
-	// Damage runs SQL that damages data, on the tables that every backend has. A
-	// backend without it is exempt from Span/Uncounted.
+	// Damage damages data with SQL on tables that every backend has. Without it, Span/Uncounted is exempt.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on its own database, whose engine calls fault at
-	// every point where it can fail, and treats the error as its own. If Faulty is
-	// nil, the group Faults is skipped.
+	// Faulty opens another Harness on its own database, whose engine calls fault wherever it can fail and returns its
+	// error. If nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
-	// Exempt lists the tests that do not apply to the backend ("Group/Test"), with
-	// the reason.
+	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.
 	Exempt map[string]string
 
 	Soak suite.Soak
 }
 
-// Event is an event of the outbox.
+// Event is an outbox event.
 type Event struct {
 	Seq     int64
 	Topic   string
@@ -59,7 +52,7 @@ type Event struct {
 	At      ext.Moment
 }
 
-// Run runs the suite. open closes what it opens in a cleanup of its t.
+// Run runs the suite. open registers cleanups with its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -74,10 +67,10 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 	}.Run(t)
 }
 
-// Names returns the names of all tests, as "Group/Test".
+// Names returns all test names, as "Group/Test".
 func Names() []string { return suite.Names(groups()) }
 
-// Short names of package suite.
+// Short names for package suite.
 type tb = suite.TB
 
 var (
@@ -90,11 +83,11 @@ func equal[T any](t tb, what string, got, want T) {
 	suite.Equal(t, what, got, want)
 }
 
-// check is one test with a fresh user.
+// check is a test with a fresh user.
 type check = suite.Case[*user]
 
-// groups returns the tests. Tests that sweep run serially, at times long before
-// those of all others, whose records they must not remove.
+// groups returns the tests. Tests that sweep run serially, at times long before all others, so as not to remove their
+// records.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

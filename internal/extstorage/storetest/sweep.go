@@ -30,8 +30,7 @@ func sweepChecks() []check {
 	}
 }
 
-// Times after all data of this group and before all data of other groups. Expired
-// records leave changes, which are swept later.
+// Times between this group's data and that of other groups. Expired records leave changes, which are swept later.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day
@@ -65,7 +64,7 @@ func (u *user) sweepKind(kind ext.Swept, due ext.Moment, limit int) int {
 	return n
 }
 
-// drain sweeps until nothing is due and returns the number of removed rows.
+// drain sweeps until nothing is due.
 func (u *user) drain() (total int) {
 	u.t.Helper()
 	for {
@@ -77,15 +76,14 @@ func (u *user) drain() (total int) {
 	}
 }
 
-// clean removes data of an earlier test.
+// clean removes an earlier test's data.
 func (u *user) clean() {
 	u.t.Helper()
 	u.at(afterAll).drain()
 	u.at(afterSwept).drain()
 }
 
-// sweepBounded: a sweep removes at most its limit, of any install, the oldest
-// first, and nothing that a client sees.
+// sweepBounded: a sweep removes at most limit rows across installs, oldest first, and nothing visible to clients.
 func sweepBounded(t *testing.T, u *user) {
 	u.clean()
 	v := u.other()
@@ -115,14 +113,13 @@ func sweepBoundary(t *testing.T, u *user) {
 	u.now++
 	equal(t, "at the moment", u.sweep(10), 1)
 	u.now -= 10
-	u.wantGone("s", "a") // after the clock was set back
+	u.wantGone("s", "a") // after setting the clock back
 	u.now += 11
 	equal(t, "at the next", u.sweep(10), 1)
 	u.state()
 }
 
-// sweepTells: swept records are in the feed as expired, in the order of their
-// expiry.
+// sweepTells: swept records appear in the feed as expired, in order of expiry.
 func sweepTells(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "b", `1`, u.now+10), expiring("s", "a", `1`, u.now+20), expiring("a", "z", `1`, u.now+10))
@@ -138,8 +135,7 @@ func sweepTells(t *testing.T, u *user) {
 	wantLives(t, u)
 }
 
-// sweepOrder: records are swept in the order of their expiry, each with a change
-// that has its last revision.
+// sweepOrder: records are swept in order of expiry, each with a change carrying its last revision.
 func sweepOrder(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+30), expiring("s", "b", `1`, u.now+10), expiring("t", "c", `1`, u.now+20), expiring("t", "d", `1`, u.now+40),
@@ -160,8 +156,8 @@ func sweepOrder(t *testing.T, u *user) {
 	equal(t, "stored counters", u.stored(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 1})
 }
 
-// sweepOnlyDue: a sweep removes what was due at the given time, even if more has
-// expired since. The change has the time of the sweep.
+// sweepOnlyDue: a sweep removes what was due at the given time, even if more expired since. The change carries the
+// sweep's time.
 func sweepOnlyDue(t *testing.T, u *user) {
 	u.clean()
 	begin := u.now
@@ -179,8 +175,7 @@ func sweepOnlyDue(t *testing.T, u *user) {
 	u.state()
 }
 
-// sweepCounters: removed records are subtracted from the counters once, whether or
-// not a write has subtracted them before.
+// sweepCounters: removed records are subtracted once, whether or not a write subtracted them before.
 func sweepCounters(t *testing.T, u *user) {
 	u.clean()
 	u.quota.Keys = 3
@@ -197,8 +192,7 @@ func sweepCounters(t *testing.T, u *user) {
 	u.state()
 }
 
-// clockTurnedBack: removed records do not come back when the clock is set back;
-// expired ones that were not removed do.
+// clockTurnedBack: after setting the clock back, swept records stay removed; unswept expired ones return.
 func clockTurnedBack(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+minute), expiring("s", "b", `1`, u.now+hour))
@@ -211,8 +205,7 @@ func clockTurnedBack(t *testing.T, u *user) {
 	u.state()
 }
 
-// sweepsChanges: changes are kept for exactly their time. A client that asks for
-// older ones gets ErrChangesGone.
+// sweepsChanges: changes are kept for exactly their time. Asking for older ones returns ErrChangesGone.
 func sweepsChanges(t *testing.T, u *user) {
 	u.clean()
 	first := u.now
@@ -246,8 +239,7 @@ func keysOfChanges(cs []ext.Change) (keys []string) {
 	return keys
 }
 
-// sweepsChangesOfOneMoment: of changes with the same time, a bounded sweep removes
-// the first, so it leaves no gap.
+// sweepsChangesOfOneMoment: among changes with the same time, a bounded sweep removes the first, leaving no gap.
 func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	u.clean()
 	var ops []ext.Op
@@ -262,8 +254,8 @@ func sweepsChangesOfOneMoment(t *testing.T, u *user) {
 	wantError(t, "swept changes", err, ext.ErrChangesGone)
 }
 
-// sweepsUnderATurnedClock: if the clock was set back between two changes, the later
-// one may be swept first. A reader gets an error and never skips it.
+// sweepsUnderATurnedClock: if the clock was set back between two changes, the later may be swept first. Readers get
+// an error and never skip it.
 func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	u.clean()
 	u.apply(put("s", "a", `1`))
@@ -286,7 +278,7 @@ func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	}
 }
 
-// sweepsAnswers: answers are kept for their time and then removed.
+// sweepsAnswers: stored responses are kept for their time and then removed.
 func sweepsAnswers(t *testing.T, u *user) {
 	u.clean()
 	for i := range 3 {
@@ -305,7 +297,7 @@ func sweepsAnswers(t *testing.T, u *user) {
 	equal(t, "replayed", a.Replayed, false)
 }
 
-// sweepsTokens: the revocation of a token is kept until the token expires.
+// sweepsTokens: revocations are kept until their token expires.
 func sweepsTokens(t *testing.T, u *user) {
 	u.clean()
 	for i := range ext.Moment(3) {
@@ -320,7 +312,7 @@ func sweepsTokens(t *testing.T, u *user) {
 	equal(t, "after the clock was set back", u.at(u.now-2*hour).revoked(), []string(nil))
 }
 
-// sweepsByKind: a sweep removes and counts only rows of its kind.
+// sweepsByKind: a sweep removes and counts only its kind.
 func sweepsByKind(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+10))
@@ -338,8 +330,7 @@ func sweepsByKind(t *testing.T, u *user) {
 	}
 }
 
-// sweepWhileWritten: concurrent sweeps and writes of the same records never fail,
-// and new records stay.
+// sweepWhileWritten: concurrent sweeps and writes to the same records never fail, and new records stay.
 func sweepWhileWritten(t *testing.T, u *user) {
 	u.clean()
 	for range 5 {
@@ -368,7 +359,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	}
 }
 
-// sweepFault: a failed sweep removes nothing in part, and the next one continues.
+// sweepFault: a failed sweep removes nothing, and the next one continues.
 func sweepFault(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.clean()

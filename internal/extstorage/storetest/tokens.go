@@ -30,8 +30,7 @@ func (u *user) revokeToken(id string, expires ext.Moment) {
 	must(u.t, "RevokeToken", u.h.Tokens.RevokeToken(u.t.Context(), u.owner, ext.RevokedToken{ID: id, ExpiresAt: expires, RevokedAt: u.now}))
 }
 
-// revoked returns the revoked tokens that requests are checked against, and
-// compares them with the list.
+// revoked returns the revoked tokens that requests are checked against, and compares them with the list.
 func (u *user) revoked() []string {
 	u.t.Helper()
 	_, ids, err := u.h.Installs.InstallState(u.t.Context(), u.owner, u.now)
@@ -51,8 +50,7 @@ func (u *user) revokedTokens() []ext.RevokedToken {
 	return all
 }
 
-// revokeToken: a revocation belongs to one install and does not change its
-// registration.
+// revokeToken: a revocation belongs to one install and leaves its registration unchanged.
 func revokeToken(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -72,8 +70,7 @@ func revokeToken(t *testing.T, u *user) {
 	equal(t, "of another install", v.revoked(), []string(nil))
 }
 
-// revokeTokenAgain: a token keeps the time of its first revocation and the latest
-// of its expiries.
+// revokeTokenAgain: a token keeps its first revocation time and latest expiry.
 func revokeTokenAgain(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+hour)
 	first := u.now
@@ -84,8 +81,7 @@ func revokeTokenAgain(t *testing.T, u *user) {
 	equal(t, "until later", u.revokedTokens(), []ext.RevokedToken{{ID: "a", ExpiresAt: u.now + day, RevokedAt: first}})
 }
 
-// revokedTokenExpires: from the millisecond of its expiry, a token is not listed as
-// revoked, swept or not.
+// revokedTokenExpires: from the millisecond of its expiry, a token is no longer listed, swept or not.
 func revokedTokenExpires(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+10)
 	u.now += 9
@@ -94,8 +90,7 @@ func revokedTokenExpires(t *testing.T, u *user) {
 	equal(t, "at its expiry", u.revoked(), []string(nil))
 }
 
-// revokeOfServices: tokens of services belong to the tenant, apart from those of
-// its installs.
+// revokeOfServices: service tokens belong to the tenant, separate from its installs'.
 func revokeOfServices(t *testing.T, u *user) {
 	services := *u
 	services.owner = ext.Services(u.owner.Tenant)
@@ -108,8 +103,7 @@ func revokeOfServices(t *testing.T, u *user) {
 	equal(t, "of another tenant", v.revoked(), []string(nil))
 }
 
-// revokeUnregistered: tokens of an unregistered install can be revoked, which does
-// not register it.
+// revokeUnregistered: an unregistered install's tokens can be revoked without registering it.
 func revokeUnregistered(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+hour)
 	in, revoked, err := u.h.Installs.InstallState(t.Context(), u.owner, u.now)
@@ -124,7 +118,7 @@ func revokeUnregistered(t *testing.T, u *user) {
 	equal(t, "revoked at", in.RevokedAt, u.now)
 }
 
-// tokenText: an ID is any text and is compared by its bytes.
+// tokenText: an ID is any text, compared by bytes.
 func tokenText(t *testing.T, u *user) {
 	want := []string{" ", "'", "A", "\\", "a", "a ", `{"a",b}`, strings.Repeat("\u00e9", ext.MaxTokenID/2), "\U0001f512"}
 	for i := range want {
@@ -156,8 +150,7 @@ func tokenZeroOwner(t *testing.T, u *user) {
 	}
 }
 
-// tokenMethods returns the operations on tokens, for the tests of isolation and
-// faults.
+// tokenMethods returns token operations for the isolation and fault tests.
 func tokenMethods() []method {
 	return []method{
 		{"RevokeToken", true, func(ctx context.Context, u *user) error {

@@ -41,8 +41,7 @@ func usageLive(t *testing.T, u *user) {
 	u.state()
 }
 
-// usageEveryMoment: an audit finds correct counters during writes and deletions, at
-// quotas, and with clocks that differ.
+// usageEveryMoment: audits find correct counters during writes and deletions, at quotas, and with differing clocks.
 func usageEveryMoment(t *testing.T, u *user) {
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
@@ -89,7 +88,7 @@ func usageEveryMoment(t *testing.T, u *user) {
 	u.state()
 }
 
-// totals: the totals of all installs, on a database of its own.
+// totals uses its own database.
 func totals(t *testing.T, u *user) {
 	u.faulty(t)
 	want := func(what string, soft int64, want inspection.Totals) {
@@ -118,8 +117,7 @@ func totals(t *testing.T, u *user) {
 	want("with an install that has deleted everything", 100, inspection.Totals{Installs: 3, Bytes: 10, Keys: 3, Namespaces: 3})
 }
 
-// filledInstalls: installs that are near a quota, or have their own, on a database
-// of its own.
+// filledInstalls: installs near a quota, or with their own, in a separate database.
 func filledInstalls(t *testing.T, u *user) {
 	u.faulty(t)
 	least := ext.Quota{Bytes: 100, Namespaces: 5, Keys: 10}

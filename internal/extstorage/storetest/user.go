@@ -14,8 +14,7 @@ import (
 const (
 	// t0 is the time at which tests begin.
 	t0 ext.Moment = 1_700_000_000_123
-	// early is the time at which tests that sweep begin, decades before t0, so that
-	// they do not find other tests' records.
+	// early is the start of tests that sweep, decades before t0, so that they do not find other tests' records.
 	early ext.Moment = 200_000_000_123
 
 	second ext.Moment = 1000
@@ -53,7 +52,7 @@ func (u *user) other() *user {
 	return &v
 }
 
-// at returns the user with another time; the original keeps its own.
+// at returns a copy of the user at another time.
 func (u *user) at(now ext.Moment) *user {
 	v := *u
 	v.now = now
@@ -66,7 +65,6 @@ func put(ns, key, value string) ext.Op {
 	return ext.Op{Kind: ext.Put, Namespace: ext.Namespace(ns), Key: ext.Key(key), Value: canonjson.Value(value), Metadata: canonjson.EmptyObject}
 }
 
-// expiring returns a put of a record that expires.
 func expiring(ns, key, value string, until ext.Moment) ext.Op {
 	op := put(ns, key, value)
 	op.ExpiresAt = until
@@ -85,8 +83,6 @@ func guarded(op ext.Op, g ext.Precondition) ext.Op {
 	op.Precondition = g
 	return op
 }
-
-// Preconditions.
 
 func ifRevision(r ext.Revision) ext.Precondition { return ext.Precondition{Revision: ext.Some(r)} }
 func ifMatch(seqs ...ext.Seq) ext.Precondition {
@@ -122,7 +118,6 @@ func (u *user) apply(ops ...ext.Op) ext.Applied {
 	return a
 }
 
-// do applies one operation.
 func (u *user) do(op ext.Op) ext.Item {
 	u.t.Helper()
 	return u.apply(op).Items[0]
@@ -166,7 +161,6 @@ func keysOf(rs []ext.Record) (keys []string) {
 	return keys
 }
 
-// changes returns all changes after a number.
 func (u *user) changes(since ext.Seq) []ext.Change {
 	u.t.Helper()
 	f, err := u.h.Store.Changes(u.t.Context(), u.owner, since, 1_000_000, u.now)
@@ -181,8 +175,7 @@ func (u *user) usage() ext.Usage {
 	return us
 }
 
-// audited returns the counters of live records, after an audit, which must find the
-// stored counters correct.
+// audited returns the counters of live records after an audit, which must find the stored counters correct.
 func (u *user) audited() ext.Counters {
 	u.t.Helper()
 	u.stored()
@@ -200,7 +193,7 @@ func (u *user) stored() ext.Counters {
 	return a.Counters
 }
 
-// state is everything that can be read of an install at one time.
+// state is everything readable at one time.
 type state struct {
 	records  []ext.Record
 	counters ext.Counters
@@ -243,8 +236,8 @@ func (u *user) wantState(what string, want state) {
 	equal(u.t, "state after "+what, u.state(), want)
 }
 
-// wantError checks the error of a store: the root package's own errors by identity,
-// its types by their fields, an ItemError by its index and the error in it.
+// wantError compares the package's own errors by identity, its types by fields, and an ItemError by its index and
+// inner error.
 func wantError(t tb, what string, got, want error) {
 	t.Helper()
 	if !sameError(got, want) {
@@ -289,7 +282,6 @@ func describe(err error) string {
 	return fmt.Sprint(err)
 }
 
-// item returns the error of an operation of a batch.
 func item(i int, err error) error { return &ext.ItemError{Index: i, Err: err} }
 
 // parallel is the number of concurrent callers.

@@ -23,8 +23,7 @@ func valueChecks() []check {
 	}
 }
 
-// wantKept puts values as a client would send them and checks that every way to
-// read returns their canonical form.
+// wantKept puts values as a client would send them, and checks that every read returns their canonical form.
 func wantKept(t *testing.T, u *user, texts ...string) {
 	t.Helper()
 	for i, text := range texts {
@@ -39,8 +38,7 @@ func wantKept(t *testing.T, u *user, texts ...string) {
 	u.state()
 }
 
-// canonicalText: a value is returned to the byte. An engine that stores JSON in
-// another form must convert it back.
+// canonicalText: values are returned to the byte. An engine that stores JSON in another form must convert it back.
 func canonicalText(t *testing.T, u *user) {
 	wantKept(t, u, `null`, `true`, `false`, `0`, `-7`, `""`, `[]`, `{}`, `[[],{},""]`,
 		`{"b":1,"a":2,"aa":3,"":4,"B":5}`, `{"é":1,"z":2,"zz":3,"日本":4,"😀":5}`, ` { "a" : [ 1 , 2 ] } `,
@@ -48,7 +46,7 @@ func canonicalText(t *testing.T, u *user) {
 		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", canonjson.MaxDepth)+strings.Repeat("]", canonjson.MaxDepth))
 }
 
-// exactNumbers: no number loses a digit, above 2^53 and after the decimal point.
+// exactNumbers: no digit is lost above 2^53 or after the decimal point.
 func exactNumbers(t *testing.T, u *user) {
 	wantKept(t, u, `9007199254740993`, `-9007199254740993`, `18446744073709551617`, `0.1`, `0.30000000000000004`, `1.0`, `-0`, `-0.0`, `1e0`,
 		`10e-1`, `1E2`, `100000000000000000000`, `1000000000000000000000`, `1e21`, `1.5e300`, `0.00001`, `1e-7`, `1e-20`, `1e-21`, `1e-308`,
@@ -61,8 +59,7 @@ func numbersOfManyDigits(t *testing.T, u *user) {
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
 }
 
-// numbersOfManyZeros: values with many exponents, which an engine may expand, are
-// returned as they were put, alone and in a list.
+// numbersOfManyZeros: values with many exponents, which an engine may expand, are returned as put, alone and listed.
 func numbersOfManyZeros(t *testing.T, u *user) {
 	full := func(number string) string {
 		n := ext.MaxValueBytes / (len(number) + 1)
@@ -72,8 +69,7 @@ func numbersOfManyZeros(t *testing.T, u *user) {
 		"["+strings.Repeat("1e308,", 1_700)+"-1e-308]")
 }
 
-// largestValue: 64 KiB of value and 4 KiB of metadata are returned completely, from
-// a list too.
+// largestValue: 64 KiB of value and 4 KiB of metadata are returned complete, listed too.
 func largestValue(t *testing.T, u *user) {
 	texts := []string{
 		`"` + strings.Repeat("x", ext.MaxValueBytes-2) + `"`,
@@ -90,7 +86,7 @@ func largestValue(t *testing.T, u *user) {
 	u.state()
 }
 
-// metadata: metadata is stored like the value, and a put without it removes it.
+// metadata: metadata is stored like the value, and removed by a put without it.
 func metadata(t *testing.T, u *user) {
 	op := put("settings", "a", `1`)
 	op.Metadata = `{"n":9007199254740993,"tag":"é"}`
@@ -107,7 +103,7 @@ func metadata(t *testing.T, u *user) {
 	u.state()
 }
 
-// oddKeys are keys that software on the way might interpret.
+// oddKeys might be interpreted by software on the way.
 var oddKeys = []string{
 	".", "..", "%", "_", "%2F", "a%b", "a_b", "a*b", `a\b`, `a"b`, "a'b", "a b", " ", "  ", "a.b", "~", "-", "{c}", "$1", "?1", "NULL", "true", "0", "00",
 	"é", "日本語", "😀", "\U0010ffff", "\ue000", "\ud7ff", "\u00a0", "\u2028", "\ufeff", "\ufffd", strings.Repeat("k", ext.MaxKey), strings.Repeat("\U0001f600", ext.MaxKey),
@@ -130,8 +126,7 @@ func keyNames(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// keysThatLookAlike: similar keys are different: neither case, composition nor
-// spaces are normalized.
+// keysThatLookAlike: neither case, composition nor spaces are normalized.
 func keysThatLookAlike(t *testing.T, u *user) {
 	alike := []string{"a", "A", "a ", " a", "é", "e\u0301", "ﬁ", "fi", "ß", "ss", "i", "ı", "İ", "I", "１", "1", "\u212b", "Å"}
 	for i, key := range alike {
@@ -143,8 +138,7 @@ func keysThatLookAlike(t *testing.T, u *user) {
 	u.state()
 }
 
-// namespaceNames: the shortest and longest names, and names with a common prefix,
-// are different.
+// namespaceNames: the shortest and longest names, and names with a common prefix, differ.
 func namespaceNames(t *testing.T, u *user) {
 	names := []string{"a", "a-", "a-b", "ab", "0", "00", "9z-", strings.Repeat("n", ext.MaxNamespace)}
 	for i, ns := range names {
