@@ -67,7 +67,6 @@ func (in *seenInstall) usable(t *Token) error {
 	return nil
 }
 
-// size returns the bytes of the revoked token IDs.
 func (in *seenInstall) size() (n int) {
 	for _, id := range in.revoked {
 		n += len(id) + 16

@@ -46,7 +46,7 @@ type Config struct {
 	PollEvery time.Duration `toml:"changes_poll_interval" doc:"How often the database is polled while a client waits for changes. Changes from the same process are seen at once."`
 }
 
-// Rates limits requests per second; bursts are allowed at once.
+// Rates are request limits. A burst is allowed at once.
 type Rates struct {
 	Reads       int `toml:"reads_per_minute" doc:"Reads per minute of an install."`
 	ReadBurst   int `toml:"read_burst" doc:"Burst of reads of an install."`
@@ -63,13 +63,11 @@ type TokenKey struct {
 	Key string `toml:"key" secret:"true" doc:"Public key in PEM; for HS256 the shared secret, at least 32 bytes."`
 }
 
-// ownTokenKey prefixes the key IDs of the server's own secrets.
 const ownTokenKey = "own-"
 
 // MinSchemaMemory is the minimum schema_memory: two schemas of maximum size.
 const MinSchemaMemory = jsonschema.MinSchemaMemory
 
-// minSecret is the minimum signing secret in bytes.
 const minSecret = 32
 
 // TokenSecrets returns the server's own secrets without duplicates; the first signs.

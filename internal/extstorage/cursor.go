@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 )
 
-// errCursor rejects a cursor that was not issued for this query.
 var errCursor = refuse("must be a cursor from an earlier response to the same request")
 
 // encoding is strict about trailing bits, so that each cursor has a single spelling.
@@ -20,7 +19,6 @@ func (s sealer) seal(place string, question ...string) string {
 	return encoding.EncodeToString(append(sign(s.keys[0], place, question), place...))
 }
 
-// open returns the cursor's position, or errCursor if it was edited or belongs to another query.
 func (s sealer) open(cursor string, question ...string) (string, error) {
 	if len(cursor) > 2*(sha256.Size+MaxNamespace+4*MaxKey) {
 		return "", errCursor

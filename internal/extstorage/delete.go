@@ -79,18 +79,18 @@ func OwnedTables() []string {
 	}
 }
 
-// Deletions deletes installs and tenants. A tenant is identified by its Services owner.
+// Deletions deletes installs, or tenants given by their Services owner.
 //
-// Close starts the deletion: from then on all writes fail with ErrInstallDeleted, even if they were already waiting
-// for a lock, and a tenant gets no new installs. Then call DeleteSome until the Deletion is finished; this may stop
-// and resume between steps. A tombstone with the change count and deletion time remains until DeleteStep.KeptUntil.
+// After Close, all writes fail with ErrInstallDeleted, even if they were already waiting for a lock, and a tenant
+// gets no new installs. Then call DeleteSome until the Deletion is finished; this may resume after an interruption. A
+// tombstone with the change count and deletion time remains until DeleteStep.KeptUntil.
 type Deletions interface {
 	// Close starts a deletion, or returns the current one.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When no
-	// rows are left, it finishes the deletion with an audit event. For a tenant it deletes only the rows of Services:
-	// delete its installs first. It returns ErrNotClosed if the deletion was not started.
+	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When none
+	// are left, it finishes the deletion with an audit event. For a tenant it deletes only Services rows, so delete
+	// its installs first. It returns ErrNotClosed before Close.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
 	// NextInstall returns the tenant's first install after the given ID that still occupies rows, even just a
@@ -100,9 +100,9 @@ type Deletions interface {
 	// Holdings counts an owner's rows. Services counts the whole tenant, without its installs' tombstones.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
-	// Reopen reverts a finished deletion before its tombstone is swept, and reports whether it found a tombstone. The
-	// owner works again for tokens issued from now on; change numbers continue. While the deletion is in progress it
-	// returns ErrInstallDeleted.
+	// Reopen reverts a finished deletion before its tombstone is swept, and reports whether there was a tombstone.
+	// Tokens issued from now on work again; change numbers continue. Before the deletion is finished it returns
+	// ErrInstallDeleted.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 
@@ -119,8 +119,8 @@ const (
 // so no reader sees a partial state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install with all its data, or resumes an interrupted deletion. It calls progress after
-// each step and stops if that returns false; another call continues.
+// DeleteInstall deletes an install with all its data, or resumes a deletion. If progress, called after each step,
+// returns false, the rest is left for another call.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -167,7 +167,6 @@ func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progr
 	}
 }
 
-// close ends access immediately in this process and within installAge in others.
 func (s *Service) close(ctx context.Context, o Owner) (Deletion, error) {
 	defer s.signals.notify(o)  // wake waiting clients
 	defer s.installs.remove(o) // even on error: the change may be committed

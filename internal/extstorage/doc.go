@@ -5,15 +5,15 @@
 //
 // Every backend guarantees:
 //
-//   - preconditions are checked under the write lock, and never match an earlier
+//   - preconditions are checked under the write lock and never match an earlier
 //     incarnation of a key;
-//   - keys, bytes and namespaces are counted in the write transaction, so quotas
-//     are exact;
+//   - quotas are exact, because keys, bytes and namespaces are counted in the write
+//     transaction;
 //   - expired records are invisible even before they are swept, and never cause an
 //     error;
-//   - every change gets a number in its install's gapless sequence, stays readable
-//     for a while, and is audited.
+//   - changes are numbered per install without gaps, readable for a while, and
+//     audited.
 //
-// The server converts JSON to canonical form (package canonjson) before storing it, so sizes, member order and exact
-// decimal numbers do not depend on the engine. Package jsonschema validates values.
+// Values are stored as canonical JSON (package canonjson), so their size, member order and decimal numbers do not
+// depend on the engine.
 package extstorage

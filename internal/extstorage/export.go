@@ -9,8 +9,8 @@ import (
 
 // ExportHeader begins an export.
 type ExportHeader struct {
-	Records    int64 // at the start
-	LastChange Seq   // at the start
+	Records    int64 // when the export starts
+	LastChange Seq   // when the export starts
 }
 
 // ExportPage is a page of an export: schemas by namespace and version, then records by namespace and key.
@@ -23,7 +23,6 @@ type ExportPage struct {
 	Next         string // next cursor; "" on the last page
 }
 
-// exportPlace is the position after a schema or, once all schemas were sent, after a record, with the counts so far.
 type exportPlace struct {
 	schema  SchemaPosition
 	schemas int64
@@ -67,8 +66,8 @@ func parseExportPlace(s string) (p exportPlace, err error) {
 	return p, err
 }
 
-// Export reads the next page of the namespaces that the token may read: at most limit records, PageBytes of records,
-// and PageBytes of schemas. A page may be empty without being the last.
+// Export reads the next page of the readable namespaces: at most limit records, PageBytes of records, and PageBytes
+// of schemas. Even an empty page need not be the last.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -88,7 +87,6 @@ func (s *Service) ExportInstall(ctx context.Context, o Owner, cursor string) (Ex
 	return s.exportPage(ctx, o, cursor, MaxPage, func(Namespace) bool { return true })
 }
 
-// schemaPage is how many schemas of maximum size fit PageBytes.
 const schemaPage = PageBytes / MaxSchemaBytes
 
 func (s *Service) exportPage(ctx context.Context, o Owner, cursor string, limit int, readable func(Namespace) bool) (page ExportPage, err error) {

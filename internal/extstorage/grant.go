@@ -21,7 +21,6 @@ type Grant struct {
 // In returns the access to a namespace.
 func (g *Grant) In(ns Namespace) Access { return g.Every | g.Namespaces[ns] }
 
-// maxClaims limits a token's claims in bytes.
 const maxClaims = 16 << 10
 
 // ParseGrant parses a verified token's claims: the UUIDs tenant_id and install_id, and ns, which maps namespaces to
@@ -64,12 +63,10 @@ func ParseGrant(claims []byte) (g Grant, err error) {
 	return g, nil
 }
 
-// claimTypes maps claims to their expected types.
 var claimTypes = map[string]string{
 	"tenant_id": "a UUID", "install_id": "a UUID", "ns": `an object of access by namespace, such as {"settings":"rw"}`,
 }
 
-// refused adds the location to a parser's error.
 func refused(err error) error {
 	if errcode.Is(err, errcode.TooLarge) {
 		return refuse("is too large")
@@ -109,7 +106,6 @@ func (p *Pass) In(ns Namespace) Access {
 	return a
 }
 
-// need returns *NamespaceDeniedError or ErrAccess without the access.
 func (p *Pass) need(ns Namespace, a Access) error {
 	switch has := p.In(ns); {
 	case has == 0:

@@ -48,10 +48,10 @@ const (
 // ErrDiverged means that both servers hold the record's revision with different contents.
 var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
-// Import puts exported records, at most a batch, all or nothing. Records keep their expiration. Values are validated
-// by the active schema, unless that was imported too: values may be older than it. Without Preserve, existing records
-// continue their own revisions and new ones start at 1. With Preserve, records take the exported revisions and times,
-// but never go back to an earlier revision. A record's error is an *ItemError.
+// Import puts at most a batch of exported records, all or nothing. Records keep their expiration. Values are
+// validated by the active schema unless it was imported too, as values may be older. Without Preserve, existing
+// records continue their own revisions and new ones start at 1. With Preserve, records take the exported revisions
+// and times, but never an earlier revision. A record's error is an *ItemError.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import, records []Record) (done Imported, err error) {
 	now := s.moment()
 	var tasks []Task
-	var indexes []int // maps tasks to records
+	var indexes []int
 	for i := range records {
 		rec := &records[i]
 		if err := s.checkImported(p, im, rec, now); err != nil {
@@ -165,8 +165,7 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 }
 
 // ImportSchema registers a schema with its version and status, and reports whether anything changed. It returns
-// ErrSchemaConflict if the version exists with a different document. Without Preserve, the schema is created now, by
-// the caller.
+// ErrSchemaConflict if the version differs. Without Preserve, the caller creates the schema now.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {

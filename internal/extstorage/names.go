@@ -81,8 +81,8 @@ func ParseNamespace(s string) (Namespace, error) {
 
 var errNamespace = refuse("must be 1 to 64 characters of a-z, 0-9 and -, and must not start with -")
 
-// Key is 1 to 128 characters of UTF-8 without "/" and control characters (U+0000 to U+001F, U+007F to U+009F). Keys
-// are compared by bytes, without case folding or Unicode normalization. "." and ".." are valid.
+// Key is 1 to 128 characters without "/" and control characters (U+0000 to U+001F, U+007F to U+009F), compared by
+// bytes. "." and ".." are valid.
 type Key string
 
 // MaxKey is the maximum key length in characters, up to four bytes each.

@@ -96,9 +96,8 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns the operation's effect on the stored row, given the namespace's active schema and the next change
-// number. Expired rows count as absent: a put replaces them, a delete removes them. It returns *MismatchError or
-// ErrSchemaChanged.
+// Decide returns the operation's effect, given the namespace's active schema and the next change number. A put
+// replaces an expired row, a delete removes it. It returns *MismatchError or ErrSchemaChanged.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {

@@ -10,7 +10,7 @@ import (
 )
 
 // WriteQueue queues this process's writes by install. The engine serializes them anyway, but waiting here takes no
-// connection, and no other write outdates values computed from a record. It is safe for concurrent use.
+// connection and avoids outdated computed values. It is safe for concurrent use.
 type WriteQueue struct {
 	together int
 
@@ -19,7 +19,6 @@ type WriteQueue struct {
 	unused   *line // so that a lone write does not allocate
 }
 
-// line is an install's queue.
 type line struct {
 	owner   Owner
 	taken   int
@@ -28,7 +27,7 @@ type line struct {
 
 type turn struct {
 	places int
-	given  chan struct{} // closed when given
+	given  chan struct{}
 }
 
 // NewWriteQueue lets up to together writes per install proceed at once.

@@ -7,9 +7,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Counters count an install's live records as of CountedAt, which is stored with them. Records that expire later
-// still count. Counters move to the time of a write only if they would reject it or its clock is behind CountedAt;
-// the backend then counts the stored records that expire in between.
+// Counters count an install's live records as of CountedAt. Records that expire later still count. A write moves
+// CountedAt only if it would be rejected or its clock is behind; the backend then counts the stored records that
+// expire in between.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
@@ -23,7 +23,6 @@ type QuotaError struct {
 	Used  int64 // after the write
 }
 
-// quotaOf describes each quota.
 var quotaOf = map[string]string{
 	"namespaces": "namespaces of the install", "keys": "keys in a namespace", "bytes": "bytes of the install",
 }
@@ -48,7 +47,6 @@ type Ledger struct {
 	spare  int64 // namespaces in the quota but not in the notes
 }
 
-// note holds the counts of install and namespace after an operation.
 type note struct {
 	Counters
 	namespace  Namespace
@@ -67,9 +65,8 @@ func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 // Reserve adds namespaces missing from Counters: those with a schema but no keys.
 func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
 
-// Fits reports whether no operation exceeds a quota. Counters from an earlier time are never too low, with one
-// exception: a put over an expired row that they still include adds a key without showing it, so do not use Fits
-// then.
+// Fits reports whether no operation exceeds a quota. Earlier counters are never too low, except for a put over an
+// expired row that they include: its new key does not show, so do not use Fits then.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
 		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {
@@ -101,7 +98,6 @@ func (l *Ledger) Check(q Quota) error {
 	return l.check("bytes", q.Bytes, l.before.Bytes, func(n *note) (int64, bool) { return n.Bytes, true })
 }
 
-// check checks one counter where count returns true.
 func (l *Ledger) check(what string, limit, before int64, count func(*note) (int64, bool)) error {
 	used, over := int64(0), -1
 	for i := range l.notes {

@@ -80,9 +80,9 @@ const (
 	MaxWait    = 60 * time.Second
 )
 
-// Changes reads the changes after since in the namespaces that the token may read, oldest first. If there are none,
-// it waits up to the given time. Continue at Last, which may be after the last returned change. Limit 0 returns only
-// Last, as a starting point. It returns ErrChangesGone if since is too old or was never issued by this database.
+// Changes reads the changes after since in the readable namespaces, oldest first, waiting up to the given time for
+// the first. Continue at Last, which may be after the last returned change; limit 0 returns only Last. It returns
+// ErrChangesGone if since is too old or was never issued by this database.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err
@@ -147,7 +147,6 @@ func (s *Service) look(ctx context.Context, r Request, since Seq, limit int) (fe
 	return feed, full, made, leave, nil
 }
 
-// reads reports whether any namespace is readable.
 func (p *Pass) reads() bool {
 	if p.Every&Read != 0 {
 		return true

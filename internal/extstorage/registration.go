@@ -51,7 +51,6 @@ type QuotaChange struct {
 	Reset     bool // to the default tier without overrides, first
 }
 
-// of applies the change and drops ended overrides.
 func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	if c.Reset {
 		r.Tier = ""

@@ -40,9 +40,9 @@ type Registry interface {
 	// schema would exceed quota.Namespaces.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
-	// DropSchemas deletes a version, or all of a namespace's versions if it is 0, and returns how many. A single
-	// version that is active or newest returns ErrSchemaNeeded, because its number would be reused. Once a namespace
-	// is without schemas, numbers continue after all that DropSchemas or a deletion ever removed from the install.
+	// DropSchemas deletes a version, or all of a namespace's versions if it is 0, and returns how many. It returns
+	// ErrSchemaNeeded for a single active or newest version, whose number would be reused. New versions in an emptied
+	// namespace continue after all numbers ever removed from the install.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
 	// SetStatus activates or deprecates a version; nothing changes if it already has the status. It returns
@@ -57,9 +57,9 @@ type Registry interface {
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
-	// anything changed. It returns ErrSchemaConflict if the number exists with a different document. An existing
-	// version only changes its status, at UpdatedAt and never to Draft. An activated version replaces the active one
-	// now. Versions that Register would delete are not added. The quota works as in Register.
+	// anything changed. It returns ErrSchemaConflict if the document differs. An existing version only changes its
+	// status, at UpdatedAt and never to Draft. Activation replaces the active version now. Versions that Register
+	// would delete are not added. The quota works as in Register.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
 	// ExportSchemas reads at most limit schemas by namespace and version, after a position; zero: from the start.

@@ -119,7 +119,6 @@ func (op *Op) revise(before canonjson.Value, read *Record) error {
 	return nil
 }
 
-// fail truncates the write at operation i, which fails because of a value read.
 func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	op := &w.Ops[i]
 	*op = Op{Kind: Check, Namespace: op.Namespace, Key: op.Key, Precondition: op.Precondition}
@@ -127,7 +126,6 @@ func (a *Optimistic) fail(w Write, i int, err error) *Optimistic {
 	return a
 }
 
-// leave records the value after the operation.
 func (op *Op) leave(known Known, before knownValue) {
 	at := place{op.Namespace, op.Key}
 	switch {

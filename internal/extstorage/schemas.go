@@ -15,7 +15,6 @@ import (
 // MaxSchemaBytes limits schema documents, in canonical bytes.
 const MaxSchemaBytes = 64 << 10
 
-// errNotActive rejects a put that names an inactive schema version.
 var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
 // validate validates a value by the active schema and returns its version, which the Store confirms during the put.
@@ -82,7 +81,6 @@ type Compatibility struct {
 	Changes []SchemaChange
 }
 
-// maxFailures limits the failures listed by a dry run.
 const maxFailures = 10
 
 // DryRun is the result of validating stored records by a schema.
@@ -102,7 +100,7 @@ type DryFailure struct {
 
 // SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
-	Active        SchemaVersion // SchemaReport describes the effect of activating a document.
+	Active        SchemaVersion // version compared with; 0: none
 	Compatibility Compatibility // "harmless" without an active schema
 	DryRun        DryRun
 }
@@ -307,7 +305,7 @@ func (s *Service) compare(active, document []byte) (Compatibility, error) {
 // busy until its request ends, while other clients must still be served.
 const (
 	schemaTurns   = 2
-	schemaWaiting = 256 // waiting requests
+	schemaWaiting = 256
 )
 
 func newSchemaPool(c *Config) *fairshare.Pool {

@@ -18,10 +18,9 @@ import (
 
 // Validators validates values, compiling each schema once.
 type Validators interface {
-	// Validate validates a value by a registered schema, whose memory is charged to the tenant. If the schema rejects
-	// the value, it returns a *SchemaError with pointers into the value. If the schema was registered under other
-	// limits and cannot be used, it returns another errcode.Invalid error. It waits for memory, then returns
-	// errcode.Unavailable.
+	// Validate validates a value by a registered schema, charging its memory to the tenant. It returns a *SchemaError
+	// with pointers into a rejected value, another errcode.Invalid error for a schema registered under other limits
+	// that is unusable, or errcode.Unavailable after waiting for memory.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error
 }
 
@@ -57,7 +56,7 @@ type Options struct {
 
 // Service validates and limits client requests, and executes them on the Store. It is safe for concurrent use.
 type Service struct {
-	opts     Options // without Config
+	opts     Options
 	config   atomic.Pointer[Config]
 	limits   Limits
 	cursors  sealer
@@ -176,7 +175,6 @@ func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	return p, nil
 }
 
-// install returns an install's state, at most installAge old.
 func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	now := s.opts.Clock()
 	in, known := s.installs.get(o)
@@ -192,7 +190,6 @@ func (s *Service) install(ctx context.Context, o Owner) (seenInstall, error) {
 	return in, nil
 }
 
-// may returns the pass for a request on a namespace.
 func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	if err == nil {
@@ -201,12 +198,10 @@ func (s *Service) may(ctx context.Context, g Grant, ns Namespace, a Access) (Pas
 	return p, err
 }
 
-// quota returns the install's effective quota.
 func (s *Service) quota(in *Install, now Moment) Quota {
 	return in.Quota(s.config.Load().QuotaOf(in.Tier), now)
 }
 
-// repeats limits retries after schema changes.
 const repeats = 10
 
 // write executes tasks, all or nothing. A task's error is an *ItemError.
@@ -237,7 +232,6 @@ func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result,
 	}
 }
 
-// passAll returns the pass for all tasks.
 func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, error) {
 	p, err := s.pass(ctx, g)
 	for i := 0; err == nil && i < len(tasks); i++ {
@@ -248,9 +242,8 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 	return p, err
 }
 
-// attempt plans and applies the operations. For a namespace missing from the cache it assumes no schema, which is
-// usual and checked by the Store. Reading the schema first would cost a message on Citus; it is read only if the
-// write fails.
+// attempt plans and applies the operations. It assumes that a namespace missing from the cache has no schema, which
+// is usual and checked by the Store, and reads the schema, a message on Citus, only if the write fails.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	a := &plan{service: s, owner: p.Owner, now: s.moment(), guesses: true}
 	applied, err := a.apply(ctx, p, r, tasks)
@@ -267,7 +260,6 @@ func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task)
 	return applied, err
 }
 
-// apply makes and applies the operations.
 func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	s := a.service
 	w := Write{Now: a.now, Quota: s.quota(&p.install, a.now), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, After: r.after}
@@ -286,7 +278,6 @@ func (a *plan) apply(ctx context.Context, p *Pass, r Request, tasks []Task) (App
 	return applied, err
 }
 
-// isClients reports whether the request, not the server, caused the error.
 func isClients(err error) bool {
 	return !errcode.Is(err, errcode.Unavailable) && !errcode.Is(err, errcode.Internal)
 }

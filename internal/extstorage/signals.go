@@ -55,7 +55,6 @@ func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	}
 }
 
-// notify wakes the install's long polls.
 func (s *signals) notify(o Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

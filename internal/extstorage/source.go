@@ -23,8 +23,7 @@ func (t *Task) inRequest(err error) error {
 }
 
 // source maps a location in the task's value to one in the request. For a location that a patch does not touch, it is
-// the nearest enclosing part of the patch. For an increment, the number maps to by; anything else, which existed or
-// was created on the path to it, maps to pointer.
+// the nearest enclosing part of the patch. For an increment, the number maps to by, everything else to pointer.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

@@ -34,7 +34,7 @@ type Task struct {
 
 	// The following fields are for imported puts:
 
-	until     Moment        // expiry
+	until     Moment
 	restored  *Restored     // nil: the record continues its own revisions
 	validated SchemaVersion // imported as active: do not validate by it again
 }
@@ -134,7 +134,6 @@ func (s *Service) BulkPut(ctx context.Context, r Request, tasks []Task) ([]Resul
 	return s.Batch(ctx, r, tasks)
 }
 
-// place identifies a record in an install.
 type place struct {
 	Namespace Namespace
 	Key       Key
@@ -167,7 +166,6 @@ func (a *plan) make(ctx context.Context, tasks []Task) error {
 	return nil
 }
 
-// add plans a task's operation.
 func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	at := namespaceOf{a.owner, t.Namespace}
 	switch t.Kind {
@@ -261,7 +259,6 @@ func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjso
 	return t.Increment.Apply(v, s.limits.Value)
 }
 
-// results returns one result per task.
 func results(tasks []Task, applied Applied) ([]Result, error) {
 	if len(applied.Items) != len(tasks) { // two different requests with the same hash
 		return nil, ErrKeyReused

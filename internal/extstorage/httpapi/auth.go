@@ -27,7 +27,6 @@ type authError struct {
 
 func (s *authError) Unwrap() []error { return []error{&s.refusal, s.cause} }
 
-// claims verifies the request's token.
 func claims(r *http.Request, tokens *bearer.Keyring, now time.Time) (bearer.Claims, error) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -67,10 +66,8 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 // issued returns the issue time; zero: unknown.
 func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 
-// client returns the name to charge a tenant's requests to.
 func client(t ext.TenantID) string { return "ext " + string(t) }
 
-// errClaims rejects a token's claims.
 var errClaims = errcode.New(errcode.Denied, "the token's claims are not valid")
 
 func claimError(raw json.RawMessage, err error) error {
@@ -118,7 +115,6 @@ func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service strin
 	return tenant, service, nil
 }
 
-// mayWriteSchemas reports whether a service token carries the schemas claim.
 func mayWriteSchemas(raw json.RawMessage) bool {
 	var members map[string]json.RawMessage // a struct would match names case-insensitively
 	return json.Unmarshal(raw, &members) == nil && string(members["schemas"]) == "true"

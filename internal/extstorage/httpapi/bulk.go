@@ -13,7 +13,6 @@ var itemNames = append([]string{"key", "ifMatch"}, putNames...)
 
 func (x *exchange) postBulk() error { return x.bulk(parseFields(x.body, "items")) }
 
-// bulk puts items into one namespace, all or nothing.
 func (x *exchange) bulk(f *fields) error {
 	tasks, err := x.items(f, "items", func(raw []byte) (ext.Task, error) {
 		item := parseFields(raw, itemNames...)
@@ -38,7 +37,6 @@ func (x *exchange) bulk(f *fields) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// withoutItem removes the item index from a namespace error.
 func withoutItem(err error) error {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	if item, ok := errors.AsType[*ext.ItemError](err); ok && (denied || errors.Is(err, ext.ErrAccess)) {
@@ -96,7 +94,6 @@ var anyOp = slices.Concat(opNames["put"], opNames["increment"])
 
 func (x *exchange) postBatch() error { return x.batch(parseFields(x.body, "ops")) }
 
-// batch runs operations on any namespaces, all or nothing.
 func (x *exchange) batch(f *fields) error {
 	var words []string
 	tasks, err := x.items(f, "ops", func(raw []byte) (ext.Task, error) {

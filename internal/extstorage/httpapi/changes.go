@@ -12,15 +12,14 @@ import (
 	"holdfast/internal/web"
 )
 
-// changesNames lists the parameters for changes.
 var changesNames = []string{"since", "wait", "limit"}
 
 const defaultChanges = 100
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
-// changes reads the changes once and, if there are none, releases its slot and waits. With too many waiting requests
-// it answers without changes at once; the client may retry.
+// changes reads the changes once and, if there are none, waits without its slot. With too many waiting requests it
+// answers without changes at once; the client may retry.
 func (x *exchange) changes(a arguments) error {
 	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {
@@ -75,8 +74,6 @@ func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) 
 	return x.answer(http.StatusOK, b)
 }
 
-// look reads changes, waiting for the first at most the given time. On error the feed is empty and continues at
-// since.
 func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.Feed, err error) {
 	d := x.timeout
 	if d > 0 {
@@ -94,8 +91,8 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 
 var errEnding = errcode.New(errcode.Unavailable, "the server is shutting down: retry")
 
-// untilEnding runs fn, which may block, until it returns or the server shuts down (ended). Waiting clients then get
-// an answer and go to another server, without delaying the shutdown.
+// untilEnding runs fn, which may block, until it returns or the server shuts down (ended). Waiting clients then move
+// to another server instead of delaying the shutdown.
 func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	whole := x.in
 	ctx, cancel := context.WithCancelCause(whole.Context())

@@ -2,7 +2,6 @@ package httpapi
 
 import "net/http"
 
-// private is the Cache-Control of all responses.
 const private = "private, no-cache"
 
 // greet sets the headers of public responses. Pages of any origin may read them: access depends on the token, which

@@ -55,7 +55,6 @@ func (s *scanner) str() []byte {
 	return nil
 }
 
-// element returns the trimmed text up to the comma or bracket that ends it.
 func (s *scanner) element() []byte {
 	s.next()
 	start := s.at
@@ -88,7 +87,6 @@ func (s *scanner) toEnd() {
 
 func (s *scanner) atEnd() bool { return s.next() == 0 && s.at == len(s.text) }
 
-// member is an unparsed object member.
 type member struct {
 	name string
 	raw  []byte
@@ -155,7 +153,6 @@ func (f *fields) member(s *scanner, known []string) {
 	}
 }
 
-// unknown rejects an unexpected member.
 func (f *fields) unknown(name string, known []string) {
 	const notMember = "is not a member of this object"
 	reason := notMember
@@ -169,10 +166,8 @@ func (f *fields) unknown(name string, known []string) {
 	f.fail(name, reason)
 }
 
-// maxListed limits the members listed in a message.
 const maxListed = 10
 
-// unquote decodes a JSON string like a value. It returns canonjson errors.
 func unquote(raw []byte) (string, error) {
 	v, err := canonjson.Parse(raw, maxText)
 	if err != nil {
@@ -193,7 +188,6 @@ func unquote(raw []byte) (string, error) {
 
 var errNotString = &ext.ValidationError{Reason: "must be a string"}
 
-// reasonOf returns the reason from an unquote error.
 func reasonOf(err error) string {
 	if errcode.Is(err, errcode.TooLarge) {
 		return "must be at most " + strconv.Itoa(maxText) + " bytes long"

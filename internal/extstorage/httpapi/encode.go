@@ -82,7 +82,6 @@ func appendList[T any](b []byte, list []T, one func([]byte, *T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendVersion appends revision and change number.
 func appendVersion(b []byte, revision ext.Revision, seq ext.Seq) []byte {
 	b = appendInt(key(b, "revision"), revision)
 	return appendString(key(b, "etag"), seq.ETag())

@@ -42,7 +42,7 @@ func (r *refusal) ErrorCode() errcode.Code { return r.kind }
 var (
 	errRoute    = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: the routes are listed in /ext/openapi.json", errcode.NotFound}
 	errInstall  = &refusal{http.StatusForbidden, codeDenied, "", "the token is for another install, or the install ID in the path is not valid", errcode.Denied}
-	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is too large", errcode.TooLarge} // see readBody
+	errLength   = &refusal{http.StatusRequestEntityTooLarge, codeLimit, "", "the body is too large", errcode.TooLarge}
 	errSlowBody = &refusal{http.StatusRequestTimeout, "REQUEST_TIMEOUT", "", "the body was sent too slowly", errcode.Invalid}
 	errCutBody  = &refusal{http.StatusBadRequest, codeInvalid, "", "the body ended early or its encoding is malformed", errcode.Invalid}
 	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", errcode.Quota}
@@ -77,7 +77,6 @@ func CodeOf(err error) string {
 	return p.code
 }
 
-// invalid rejects the value at a pointer.
 func invalid(pointer, reason string) error {
 	return &ext.ValidationError{Pointer: pointer, Reason: reason}
 }
@@ -95,7 +94,6 @@ func inList(list string, err error) error {
 	return err
 }
 
-// isOurs reports whether the server caused the error.
 func isOurs(err error) bool {
 	return errcode.Is(err, errcode.Internal) || errcode.Is(err, errcode.Unavailable)
 }
@@ -105,12 +103,12 @@ type problem struct {
 	status  int
 	code    string
 	message string
-	pointer *string       // location in the request
+	pointer *string
 	current *ext.Revision // from MismatchError
 	limit   int64         // from LimitError; 0: none
 	size    int64         // from LimitError; 0: unknown
 	why     []ext.SchemaFailure
-	index   int // failed item
+	index   int
 	cause   string
 
 	imported *Imported // counts before an import failed
@@ -156,7 +154,6 @@ func problemOf(err error) problem {
 	return p
 }
 
-// place sets the location and adapts the message to it.
 func (p *problem) place(err error) {
 	if pointer, ok := ext.PointerOf(err); ok {
 		p.pointer = &pointer
@@ -191,7 +188,6 @@ const maxSubject = 200
 
 const wholeBody = "the body"
 
-// subject describes a location for a message.
 func subject(pointer string) string {
 	switch {
 	case pointer == "":
@@ -202,7 +198,6 @@ func subject(pointer string) string {
 	return pointer
 }
 
-// inLine adds the import line to the message.
 func (p *problem) inLine() {
 	if p.cause == "" {
 		return
@@ -222,7 +217,6 @@ func (r *refusal) place() *string {
 	return &r.pointer
 }
 
-// statusOf returns the HTTP status and code.
 func statusOf(err error, code errcode.Code) (int, string) {
 	_, denied := errors.AsType[*ext.NamespaceDeniedError](err)
 	_, mismatch := errors.AsType[*ext.MismatchError](err)

@@ -9,8 +9,8 @@ import (
 )
 
 // export sends everything the token may read, page by page, each followed by a cursor to continue from. Only the
-// final completion line makes an export complete; it counts the records of all parts. Each page counts as a read;
-// when the rate limit is reached, the export waits.
+// final completion line, which counts all records, makes an export complete. Each page counts as a read; at the rate
+// limit the export waits.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {
@@ -33,7 +33,6 @@ func (x *exchange) export() error {
 	}
 }
 
-// exportPage reads a page and charges its memory.
 func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	if err := x.await(exportBytes); err != nil {
 		return page, err
@@ -72,7 +71,6 @@ func AppendComplete(b []byte, last *ext.ExportPage) []byte {
 	return append(appendInt(key(b, "schemas"), last.TotalSchemas), "}\n"...)
 }
 
-// sendPage sends a page followed by its cursor or the completion line.
 func (x *exchange) sendPage(page *ext.ExportPage) error {
 	var b []byte
 	if page.Header != nil {

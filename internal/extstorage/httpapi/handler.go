@@ -38,7 +38,7 @@ type exchange struct {
 	body   []byte      // nil for streams
 	ask    ext.Request // grant, caller, idempotency key
 
-	schemas bool  // schema writes allowed
+	schemas bool
 	charged int64 // memory charged for the response, in bytes
 }
 
@@ -76,7 +76,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return x.serve(act)
 }
 
-// serve runs the route's action for an authenticated request.
 func (x *exchange) serve(act *action) (err error) {
 	if x.query, err = parseQuery(x.in.URL.RawQuery, act.params); err != nil {
 		return err
@@ -116,7 +115,6 @@ func (x *exchange) serve(act *action) (err error) {
 // Without implements ext.Slot.
 func (x *exchange) Without(wait func() error) error { return web.WithoutSlot(x.out, x.in, wait) }
 
-// parsePath validates the path's names.
 func (x *exchange) parsePath() error {
 	rt := &x.route
 	if rt.hasNamespace {
@@ -151,13 +149,11 @@ func (x *exchange) within(d time.Duration, fn func() error) error {
 
 func (x *exchange) ctx() context.Context { return x.in.Context() }
 
-// answer writes a complete response.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSONLine(x.out, status, body)
 	return nil
 }
 
-// nothing writes a 204.
 func (x *exchange) nothing() error {
 	x.out.WriteHeader(http.StatusNoContent)
 	return nil

@@ -27,7 +27,6 @@ func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Preconditio
 	return g, nil
 }
 
-// revisionHeader parses If-Revision-Match.
 func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	values := h.Values("If-Revision-Match")
 	if len(values) == 0 {

@@ -18,7 +18,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// maxLine limits import lines, in bytes.
 const maxLine = recordBody
 
 // Members of export lines. The last four record members are replaced unless the import preserves them.
@@ -32,7 +31,6 @@ var (
 	anyLine = slices.Concat(lineNames, schemaNames, cursorNames, completeNames, headerNames)
 )
 
-// errImports rejects an import while too many requests wait for clients.
 var errImports = errcode.New(errcode.Unavailable, "too many imports and long polls are running: retry later")
 
 // Imported counts imported lines.
@@ -52,7 +50,6 @@ type importFailure struct {
 func (e *importFailure) Error() string { return e.err.Error() }
 func (e *importFailure) Unwrap() error { return e.err }
 
-// importer imports lines in steps.
 type importer struct {
 	x     *exchange
 	as    ext.Import
@@ -63,17 +60,16 @@ type importer struct {
 	complete bool              // completion line seen
 	counted  [2]int64          // records and schemas according to the completion line
 
-	records []ext.Record // current step
-	at      []int        // line numbers
-	bytes   int          // of values and metadata
-	charged int64        // memory for the step
-	long    bool         // memory for a line beyond the reader's buffer was charged
+	records []ext.Record
+	at      []int
+	bytes   int
+	charged int64 // memory for the step
+	long    bool  // memory for a line beyond the reader's buffer was charged
 	keys    map[ext.Position]bool
 }
 
-// imports stores exported records and schemas in steps. Each step is all or nothing and counts as a write; when the
-// rate limit is reached, the import waits. Completed steps remain after a failure. Existing records stay unchanged,
-// so the same file can be imported again.
+// imports stores an export in steps, each all or nothing and counted as a write; at the rate limit it waits.
+// Completed steps remain after a failure. Existing records stay unchanged, so a file can be imported again.
 func (x *exchange) imports() error {
 	im := newImporter(x)
 	leave, ok := x.service.EnterWait(x.ask.Grant.Owner)
@@ -137,7 +133,6 @@ func (im *importer) read(lines io.Reader) error {
 	return im.checkComplete()
 }
 
-// checkComplete rejects an incomplete export.
 func (im *importer) checkComplete() error {
 	came := "incomplete import: received " + count(int64(im.done.Records), "record", "records")
 	const hint = ": send every line of the export"
@@ -235,7 +230,6 @@ func (im *importer) begin(f *fields) {
 	}
 }
 
-// schema registers a schema as its own step.
 func (im *importer) schema(f *fields) error {
 	f.only(schemaNames)
 	raw, _ := f.find("schema")
@@ -331,7 +325,6 @@ func (im *importer) readRecord(f *fields) (rec ext.Record, err error) {
 	return rec, f.err
 }
 
-// skip checks a cursor or completion line.
 func (im *importer) skip(f *fields) {
 	if f.has("cursor") {
 		if f.only(cursorNames); f.text("cursor") == "" {
@@ -393,7 +386,6 @@ func (im *importer) step() error {
 	return nil
 }
 
-// do runs a step as a write for the rate limit.
 func (im *importer) do(fn func(*exchange) error) error {
 	x := im.x
 	if err := x.wait(write); err != nil {

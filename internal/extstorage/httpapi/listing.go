@@ -6,7 +6,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// defaultLimit is the default page size.
 const defaultLimit = 25
 
 var listingNames = []string{"prefix", "cursor", "limit", "reverse", "values", "metadata"}
@@ -52,7 +51,6 @@ func (x *exchange) list(a arguments) error {
 	return x.answer(http.StatusOK, b)
 }
 
-// pageLimit returns the requested page size.
 func pageLimit(a arguments) int {
 	if limit := a.integer("limit", 1, ext.MaxPage); limit.Set {
 		return int(limit.Value)
@@ -60,7 +58,6 @@ func pageLimit(a arguments) int {
 	return defaultLimit
 }
 
-// appendNext appends the next cursor, or null.
 func appendNext(b []byte, next string) []byte {
 	if b = key(b, "nextCursor"); next == "" {
 		return append(b, "null"...)

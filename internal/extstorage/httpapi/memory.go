@@ -8,11 +8,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Requests charge memory to a budget shared by all clients. web.ReadBody charges the body; the code below charges
-// processing it, the data read for the response, and the response until the client received it.
+// Requests charge memory to a budget shared by all clients: web.ReadBody for the body, the code below for its
+// processing, data read, and the response until it was received.
 const (
-	// smallBytes is the size up to which bodies and responses are free beyond web.ReadBody's charge: slots limit the
-	// former, and the latter take less memory than their connection.
+	// smallBytes is the size up to which only web.ReadBody charges: slots limit such bodies, and such responses take
+	// less memory than their connection.
 	smallBytes = 4 << 10
 
 	// workCopies is how many more copies of the values exist during a write: the canonical form and, on PostgreSQL,
@@ -47,7 +47,6 @@ func (x *exchange) fits(n int) bool {
 	return true
 }
 
-// await charges n bytes, waiting if necessary.
 func (x *exchange) await(n int) error {
 	if err := web.ChargeMemory(x.out, x.in, int64(n)-x.charged); err != nil {
 		return err
@@ -56,7 +55,6 @@ func (x *exchange) await(n int) error {
 	return nil
 }
 
-// keep releases all but n bytes.
 func (x *exchange) keep(n int) {
 	if more := x.charged - int64(n); more > 0 {
 		web.ReleaseMemory(x.out, more)

@@ -47,7 +47,6 @@ func parseQuery(raw string, known []string) (*query, error) {
 	return &query{values: values}, nil
 }
 
-// errQuery rejects a malformed query.
 var errQuery = &refusal{http.StatusBadRequest, codeInvalid, "", "the query string is malformed: percent-encode special characters and separate parameters by &", errcode.Invalid}
 
 func errParameter(name string, known []string) error {
@@ -64,7 +63,6 @@ func errParameter(name string, known []string) error {
 // maxEcho limits client-chosen names in messages, in bytes.
 const maxEcho = 128
 
-// pointerTo returns the pointer to a body member, or a parameter's name.
 func pointerTo(name string) string {
 	if len(name) > maxEcho {
 		return ""

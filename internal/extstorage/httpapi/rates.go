@@ -13,11 +13,10 @@ import (
 	"holdfast/internal/web/rate"
 )
 
-// cost is the rate limit that a request counts toward.
 type cost uint8
 
 const (
-	free cost = iota // charges the rate itself
+	free cost = iota
 	read
 	write
 )

@@ -146,7 +146,6 @@ func (x *exchange) increment(f *fields) error {
 	return x.do(&t)
 }
 
-// do runs a write task.
 func (x *exchange) do(t *ext.Task) error {
 	r, err := x.service.Do(x.ctx(), x.ask, *t)
 	if err != nil {
@@ -169,7 +168,6 @@ func (x *exchange) do(t *ext.Task) error {
 	return x.answer(status, append(b, '}'))
 }
 
-// recordPath returns the record's path as clients see it.
 func (x *exchange) recordPath() string {
 	if x.route.resource == increment {
 		return strings.TrimSuffix(x.target, "/increment")
@@ -177,7 +175,6 @@ func (x *exchange) recordPath() string {
 	return x.target
 }
 
-// replayed marks a response stored for an idempotency key.
 func (x *exchange) replayed(yes bool) {
 	if yes {
 		x.out.Header().Set("Idempotency-Replayed", "true")

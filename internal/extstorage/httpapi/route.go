@@ -29,7 +29,6 @@ const (
 	imports
 )
 
-// action handles a method of a resource.
 type action struct {
 	serve         func(*exchange) error
 	cost          cost
@@ -57,7 +56,7 @@ const (
 // they protect the record. Reads ignore unsupported ones, as HTTP specifies.
 type preconditions struct {
 	headers []string
-	instead string // advice
+	instead string
 }
 
 // conditionalHeaders are from RFC 9110, section 13.1, plus Holdfast's own.
@@ -126,7 +125,7 @@ type route struct {
 	install      string
 	namespace    ext.Namespace
 	key          ext.Key
-	version      string // schema version
+	version      string
 	hasNamespace bool
 	hasKey       bool
 }

@@ -25,7 +25,6 @@ type Runner struct {
 
 const runnerBase = "/internal/ext-storage/"
 
-// errRunnerRoute rejects an unknown internal path.
 var errRunnerRoute = &refusal{http.StatusNotFound, codeNotFound, "", "no such path: expected " + runnerBase + "install/INSTALL", errcode.NotFound}
 
 // OwnsRunner is Owns for the internal listener.
@@ -42,7 +41,6 @@ func LabelRunner(path string) string {
 // RunnerRoutes is Routes for the internal listener.
 func RunnerRoutes() []web.Route { return []web.Route{{Label: "runner", Method: http.MethodPost}} }
 
-// runnerInstall returns the install in a raw path.
 func runnerInstall(path string) (string, bool) {
 	s, err := web.Segments(path)
 	if err != nil || len(s) != 4 || s[0] != "internal" || s[1] != "ext-storage" || s[2] != "install" {
@@ -51,7 +49,6 @@ func runnerInstall(path string) (string, bool) {
 	return s[3], true
 }
 
-// operation is an envelope operation.
 type operation struct {
 	names         []string // extra members
 	noKey         bool     // namespace at most
@@ -80,10 +77,8 @@ var operations = map[string]operation{
 	"setSchema":      {names: []string{"version", "status"}, noKey: true, cost: write, preconditions: schemaPreconditions, schema: true, serve: (*exchange).setSchemaOf},
 }
 
-// errSchemas rejects schema writes without the schemas claim.
 var errSchemas = &refusal{http.StatusForbidden, codeDenied, "", "the token does not allow writes of schemas: it needs the claim schemas, as ext service-tokens create --schemas makes it", errcode.Denied}
 
-// anyOperation lists the members of all envelopes.
 var anyOperation = func() []string {
 	names := []string{"operation", "namespace", "key"}
 	for _, op := range operations {
@@ -157,7 +152,6 @@ func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) er
 	return nil
 }
 
-// maxInvocation limits X-Invocation-Id, in bytes.
 const maxInvocation = 128
 
 // envelope reads the body before charging the rate, because the operation determines the cost.

@@ -8,7 +8,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// schemasNames lists the parameters for schemas.
 var schemasNames = []string{"cursor", "limit"}
 
 func (x *exchange) getSchemas() error { return x.listSchemas(x.query) }
@@ -100,7 +99,6 @@ func (x *exchange) setSchema() error {
 	return x.setStatus(version, f.text("status"), f.err)
 }
 
-// setSchemaOf is setSchema in an envelope.
 func (x *exchange) setSchemaOf(f *fields) error {
 	version := f.integer("version", 1, maxVersion)
 	if !version.Set {

@@ -39,8 +39,8 @@ func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]Instal
 	return s.store.ListUsage(ctx, span, limit)
 }
 
-// PageInstalls returns at most limit installs: those with records, past or present, and those registered, revoked or
-// deleted; if revoked is set, revoked installs only.
+// PageInstalls returns at most limit installs with records, past or present, or a registration, revocation or
+// deletion; with revoked set, revoked ones only.
 func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error) {
 	if revoked {
 		return s.store.ListInstalls(ctx, span, true, limit)
@@ -79,7 +79,7 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 }
 
 // AuditAll calls fn for each install in the span: page by page those with counters, then those whose counters are
-// missing. Each audit is a snapshot, so concurrent writes do not appear as differences.
+// missing. Each audit is a snapshot, so concurrent writes do not matter.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)

@@ -27,14 +27,14 @@ type Store interface {
 	// first SearchedNamespaces namespaces.
 	FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int, now extstorage.Moment) ([]extstorage.Position, error)
 
-	// Uncounted returns at most limit installs with a record or namespace counter but no install counters, which
-	// ListUsage misses. Only a damaged database contains any. It reads every record key, so limit the span to a page
-	// of ListUsage.
+	// Uncounted returns at most limit installs with records or namespace counters but no install counters, which only
+	// a damaged database contains and ListUsage misses. It reads every record key, so limit the span to a page of
+	// ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
-	// Filled calls fn, in any order, for installs at NoticePercent or more of least, and for those with overrides:
-	// all that can be near a quota unless some quota is below least. A retry calls begin and starts over. It reads
-	// all counters; call it every few minutes at most.
+	// Filled calls fn, in any order, for installs at NoticePercent or more of least, and those with overrides: all
+	// that can be near a quota unless some quota is below least. A retry calls begin and starts over. It reads all
+	// counters, so call it every few minutes at most.
 	Filled(ctx context.Context, least extstorage.Quota, now extstorage.Moment, begin func(), fn func(Filling)) error
 
 	// Totals sums all installs, and counts tenants above soft bytes. It scans all counters; call it at most once a

@@ -11,7 +11,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// overrides are the stored quotas; absent ones are not overridden.
 type overrides struct {
 	Bytes      int64 `json:"bytes,omitempty"`
 	Namespaces int64 `json:"namespaces,omitempty"`
@@ -37,7 +36,7 @@ func (s *Store) Install(ctx context.Context, o ext.Owner) (in ext.Install, err e
 type installRow struct {
 	tier                             string
 	granted                          []byte
-	namespaces                       []byte // nil: NULL
+	namespaces                       []byte
 	until, revoked, created, updated pgtype.Timestamptz
 
 	deleting, deletedAt, tokensAfter pgtype.Timestamptz
@@ -150,11 +149,10 @@ func (s *Store) SwapQuota(ctx context.Context, o ext.Owner, from, to ext.Registr
 	}, &n)
 }
 
-// registered holds the arguments of ext_set_install_v1.
 type registered struct {
 	owner ext.Owner
 	ext.Registration
-	granted, namespaces []byte // JSON; nil is NULL
+	granted, namespaces []byte
 	restore             bool
 	at                  ext.Moment
 }

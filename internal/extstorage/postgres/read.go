@@ -154,9 +154,9 @@ type pages struct {
 	dest      func(*row) []any
 }
 
-// page reads a page in one or two queries. The first returns every value small enough that any number of them fit the
-// page, so SQL needs no running sum, which costs a fifth of a read. If the page contains a larger value, whose size
-// is known now, the second query returns all values.
+// page reads a page in one or two queries. The first returns every value small enough that any number of them fit, so
+// SQL needs no running sum, which costs a fifth of a read. If the page contains a larger value, whose size is known
+// now, the second returns all values.
 func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, error) {
 	r := of.row
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)

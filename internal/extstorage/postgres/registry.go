@@ -32,7 +32,6 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, schema ext.Schema, qu
 	return schema, nil
 }
 
-// newSchema holds the arguments of ext_register_v1.
 type newSchema struct {
 	owner ext.Owner
 	ext.Schema
@@ -87,7 +86,6 @@ func (s *Store) SetStatus(ctx context.Context, o ext.Owner, id ext.SchemaID, sta
 	return schema, err
 }
 
-// newStatus holds the arguments of ext_schema_status_v1.
 type newStatus struct {
 	owner  ext.Owner
 	schema ext.SchemaID
@@ -105,7 +103,6 @@ func (n newStatus) args() []pgdb.Arg {
 	}
 }
 
-// schemaOf parses the result of ext_schema_v1.
 func schemaOf(text []byte) (schema ext.Schema, err error) {
 	var answer struct {
 		Status    ext.SchemaStatus `json:"status"`

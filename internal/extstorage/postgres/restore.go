@@ -61,7 +61,6 @@ func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	return err
 }
 
-// restored holds the arguments of ext_restore_v1.
 type restored struct {
 	owner                                               ext.Owner
 	namespaces, keys, seqs, revisions, created, updated array
@@ -101,7 +100,6 @@ func (s *Store) Restore(ctx context.Context, o ext.Owner, sc ext.Schema, quota e
 	return result == "changed", nil
 }
 
-// restoredSchema holds the arguments of ext_restore_schema_v1.
 type restoredSchema struct {
 	owner ext.Owner
 	ext.Schema
@@ -125,7 +123,6 @@ func (r restoredSchema) args() []pgdb.Arg {
 	}
 }
 
-// orNull returns NULL for an empty string.
 func orNull(s string) *string {
 	if s == "" {
 		return nil

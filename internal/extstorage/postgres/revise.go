@@ -27,12 +27,11 @@ const (
 	togetherBytes  = 256 << 10
 )
 
-// revision is a write that depends on stored values.
 type revision struct {
 	w       *ext.Write
 	outcome outcome // valid once done is closed
 	done    chan struct{}
-	finish  func() // cancels waiting for a turn
+	finish  func()
 }
 
 type outcome struct {
@@ -40,7 +39,6 @@ type outcome struct {
 	err     error
 }
 
-// revisions queues waiting writes by install.
 type revisions struct {
 	mu      sync.Mutex
 	waiting map[ext.Owner][]*revision

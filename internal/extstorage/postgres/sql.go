@@ -18,7 +18,6 @@ var (
 		SELECT set_config('idle_in_transaction_session_timeout', '5s', true), (ext_lock_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)).seq`}
 )
 
-// Corrections to imported records.
 var (
 	sqlSkipChanges = pgdb.Statement{Name: "ext.skip_changes", Wide: true, SQL: `
 		UPDATE ext_storage_usage SET change_seq = change_seq + $1::bigint, closed_seq = closed_seq + $1::bigint`}
@@ -59,7 +58,6 @@ var (
 		SELECT ext_forget_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_due => $3::timestamptz)`}
 )
 
-// Schemas and installs.
 var (
 	sqlRegister    = pgdb.NewNamed(pgdb.Statement{Name: "ext.register", Key: 1, SQL: `SELECT ext_register_v1(...)`}, newSchema.args)
 	sqlDropSchemas = pgdb.Statement{Name: "ext.drop_schemas", Key: 1, SQL: `
@@ -149,7 +147,6 @@ func uncounted(table string) string {
 // header lists a record's columns without value and metadata.
 const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
-// Record reads.
 var (
 	sqlGet = pgdb.Statement{Name: "ext.get", Key: 1, SQL: `
 		SELECT ` + header + `, value::text, coalesce(metadata::text, '')

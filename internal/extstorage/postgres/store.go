@@ -1,10 +1,10 @@
 // Package postgres stores extension storage in PostgreSQL, on one server or distributed by Citus.
 //
-// A write calls one PL/pgSQL function from the migrations, which locks the install and applies the rules of package
-// extstorage in one round trip and transaction. Values that depend on stored records are computed from an earlier
-// read; if a record changed meanwhile, the call fails, and they are computed again in a transaction that locks first.
-// A read is one statement, hence one snapshot. On Citus the tenant is the distribution column, used by every
-// statement except the sweep's search for work.
+// A write is one call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in
+// one round trip and transaction. Values that depend on stored records are computed from an earlier read; if a record
+// changed meanwhile, the call fails and they are computed again after locking. A read is one statement, hence one
+// snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's search for
+// work.
 package postgres
 
 import (
@@ -79,12 +79,10 @@ func auditTable() *outboxpg.Outbox {
 	return outboxpg.New(outbox.Table{Name: ext.AuditTable, Owner: "tenant_id", Stream: "extension_install_id", Type: "uuid"})
 }
 
-// moment converts 0 to NULL.
 func moment(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: m != 0}
 }
 
-// momentOf converts NULL to 0.
 func momentOf(t pgtype.Timestamptz) ext.Moment {
 	if !t.Valid {
 		return 0
@@ -92,7 +90,6 @@ func momentOf(t pgtype.Timestamptz) ext.Moment {
 	return ext.At(t.Time)
 }
 
-// now converts the current time, which is never NULL.
 func now(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
 }

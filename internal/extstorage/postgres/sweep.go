@@ -7,14 +7,12 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// part is one install's share of a sweep.
 type part struct {
 	expired int64    // records
 	changes []int64  // change numbers
 	names   []string // idempotency keys or token IDs
 }
 
-// sweeping holds the arguments of ext_sweep_v1.
 type sweeping struct {
 	owner ext.Owner
 	part
@@ -33,7 +31,6 @@ func (s sweeping) args() []pgdb.Arg {
 	}
 }
 
-// sweep finds due rows of one kind.
 type sweep struct {
 	find pgdb.Statement
 	due  func(ext.Moment) ext.Moment

@@ -51,7 +51,6 @@ func pageOfInstalls(span inspection.Span, revoked bool, limit int) []any {
 	return pgdb.Unprepared(append(bounds(span, limit), revoked)...)
 }
 
-// firstInstalls ends the statements of FindInstalls.
 const firstInstalls = `
 	AND u.extension_install_id::text COLLATE "C" >= $1::text AND u.extension_install_id::text COLLATE "C" <= $2::text
 	ORDER BY u.extension_install_id::text COLLATE "C", u.tenant_id LIMIT $3::bigint`
@@ -94,7 +93,6 @@ func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, lim
 	return all, nil
 }
 
-// usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, st pgdb.Statement, args []any) (all []inspection.InstallUsage, err error) {
 	var (
 		u          inspection.InstallUsage

@@ -80,7 +80,6 @@ func (a *answer) applied(w *ext.Write, text []byte) (ext.Applied, error) {
 	return ext.Applied{Items: a.Items, Replayed: a.Replayed}, nil
 }
 
-// applying holds the arguments of ext_apply_v1.
 type applying struct {
 	owner ext.Owner
 	ext.Write
@@ -125,7 +124,6 @@ func unexpected(answer []byte) error {
 	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %s", sqlApply.Name, answer))
 }
 
-// err returns the error of a rejected write.
 func (a *answer) err(w *ext.Write, text []byte) error {
 	switch a.Error {
 	case "key_reused":
@@ -154,7 +152,6 @@ func (a *answer) err(w *ext.Write, text []byte) error {
 	return &ext.ItemError{Index: a.Op, Err: err}
 }
 
-// mismatch returns the package's own precondition error.
 func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	if op.Kind == ext.Delete {
 		return op.Precondition.CheckDelete(revision, seq)
@@ -208,7 +205,6 @@ func columnsOf(w *ext.Write) *columns {
 // reflection, mostly nullable types, took a tenth of a put's time.
 type array []byte
 
-// whole returns the complete text; {} if empty.
 func (a array) whole() string {
 	if len(a) == 0 {
 		return "{}"
@@ -216,7 +212,6 @@ func (a array) whole() string {
 	return string(append(a, '}'))
 }
 
-// orNull returns NULL if empty.
 func (a array) orNull() *string {
 	if len(a) == 0 {
 		return nil
@@ -233,7 +228,6 @@ func (a *array) next() {
 	}
 }
 
-// word appends text that needs no quoting.
 func (a *array) word(s string) {
 	a.next()
 	*a = append(*a, s...)
@@ -260,7 +254,6 @@ func (a *array) text(s string) {
 
 func (a *array) moment(m ext.Moment) { a.text(m.Time().Format(time.RFC3339Nano)) }
 
-// value appends a value, or NULL if empty.
 func (a *array) value(v canonjson.Value) {
 	if v == "" {
 		a.null()

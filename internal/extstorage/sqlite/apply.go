@@ -20,10 +20,10 @@ type step struct {
 	c      *sqlite.Conn
 	o      ext.Owner
 	now    ext.Moment
-	known  bool         // install row exists
-	closed bool         // row is closed
+	known  bool
+	closed bool
 	has    ext.Counters // current counters, written by finish
-	first  ext.Seq      // before the write
+	first  ext.Seq
 	last   ext.Seq
 	keys   map[ext.Namespace]*space // counters read
 	head   *row                     // first operation's record, if read
@@ -38,9 +38,8 @@ type step struct {
 	moved int64 // resulting change in namespaces with a schema but no key
 }
 
-// row is a record before the write.
 type row struct {
-	header *ext.Header // nil: no record
+	header *ext.Header
 	id     int64
 }
 
@@ -73,7 +72,6 @@ func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	return st, err
 }
 
-// scanUsage scans usage and returns the last change number.
 func (st *step) scanUsage(r *sqlite.Stmt) ext.Seq {
 	st.has = ext.Counters{Bytes: r.ColumnInt64(0), Keys: r.ColumnInt64(1), Namespaces: r.ColumnInt64(2)}
 	st.countedAt, st.closed = ext.Moment(r.ColumnInt64(4)), !r.ColumnIsNull(5)
@@ -131,7 +129,6 @@ func (st *step) recount(at ext.Moment) error {
 	return nil
 }
 
-// finish writes changed counters.
 func (st *step) finish() error {
 	if st.last == st.first && !st.recounted {
 		return nil
@@ -219,7 +216,6 @@ func (st *step) spare() (int64, error) {
 	return n - st.moved, nil
 }
 
-// change appends to the install's feed.
 func (st *step) change(seq ext.Seq, op ext.ChangeOp, ns ext.Namespace, key ext.Key, revision ext.Revision) error {
 	return sqlitedb.Exec(st.c, sqlAddChange, st.o.Tenant, st.o.Install, seq, op, ns, key, revision, st.now)
 }
@@ -308,7 +304,6 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-// perform carries out decided effects.
 func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect) (applied ext.Applied, err error) {
 	applied.Items = make([]ext.Item, len(w.Ops))
 	for i := range effects {
@@ -323,11 +318,10 @@ func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect
 	return applied, keep(c, st.o, w, &applied)
 }
 
-// effect is an operation's change to a record.
 type effect struct {
 	ext.Effect
 	old *ext.Header // previous record; nil: none
-	seq ext.Seq     // change number
+	seq ext.Seq
 
 	before *effect // preceding operation on the record; nil: the row was read
 	rowid  int64   // of old, or of the new record after perform
@@ -365,7 +359,6 @@ func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) 
 	}
 }
 
-// plan decides the operations in order.
 func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err error) {
 	effects = make([]effect, len(w.Ops))
 	for i := range w.Ops {
@@ -427,7 +420,6 @@ func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) err
 	return err
 }
 
-// fill computes the operation's new value.
 func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	op, value, read := &w.Ops[i], canonjson.Value(""), e.old != nil
 	for j := range i {
@@ -452,7 +444,6 @@ func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	return nil
 }
 
-// do writes record, change and audit event.
 func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	op := &w.Ops[i]
 	if e.before != nil {
@@ -473,7 +464,6 @@ func (s *Store) do(st *step, w *ext.Write, i int, e *effect) error {
 	return st.put(op, e)
 }
 
-// put inserts or updates a record.
 func (st *step) put(op *ext.Op, e *effect) error {
 	h := e.Next
 	switch {
@@ -490,7 +480,6 @@ func (st *step) put(op *ext.Op, e *effect) error {
 		h.Revision, h.Seq, h.CreatedAt, h.UpdatedAt, orNull(h.ExpiresAt), h.ValueBytes, h.MetadataBytes, op.Value, op.Metadata)
 }
 
-// appendAudit appends the operation's audit event.
 func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	var topic string
 	switch e.Change {
@@ -507,7 +496,6 @@ func (s *Store) appendAudit(st *step, w *ext.Write, i int, e *effect) error {
 	})
 }
 
-// replay returns the response stored for the idempotency key, if any.
 func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	if w.IdempotencyKey == nil {
 		return applied, nil
@@ -530,7 +518,6 @@ func replay(c *sqlite.Conn, o ext.Owner, w *ext.Write) (applied ext.Applied, err
 	return applied, nil
 }
 
-// keep stores the response for the idempotency key.
 func keep(c *sqlite.Conn, o ext.Owner, w *ext.Write, applied *ext.Applied) error {
 	if w.IdempotencyKey == nil {
 		return nil

@@ -127,7 +127,6 @@ func (s *Store) Close(ctx context.Context, o ext.Owner, now ext.Moment) (d ext.D
 	return d, err
 }
 
-// deletionOf reads a started deletion.
 func deletionOf(c *sqlite.Conn, o ext.Owner) (d ext.Deletion, found bool, err error) {
 	err = sqlitedb.ForEach(c, sqlInstall, func(r *sqlite.Stmt) error {
 		in, err := scanInstall(r)
@@ -183,7 +182,6 @@ func setDeleted(c *sqlite.Conn, o ext.Owner, h *ext.Holdings) error {
 	return sqlitedb.Exec(c, sqlSetDeleted, o.Tenant, o.Install, string(text))
 }
 
-// deleteSome deletes rows of one kind, and reports whether any existed.
 func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Holdings) (bool, error) {
 	if n, err := deleteRecords(c, o, sqlFirstRecords, step, done, o.Tenant, o.Install, step.Rows); err != nil || n > 0 {
 		return true, err
@@ -204,7 +202,6 @@ func deleteSome(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, done *ext.Hol
 	return false, nil
 }
 
-// deleteRecords deletes a closed install's records found by a statement.
 func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteStep, done *ext.Holdings, args ...any) (n int64, err error) {
 	type record struct {
 		ns    ext.Namespace
@@ -288,7 +285,6 @@ func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error
 	return int64(len(all)), err
 }
 
-// finish writes the tombstone and the audit event.
 func (s *Store) finish(c *sqlite.Conn, o ext.Owner, step *ext.DeleteStep, d *ext.Deletion) error {
 	if err := sqlitedb.Exec(c, sqlTombstone, o.Tenant, o.Install, step.Now, step.KeptUntil); err != nil {
 		return err
@@ -381,7 +377,6 @@ func reopen(c *sqlite.Conn, o ext.Owner, now ext.Moment) (bool, error) {
 	return true, sqlitedb.Exec(c, sqlReopenInstall, o.Tenant, o.Install, now)
 }
 
-// sweepTombstones deletes due tombstones.
 func sweepTombstones(c *sqlite.Conn, due ext.Moment, limit int) (int, error) {
 	all, err := sqlitedb.QueryAll(c, sqlSweepTombstones, func(r *sqlite.Stmt) ext.Owner {
 		return ext.Owner{Tenant: ext.TenantID(r.ColumnText(0)), Install: ext.InstallID(r.ColumnText(1))}

@@ -208,7 +208,6 @@ func (s *Store) FindRecords(ctx context.Context, o ext.Owner, prefix string, lim
 	return all, err
 }
 
-// usages reads installs with their counters.
 func (s *Store) usages(ctx context.Context, name, sql string, args ...any) (all []inspection.InstallUsage, err error) {
 	err = s.db.Read(ctx, name, func(c *sqlite.Conn) error {
 		return sqlitedb.ForEach(c, sql, func(r *sqlite.Stmt) error {
@@ -297,7 +296,6 @@ func (s *Store) Audit(ctx context.Context, o ext.Owner) (a inspection.Audit, err
 	return a, err
 }
 
-// differ returns the namespaces with a wrong counter, sorted.
 func differ(counters, counted map[ext.Namespace]int64) (wrong []inspection.NamespaceAudit) {
 	all := maps.Clone(counters)
 	maps.Copy(all, counted)

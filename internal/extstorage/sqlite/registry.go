@@ -14,10 +14,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// documentColumn is the document's column in schemaColumns.
 const documentColumn = 5
 
-// scanSchema scans schemaColumns.
 func scanSchema(ns ext.Namespace) func(r *sqlite.Stmt) ext.Schema {
 	return func(r *sqlite.Stmt) ext.Schema {
 		return ext.Schema{
