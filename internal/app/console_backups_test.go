@@ -93,7 +93,7 @@ func TestConsoleOffersWhatIsSet(t *testing.T) {
 	}
 	for page, lines := range map[string][]string{
 		"backup": {"Set backup.url to a folder", "[backup]", "schedule = ", "docs/backup.md"}, "restore-points": {"Set replica.url to a folder", "[replica]", "docs/backup.md"},
-		"alerts": {"Set alerts.url to a webhook", "[alerts]", "docs/operations.md"},
+		"alerts": {"Set alerts.url to a webhook", "[alerts]", "docs/monitoring.md"},
 	} {
 		b.open(page)
 		b.shows(lines...)

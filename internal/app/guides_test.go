@@ -20,8 +20,10 @@ func TestNumbersInGuides(t *testing.T) {
 			fmt.Sprintf("up to %d connections for each service", each),
 			fmt.Sprintf("The %s services in one process need %d, in two processes %d,", word, services*each, 2*services*each),
 		},
-		"../../docs/operations.md": {
+		"../../docs/install.md": {
 			fmt.Sprintf("of the %s services opens up to [%d connections]", word, each),
+		},
+		"../../docs/several-machines.md": {
 			fmt.Sprintf("One process with %s services uses up to %d", word, services*each),
 		},
 	} {

@@ -54,14 +54,14 @@ func putFile(t *testing.T, path, text string) {
 // The guide has the default of settings_need, the maximum memory in the log.
 func TestMemoryNeededByDefault(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/capacity.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for environ, rest := range map[string]string{"": "", "HOLDFAST_EXTSTORAGE__ENABLED=false": "Without extension storage "} {
 		_, most, outside := openApp(t, strings.Fields(environ)...).memoryNeeded()
 		if want := fmt.Sprintf("%d MiB", (most+outside)>>20); !strings.Contains(string(text), want) {
-			t.Errorf("%sdocs/operations.md does not say that the server needs at most %s", rest, want)
+			t.Errorf("%sdocs/capacity.md does not say that the server needs at most %s", rest, want)
 		}
 	}
 }

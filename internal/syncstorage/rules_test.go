@@ -134,7 +134,7 @@ func TestStandardCollections(t *testing.T) {
 	if len(seen) != 13 {
 		t.Errorf("%d standard collections", len(seen))
 	}
-	guide, err := os.ReadFile("../../docs/operations.md")
+	guide, err := os.ReadFile("../../docs/users.md")
 	if err != nil {
 		t.Fatal(err)
 	}

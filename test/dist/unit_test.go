@@ -34,11 +34,11 @@ func unitSetting(t *testing.T, text, key string) string {
 }
 
 // systemd accepts every line of the unit and rates its exposure low; the same with the additions
-// of docs/operations.md for HTTPS.
+// of docs/install.md for HTTPS.
 func TestUnit(t *testing.T) {
 	t.Parallel()
 	need(t, "systemd", "systemd-analyze")
-	override := regexp.MustCompile("(?s)```\n(\\[Service\\]\n.*?)```").FindStringSubmatch(operations(t))
+	override := regexp.MustCompile("(?s)```\n(\\[Service\\]\n.*?)```").FindStringSubmatch(install(t))
 	if override == nil {
 		t.Fatal("the documentation has no override of the unit")
 	}
@@ -63,9 +63,9 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-func operations(t *testing.T) string {
+func install(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/install.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func operations(t *testing.T) string {
 func TestInstallByHand(t *testing.T) {
 	t.Parallel()
 	installed := map[string]string{}
-	for _, found := range regexp.MustCompile(`(?m)^sudo install (?:-D )?(?:-m \d+ )?([a-z.-]+) (/\S+)$`).FindAllStringSubmatch(operations(t), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^sudo install (?:-D )?(?:-m \d+ )?([a-z.-]+) (/\S+)$`).FindAllStringSubmatch(install(t), -1) {
 		if _, err := os.Stat(filepath.Join(tree(t), found[1])); err != nil {
 			t.Error(err)
 		}

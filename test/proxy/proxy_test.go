@@ -1,5 +1,5 @@
 // Package proxy runs the binary behind reverse proxies, each with the configuration in
-// docs/operations.md.
+// docs/https.md.
 package proxy
 
 import (
@@ -31,7 +31,7 @@ type guide struct {
 }
 
 var (
-	ofMain = guide{"operations.md", "example.org", "http://127.0.0.1:8000"}
+	ofMain = guide{"https.md", "example.org", "http://127.0.0.1:8000"}
 	ofS3   = guide{"buckets.md", "s3.example.org", "http://127.0.0.1:9000"}
 )
 

@@ -17,7 +17,7 @@ func alertOperations(a *alerts.Alerts) []operate.Operation {
 		}
 		return &operate.Setup{
 			Text:  "Nobody gets alerts yet. Set alerts.url to a webhook, such as a topic of ntfy, and reload the settings.",
-			Lines: "[alerts]\nurl = \"https://ntfy.sh/YOUR-TOPIC?tpl=1&t={{.title}}&m={{.text}}\"", Guide: "docs/operations.md",
+			Lines: "[alerts]\nurl = \"https://ntfy.sh/YOUR-TOPIC?tpl=1&t={{.title}}&m={{.text}}\"", Guide: "docs/monitoring.md",
 		}
 	}
 	return []operate.Operation{
