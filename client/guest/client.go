@@ -26,25 +26,31 @@ const exampleBase = "https://shop.example.com"
 // https://shop.example.com, without /bff/consumer/v1. A request that needs a session begins
 // one.
 func New(baseURL string) (*Client, error) {
-	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
+	t, err := browser(baseURL)
 	if err != nil {
 		return nil, err
+	}
+	return &Client{t}, nil
+}
+
+// browser returns a transport with a cookie jar of its own.
+func browser(baseURL string) (transport, error) {
+	base, err := retry.Base(baseURL, exampleBase, "/bff/consumer/v1")
+	if err != nil {
+		return transport{}, err
 	}
 	jar, err := cookiejar.New(nil)
 	if err != nil {
-		return nil, err
+		return transport{}, err
 	}
-	return &Client{transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}}, nil
+	return transport{HTTP: &http.Client{Jar: jar}, Retries: 4, MaxWait: time.Minute, base: base + "/bff/consumer/v1"}, nil
 }
 
 // NewKey returns a new idempotency key.
 func NewKey() string { return rand.Text() }
 
 // Begin begins a session, or returns that of the cookie.
-func (c *Client) Begin(ctx context.Context) (s Session, err error) {
-	err = c.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
-	return s, err
-}
+func (c *Client) Begin(ctx context.Context) (Session, error) { return c.begin(ctx) }
 
 // Session returns the session.
 func (c *Client) Session(ctx context.Context) (s Session, err error) {
@@ -193,27 +199,6 @@ func (c *Client) RecordFunnelEvents(ctx context.Context, items []FunnelEvent) ([
 	return ids.Ids, err
 }
 
-// do sends a request. If the server requires a session, it begins one, and if it takes the browser
-// for a bot, it solves the challenge; then it sends the request again.
-func (c *Client) do(ctx context.Context, r call, into any) error {
-	for begun := false; ; {
-		err := c.send(ctx, r, into)
-		refused, ok := errors.AsType[*Error](err)
-		switch {
-		case ok && refused.Code == CodeSessionRequired && !begun:
-			begun = true
-			_, err = c.Begin(ctx)
-		case ok && refused.Code == CodeChallengeRequired && refused.Challenge != nil && r.solution == "":
-			r.solution, err = solve(ctx, refused.Challenge.Text, refused.Challenge.Bits)
-		default:
-			return err
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // pages iterates over the items of pages. read reads the page of a cursor.
 func pages[T any](read func(cursor url.Values) ([]T, *string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -252,28 +237,39 @@ func StaticToken(token string) TokenSource {
 // NewReceiver returns a receiver at the internal listener of a server, such as
 // http://holdfast.internal:8002. holdfast guest tokens create makes the tokens.
 func NewReceiver(internalURL string, tokens TokenSource) (*Receiver, error) {
-	base, err := retry.Base(internalURL, exampleBase, "/internal/")
+	t, err := receiver(internalURL, tokens)
 	if err != nil {
 		return nil, err
 	}
-	if tokens == nil {
-		return nil, errors.New("tokens is nil: expected a TokenSource, such as StaticToken")
+	return &Receiver{t}, nil
+}
+
+func receiver(internalURL string, tokens TokenSource) (transport, error) {
+	base, err := retry.Base(internalURL, exampleBase, "/internal/")
+	if err == nil && tokens == nil {
+		err = errors.New("tokens is nil: expected a TokenSource, such as StaticToken")
 	}
-	return &Receiver{transport{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base + "/internal/handoff/", tokens: tokens}}, nil
+	return transport{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base + "/internal/handoff/", tokens: tokens}, err
 }
 
 // Consume consumes a handoff before anything that its guest can see. Exactly one attempt
 // succeeds. key names the attempt: repeated with the same key, it gets the same answer, even
 // by another process of the site.
 func (r *Receiver) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h Received, err error) {
-	err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/consume", body: request, key: key}, &h)
-	return h, err
+	return h, r.send(ctx, consume(handoff, key, request), &h)
 }
 
 // Verify checks whether a handoff can be consumed, and changes nothing.
 func (r *Receiver) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h Received, err error) {
-	err = r.send(ctx, call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}, &h)
-	return h, err
+	return h, r.send(ctx, verify(handoff, request), &h)
+}
+
+func consume(handoff HandoffID, key string, request ConsumeRequest) call {
+	return call{method: http.MethodPost, path: url.PathEscape(handoff) + "/consume", body: request, key: key}
+}
+
+func verify(handoff HandoffID, request ConsumeRequest) call {
+	return call{method: http.MethodPost, path: url.PathEscape(handoff) + "/verify", body: request, idempotent: true}
 }
 
 // Error is an error response of the server.

@@ -4,13 +4,17 @@
 // and for front ends that render on the server.
 //
 //	client, err := guest.New("https://shop.example.com")
-//	wish, err := client.AddWish(ctx, guest.WishRequest{TenantID: tenant, PropertyID: property, Source: guest.Detail})
+//	wish, err := client.AddWish(ctx, guest.WishRequest{TenantID: tenant, PropertyID: property, Source: guest.SourceDetail})
 //	minted, err := client.Mint(ctx, tenant, property, guest.MintRequest{CheckIn: "2036-12-30", CheckOut: "2037-01-02", Adults: 2})
+//
+// A Site is the browser of a guest of any other site, such as a shop: its items are texts, and its handoffs have a payload.
 //
 // A Receiver is a booking site, which consumes handoffs at the internal listener:
 //
 //	receiver, err := guest.NewReceiver("http://holdfast.internal:8002", guest.StaticToken(token))
 //	handoff, err := receiver.Consume(ctx, handoffID, bookingID, guest.ConsumeRequest{Token: token})
+//
+// A SiteReceiver does so for handoffs with a payload.
 //
 // If the server refuses a request, the error is an *Error. Compare its code with
 // errors.Is(err, guest.CodeWishlistFull).

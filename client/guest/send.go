@@ -46,6 +46,32 @@ type call struct {
 	idempotent bool
 }
 
+// begin begins a session, or returns the session of the cookie.
+func (t *transport) begin(ctx context.Context) (s Session, err error) {
+	return s, t.send(ctx, call{method: http.MethodPost, path: "/session", idempotent: true}, &s)
+}
+
+// do sends a request. If the server requires a session, it begins one, and if it takes the browser
+// for a bot, it solves the challenge; then it sends the request again.
+func (t *transport) do(ctx context.Context, r call, into any) error {
+	for begun := false; ; {
+		err := t.send(ctx, r, into)
+		refused, ok := errors.AsType[*Error](err)
+		switch {
+		case ok && refused.Code == CodeSessionRequired && !begun:
+			begun = true
+			_, err = t.begin(ctx)
+		case ok && refused.Code == CodeChallengeRequired && refused.Challenge != nil && r.solution == "":
+			r.solution, err = solve(ctx, refused.Challenge.Text, refused.Challenge.Bits)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 // send sends a request, retries it if that is safe, and decodes the response into the value
 // that into points to, unless into is nil.
 func (t *transport) send(ctx context.Context, r call, into any) error {

@@ -55,17 +55,39 @@ func shell(ctx context.Context, t *testing.T, dir, command string, env ...string
 	return string(out)
 }
 
-// The Go client works in an empty folder with the commands and the example of its README.
+// TestGoInstall: the Go clients work in an empty folder with the commands and the examples of their READMEs, and need no
+// network for it.
 func TestGoInstall(t *testing.T) {
 	t.Parallel()
-	const readme = "../../client/ext/README.md"
+	t.Run("ext", func(t *testing.T) {
+		t.Parallel()
+		server := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true")
+		out := runExample(t, "../../client/ext/README.md", "STORAGE_URL="+server.URL, "STORAGE_INSTALL="+install,
+			"STORAGE_TOKEN="+strings.TrimSpace(server.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
+		if out != "revision 1\n" {
+			t.Errorf("the example printed %q", out)
+		}
+	})
+	t.Run("guest", func(t *testing.T) {
+		t.Parallel()
+		server := startShop(t, "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
+		out := runExample(t, "../../client/guest/README.md", "SHOP_URL="+server.URL, "INTERNAL_URL="+server.Internal(),
+			"SERVICE_TOKEN="+strings.TrimSpace(server.Verb("guest", "tokens", "create", "--service", "checkout", "--ttl", "720h")))
+		if out != "to pay: [{sku-4711 2}]\n" {
+			t.Errorf("the example printed %q", out)
+		}
+	})
+}
+
+// runExample types the commands of a README in an empty folder and returns the output of its example.
+func runExample(t *testing.T, readme string, env ...string) string {
+	t.Helper()
 	source, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), most)
 	defer cancel()
-	server := binary.Start(t, t.TempDir(), "HOLDFAST_EXTSTORAGE__ENABLED=true")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(example(t, readme, "go")), 0o600); err != nil {
 		t.Fatal(err)
@@ -74,14 +96,11 @@ func TestGoInstall(t *testing.T) {
 	if len(commands) != 3 {
 		t.Fatalf("commands %q", commands)
 	}
+	env = append(env, "GOPROXY=off")
 	for _, command := range commands {
-		shell(ctx, t, dir, strings.Replace(command, "../holdfast", source, 1))
+		shell(ctx, t, dir, strings.Replace(command, "../holdfast", source, 1), env...)
 	}
-	out := shell(ctx, t, dir, "go run .", "STORAGE_URL="+server.URL, "STORAGE_INSTALL="+install,
-		"STORAGE_TOKEN="+strings.TrimSpace(server.Verb("ext", "token", "--tenant", tenant, "--install", install, "--namespace", "settings=rw")))
-	if out != "revision 1\n" {
-		t.Errorf("the example printed %q", out)
-	}
+	return shell(ctx, t, dir, "go run .", env...)
 }
 
 // installTypeScript builds the package in dir, after `npm ci`, and uses it in an empty folder: its

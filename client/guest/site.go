@@ -1,0 +1,226 @@
+package guest
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Site is the browser of one guest of a server with another profile than hotel, such as a shop. P is
+// the type of the payload that a handoff hands over. It is safe for concurrent use once its fields are set.
+type Site[P any] struct{ transport }
+
+// NewSite returns a client without a session of the server at a base URL, as New does.
+func NewSite[P any](baseURL string) (*Site[P], error) {
+	t, err := browser(baseURL)
+	if err != nil {
+		return nil, err
+	}
+	return &Site[P]{t}, nil
+}
+
+// ItemWish is an entry of the wishlist.
+type ItemWish struct {
+	ID       WishID    `json:"id"`
+	TenantID Tenant    `json:"tenantId"`
+	ItemID   string    `json:"itemId"`
+	Quantity int       `json:"quantity"` // 0: the profile has no quantities
+	Source   Source    `json:"source"`
+	Note     *string   `json:"note,omitempty"`
+	AddedAt  time.Time `json:"addedAt"`
+}
+
+// ItemWishRequest adds an item to the wishlist. Only ItemID is required, and TenantID if the profile has no tenant.
+type ItemWishRequest struct {
+	ItemID   string  `json:"itemId"`
+	TenantID string  `json:"tenantId,omitempty"`
+	Quantity int     `json:"quantity,omitempty"` // 0: 1
+	Source   Source  `json:"source,omitempty"`
+	Note     *string `json:"note,omitempty"`
+}
+
+// WishChange changes the note, the quantity, or both.
+type WishChange struct {
+	Note     *string `json:"note,omitempty"`     // nil: unchanged; "": none
+	Quantity int     `json:"quantity,omitempty"` // 0: unchanged
+}
+
+// ViewedItem is an item that the guest has looked at.
+type ViewedItem struct {
+	TenantID Tenant    `json:"tenantId"`
+	ItemID   string    `json:"itemId"`
+	ViewedAt time.Time `json:"viewedAt"`
+}
+
+// PayloadRequest is what a handoff hands over. Other members are those of the session if they are nil.
+type PayloadRequest[P any] struct {
+	Payload  P               `json:"payload"`
+	Currency *string         `json:"currency,omitempty"`
+	Locale   *string         `json:"locale,omitempty"`
+	Campaign *map[string]any `json:"campaign,omitempty"`
+}
+
+// ItemHandoff is a handoff of the session.
+type ItemHandoff[P any] struct {
+	HandoffID  HandoffID     `json:"handoffId"`
+	TenantID   UUID          `json:"tenantId"`
+	ItemID     string        `json:"itemId"`
+	Payload    P             `json:"payload"`
+	Currency   Currency      `json:"currency"`
+	Locale     Locale        `json:"locale"`
+	Status     HandoffStatus `json:"status"`
+	MintedAt   time.Time     `json:"mintedAt"`
+	ExpiresAt  time.Time     `json:"expiresAt"`
+	ConsumedAt *time.Time    `json:"consumedAt,omitempty"`
+}
+
+// ItemPageView is a page that the guest has looked at.
+type ItemPageView struct {
+	Page       PageViewPage `json:"page"`
+	TenantID   string       `json:"tenantId,omitempty"`
+	ItemID     string       `json:"itemId,omitempty"`
+	DurationMs *int         `json:"durationMs,omitempty"`
+	OccurredAt *string      `json:"occurredAt,omitempty"`
+}
+
+// ItemFunnelEvent is a step towards a handoff.
+type ItemFunnelEvent struct {
+	Step       FunnelEventStep `json:"step"`
+	TenantID   string          `json:"tenantId,omitempty"`
+	ItemID     string          `json:"itemId,omitempty"`
+	HandoffID  string          `json:"handoffId,omitempty"`
+	OccurredAt *string         `json:"occurredAt,omitempty"`
+}
+
+// Begin begins a session, or returns the session of the cookie.
+func (s *Site[P]) Begin(ctx context.Context) (Session, error) { return s.begin(ctx) }
+
+// Session returns the session.
+func (s *Site[P]) Session(ctx context.Context) (v Session, err error) {
+	return v, s.do(ctx, call{method: http.MethodGet, path: "/session", idempotent: true}, &v)
+}
+
+// SetPreferences changes those preferences that are not nil.
+func (s *Site[P]) SetPreferences(ctx context.Context, p PreferencesPatch) (v Session, err error) {
+	return v, s.do(ctx, call{method: http.MethodPatch, path: "/session/preferences", body: p, idempotent: true}, &v)
+}
+
+// Clear deletes the data of the session and begins another one.
+func (s *Site[P]) Clear(ctx context.Context) error {
+	return s.do(ctx, call{method: http.MethodPost, path: "/session/clear", key: NewKey()}, nil)
+}
+
+// Viewed returns the items that the guest has looked at, the last one first.
+func (s *Site[P]) Viewed(ctx context.Context) ([]ViewedItem, error) {
+	var l struct {
+		Items []ViewedItem `json:"items"`
+	}
+	err := s.do(ctx, call{method: http.MethodGet, path: "/session/recently-viewed", idempotent: true}, &l)
+	return l.Items, err
+}
+
+// AddViewed puts an item first among those that the guest has looked at. tenant may be "" if the profile has one.
+func (s *Site[P]) AddViewed(ctx context.Context, tenant, item string) (v ViewedItem, err error) {
+	body := struct {
+		TenantID string `json:"tenantId,omitempty"`
+		ItemID   string `json:"itemId"`
+	}{tenant, item}
+	return v, s.do(ctx, call{method: http.MethodPost, path: "/session/recently-viewed", body: body, idempotent: true}, &v)
+}
+
+// Wishlist iterates over the wishlist, newest first. After an error it ends.
+func (s *Site[P]) Wishlist(ctx context.Context) iter.Seq2[ItemWish, error] {
+	return pages(func(cursor url.Values) ([]ItemWish, *string, error) {
+		var p struct {
+			Items      []ItemWish `json:"items"`
+			NextCursor *string    `json:"nextCursor"`
+		}
+		err := s.do(ctx, call{method: http.MethodGet, path: "/wishlist", query: cursor, idempotent: true}, &p)
+		return p.Items, p.NextCursor, err
+	})
+}
+
+// AddWish adds an item to the wishlist. An item that is there already does not change.
+func (s *Site[P]) AddWish(ctx context.Context, r ItemWishRequest) (w ItemWish, err error) {
+	return w, s.do(ctx, call{method: http.MethodPost, path: "/wishlist", body: r, key: NewKey()}, &w)
+}
+
+// ChangeWish changes an entry of the wishlist.
+func (s *Site[P]) ChangeWish(ctx context.Context, item string, c WishChange) (w ItemWish, err error) {
+	return w, s.do(ctx, call{method: http.MethodPatch, path: "/wishlist/" + url.PathEscape(item), body: c, key: NewKey()}, &w)
+}
+
+// RemoveWish removes an item from the wishlist, if it is there.
+func (s *Site[P]) RemoveWish(ctx context.Context, item string) error {
+	return s.do(ctx, call{method: http.MethodDelete, path: "/wishlist/" + url.PathEscape(item), key: NewKey()}, nil)
+}
+
+// Mint mints a handoff to a tenant, as Client.Mint does. item names what is handed over, such as cart-1.
+func (s *Site[P]) Mint(ctx context.Context, tenant TenantID, item string, r PayloadRequest[P]) (m Minted, err error) {
+	path := "/handoff/" + url.PathEscape(tenant) + "/" + url.PathEscape(item)
+	return m, s.do(ctx, call{method: http.MethodPost, path: path, body: r, key: NewKey()}, &m)
+}
+
+// Handoffs iterates over the handoffs of the session, newest first. After an error it ends.
+func (s *Site[P]) Handoffs(ctx context.Context) iter.Seq2[ItemHandoff[P], error] {
+	return pages(func(cursor url.Values) ([]ItemHandoff[P], *string, error) {
+		var p struct {
+			Items      []ItemHandoff[P] `json:"items"`
+			NextCursor *string          `json:"nextCursor"`
+		}
+		err := s.do(ctx, call{method: http.MethodGet, path: "/handoff", query: cursor, idempotent: true}, &p)
+		return p.Items, p.NextCursor, err
+	})
+}
+
+// RecordPageViews publishes 1 to 50 page views and returns their IDs.
+func (s *Site[P]) RecordPageViews(ctx context.Context, items []ItemPageView) ([]string, error) {
+	return s.record(ctx, "page-view", items)
+}
+
+// RecordFunnelEvents publishes 1 to 50 steps towards a handoff and returns their IDs.
+func (s *Site[P]) RecordFunnelEvents(ctx context.Context, items []ItemFunnelEvent) ([]string, error) {
+	return s.record(ctx, "funnel", items)
+}
+
+func (s *Site[P]) record(ctx context.Context, kind string, items any) ([]string, error) {
+	var ids struct {
+		IDs []string `json:"ids"`
+	}
+	err := s.do(ctx, call{method: http.MethodPost, path: "/telemetry/" + kind, body: map[string]any{"items": items}, key: NewKey()}, &ids)
+	return ids.IDs, err
+}
+
+// ReceivedItem is a handoff at the site that consumes it.
+type ReceivedItem[P any] struct {
+	ItemHandoff[P]
+
+	SessionID SessionID        `json:"sessionId"`
+	Campaign  *json.RawMessage `json:"campaign,omitempty"`
+	Suspect   bool             `json:"suspect"` // another browser or address than it was minted for
+}
+
+// SiteReceiver is a Receiver of handoffs with a payload, such as a checkout.
+type SiteReceiver[P any] struct{ transport }
+
+// NewSiteReceiver returns a receiver at the internal listener of a server, as NewReceiver does.
+func NewSiteReceiver[P any](internalURL string, tokens TokenSource) (*SiteReceiver[P], error) {
+	t, err := receiver(internalURL, tokens)
+	if err != nil {
+		return nil, err
+	}
+	return &SiteReceiver[P]{t}, nil
+}
+
+// Consume consumes a handoff, as Receiver.Consume does.
+func (r *SiteReceiver[P]) Consume(ctx context.Context, handoff HandoffID, key string, request ConsumeRequest) (h ReceivedItem[P], err error) {
+	return h, r.send(ctx, consume(handoff, key, request), &h)
+}
+
+// Verify checks whether a handoff can be consumed, and changes nothing.
+func (r *SiteReceiver[P]) Verify(ctx context.Context, handoff HandoffID, request ConsumeRequest) (h ReceivedItem[P], err error) {
+	return h, r.send(ctx, verify(handoff, request), &h)
+}

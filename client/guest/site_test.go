@@ -1,0 +1,133 @@
+package guest_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdfast/client/guest"
+	"holdfast/test/binary"
+)
+
+const shopConfig = `
+[guest]
+profile = "shop"
+handoff_url = "https://checkout.example/?token={token}"
+
+[guest.profiles.shop]
+event_prefix = "shop.guest."
+items = "text"
+max_quantity = 99
+tenant = "` + tenant + `"
+payload = '{"type": "object", "required": ["items"], "properties": {"items": {"type": "array", "minItems": 1}}}'
+`
+
+// cart is what the shop hands over.
+type cart struct {
+	Items []string `json:"items"`
+}
+
+// TestSite drives a shop and its checkout.
+func TestSite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "holdfast.toml")
+	if err := os.WriteFile(config, []byte(shopConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := binary.Start(t, dir, "HOLDFAST_CONFIG="+config, "HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN=127.0.0.1:0")
+	site, err := guest.NewSite[cart](s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, eur := t.Context(), "EUR"
+	if _, err := site.Begin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := site.SetPreferences(ctx, guest.PreferencesPatch{Currency: &eur}); err != nil || *v.Preferences.Currency != eur {
+		t.Errorf("preferences %+v: %v", v, err)
+	}
+	wish, err := site.AddWish(ctx, guest.ItemWishRequest{ItemID: "sku-4711", Quantity: 2})
+	if err != nil || wish.ItemID != "sku-4711" || wish.Quantity != 2 || wish.TenantID != tenant || wish.Source != guest.SourceDetail {
+		t.Fatalf("wish %+v: %v", wish, err)
+	}
+	note := "gift"
+	if wish, err = site.ChangeWish(ctx, "sku-4711", guest.WishChange{Quantity: 3, Note: &note}); err != nil || wish.Quantity != 3 || *wish.Note != note {
+		t.Errorf("changed %+v: %v", wish, err)
+	}
+	if _, err := site.ChangeWish(ctx, "sku-4711", guest.WishChange{Quantity: 100}); !errors.Is(err, guest.CodeInvalid) {
+		t.Errorf("a quantity of 100: %v", err)
+	}
+	if _, err := site.AddViewed(ctx, "", "sku-1"); err != nil {
+		t.Error(err)
+	}
+	if v, err := site.Viewed(ctx); err != nil || len(v) != 1 || v[0].ItemID != "sku-1" {
+		t.Errorf("viewed %+v: %v", v, err)
+	}
+	if ids, err := site.RecordPageViews(ctx, []guest.ItemPageView{{Page: "detail", ItemID: "sku-1"}, {Page: "home"}}); err != nil || len(ids) != 2 {
+		t.Errorf("page views %q: %v", ids, err)
+	}
+	if ids, err := site.RecordFunnelEvents(ctx, []guest.ItemFunnelEvent{{Step: guest.FunnelEventStepWishlist, ItemID: "sku-4711"}}); err != nil || len(ids) != 1 {
+		t.Errorf("funnel events %q: %v", ids, err)
+	}
+	handOver(t, s, site)
+	if err := site.RemoveWish(ctx, "sku-4711"); err != nil {
+		t.Error(err)
+	}
+	for wish, err := range site.Wishlist(ctx) {
+		t.Errorf("the wishlist has %+v: %v", wish, err)
+	}
+	if err := site.Clear(ctx); err != nil {
+		t.Error(err)
+	}
+	if v, err := site.Session(ctx); err != nil || v.Preferences.Currency != nil {
+		t.Errorf("session %+v: %v", v, err)
+	}
+}
+
+// handOver hands the guest over to the checkout.
+func handOver(t *testing.T, s *binary.Server, site *guest.Site[cart]) {
+	t.Helper()
+	ctx := t.Context()
+	var items []string
+	for wish, err := range site.Wishlist(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, wish.ItemID)
+	}
+	if _, err := site.Mint(ctx, tenant, "cart-1", guest.PayloadRequest[cart]{Payload: cart{Items: []string{}}}); !errors.Is(err, guest.CodeInvalid) {
+		t.Errorf("an empty cart: %v", err)
+	}
+	minted, err := site.Mint(ctx, tenant, "cart-1", guest.PayloadRequest[cart]{Payload: cart{items}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkout, err := guest.NewSiteReceiver[cart](s.Internal(), guest.StaticToken(strings.TrimSpace(s.Verb("guest", "tokens", "create", "--service", "checkout", "--ttl", "1h"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := guest.ConsumeRequest{Token: minted.Token}
+	for range 2 { // the second one repeats the first one
+		if _, err := checkout.Verify(ctx, minted.HandoffID, request); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		got, err := checkout.Consume(ctx, minted.HandoffID, "order", request)
+		if err != nil || !slices.Equal(got.Payload.Items, items) || got.ItemID != "cart-1" || got.SessionID == "" || got.ConsumedAt == nil {
+			t.Errorf("received %+v: %v", got, err)
+		}
+	}
+	if _, err := checkout.Consume(ctx, minted.HandoffID, "other", request); !errors.Is(err, guest.CodeHandoffConsumed) {
+		t.Errorf("consumed again: %v", err)
+	}
+	for h, err := range site.Handoffs(ctx) {
+		if err != nil || h.HandoffID != minted.HandoffID || h.Status != guest.StatusConsumed || !slices.Equal(h.Payload.Items, items) {
+			t.Errorf("handoff %+v: %v", h, err)
+		}
+	}
+}
