@@ -124,7 +124,7 @@ const loneTenant = "5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8" // of the guide
 // and checks that this changes no shard of another service.
 func isolate(t *testing.T, url string) {
 	t.Helper()
-	guide, err := os.ReadFile("../../docs/extension-storage.md")
+	guide, err := os.ReadFile("../../docs/extension-storage-operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func host(t *testing.T, address string) string {
 // TestGuide types the commands of the extension storage guide.
 func TestGuide(t *testing.T) {
 	t.Parallel()
-	commands := sessions(guide(t, "extension-storage.md"))
+	commands := sessions(guide(t, "extension-storage.md") + guide(t, "extension-storage-reference.md") + guide(t, "extension-storage-operate.md"))
 	if len(commands) < 50 {
 		t.Fatalf("%d commands", len(commands))
 	}

@@ -15,7 +15,7 @@ import (
 // TestGuideHasTheLimits: the table of the guide has the limit of every body.
 func TestGuideHasTheLimits(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/extension-storage.md")
+	text, err := os.ReadFile("../../../docs/extension-storage-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestGuideHasTheLimits(t *testing.T) {
 		"body of a put; line of an import":                                    {bodyOf(record, "PUT"), maxLine},
 		"body of a patch":                                                     {bodyOf(record, "PATCH")},
 		"body of an increment, of a schema's status":                          {bodyOf(increment, "POST"), bodyOf(schema, "PATCH")},
-		"body of a bulk put, of a batch, of a [service's](#services) request": {bodyOf(records, "POST"), bodyOf(batch, "POST")},
+		"body of a bulk put, of a batch, of a [service's](extension-storage-operate.md#services) request": {bodyOf(records, "POST"), bodyOf(batch, "POST")},
 		"schema": {ext.MaxSchemaBytes},
 		"body with a schema, or of what is registered of an install": {bodyOf(schemas, "POST"), bodyOf(schemaCheck, "POST")},
 		"string in a body, outside of values":                        {maxText},
