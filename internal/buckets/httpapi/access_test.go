@@ -27,6 +27,11 @@ func each(fn func(method, target, body string)) {
 	fn("PUT", objects+"k", hello)
 	fn("GET", metadata+"k", "")
 	fn("PATCH", metadata+"k", "{}")
+	fn("GET", photos+"/versions", "")
+	fn("PATCH", photos, "{}")
+	for _, method := range []string{"GET", "HEAD", "DELETE"} {
+		fn(method, objects+"k?version=null", "")
+	}
 	fn("POST", batches, "")
 	fn("GET", batches+"/"+buckets.NewUUID(), "")
 	fn("DELETE", batches+"/"+buckets.NewUUID(), "")
@@ -127,7 +132,7 @@ func TestRoutes(t *testing.T) {
 		a.fails(404, "ResourceNotFound")
 	}
 	for target, allowed := range map[string]string{
-		"/buckets/openapi.json": "GET, HEAD", "/buckets/v1/accounts/main/buckets": "GET", photos: "DELETE, GET, HEAD, PUT", photos + "/objects": "GET", objects + "k": "DELETE, GET, HEAD, PUT", metadata + "k": "GET, PATCH",
+		"/buckets/openapi.json": "GET, HEAD", "/buckets/v1/accounts/main/buckets": "GET", photos: "DELETE, GET, HEAD, PATCH, PUT", photos + "/objects": "GET", versions: "GET", objects + "k": "DELETE, GET, HEAD, PUT", metadata + "k": "GET, PATCH",
 		batches: "POST", batches + "/x": "DELETE, GET",
 	} {
 		for _, method := range []string{"OPTIONS", "TRACE", "POST", "LOCK"} {

@@ -15,10 +15,12 @@ type bucketJSON struct {
 	Name    string            `json:"name"`
 	Owner   buckets.AccountID `json:"owner"`
 	Created string            `json:"created"`
+
+	Versioning string `json:"versioning"` // off, enabled or suspended
 }
 
 func ofBucket(b *buckets.Bucket) bucketJSON {
-	return bucketJSON{b.ID, b.Name, b.Owner, formatMoment(b.Created)}
+	return bucketJSON{b.ID, b.Name, b.Owner, formatMoment(b.Created), versioningStates[b.Versioning]}
 }
 
 // entryJSON is an object or a group of a page.
@@ -59,7 +61,8 @@ type checksumJSON struct {
 
 // objectJSON is all metadata of an object.
 type objectJSON struct {
-	Name string `json:"name"`
+	Name    string            `json:"name"`
+	Version buckets.VersionID `json:"version,omitempty"` // missing: the bucket has no versions
 	versionJSON
 	Owner      buckets.AccountID `json:"owner"`
 	BucketID   buckets.BucketID  `json:"bucket_id"`
@@ -101,7 +104,7 @@ func ofVersion(o *buckets.Object) versionJSON {
 
 func (x *exchange) ofObject(o *buckets.Object) objectJSON {
 	return objectJSON{
-		Name: o.Name, versionJSON: ofVersion(o), Owner: x.owner, BucketID: x.bucket.ID, Creator: o.Creator,
+		Name: o.Name, Version: x.versionOf(o), versionJSON: ofVersion(o), Owner: x.owner, BucketID: x.bucket.ID, Creator: o.Creator,
 		Headers: headersOf(o), Roles: rolesOf(o), Sharks: ofSharks(o.Sharks), Properties: propertiesOf(o),
 	}
 }

@@ -25,6 +25,7 @@ const (
 	codeUnavailable = "ServiceUnavailable"
 	codeNotFound    = "ResourceNotFound"
 	codeObjectName  = "InvalidObjectName"
+	codeNoObject    = "ObjectNotFound"
 )
 
 // invalid rejects a part of the request.
@@ -61,7 +62,9 @@ var known = []struct {
 	{buckets.ErrBucketExists, http.StatusConflict, "BucketAlreadyExists"},
 	{buckets.ErrBucketNotEmpty, http.StatusConflict, "BucketNotEmpty"},
 	{buckets.ErrBucketName, http.StatusUnprocessableEntity, "InvalidBucketName"},
-	{buckets.ErrNoObject, http.StatusNotFound, "ObjectNotFound"},
+	{buckets.ErrNoObject, http.StatusNotFound, codeNoObject},
+	{buckets.ErrNoVersion, http.StatusNotFound, "VersionNotFound"},
+	{buckets.ErrLockVersioning, http.StatusConflict, "InvalidBucketState"},
 	{buckets.ErrObjectName, http.StatusUnprocessableEntity, codeObjectName},
 	{buckets.ErrObjectNameEmpty, http.StatusUnprocessableEntity, codeObjectName},
 	{buckets.ErrObjectNameTooLong, http.StatusUnprocessableEntity, codeObjectName},

@@ -77,7 +77,11 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	if err := x.resolve(); err != nil {
 		return err
 	}
-	if err := x.checkPolicy(act.needs); err != nil {
+	needs := act.needs
+	if act.versioned != "" && x.query.Has("version") {
+		needs = act.versioned
+	}
+	if err := x.checkPolicy(needs); err != nil {
 		return err
 	}
 	return act.serve(x)

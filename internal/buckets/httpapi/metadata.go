@@ -15,21 +15,26 @@ import (
 const maxUpdate = 4*maxHeaders + buckets.MaxExtra
 
 func (x *exchange) getMetadata() error {
-	o, err := x.Service.Object(x.ctx(), x.owner, x.bucket.ID, x.route.object)
+	o, err := x.read()
 	if err != nil {
 		return err
 	}
 	return x.answer(http.StatusOK, x.ofObject(&o))
 }
 
-// updateMetadata replaces the members of the metadata that the body has.
-func (x *exchange) updateMetadata() error {
+// readUpdate reads a body in JSON, without the slot of the request.
+func (x *exchange) readUpdate() ([]byte, error) {
 	web.ReleaseSlot(x.out)
 	media, _, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return web.Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "unsupported content type: send the header Content-Type: application/json")
+		return nil, web.Refuse(http.StatusUnsupportedMediaType, "UnsupportedMediaType", "unsupported content type: send the header Content-Type: application/json")
 	}
-	body, err := web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
+	return web.ReadBody(x.out, x.in, maxUpdate, &bodyErrors)
+}
+
+// updateMetadata replaces the members of the metadata that the body has.
+func (x *exchange) updateMetadata() error {
+	body, err := x.readUpdate()
 	if err != nil {
 		return err
 	}

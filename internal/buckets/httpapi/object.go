@@ -73,19 +73,23 @@ func (x *exchange) putObject() error {
 		return err
 	}
 	x.writeVersion(&w.Object)
+	x.writeVersionID(w.Version)
 	status := http.StatusCreated
 	if w.Replaced {
 		status = http.StatusOK
 	}
-	return x.answer(status, x.ofObject(&w.Object))
+	answer := x.ofObject(&w.Object)
+	answer.Version = w.Version
+	return x.answer(status, answer)
 }
 
 // getObject also answers HEAD.
 func (x *exchange) getObject() error {
-	o, err := x.Service.Object(x.ctx(), x.owner, x.bucket.ID, x.route.object)
+	o, err := x.read()
 	if err != nil {
 		return err
 	}
+	x.writeVersionID(x.versionOf(&o))
 	if err := x.condition.CheckRead(&o); err != nil {
 		if errors.Is(err, buckets.ErrNotModified) {
 			x.writeVersion(&o)
@@ -110,8 +114,17 @@ func (x *exchange) getObject() error {
 }
 
 func (x *exchange) deleteObject() error {
-	if err := x.Service.DeleteObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Condition: x.condition}); err != nil {
+	id, err := x.version()
+	if err != nil {
 		return err
+	}
+	done, err := x.Service.TakeObject(x.writing(), x.owner, x.bucket.BucketRef, buckets.Delete{Name: x.route.object, Version: id, Condition: x.condition})
+	if err != nil {
+		return err
+	}
+	x.writeVersionID(done.Version)
+	if done.Marker {
+		x.out.Header().Set(markerHeader, "true")
 	}
 	return x.nothing()
 }

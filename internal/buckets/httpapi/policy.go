@@ -30,11 +30,11 @@ func (x *exchange) checkPolicy(a policy.Action) error {
 func (x *exchange) Value(k policy.Key, name string) ([]string, error) {
 	switch k {
 	case policy.ExistingObjectTag:
-		o, err := x.Service.Object(x.ctx(), x.owner, x.bucket.ID, x.route.object)
+		o, err := x.read()
 		if v, ok := o.Tags[name]; err == nil && ok {
 			return []string{v}, nil
 		}
-		if errors.Is(err, buckets.ErrNoObject) {
+		if errors.Is(err, buckets.ErrNoObject) || errors.Is(err, buckets.ErrNoVersion) || errors.Is(err, errMarker) {
 			err = nil
 		}
 		return nil, err
@@ -52,6 +52,8 @@ func (x *exchange) Value(k policy.Key, name string) ([]string, error) {
 		return []string{strconv.FormatBool(x.route.resource == object)}, nil
 	case policy.Prefix, policy.Delimiter:
 		return x.query[string(k[len("s3:"):])], nil
+	case policy.VersionID:
+		return x.query["version"], nil
 	case policy.MaxKeys:
 		return x.query["limit"], nil
 	case policy.UserAgent, policy.Referer, policy.IfMatch, policy.IfNoneMatch:

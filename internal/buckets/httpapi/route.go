@@ -19,6 +19,7 @@ const (
 	bucket
 	objectList
 	object
+	versionList
 	metadata
 	batchList
 	batch
@@ -27,7 +28,7 @@ const (
 func (r resource) String() string {
 	return [...]string{
 		nothing: "unknown", document: "openapi", bucketList: "buckets", bucket: "bucket", objectList: "objects",
-		object: "object", metadata: "metadata", batchList: "gc/batches", batch: "gc/batch",
+		object: "object", versionList: "versions", metadata: "metadata", batchList: "gc/batches", batch: "gc/batch",
 	}[r]
 }
 
@@ -92,6 +93,8 @@ func inAccount(account string, s []string) (rt route) {
 		rt.resource = bucket
 	case len(s) == 2 && s[1] == "objects":
 		rt.resource = objectList
+	case len(s) == 2 && s[1] == "versions":
+		rt.resource = versionList
 	case len(s) == 3 && s[1] == "objects":
 		rt.resource, rt.object = object, s[2]
 	case len(s) == 3 && s[1] == "metadata":
@@ -105,10 +108,16 @@ func inAccount(account string, s []string) (rt route) {
 type action struct {
 	serve      func(*exchange) error
 	needs      policy.Action // that a policy must not deny
+	versioned  policy.Action // instead, for a version
 	params     []string      // in the query
 	conditions bool          // it supports the conditional headers
 	body       bool          // it reads a body
 }
+
+const getVersion policy.Action = "s3:GetObjectVersion"
+
+// ofVersions are the parameters of operations on versions.
+var ofVersions = []string{"version"}
 
 // actions maps each resource to its methods.
 var actions = [...]map[string]*action{
@@ -122,17 +131,19 @@ var actions = [...]map[string]*action{
 		http.MethodGet:    {serve: (*exchange).getBucket, needs: policy.ListBucket},
 		http.MethodHead:   {serve: (*exchange).getBucket, needs: policy.ListBucket},
 		http.MethodPut:    {serve: (*exchange).createBucket},
+		http.MethodPatch:  {serve: (*exchange).updateBucket, needs: "s3:PutBucketVersioning", body: true},
 		http.MethodDelete: {serve: (*exchange).deleteBucket, needs: "s3:DeleteBucket"},
 	},
 	objectList: {http.MethodGet: {serve: (*exchange).listObjects, needs: policy.ListBucket, params: []string{"prefix", "delimiter", "marker", "limit", "metadata"}}},
 	object: {
-		http.MethodGet:    {serve: (*exchange).getObject, needs: policy.GetObject, conditions: true},
-		http.MethodHead:   {serve: (*exchange).getObject, needs: policy.GetObject, conditions: true},
+		http.MethodGet:    {serve: (*exchange).getObject, needs: policy.GetObject, versioned: getVersion, params: ofVersions, conditions: true},
+		http.MethodHead:   {serve: (*exchange).getObject, needs: policy.GetObject, versioned: getVersion, params: ofVersions, conditions: true},
 		http.MethodPut:    {serve: (*exchange).putObject, needs: policy.PutObject, conditions: true, body: true},
-		http.MethodDelete: {serve: (*exchange).deleteObject, needs: policy.DeleteObject, conditions: true},
+		http.MethodDelete: {serve: (*exchange).deleteObject, needs: policy.DeleteObject, versioned: "s3:DeleteObjectVersion", params: ofVersions, conditions: true},
 	},
+	versionList: {http.MethodGet: {serve: (*exchange).listVersions, needs: "s3:ListBucketVersions", params: []string{"prefix", "marker", "limit"}}},
 	metadata: {
-		http.MethodGet:   {serve: (*exchange).getMetadata, needs: policy.GetObject},
+		http.MethodGet:   {serve: (*exchange).getMetadata, needs: policy.GetObject, versioned: getVersion, params: ofVersions},
 		http.MethodPatch: {serve: (*exchange).updateMetadata, needs: policy.PutObject, conditions: true, body: true},
 	},
 	batchList: {http.MethodPost: {serve: (*exchange).claimBatch, params: []string{"limit"}}},

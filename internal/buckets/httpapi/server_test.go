@@ -314,6 +314,15 @@ func (a *answer) has(all ...string) *answer {
 	return a
 }
 
+// contains expects a part of the body.
+func (a *answer) contains(part string) *answer {
+	a.t.Helper()
+	if !strings.Contains(a.body, part) {
+		a.t.Fatalf("%s: no %s in %s", a.what, part, a.body)
+	}
+	return a
+}
+
 func (a *answer) into(v any) {
 	a.t.Helper()
 	if err := json.Unmarshal([]byte(a.body), v); err != nil {
@@ -325,6 +334,7 @@ func (a *answer) into(v any) {
 type record struct {
 	ID            string
 	Name          string
+	Version       string
 	Type          string
 	Owner         string
 	Creator       string
