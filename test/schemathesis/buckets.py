@@ -44,6 +44,8 @@ def before_call(context, case, kwargs):
                 del case.headers[name]
                 if value:
                     case.headers[name] = value
+    if good(case, ParameterLocation.QUERY) and case.query and str(case.query.get("metadata")).lower() == "true" and "limit" in case.query:
+        case.query["limit"] = 100  # the most with metadata
     if good(case, ParameterLocation.BODY) and isinstance(case.body, dict):
         case.body = feasible(case.body)
 

@@ -28,11 +28,11 @@ func (s *server) history(query string) (all []versionItem) {
 			Items      []versionItem
 			NextMarker *string `json:"next_marker"`
 		}
-		s.do("GET", versions+"?"+query+"&marker="+url.QueryEscape(marker), "").is(200).into(&p)
+		s.do("GET", versions+"?"+query+marker, "").is(200).into(&p)
 		if all = append(all, p.Items...); p.NextMarker == nil {
 			return all
 		}
-		marker = *p.NextMarker
+		marker = "&marker=" + url.QueryEscape(*p.NextMarker)
 	}
 }
 
