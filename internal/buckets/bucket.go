@@ -75,6 +75,7 @@ type SettingsChange struct {
 	Policy     *Policy            `json:"policy,omitempty"`
 
 	Notifications *Notifications `json:"notifications,omitempty"`
+	Events        *[]Event       `json:"-"` // appended in the same transaction
 
 	// LifecycleWas, unless it is nil, is Lifecycle.Changed of the rules that Lifecycle replaces. If others are stored, the change
 	// is refused with ErrPrecondition.

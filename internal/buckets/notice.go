@@ -22,6 +22,14 @@ type Origin struct {
 
 type originKey struct{}
 
+// originOf returns the client of a request; the zero Origin if there is none.
+func originOf(ctx context.Context) (o Origin) {
+	if origin, ok := ctx.Value(originKey{}).(func() Origin); ok {
+		o = origin()
+	}
+	return o
+}
+
 // WithOrigin returns a context for the writes of a request. origin is called if there are events.
 func WithOrigin(ctx context.Context, origin func() Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
@@ -123,24 +131,53 @@ func (n *Notice) event(e notice, now Moment) []Event {
 			continue
 		}
 		// Rules do not overlap, so an event has one destination.
-		return []Event{{Destination: to.Name, Stream: streamOf(n.Bucket.ID, e.Key), Key: n.Bucket.Name + "/" + e.Key, Payload: text, At: now}}
+		return []Event{{Destination: to.Name, Stream: streamOf(string(n.Bucket.ID) + "/" + e.Key), Key: n.Bucket.Name + "/" + e.Key, Payload: text, At: now}}
 	}
 	return nil
 }
 
-// streamOf returns a UUID of an object's name.
-func streamOf(b BucketID, name string) string {
-	sum := sha256.Sum256([]byte(string(b) + "/" + name))
+// testEvents returns an event for each destination of notifications.
+func testEvents(o Origin, b BucketRef, n Notifications, now Moment) (all []Event) {
+	seen := map[string]bool{}
+	for i := range n.Rules {
+		to, _ := DestinationOf(n.Rules[i].ARN)
+		if seen[to.Name] {
+			continue
+		}
+		seen[to.Name] = true
+		text, err := json.Marshal(notice{Name: eventTest, Bucket: b.Name, Request: o.Request})
+		if err != nil { // no value of these types has one
+			continue
+		}
+		all = append(all, Event{Destination: to.Name, Stream: streamOf(string(b.ID) + "\x00" + to.Name), Key: b.Name, Payload: text, At: now})
+	}
+	return all
+}
+
+// IsTestEvent reports whether an event tests a destination. The key of others has a bucket and an object.
+func IsTestEvent(key string) bool { return !strings.Contains(key, "/") }
+
+// streamOf returns a UUID of a text.
+func streamOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	id := [16]byte(sum[:16])
 	id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8
 	return formatUUID(id)
 }
 
-// EventRecord returns the name of an event, and its record in the JSON of S3. seq is ascending among the events of an object.
+// EventRecord returns the name of an event, and its record in the JSON of S3. seq is ascending among the events of an object. A test
+// event has another form, and no list of records around it.
 func EventRecord(payload []byte, seq int64, at Moment) (name string, record json.RawMessage, err error) {
 	var n notice
 	if err := json.Unmarshal(payload, &n); err != nil {
 		return "", nil, errcode.Wrap(errcode.Internal, "decode an event of a bucket", err)
+	}
+	when := at.Time().Format("2006-01-02T15:04:05.000Z")
+	if n.Name == eventTest {
+		record, err = json.Marshal(map[string]string{
+			"Service": "Amazon S3", "Event": eventPrefix + string(n.Name), "Time": when, "Bucket": n.Bucket, "RequestId": n.Request, "HostId": "",
+		})
+		return eventPrefix + string(n.Name), record, err
 	}
 	object := map[string]any{"key": strings.ReplaceAll(url.QueryEscape(n.Key), "%2F", "/"), "sequencer": sequencer(seq)}
 	if n.Size != nil {
@@ -150,7 +187,7 @@ func EventRecord(payload []byte, seq int64, at Moment) (name string, record json
 		object["versionId"] = n.Version
 	}
 	record, err = json.Marshal(map[string]any{
-		"eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "", "eventTime": at.Time().Format("2006-01-02T15:04:05.000Z"), "eventName": string(n.Name),
+		"eventVersion": "2.1", "eventSource": "aws:s3", "awsRegion": "", "eventTime": when, "eventName": string(n.Name),
 		"userIdentity":      map[string]string{"principalId": string(n.Requester)},
 		"requestParameters": map[string]string{"sourceIPAddress": n.IP},
 		"responseElements":  map[string]string{"x-amz-request-id": n.Request},
@@ -181,9 +218,7 @@ func (s *Service) notice(ctx context.Context, of noticed) (*Notice, error) {
 	if n == nil || err != nil || !n.concerns(of.name) {
 		return nil, err
 	}
-	if origin, ok := ctx.Value(originKey{}).(func() Origin); ok {
-		n.Origin = origin()
-	}
+	n.Origin = originOf(ctx)
 	return n, nil
 }
 

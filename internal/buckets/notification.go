@@ -59,6 +59,8 @@ const (
 	EventMarker        EventName = "ObjectRemoved:DeleteMarkerCreated"
 	EventExpired       EventName = "LifecycleExpiration:Delete"
 	EventExpiredMarker EventName = "LifecycleExpiration:DeleteMarkerCreated"
+
+	eventTest EventName = "TestEvent" // no rule has it
 )
 
 // EventNames are the names that rules may have, without those that end with a wildcard.

@@ -144,12 +144,17 @@ func (s *Service) EditLifecycle(ctx context.Context, owner AccountID, bucket str
 // Destinations returns the destinations of events that the configuration has.
 func (s *Service) Destinations() []Destination { return s.destinations }
 
-// SetNotifications replaces the notifications of a bucket. Other processes use them within KeyDelay.
+// SetNotifications replaces the notifications of a bucket. Other processes use them within KeyDelay. Each destination gets a test
+// event.
 func (s *Service) SetNotifications(ctx context.Context, owner AccountID, b BucketRef, n Notifications) error {
 	if wrong := n.Check(s.destinations); wrong != nil {
 		return wrong
 	}
-	return s.SetBucket(ctx, owner, b, SettingsChange{Notifications: &n})
+	c := SettingsChange{Notifications: &n}
+	if tests := testEvents(originOf(ctx), b, n, s.now()); len(tests) > 0 {
+		c.Events = &tests
+	}
+	return s.SetBucket(ctx, owner, b, c)
 }
 
 // DeleteBucket is Store.DeleteBucket.

@@ -35,7 +35,7 @@ type Store interface {
 	// Buckets reads a page of buckets; more reports whether others follow.
 	Buckets(ctx context.Context, owner AccountID, q BucketQuery) (page []Bucket, more bool, err error)
 
-	// SetBucket changes settings of a bucket, or returns ErrPrecondition as SettingsChange.LifecycleWas says.
+	// SetBucket changes settings of a bucket and appends its events, or returns ErrPrecondition as SettingsChange.LifecycleWas says.
 	SetBucket(ctx context.Context, owner AccountID, b BucketRef, c SettingsChange) error
 
 	// DeleteBucket deletes an empty bucket, or returns ErrBucketNotEmpty. Its

@@ -27,10 +27,12 @@ type eventHook struct {
 	last     map[string]string   // the sequencer of the last of them
 	seen     map[string]bool     // sequencers of keys
 	requests int
+	tests    int           // requests with a test event
 	arrived  chan struct{} // has an element after events have arrived
 }
 
 type eventBody struct {
+	Event   string // of a test event
 	Records []struct {
 		EventName string
 		S3        struct {
@@ -52,8 +54,11 @@ func (h *eventHook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var body eventBody
-	if err := json.Unmarshal(text, &body); err != nil || len(body.Records) == 0 || !strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
+	if err := json.Unmarshal(text, &body); err != nil || (len(body.Records) == 0) != (body.Event == "s3:TestEvent") || !strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
 		h.t.Errorf("%v: %s", err, text)
+	}
+	if body.Event != "" {
+		h.tests++
 	}
 	for _, e := range body.Records {
 		o := e.S3.Object
@@ -170,6 +175,10 @@ func eventsSurviveKills(t *testing.T, vars ...string) {
 			}
 		}
 	}
+	if h.mu.Lock(); h.tests == 0 {
+		t.Error("no test event has arrived")
+	}
+	h.mu.Unlock()
 	t.Logf("%d acknowledged writes, %d requests", l.acked.Load(), h.requests)
 }
 

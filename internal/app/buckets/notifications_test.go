@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"holdfast/internal/app/service"
 	"holdfast/internal/buckets"
 	"holdfast/internal/clock"
+	"holdfast/internal/operate"
 	"holdfast/internal/outbox"
 )
 
@@ -35,6 +37,16 @@ func notified(t *testing.T) (s *Buckets, owner buckets.AccountID, b buckets.Buck
 		{ID: "all", Target: buckets.TargetQueue, ARN: "arn:holdfast:webhook:::hook", Events: []string{"s3:ObjectCreated:*", "s3:ObjectRemoved:*"}},
 	}}); err != nil {
 		t.Fatal(err)
+	}
+	if tests := s.waiting(t, "hook"); len(tests) != 1 || s.refuse(t, "hook") != 1 {
+		t.Fatalf("%+v", tests)
+	}
+	all, err := s.listDead(t.Context(), operate.Page[string]{Limit: 9})
+	if err != nil || len(all) != 1 || all[0].Type != "s3:TestEvent" || all[0].Account != "main" || all[0].Object != "photos" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if found, err := s.publisher.dead.DropDead(t.Context(), mustParse(t, all[0].ID)); !found || err != nil {
+		t.Fatal(found, err)
 	}
 	return s, owner, b
 }
@@ -165,3 +177,42 @@ func TestProbeDestinations(t *testing.T) {
 		t.Errorf("without destinations: %+v", found)
 	}
 }
+
+// TestWebhookRequests: a webhook gets each test event in a request of its own, and other events together.
+func TestWebhookRequests(t *testing.T) {
+	t.Parallel()
+	event := func(seq int64, key, payload string) outbox.Event {
+		return outbox.Event{Seq: seq, Key: key, Payload: json.RawMessage(payload)}
+	}
+	test, object := `{"event":"TestEvent","bucket":"photos"}`, `{"event":"ObjectCreated:Put","bucket":"photos","key":"k"}`
+	var got []string
+	sink := webhookSink{sinkFunc(func(events []outbox.Event) error {
+		body, contentType, err := encodeRecords(events)
+		if err != nil || contentType != "application/json" {
+			t.Error(contentType, err)
+		}
+		var decoded struct {
+			Event   string
+			Records []struct{ EventName string }
+		}
+		if err := json.Unmarshal(body, &decoded); err != nil {
+			t.Error(err)
+		}
+		got = append(got, fmt.Sprint(decoded.Event, len(decoded.Records)))
+		if len(got) > 4 {
+			return errors.New("unavailable")
+		}
+		return nil
+	})}
+	all := []outbox.Event{event(1, "photos/k", object), event(2, "photos/k", object), event(3, "photos", test), event(4, "photos", test), event(5, "photos/k", object)}
+	if err := sink.Publish(t.Context(), all); err != nil || fmt.Sprint(got) != "[2 s3:TestEvent0 s3:TestEvent0 1]" {
+		t.Error(got, err)
+	}
+	if err := sink.Publish(t.Context(), all); err == nil || len(got) != 5 {
+		t.Error(got, err)
+	}
+}
+
+type sinkFunc func(events []outbox.Event) error
+
+func (f sinkFunc) Publish(_ context.Context, events []outbox.Event) error { return f(events) }

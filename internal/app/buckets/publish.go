@@ -111,7 +111,9 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("buckets.destinations.%s: %w", name, err), end())
 		}
-		if d.Kind() != "webhook" {
+		if d.Kind() == "webhook" {
+			sink = webhookSink{sink}
+		} else {
 			sink = recordSink{sink}
 		}
 		ends = append(ends, service.Relay{
@@ -125,7 +127,7 @@ func (p *publisher) start(ctx context.Context) (end func() error, err error) {
 // pollEvents is how often events of processes that were killed are looked for.
 const pollEvents = 10 * time.Second
 
-// encodeRecords returns the body of a request to a webhook: the records of all events, as S3 sends them.
+// encodeRecords returns the body of a request to a webhook: the records of all events, as S3 sends them, or one test event.
 func encodeRecords(events []outbox.Event) (body []byte, contentType string, err error) {
 	records := make([]json.RawMessage, len(events))
 	for i := range events {
@@ -133,11 +135,36 @@ func encodeRecords(events []outbox.Event) (body []byte, contentType string, err 
 			return nil, "", err
 		}
 	}
+	const contentTypeJSON = "application/json"
+	if buckets.IsTestEvent(events[0].Key) {
+		return records[0], contentTypeJSON, nil
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err = e.Encode(map[string]any{"Records": records})
-	return b.Bytes(), "application/json", err
+	return b.Bytes(), contentTypeJSON, err
+}
+
+// webhookSink sends each test event in a request of its own, as S3 does.
+type webhookSink struct{ outbox.Sink }
+
+// Publish implements outbox.Sink.
+func (w webhookSink) Publish(ctx context.Context, events []outbox.Event) error {
+	for len(events) > 0 {
+		n := slices.IndexFunc(events, func(e outbox.Event) bool { return buckets.IsTestEvent(e.Key) })
+		switch n {
+		case -1:
+			n = len(events)
+		case 0:
+			n = 1
+		}
+		if err := w.Sink.Publish(ctx, events[:n]); err != nil {
+			return err // what was accepted before is sent again
+		}
+		events = events[n:]
+	}
+	return nil
 }
 
 // recordSink passes events on to a broker, each with its record of S3 as the data.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -157,8 +158,17 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	if err != nil {
 		return errcode.Wrap(errcode.Internal, "encode the settings of a bucket", err)
 	}
-	_, err = s.run(ctx, sqlSetSettings, string(owner), b.Name, string(b.ID), string(text), (*int64)(c.LifecycleWas))
-	return err
+	args := []any{string(owner), b.Name, string(b.ID), string(text), (*int64)(c.LifecycleWas)}
+	if c.Events == nil {
+		_, err = s.run(ctx, sqlSetSettings, args...)
+		return err
+	}
+	// No object has this name. The lock puts the events in the order of their changes.
+	return s.notifying(ctx, "buckets.set_bucket_in_steps", objectKey{owner, b, ""}, func(tx *pgdb.Tx) ([]buckets.Event, error) {
+		var result int64
+		_, err := tx.QueryRow(sqlSetSettings, args, &result)
+		return *c.Events, cmp.Or(err, failed(result))
+	})
 }
 
 // DeleteBucket implements buckets.Store.

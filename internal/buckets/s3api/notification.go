@@ -151,7 +151,7 @@ func (x *request) putNotification() error {
 			{"ArgumentName", wrong.Argument}, {"ArgumentValue", wrong.Value},
 		}}
 	}
-	if err := x.Service.SetNotifications(x.in.Context(), x.owner, x.bucket.BucketRef, n); err != nil {
+	if err := x.Service.SetNotifications(x.writing(), x.owner, x.bucket.BucketRef, n); err != nil {
 		return err
 	}
 	return x.send(http.StatusOK)

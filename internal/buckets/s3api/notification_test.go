@@ -27,8 +27,23 @@ func hooked(t *testing.T) *server {
 	return s
 }
 
-// events returns the records of the events for a destination, without those that were returned before.
+// events returns the records of the events for a destination, without test events and those that were returned before.
 func (s *server) events(destination string) (all []record) {
+	s.t.Helper()
+	for _, text := range s.published(destination) {
+		var r record
+		if err := json.Unmarshal(text, &r); err != nil {
+			s.t.Fatal(err)
+		}
+		if r.EventName != "" {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// published returns the events for a destination as it gets them, without those that were returned before.
+func (s *server) published(destination string) (all []json.RawMessage) {
 	s.t.Helper()
 	must := func(err error) {
 		s.t.Helper()
@@ -38,12 +53,8 @@ func (s *server) events(destination string) (all []record) {
 	}
 	must(s.db.Read(s.t.Context(), "test", func(c *zombiezen.Conn) error {
 		return sqlitedb.ForEach(c, `SELECT payload, seq, created_at FROM manta_bucket_event WHERE topic = ? ORDER BY position`, func(row *zombiezen.Stmt) error {
-			var r record
 			_, text, err := buckets.EventRecord([]byte(row.ColumnText(0)), row.ColumnInt64(1), buckets.Moment(row.ColumnInt64(2)))
-			if err == nil {
-				err = json.Unmarshal(text, &r)
-			}
-			all = append(all, r)
+			all = append(all, text)
 			return err
 		}, destination)
 	}))
@@ -157,6 +168,42 @@ func jsonOf(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestTestEvents: each destination of a configuration gets a test event, each time it is put; one that is refused has none.
+func TestTestEvents(t *testing.T) {
+	t.Parallel()
+	s := hooked(t)
+	const mq = "arn:holdfast:nats:::mq"
+	rules := queue("a", hookARN, "s3:ObjectCreated:*", affix("prefix", "a/")) + queue("b", hookARN, "s3:ObjectCreated:*", affix("prefix", "b/")) + queue("c", mq, "s3:ObjectRemoved:*", "")
+	s.do("PUT", "/photos?notification", fmt.Sprintf(configuration, rules+queue("c", mq, "s3:ObjectRemoved:*", ""))).want(400)
+	want := func(destination string, n int) {
+		t.Helper()
+		all := s.published(destination)
+		if len(all) != n {
+			t.Fatalf("%s got %s", destination, all)
+		}
+		for _, text := range all {
+			var got map[string]string
+			if err := json.Unmarshal(text, &got); err != nil || got["Service"] != "Amazon S3" || got["Event"] != "s3:TestEvent" || got["Bucket"] != "photos" || got["RequestId"] == "" || len(got) != 6 {
+				t.Errorf("%s, %v", text, err)
+			}
+			if at, err := time.Parse(time.RFC3339, got["Time"]); err != nil || time.Since(at).Abs() > time.Hour {
+				t.Errorf("%s, %v", text, err)
+			}
+		}
+	}
+	want("hook", 0)
+	for range 2 {
+		s.do("PUT", "/photos?notification", fmt.Sprintf(configuration, rules)).want(200)
+	}
+	want("hook", 2)
+	want("mq", 2)
+	s.do("PUT", "/photos?notification", fmt.Sprintf(configuration, "")).want(200)
+	want("hook", 0)
+	for _, events := range []string{"s3:TestEvent", "s3:TestEvent:*"} {
+		s.do("PUT", "/photos?notification", fmt.Sprintf(configuration, queue("q", hookARN, events, ""))).want(400)
+	}
 }
 
 // TestNotifiedWrites: every request that writes or deletes objects has its events.

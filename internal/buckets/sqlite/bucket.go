@@ -248,7 +248,11 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 	}
 	var text []byte
 	defer s.cache.changed(bucketName{owner, b.Name})
-	return s.db.WriteChecked(ctx, "set_bucket", func(c *sqlite.Conn) error {
+	var events []buckets.Event
+	if change.Events != nil {
+		events = *change.Events
+	}
+	err := s.db.WriteChecked(ctx, "set_bucket", func(c *sqlite.Conn) error {
 		found, err := readBuckets(c, sqlBucket, owner, b.Name)
 		if err == nil && (len(found) == 0 || found[0].ID != b.ID) {
 			err = buckets.ErrNoBucket
@@ -264,8 +268,15 @@ func (s *Store) SetBucket(ctx context.Context, owner buckets.AccountID, b bucket
 		}
 		return nil
 	}, func(c *sqlite.Conn) error {
-		return sqlitedb.Exec(c, sqlSetSettings, owner, b.ID, string(text))
+		if err := sqlitedb.Exec(c, sqlSetSettings, owner, b.ID, string(text)); err != nil {
+			return err
+		}
+		return s.append(c, owner, events)
 	})
+	if err == nil {
+		s.appended(owner, events)
+	}
+	return err
 }
 
 // DeleteBucket implements buckets.Store.

@@ -22,6 +22,7 @@ func eventChecks() []check {
 		{"Order", eventsInOrder},
 		{"Ascending", eventsAscend},
 		{"Drop", dropEvents},
+		{"Settings", eventsOfSettings},
 	}
 }
 
@@ -260,4 +261,33 @@ func dropEvents(t *testing.T, u *user) {
 	n, err := u.h.Events.DropDeadEvents(t.Context(), u.now)
 	must(t, "DropDeadEvents", err)
 	equal(t, "dead events", int(n), 0)
+}
+
+// eventsOfSettings: a change of settings appends its events, and a change that is refused appends none.
+func eventsOfSettings(t *testing.T, u *user) {
+	stream := buckets.NewUUID()
+	set := func(b buckets.BucketRef, was *buckets.Moment) error {
+		events := []buckets.Event{{Destination: "hook", Stream: stream, Key: u.bucket.Name, Payload: []byte(`{"event":"TestEvent"}`), At: u.now}}
+		n := buckets.Notifications{Rules: []buckets.NotificationRule{{ID: "a", Target: buckets.TargetQueue, ARN: "arn:holdfast:webhook:::hook", Events: []string{"s3:ObjectCreated:*"}}}}
+		return u.h.Store.SetBucket(t.Context(), u.owner, b, buckets.SettingsChange{Notifications: &n, LifecycleWas: was, Events: &events})
+	}
+	other := u.ref()
+	other.ID = buckets.BucketID(buckets.NewUUID())
+	wantError(t, "SetBucket", set(other, nil), buckets.ErrNoBucket)
+	wantError(t, "SetBucket", set(u.ref(), new(buckets.Moment(7))), buckets.ErrPrecondition)
+	equal(t, "events of refused changes", len(u.h.Appended(t, u.owner)), 0)
+	rules := func() int {
+		b, err := u.h.Store.Bucket(t.Context(), u.owner, u.bucket.Name)
+		must(t, "Bucket", err)
+		return len(b.Settings.Notifications.Rules)
+	}
+	equal(t, "rules after refused changes", rules(), 0)
+	for range 2 {
+		must(t, "SetBucket", set(u.ref(), nil))
+	}
+	all := u.h.Appended(t, u.owner)
+	if len(all) != 2 || all[0].Seq >= all[1].Seq || all[0].Stream != stream || all[0].Key != u.bucket.Name || all[0].Destination != "hook" {
+		t.Errorf("%+v", all)
+	}
+	equal(t, "rules", rules(), 1)
 }

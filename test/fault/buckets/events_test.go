@@ -22,12 +22,17 @@ import (
 func describeObject(t *testing.T) brokers.Describe {
 	return func(header func(string) string, data []byte) (key, what string) {
 		var body struct {
-			Records []struct {
+			Event, Bucket string
+			Records       []struct {
 				EventName string
 				S3        struct{ Object struct{ Key, ETag string } }
 			}
 		}
-		if err := json.Unmarshal(data, &body); err != nil || len(body.Records) != 1 {
+		err := json.Unmarshal(data, &body)
+		if body.Event != "" {
+			return body.Bucket, body.Event + " " + header("ce-type")
+		}
+		if err != nil || len(body.Records) != 1 {
 			t.Errorf("%v: %s", err, data)
 			return "", ""
 		}
@@ -63,6 +68,7 @@ func newNotified(t *testing.T, database, url string, vars ...string) *notified {
 	n.send(http.StatusOK, http.MethodPut, "/box", "")
 	n.send(http.StatusOK, http.MethodPut, "/box?notification", `<NotificationConfiguration><TopicConfiguration><Topic>arn:holdfast:`+kind+
 		`:::mq</Topic><Event>s3:ObjectCreated:*</Event><Event>s3:ObjectRemoved:*</Event></TopicConfiguration></NotificationConfiguration>`)
+	n.want["box"] = []string{"s3:TestEvent s3:TestEvent"}
 	return n
 }
 
