@@ -6,23 +6,20 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// BatchLifetime is how long a batch may stay open after its creation. Appending
-// does not extend it.
+// BatchLifetime is fixed at creation; appending does not extend it.
 const BatchLifetime = 2 * time.Hour
 
-// ErrNoBatch means that a batch ID is unknown, expired, committed, or belongs to
-// another user or collection. It is one error for all, to reveal nothing.
+// ErrNoBatch means that the batch is unknown, expired, committed, or belongs to another user or collection. Using one
+// error reveals nothing.
 var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
-// ErrBatchTooLarge means that records would exceed the limits of a batch, by
-// counted totals and not by what the client declared.
+// ErrBatchTooLarge means that counted totals, not declared ones, exceed the batch limits.
 var ErrBatchTooLarge error = errcode.New(errcode.TooLarge, "the batch is too large")
 
-// BatchID identifies an open batch of one user and collection: 32 hex digits.
+// BatchID identifies an open batch: 32 hex digits.
 type BatchID string
 
-// ValidBatchID reports whether s has the form of a BatchID. Check it before
-// calling a backend.
+// ValidBatchID reports whether s has the form of a BatchID. Check it before calling a backend.
 func ValidBatchID(s string) bool {
 	if len(s) != 32 {
 		return false
@@ -35,18 +32,18 @@ func ValidBatchID(s string) bool {
 	return true
 }
 
-// BatchPart is a part of a batch: the records of one request.
+// BatchPart is one request's records in a batch.
 type BatchPart struct {
 	ID      BatchID
-	Opens   bool // it opens the batch
+	Opens   bool // opens the batch
 	Updates []Update
-	Limits  BatchLimits // of the whole batch
+	Limits  BatchLimits // for the whole batch
 }
 
-// BatchLimits limit the records of a batch when it is committed.
+// BatchLimits limit a batch when it is committed.
 type BatchLimits struct {
 	Records int64
-	Bytes   int64 // of payloads
+	Bytes   int64
 }
 
 // Check returns ErrBatchTooLarge if the totals exceed the limits.

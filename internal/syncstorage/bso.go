@@ -7,21 +7,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Limits of the fields of a BSO, from the protocol.
+// BSO field limits from the protocol.
 const (
-	MaxIDLength   = 64        // characters of a BSO id
+	MaxIDLength   = 64        // characters
 	MaxSortIndex  = 999999999 // the minimum is its negative
 	MaxTTL        = 999999999 // seconds
-	MaxIDsInQuery = 100       // ids in one query
+	MaxIDsInQuery = 100
 )
 
-// Optional is a value that a client may leave out; JSON null counts as left out.
+// Optional is a value that clients may omit; JSON null counts as omitted.
 type Optional[T any] = optional.Of[T]
 
 // Some returns an Optional that is set.
 func Some[T any](v T) Optional[T] { return optional.Some(v) }
 
-// BSO is a stored record as a read returns it.
+// BSO is a stored record.
 type BSO struct {
 	ID        string
 	SortIndex Optional[int64]
@@ -33,17 +33,16 @@ type BSO struct {
 // Live reports whether the record is visible at the horizon.
 func (b *BSO) Live(horizon Timestamp) bool { return b.Expiry == 0 || b.Expiry > horizon }
 
-// Update is a client's update of one record. Fields that are not set keep their
-// stored value, or get the protocol's default in a new record.
+// Update is a client's update to a record. Unset fields keep their value; in a new record they get the protocol's
+// default.
 type Update struct {
 	ID        string
 	SortIndex Optional[int64]
 	Payload   Optional[[]byte]
-	TTL       Optional[int64] // seconds after the stamp of the write
+	TTL       Optional[int64] // seconds from the write's stamp
 }
 
-// ValidID reports whether s is a valid BSO ID: 1 to 64 printable ASCII characters,
-// including the space. "." and ".." are valid.
+// ValidID reports whether s is 1 to 64 printable ASCII characters, including space. "." and ".." are valid.
 func ValidID(s string) bool {
 	if s == "" || len(s) > MaxIDLength {
 		return false
@@ -56,8 +55,7 @@ func ValidID(s string) bool {
 	return true
 }
 
-// Check returns which field of the update is out of range, as the failed list of a
-// POST reports it.
+// Check returns why the update is out of range, for a POST's failed list.
 func (u *Update) Check() error {
 	switch {
 	case !ValidID(u.ID):
@@ -74,18 +72,14 @@ func (u *Update) Check() error {
 type MergeMode bool
 
 const (
-	// Direct is a PUT or a plain POST: a record keeps its modified time if only its
-	// ttl is sent.
+	// Direct is a PUT or plain POST: if only the TTL is sent, the modified time stays.
 	Direct MergeMode = false
-	// FromBatch is the commit of a batch: every record gets the stamp of the
-	// commit.
+	// FromBatch is a batch commit: every record gets its stamp.
 	FromBatch MergeMode = true
 )
 
-// Merge returns the record after the update at the stamp, and the change of its
-// collection's counters. old is the stored record or nil. An old record that has
-// expired by the stamp counts as absent, but its row is still included in the
-// counters until it is overwritten or swept.
+// Merge returns the updated record and the change to its collection's counters. old may be nil. An expired old record
+// counts as absent, but remains in the counters until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {
@@ -111,8 +105,7 @@ func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	return b, delta
 }
 
-// Stage merges two updates of the same ID in a batch: fields that the later one
-// sets win.
+// Stage merges two updates to the same ID in a batch: later fields win.
 func Stage(old *Update, u Update) Update {
 	if old == nil {
 		return u
@@ -129,8 +122,7 @@ func Stage(old *Update, u Update) Update {
 	return u
 }
 
-// Distinct returns the updates with unique IDs. It merges duplicates, which the
-// protocol forbids, with Stage.
+// Distinct merges updates with duplicate IDs, which the protocol forbids, using Stage.
 func Distinct(us []Update) []Update {
 	at := make(map[string]int, len(us))
 	for i := range us {
@@ -152,13 +144,13 @@ func Distinct(us []Update) []Update {
 	return merged
 }
 
-// Delta is a change of a collection's counters.
+// Delta is a change to a collection's counters.
 type Delta struct {
 	Records int64
-	Bytes   int64 // of payloads
+	Bytes   int64
 }
 
-// Add returns the sum of two changes.
+// Add returns the sum.
 func (d Delta) Add(e Delta) Delta {
 	return Delta{d.Records + e.Records, d.Bytes + e.Bytes}
 }

@@ -2,21 +2,17 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// IDs of collections. The standard collections have fixed IDs that operators'
-// scripts know; client-chosen names get IDs from FirstCustomID on.
+// Collection IDs. Operators' scripts know the standard ones; client-chosen names start at FirstCustomID.
 const (
-	// TombstoneID is not a collection. The row of user_collections with this ID
-	// stores the user's last stamp and is the lock for the user's writes. Its count
-	// is the number of new names that the user has added to the table of
-	// collections.
+	// TombstoneID is not a collection. Its row in user_collections stores the user's last stamp, is the user's write
+	// lock, and counts the collection names that the user added.
 	TombstoneID   = 0
 	FirstCustomID = 100
 
 	MaxCollectionName = 32 // characters
 )
 
-// StandardCollection is one of the thirteen collections that every backend creates
-// in its first migration.
+// StandardCollection is created by every backend's first migration.
 type StandardCollection struct {
 	ID   int32
 	Name string
@@ -32,8 +28,7 @@ func StandardCollections() []StandardCollection {
 	}
 }
 
-// ValidCollection reports whether s is a valid collection name: 1 to 32 of
-// [A-Za-z0-9._-].
+// ValidCollection reports whether s is 1 to 32 characters from [A-Za-z0-9._-].
 func ValidCollection(s string) bool {
 	if s == "" || len(s) > MaxCollectionName {
 		return false
@@ -48,7 +43,7 @@ func ValidCollection(s string) bool {
 	return true
 }
 
-// CollectionStamp is an entry of info/collections.
+// CollectionStamp is an entry in info/collections.
 type CollectionStamp struct {
 	Name     string
 	Modified Timestamp
@@ -56,36 +51,35 @@ type CollectionStamp struct {
 
 // Collections is the result of info/collections, from one snapshot.
 type Collections struct {
-	Modified Timestamp // of the user: the greatest stamp, including tombstones
+	Modified Timestamp // greatest stamp, including tombstones
 	Stamps   []CollectionStamp
 }
 
-// CollectionUsage is an entry of info/collection_usage and collection_counts.
+// CollectionUsage is an entry in info/collection_usage and collection_counts.
 type CollectionUsage struct {
 	Name    string
-	Records int64 // live records only
-	Bytes   int64 // payloads of live records only
+	Records int64 // live only
+	Bytes   int64 // live payloads only
 }
 
-// Usage is the result of the counting info resources, from one snapshot.
-// Collections without a live record are listed with zeros.
+// Usage is the result of the counting info resources, from one snapshot. Collections without live records are listed
+// with zeros.
 type Usage struct {
-	Modified    Timestamp // of the user, as in Collections
+	Modified    Timestamp // as in Collections
 	Collections []CollectionUsage
 	Quota       Optional[int64] // the user's own; 0: no limit
 }
 
-// Total is what a user stores by the counters, without reading the records. It
-// includes expired records that have not been removed.
+// Total is a user's usage by the counters, including expired records not yet swept.
 type Total struct {
-	Modified Timestamp // of the user, as in Collections; 0: nothing was ever written, or everything was deleted
+	Modified Timestamp // as in Collections; 0: never written, or all deleted
 	Records  int64
 	Bytes    int64
-	Counted  bool            // false: never counted, and Records and Bytes are 0
+	Counted  bool            // false: Records and Bytes are 0
 	Quota    Optional[int64] // the user's own; 0: no limit
 }
 
-// Bytes returns the sum over the collections, which Quota.User limits.
+// Bytes returns the sum limited by Quota.User.
 func (u Usage) Bytes() int64 {
 	var n int64
 	for _, c := range u.Collections {
@@ -94,6 +88,5 @@ func (u Usage) Bytes() int64 {
 	return n
 }
 
-// ErrTooManyNames means that a user has added the maximum number of new collection
-// names to the server.
+// ErrTooManyNames means that the user added too many new collection names.
 var ErrTooManyNames error = errcode.New(errcode.Denied, "too many collection names")

@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config is the section [syncstorage]. Settings have the names of the reference
-// server where it has the same setting.
+// Config is the [syncstorage] section. Settings are named like the reference server's.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve Firefox Sync storage."`
 	settings.Database
@@ -28,8 +27,7 @@ type Config struct {
 	Limits       Limits        `toml:"limits" reload:"true" doc:"Limits of a request, a batch and a user. Clients read them from info/configuration."`
 }
 
-// Limits limit requests; see info/configuration. Sizes of records are sizes of
-// their payloads.
+// Limits are request limits; see info/configuration. Record sizes are payload sizes.
 type Limits struct {
 	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
 	MaxPostRecords        int64 `toml:"max_post_records" unit:"records" doc:"Maximum number of records in one POST."`
@@ -43,17 +41,17 @@ type Limits struct {
 	Collections map[string]CollectionLimits `toml:"collections" doc:"Limits of single collections, by name. 0: the limit above."`
 }
 
-// CollectionLimits override Limits for one collection; 0 keeps the general limit.
+// CollectionLimits override Limits for a collection; 0 keeps them.
 type CollectionLimits struct {
 	MaxPostBytes          int64 `toml:"max_post_bytes" unit:"bytes" doc:"Maximum size of the payloads in one POST."`
 	MaxRecordPayloadBytes int64 `toml:"max_record_payload_bytes" unit:"bytes" doc:"Maximum size of the payload of one record."`
 	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
 }
 
-// requestOverhead is the size reserved for the JSON around the payloads of a POST.
+// requestOverhead is reserved for the JSON around a POST's payloads.
 const requestOverhead = 4096
 
-// DefaultConfig returns the section's defaults.
+// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	const post = 2560 << 10
 	return Config{
@@ -75,7 +73,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is configured to be served.
+// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
@@ -133,7 +131,7 @@ func isAddress(s string) bool {
 	return err == nil && noPort == nil && host != "" && n > 0
 }
 
-// For returns the limits of a collection.
+// For returns a collection's limits.
 func (l Limits) For(collection string) Limits {
 	o, ok := l.Collections[collection]
 	if !ok {
@@ -151,11 +149,10 @@ func (l Limits) For(collection string) Limits {
 	return l
 }
 
-// Counts reports whether bytes are counted. Enforcing a quota implies counting.
+// Counts reports whether bytes are counted; enforcing a quota implies it.
 func (c *Config) Counts() bool { return c.EnableQuota || c.EnforceQuota }
 
-// Quota returns the configured quota. If bytes are counted, a user's own quota
-// replaces max_user_quota.
+// Quota returns the configured quota. A user's own quota replaces max_user_quota.
 func (c *Config) Quota() Quota {
 	if !c.Counts() {
 		return Quota{}

@@ -8,36 +8,34 @@ import (
 	"unicode/utf8"
 )
 
-// ExportHeader is the first line of an export. Version is that of the format. The
-// account's fields identify the owner of the records, for an import on another
-// server, and may be empty.
+// ExportHeader is the first line of an export. The optional account fields identify the records' owner on another
+// server.
 type ExportHeader struct {
 	Version    int       `json:"export"`
-	Account    string    `json:"account,omitempty"`    // ID at the accounts server
-	Keys       string    `json:"keys,omitempty"`       // ID of the keys with which the records are encrypted
+	Account    string    `json:"account,omitempty"`
+	Keys       string    `json:"keys,omitempty"`
 	Generation int64     `json:"generation,omitempty"` // of the account
-	Label      string    `json:"label,omitempty"`      // of the account, for people
-	Records    int64     `json:"records"`              // number when the export began
+	Label      string    `json:"label,omitempty"`
+	Records    int64     `json:"records"` // when the export began
 	At         Timestamp `json:"exportedAt"`
 }
 
-// exportVersion is the format version that this release writes and reads.
+// exportVersion is the version read and written by this release.
 const exportVersion = 1
 
-// exportLine is a line after the header: a collection, a record of the preceding
-// collection, or the end. Times are milliseconds since 1970.
+// exportLine is a later line: a collection, a record in it, or the end. Times are Unix milliseconds.
 type exportLine struct {
 	Collection string    `json:"collection,omitempty"`
-	ID         *string   `json:"id,omitempty"` // nil: the collection itself
+	ID         *string   `json:"id,omitempty"`
 	SortIndex  *int64    `json:"sortindex,omitempty"`
 	Modified   Timestamp `json:"modified,omitempty"`
-	Expiry     Timestamp `json:"expiry,omitempty"` // 0: never
+	Expiry     Timestamp `json:"expiry,omitempty"`
 	Payload    *string   `json:"payload,omitempty"`
-	Binary     []byte    `json:"payloadBase64,omitempty"` // instead of Payload if that is not UTF-8
+	Binary     []byte    `json:"payloadBase64,omitempty"` // instead of Payload if it is not UTF-8
 
 	Complete    bool   `json:"complete,omitempty"`
-	Collections *int64 `json:"collections,omitempty"` // in the last line
-	Records     *int64 `json:"records,omitempty"`     // in the last line
+	Collections *int64 `json:"collections,omitempty"`
+	Records     *int64 `json:"records,omitempty"`
 }
 
 func lineOf(collection string, b *BSO) exportLine {
@@ -53,9 +51,8 @@ func lineOf(collection string, b *BSO) exportLine {
 	return l
 }
 
-// WriteExport writes all data of a user, from one snapshot: the header, a line for
-// each collection followed by a line for each of its records, and a completion
-// line. It calls progress with the number of records so far.
+// WriteExport writes a snapshot of a user's data: the header, each collection followed by its records, and a
+// completion line. progress receives the record count.
 func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, to io.Writer, progress func(records int64)) (records int64, err error) {
 	usage, err := s.store.Usage(ctx, o, h.At)
 	if err != nil {

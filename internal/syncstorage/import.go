@@ -13,42 +13,39 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ImportOptions are the options of an import.
+// ImportOptions configures an import.
 type ImportOptions struct {
-	// Preserve keeps the times of records and collections, so that browsers find
-	// the state that they know. Otherwise the records get the current time, and
+	// Preserve keeps times, so that browsers find the state they know. Otherwise records get the current time, and
 	// browsers read them again.
 	Preserve bool
 
-	// Merge allows an import into a user with records. With Preserve the record
-	// with the later time wins, otherwise the imported one.
+	// Merge allows existing records. With Preserve the later record wins, otherwise the imported one.
 	Merge bool
 }
 
-// Imported counts the results of an import.
+// Imported counts imported lines.
 type Imported struct {
-	Collections, Records int64 // lines read
+	Collections, Records int64 // lines
 	Written              int64
-	Expired              int64 // skipped as expired
-	Newer                int64 // skipped because the record here has a later time
+	Expired              int64 // skipped
+	Newer                int64 // skipped: later time here
 }
 
 // Errors of an import as a whole.
 var (
-	// ErrNotEmpty means that the user has records already.
+	// ErrNotEmpty means that the user already owns records.
 	ErrNotEmpty error = errcode.New(errcode.Conflict, "the user has records here: delete them, or import with --merge")
 	// ErrImportRace means that another client wrote during the import.
 	ErrImportRace error = errcode.New(errcode.Conflict, "another client wrote during the import: keep the account's browsers away (holdfast tokenserver access deny), then import again with --merge")
 )
 
-// Limits of a step of an import, which is one transaction; a single record may
-// exceed them.
+// Limits per step, i.e. per transaction; a single record may exceed them.
 const (
 	stepRecords = 100
 	stepBytes   = 1 << 20
 )
 
-// Import imports an export. It holds one step of records in memory.
+// Import imports an export, with one step of records in memory.
 type Import struct {
 	Header ExportHeader
 
@@ -57,23 +54,22 @@ type Import struct {
 	done  Imported
 
 	collection CollectionStamp // current collection
-	open       bool            // its line was read, but no step of it was written
-	id         string          // of the last record
+	open       bool            // no step was written yet
+	id         string          // last record
 	records    []BSO
 	bytes      int
 	complete   bool
-	counted    [2]int64 // by the completion line
+	counted    [2]int64 // from the completion line
 
 	service *Service
 	owner   Owner
 	opts    ImportOptions
 	clock   clock.Clock
-	stamps  map[string]Timestamp // of the collections on this server; without Preserve
-	last    Timestamp            // of the user on this server; with Preserve
+	stamps  map[string]Timestamp // collections here; without Preserve
+	last    Timestamp            // user's stamp here; with Preserve
 }
 
-// NewImport reads the header of an export. A line may be as long as the largest
-// record of any collection requires.
+// NewImport reads the header of an export. Lines may be as long as the largest allowed record.
 func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
@@ -89,8 +85,8 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	return im, nil
 }
 
-// Run writes the records of the export in steps. Steps before an error remain; the
-// same file can be imported again with Merge.
+// Run writes the records in steps. Completed steps remain after an error; with Merge the same file can be imported
+// again.
 func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
 	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
 	here, err := im.service.store.Collections(ctx, o)
@@ -126,7 +122,6 @@ func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Importe
 	return im.done, im.checkComplete()
 }
 
-// errCut means that the last line was cut off.
 var errCut error = errcode.New(errcode.Invalid, "the last line was cut off")
 
 func (im *Import) checkComplete() error {
@@ -140,15 +135,13 @@ func (im *Import) checkComplete() error {
 	return nil
 }
 
-// wrong returns an error about the current line.
 func (im *Import) wrong(format string, args ...any) error {
 	return errcode.Newf(errcode.Invalid, "line %d: "+format, append([]any{im.at}, args...)...)
 }
 
-// line returns the next line without its newline, or io.EOF.
 func (im *Import) line() ([]byte, error) {
 	im.at++
-	most := 6*im.service.conf.Load().Limits.largestPayload() + 4096 // a byte of payload takes at most six characters
+	most := 6*im.service.conf.Load().Limits.largestPayload() + 4096 // up to six characters per byte
 	var whole []byte
 	for {
 		part, err := im.lines.ReadSlice('\n')
@@ -172,7 +165,6 @@ func (im *Import) line() ([]byte, error) {
 	}
 }
 
-// largestPayload returns the greatest record limit of all collections.
 func (l Limits) largestPayload() int64 {
 	most := l.MaxRecordPayloadBytes
 	for _, c := range l.Collections {
@@ -181,7 +173,7 @@ func (l Limits) largestPayload() int64 {
 	return most
 }
 
-// decodeLine decodes one JSON object with known members and nothing after it.
+// decodeLine decodes exactly one JSON object with known members.
 func decodeLine(line []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -194,7 +186,6 @@ func decodeLine(line []byte, into any) error {
 	return nil
 }
 
-// add processes a line after the header.
 func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
@@ -230,7 +221,6 @@ func (im *Import) add(ctx context.Context, line []byte, seen map[string]bool) er
 	return nil
 }
 
-// record adds a record to the next step.
 func (im *Import) record(ctx context.Context, l *exportLine) error {
 	b := BSO{ID: *l.ID, Payload: l.Binary, Modified: l.Modified, Expiry: l.Expiry}
 	if l.SortIndex != nil {
@@ -276,8 +266,7 @@ func (im *Import) stepLimits() (records, size int) {
 	return int(min(stepRecords, l.MaxPostRecords)), int(min(stepBytes, l.MaxPostBytes))
 }
 
-// step writes the gathered records in one transaction. A collection without
-// records gets a step too.
+// step writes the pending records in one transaction, even for an empty collection.
 func (im *Import) step(ctx context.Context) (err error) {
 	if len(im.records) == 0 && !im.open {
 		return nil
@@ -297,8 +286,8 @@ func (im *Import) step(ctx context.Context) (err error) {
 	return nil
 }
 
-// restore writes the records with their times, unless another client writes
-// concurrently: a client that has seen a later time would never read them.
+// restore writes records with their times, unless another client writes concurrently: clients that saw a later time
+// would never read them.
 func (im *Import) restore(ctx context.Context) error {
 	restored, err := im.service.Restore(ctx, im.owner, Request{
 		Collection: im.collection.Name, Now: At(im.clock()),
@@ -314,7 +303,7 @@ func (im *Import) restore(ctx context.Context) error {
 	return nil
 }
 
-// post writes the records as a client does.
+// post writes the records like a client.
 func (im *Import) post(ctx context.Context) error {
 	now := At(im.clock())
 	items := make([]Item, 0, len(im.records))

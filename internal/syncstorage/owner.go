@@ -2,17 +2,15 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Owner identifies the user of a request. It comes from the verified token, never
-// from the path. SQLite and PostgreSQL use UID as the key. Spanner uses (FxAUID,
-// FxAKID), which distinguishes two accounts with the same UID.
+// Owner identifies a request's user, from the verified token, never from the path. SQLite and PostgreSQL key on UID;
+// Spanner keys on (FxAUID, FxAKID), which distinguishes accounts with the same UID.
 type Owner struct {
-	UID    int64  // the tokenserver's number for this user and key ID
-	FxAUID string // ID of the account at the accounts server, may be empty
-	FxAKID string // ID of the account's keys, "<time>-<client state>", may be empty
+	UID    int64  // tokenserver's number for user and key ID
+	FxAUID string // account ID; may be empty
+	FxAKID string // key ID, "<time>-<client state>"; may be empty
 }
 
-// CheckUID rejects an owner that is not valid as a key in backends keyed by UID.
-// With the zero owner, strangers would share data.
+// CheckUID rejects an owner without a valid UID. With the zero owner, strangers would share data.
 func (o Owner) CheckUID() error {
 	if o.UID <= 0 {
 		return errcode.New(errcode.Denied, "the token has no uid")
@@ -20,8 +18,7 @@ func (o Owner) CheckUID() error {
 	return nil
 }
 
-// UIDs returns the UIDs of the owners in their order, or the error of CheckUID for
-// the first owner without one.
+// UIDs returns the owners' UIDs, or the first CheckUID error.
 func UIDs(owners []Owner) ([]int64, error) {
 	uids := make([]int64, len(owners))
 	for i, o := range owners {

@@ -2,35 +2,30 @@ package syncstorage
 
 import "sync"
 
-// Pages is a pool of memory in which backends gather the records of listings. The
-// zero Pages is ready to use, and safe for concurrent use.
+// Pages pools memory for listings. The zero value is ready to use, and safe for concurrent use.
 type Pages struct{ pool sync.Pool }
 
-// Page gathers the records of one listing, in their order.
+// Page gathers a listing's records.
 type Page struct {
 	pages   *Pages
 	records []BSO
-	pieces  [][]byte // hold the payloads; those after used are left over from earlier listings
+	pieces  [][]byte // payload memory; those after used are left over
 	used    int
-	size    int // bytes of the records
+	size    int // record bytes
 }
 
-// GatherMax is the maximum size of a listing that a backend gathers in memory, in
-// bytes. Larger listings are streamed from the engine.
+// GatherMax limits listings gathered in memory, in bytes. Larger ones are streamed from the engine.
 const GatherMax = 2 << 20
 
 const (
-	// recordSize is the memory of a record without its payload: its element in the
-	// slice of records, which grows by appending, and its ID.
+	// recordSize is a record's memory without its payload: its element in a growing slice, and its ID.
 	recordSize = 160
 
-	// pieceSize is the size of the buffers into which payloads are copied, many per
-	// buffer: one allocation per payload, or one growing slice, would dominate the
+	// pieceSize is the buffer size for payloads: one allocation per payload, or one growing slice, would dominate the
 	// cost of a listing.
 	pieceSize = 64 << 10
 
-	// maxPieces and maxRecords limit the memory that a page keeps for the next
-	// listing.
+	// maxPieces and maxRecords limit the memory kept for the next listing.
 	maxPieces  = 32
 	maxRecords = 4096
 )
@@ -45,7 +40,7 @@ func (p *Pages) New() *Page {
 
 // Drop returns the page to the pool.
 func (g *Page) Drop() {
-	clear(g.records) // release the IDs
+	clear(g.records)
 	g.records, g.used, g.size = g.records[:0], 0, 0
 	if cap(g.records) > maxRecords {
 		g.records = nil
@@ -61,8 +56,7 @@ func (g *Page) Drop() {
 	g.pages.pool.Put(g)
 }
 
-// Add appends a record and returns its payload of the given length, which the
-// caller must fill at once.
+// Add appends a record and returns its payload buffer, to be filled at once.
 func (g *Page) Add(b BSO, payload int) []byte {
 	b.Payload = g.alloc(payload)
 	g.records = append(g.records, b)
@@ -70,7 +64,6 @@ func (g *Page) Add(b BSO, payload int) []byte {
 	return b.Payload
 }
 
-// alloc returns n bytes of a piece.
 func (g *Page) alloc(n int) []byte {
 	if g.used > 0 {
 		last := &g.pieces[g.used-1]
@@ -91,17 +84,17 @@ func (g *Page) alloc(n int) []byte {
 	return (*next)[:n:n]
 }
 
-// Fits reports whether the page stays within GatherMax with one more record.
+// Fits reports whether one more record stays within GatherMax.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
-// Size returns the memory of the records in bytes.
+// Size returns the records' memory in bytes.
 func (g *Page) Size() int { return g.size }
 
 // Records returns the records in order.
 func (g *Page) Records() []BSO { return g.records }
 
-// Listing converts the page to the result of q. One record more than q's limit
-// means that there is a next page. The listing takes ownership of the page.
+// Listing converts the page to q's result. A record beyond q's limit means that there is a next page. The listing
+// takes ownership.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	n, more := q.Page(len(g.records))
 	found := g.records[:n]

@@ -2,17 +2,14 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Precondition is X-If-Modified-Since or X-If-Unmodified-Since; at most one of
-// them is set. It is checked against the record for requests on a record, against
-// the collection for requests on a collection (also with ?ids=), and against the
-// user otherwise. The modified time of an absent or expired resource is 0.
+// Precondition is X-If-Modified-Since or X-If-Unmodified-Since. It applies to the addressed record, or collection
+// (also with ?ids=), or else the user. Absent and expired resources have modified time 0.
 type Precondition struct {
 	ModifiedSince   Optional[Timestamp]
 	UnmodifiedSince Optional[Timestamp]
 }
 
-// Check returns nil when a request may proceed on a resource modified at ts,
-// and a *PreconditionError otherwise.
+// Check returns a *PreconditionError unless a request may proceed on a resource modified at ts.
 func (p Precondition) Check(ts Timestamp) error {
 	switch {
 	case p.UnmodifiedSince.Set && ts > p.UnmodifiedSince.Value:
@@ -23,8 +20,7 @@ func (p Precondition) Check(ts Timestamp) error {
 	return nil
 }
 
-// PreconditionError means that a precondition does not hold. The response must
-// have Modified in X-Last-Modified.
+// PreconditionError means that a precondition failed. The response must send Modified as X-Last-Modified.
 type PreconditionError struct {
 	Modified    Timestamp // of the addressed resource
 	NotModified bool      // 304 rather than 412

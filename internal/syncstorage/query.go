@@ -9,18 +9,17 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Sort is the order of a listing. Ties are broken by ID, so every order is total
-// and paging neither repeats nor skips a record.
+// Sort is a listing's order. IDs break ties, so paging neither repeats nor skips a record.
 type Sort uint8
 
-// Orders of the protocol; the default is Newest.
+// Orders; the default is Newest.
 const (
 	Newest  Sort = iota // modified descending, id descending
 	Oldest              // modified ascending, id ascending
-	ByIndex             // sortindex descending, records without one last, id descending
+	ByIndex             // sortindex descending, missing last, id descending
 )
 
-// ParseSort parses the query argument sort.
+// ParseSort parses the sort parameter.
 func ParseSort(s string) (Sort, bool) {
 	switch s {
 	case "newest":
@@ -33,21 +32,21 @@ func ParseSort(s string) (Sort, bool) {
 	return Newest, false
 }
 
-// Query selects records of one collection.
+// Query selects records in a collection.
 type Query struct {
 	Collection string
 	IDs        []string // nil: all; never empty
 	Newer      Optional[Timestamp]
-	Older      Optional[Timestamp] // both bounds are strict
-	Full       bool                // whole records rather than their ids
+	Older      Optional[Timestamp] // exclusive, like Newer
+	Full       bool                // whole records rather than IDs
 	Sort       Sort
-	Limit      Optional[int] // at least 0
+	Limit      Optional[int]
 	Offset     Offset
 	If         Precondition
 	Now        Timestamp
 }
 
-// Check rejects queries that the protocol calls bad.
+// Check rejects invalid queries.
 func (q *Query) Check() error {
 	if q.IDs != nil {
 		if len(q.IDs) == 0 {
@@ -65,36 +64,33 @@ func (q *Query) Check() error {
 	return q.Offset.check(q)
 }
 
-// Listing is the result of a Query: stamp, count and records are from one
-// snapshot. The caller may range over Items once and must call Close.
+// Listing is the result of a Query: stamp, count and records come from one snapshot. Range over Items at most once,
+// and call Close.
 type Listing struct {
-	Modified Timestamp // of the collection; 0 if it does not exist
+	Modified Timestamp // 0: no such collection
 	Records  int       // number of Items
-	Next     Offset    // start of the next page; zero if there is none
+	Next     Offset    // start of the next page
 	More     bool      // there is a next page
 
-	// Items yields the records without their expiry, which responses do not
-	// contain. Unless the query was Full, only ID is valid. A record and its
-	// payload are valid until the next iteration. An error ends the sequence.
+	// Items yields records without their expiry; unless the query was Full, only with ID. Records and payloads are
+	// valid until the next iteration. An error ends the sequence.
 	Items iter.Seq2[*BSO, error]
 
-	// Gathered means that the records are in memory and hold no resources of the
-	// engine.
+	// Gathered means that the records are in memory and hold no engine resources.
 	Gathered bool
 
-	// Memory is the size of the records in memory until Close, in bytes.
+	// Memory is the records' memory until Close, in bytes.
 	Memory int
 
 	release func()
 }
 
-// NewListing returns a listing, for backends. release, which may be nil, releases
-// the source of Items.
+// NewListing is for backends. release, which may be nil, releases the source of Items.
 func NewListing(modified Timestamp, records int, items iter.Seq2[*BSO, error], release func()) *Listing {
 	return &Listing{Modified: modified, Records: records, Items: items, release: release}
 }
 
-// Close releases the resources of the listing. It may be called more than once.
+// Close releases the listing. It may be called repeatedly.
 func (l *Listing) Close() {
 	if l.release != nil {
 		l.release()
@@ -102,11 +98,10 @@ func (l *Listing) Close() {
 	}
 }
 
-// ContinueAfter sets the start of the next page.
+// ContinueAfter sets the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page returns how many of the found records are on the page. Backends read one
-// more than the limit to find out whether there is a next page.
+// Page returns how many found records are on the page. Backends read one beyond the limit to detect a next page.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true
@@ -114,8 +109,7 @@ func (q *Query) Page(found int) (n int, more bool) {
 	return found, false
 }
 
-// Turn sets the next page to start after the last record of this one. A page with
-// limit 0 has no last record, and the next page starts at the same place.
+// Turn starts the next page after this one's last record. With limit 0, the next page starts at the same place.
 func (l *Listing) Turn(q *Query, last *BSO) {
 	if last == nil {
 		l.ContinueAfter(q.Offset)
@@ -124,19 +118,18 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 	l.ContinueAfter(OffsetAfter(q.Sort, last))
 }
 
-// Offset is where a page starts. It is after a record, by its sort key, so that
-// paging is correct despite concurrent writes, or after a number of rows, as
-// people type it. Clients treat it as opaque.
+// Offset is where a page starts: after a record's sort key, so that paging is correct despite concurrent writes, or
+// after a number of rows, as people type it. It is opaque to clients.
 type Offset struct {
-	Skip      int // rows; used if After is false
+	Skip      int
 	After     bool
-	Modified  Timestamp       // of the record, for Newest and Oldest
-	SortIndex Optional[int64] // of the record, for ByIndex
-	ID        string          // of the record
-	sort      Sort            // the order that the token was issued for
+	Modified  Timestamp       // for Newest and Oldest
+	SortIndex Optional[int64] // for ByIndex
+	ID        string          // record
+	sort      Sort            // issued for this order
 }
 
-// OffsetAfter returns the offset after a record in an order.
+// OffsetAfter returns the offset after a record.
 func OffsetAfter(sort Sort, b *BSO) Offset {
 	o := Offset{After: true, ID: b.ID, sort: sort}
 	if sort == ByIndex {
@@ -147,8 +140,8 @@ func OffsetAfter(sort Sort, b *BSO) Offset {
 	return o
 }
 
-// Token returns the form in X-Weave-Next-Offset: digits for a number of rows, or a
-// letter for the order, the sort key and the ID. It needs no URL escaping.
+// Token returns the form in X-Weave-Next-Offset: digits for a row count, or a letter for the order, the sort key and
+// the ID, all URL-safe.
 func (o Offset) Token() string {
 	if !o.After {
 		return strconv.Itoa(o.Skip)
@@ -180,8 +173,7 @@ func ParseOffset(s string) (Offset, error) {
 		return Offset{Skip: int(n)}, nil
 	}
 	o, ok := parseAfter(s)
-	// Reject other spellings of an issued token: the decoders accept signs, leading
-	// zeros and line breaks.
+	// Reject other spellings: the decoders accept signs, leading zeros and line breaks.
 	if !ok || o.Token() != s {
 		return Offset{}, bad
 	}
@@ -215,8 +207,7 @@ func parseAfter(s string) (o Offset, ok bool) {
 	return o, err == nil && 0 <= o.Modified && o.Modified <= MaxTimestamp
 }
 
-// check rejects a token of another listing: one issued for another order, or
-// outside the bounds of the query.
+// check rejects a token issued for another order or other bounds.
 func (o Offset) check(q *Query) error {
 	if !o.After {
 		return nil

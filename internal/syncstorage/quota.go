@@ -2,18 +2,17 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Quota limits a user's live payload bytes per collection and in total. Either
-// limit may be off.
+// Quota limits a user's live payload bytes per collection and in total; 0 means no limit.
 type Quota struct {
-	Collection int64 // bytes in one collection; 0: no limit
+	Collection int64
 	User       int64 // bytes in all the user's collections; 0: no limit
-	Enforce    bool  // false: writes over a limit succeed and are reported
+	Enforce    bool  // false: excess is only reported
 
-	// Own means that User is the user's own quota, set by Store.SetQuota.
+	// Own means that User was set by Store.SetQuota.
 	Own bool
 }
 
-// For returns q for a user with this own quota, if it is set; 0 means no limit.
+// For applies a user's own quota, if set; 0 means no limit.
 func (q Quota) For(own Optional[int64]) Quota {
 	if q.Own && own.Set {
 		q.User = own.Value
@@ -21,7 +20,7 @@ func (q Quota) For(own Optional[int64]) Quota {
 	return q
 }
 
-// CheckOwnQuota returns errcode.Invalid if a user's own quota is negative.
+// CheckOwnQuota returns errcode.Invalid for a negative quota.
 func CheckOwnQuota(bytes Optional[int64]) error {
 	if bytes.Set && bytes.Value < 0 {
 		return errcode.New(errcode.Invalid, "a quota cannot be negative")
@@ -29,17 +28,16 @@ func CheckOwnQuota(bytes Optional[int64]) error {
 	return nil
 }
 
-// Used is live payload bytes of one collection and of all collections of the user.
+// Used is live payload bytes in a collection and in total.
 type Used struct{ Collection, User int64 }
 
-// Add returns u after the collection has grown by a number of bytes.
+// Add returns u after the collection grew by bytes.
 func (u Used) Add(bytes int64) Used { return Used{u.Collection + bytes, u.User + bytes} }
 
 // ErrQuota means that a write would exceed an enforced quota.
 var ErrQuota error = errcode.New(errcode.Quota, "the quota is used up")
 
-// Limited reports whether there can be any limit. The result is the same before
-// and after For.
+// Limited reports whether any limit may apply, before or after For.
 func (q Quota) Limited() bool { return q.Own || q.Collection > 0 || q.User > 0 }
 
 // Over reports whether u exceeds a limit.
@@ -47,15 +45,14 @@ func (q Quota) Over(u Used) bool {
 	return q.Collection > 0 && u.Collection > q.Collection || q.User > 0 && u.User > q.User
 }
 
-// Exceeded reports whether a write that changes the bytes from before to after
-// exceeds a limit. A write that does not add bytes never does, so that a user over
-// the limit can still shrink and delete.
+// Exceeded reports whether a write exceeds a limit. A write that adds no bytes never does, so users over the limit
+// can still shrink and delete.
 func (q Quota) Exceeded(before, after Used) bool {
 	return q.Collection > 0 && after.Collection > q.Collection && after.Collection > before.Collection ||
 		q.User > 0 && after.User > q.User && after.User > before.User
 }
 
-// Check returns ErrQuota if a limit is enforced and exceeded.
+// Check returns ErrQuota if an enforced limit is exceeded.
 func (q Quota) Check(before, after Used) error {
 	if q.Enforce && q.Exceeded(before, after) {
 		return ErrQuota
@@ -63,8 +60,7 @@ func (q Quota) Check(before, after Used) error {
 	return nil
 }
 
-// Remaining returns how many more bytes the collection may store: the smaller
-// remainder of the limits; not set without a limit.
+// Remaining returns how many more bytes the collection may store; unset without a limit.
 func (q Quota) Remaining(u Used) (left Optional[int64]) {
 	for _, l := range []struct{ limit, used int64 }{{q.Collection, u.Collection}, {q.User, u.User}} {
 		if rest := max(l.limit-l.used, 0); l.limit > 0 && (!left.Set || rest < left.Value) {

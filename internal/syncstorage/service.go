@@ -12,24 +12,21 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Options are the dependencies of a Service. OverQuota may be nil.
+// Options configures a Service. OverQuota may be nil.
 type Options struct {
 	Store  Store
 	Config Config
 	Clock  clock.Clock
 
-	// Connections is the size of the Store's connection pool. So many listings may
-	// be read at once, so that the requests of one user do not fill the queue for
-	// connections, and half as many may be held while clients receive them.
+	// Connections is the Store's connection pool size, and the maximum of listings being read, so that a user's
+	// requests do not fill the queue. Half as many may be held while clients receive them.
 	Connections int
 
-	// OverQuota is called after a write that leaves a collection or its user over a
-	// quota that is not enforced.
+	// OverQuota is called after a write that exceeds a quota that is not enforced.
 	OverQuota func(o Owner, collection string, used Used)
 }
 
-// Service implements the use cases: it validates and limits client requests and
-// calls the Store. It is safe for concurrent use.
+// Service validates and limits client requests, and calls the Store. It is safe for concurrent use.
 type Service struct {
 	store     Store
 	conf      atomic.Pointer[Config]
@@ -37,8 +34,7 @@ type Service struct {
 	streams   streams
 }
 
-// NewService returns the service, or errcode.Invalid if a required option is missing
-// that would fail only later.
+// NewService returns errcode.Invalid for a missing option that would fail only later.
 func NewService(o Options) (*Service, error) {
 	if o.Store == nil || o.Clock == nil {
 		return nil, errcode.New(errcode.Invalid, "syncstorage: Options requires Store and Clock")
@@ -54,16 +50,16 @@ func NewService(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Reload replaces the settings that a running server applies.
+// Reload replaces the settings at runtime.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// Limits returns the limits of a collection, or the general limits for "".
+// Limits returns a collection's limits, or the general ones for "".
 func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits.For(collection) }
 
 // MaxNames returns how many new collection names a user may create.
 func (s *Service) MaxNames() int { return s.conf.Load().MaxNames }
 
-// Quota returns the quota of users without a quota of their own.
+// Quota returns the quota of users without their own.
 func (s *Service) Quota() Quota { return s.conf.Load().Quota() }
 
 // Errors of a request as a whole.
@@ -72,30 +68,28 @@ var (
 	ErrBody error = errcode.New(errcode.Invalid, "the body is not a valid BSO or list of BSOs")
 	// ErrDeclared means that an X-Weave header declares more than is allowed.
 	ErrDeclared error = errcode.New(errcode.TooLarge, "the size in the X-Weave headers exceeds the limit")
-	// ErrBatchQuery means that the query has commit without batch.
+	// ErrBatchQuery means that the query contains commit without batch.
 	ErrBatchQuery error = errcode.New(errcode.Invalid, "commit requires batch in the query")
 )
 
-// Item is one element of a POST's body: an update, or the reason why it is
-// invalid.
+// Item is an element of a POST: an update, or why it is invalid.
 type Item struct {
 	Update
-	Reason string // for the failed list; empty if the update is valid
+	Reason string // for the failed list; "" if valid
 }
 
 // BatchQuery is the batch part of a POST's query.
 type BatchQuery struct {
-	Batch  bool // the request belongs to a batch
+	Batch  bool // part of a batch
 	ID     string
 	Commit bool
 }
 
-// Declared is the size of a request and its batch as declared by the client.
+// Declared is the size of a request and its batch declared by the client.
 type Declared struct {
 	Records, Bytes, TotalRecords, TotalBytes Optional[int64]
 }
 
-// check compares the declared sizes with the limits.
 func (d Declared) check(l Limits) error {
 	if d.Records.Value > l.MaxPostRecords || d.Bytes.Value > l.MaxPostBytes ||
 		d.TotalRecords.Value > l.MaxTotalRecords || d.TotalBytes.Value > l.MaxTotalBytes {
@@ -104,7 +98,7 @@ func (d Declared) check(l Limits) error {
 	return nil
 }
 
-// Request holds the common parameters of writes.
+// Request holds parameters common to writes.
 type Request struct {
 	Collection string
 	If         Precondition
@@ -115,7 +109,6 @@ func (s *Service) write(r Request) Write {
 	return Write{Collection: r.Collection, If: r.If, Now: r.Now, Quota: s.Quota(), MaxNames: s.MaxNames()}
 }
 
-// done reports a write that was allowed over the quota.
 func (s *Service) done(o Owner, collection string, w Written, err error) (Written, error) {
 	if q := w.Quota; err == nil && !q.Enforce && q.Over(w.Used) {
 		s.overQuota(o, collection, w.Used)
@@ -128,7 +121,7 @@ func (s *Service) CheckDeclared(collection string, d Declared) error {
 	return d.check(s.Limits(collection))
 }
 
-// Put writes one record, or returns ErrBody if the update is invalid.
+// Put writes a record, or returns ErrBody for an invalid update.
 func (s *Service) Put(ctx context.Context, o Owner, r Request, it Item) (Written, error) {
 	if it.Reason != "" || it.Check() != nil || tooLarge(&it.Update, s.Limits(r.Collection)) || insecure(r.Collection, &it.Update) {
 		return Written{}, ErrBody
@@ -141,8 +134,8 @@ func tooLarge(u *Update, l Limits) bool {
 	return int64(len(u.Payload.Value)) > l.MaxRecordPayloadBytes
 }
 
-// insecure reports whether a crypto record was encrypted with an all-zero
-// initialization vector, a bug of an old client. It must not be stored.
+// insecure detects a crypto record encrypted with an all-zero initialization vector, an old client's bug. It must not
+// be stored.
 func insecure(collection string, u *Update) bool {
 	if collection != "crypto" {
 		return false
@@ -160,7 +153,7 @@ func insecure(collection string, u *Update) bool {
 	}
 }
 
-// Failure is an entry of the failed list.
+// Failure is an entry in the failed list.
 type Failure struct {
 	ID     string
 	Reason string
@@ -169,14 +162,13 @@ type Failure struct {
 // Posted is the result of a POST.
 type Posted struct {
 	Written
-	Staged  bool    // the records are in an open batch and not visible yet
-	Batch   BatchID // of an open batch
+	Staged  bool    // in an open batch, not visible yet
+	Batch   BatchID // open batch
 	Success []string
 	Failed  []Failure
 }
 
-// Post writes the valid items of a request, stages them in a batch, or commits a
-// batch with them.
+// Post writes a request's valid items, stages them, or commits a batch with them.
 func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, items []Item) (Posted, error) {
 	if q.Commit && !q.Batch {
 		return Posted{}, ErrBatchQuery
@@ -206,8 +198,8 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 	return p, err
 }
 
-// partition separates the items to write from those that the response lists as
-// failed. A record that does not fit takes no space from later ones.
+// partition separates the items to write from those that fail. A record that does not fit takes no space from later
+// ones.
 func (s *Service) partition(collection string, items []Item) (Posted, []Update, error) {
 	var (
 		p     Posted
@@ -242,14 +234,13 @@ func (s *Service) partition(collection string, items []Item) (Posted, []Update, 
 	return p, us, nil
 }
 
-// Get reads one record.
+// Get reads a record.
 func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, error) {
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List reads a page of a collection, or returns errcode.Unavailable if too many
-// large listings are in progress. If it has to wait for them, it wraps the wait in
-// idle and holds nothing meanwhile.
+// List reads a page of a collection. If too many large listings are in progress, it waits inside idle, holding
+// nothing, and then returns errcode.Unavailable.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -259,7 +250,7 @@ func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait fu
 		return l, err
 	}
 	if !s.streams.try(o) {
-		l.Close() // release its resources for others, and read current data afterwards
+		l.Close() // release its resources, and read current data afterwards
 		if err := s.streams.take(ctx, o, idle); err != nil {
 			return nil, err
 		}
@@ -290,13 +281,13 @@ func (s *Service) Usage(ctx context.Context, o Owner, p Precondition, now Timest
 	return u, err
 }
 
-// DeleteBSO deletes one record.
+// DeleteBSO deletes a record.
 func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) (Written, error) {
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
 
-// DeleteBSOs deletes the records named by a query. The query must name some;
-// otherwise a client error could empty the collection.
+// DeleteBSOs deletes the records named by a query. An empty list is rejected, so that a client error cannot empty the
+// collection.
 func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []string) (Written, error) {
 	q := Query{IDs: ids}
 	if err := q.Check(); err != nil {
@@ -310,29 +301,28 @@ func (s *Service) DeleteCollection(ctx context.Context, o Owner, r Request) (Wri
 	return s.store.DeleteCollection(ctx, o, s.write(r))
 }
 
-// DeleteAll deletes all data of a user.
+// DeleteAll deletes all a user's data.
 func (s *Service) DeleteAll(ctx context.Context, o Owner, p Precondition) error {
 	return s.store.DeleteAll(ctx, o, p)
 }
 
-// Totals reads the totals of users from the counters. See Store.Totals.
+// Totals is Store.Totals.
 func (s *Service) Totals(ctx context.Context, owners []Owner) ([]Total, error) {
 	return s.store.Totals(ctx, owners)
 }
 
-// SetQuota sets or removes a user's own quota. See Store.SetQuota.
+// SetQuota is Store.SetQuota.
 func (s *Service) SetQuota(ctx context.Context, o Owner, bytes Optional[int64]) error {
 	return s.store.SetQuota(ctx, o, bytes)
 }
 
-// Export yields all data of a user. See Store.Export.
+// Export is Store.Export.
 func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[Exported, error] {
 	return s.store.Export(ctx, o, now)
 }
 
-// Restore writes exported records with their stamps. Errors: errcode.Invalid for
-// records that no export contains, errcode.TooLarge for a record over the limit,
-// ErrQuota.
+// Restore writes exported records with their stamps. It returns errcode.Invalid for impossible records,
+// errcode.TooLarge for a record over the limit, or ErrQuota.
 func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
 	if err := of.Check(r.Now); err != nil {
 		return Restored{}, err
@@ -340,11 +330,10 @@ func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (
 	return s.store.Restore(ctx, o, s.write(r), of)
 }
 
-// Sweep removes at most limit records that expired at least the setting
-// sweep_after before now.
+// Sweep removes at most limit records that expired at least sweep_after ago.
 func (s *Service) Sweep(ctx context.Context, now time.Time, limit int) (int, error) {
 	return s.store.Sweep(ctx, At(now.Add(-s.conf.Load().SweepAfter)), limit)
 }
 
-// Ping returns an error if the store cannot serve requests.
+// Ping checks that the store can serve requests.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }

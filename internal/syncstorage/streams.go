@@ -11,18 +11,15 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// streams limits the listings that are read from the engine while their clients
-// receive them. Each holds a connection and a snapshot of the engine until its
-// client has read it, and clients that read nothing would soon hold all
-// connections.
+// streams limits listings streamed to clients. Each holds a connection and a snapshot until its client has read it,
+// and clients that read nothing would soon hold all connections.
 type streams struct {
-	slots *fairshare.Pool // of users
+	slots *fairshare.Pool // by user
 	now   clock.Clock
 }
 
-// streamTime is the maximum time for a client to receive a streamed listing: 100 MB
-// at 170 KB/s. An old snapshot slows down the whole database, which cannot discard
-// row versions that are newer than it.
+// streamTime is the maximum time to receive a streamed listing: 100 MB at 170 KB/s. An old snapshot slows down the
+// whole database, which must keep newer row versions.
 const streamTime = 10 * time.Minute
 
 var (
@@ -38,8 +35,7 @@ func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 // try acquires a slot if one is free for the user.
 func (s streams) try(o Owner) bool { return s.slots.TryAcquire(o.key(), 1) }
 
-// enter waits for a slot. It returns errcode.Unavailable if none becomes free in
-// time.
+// enter waits for a slot, or returns errcode.Unavailable.
 func (s streams) enter(ctx context.Context, o Owner) error {
 	switch err := s.slots.Acquire(ctx, o.key(), 1); {
 	case errors.Is(err, fairshare.ErrFull):
@@ -50,7 +46,7 @@ func (s streams) enter(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// take acquires a slot. It runs a wait, if one is necessary, inside idle.
+// take acquires a slot, waiting inside idle if necessary.
 func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
 	if s.try(o) {
 		return nil
@@ -69,8 +65,7 @@ func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error)
 
 func (s streams) leave(o Owner) { s.slots.Release(o.key(), 1) }
 
-// hold makes the listing release its slot when it is closed, and end after
-// streamTime.
+// hold makes the listing release its slot on close, and end after streamTime.
 func (s streams) hold(o Owner, l *Listing) {
 	items, release, end := l.Items, l.release, s.now().Add(streamTime)
 	l.Items = func(yield func(*BSO, error) bool) {
@@ -91,5 +86,4 @@ func (s streams) hold(o Owner, l *Listing) {
 	}
 }
 
-// key returns the user's key in the pool.
 func (o Owner) key() string { return strconv.FormatInt(o.UID, 10) }

@@ -5,20 +5,18 @@ import (
 	"time"
 )
 
-// Timestamp is a point in time in milliseconds since 1970-01-01 UTC; stamps are
-// multiples of Tick. The wire format is decimal seconds with exactly two decimals.
-// Zero means never.
+// Timestamp is in Unix milliseconds; zero means never. Stamps are multiples of Tick. The wire format is decimal
+// seconds with exactly two decimals.
 type Timestamp int64
 
-// Tick is the resolution of a stamp in milliseconds, from the two decimals of the
-// wire format.
+// Tick is the resolution of stamps in milliseconds, from the wire format's two decimals.
 const Tick = 10
 
-// MaxTimestamp is the greatest stamp that the wire format and every engine support
-// (9999-12-31T23:59:59.99Z). Greater values in a request are reduced to it.
+// MaxTimestamp is the greatest stamp supported by the wire format and every engine (9999-12-31T23:59:59.99Z). Greater
+// values in requests are reduced to it.
 const MaxTimestamp Timestamp = 253402300799990
 
-// At rounds a time down to a stamp and limits it to the valid range.
+// At rounds down to a stamp within the valid range.
 func At(t time.Time) Timestamp {
 	ms := t.UnixMilli()
 	switch {
@@ -33,16 +31,14 @@ func At(t time.Time) Timestamp {
 // Time returns the time in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// NextStamp returns the stamp of a write at now, given the user's greatest stamp,
-// including tombstones. It is now, or one tick after last if the clock has not
-// advanced or was set back.
+// NextStamp returns a write's stamp, given the user's greatest, including tombstones: now, or one tick after last if
+// the clock did not advance.
 func NextStamp(now, last Timestamp) Timestamp {
 	return max(now-now%Tick, last+Tick)
 }
 
-// Horizon returns the time at which a reader checks expiry: the clock, but never
-// before the collection's last stamp. Otherwise a record with a ttl of 0 would be
-// visible until the clock reaches its stamp.
+// Horizon returns the time at which a reader checks expiry: the clock, but never before the collection's last stamp.
+// Otherwise a record with TTL 0 would be visible until the clock reaches its stamp.
 func Horizon(now, modified Timestamp) Timestamp { return max(now, modified) }
 
 // ExpiresAt returns the time ttl seconds after the stamp.
@@ -52,7 +48,7 @@ func ExpiresAt(stamp Timestamp, ttl int64) Timestamp {
 
 // String returns the wire format, such as "1234567890.10".
 func (t Timestamp) String() string {
-	var b [16]byte // "253402300799.99" fits
+	var b [16]byte
 	return string(t.Append(b[:0]))
 }
 
@@ -63,10 +59,8 @@ func (t Timestamp) Append(b []byte) []byte {
 	return append(b, '.', '0'+cs/10, '0'+cs%10)
 }
 
-// ParseTimestamp parses decimal seconds as in headers and queries: digits with an
-// optional fraction. It truncates the fraction to two decimals and reduces values
-// above MaxTimestamp to it. It parses the text itself because 2.01 * 1000 is
-// 2009.99… in floating point.
+// ParseTimestamp parses decimal seconds with an optional fraction, truncated to two decimals, and reduces values
+// above MaxTimestamp to it. It avoids floating point, in which 2.01 * 1000 is 2009.99….
 func ParseTimestamp(s string) (Timestamp, bool) {
 	whole, frac := s, ""
 	for i := range len(s) {

@@ -6,14 +6,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Exported is a collection of an export, or one of its records.
+// Exported is an exported collection or record.
 type Exported struct {
 	Collection CollectionStamp
 	BSO        *BSO // nil: the collection itself
 }
 
-// ExportSequence returns the result of Store.Export. run calls yield for each element and
-// returns when yield returns false. An error of run ends the sequence.
+// ExportSequence returns the result of Store.Export. run calls yield until it returns false; its error ends the
+// sequence.
 func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {
@@ -24,22 +24,22 @@ func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exporte
 
 // Restore is a step of an import that preserves stamps.
 type Restore struct {
-	Modified Timestamp // of the collection when it was exported
+	Modified Timestamp // collection's stamp in the export
 	Records  []BSO     // unique IDs; may be empty
 }
 
 // Restored is the result of a Restore.
 type Restored struct {
 	Written
-	User  Timestamp // the user's stamp afterwards
-	Newer int       // records skipped because they have a later stamp here
+	User  Timestamp // user's stamp afterwards
+	Newer int       // skipped: later stamp here
 }
 
-// MaxStampAhead is how far a restored stamp may be ahead of the clock, in
-// milliseconds: the next write of the user has a later stamp.
+// MaxStampAhead is how far a restored stamp may be ahead of the clock, in milliseconds: the user's next write gets a
+// later stamp.
 const MaxStampAhead = 24 * 3600 * 1000
 
-// Check returns errcode.Invalid for records that no export contains.
+// Check returns errcode.Invalid for impossible records.
 func (r *Restore) Check(now Timestamp) error {
 	if err := checkStamp(r.Modified, now); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (r *Restore) Check(now Timestamp) error {
 	return nil
 }
 
-// CheckExported returns errcode.Invalid for a record that no export contains.
+// CheckExported returns errcode.Invalid for an impossible record.
 func (b *BSO) CheckExported(now Timestamp) error {
 	switch {
 	case !ValidID(b.ID):
@@ -78,8 +78,7 @@ func checkStamp(ts, now Timestamp) error {
 	return nil
 }
 
-// Keeps reports whether a stored record, which may be nil, stays when this one of an
-// export is restored over it at the horizon.
+// Keeps reports whether a stored record, which may be nil, survives restoring this one over it.
 func (b *BSO) Keeps(stored *BSO, horizon Timestamp) bool {
 	return stored != nil && stored.Live(horizon) && stored.Modified > b.Modified
 }

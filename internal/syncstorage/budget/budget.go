@@ -1,9 +1,8 @@
-// Package budget computes the number of mutations of commits on Cloud Spanner.
+// Package budget computes the mutations of commits on Cloud Spanner.
 //
-// Spanner refuses a commit of more than 80,000 mutations as a whole, and only at
-// its end. It counts columns, not rows: those of the key, those that are written,
-// and two for each index entry that changes. So the server checks its settings
-// against this limit when it starts, and each commit before it is sent.
+// Spanner rejects a commit with more than 80,000 mutations, and only at its end. It counts columns: key columns,
+// written columns, and two per changed index entry. So the server checks its settings at startup, and each commit
+// before sending it.
 package budget
 
 import (
@@ -12,42 +11,40 @@ import (
 	"strings"
 )
 
-// Limits of Spanner and of this server.
+// Limits of Spanner and this server.
 const (
-	Limit       = 80_000      // mutations of one commit
-	LoadSize    = 100_000_000 // payload bytes of one batch
-	CommitBytes = 100 << 20   // bytes of one commit, including keys and fixed columns
-	FieldLength = 2_621_440   // characters in a column of type STRING(MAX)
+	Limit       = 80_000      // mutations per commit
+	LoadSize    = 100_000_000 // payload bytes per batch
+	CommitBytes = 100 << 20   // bytes per commit, with keys and fixed columns
+	FieldLength = 2_621_440   // characters in STRING(MAX)
 
-	// Records is the default maximum of records in a batch. It is a few less than
-	// fit, so that a full batch still fits if user_collections gets another column.
+	// Records is the default maximum of records in a batch, with some space for another column in user_collections.
 	Records = 9_984
 )
 
-// Delete is the number of mutations of deleting a row or a range of keys, including
-// interleaved rows.
+// Delete is the mutations for deleting a row or key range, including interleaved rows.
 const Delete = 1
 
-// Table describes a table. Columns are those that are not in the key.
+// Table describes a table. Columns excludes the key.
 type Table struct {
 	Name         string
 	Key, Columns []string
 	Indexes      []Index
 }
 
-// Index is a secondary index on columns of a table.
+// Index is a secondary index.
 type Index struct {
 	Name    string
 	Columns []string
 }
 
-// Schema lists the tables of a database.
+// Schema lists a database's tables.
 type Schema []Table
 
-// ownQuota is the column of a user's own quota, which no commit of a batch writes.
+// ownQuota is the user's own quota, which batch commits never write.
 const ownQuota = "quota"
 
-// Current returns the schema of this release.
+// Current returns this release's schema.
 func Current() Schema {
 	return Schema{
 		{
@@ -71,14 +68,12 @@ func Current() Schema {
 			Columns: []string{"sortindex", "payload", "ttl"},
 		},
 		{
-			Name: "write_control", Key: []string{"service", "shard"}, // writes only read it
+			Name: "write_control", Key: []string{"service", "shard"}, // read-only for writes
 			Columns: []string{"holder", "read_only_until", "log_until"},
 		},
 	}
 }
 
-// table returns a table. It panics if the table does not exist, which is a bug of
-// the caller.
 func (s Schema) table(name string) Table {
 	i := slices.IndexFunc(s, func(t Table) bool { return t.Name == name })
 	if i < 0 {
@@ -87,16 +82,13 @@ func (s Schema) table(name string) Table {
 	return s[i]
 }
 
-// Write returns the number of mutations of writing these columns of a row, in
-// addition to its key. It is the same for an insert and an update. It panics if the
-// table has no such column.
+// Write returns the mutations for inserting or updating these columns, in addition to the key. It panics on an
+// unknown table or column.
 func (s Schema) Write(table string, columns ...string) int {
 	t := s.table(table)
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
 }
 
-// touched returns the indexes whose entries change when the columns are written:
-// one is deleted and another inserted.
 func (t Table) touched(columns []string) (touched []Index) {
 	for _, c := range columns {
 		if !slices.Contains(t.Columns, c) {
@@ -111,16 +103,15 @@ func (t Table) touched(columns []string) (touched []Index) {
 	return touched
 }
 
-// Step is a part of a commit.
+// Step is part of a commit.
 type Step struct {
 	Name      string
 	Mutations int
-	Of        string // description of the mutations
+	Of        string // description
 }
 
-// Steps returns the parts of a batch's commit in order: the collection's row, which
-// interleaved rows need; each record; the end of the batch; and with a quota the
-// collection's counters.
+// Steps returns a batch commit in order: the collection's row, needed by interleaved rows; each record; the end of
+// the batch; with a quota, the collection's counters.
 func (s Schema) Steps(quota bool) []Step {
 	parent := []string{"modified"}
 	if quota {

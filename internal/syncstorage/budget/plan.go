@@ -9,16 +9,15 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Plan is the number of mutations of each step of a commit with many records.
+// Plan is the mutations per step of a commit.
 type Plan struct {
-	Parent int // the collection's row
-	Record int // each record
-	Batch  int // the row of the batch
-	Quota  int // the collection's counters; 0 without a quota
+	Parent int
+	Record int
+	Batch  int // batch row
+	Quota  int // counters; 0 without a quota
 }
 
-// Commit returns the plan of a batch's commit; quota says whether bytes are
-// counted.
+// Commit returns the plan of a batch commit; quota means that bytes are counted.
 func (s Schema) Commit(quota bool) Plan {
 	steps := s.Steps(quota)
 	p := Plan{Parent: steps[0].Mutations, Record: steps[1].Mutations, Batch: steps[2].Mutations}
@@ -28,19 +27,17 @@ func (s Schema) Commit(quota bool) Plan {
 	return p
 }
 
-// Open returns the plan of the request that opens a batch and stages records in it.
-// No single request needs more: a request that writes its records at once does not
-// write a batch.
+// Open returns the plan of a request that opens a batch and stages records. No single request needs more: requests
+// that write at once write no batch.
 func (s Schema) Open() Plan {
 	return Plan{
-		Parent: s.Write("user_collections", "modified"), // only for a new collection
+		Parent: s.Write("user_collections", "modified"), // new collections only
 		Record: s.Write("batch_bsos", s.table("batch_bsos").Columns...),
 		Batch:  s.Write("batches", s.table("batches").Columns...),
 	}
 }
 
-// Mutations returns the number of mutations for a number of records, or the
-// greatest int if it would overflow.
+// Mutations returns the total for a number of records, or math.MaxInt on overflow.
 func (p Plan) Mutations(records int) int {
 	once := p.Parent + p.Batch + p.Quota
 	if records > (math.MaxInt-once)/p.Record {
@@ -49,12 +46,12 @@ func (p Plan) Mutations(records int) int {
 	return once + p.Record*records
 }
 
-// MaxRecords returns the number of records that fit into a number of mutations.
+// MaxRecords returns how many records fit.
 func (p Plan) MaxRecords(limit int) int {
 	return max((limit-p.Mutations(0))/p.Record, 0)
 }
 
-// Explain returns the calculation as one line of text.
+// Explain returns the calculation as a line of text.
 func (p Plan) Explain(records, limit int) string {
 	sum := []string{strconv.Itoa(p.Parent), fmt.Sprintf("%d × %d", p.Record, records)}
 	for _, once := range []int{p.Batch, p.Quota} {
@@ -73,32 +70,29 @@ func (p Plan) Explain(records, limit int) string {
 // Load is the size of a commit.
 type Load struct {
 	Records int
-	Payload int64 // bytes of all payloads
-	IDs     int64 // bytes of all record ids
-	User    int64 // bytes of the user's key: fxa_uid and fxa_kid
+	Payload int64 // bytes
+	IDs     int64 // bytes
+	User    int64
 }
 
-// Sizes of the fixed columns: 8 bytes for a number, 12 for a timestamp, and 8 of
-// overhead for each column of a row, including the key.
+// Fixed column sizes: 8 bytes per number, 12 per timestamp, plus 8 per column of a row, including the key.
 const (
 	numberBytes = 8
 	stampBytes  = 12
 	cellBytes   = 8
 
-	// Key fxa_uid, fxa_kid, collection_id; columns modified, count, total_bytes,
-	// quota.
+	// Key fxa_uid, fxa_kid, collection_id; columns modified, count, total_bytes, quota.
 	parentBytes = numberBytes + stampBytes + 3*numberBytes + 7*cellBytes
 	// Key with bso_id; columns sortindex, payload, modified, expiry.
 	recordBytes = numberBytes + numberBytes + 2*stampBytes + 8*cellBytes
 )
 
-// Bytes returns the size of the commit in bytes: complete rows.
+// Bytes returns the commit's size, counting complete rows.
 func (l Load) Bytes() int64 {
 	return l.Payload + l.IDs + int64(l.Records)*(l.User+recordBytes) + l.User + parentBytes
 }
 
-// Check returns errcode.TooLarge, with the calculation, for a commit that Spanner
-// would refuse.
+// Check returns errcode.TooLarge, with the calculation, for a commit that Spanner would reject.
 func (p Plan) Check(l Load) error {
 	if p.Mutations(l.Records) > Limit {
 		return errcode.Newf(errcode.TooLarge, "too many records for one commit: %d: %s", l.Records, p.Explain(l.Records, Limit))

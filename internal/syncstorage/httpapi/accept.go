@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// layout is how a media type arranges the records of a listing.
+// layout is how a media type arranges a listing.
 type layout struct {
 	media                     string
 	open, between, after, end string
@@ -17,9 +17,8 @@ var (
 	asLines = layout{media: typeNewlines, after: "\n"}
 )
 
-// negotiate chooses the layout of a listing by Accept: the one with the greater
-// quality, or JSON if they are equal or there is no header. ok is false if neither
-// is acceptable.
+// negotiate returns the layout with the greater quality in Accept, JSON by default, or false if neither is
+// acceptable.
 func negotiate(h http.Header) (l layout, ok bool) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -32,8 +31,7 @@ func negotiate(h http.Header) (l layout, ok bool) {
 	return asJSON, json > 0
 }
 
-// quality returns the quality of an application media type in Accept: that of the
-// most specific matching range, or 0.
+// quality returns the quality from the most specific matching range, or 0.
 func quality(accept, media string) float64 {
 	q, best := 0.0, 0
 	for part := range strings.SplitSeq(accept, ",") {
@@ -54,7 +52,6 @@ func quality(accept, media string) float64 {
 	return q
 }
 
-// qvalue parses the q parameter of a media range; a malformed one counts as 0.
 func qvalue(params string) float64 {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(p, "=")
@@ -62,7 +59,7 @@ func qvalue(params string) float64 {
 			continue
 		}
 		q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-		if err == nil && 0 <= q && q <= 1 { // excludes NaN
+		if err == nil && 0 <= q && q <= 1 {
 			return q
 		}
 		return 0

@@ -11,9 +11,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// authenticate verifies the credentials of a request and sets x.owner. It replaces
-// the body by one that fails if it is not the signed one. Every error is
-// errcode.Denied: the client then fetches a new token.
+// authenticate verifies the credentials and sets x.owner. It wraps the body to fail unless it is the signed one.
+// Every error is errcode.Denied, so that clients fetch a new token.
 func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -24,8 +23,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 		return err
 	}
 	claims, key, err := h.Keyring.Open(creds.ID, now)
-	// A client with an expired token may still check for changes; that way it
-	// learns the server's time.
+	// With an expired token, clients may still check for changes, and thereby learn the server's time.
 	if err != nil && !(errors.Is(err, tokenlib.ErrExpired) && x.route.resource == infoCollections) {
 		return err
 	}
@@ -33,8 +31,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	if err := creds.Verify(key, signed, now, h.TimeSkew); err != nil {
 		return err
 	}
-	// 401, although another token of the same client does not help: it is the only
-	// status that makes a client look for its node and user again.
+	// Only 401 makes a client look up its node and user again, although another token does not help.
 	if claims.UID != x.route.uid {
 		return errcode.New(errcode.Denied, "the token is for another user")
 	}
@@ -47,11 +44,10 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	return nil
 }
 
-// ErrRevoked means that a token was revoked before it expired. The client then
-// asks the tokenserver, which returns the reason.
+// ErrRevoked means that a token was revoked before it expired. The client then asks the tokenserver, which returns
+// the reason.
 var ErrRevoked error = errcode.New(errcode.Denied, "the token is revoked because its account was denied or deleted")
 
-// checkRevoked returns ErrRevoked if the token was revoked.
 func (h *Handler) checkRevoked(x *exchange) error {
 	if h.Revoked != nil && !x.purge && h.Revoked(x.owner) {
 		return ErrRevoked

@@ -5,9 +5,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// body reads the whole body of a request, up to the limit of its collection,
-// because a truncated list of lines would be valid. Then it acquires a slot, and
-// the memory for processing the body.
+// body reads the whole body, up to its collection's limit, because truncated lines would be valid. Then it acquires a
+// slot and memory for processing.
 func (h *Handler) body(x *exchange) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
 	if err != nil {
@@ -22,18 +21,15 @@ func (h *Handler) body(x *exchange) ([]byte, error) {
 }
 
 const (
-	// smallBody is the size up to which processing a body is not charged: slots
-	// limit how many are processed.
+	// smallBody is the size up to which processing is free; slots limit it.
 	smallBody = 4 << 10
 
-	// workCopies is how many more copies of the payloads are in memory while they
-	// are written: two on PostgreSQL, an argument and a message (BenchmarkLargePost
-	// there); one record of them on SQLite (BenchmarkLargeBody).
+	// workCopies is how many more copies of the payloads a write needs: on PostgreSQL an argument and a message
+	// (BenchmarkLargePost there), on SQLite one record (BenchmarkLargeBody).
 	workCopies = 2
 )
 
-// LargestRequest returns the maximum memory of one request in bytes: a POST of
-// maximum size, or a gathered listing.
+// LargestRequest returns the maximum memory per request: the largest POST or gathered listing.
 func LargestRequest(l ss.Limits) int64 {
 	body := l.MaxRequestBytes
 	for name := range l.Collections {

@@ -17,16 +17,15 @@ func (h *Handler) get(x *exchange) error {
 		return h.getLarge(x, b)
 	}
 	x.modified(b.Modified)
-	text := make([]byte, 0, 128+len(b.ID)+len(b.Payload)*9/8) // payloads contain many quotes
+	text := make([]byte, 0, 128+len(b.ID)+len(b.Payload)*9/8)
 	return x.answer(http.StatusOK, appendBSO(text, &b))
 }
 
-// smallPayload is the payload size up to which an answer with one record is not
-// charged to the memory budget: it takes less memory than its connection.
+// smallPayload is the size up to which a single record's response is not charged: it takes less memory than its
+// connection.
 const smallPayload = 2 << 10
 
-// getLarge answers with a record once there is memory for it. If it has to wait,
-// it drops the record and reads it again.
+// getLarge sends a record once memory is available. If it must wait, it drops the record and reads it again.
 func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {
@@ -52,7 +51,7 @@ func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	x.out.Header().Set("Content-Type", typeJSON)
 	e.record(&b)
 	if !e.sent {
-		b.Payload = nil // release it, because the client may be slow
+		b.Payload = nil // the client may be slow
 		web.ReleaseMemory(x.out, int64(payload))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
@@ -60,7 +59,7 @@ func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	return nil
 }
 
-// put writes a record. The body of the answer is the bare stamp.
+// put writes a record. The response is the bare stamp.
 func (h *Handler) put(x *exchange) error {
 	if t := mediaType(x.in.Header); t != typeJSON && t != typeText {
 		return errMedia

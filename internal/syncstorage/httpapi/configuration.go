@@ -9,7 +9,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// configuration answers with the limits; it requires no credentials.
 func (h *Handler) configuration(x *exchange) error {
 	l := h.Service.Limits("")
 	b := appendLimits([]byte{'{'}, []limit{
@@ -30,7 +29,6 @@ func (h *Handler) configuration(x *exchange) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// appendOverrides appends the limits of individual collections.
 func appendOverrides(b []byte, l ss.Limits) []byte {
 	for i, name := range slices.Sorted(maps.Keys(l.Collections)) {
 		of := l.For(name)

@@ -2,9 +2,8 @@ package httpapi
 
 import "net/http"
 
-// preflight answers CORS preflight requests, and lets pages of any origin read all
-// answers. It runs before routing and authentication: browsers send no credentials
-// with preflights, and clients ask about paths that do not exist.
+// preflight answers CORS preflights and lets any origin read responses. It runs before routing and authentication:
+// browsers send no credentials with preflights, and clients ask about missing paths.
 func preflight(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -10,24 +10,21 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// decoder parses the body of a PUT or POST, and overwrites it.
+// decoder parses the body of a PUT or POST, overwriting it.
 type decoder struct {
 	body []byte
 	json jx.Decoder
 
-	// payloads holds all payloads in sequence, at the start of the body: unescaped
-	// they are never longer than the text parsed so far.
+	// payloads holds all payloads at the start of the body: unescaped they are never longer than the parsed text.
 	payloads []byte
 
-	most   int64               // maximum number of records in a list
-	charge func(n int64) error // called before n more bytes are allocated for records
+	most   int64               // records in a list
+	charge func(n int64) error // called before n more bytes are allocated
 }
 
-// errBody is the error for any invalid body; clients get no details.
 var errBody = ss.ErrBody
 
-// record parses the body of a PUT: one object. Its id is optional and ignored,
-// because the path determines it, but must be valid.
+// record parses a PUT. Its optional id must be valid but is ignored: the path determines it.
 func (d *decoder) record(id string) (ss.Item, error) {
 	it, named, err := d.document(d.body)
 	if err != nil || named && !ss.ValidID(it.ID) {
@@ -37,7 +34,7 @@ func (d *decoder) record(id string) (ss.Item, error) {
 	return it, nil
 }
 
-// list parses the body of a POST in JSON: a list of objects with distinct IDs.
+// list parses a JSON POST: objects with distinct IDs.
 func (d *decoder) list() ([]ss.Item, error) {
 	if !isRoundTripSafe(d.body) {
 		return nil, errBody
@@ -64,8 +61,8 @@ func (d *decoder) list() ([]ss.Item, error) {
 	return items, nil
 }
 
-// lines parses the body of a POST in application/newlines: one object per line. A
-// body without lines is an empty list; an empty line is an error.
+// lines parses an application/newlines POST: one object per line. No lines are an empty list; an empty line is an
+// error.
 func (d *decoder) lines() ([]ss.Item, error) {
 	var items []ss.Item
 	seen := ids{}
@@ -85,22 +82,19 @@ func (d *decoder) lines() ([]ss.Item, error) {
 }
 
 const (
-	// itemStep is how many records are charged to the memory budget at once. Lists
-	// with fewer records, which most requests have, are not charged: slots limit
+	// itemStep is how many records are charged at once. Shorter lists, as in most requests, are free: slots limit
 	// them.
 	itemStep = 128
 
-	// itemBytes is the memory of a record without its payload, as
-	// BenchmarkManyRecords measures it (893): elements of lists that grow by
-	// appending, of the set of IDs, and of the answer.
+	// itemBytes is a record's memory without its payload (893 in BenchmarkManyRecords): elements of growing lists, of
+	// the set of IDs, and of the response.
 	itemBytes = 896
 
-	// listedPerWritten is how many records a POST may list for each record that it
-	// may write. The surplus is reported as failed, which clients can handle.
+	// listedPerWritten is how many records a POST may list per record it may write. The surplus is reported as
+	// failed, which clients can handle.
 	listedPerWritten = 100
 )
 
-// append appends a record if the limit and the memory budget allow it.
 func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	if int64(len(items)) == d.most {
 		return nil, errManyRecords
@@ -113,8 +107,7 @@ func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	return append(items, it), nil
 }
 
-// ids are the IDs of one request, which must be unique: the failed list could not
-// distinguish two records with the same ID.
+// ids are a request's IDs, which must be unique: the failed list cannot distinguish duplicates.
 type ids map[string]struct{}
 
 func (s ids) add(id string) bool {
@@ -123,7 +116,7 @@ func (s ids) add(id string) bool {
 	return len(s) > n
 }
 
-// document parses a text that is one object.
+// document parses a text with exactly one object.
 func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	if !isRoundTripSafe(text) {
 		return it, false, errBody
@@ -136,8 +129,6 @@ func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
-// atEnd reports whether only white space is left. Skip alone does not tell: a value
-// that is cut off ends with io.EOF too.
 func (d *decoder) atEnd() bool {
 	return d.json.Next() == jx.Invalid && errors.Is(d.json.Skip(), io.EOF)
 }

@@ -2,8 +2,7 @@ package httpapi
 
 import "net/http"
 
-// deleteAll deletes all data of a user, including all stamps; the next write
-// starts over.
+// deleteAll deletes a user's data and stamps; the next write starts over.
 func (h *Handler) deleteAll(x *exchange) error {
 	if err := h.Service.DeleteAll(x.in.Context(), x.owner, x.ask.If); err != nil {
 		return err
@@ -12,8 +11,7 @@ func (h *Handler) deleteAll(x *exchange) error {
 	return x.answer(http.StatusOK, []byte("null"))
 }
 
-// deleteCollection deletes a collection or, with ids, records of it. The body is
-// the stamp of the deletion.
+// deleteCollection deletes a collection, or the records given by ids. The response is the stamp.
 func (h *Handler) deleteCollection(x *exchange) error {
 	if x.query.Has("ids") {
 		w, err := h.Service.DeleteBSOs(x.in.Context(), x.owner, x.ask, splitIDs(x.query.Get("ids")))
@@ -27,7 +25,6 @@ func (h *Handler) deleteCollection(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	// Previous is the modified time of the deleted resource.
 	x.modified(w.Previous)
 	x.notBefore(w.Modified)
 	return x.answer(http.StatusOK, w.Modified.Append(nil))

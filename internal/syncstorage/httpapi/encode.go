@@ -8,25 +8,22 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// The appenders write JSON by hand, because encoding dominates the cost of a
-// download of thousands of records. On 1,000 records they take a third of the time
-// of the standard encoder and allocate nothing.
+// JSON is appended by hand, because encoding dominates the cost of downloading thousands of records. For 1,000
+// records it takes a third of encoding/json's time and allocates nothing.
 
-// appendBSO appends a record as clients get it: id, modified, payload, and
-// sortindex if it is set.
+// appendBSO appends a record as clients see it: id, modified, payload and, if set, sortindex.
 func appendBSO(b []byte, r *ss.BSO) []byte {
 	return appendTail(appendString(appendHead(b, r), r.Payload), r)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD; no
-// request can have stored any.
+// appendString appends a JSON string. Invalid UTF-8 becomes U+FFFD, but requests cannot store any.
 func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(appendEscaped(append(b, '"'), s), '"')
 }
 
-// appendEscaped appends the text between the quotes of a JSON string.
+// appendEscaped appends a JSON string without quotes.
 func appendEscaped[T string | []byte](b []byte, s T) []byte {
 	from := 0
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
@@ -60,17 +57,15 @@ func appendEscaped[T string | []byte](b []byte, s T) []byte {
 	return append(b, s[from:]...)
 }
 
-// plain returns the index, from i on, of the first byte that needs attention in a
-// JSON string: a control character, a quote, a backslash, or a non-ASCII byte. It
-// checks eight bytes at a time, because payloads are mostly base64.
+// plain returns the index of the first byte from i on that is a control character, quote, backslash, or non-ASCII. It
+// checks eight bytes at a time: payloads are mostly base64.
 func plain[T string | []byte](s T, i int) int {
 	const each, top = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// The subtraction sets a byte's top bit if the byte is less than the
-		// subtrahend. The borrow may set it in later bytes too, but never in an
-		// earlier one, and only the first counts.
+		// Subtraction sets a byte's top bit if it is less than the subtrahend. A borrow affects only later bytes, and
+		// only the first match counts.
 		quote, slash := w^('"'*each), w^('\\'*each)
 		found := (w | (w-' '*each)&^w | (quote-each)&^quote | (slash-each)&^slash) & top
 		if found != 0 {
@@ -85,7 +80,6 @@ func plain[T string | []byte](s T, i int) int {
 	return i
 }
 
-// appendStrings appends a list of strings.
 func appendStrings(b []byte, list []string) []byte {
 	b = append(b, '[')
 	for i, s := range list {
@@ -97,7 +91,6 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// appendKey appends the key of an object's i-th member.
 func appendKey(b []byte, i int, key string) []byte {
 	if i > 0 {
 		b = append(b, ',')
@@ -105,7 +98,6 @@ func appendKey(b []byte, i int, key string) []byte {
 	return append(appendString(b, key), ':')
 }
 
-// appendPosted appends the result of a POST.
 func appendPosted(b []byte, p *ss.Posted) []byte {
 	b = append(b, '{')
 	if p.Staged {
@@ -124,8 +116,6 @@ func appendPosted(b []byte, p *ss.Posted) []byte {
 	return append(b, "}}"...)
 }
 
-// appendKB appends bytes in the kilobytes of the protocol, with a fraction if
-// necessary.
 func appendKB(b []byte, bytes int64) []byte {
 	return strconv.AppendFloat(b, float64(bytes)/1024, 'f', -1, 64)
 }

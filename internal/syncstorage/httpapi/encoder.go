@@ -9,33 +9,29 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// encoder encodes records into a buffer of fixed capacity, which the request is
-// charged for. It sends the buffer whenever it is full.
+// encoder encodes records into a fixed buffer charged to the request, sending it whenever it is full.
 type encoder struct {
 	w    http.ResponseWriter
 	b    []byte
-	sent bool // some data has been sent
+	sent bool // some data was sent
 	err  error
 }
 
 const (
-	// pieceBytes is the free space in which a piece of a record is encoded without
-	// further checks.
+	// pieceBytes is the free space for encoding a piece without further checks.
 	pieceBytes = 1 << 10
 
-	// escaped is the maximum number of bytes for one byte: \u0000.
+	// escaped is the maximum bytes per byte: \u0000.
 	escaped = 6
 )
 
-// bufferFor returns the buffer size for records of n bytes, an eighth of which may
-// be quotes that must be escaped.
+// bufferFor assumes that up to an eighth of n bytes are quotes to escape.
 func bufferFor(n int) int { return n + n/8 + 4*pieceBytes }
 
-// encoders is a pool of encoders with their buffers.
+// encoders pools encoders with their buffers.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// newEncoder returns an encoder with a buffer of at least n bytes, and not much
-// more.
+// newEncoder returns an encoder with a buffer of n bytes or slightly more.
 func newEncoder(w http.ResponseWriter, n int) *encoder {
 	e := encoders.Get().(*encoder)
 	e.w = w
@@ -45,16 +41,15 @@ func newEncoder(w http.ResponseWriter, n int) *encoder {
 	return e
 }
 
-// close drops the contents of the buffer. The encoder must not be used afterwards.
+// close discards the buffer; do not use the encoder afterwards.
 func (e *encoder) close() {
-	if cap(e.b) > 4*streamBytes { // larger than most answers require
+	if cap(e.b) > 4*streamBytes { // larger than usual
 		return
 	}
 	*e = encoder{b: e.b[:0]}
 	encoders.Put(e)
 }
 
-// flush sends the contents of the buffer.
 func (e *encoder) flush() {
 	if e.err == nil {
 		_, e.err = e.w.Write(e.b)
@@ -62,26 +57,22 @@ func (e *encoder) flush() {
 	e.b, e.sent = e.b[:0], true
 }
 
-// need makes space for a piece.
 func (e *encoder) need(n int) {
 	if cap(e.b)-len(e.b) < n {
 		e.flush()
 	}
 }
 
-// literal appends text that needs no escapes.
 func (e *encoder) literal(text string) {
 	e.need(len(text))
 	e.b = append(e.b, text...)
 }
 
-// id appends the ID of a record, of at most 64 bytes.
 func (e *encoder) id(id string) {
 	e.need(pieceBytes)
 	e.b = appendString(e.b, id)
 }
 
-// record appends a record like appendBSO.
 func (e *encoder) record(r *ss.BSO) {
 	if pieceBytes+escaped*len(r.Payload) <= cap(e.b)-len(e.b) {
 		e.b = appendBSO(e.b, r)
@@ -101,8 +92,7 @@ func (e *encoder) record(r *ss.BSO) {
 	e.b = appendTail(e.b, r)
 }
 
-// pieceOf returns how much of s to encode at once: at most n bytes, without
-// splitting a character.
+// pieceOf returns how much of s to encode at once, at most n bytes, without splitting a character.
 func pieceOf(s []byte, n int) int {
 	if len(s) <= n {
 		return len(s)
@@ -115,7 +105,6 @@ func pieceOf(s []byte, n int) int {
 	return n // not UTF-8
 }
 
-// appendHead appends a record up to its payload.
 func appendHead(b []byte, r *ss.BSO) []byte {
 	b = append(b, `{"id":`...)
 	b = appendString(b, r.ID)
@@ -124,7 +113,6 @@ func appendHead(b []byte, r *ss.BSO) []byte {
 	return append(b, `,"payload":`...)
 }
 
-// appendTail appends the part of a record after the payload.
 func appendTail(b []byte, r *ss.BSO) []byte {
 	if r.SortIndex.Set {
 		b = append(b, `,"sortindex":`...)

@@ -10,7 +10,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// Codes in the body of an error.
 const (
 	codeUnknown    = 0
 	codeMethod     = 1
@@ -20,7 +19,6 @@ const (
 	codeSize       = 17
 )
 
-// refusal is an error with its own HTTP status and code.
 type refusal struct {
 	status int
 	code   int
@@ -45,7 +43,7 @@ var (
 	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "malformed query string"}
 )
 
-// statusOf maps an error to the status and the code of its answer.
+// statusOf returns the HTTP status and code.
 func statusOf(err error) (status, code int) {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.status, own.code
@@ -68,14 +66,13 @@ func statusOf(err error) (status, code int) {
 	case errcode.Denied:
 		return http.StatusUnauthorized, codeUnknown
 	case errcode.Conflict, errcode.Unavailable:
-		// the protocol has 409, but old clients mishandle it
+		// the protocol says 409, but old clients mishandle it
 		return http.StatusServiceUnavailable, codeUnknown
 	}
 	return http.StatusInternalServerError, codeUnknown
 }
 
-// WriteError writes an error in the format of the protocol, without the headers
-// that only answers of the service have: see Handler.WriteError.
+// WriteError writes an error in the protocol's format, without the service's headers: see Handler.WriteError.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		status := http.StatusPreconditionFailed
@@ -86,7 +83,7 @@ func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 		return
 	}
 	h := w.Header()
-	// A listing that fails before it is sent has set its own.
+	// Set by a listing that failed before it was sent.
 	for _, name := range []string{"X-Last-Modified", "X-Weave-Records", "X-Weave-Next-Offset"} {
 		h.Del(name)
 	}

@@ -18,29 +18,28 @@ type Handler struct {
 	Service  *ss.Service
 	Keyring  *tokenlib.Keyring
 	Clock    clock.Clock
-	TimeSkew time.Duration // maximum difference between the clocks of client and server
+	TimeSkew time.Duration // maximum clock difference to clients
 
-	// Backoff, if not nil, returns how long clients should wait before their next
-	// sync because of the server's load; 0 means no delay.
+	// Backoff, if set, returns how long clients should wait before their next sync because of the load; 0: not at
+	// all.
 	Backoff func() time.Duration
-	// Revoked, if not nil, reports whether the unexpired tokens of an owner are
-	// revoked. It is called for each request, twice for writes.
+	// Revoked, if set, reports whether an owner's unexpired tokens are revoked. It is called per request, twice for
+	// writes.
 	Revoked func(ss.Owner) bool
 }
 
-// exchange is the state of a request and its answer.
+// exchange is a request with its response.
 type exchange struct {
 	in    *http.Request
 	out   http.ResponseWriter
 	route route
 	query url.Values
 	owner ss.Owner
-	purge bool       // the tokenserver deletes a user's data; revocation does not apply
-	ask   ss.Request // the collection, the precondition, the time of arrival
+	purge bool // the tokenserver deletes a user: revocation does not apply
+	ask   ss.Request
 }
 
-// Serve is the service's web.Handler. After an error in the middle of a listing
-// the connection must be closed.
+// Serve implements web.Handler. If a listing fails halfway, the caller must close the connection.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if crashes(r.UserAgent()) {
 		return errOldClient
@@ -58,8 +57,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// WriteError is the service's web.ErrorWriter. Besides errors of Serve it writes
-// those of the listener, such as panics and load shedding.
+// WriteError implements web.ErrorWriter, also for the listener's own errors such as panics and load shedding.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())
@@ -67,7 +65,6 @@ func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) 
 	WriteError(w, r, err)
 }
 
-// greet sets the headers of every answer: the time and the backoff.
 func (h *Handler) greet(w http.ResponseWriter, now time.Time) {
 	w.Header().Set("X-Weave-Timestamp", ss.At(now).String())
 	if h.Backoff == nil {
@@ -109,8 +106,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	return act(h, x)
 }
 
-// acquireSlot acquires a slot for the request. It checks the token again, which
-// may have expired while the body arrived or the request waited for the slot.
+// acquireSlot waits for a slot and checks the token again, which may have expired meanwhile.
 func (h *Handler) acquireSlot(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
@@ -118,34 +114,29 @@ func (h *Handler) acquireSlot(x *exchange) error {
 	return h.checkRevoked(x)
 }
 
-// modified sets when the addressed resource was last modified.
 func (x *exchange) modified(ts ss.Timestamp) {
 	x.out.Header().Set("X-Last-Modified", ts.String())
 	x.notBefore(ts)
 }
 
-// notBefore makes sure that X-Weave-Timestamp is not before a stamp in the answer:
-// stamps may be ahead of the clock.
+// notBefore keeps X-Weave-Timestamp from preceding a stamp in the response: stamps may be ahead of the clock.
 func (x *exchange) notBefore(ts ss.Timestamp) {
 	if x.ask.Now < ts {
 		x.out.Header().Set("X-Weave-Timestamp", ts.String())
 	}
 }
 
-// records sets the number of items in the answer.
 func (x *exchange) records(n int) {
 	x.out.Header().Set("X-Weave-Records", strconv.Itoa(n))
 }
 
-// stored sets how many more bytes the written collection may store, if there is a
-// quota.
+// stored sets the collection's remaining quota, if any.
 func (h *Handler) stored(x *exchange, w ss.Written) {
 	if left := w.Quota.Remaining(w.Used); left.Set {
 		x.out.Header().Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))
 	}
 }
 
-// answer writes a complete answer.
 func (x *exchange) answer(status int, body []byte) error {
 	web.SendJSON(x.out, status, body)
 	return nil

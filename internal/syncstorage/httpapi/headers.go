@@ -9,8 +9,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// precondition parses X-If-Modified-Since or X-If-Unmodified-Since; a request may
-// have only one of them.
+// precondition parses X-If-Modified-Since or X-If-Unmodified-Since; both together are rejected.
 func precondition(h http.Header) (p ss.Precondition, err error) {
 	if p.ModifiedSince, err = moment(h, "X-If-Modified-Since"); err != nil {
 		return p, err
@@ -36,8 +35,7 @@ func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error
 	return ss.Some(v), nil
 }
 
-// declared parses the X-Weave headers in which a client declares the size of its
-// request.
+// declared parses the X-Weave headers that declare the request's size.
 func declared(h http.Header) (d ss.Declared, err error) {
 	for _, f := range [...]struct {
 		name string
@@ -61,14 +59,12 @@ func declared(h http.Header) (d ss.Declared, err error) {
 	return d, nil
 }
 
-// Media types of bodies.
 const (
 	typeJSON     = "application/json"
 	typeNewlines = "application/newlines"
-	typeText     = "text/plain" // from old clients, which send JSON
+	typeText     = "text/plain" // old clients, sending JSON
 )
 
-// mediaType returns the Content-Type without parameters, in lower case.
 func mediaType(h http.Header) string {
 	t, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(t))

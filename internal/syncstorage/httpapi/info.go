@@ -7,7 +7,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// collections answers with the modified time of each collection.
 func (h *Handler) collections(x *exchange) error {
 	cs, err := h.Service.Collections(x.in.Context(), x.owner, x.ask.If)
 	if err != nil {
@@ -22,21 +21,18 @@ func (h *Handler) collections(x *exchange) error {
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// counts answers with the number of records of each collection.
 func (h *Handler) counts(x *exchange) error {
 	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
 		return strconv.AppendInt(b, c.Records, 10)
 	})
 }
 
-// usage answers with the size of each collection in kilobytes.
 func (h *Handler) usage(x *exchange) error {
 	return h.perCollection(x, func(b []byte, c ss.CollectionUsage) []byte {
 		return appendKB(b, c.Bytes)
 	})
 }
 
-// perCollection answers with a number for each collection that has a record.
 func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUsage) []byte) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {
@@ -54,8 +50,7 @@ func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUs
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// quota answers with the user's [used, limit] in kilobytes over all collections;
-// the limit is null unless a limit is enforced.
+// quota sends the user's total [used, limit] in kilobytes; the limit is null unless one is enforced.
 func (h *Handler) quota(x *exchange) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {

@@ -35,10 +35,9 @@ func (h *Handler) list(x *exchange) error {
 	return form.send(x, l, e, q.Full)
 }
 
-// open reads a listing, and returns it once there is memory for it and for its
-// encoder, whose size is known only then. If it has to wait, it drops the listing
-// and reads it again, so that a waiting request holds nothing; the database
-// connections limit concurrent reads.
+// open returns a listing once there is memory for it and its encoder, whose size is known only after reading. If it
+// must wait, it drops the listing and reads it again, so that waiting requests hold nothing; connections limit
+// concurrent reads.
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
@@ -68,7 +67,6 @@ func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) 
 	}
 }
 
-// bufferOf returns the buffer size for sending a listing.
 func bufferOf(l *ss.Listing, full bool) int {
 	switch {
 	case !l.Gathered:
@@ -80,7 +78,7 @@ func bufferOf(l *ss.Listing, full bool) int {
 	}
 }
 
-// listing parses the query of a listing. Unknown arguments are ignored.
+// listing parses a listing's query. Unknown arguments are ignored.
 func (x *exchange) listing() (*ss.Query, error) {
 	v := x.query
 	q := &ss.Query{Collection: x.ask.Collection, If: x.ask.If, Now: x.ask.Now, Full: v.Has("full")}
@@ -105,7 +103,7 @@ func (x *exchange) listing() (*ss.Query, error) {
 		if err != nil {
 			return nil, errcode.New(errcode.Invalid, "limit must be a whole number")
 		}
-		q.Limit = ss.Some(int(min(n, math.MaxInt32))) // no effective limit, and every engine supports it
+		q.Limit = ss.Some(int(min(n, math.MaxInt32))) // no effective limit, supported by every engine
 	}
 	if v.Has("offset") {
 		if q.Offset, err = ss.ParseOffset(v.Get("offset")); err != nil {
@@ -115,7 +113,6 @@ func (x *exchange) listing() (*ss.Query, error) {
 	return q, nil
 }
 
-// bound parses newer or older.
 func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) {
 	if !v.Has(name) {
 		return ts, nil
@@ -127,7 +124,7 @@ func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) 
 	return ss.Some(t), nil
 }
 
-// splitIDs parses a list of IDs; an empty list is not nil.
+// splitIDs returns a non-nil list even if empty.
 func splitIDs(s string) []string {
 	list := []string{}
 	for id := range strings.SplitSeq(s, ",") {
@@ -138,10 +135,8 @@ func splitIDs(s string) []string {
 	return list
 }
 
-// send writes the records. A listing in memory is sent whole with its length,
-// unless most of its characters need escapes; a streamed one is sent as the buffer
-// fills. It returns an error of the store, or of a client that does not read the
-// answer; in both cases part of it may have been sent.
+// send writes the records: from memory at once with their length, unless most characters need escapes; streamed,
+// whenever the buffer is full. On error, from the store or a client that stopped reading, part may have been sent.
 func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)
@@ -170,7 +165,7 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	}
 	e.literal(f.end)
 	if !e.sent {
-		l.Close() // everything is in the buffer, and the client may be slow
+		l.Close() // the buffer holds everything, and the client may be slow
 		web.ReleaseMemory(x.out, int64(l.Memory))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
@@ -179,10 +174,10 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 }
 
 const (
-	// streamBytes is the buffer size of a streamed listing.
+	// streamBytes is the buffer of a streamed listing.
 	streamBytes = 256 << 10
 
-	// streamCopies is how many copies of the largest record of a stream are in
-	// memory: as the engine has read it, and as the store returns it.
+	// streamCopies is how many copies of a stream's largest record are in memory: as read by the engine, and as
+	// returned by the store.
 	streamCopies = 2
 )

@@ -11,10 +11,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// object parses one object; named reports whether it has an ID. A syntax error, or
-// an ID that is not a string, makes the body invalid. Any other wrong type or an
-// unknown key makes the record invalid, and becomes its Reason; the first one
-// counts.
+// object parses an object; named means that it contains an ID. A syntax error, or an ID that is not a string,
+// invalidates the body. Other wrong types and unknown keys invalidate only the record, whose Reason is the first.
 func (d *decoder) object() (it ss.Item, named bool, err error) {
 	fail := func(reason string) {
 		if it.Reason == "" {
@@ -65,8 +63,7 @@ func (d *decoder) object() (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
-// field is a known key of an object as a bit, to detect duplicates; unknown keys
-// have none.
+// field is a known key as a bit, to detect duplicates.
 type field uint8
 
 const (
@@ -74,7 +71,7 @@ const (
 	fieldPayload
 	fieldSortIndex
 	fieldTTL
-	fieldModified // this field and the next are allowed but ignored
+	fieldModified // allowed but ignored, like the next
 	fieldCollection
 
 	fieldUnknown field = 0
@@ -98,12 +95,10 @@ func fieldOf(key []byte) field {
 	return fieldUnknown
 }
 
-// clip shortens an unknown key for use in an answer.
 func clip(key []byte) string {
 	return strings.ToValidUTF8(string(key[:min(len(key), 64)]), "")
 }
 
-// id parses an ID; null means none.
 func (d *decoder) id() (id string, named bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -134,8 +129,8 @@ func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
 }
 
-// integer parses a number without fraction and exponent, or null. Numbers that
-// overflow become the ends of int64, which are outside all limits.
+// integer parses a number without fraction and exponent, or null. Overflow becomes the ends of int64, beyond all
+// limits.
 func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -148,7 +143,7 @@ func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	if err != nil {
 		return v, false, err
 	}
-	if bytes.ContainsAny(raw, ".eE") { // ParseInt reports a long number as out of range before it finds these
+	if bytes.ContainsAny(raw, ".eE") { // ParseInt would report a long number as out of range first
 		return v, false, nil
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)

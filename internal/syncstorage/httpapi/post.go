@@ -39,7 +39,6 @@ func (h *Handler) post(x *exchange) error {
 	return x.answer(status, appendPosted(nil, &p))
 }
 
-// batch parses the arguments batch and commit.
 func (x *exchange) batch() (b ss.BatchQuery, err error) {
 	v := x.query
 	if b.Batch = v.Has("batch"); b.Batch && !strings.EqualFold(v.Get("batch"), "true") {
@@ -51,7 +50,6 @@ func (x *exchange) batch() (b ss.BatchQuery, err error) {
 	return b, nil
 }
 
-// items parses the body of a POST.
 func (h *Handler) items(x *exchange) ([]ss.Item, error) {
 	var read func(*decoder) ([]ss.Item, error)
 	switch mediaType(x.in.Header) {

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// isRoundTripSafe reports whether clients get a text back unchanged: it is UTF-8,
-// and every escaped surrogate is part of a pair. A decoder would replace the rest
-// by U+FFFD.
+// isRoundTripSafe reports whether clients get the text back unchanged: it is UTF-8 with paired surrogates. Decoders
+// replace the rest by U+FFFD.
 func isRoundTripSafe(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
@@ -21,7 +20,7 @@ func isRoundTripSafe(text []byte) bool {
 		text = text[i:]
 		switch unit := surrogate(text); {
 		case unit == 0:
-			text = text[2:] // any other escape, including an escaped backslash
+			text = text[2:] // any other escape, including a backslash
 		case unit < 0xdc00 && surrogate(text[6:]) >= 0xdc00:
 			text = text[12:]
 		default:
@@ -30,8 +29,7 @@ func isRoundTripSafe(text []byte) bool {
 	}
 }
 
-// surrogate returns the code unit of an escape at the start of the text if it is a
-// surrogate, and 0 otherwise.
+// surrogate returns the surrogate escaped at the start of the text, or 0.
 func surrogate(text []byte) uint64 {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

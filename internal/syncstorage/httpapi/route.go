@@ -11,12 +11,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is the target of a path under /1.5/{uid}.
 type resource uint8
 
 const (
 	nothing resource = iota
-	user             // the root and /storage: all data of the user
+	user             // the root and /storage: all the user's data
 	infoCollections
 	infoCounts
 	infoUsage
@@ -26,10 +25,8 @@ const (
 	bso
 )
 
-// action handles a request for a resource.
 type action func(*Handler, *exchange) error
 
-// actions maps each resource to its methods.
 var actions = [...]map[string]action{
 	nothing:           {},
 	user:              {http.MethodDelete: (*Handler).deleteAll},
@@ -50,8 +47,7 @@ var actions = [...]map[string]action{
 	},
 }
 
-// action returns the action for the request. With errMethod it sets the header
-// Allow.
+// action returns the request's action. With errMethod it sets Allow.
 func (x *exchange) action() (action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -66,7 +62,6 @@ func (x *exchange) action() (action, error) {
 	return act, nil
 }
 
-// route is a parsed path.
 type route struct {
 	resource   resource
 	uid        int64
@@ -74,8 +69,8 @@ type route struct {
 	id         string
 }
 
-// inside returns the part of a raw path after /1.5. It also accepts /storage/1.5,
-// the prefix of the old all-in-one server, so its users need not change a setting.
+// inside returns the raw path after /1.5 or /storage/1.5, the old all-in-one server's prefix, so that its users need
+// not change a setting.
 func inside(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
 	return rest, ok && strings.HasPrefix(rest, "/")
@@ -87,9 +82,8 @@ func Owns(path string) bool {
 	return ok
 }
 
-// parseRoute parses the raw path of the request line: IDs may contain any
-// printable character, including an escaped slash and "..", so the path must not
-// have been cleaned or decoded before.
+// parseRoute parses the raw request path: IDs may contain escaped slashes and "..", so the path must not be cleaned
+// or decoded first.
 func parseRoute(path string) (rt route) {
 	rest, ok := inside(path)
 	segments, err := web.Segments(rest)
@@ -113,7 +107,6 @@ func parseRoute(path string) (rt route) {
 	return rt
 }
 
-// parseUID accepts 1 to 10 digits.
 func parseUID(s string) (int64, bool) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	return int64(n), err == nil && len(s) <= 10
@@ -138,8 +131,7 @@ func info(name string) resource {
 // Routes returns all routes.
 func Routes() []web.Route { return web.RoutesOf(resource.String, actions[:]) }
 
-// Label returns the route of a raw path for metrics and logs, without
-// client-chosen parts.
+// Label returns the route for metrics and logs, without client-chosen parts.
 func Label(path string) string {
 	if !Owns(path) {
 		return "other"

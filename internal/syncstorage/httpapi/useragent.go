@@ -5,10 +5,8 @@ import (
 	"strings"
 )
 
-// crashes reports whether the headers of a successful answer crash this client:
-// Firefox for iOS 1 to 19 on a phone, with a user agent such as
-// "Firefox-iOS-Sync/18.0b1 (iPhone; iPhone OS 13.2) (Firefox)". Developer builds
-// have major 0 or no number.
+// crashes reports whether a successful response's headers crash this client: Firefox for iOS 1 to 19 on a phone, e.g.
+// "Firefox-iOS-Sync/18.0b1 (iPhone; iPhone OS 13.2) (Firefox)". Developer builds have major 0 or no number.
 func crashes(userAgent string) bool {
 	version, ok := strings.CutPrefix(userAgent, "Firefox-iOS-Sync/")
 	if !ok {

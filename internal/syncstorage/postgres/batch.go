@@ -35,7 +35,6 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return s.store(ctx, sqlCommit.Statement, &w, sqlCommit.Args(commit{target{o, coll, w}, p}))
 }
 
-// appending has the arguments of sync_append_v1.
 type appending struct {
 	target
 	part ss.BatchPart
@@ -51,7 +50,6 @@ func (p appending) write(a *pgdb.Args) {
 	p.limits(a)
 }
 
-// commit has the arguments of sync_commit_v1.
 type commit struct {
 	target
 	part ss.BatchPart
@@ -65,7 +63,6 @@ func (c commit) write(a *pgdb.Args) {
 	c.limits(a)
 }
 
-// staged adds the updates and limits of a batch.
 func staged(a *pgdb.Args, p *ss.BatchPart) {
 	updates(a, p.Updates)
 	a.Bigint("p_max_records", p.Limits.Records)

@@ -7,9 +7,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// delete runs a deletion in a collection. If the collection's name is unknown, the
-// result is the user's stamp, which may be from a concurrent write that created the
-// name. Then it runs again.
+// delete deletes from a collection. If the name is unknown, the result is the user's stamp, possibly from a
+// concurrent write that created the name; then it runs again.
 func (s *Store) delete(ctx context.Context, name string, run func(coll int32) (ss.Written, error)) (ss.Written, error) {
 	for {
 		coll, err := s.lookup(ctx, name)
@@ -65,7 +64,6 @@ func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) er
 	return err
 }
 
-// deleteBSO has the arguments of sync_delete_bso_v1.
 type deleteBSO struct {
 	target
 	id string
@@ -77,7 +75,6 @@ func (d deleteBSO) write(a *pgdb.Args) {
 	d.condition(a)
 }
 
-// deleteBSOs has the arguments of sync_delete_bsos_v1.
 type deleteBSOs struct {
 	target
 	ids []string
@@ -89,7 +86,6 @@ func (d deleteBSOs) write(a *pgdb.Args) {
 	d.condition(a)
 }
 
-// deleteAll has the arguments of sync_delete_all_v1.
 type deleteAll struct {
 	owner ss.Owner
 	when  ss.Precondition

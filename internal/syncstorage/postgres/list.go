@@ -13,9 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the payload size in bytes above which a page is counted first and
-// then streamed. Smaller pages are gathered in memory and held until the client has
-// received them, which saves the count.
+// streamFrom is the payload bytes from which a page is counted first and then streamed. Smaller pages are gathered
+// and held in memory, without counting.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -34,12 +33,10 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, err
 }
 
-// errLarge ends the gathering of a page that is larger than its share of the
-// collection.
+// errLarge means that a page exceeds its estimated share of the collection.
 var errLarge = errcode.New(errcode.Internal, "the page is larger than expected")
 
-// list streams a page that is likely to be larger than large bytes, and gathers
-// others.
+// list streams a page likely above large bytes, and gathers others.
 func (s *Store) list(ctx context.Context, o ss.Owner, coll int32, q *ss.Query, large int64) (*ss.Listing, error) {
 	statement, args := arguments(o, coll, q, large)
 	rows, err := s.db.Stream(ctx, statement, args...)
@@ -60,13 +57,13 @@ var (
 	never  = pgtype.Timestamp{InfinityModifier: pgtype.Infinity, Valid: true}
 )
 
-// noIndex stands for the sortindex of a record without one.
+// noIndex stands for a missing sortindex.
 const noIndex = -10_000_000_000
 
-// arguments returns the statement of a query and its arguments.
+// arguments returns the query's statement and arguments.
 func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
 	if !q.Full && large >= 0 {
-		large = math.MaxInt64 // the statement estimates payload bytes, and a list of IDs has none
+		large = math.MaxInt64 // estimates are impossible for a list of IDs
 	}
 	statement := &lists[q.Sort][0]
 	if q.IDs != nil {
@@ -75,7 +72,7 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 	return statement.Statement, statement.Args(listed{o, coll, *q, large})
 }
 
-// listed has the arguments of a listing.
+// listed holds a listing's arguments.
 type listed struct {
 	owner ss.Owner
 	coll  int32
@@ -92,7 +89,7 @@ func (l listed) args() []pgdb.Arg {
 	}
 	limit := pgtype.Int8{}
 	if l.Limit.Set {
-		limit = pgtype.Int8{Int64: int64(min(l.Limit.Value, math.MaxInt32)), Valid: true} // the statement adds 1
+		limit = pgtype.Int8{Int64: int64(min(l.Limit.Value, math.MaxInt32)), Valid: true}
 	}
 	return []pgdb.Arg{
 		{Param: "user bigint", Value: l.owner.UID},
@@ -111,13 +108,11 @@ func (l listed) args() []pgdb.Arg {
 	}
 }
 
-// argsByID has the IDs of the query, too.
 func (l listed) argsByID() []pgdb.Arg {
 	return append(l.args(), pgdb.Arg{Param: "ids text[]", Value: l.IDs})
 }
 
-// behind returns the sort key of the record before the page, or a key before all
-// records.
+// behind returns the sort key before the page, or one before all records.
 func behind(q *ss.Query) any {
 	at := q.Offset
 	switch {
@@ -136,21 +131,20 @@ func behind(q *ss.Query) any {
 	}
 }
 
-// reader converts the rows of a statement to a listing.
+// reader converts rows to a listing.
 type reader struct {
 	q     *ss.Query
 	rows  *pgdb.Rows
 	pages *ss.Pages
 
 	collection pgtype.Timestamp
-	records    pgtype.Int8 // on the page, including the extra one; only if large
-	last       row         // of the page; only if large and there is a next page
+	records    pgtype.Int8 // on the page plus one; only if large
+	last       row         // last on the page; only if large, with a next page
 
 	row     row
-	payload pgtype.DriverBytes // of the current row; valid until the next one
+	payload pgtype.DriverBytes // current row's; valid until the next
 }
 
-// row is a record without its payload. It is not valid if the join found none.
 type row struct {
 	id        pgtype.Text
 	sortindex pgtype.Int8
@@ -162,7 +156,7 @@ func (r *row) bso() ss.BSO {
 }
 
 func (r *reader) listing() (*ss.Listing, error) {
-	if !r.rows.Next() { // the collection does not exist
+	if !r.rows.Next() { // no such collection
 		if err := r.rows.Err(); err != nil {
 			return nil, err
 		}
@@ -177,7 +171,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 		return nil, err
 	}
 	if err := r.q.If.Check(stamp(r.collection)); err != nil {
-		r.rows.Next() // there are no more rows, but the statement must be read to its end
+		r.rows.Next()
 		return nil, err
 	}
 	if r.records.Valid {
@@ -186,7 +180,7 @@ func (r *reader) listing() (*ss.Listing, error) {
 	return r.gather()
 }
 
-// next reads the next row. The columns of the collection are the same in every row.
+// next reads a row. The collection's columns repeat in every row.
 func (r *reader) next() (bool, error) {
 	if !r.rows.Next() {
 		return false, r.rows.Err()
@@ -194,7 +188,7 @@ func (r *reader) next() (bool, error) {
 	return true, r.rows.Scan(nil, nil, nil, nil, nil, &r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
 }
 
-// must is next for a row that must exist, because it was counted.
+// must is next for a row that was counted.
 func (r *reader) must() error {
 	found, err := r.next()
 	if err == nil && !found {
@@ -203,7 +197,7 @@ func (r *reader) must() error {
 	return err
 }
 
-// gather reads the page into memory. It returns errLarge if the page is too large.
+// gather reads the page into memory, or returns errLarge.
 func (r *reader) gather() (*ss.Listing, error) {
 	g := r.pages.New()
 	for more := r.row.id.Valid; more; {
@@ -226,7 +220,7 @@ func (r *reader) gathered(g *ss.Page) *ss.Listing {
 	return g.Listing(stamp(r.collection), r.q)
 }
 
-// streamed returns a listing that reads the page from the server row by row.
+// streamed returns a listing that reads row by row.
 func (r *reader) streamed() *ss.Listing {
 	n, more := r.q.Page(int(r.records.Int64))
 	l := ss.NewListing(stamp(r.collection), n, r.items(n), r.rows.Close)
@@ -241,7 +235,7 @@ func (r *reader) streamed() *ss.Listing {
 	return l
 }
 
-// items yields the first n rows, of which the first has already been read.
+// items yields n rows; the first was already read.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range n {
@@ -257,7 +251,7 @@ func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 				return
 			}
 		}
-		// Read the extra record and the end, or Close would cancel the statement.
+		// Read to the end, or Close would cancel the statement.
 		for r.rows.Next() {
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Names of collections.
 var (
 	sqlCollectionID = pgdb.Statement{Name: "sync.collection_id", SQL: `
 		SELECT collection_id FROM collections WHERE name = $1::text`}
@@ -13,8 +12,8 @@ var (
 		SELECT sync_name_v1(p_user => $1::bigint, p_name => $2::text, p_max => $3::bigint)`}
 )
 
-// Writes. Citus delegates a function call to the user's node only if the SELECT has
-// nothing else, so no call is in a FROM clause.
+// Writes. Citus delegates a function call to the user's node only if the SELECT contains nothing else, so calls are
+// never in FROM.
 var (
 	sqlPut              = pgdb.NewCall(pgdb.Statement{Name: "sync.put", Key: 1, SQL: `SELECT sync_put_v1(...)`}, put.write)
 	sqlPost             = pgdb.NewCall(pgdb.Statement{Name: "sync.post", Key: 1, SQL: `SELECT sync_post_v1(...)`}, post.write)
@@ -26,9 +25,8 @@ var (
 	sqlDeleteAll        = pgdb.NewCall(pgdb.Statement{Name: "sync.delete_all", Key: 1, SQL: `SELECT sync_delete_all_v1(...)`}, deleteAll.write)
 )
 
-// Statements for operators.
 var (
-	// Reads each user's rows by their key, on Citus on the users' nodes.
+	// Reads rows by user key, on Citus on the users' nodes.
 	sqlTotals = pgdb.Statement{Name: "sync.totals", Wide: true, SQL: `
 		SELECT user_id, max(modified), coalesce(sum(count) FILTER (WHERE collection_id <> 0), 0)::bigint,
 			coalesce(sum(total_bytes) FILTER (WHERE collection_id <> 0), 0)::bigint, max(quota)
@@ -50,7 +48,7 @@ var (
 	sqlRestore = pgdb.NewCall(pgdb.Statement{Name: "sync.restore", Key: 1, SQL: `SELECT sync_restore_v1(...)`}, restore.write)
 )
 
-// The sweep. Users whose records expired first come first.
+// Sweeping, earliest expiry first.
 var (
 	sqlDue = pgdb.Statement{Name: "sync.sweep_due", Wide: true, SQL: `
 		SELECT DISTINCT user_id FROM (
@@ -62,8 +60,8 @@ var (
 		SELECT sync_sweep_v1(p_user => $1::bigint, p_now => $2::timestamp, p_limit => $3::bigint)`}
 )
 
-// Reads. A collection whose stamp is the epoch does not exist yet. Expiry is
-// checked at syncstorage.Horizon, which is the greatest() in each statement.
+// Reads. A collection whose stamp is the epoch does not exist yet. The greatest() in each statement is
+// syncstorage.Horizon.
 var (
 	sqlCollections = pgdb.Statement{Name: "sync.collections", Key: 1, SQL: `
 		SELECT n.name, c.modified FROM user_collections c LEFT JOIN collections n ON n.collection_id = c.collection_id
@@ -89,21 +87,16 @@ var (
 			AND (b.expiry IS NULL OR b.expiry > greatest($4::timestamp, c.modified))`}
 )
 
-// listing returns the statement of a query. It joins the collection with the
-// records of the page, so that stamp and records are from one snapshot without a
-// transaction. The single row of user_collections drives the join, so the records
-// keep the order of the inner SELECT. A bound that the query does not set is
-// infinite.
+// listing returns a query's statement. It joins the collection with the page, so stamp and records come from one
+// snapshot without a transaction. The single user_collections row drives the join, so records keep the inner SELECT's
+// order. Unset bounds are infinite.
 //
-// A page has one record more than requested, which shows whether there is a next
-// page. The number of records and the last one are computed in advance only if the
-// page is too large to gather in memory, estimated from the average record of the
-// collection.
+// A page includes one extra record to detect a next page. Count and last record are computed in advance only for
+// pages too large to gather, estimated from the collection's average record.
 func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 	order, from, most, args := listOrders[sort], `bsos`, `@limit`, listed.args
 	if byID {
-		// One lookup per ID. Otherwise the planner scans the whole collection in
-		// the requested order if it believes that the collection is small.
+		// One lookup per ID. Otherwise the planner may scan the whole collection if it seems small.
 		from = `(SELECT DISTINCT unnest(@ids) AS id) u CROSS JOIN LATERAL (
 				SELECT user_id, collection_id, bso_id, sortindex, payload, modified, expiry FROM bsos
 				WHERE user_id = @user AND collection_id = @coll AND bso_id = u.id LIMIT 1
@@ -137,8 +130,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 		) b ON true`}, args)
 }
 
-// listOrders are the orders of a listing and the conditions for records after an
-// offset. Records without a sortindex come last.
+// listOrders are listing orders with their conditions after an offset. Missing sortindexes come last.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,
@@ -154,7 +146,7 @@ var listOrders = [...]struct{ by, after string }{
 	},
 }
 
-// lists are the statements of listings, by order and by whether the query has IDs.
+// lists are listing statements, by order and by whether IDs are given.
 var lists = [...][2]pgdb.Named[listed]{
 	ss.Newest:  {listing(ss.Newest, false), listing(ss.Newest, true)},
 	ss.Oldest:  {listing(ss.Oldest, false), listing(ss.Oldest, true)},

@@ -1,11 +1,8 @@
-// Package postgres stores Firefox Sync data in PostgreSQL, on one server or
-// distributed by Citus.
+// Package postgres stores Firefox Sync data in PostgreSQL, on one server or distributed by Citus.
 //
-// A write is one call of a PL/pgSQL function from the migrations, which locks the
-// user, applies the rules of package syncstorage and writes, in one round trip and
-// one transaction. A read is one statement and therefore one snapshot. Users are
-// keyed by Owner.UID. It is the distribution column on Citus and occurs in every
-// statement except those that find work for the sweep.
+// A write is one call to a PL/pgSQL function, which locks the user and applies the rules of package syncstorage in
+// one round trip and transaction. A read is one statement, hence one snapshot. Users are keyed by Owner.UID, the
+// distribution column on Citus, used by every statement except the sweep's search for work.
 package postgres
 
 import (
@@ -23,7 +20,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -32,29 +29,26 @@ func Migrations() (migrate.Set, error) {
 type Store struct {
 	db    *pgdb.DB
 	set   func() (migrate.Set, error)
-	names sync.Map // collection name (string) to ID (int32); IDs never change
+	names sync.Map // name (string) to ID (int32); never change
 	pages ss.Pages
 }
 
 var _ ss.Store = (*Store)(nil)
 
-// New returns a store on a database. Apply Migrations to the database before the
-// first use.
+// New returns a store on a database with Migrations applied.
 func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("user_collections"), set: sync.OnceValues(Migrations)}
 }
 
-// Ping implements syncstorage.Store. It reads the table of migrations each time,
-// because a newer release may migrate the database while this server runs.
+// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may migrate the
+// database meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// unknown is the ID of a collection whose name is not in the table of collections.
-// No row has it.
+// unknown is the ID of an unknown collection name, used by no row.
 const unknown int32 = -1
 
-// lookup returns the ID of a collection's name, or unknown.
 func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	if id, ok := s.names.Load(name); ok {
 		return id.(int32), nil
@@ -68,8 +62,7 @@ func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-// resolve returns the ID of a collection's name and inserts the name if it is new.
-// The name stays even if the write fails.
+// resolve returns a collection's ID, inserting a new name, which stays even if the write fails.
 func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, error) {
 	id, err := s.lookup(ctx, w.Collection)
 	if err != nil || id != unknown {
@@ -85,12 +78,11 @@ func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, err
 	return id, nil
 }
 
-// moment converts a timestamp for the driver.
 func moment(t ss.Timestamp) pgtype.Timestamp {
 	return pgtype.Timestamp{Time: t.Time(), Valid: true}
 }
 
-// stamp converts a timestamp from the database; NULL means never.
+// stamp converts NULL to never.
 func stamp(t pgtype.Timestamp) ss.Timestamp {
 	if !t.Valid {
 		return 0

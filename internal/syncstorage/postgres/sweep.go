@@ -6,8 +6,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Sweep implements syncstorage.Store. Each user is swept in a transaction under the
-// user's lock, so a sweep blocks nobody for long and never holds two locks.
+// Sweep implements syncstorage.Store. Each user is swept in their own transaction, so a sweep never blocks writers
+// for long or holds two locks.
 func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept int, err error) {
 	var (
 		users []int64

@@ -15,7 +15,7 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.S
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
-// export calls yield for each collection and record until it returns false.
+// export calls yield until it returns false.
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := o.CheckUID(); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield 
 				return nil
 			}
 		}
-		if !row.id.Valid { // the collection is empty
+		if !row.id.Valid {
 			continue
 		}
 		b := row.bso()
@@ -74,14 +74,13 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return ss.Restored{Written: withQuota(written, &w), User: ss.Timestamp(rest[atUser]), Newer: int(rest[atNewer])}, nil
 }
 
-// Positions after writtenLength in the answer of sync_restore_v1.
+// Positions after writtenLength in the result of sync_restore_v1.
 const (
-	atUser  = iota // ms
-	atNewer        // records
+	atUser = iota
+	atNewer
 	restoredLength
 )
 
-// restore has the arguments of sync_restore_v1.
 type restore struct {
 	target
 	ss.Restore

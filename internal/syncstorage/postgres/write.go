@@ -12,19 +12,18 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Positions in the answer of a writing function. An array of numbers takes the database half of the time of a composite
-// or of JSON.
+// Positions in a writing function's result. An array takes the database half the time of a composite or JSON.
 const (
-	atStatus         = iota
-	atModified       // ms
-	atPrevious       // ms
-	atQuota          // of the user; only of functions that store records
-	atUsedCollection // bytes; only if a quota has a limit
-	atUsedUser       // bytes
+	atStatus = iota
+	atModified
+	atPrevious
+	atQuota // the user's; only if records are stored
+	atUsedCollection
+	atUsedUser
 	writtenLength
 )
 
-// Statuses that the writing functions return; their migration explains them.
+// Statuses of writing functions, explained in their migration.
 const (
 	done int64 = iota
 	refused
@@ -33,17 +32,15 @@ const (
 	batchTooLarge
 )
 
-// quotaRefused is the SQLSTATE with which a function rolls back a write over the
-// quota.
+// quotaRefused is the SQLSTATE that rolls back a write over the quota.
 const quotaRefused = "HF001"
 
-// call calls a writing function.
 func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (ss.Written, error) {
 	written, _, err := s.answer(ctx, f, p, a)
 	return written, err
 }
 
-// answer is call, and returns what the function answers after what every function does.
+// answer is call, returning the function-specific part of the result.
 func (s *Store) answer(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (w ss.Written, rest []int64, err error) {
 	result, err := s.db.Call(ctx, f, a)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == quotaRefused {
@@ -82,8 +79,7 @@ func unexpected(f pgdb.Statement, result []int64) error {
 	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
-// store is call for a function that stores records, which also returns the user's
-// quota.
+// store is call for a function that stores records and returns the user's quota.
 func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *pgdb.Args) (ss.Written, error) {
 	written, err := s.call(ctx, f, w.If, a)
 	if err != nil {
@@ -126,7 +122,6 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return s.store(ctx, sqlPost.Statement, &w, sqlPost.Args(post{target{o, coll, w}, us}))
 }
 
-// target has the arguments that the writing functions share.
 type target struct {
 	owner ss.Owner
 	coll  int32
@@ -138,7 +133,6 @@ func (t *target) collection(a *pgdb.Args) {
 	a.Integer("p_coll", t.coll)
 }
 
-// condition adds the time of a write and its precondition.
 func (t *target) condition(a *pgdb.Args) {
 	a.Timestamp("p_now", t.Now.Time())
 	precondition(a, t.If)
@@ -149,7 +143,6 @@ func precondition(a *pgdb.Args, p ss.Precondition) {
 	a.TimestampOrNull("p_unmodified_since", p.UnmodifiedSince.Value.Time(), p.UnmodifiedSince.Set)
 }
 
-// limits adds the limits of a write.
 func (t *target) limits(a *pgdb.Args) {
 	a.Bigint("p_limit", t.Quota.Collection)
 	a.Bigint("p_user_limit", t.Quota.User)
@@ -157,13 +150,11 @@ func (t *target) limits(a *pgdb.Args) {
 	a.Boolean("p_own", t.Quota.Own)
 }
 
-// write writes the arguments of sync_delete_collection_v1.
 func (t target) write(a *pgdb.Args) {
 	t.collection(a)
 	t.condition(a)
 }
 
-// put has the arguments of sync_put_v1.
 type put struct {
 	target
 	update ss.Update
@@ -179,7 +170,6 @@ func (p put) write(a *pgdb.Args) {
 	p.limits(a)
 }
 
-// post has the arguments of sync_post_v1.
 type post struct {
 	target
 	updates []ss.Update
@@ -192,8 +182,7 @@ func (p post) write(a *pgdb.Args) {
 	p.limits(a)
 }
 
-// updates adds an array for each field of the updates and one for the sizes of
-// their payloads. IDs must be unique, because one statement cannot write a row
+// updates adds an array per field, and one with payload sizes. IDs must be unique: one statement cannot write a row
 // twice.
 func updates(a *pgdb.Args, us []ss.Update) {
 	us = ss.Distinct(us)

@@ -46,8 +46,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// openBatch finds or creates the batch. A batch needs the row of its collection,
-// which stays invisible until a write gives it a stamp.
+// openBatch finds or creates the batch. It needs its collection's row, which stays invisible until a write stamps it.
 func (st *step) openBatch(b ss.BatchID, create bool) error {
 	if !create {
 		if !st.batch.open || st.batch.expiry <= st.w.Now {
@@ -63,8 +62,7 @@ func (st *step) openBatch(b ss.BatchID, create bool) error {
 	return nil
 }
 
-// stage adds one record to the batch. Columns that it does not write keep the
-// values of earlier appends, as syncstorage.Stage requires.
+// stage adds a record to the batch. Unset columns keep earlier values, as syncstorage.Stage requires.
 func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
@@ -85,7 +83,6 @@ func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	return st.added(u)
 }
 
-// added returns the growth of the batch by the record.
 func (st *step) added(u *ss.Update) (more ss.Delta) {
 	before, there := st.batch.staged[u.ID]
 	if !there {
@@ -97,9 +94,8 @@ func (st *step) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
-// stagedQuota checks the usage after a commit of the batch against the quota. The
-// bytes that the staged records will replace are read only if the result depends on
-// them, because that reads the whole batch.
+// stagedQuota checks the usage after a commit against the quota. It reads how many bytes will be replaced, and thus
+// the whole batch, only if the result depends on it.
 func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -131,8 +127,7 @@ func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used 
 	return after, q.Check(before, after)
 }
 
-// pending returns the change that staging the record makes to the live bytes after
-// a commit.
+// pending returns how staging the record changes the live bytes after a commit.
 func (st *step) pending(u *ss.Update) int64 {
 	var stored int64
 	if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
@@ -162,10 +157,8 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
-// Commit implements syncstorage.Store. A separate statement merges the records of
-// the request with their staged versions, without staging them first. So they need
-// no more mutations than the others, and a refused commit leaves the batch
-// unchanged.
+// Commit implements syncstorage.Store. It merges the request's records with their staged versions in a separate
+// statement, without staging them, so they need no extra mutations, and a rejected commit leaves the batch unchanged.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {
@@ -195,7 +188,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// merge adds the effect of one record of the request to that of the staged records.
+// merge adds one of the request's records to the effect of the staged ones.
 func (st *step) merge(u *ss.Update) {
 	was := st.batch.staged[u.ID]
 	had, there := st.records[u.ID]
@@ -209,7 +202,7 @@ func (st *step) merge(u *ss.Update) {
 	}
 	if !st.w.Quota.Limited() {
 		if !payload.Set {
-			st.merged.new += had.bytes // the totals of the batch include the other payloads
+			st.merged.new += had.bytes // batch totals include the other payloads
 		}
 		return
 	}
@@ -230,9 +223,8 @@ func (st *step) merge(u *ss.Update) {
 	}
 }
 
-// drain writes the staged records and those of the request to the collection, in
-// this order: the collection's row, which its records need; the records; the batch,
-// whose deletion deletes what was staged; and with a quota the counters.
+// drain writes in order: the collection's row, needed by its records; the staged records; the request's; the deletion
+// of the batch; with a quota, the counters.
 func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
@@ -256,7 +248,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	if err != nil {
 		return ss.Written{}, err
 	}
-	now := st.rows[st.coll] // the counters before, if not NULL
+	now := st.rows[st.coll] // previous counters, if not NULL
 	p := of(st.o, spannerdb.Params{
 		"coll": st.coll, "batch": string(b), "stamp": st.stamp.Time(), "end": ss.MaxTimestamp.Time(),
 		"longest": int64((ss.MaxTimestamp - st.stamp) / 1000), "never": expiresAt(st.stamp, 0), "forever": int64(forever * 1000),
@@ -298,7 +290,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
-// sent is a record of a request in a parameter of sqlMerge.
+// sent is a record in a parameter of sqlMerge.
 type sent struct {
 	ID        string             `spanner:"id"`
 	SortIndex spanner.NullInt64  `spanner:"sortindex"`
@@ -306,11 +298,10 @@ type sent struct {
 	TTL       spanner.NullInt64  `spanner:"ttl"`
 }
 
-// messageBytes is the maximum size of the payloads in one message of statements.
-// Spanner accepts 10 MB, and more with a commit.
+// messageBytes limits payloads per message of statements. Spanner accepts 10 MB, and more with a commit.
 const messageBytes = 8_000_000
 
-// messages splits the records into as few messages as possible.
+// messages splits records into as few messages as possible.
 func messages(us []ss.Update) (all [][]sent) {
 	size := 0
 	for i := range us {

@@ -33,7 +33,7 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 		if err := w.If.Check(st.found.modified); err != nil {
 			return err
 		}
-		if st.found.modified == 0 { // the collection does not exist, or only an open batch of it
+		if st.found.modified == 0 {
 			written = ss.Written{Modified: st.last}
 			return nil
 		}
@@ -46,7 +46,6 @@ func (s *Store) DeleteBSOs(ctx context.Context, o ss.Owner, w ss.Write, ids []st
 	return written, err
 }
 
-// take plans the deletion of a record.
 func (st *step) take(had record) {
 	st.remove("bsos", append(st.key(), had.ID)...)
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -had.bytes})
@@ -55,8 +54,8 @@ func (st *step) take(had record) {
 	}
 }
 
-// DeleteCollection implements syncstorage.Store. Deleting the collection's row
-// deletes its records and batches. The row of collection 0 keeps the stamp.
+// DeleteCollection implements syncstorage.Store. Deleting the row deletes its records and batches. The row of
+// collection 0 keeps the stamp.
 func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (written ss.Written, err error) {
 	err = s.write(ctx, kind{name: "sync.delete_collection", reads: readUser}, o, w, func(st *step) error {
 		if err := w.If.Check(st.found.modified); err != nil {
@@ -69,7 +68,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		st.whole = []any{st.coll}
 		st.remove("user_collections", st.key()...)
 		if st.found.modified == 0 {
-			return nil // there were only open batches
+			return nil // only open batches
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.modified}
 		st.change(spanner.InsertOrUpdate, "user_collections", userKey(), []string{"modified"}, append(keyOf(o, ss.TombstoneID), st.stamp.Time())...)
@@ -78,8 +77,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 	return written, err
 }
 
-// DeleteAll implements syncstorage.Store. Only the quota and the number of names
-// that the user has added remain.
+// DeleteAll implements syncstorage.Store. Only the quota and the number of added names remain.
 func (s *Store) DeleteAll(ctx context.Context, o ss.Owner, p ss.Precondition) error {
 	return s.write(ctx, kind{name: "sync.delete_all", reads: readUser}, o, ss.Write{}, func(st *step) error {
 		if err := p.Check(st.last); err != nil {

@@ -8,17 +8,16 @@ import (
 	"holdfast/internal/db/spannerdb"
 )
 
-// Inspection is how tables that an older release of Mozilla's server created differ
-// from those of Migrations.
+// Inspection lists how tables from an older release of Mozilla's server differ from Migrations.
 type Inspection struct {
-	// Indexes are secondary indexes on the tables of users. Each costs mutations that
-	// package budget does not count, so Spanner may refuse a large commit.
+	// Indexes are secondary indexes on user tables. Their mutations are not counted by package budget, so Spanner may
+	// reject a large commit.
 	Indexes []string
-	// Unswept are tables without a row deletion policy: expired rows are never deleted.
+	// Unswept are tables without a row deletion policy, whose expired rows stay.
 	Unswept []string
 }
 
-// Inspect compares the tables with those of Migrations.
+// Inspect compares the tables with Migrations.
 func (s *Store) Inspect(ctx context.Context) (in Inspection, err error) {
 	for _, query := range []struct {
 		names *[]string

@@ -12,7 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// noIndex stands for the sortindex of a record without one.
+// noIndex stands for a missing sortindex.
 const noIndex = -10_000_000_000
 
 // List implements syncstorage.Store.
@@ -44,10 +44,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// listing returns the statement of a query: the collection as the first row, then
-// the records of the page and one more, which shows whether there is a next page.
-// So the stamp and the records are from one snapshot, and no record is read if the
-// precondition does not hold.
+// listing returns a query's statement: the collection, then the page's records and one more to detect a next page. So
+// stamp and records come from one snapshot, and no record is read if the precondition fails.
 func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerdb.Params) {
 	p := of(o, spannerdb.Params{"coll": coll, "now": q.Now.Time(), "full": q.Full})
 	order := listOrders[q.Sort]
@@ -102,7 +100,6 @@ func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerd
 		ORDER BY part, ` + order.by}, p
 }
 
-// reader converts the rows of a statement to a listing.
 type reader struct {
 	q         *ss.Query
 	rows      *spannerdb.Rows
@@ -111,10 +108,10 @@ type reader struct {
 	params    spannerdb.Params
 
 	collection ss.Timestamp
-	page       *ss.Page // records gathered so far
+	page       *ss.Page // gathered so far
 }
 
-// scan reads a row: a record, or the collection, for which it returns the stamp.
+// scan reads a record, or the collection with its stamp.
 func scan(row *spanner.Row) (b ss.BSO, payload string, record bool, err error) {
 	var (
 		part      int64
@@ -127,7 +124,7 @@ func scan(row *spanner.Row) (b ss.BSO, payload string, record bool, err error) {
 	return b, text.StringVal, part == 1, err
 }
 
-// next reads the next row. found is false at the end.
+// next reads a row; found is false at the end.
 func (r *reader) next() (b ss.BSO, payload string, found bool, err error) {
 	row, err := r.rows.Next()
 	if err != nil || row == nil {
@@ -148,7 +145,7 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.collection = head.Modified // 0: does not exist
+	r.collection = head.Modified // 0: no such collection
 	if err := r.q.If.Check(r.collection); err != nil {
 		return nil, err
 	}
@@ -171,13 +168,12 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 	return r.page.Listing(r.collection, r.q), nil
 }
 
-// streamed returns a listing of the gathered records and those still to read. It
-// reads the number of records and the last one with another query on the same
-// snapshot, without payloads.
+// streamed returns a listing of the gathered and the remaining records. It reads their number and the last record
+// with another query on the snapshot, without payloads.
 func (r *reader) streamed() (*ss.Listing, error) {
 	var (
 		found int
-		last  *ss.BSO // of the page
+		last  *ss.BSO
 	)
 	r.params["full"] = false
 	count := spannerdb.Statement{Name: "sync.list_count", SQL: r.statement.SQL}
@@ -207,8 +203,7 @@ func (r *reader) streamed() (*ss.Listing, error) {
 	return l, nil
 }
 
-// items yields the first n records: those gathered, and then those read from the
-// server.
+// items yields n records: first the gathered ones, then those still to read.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range r.page.Records() {

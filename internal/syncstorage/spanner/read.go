@@ -45,8 +45,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	return cs, nil
 }
 
-// nameAll calls set with the name of each collection. Names never change, so cached
-// ones are not read again, and no snapshot is needed.
+// nameAll calls set with each collection's name. Names never change, so cached ones need no snapshot.
 func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name string)) error {
 	var strange []int64
 	for _, id := range ids {
@@ -78,8 +77,7 @@ func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name s
 	return nil
 }
 
-// Usage implements syncstorage.Store. It reads all the user's records, because the
-// counters may be too high or NULL.
+// Usage implements syncstorage.Store. It reads all the user's records, because counters may be too high or NULL.
 func (s *Store) Usage(ctx context.Context, o ss.Owner, now ss.Timestamp) (us ss.Usage, err error) {
 	if err := checkOwner(o); err != nil {
 		return us, err

@@ -7,7 +7,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Names of collections.
 var (
 	sqlCollectionID = spannerdb.Statement{Name: "sync.collection_id", SQL: `
 		SELECT collection_id FROM collections WHERE name = @name`}
@@ -22,14 +21,13 @@ var (
 			IFNULL((SELECT log_until > CURRENT_TIMESTAMP() FROM write_control WHERE service = 'syncstorage' AND shard = @shard), FALSE)`}
 )
 
-// What a write reads, in one message: a UNION of parts, numbered in the first
-// column. Each part finds its rows by their key. The hint acquires exclusive locks
-// at once: with shared locks, two writers of one user would wait for each other,
-// and Spanner would abort one.
+// The reads of a write, in one message: a UNION of parts, numbered in the first column, each seeking by key. The hint
+// takes exclusive locks at once: with shared ones, two writers of a user would wait for each other, and Spanner would
+// abort one.
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 
-	// One seek by the whole key for each name, whatever the planner would choose.
+	// One seek by the whole key per name, whatever the planner would choose.
 	seek = `JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE}`
 
 	partUser    = `SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, quota AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
@@ -38,12 +36,11 @@ const (
 	partTotals  = `SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
 	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM UNNEST(@ids) AS named ` + seek + ` batch_bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id = named`
 
-	// stamped is syncstorage.NextStamp for a user who has a row.
+	// stamped is syncstorage.NextStamp for an existing user.
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
 
-	// The effect of committing the staged records that the request does not
-	// contain: the number of existing records, their bytes, the bytes of the
-	// records that replace them, and the live bytes of both.
+	// Effect of committing the staged records that the request does not contain: existing records, their bytes, their
+	// replacements' bytes, and the live bytes of both.
 	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, SUM(BYTE_LENGTH(o.payload)), NULL,
 			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
 			SUM(IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0)),
@@ -51,8 +48,7 @@ const (
 		FROM batch_bsos s LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id NOT IN UNNEST(@ids)`
 
-	// The same without a quota: only the bytes of payloads that are kept because
-	// the client did not send them.
+	// The same without a quota: only payload bytes kept because the client did not send them.
 	partKept = `SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
 		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL AND s.batch_bso_id NOT IN UNNEST(@ids)`
@@ -74,8 +70,8 @@ var (
 	readCommitQuota = read("sync.read_commit", partUser, partBatch, partTotals, partStaged, partRecords, partMerged)
 )
 
-// sqlRecount counts a user's records: rows, their bytes, and the live bytes, at the
-// stamp of the write or, for other collections, at syncstorage.Horizon.
+// sqlRecount counts a user's rows, bytes and live bytes, at the write's stamp or, for other collections, at
+// syncstorage.Horizon.
 var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	SELECT c.collection_id, COUNT(b.bso_id), IFNULL(SUM(BYTE_LENGTH(b.payload)), 0),
 		IFNULL(SUM(IF(b.expiry > IF(c.collection_id = @coll, @stamp, GREATEST(@now, c.modified)), BYTE_LENGTH(b.payload), 0)), 0)
@@ -84,8 +80,7 @@ var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid
 	GROUP BY c.collection_id`}
 
-// sqlPending returns the change of the user's live bytes by a commit of the batch
-// at the stamp.
+// sqlPending returns how committing the batch changes the user's live bytes.
 var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 	SELECT IFNULL(SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), BYTE_LENGTH(o.payload), 0)) - COALESCE(BYTE_LENGTH(o.payload), 0)), 0)
 	FROM batch_bsos s
@@ -93,10 +88,9 @@ var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 		AND o.expiry > @stamp
 	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
 
-// The commit of a batch, in the order of execution: the collection's row, the
-// staged records, those of the request, the batch, the counters. Fields that a
-// client did not send are kept from a live record. Every record gets the stamp. A
-// record that never expires stays so: see forever.
+// A batch commit, in order: the collection's row, the staged records, the request's, the batch, the counters. Fields
+// that a client did not send are kept from a live record. Every record gets the stamp; one that never expires stays
+// so (see forever).
 var (
 	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
 		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`}
@@ -125,8 +119,7 @@ var (
 		WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll`}
 )
 
-// committedExpiry returns the expiry of a record with a staged time to live, or
-// that of the existing record o.
+// committedExpiry returns the expiry for a staged TTL, or else the existing record o's.
 func committedExpiry(ttl string) string {
 	return `CASE
 				WHEN ` + ttl + ` > @longest THEN @end
@@ -136,8 +129,8 @@ func committedExpiry(ttl string) string {
 			END`
 }
 
-// Reads. A collection whose stamp is the epoch does not exist yet. Expiry is
-// checked at syncstorage.Horizon, which is the GREATEST in each statement.
+// Reads. A collection whose stamp is the epoch does not exist yet. The GREATEST in each statement is
+// syncstorage.Horizon.
 var (
 	sqlCollections = spannerdb.Statement{Name: "sync.collections", SQL: `
 		SELECT collection_id, modified FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid AND modified > @epoch`}
@@ -156,9 +149,8 @@ var (
 			AND b.expiry > GREATEST(@now, c.modified)`}
 )
 
-// Statements for operators.
 var (
-	// Reads each user's rows by their key.
+	// Reads rows by user key.
 	sqlTotals = spannerdb.Statement{Name: "sync.totals", SQL: `
 		SELECT named.n, MAX(u.modified), SUM(IF(u.collection_id > 0, u.count, 0)), SUM(IF(u.collection_id > 0, u.total_bytes, 0)),
 			LOGICAL_OR(u.collection_id > 0 AND u.modified > @epoch AND (u.count IS NULL OR u.total_bytes IS NULL)), MAX(u.quota)
@@ -175,8 +167,8 @@ var (
 		ORDER BY c.collection_id, b.bso_id`}
 )
 
-// listOrders are the orders of a listing and the conditions for records after an
-// offset. Records without a sortindex come last: NULL is the least value.
+// listOrders are listing orders with their conditions after an offset. Missing sortindexes come last: NULL is the
+// least value.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,

@@ -1,20 +1,14 @@
 // Package spanner stores Firefox Sync data in Cloud Spanner.
 //
-// The pair (Owner.FxAUID, Owner.FxAKID) is the first part of every key, so all data
-// of a user is stored together, and deleting a row deletes the rows that are
-// interleaved in it. A read is one query on one snapshot. A write is one read-write
-// transaction: one query reads everything that the decision needs, the rules of
-// package syncstorage decide, and the commit carries the changes. The commit of a
-// batch moves the staged records inside the database, with statements in one
-// message.
+// (Owner.FxAUID, Owner.FxAKID) is the first part of every key, so a user's data is stored together, and deleting a
+// row deletes the rows interleaved in it. A read is one query, hence one snapshot. A write is one transaction: a
+// query reads everything needed, package syncstorage's rules decide, and the commit carries the changes. A batch
+// commit moves the staged records inside the database, with statements in one message.
 //
-// There is no lock but Spanner's own. Every write reads all the user's rows of
-// user_collections and changes one of them, so the writes of one user are
-// serialized.
+// Spanner's own locks serialize a user's writes: each reads all the user's rows in user_collections and changes one.
 //
-// Spanner removes expired records itself and does not report it, so the counters of
-// user_collections may be too high. Where a counter would cause a refusal, the
-// records are counted again.
+// Spanner deletes expired records by itself without notice, so counters may be too high. Before a counter causes an
+// error, the records are counted again.
 package spanner
 
 import (
@@ -36,7 +30,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("syncstorage", migrations, "migrations")
 }
@@ -46,15 +40,14 @@ type Store struct {
 	db     *spannerdb.DB
 	set    func() (migrate.Set, error)
 	schema budget.Schema
-	ids    sync.Map // collection name (string) to ID (int64); neither ever changes
+	ids    sync.Map // name (string) to ID (int64); neither changes
 	names  sync.Map // ID to name
 	pages  ss.Pages
 }
 
 var _ ss.Store = (*Store)(nil)
 
-// New returns a store on a database. Apply Migrations to the database before the
-// first use.
+// New returns a store on a database with Migrations applied.
 func New(db *spannerdb.DB) *Store {
 	s := &Store{db: db, set: sync.OnceValues(Migrations), schema: budget.Current()}
 	for _, c := range ss.StandardCollections() {
@@ -68,18 +61,16 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store. It reads the table of migrations each time,
-// because a newer release may migrate the database while this server runs.
+// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may migrate the
+// database meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
 }
 
-// Sweep implements syncstorage.Store. It does nothing, because the row deletion
-// policies of the tables remove expired rows.
+// Sweep implements syncstorage.Store. It does nothing: row deletion policies remove expired rows.
 func (s *Store) Sweep(context.Context, ss.Timestamp, int) (int, error) { return 0, nil }
 
-// checkOwner rejects an owner without an account and key ID. With empty keys, users
-// would share data.
+// checkOwner rejects an owner without an account and key ID. With empty keys, users would share data.
 func checkOwner(o ss.Owner) error {
 	if o.FxAUID == "" || o.FxAKID == "" {
 		return errcode.New(errcode.Denied, "the token has no fxa_uid or fxa_kid, which Spanner storage needs")
@@ -87,26 +78,23 @@ func checkOwner(o ss.Owner) error {
 	return nil
 }
 
-// of returns an owner's key as parameters, with more added.
+// of returns the owner's key and more as parameters.
 func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	p := spannerdb.Params{"uid": o.FxAUID, "kid": o.FxAKID}
 	maps.Copy(p, more)
 	return p
 }
 
-// unknown is the ID of a collection whose name is not in the table of collections.
-// No row has it.
+// unknown is the ID of an unknown collection name, used by no row.
 const unknown int64 = -1
 
-// lookup returns the ID of a collection's name, or unknown.
 func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
 	return s.find(name, func(st spannerdb.Statement, p spannerdb.Params, fn func(*spanner.Row) error) error {
 		return s.db.ForEach(ctx, st, p, fn)
 	})
 }
 
-// find looks a name up in the cache and then with each, which runs a query on a
-// snapshot or in a transaction.
+// find looks a name up in the cache and then with each, which queries a snapshot or transaction.
 func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Params, func(*spanner.Row) error) error) (int64, error) {
 	if id, ok := s.ids.Load(name); ok {
 		return id.(int64), nil
@@ -122,9 +110,8 @@ func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Param
 	return id, nil
 }
 
-// ensure inserts a collection's name if it is new and caches its ID. It uses its
-// own short transaction, so users who need the same new name do not wait for each
-// other's writes. The name stays even if the write fails.
+// ensure inserts a new collection name and caches its ID. Its own short transaction keeps users who need the same
+// name from waiting for each other's writes. The name stays even if the write fails.
 func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -135,7 +122,7 @@ func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	}
 	err = s.db.Write(ctx, "sync.name", func(tx *spannerdb.Tx) error {
 		var (
-			next, mine int64 // the next free ID, and the number of names that the user has added
+			next, mine int64 // next free ID, and names added by the user
 			modified   = epoch
 			c          control
 		)
@@ -189,13 +176,12 @@ func userKey() []string { return []string{"fxa_uid", "fxa_kid", "collection_id"}
 
 func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll} }
 
-// forever is the time to live, in seconds, of a record for which no client set one:
-// the reference server's DEFAULT_BSO_TTL, about 66 years. Expiry is never NULL. A
-// record never expires if its expiry is exactly that long after its stamp, or the
-// end of time. Clients cannot set half as much.
+// forever is the TTL, in seconds, of records without one: the reference server's DEFAULT_BSO_TTL, about 66 years.
+// Expiry is never NULL: a record never expires if its expiry is exactly that long after its stamp, or the end of
+// time. Clients cannot set half as much.
 const forever = 2_100_000_000
 
-// expiresAt converts an expiry to the stored value.
+// expiresAt converts an expiry for storage.
 func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	if expiry == 0 {
 		expiry = ss.ExpiresAt(modified, forever)
@@ -203,7 +189,7 @@ func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	return expiry.Time()
 }
 
-// expiryOf is the inverse of expiresAt.
+// expiryOf reverses expiresAt.
 func expiryOf(modified ss.Timestamp, stored time.Time) ss.Timestamp {
 	expiry := stamp(stored)
 	if expiry-modified == forever*1000 || expiry == ss.MaxTimestamp {
@@ -218,7 +204,6 @@ func optional(n spanner.NullInt64) ss.Optional[int64] {
 	return ss.Optional[int64]{Value: n.Int64, Set: n.Valid}
 }
 
-// number returns an integer, or NULL if it is not set.
 func number(n ss.Optional[int64]) spanner.NullInt64 {
 	return spanner.NullInt64{Int64: n.Value, Valid: n.Set}
 }

@@ -9,9 +9,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// named is an owner in a parameter of sqlTotals.
 type named struct {
-	N   int64  `spanner:"n"` // index in the list
+	N   int64  `spanner:"n"` // list index
 	UID string `spanner:"uid"`
 	KID string `spanner:"kid"`
 }

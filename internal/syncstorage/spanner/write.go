@@ -11,73 +11,71 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// step is a write in progress: what it read and what it will change.
+// step is a write in progress: what it read and will change.
 type step struct {
 	s    *Store
 	tx   *spannerdb.Tx
 	o    ss.Owner
 	w    ss.Write
-	coll int64 // unknown if the name is not in the table of collections
+	coll int64
 
-	rows    map[int64]collection // of the user, by ID
-	own     ss.Optional[int64]   // the user's own quota
+	rows    map[int64]collection
+	own     ss.Optional[int64]
 	last    ss.Timestamp
-	found   collection // the collection of the write
+	found   collection
 	stamp   ss.Timestamp
-	records map[string]record // existing records among those of the request
+	records map[string]record // existing records in the request
 	batch   batch
 	merged  merged
 	control control
 
-	parent  *spanner.Mutation   // the collection's row, which must precede its records
-	changes []*spanner.Mutation // all others
-	load    budget.Load         // size of the commit
-	delta   ss.Delta            // of the collection's rows
-	live    int64               // change of the user's live bytes
-	whole   []any               // the key of the user or collection that changes as a whole; nil: only records do
+	parent  *spanner.Mutation // collection's row, to be written before its records
+	changes []*spanner.Mutation
+	load    budget.Load
+	delta   ss.Delta // collection's rows
+	live    int64    // change in the user's live bytes
+	whole   []any    // key of the user or collection changing as a whole; nil: only records
 }
 
-// control is what the operator has set for all writes.
 type control struct{ readOnly, logged bool }
 
-// collection is a row of user_collections.
+// collection is a row in user_collections.
 type collection struct {
 	row      bool
-	modified ss.Timestamp // 0: does not exist, or only its open batches do
+	modified ss.Timestamp // 0: none, or only open batches
 	counted  bool         // count and bytes are not NULL
 	count    int64
 	bytes    int64
 }
 
-// record is a row of bsos without its payload.
 type record struct {
 	ss.BSO
 	bytes int64
 }
 
-// batch is an open batch with the staged versions of the request's records.
+// batch is an open batch, with the request's records as staged.
 type batch struct {
 	open   bool
 	expiry ss.Timestamp
 	total  ss.Delta
-	ids    int64 // bytes of all ids
+	ids    int64
 	staged map[string]staged
 }
 
 type staged struct {
-	payload ss.Optional[int64] // bytes
+	payload ss.Optional[int64]
 	ttl     ss.Optional[int64]
 }
 
-// merged describes the collection after the commit of a batch.
+// merged describes the collection after a batch commit.
 type merged struct {
-	there    int64 // records that already exist
-	old, new int64 // bytes of those, and of the records that replace them
-	oldLive  int64 // live bytes of the same
+	there    int64 // existing records
+	old, new int64 // bytes of those, and of their replacements
+	oldLive  int64 // their live bytes
 	newLive  int64
 }
 
-// part reads a row of a statement that read returned.
+// part reads a row returned by read.
 func (st *step) part(r *spanner.Row) error {
 	var (
 		part             int64
@@ -120,11 +118,11 @@ func (st *step) part(r *spanner.Row) error {
 // kind is a kind of write.
 type kind struct {
 	name   string
-	reads  spannerdb.Statement // what it needs of the database
-	params spannerdb.Params    // of reads
+	reads  spannerdb.Statement
+	params spannerdb.Params
 }
 
-// write runs the statement of the kind and then fn in one transaction.
+// write runs the kind's statement and then fn in one transaction.
 func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -133,9 +131,8 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
 		if w.Collection != "" {
-			// A name that is not cached is looked up in this transaction, so that a
-			// concurrent write that creates it is entirely before or after this
-			// one.
+			// Look up an uncached name in this transaction, so that a concurrent write creating it is entirely before
+			// or after this one.
 			var err error
 			if st.coll, err = s.find(w.Collection, tx.ForEach); err != nil {
 				return err
@@ -163,8 +160,7 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 	})
 }
 
-// log logs the keys of the rows that the write changes, and those of the rows that they
-// need. p are the parameters of the statement.
+// log logs the keys of changed and required rows. p are the statement's parameters.
 func (st *step) log(p spannerdb.Params) error {
 	if st.tx.Predicted() == 0 {
 		return nil
@@ -203,12 +199,10 @@ func (st *step) log(p spannerdb.Params) error {
 	return st.tx.LogChanges("syncstorage", keys)
 }
 
-// loggedRecords is the maximum of records in an entry of the log, which is limited to
-// 2,621,440 characters. With more the whole collection is logged.
+// loggedRecords limits a log entry, of at most 2,621,440 characters. Beyond it the whole collection is logged.
 const loggedRecords = 5000
 
-// send buffers the changes for the commit, or returns an error if Spanner would
-// refuse them.
+// send buffers the changes, or returns an error if Spanner would reject them.
 func (st *step) send() error {
 	if st.parent != nil {
 		st.changes = append([]*spanner.Mutation{st.parent}, st.changes...)
@@ -226,10 +220,10 @@ func (st *step) send() error {
 	return st.tx.Buffer(st.changes...)
 }
 
-// mutate is a function of the driver that returns a mutation of a row.
+// mutate is a driver function that returns a mutation.
 type mutate func(table string, columns []string, values []any) *spanner.Mutation
 
-// change adds a row to write; columns are those that are not in the key.
+// change adds a row to write; columns excludes the key.
 func (st *step) change(w mutate, table string, key, columns []string, values ...any) {
 	st.changes = append(st.changes, st.row(w, table, key, columns, values...))
 }
@@ -239,7 +233,6 @@ func (st *step) row(w mutate, table string, key, columns []string, values ...any
 	return w(table, append(key, columns...), values)
 }
 
-// remove adds the deletion of a row and everything interleaved in it.
 func (st *step) remove(table string, key ...any) {
 	st.tx.Predict(budget.Delete)
 	st.changes = append(st.changes, spanner.Delete(table, spanner.Key(key)))
@@ -249,7 +242,6 @@ func (st *step) key() []any { return keyOf(st.o, st.coll) }
 
 func bsoKey() []string { return append(userKey(), "bso_id") }
 
-// put merges a record into the collection.
 func (st *step) put(u *ss.Update) {
 	var old *ss.BSO
 	had, there := st.records[u.ID]
@@ -282,7 +274,7 @@ func (st *step) put(u *ss.Update) {
 	st.records[u.ID] = record{BSO: b, bytes: size}
 }
 
-// finish writes the stamp of the collection and, with a quota, its counters.
+// finish writes the collection's stamp and, with a quota, counters.
 func (st *step) finish() (ss.Written, error) {
 	count, err := st.quota()
 	if err != nil {
@@ -296,15 +288,14 @@ func (st *step) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
-// counters are the new counters of the collection.
+// counters are the collection's new counters.
 type counters struct {
-	write        bool // count and bytes must be written
+	write        bool // write count and bytes
 	count, bytes spanner.NullInt64
 	used         ss.Used // 0 without a quota
 }
 
-// quota checks the write against the quota. Without a quota it resets counters to
-// NULL, because they would be wrong after this write.
+// quota checks the quota. Without one it resets the counters to NULL, because this write makes them wrong.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -331,8 +322,7 @@ func (st *step) sum(before collection, used ss.Used) counters {
 	}
 }
 
-// counted returns the bytes according to the counters; counted is false if one of
-// them is NULL.
+// counted returns the bytes by the counters, or false if one is NULL.
 func (st *step) counted() (used ss.Used, counted bool) {
 	used.Collection = st.found.bytes
 	for id, c := range st.rows {
@@ -347,8 +337,7 @@ func (st *step) counted() (used ss.Used, counted bool) {
 	return used, true
 }
 
-// recount returns the live bytes and corrects wrong counters, except those of the
-// write's collection, which the caller writes.
+// recount counts live bytes and corrects counters, except the write's collection, which the caller writes.
 func (st *step) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {
@@ -375,15 +364,14 @@ func (st *step) recount() (live ss.Used, err error) {
 	return live, err
 }
 
-// correct writes the counters that a recount found, unless the mutation limit of
-// the commit leaves no space for them. Then a later write does it.
+// correct writes recounted counters if the commit has mutations left; otherwise a later write does.
 func (st *step) correct(id int64) {
 	if c := st.rows[id]; c.row && st.tx.Predicted()+st.rest() < budget.Limit {
 		st.change(spanner.Update, "user_collections", userKey(), []string{"count", "total_bytes"}, append(keyOf(st.o, id), c.count, c.bytes)...)
 	}
 }
 
-// rest is more than any write predicts after a recount, including one correction.
+// rest exceeds what any write predicts after a recount, including one correction.
 func (st *step) rest() int {
 	return 3 * st.s.schema.Write("user_collections", "modified", "count", "total_bytes")
 }

@@ -61,7 +61,6 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// batch reads the totals of an open batch.
 func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
 	totals, found, err := sqlitedb.QueryRow(st.c, sqlBatch, func(s *sqlite.Stmt) ss.Delta {
 		return ss.Delta{Records: s.ColumnInt64(0), Bytes: s.ColumnInt64(1)}
@@ -72,13 +71,12 @@ func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
 	return totals, err
 }
 
-// staged holds, for each update, what earlier appends have staged under its ID.
+// staged holds, per update, what earlier appends staged under its ID.
 type staged []struct {
 	exists  bool
-	payload ss.Optional[int64] // size in bytes, if one is staged
+	payload ss.Optional[int64] // size in bytes, if staged
 }
 
-// delta returns the growth of the batch by the updates.
 func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	for i := range us {
 		if !old[i].exists {
@@ -91,7 +89,6 @@ func (old staged) delta(us []ss.Update) (d ss.Delta) {
 	return d
 }
 
-// staged reads what the batch has of the updates' IDs.
 func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, error) {
 	old := make(staged, len(us))
 	if totals.Records == 0 || len(us) == 0 {
@@ -109,7 +106,7 @@ func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, e
 	return old, err
 }
 
-// addToBatch stages the updates and merges them with what is staged already.
+// addToBatch stages the updates, merging them with staged ones.
 func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	for i := range us {
 		u, sql := &us[i], sqlStage
@@ -124,10 +121,8 @@ func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	return nil
 }
 
-// stagedBytes returns the live bytes after a commit of the batch with the given
-// updates, which totals already includes. Below the quota the result may be too
-// high: expired records, and records that the batch will replace, are subtracted
-// only above it, where the result decides.
+// stagedBytes returns the live bytes after committing the batch with the given updates, already in totals. Expired
+// and to-be-replaced records are subtracted only above the quota, where the result decides.
 func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -147,7 +142,7 @@ func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old s
 	}
 	for i := range us {
 		if !us[i].Payload.Set || old[i].payload.Set {
-			continue // it replaces nothing, or sqlReplacedBytes includes it
+			continue // replaces nothing, or is in sqlReplacedBytes
 		}
 		h, err := st.lookUp(us[i].ID)
 		if err != nil {
@@ -196,8 +191,7 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// drain writes the staged records one at a time, because a batch may be too large
-// for the memory.
+// drain writes staged records one at a time, because a batch may exceed memory.
 func (st *step) drain(b ss.BatchID) error {
 	var payload []byte
 	return sqlitedb.ForEach(st.c, sqlStaged, func(s *sqlite.Stmt) error {
@@ -209,7 +203,7 @@ func (st *step) drain(b ss.BatchID) error {
 			u.Payload = ss.Some(payload)
 		}
 		var old header
-		if st.found.Count > 0 { // in an empty collection nothing is stored under the ID, and a batch has each ID once
+		if st.found.Count > 0 { // an empty collection has nothing to replace, and a batch contains each ID once
 			var err error
 			if old, err = st.lookUp(u.ID); err != nil {
 				return err

@@ -81,7 +81,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 			return err
 		}
 		if st.found.Modified == 0 {
-			return nil // there were only open batches
+			return nil
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.Modified}
 		return st.setUser()

@@ -13,9 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the payload size in bytes above which a page is counted first and
-// then streamed. A smaller page is gathered in memory with one statement instead of
-// three, and held until the client has received it.
+// streamFrom is the payload bytes from which a page is counted first and then streamed. Smaller pages are gathered
+// with one statement instead of three, and held in memory until received.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -35,8 +34,7 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// list releases the snapshot, unless it fails or the listing streams from the
-// snapshot.
+// list releases the snapshot unless the listing streams from it.
 func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
 	c := snapshot.Conn
 	id, err := s.lookup(c, q.Collection)
@@ -64,19 +62,18 @@ func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.
 	switch {
 	case err != nil:
 		return nil, err
-	case !whole: // the page is larger than its share of the collection
+	case !whole: // larger than its share of the collection
 		return p.stream(snapshot, coll.Modified)
 	}
 	snapshot.Release()
 	return g.Listing(coll.Modified, q), nil
 }
 
-// page is a query translated to SQL.
 type page struct {
 	q     *ss.Query
-	where string // from FROM to ORDER BY
+	where string
 	args  []any
-	limit int // -1: no limit
+	limit int // -1: none
 }
 
 func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
@@ -92,7 +89,7 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 		p.args = append(p.args, args...)
 	}
 	if q.IDs != nil {
-		ids, _ := json.Marshal(q.IDs) // strings always marshal
+		ids, _ := json.Marshal(q.IDs)
 		and(`bso_id IN (SELECT value FROM json_each(?))`, string(ids))
 	}
 	if q.Newer.Set {
@@ -126,15 +123,13 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 	return p
 }
 
-// rows returns the statement for at most n rows after skipping some; n < 0: all.
+// rows returns the statement for n rows after skipping some; n < 0: all.
 func (p *page) rows(columns string, n, skip int) (string, []any) {
-	// With a bare parameter the planner depends on its value, and SQLite compiles
-	// the statement again for each value.
+	// With a bare parameter SQLite would compile the statement again for each value.
 	bounds := ` LIMIT ? + 0 OFFSET ? + 0`
 	args := append(slices.Clip(p.args), n, p.q.Offset.Skip+skip)
 	if columns == fullColumns && (p.q.Sort == ss.ByIndex || p.q.IDs != nil) {
-		// No index has this order, so SQLite sorts in memory: sort only the row
-		// IDs, without payloads.
+		// No index has this order, so SQLite sorts in memory: sort only row IDs, without payloads.
 		return `SELECT ` + columns + ` FROM (SELECT rowid AS sorted` + p.where + bounds + `) CROSS JOIN bsos ON bsos.rowid = sorted`, args
 	}
 	return `SELECT ` + columns + p.where + bounds, args
@@ -156,7 +151,7 @@ func scanRow(r *sqlite.Stmt) ss.BSO {
 	return ss.BSO{ID: r.ColumnText(0), Modified: ss.Timestamp(r.ColumnInt64(1)), SortIndex: optional(r, 2)}
 }
 
-// most returns the maximum number of records on the page; -1: no limit.
+// most returns the maximum number of records; -1: no limit.
 func (p *page) most() int {
 	if p.q.IDs != nil && (p.limit < 0 || len(p.q.IDs) < p.limit) {
 		return len(p.q.IDs)
@@ -164,8 +159,7 @@ func (p *page) most() int {
 	return p.limit
 }
 
-// gather reads the page into memory, with one more row that shows whether there is
-// a next page. whole is false if the page is too large.
+// gather reads the page into memory, plus a row to detect a next page. whole is false if it is too large.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {
@@ -193,8 +187,7 @@ func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	return whole, err
 }
 
-// share estimates the bytes of n of the collection's records from their average, or
-// of all if n < 0.
+// share estimates the bytes of n records from the average, or of all if n < 0.
 func (c collection) share(n int) int64 {
 	if n < 0 || int64(n) >= c.Count {
 		return c.Bytes
@@ -202,8 +195,7 @@ func (c collection) share(n int) int64 {
 	return c.Bytes * int64(n) / c.Count
 }
 
-// stream counts the rows, finds the last one, and returns a listing that reads row
-// by row from the snapshot.
+// stream counts the rows, finds the last, and returns a listing that reads the snapshot row by row.
 func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
 	c := snapshot.Conn
 	n := p.limit

@@ -11,14 +11,12 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// header is a stored record without its payload.
 type header struct {
 	ss.BSO
-	row   int64 // 0: the record does not exist
-	bytes int64 // of the payload
+	row   int64
+	bytes int64
 }
 
-// scanHeader reads the columns of sqlHeader and sqlHeaders.
 func scanHeader(s *sqlite.Stmt, id string) header {
 	return header{
 		BSO: ss.BSO{ID: id, SortIndex: optional(s, 1), Modified: ss.Timestamp(s.ColumnInt64(2)), Expiry: ss.Timestamp(s.ColumnInt64(3))},
@@ -26,11 +24,10 @@ func scanHeader(s *sqlite.Stmt, id string) header {
 	}
 }
 
-// live reports whether the record exists and is visible at the horizon.
+// live reports whether the record exists and is visible.
 func (h *header) live(horizon ss.Timestamp) bool { return h.row != 0 && h.Live(horizon) }
 
-// modified returns the stamp for a precondition: 0 if the record does not exist or
-// has expired.
+// modified returns the stamp for a precondition: 0 if absent or expired.
 func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	if !h.live(horizon) {
 		return 0
@@ -38,29 +35,25 @@ func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	return h.Modified
 }
 
-// lookUp reads one record.
 func (st *step) lookUp(id string) (header, error) {
 	h, _, err := sqlitedb.QueryRow(st.c, sqlHeader, func(s *sqlite.Stmt) header { return scanHeader(s, id) }, st.user, st.coll, id)
 	return h, err
 }
 
-// descending returns the updates sorted by descending ID, the order of
-// bsos_modified_idx for records with the same stamp. When records that were written
-// together are written again, each index entry is then removed and added at the
-// same position. In ascending order entries are removed at one end and added at the
-// other: rebalancing the index took 15 % of the store's CPU time.
+// descending sorts by descending ID, the order of bsos_modified_idx within a stamp. Rewriting records that were
+// written together then removes and adds index entries at the same position. In ascending order, rebalancing the
+// index took 15 % of the store's CPU time.
 func descending(us []ss.Update) []ss.Update {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b ss.Update) int { return strings.Compare(b.ID, a.ID) })
 	return us
 }
 
-// lookUpAll reads n records, whose IDs descend, in one statement. For 100 records
-// that costs half as much as 100 statements. If they are most of the collection,
-// reading it as a range costs even less.
+// lookUpAll reads n records with descending IDs. For 100 records one statement costs half as much as 100; if they are
+// most of the collection, a range costs even less.
 func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	all := make([]header, n)
-	if st.found.Count == 0 || n == 0 { // the collection is empty
+	if st.found.Count == 0 || n == 0 { // empty
 		return all, nil
 	}
 	if st.found.Count <= 2*int64(n) {
@@ -78,8 +71,7 @@ func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	return all, err
 }
 
-// lookUpRange reads the collection from the greatest ID to the least and keeps the
-// records with the given IDs.
+// lookUpRange reads the collection from the greatest to the least ID, keeping the given ones.
 func (st *step) lookUpRange(all []header, id func(int) string) error {
 	var buf [ss.MaxIDLength]byte
 	next := 0
@@ -94,7 +86,7 @@ func (st *step) lookUpRange(all []header, id func(int) string) error {
 	}, st.user, st.coll, id(len(all)-1), id(0))
 }
 
-// jsonList returns n IDs as an argument of json_each.
+// jsonList returns IDs for json_each.
 func jsonList(n int, id func(int) string) (string, error) {
 	ids := make([]string, n)
 	for i := range ids {
@@ -104,21 +96,19 @@ func jsonList(n int, id func(int) string) (string, error) {
 	return string(text), err
 }
 
-// change is a record to write.
 type change struct {
 	ss.BSO
-	row int64 // of the stored record
+	row int64
 }
 
-// changes are the records that a step writes, by statement.
+// changes are a step's records by statement.
 type changes struct {
 	insert, update []change
-	header         []change // the payload does not change
-	remove         []int64  // rows
+	header         []change // the payload stays
+	remove         []int64
 }
 
-// expect allocates space for n records: for inserts if most are new, for updates
-// otherwise.
+// expect allocates for n records: inserts if most are new, else updates.
 func (st *step) expect(n int) {
 	if st.found.Count < int64(n) {
 		st.insert = make([]change, 0, n)
@@ -127,7 +117,7 @@ func (st *step) expect(n int) {
 	}
 }
 
-// plan merges one record into the collection. apply writes it.
+// plan merges a record into the collection, for apply.
 func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	stored := &old.BSO
 	if old.row == 0 {
@@ -155,7 +145,6 @@ func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	st.delta = st.delta.Add(delta)
 }
 
-// planRemoval plans to delete a record.
 func (st *step) planRemoval(old *header) {
 	st.delta = st.delta.Add(ss.Delta{Records: -1, Bytes: -old.bytes})
 	if !old.Live(st.stamp) {
@@ -164,7 +153,6 @@ func (st *step) planRemoval(old *header) {
 	st.remove = append(st.remove, old.row)
 }
 
-// apply writes what was planned.
 func (st *step) apply() error {
 	defer func() {
 		st.applied, st.changes = true, changes{st.insert[:0], st.update[:0], st.header[:0], st.remove[:0]}
@@ -197,7 +185,6 @@ func (st *step) apply() error {
 	return sqlitedb.Repeat(st.c, sqlDeleteRow, len(st.remove), func(i int, s *sqlite.Stmt) { s.BindInt64(1, st.remove[i]) })
 }
 
-// bindRecord sets the first three parameters of a statement that writes a record.
 func bindRecord(s *sqlite.Stmt, c *change) {
 	if c.SortIndex.Set {
 		s.BindInt64(1, c.SortIndex.Value)

@@ -1,8 +1,7 @@
 package sqlite
 
-// Parameters have numbers where a statement uses one twice.
+// Parameters are numbered where a statement repeats one.
 
-// Names of collections.
 const (
 	sqlCollectionID = `SELECT collection_id FROM collections WHERE name = ?`
 	sqlInsertName   = `INSERT INTO collections (name) VALUES (?)`
@@ -12,7 +11,6 @@ const (
 	sqlUserCollection = `SELECT modified, count, total_bytes FROM user_collections WHERE user_id = ? AND collection_id = ?`
 )
 
-// Stamps and counters.
 const (
 	sqlAddUser       = `INSERT INTO user_collections (modified, user_id, collection_id) VALUES (?, ?, 0)`
 	sqlSetUser       = `UPDATE user_collections SET modified = ? WHERE user_id = ? AND collection_id = 0`
@@ -23,28 +21,26 @@ const (
 		ON CONFLICT DO UPDATE SET quota = excluded.quota`
 	// Deletes a row that was only needed for the quota.
 	sqlDeleteNoQuota = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND modified = 0 AND count = 0 AND quota IS NULL`
-	// For a JSON list of users; j.key is the index in the list.
+	// For a JSON list of users; j.key is the index.
 	sqlTotals = `SELECT j.key, max(u.modified), coalesce(sum(u.count) FILTER (WHERE u.collection_id > 0), 0),
 			coalesce(sum(u.total_bytes) FILTER (WHERE u.collection_id > 0), 0), max(u.quota)
 		FROM json_each(?) j CROSS JOIN user_collections u WHERE u.user_id = j.value GROUP BY j.key`
-	// In the collection, and in all collections.
+	// In the collection, and in all.
 	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)) FILTER (WHERE collection_id = ?), 0), coalesce(sum(length(payload)), 0)
 		FROM bsos WHERE expiry <= ? AND user_id = ?`
 )
 
-// Records.
 const (
 	sqlHeader = `SELECT rowid, sortindex, modified, expiry, length(payload) FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
-	// For a JSON list of IDs; j.key is the index in the list.
+	// For a JSON list of IDs; j.key is the index.
 	sqlHeaders = `SELECT b.rowid, b.sortindex, b.modified, b.expiry, length(b.payload), j.key
 		FROM json_each(?) j CROSS JOIN bsos b
 		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
 	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id DESC`
-	// A write uses the one that fits what it read: an upsert costs as much as both.
-	// A stored record is updated by its rowid, which saves a search of the primary
-	// key.
+	// A write uses whichever fits what it read: an upsert costs as much as both. Updating by rowid saves a search of
+	// the primary key.
 	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlUpdateBSO        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
 	sqlUpdateHeader     = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ? WHERE rowid = ?`
@@ -56,23 +52,21 @@ const (
 	sqlForgetStamp      = `UPDATE user_collections SET modified = 0 WHERE user_id = ? AND collection_id = 0`
 )
 
-// Batches.
 const (
 	sqlAddBatch = `INSERT INTO batches (user_id, collection_id, batch_id, expiry) VALUES (?, ?, ?, ?)`
 	sqlBatch    = `SELECT count, total_bytes FROM batches
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND expiry > ?`
 	sqlCountBatch = `UPDATE batches SET count = ?, total_bytes = ? WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	// For a JSON list of IDs; j.key is the index in the list.
+	// For a JSON list of IDs; j.key is the index.
 	sqlStagedSizes = `SELECT j.key, length(s.payload) FROM json_each(?) j CROSS JOIN batch_bsos s
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.batch_bso_id = j.value`
 	sqlStage = `INSERT INTO batch_bsos (sortindex, ttl, payload, user_id, collection_id, batch_id, batch_bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
-	// Fields that this record does not set keep their staged value.
+	// Unset fields keep their staged value.
 	sqlStageOver = `UPDATE batch_bsos SET sortindex = coalesce(?, sortindex), ttl = coalesce(?, ttl), payload = coalesce(?, payload)
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? AND batch_bso_id = ?`
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id DESC`
-	// Run this before sqlDeleteBatch: with ON DELETE CASCADE, SQLite would hold all
-	// the records in memory until the statement ends.
+	// Run this before sqlDeleteBatch: with ON DELETE CASCADE, SQLite would hold all records in memory.
 	sqlDeleteStaged = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	sqlDeleteBatch  = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	// The bytes that the staged records will replace.
@@ -82,7 +76,6 @@ const (
 			AND (b.expiry IS NULL OR b.expiry > ?)`
 )
 
-// Reads.
 const (
 	sqlCollections = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id)
 		WHERE u.user_id = ? AND u.modified > 0`
@@ -101,7 +94,6 @@ const (
 		WHERE user_id = ? AND collection_id = ? AND bso_id = ?`
 )
 
-// Exports.
 const (
 	sqlExportCollections = `SELECT u.collection_id, c.name, u.modified FROM user_collections u JOIN collections c USING (collection_id)
 		WHERE u.user_id = ? AND u.modified > 0 ORDER BY u.collection_id`
@@ -111,7 +103,6 @@ const (
 		WHERE user_id = ? AND collection_id = ?`
 )
 
-// The sweep.
 const (
 	sqlExpiredBSOs = `SELECT user_id, collection_id, bso_id, length(payload) FROM bsos
 		WHERE expiry <= ? ORDER BY expiry LIMIT ?`

@@ -10,7 +10,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// errStopped ends a statement before its last row.
+// errStopped ends a statement early.
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
 // Sweep implements syncstorage.Store.
@@ -62,10 +62,9 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	return len(due), nil
 }
 
-// sweepBatch removes at most limit rows of one expired batch: first its records,
-// then the batch, then the collection if it existed only for the batch. A batch
-// that has lost records must stay expired if the clock is set back, so its expiry
-// is set to 0.
+// sweepBatch removes at most limit rows from an expired batch: its records, then the batch, then a collection that
+// existed only for it. A partly removed batch must stay expired even if the clock is set back, so its expiry becomes
+// 0.
 func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	type batch struct {
 		user, coll int64

@@ -12,8 +12,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Export implements syncstorage.Store. Like a streamed listing, it does not keep
-// other reads from running.
+// Export implements syncstorage.Store. Like a streamed listing, it does not block other reads.
 func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.Seq2[ss.Exported, error] {
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error {
 		err := s.export(ctx, o, now, func(e ss.Exported) error {
@@ -114,7 +113,7 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-// planRestored plans to write a record with its own stamp.
+// planRestored plans a record with its own stamp.
 func (st *step) planRestored(old *header, b *ss.BSO) {
 	delta := ss.Delta{Records: 1, Bytes: int64(len(b.Payload))}
 	c := change{*b, old.row}

@@ -9,31 +9,30 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// step is a write in progress: what it read and what it will change.
 type step struct {
 	c     *sqlite.Conn
 	user  int64
 	w     ss.Write
-	coll  int64 // 0: the name is not in the table of collections
-	named bool  // the name is new, and the change inserts it
-	known bool  // the user has a row
+	coll  int64
+	named bool // new name, to be inserted
+	known bool
 	last  ss.Timestamp
 	found collection
-	used  ss.Used      // by the counters, before the write
-	stamp ss.Timestamp // of this write
+	used  ss.Used // counters before the write
+	stamp ss.Timestamp
 
 	changes
 	delta   ss.Delta
-	expired int64 // bytes of expired records that the write replaces or deletes
-	expires int64 // bytes of written records that have already expired
-	applied bool  // the records have been written
+	expired int64 // bytes of expired records replaced or deleted
+	expires int64 // bytes written that are already expired
+	applied bool
 	stage   staged
-	after   ss.Used // the result of quota
+	after   ss.Used // result of quota
 }
 
-// collection is a row of user_collections.
+// collection is a row in user_collections.
 type collection struct {
-	Modified ss.Timestamp // 0: does not exist, or is hidden
+	Modified ss.Timestamp
 	Count    int64
 	Bytes    int64
 	Row      bool
@@ -43,16 +42,16 @@ func scanCollection(s *sqlite.Stmt) collection {
 	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
 }
 
-// call is a call of a method that writes.
+// call describes a writing method.
 type call struct {
 	name    string
 	owner   ss.Owner
-	creates bool // inserts the collection's name if it is new
+	creates bool
 	large   bool // may change any number of records
 }
 
-// write runs a write in two parts: check reads and decides, change writes. Both may
-// run twice and must be idempotent. A new name is cached only after the commit.
+// write runs check, which reads and decides, and then change. Both may run twice and must be idempotent. A new name
+// is cached only after the commit.
 func (s *Store) write(ctx context.Context, m call, w ss.Write, check, change func(*step) error) error {
 	if err := m.owner.CheckUID(); err != nil {
 		return err
@@ -98,8 +97,7 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
-// begin reads the ID of the collection's name, and all counters of the user in one
-// statement: a user has few collections.
+// begin reads the collection's ID and all the user's counters in one statement: a user has few collections.
 func (st *step) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
@@ -134,7 +132,6 @@ func (st *step) begin(creates bool) error {
 	return nil
 }
 
-// name inserts a new name.
 func (st *step) name() error {
 	if !st.named {
 		return nil
@@ -146,8 +143,7 @@ func (st *step) name() error {
 	return sqlitedb.Exec(st.c, sqlCountName, st.user)
 }
 
-// open inserts the collection's row if it does not exist. Its records refer to it
-// by a foreign key.
+// open inserts the collection's row, referenced by its records, unless it exists.
 func (st *step) open(modified ss.Timestamp) error {
 	if st.found.Row {
 		return nil
@@ -155,7 +151,7 @@ func (st *step) open(modified ss.Timestamp) error {
 	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
-// finish updates the stamps and the counters.
+// finish updates stamps and counters.
 func (st *step) finish() (ss.Written, error) {
 	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
 	if err == nil {
@@ -164,7 +160,6 @@ func (st *step) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.Modified, Used: st.after, Quota: st.w.Quota}, err
 }
 
-// setUser updates the user's stamp.
 func (st *step) setUser() error {
 	sql := sqlSetUser
 	if !st.known {
@@ -173,17 +168,15 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota checks the planned or applied changes against the quota. Expired records
-// that are not swept yet are subtracted only if the result depends on it, because
-// summing them is expensive.
+// quota checks the changes against the quota. Summing unswept expired records is expensive, so it does so only if the
+// result depends on them.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {
 		return nil
 	}
 	st.after = st.used.Add(st.delta.Bytes)
-	// Replacing an expired record counts as growth, although the counters may not
-	// grow.
+	// Replacing an expired record is growth, although the counters may not grow.
 	grown := st.delta.Bytes + st.expired
 	if q.Exceeded(st.after.Add(-grown), st.after) {
 		expired, err := st.expiredBytes()
@@ -198,7 +191,7 @@ func (st *step) quota() error {
 	return q.Check(st.after.Add(-grown), st.after)
 }
 
-// expiredBytes returns the bytes of expired records that are not swept yet.
+// expiredBytes returns the bytes of unswept expired records.
 func (st *step) expiredBytes() (ss.Used, error) {
 	used, _, err := sqlitedb.QueryRow(st.c, sqlExpiredBytes, func(s *sqlite.Stmt) ss.Used {
 		return ss.Used{Collection: s.ColumnInt64(0), User: s.ColumnInt64(1)}
@@ -255,7 +248,7 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return written, err
 }
 
-// store writes the planned records and, if it is new, their collection.
+// store writes the planned records and their collection, if new.
 func (st *step) store() (ss.Written, error) {
 	if err := st.open(st.stamp); err != nil {
 		return ss.Written{}, err

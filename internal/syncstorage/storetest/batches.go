@@ -28,7 +28,6 @@ func batchChecks() []check {
 	}
 }
 
-// batchLife: nothing is visible before the commit, and everything after it.
 func batchLife(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "old"), bso("b", "old"))
 	before := u.state()
@@ -53,8 +52,7 @@ func batchLife(t *testing.T, u *user) {
 	u.state()
 }
 
-// emptyBatch: committing an empty batch creates the collection or updates its
-// stamp.
+// emptyBatch: committing an empty batch creates or stamps the collection.
 func emptyBatch(t *testing.T, u *user) {
 	first := u.commit("bookmarks", u.stage("bookmarks"))
 	equal(t, "Previous", first.Previous, 0)
@@ -65,15 +63,14 @@ func emptyBatch(t *testing.T, u *user) {
 	equal(t, "records", u.state().collections["bookmarks"].records, 0)
 }
 
-// batchTotals: limits are checked against the counted totals, and a request over a
-// limit stages nothing.
+// batchTotals: limits apply to counted totals, and a request over a limit stages nothing.
 func batchTotals(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		name   string
 		limits ss.BatchLimits
 		fits   []ss.Update
 		excess []ss.Update
-		then   []ss.Update // records that still fit after the refusal
+		then   []ss.Update // records that still fit afterwards
 	}{
 		{"records", ss.BatchLimits{Records: 3, Bytes: 100},
 			[]ss.Update{bso("a", ""), bso("b", "")}, []ss.Update{bso("c", ""), bso("d", "")}, []ss.Update{bso("e", "")}},
@@ -98,7 +95,7 @@ func batchTotals(t *testing.T, u *user) {
 	}
 }
 
-// batchHolds: an ID that is staged twice counts once, with its last payload.
+// batchHolds: an ID staged twice counts once, with its last payload.
 func batchHolds(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	w := u.write("bookmarks")
@@ -154,8 +151,7 @@ func batchTTL(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
-// batchLifetime: a batch expires exactly two hours after its creation; appends do
-// not extend it.
+// batchLifetime: a batch expires exactly two hours after its creation; appends do not extend it.
 func batchLifetime(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		age  ss.Timestamp
@@ -181,8 +177,7 @@ func batchLifetime(t *testing.T, u *user) {
 	}
 }
 
-// batchSlowClock: the lifetime is measured by the clock, not by stamps, which may
-// be far ahead of it.
+// batchSlowClock: the clock determines the lifetime, not stamps, which may be far ahead.
 func batchSlowClock(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.now -= 24 * hour
@@ -193,8 +188,7 @@ func batchSlowClock(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b", "c")
 }
 
-// refusedCommit: a refused commit leaves the batch unchanged. The records of that
-// request are not part of a later commit.
+// refusedCommit: a rejected commit leaves the batch unchanged, without that request's records.
 func refusedCommit(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		name   string
@@ -227,7 +221,7 @@ func refusedCommit(t *testing.T, u *user) {
 	}
 }
 
-// committedTwice: the second commit is refused and changes nothing.
+// committedTwice: the second commit fails and changes nothing.
 func committedTwice(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	u.commit("bookmarks", b)
@@ -253,7 +247,7 @@ func sideBySide(t *testing.T, u *user) {
 	equal(t, "the other collection", u.get("tabs", "a").payload, "elsewhere")
 }
 
-// writeMeanwhile: a batch is merged with the records that exist at its commit.
+// writeMeanwhile: a batch is merged with the records existing at its commit.
 func writeMeanwhile(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "old"))
 	b := u.stage("bookmarks", ss.Update{ID: "a", SortIndex: ss.Some[int64](7)}, ss.Update{ID: "b", SortIndex: ss.Some[int64](7)})
@@ -267,8 +261,7 @@ func writeMeanwhile(t *testing.T, u *user) {
 	equal(t, "c", u.get("bookmarks", "c").payload, "meanwhile")
 }
 
-// endsWithCollection: deleting a collection deletes its batches, even if the
-// collection existed only for a batch.
+// endsWithCollection: deleting a collection deletes its batches, even if it existed only for one.
 func endsWithCollection(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	old := u.stage("bookmarks", bso("b", "x"))
@@ -300,7 +293,7 @@ func endsWithUser(t *testing.T, u *user) {
 	u.wantState("DeleteAll", state{})
 }
 
-// largeBatch does a first sync: many appends, half of whose records exist already.
+// largeBatch does a first sync: many appends, replacing half of the records.
 func largeBatch(t *testing.T, u *user) {
 	records := 2000
 	if bound := u.h.BatchRecords; bound > 0 {

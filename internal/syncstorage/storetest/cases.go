@@ -2,24 +2,23 @@ package storetest
 
 import ss "holdfast/internal/syncstorage"
 
-// Times of the cases: the first write, and a second one a minute later.
+// Case times: the first write, and the second a minute later.
 const (
 	CaseFirst  ss.Timestamp = 1_700_000_000_120
 	CaseSecond ss.Timestamp = CaseFirst + 60_000
 )
 
-// MergeCase is a row of the table that defines Merge: a record after an update at
-// CaseSecond.
+// MergeCase is a row in the table that defines Merge: a record after an update at CaseSecond.
 type MergeCase struct {
 	Name   string
-	First  *ss.Update // written at CaseFirst; nil: the record does not exist
+	First  *ss.Update
 	Second ss.Update
 	Mode   ss.MergeMode
 	Want   ss.BSO
-	Delta  ss.Delta // change of the counters by the second write
+	Delta  ss.Delta // from the second write
 }
 
-// MergeCases returns the table. Every record has the ID "a".
+// MergeCases returns the table. All records use the ID "a".
 func MergeCases() []MergeCase {
 	var (
 		none   ss.Optional[int64]
@@ -73,14 +72,13 @@ func MergeCases() []MergeCase {
 
 func text(s string) ss.Optional[[]byte] { return ss.Some([]byte(s)) }
 
-// StageCase is a row of the table that defines Stage: the staged update after two
-// appends with the same ID.
+// StageCase is a row in the table that defines Stage: two appends with the same ID.
 type StageCase struct {
 	Name                string
 	First, Second, Want ss.Update
 }
 
-// StageCases returns the table. Every record has the ID "a".
+// StageCases returns the table. All records use the ID "a".
 func StageCases() []StageCase {
 	full := ss.Update{ID: "a", SortIndex: ss.Some[int64](5), Payload: text("old"), TTL: ss.Some[int64](3600)}
 	with := func(change func(*ss.Update)) ss.Update {
@@ -101,12 +99,12 @@ func StageCases() []StageCase {
 	}
 }
 
-// PreconditionCase is a row of the table that defines Precondition.Check.
+// PreconditionCase is a row in the table that defines Precondition.Check.
 type PreconditionCase struct {
 	Name     string
 	If       ss.Precondition
-	Modified ss.Timestamp // of the resource: CaseFirst, or 0 for an absent one
-	Want     error        // nil, or a *syncstorage.PreconditionError
+	Modified ss.Timestamp // CaseFirst, or 0 for an absent resource
+	Want     error
 }
 
 // PreconditionCases returns the table.
@@ -136,12 +134,12 @@ func PreconditionCases() []PreconditionCase {
 	}
 }
 
-// QuotaCase is a row of the table that defines Quota.Exceeded.
+// QuotaCase is a row in the table that defines Quota.Exceeded. All numbers are bytes.
 type QuotaCase struct {
 	Name             string
-	Collection, User int64 // limits in bytes; 0: no limit
-	Others           int64 // bytes in the user's other collections
-	Before, After    int64 // bytes of the collection
+	Collection, User int64
+	Others           int64
+	Before, After    int64
 	Exceeded         bool
 }
 
@@ -178,12 +176,12 @@ func QuotaCases() []QuotaCase {
 	}
 }
 
-// Quota returns the limits of the case.
+// Quota returns the case's limits.
 func (c QuotaCase) Quota(enforce bool) ss.Quota {
 	return ss.Quota{Collection: c.Collection, User: c.User, Enforce: enforce}
 }
 
-// Used returns the usage of the case with the given bytes in the collection.
+// Used returns the usage with the given bytes in the collection.
 func (c QuotaCase) Used(bytes int64) ss.Used {
 	return ss.Used{Collection: bytes, User: c.Others + bytes}
 }

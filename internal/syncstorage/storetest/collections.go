@@ -23,8 +23,7 @@ func collectionChecks() []check {
 	}
 }
 
-// standardNames: the standard names exist from the first migration on and do not
-// count for any user.
+// standardNames: standard names exist from the start and count for no user.
 func standardNames(t *testing.T, u *user) {
 	w := u.write("")
 	w.MaxNames = 0
@@ -39,7 +38,6 @@ func standardNames(t *testing.T, u *user) {
 	equal(t, "collections", len(u.state().collections), len(ss.StandardCollections()))
 }
 
-// firstUse: every write except a deletion creates its collection.
 func firstUse(t *testing.T, u *user) {
 	for _, way := range ways() {
 		name := newName()
@@ -54,8 +52,7 @@ func firstUse(t *testing.T, u *user) {
 	equal(t, "collections", len(u.collections().Stamps), len(ways())+1)
 }
 
-// tooManyNames: the number of new names per user is limited. Names of other users,
-// and the user's existing names, stay usable.
+// tooManyNames: new names per user are limited. Other users' and existing names stay usable.
 func tooManyNames(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 2
@@ -97,7 +94,7 @@ func namesOfOthers(t *testing.T, u *user) {
 	must(t, "Put under an own name", err)
 }
 
-// namesSurvive: deleting all data does not allow a user more new names.
+// namesSurvive: deleting all data does not allow more new names.
 func namesSurvive(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 1
@@ -112,7 +109,6 @@ func namesSurvive(t *testing.T, u *user) {
 	wantError(t, "Put under a new name", err, ss.ErrTooManyNames)
 }
 
-// refusedName: a name that was refused for one user is still new for the next.
 func refusedName(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 0
@@ -125,7 +121,6 @@ func refusedName(t *testing.T, u *user) {
 	must(t, "Put", err)
 }
 
-// concurrentFirstUse: many users create the same name at once.
 func concurrentFirstUse(t *testing.T, u *user) {
 	for range 3 {
 		name := newName()
@@ -145,7 +140,7 @@ func concurrentFirstUse(t *testing.T, u *user) {
 	}
 }
 
-// concurrentNames: the limit holds for concurrent requests of one user.
+// concurrentNames: the limit holds for a user's concurrent requests.
 func concurrentNames(t *testing.T, u *user) {
 	added := 0
 	for _, err := range testdb.Concurrently(parallel, func(int) error {
@@ -164,8 +159,7 @@ func concurrentNames(t *testing.T, u *user) {
 	equal(t, "collections", len(u.state().collections), 3)
 }
 
-// hiddenCollection: a batch in a collection that does not exist leaves it
-// invisible.
+// hiddenCollection: a batch leaves a missing collection invisible.
 func hiddenCollection(t *testing.T, u *user) {
 	for _, name := range []string{"tabs", newName()} {
 		b := u.stage(name, bso("a", "x"))

@@ -25,10 +25,8 @@ func concurrencyChecks() []check {
 	}
 }
 
-// parallel is the number of concurrent callers.
 const parallel = 16
 
-// stamped collects stamps and fails if one occurs twice.
 type stamped struct {
 	mu   sync.Mutex
 	seen map[ss.Timestamp]string
@@ -50,8 +48,7 @@ func (s *stamped) add(what string, w ss.Written, err error) error {
 	return nil
 }
 
-// writers: concurrent writes of one user are serialized and all succeed, each with
-// a unique stamp that is greater than the last one its caller has seen.
+// writers: a user's concurrent writes all succeed, each with a unique stamp greater than the last its caller saw.
 func writers(t *testing.T, u *user) {
 	var all stamped
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -85,12 +82,10 @@ func writers(t *testing.T, u *user) {
 	for _, c := range s.collections {
 		records += len(c.list)
 	}
-	equal(t, "records", records, parallel*3+3) // three of five writes leave a record; one is shared in each collection
+	equal(t, "records", records, parallel*3+3)
 	equal(t, "stamps without a gap", s.modified, t0+(parallel*5-1)*tick)
 }
 
-// firstWriters: the first writes of a user, who has no row to lock, are serialized
-// too.
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
@@ -121,7 +116,6 @@ func wantOneWinner(t *testing.T, errs []error, stamp ss.Timestamp) {
 	equal(t, "winners", won, 1)
 }
 
-// oneWins: of many writers with the same precondition, one succeeds.
 func oneWins(t *testing.T, u *user) {
 	for name, write := range map[string]func(u *user, w ss.Write, i int) error{
 		"Put": func(u *user, w ss.Write, i int) error {
@@ -155,8 +149,6 @@ func oneWins(t *testing.T, u *user) {
 	}
 }
 
-// createOnly: of many writers who create a record, one succeeds, in an existing
-// collection and in a new one.
 func createOnly(t *testing.T, u *user) {
 	for _, prepare := range []func(u *user){
 		func(*user) {},
@@ -208,8 +200,6 @@ func concurrentAppends(t *testing.T, u *user) {
 	equal(t, "appends that fitted", fitted, 5)
 }
 
-// concurrentCommits: a batch is committed once, with only the records of the
-// successful request.
 func concurrentCommits(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	committed, winner := 0, -1
@@ -230,8 +220,7 @@ func concurrentCommits(t *testing.T, u *user) {
 	equal(t, "stamp", u.collections().Modified, t0)
 }
 
-// concurrentBatches: concurrent batches of one user are applied in the order of
-// their stamps.
+// concurrentBatches: a user's concurrent batches are applied in stamp order.
 func concurrentBatches(t *testing.T, u *user) {
 	batches := make([]ss.BatchID, parallel)
 	for i := range batches {
@@ -254,8 +243,8 @@ func concurrentBatches(t *testing.T, u *user) {
 	equal(t, "records", len(u.state().collections["bookmarks"].list), parallel+1)
 }
 
-// deleteAgainstWrite: concurrent deletions and writes of one collection all
-// succeed, and the remaining records follow from the order of the stamps.
+// deleteAgainstWrite: a collection's concurrent deletes and writes all succeed, and stamp order determines the
+// remaining records.
 func deleteAgainstWrite(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -287,8 +276,7 @@ func deleteAgainstWrite(t *testing.T, u *user) {
 	equal(t, "collections", len(u.state().collections), 0)
 }
 
-// deleteAllAgainstWrite: when a user deletes everything while another device
-// writes, each write remains as a whole or not at all.
+// deleteAllAgainstWrite: when a user deletes everything during writes, each write remains whole or not at all.
 func deleteAllAgainstWrite(t *testing.T, u *user) {
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
 		for j := 0; j < 4 && err == nil; j++ {

@@ -7,8 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// sameError reports whether a store returned the error of the contract: the root's
-// own errors by identity, a *PreconditionError by its fields, others by their code.
+// sameError compares the package's own errors by identity, a *PreconditionError by fields, and others by code.
 func sameError(got, want error) bool {
 	if got == nil || want == nil {
 		return got == want
@@ -25,5 +24,4 @@ func sameError(got, want error) bool {
 	return errcode.Of(got) == errcode.Of(want)
 }
 
-// errNotFound is the error for a missing record.
 var errNotFound error = errcode.New(errcode.NotFound, "record not found")

@@ -19,7 +19,7 @@ func expiryChecks() []check {
 	}
 }
 
-// wantVisible checks that every way to read a collection returns the live records.
+// wantVisible checks that every read returns the live records.
 func (u *user) wantVisible(when, collection string, want ...string) {
 	u.t.Helper()
 	equalIDs(u.t, when, u.list(collection), want...)
@@ -66,7 +66,6 @@ func expiryBoundary(t *testing.T, u *user) {
 	v.deleteBSO("tabs", "b")
 }
 
-// expiredAtOnce: a record with a ttl of 0 is never visible.
 func expiredAtOnce(t *testing.T, u *user) {
 	for _, way := range ways() {
 		u := u.other()
@@ -76,8 +75,8 @@ func expiredAtOnce(t *testing.T, u *user) {
 	}
 }
 
-// horizon: if the clock is behind the collection's stamp, expiry is checked at the
-// stamp. Otherwise expired records would become visible again.
+// horizon: if the clock is behind the collection's stamp, expiry is checked at the stamp. Otherwise expired records
+// would reappear.
 func horizon(t *testing.T, u *user) {
 	u.put("tabs", bso("c", "x"))
 	u.now -= hour // the next stamps are ahead of the clock
@@ -91,7 +90,7 @@ func horizon(t *testing.T, u *user) {
 	u.wantVisible("after a write at its expiry, with a slow clock", "tabs", "c")
 }
 
-// horizonOfEach: a write in one collection does not change the horizon of another.
+// horizonOfEach: a write does not change other collections' horizon.
 func horizonOfEach(t *testing.T, u *user) {
 	u.put("tabs", expiring("a", "x", 60))
 	u.now += hour
@@ -114,7 +113,7 @@ func expiredWrittenOver(t *testing.T, u *user) {
 	}
 }
 
-// expiredAreNotListed: expired records are not counted by a page's limit.
+// expiredAreNotListed: a page's limit does not count expired records.
 func expiredAreNotListed(t *testing.T, u *user) {
 	u.post("tabs", expiring("0", "x", 1), bso("a", "x"), expiring("aa", "x", 1), bso("b", "x"), expiring("bb", "x", 1), bso("c", "x"), expiring("d", "x", 1))
 	u.wait(5e9)

@@ -26,8 +26,7 @@ func (u *user) faulty(t *testing.T) *suite.Trip {
 	return p
 }
 
-// faultySteps returns the writes, each of which can succeed repeatedly after
-// prepare.
+// faultySteps returns writes that can succeed repeatedly after prepare.
 func faultySteps() []method {
 	var steps []method
 	for _, m := range methods() {
@@ -42,9 +41,8 @@ func faultySteps() []method {
 		}})
 }
 
-// faultyStep makes a write fail at its first point, then at its second, and so on
-// until it succeeds. Each failure must return an error and leave nothing behind,
-// and the next write must succeed.
+// faultyStep makes a write fail at its first point, then its second, until it succeeds. Each failure must return an
+// error and leave nothing behind, and the next write must succeed.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {

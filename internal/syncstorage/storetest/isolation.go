@@ -11,8 +11,7 @@ func isolationChecks() []check {
 	return []check{
 		{"Strangers", func(t *testing.T, u *user) { apart(t, u, u.other()) }},
 		{"OneAccountTwoKeys", func(t *testing.T, u *user) {
-			// After a password change the account is the same, the keys and the UID
-			// are new, and the old data cannot be read.
+			// After a password change the account stays, keys and UID are new, and old data is unreadable.
 			v := u.other()
 			v.owner.FxAUID = u.owner.FxAUID
 			apart(t, u, v)
@@ -25,7 +24,6 @@ func isolationChecks() []check {
 	}
 }
 
-// apart: operations of one owner do not affect the other.
 func apart(t *testing.T, a, b *user) {
 	a.post("bookmarks", bso("a", "secret"), bso("b", "secret"))
 	a.put("tabs", bso("a", "secret"))

@@ -25,9 +25,8 @@ func listingChecks() []check {
 	}
 }
 
-// library fills a collection with all kinds of records: equal stamps, equal sort
-// indexes, records without a sort index, expired ones. It returns a model with the
-// same records.
+// library fills a collection with all kinds of records: equal stamps or sort indexes, no sort index, expired. The
+// model it returns holds the same.
 func library(u *user) *model {
 	u.t.Helper()
 	m := newModel()
@@ -51,8 +50,7 @@ func library(u *user) *model {
 	return m
 }
 
-// sorts checks each order against a literal list; anyQuery checks them against the
-// model.
+// sorts checks each order against a literal list; anyQuery checks them against the model.
 func sorts(t *testing.T, u *user) {
 	library(u)
 	for sort, want := range map[ss.Sort][]string{
@@ -67,7 +65,7 @@ func sorts(t *testing.T, u *user) {
 	equal(t, "the default order", ss.Query{}.Sort, ss.Newest)
 }
 
-// listedFields: a full listing has the same fields as Get.
+// listedFields: a full listing returns the same fields as Get.
 func listedFields(t *testing.T, u *user) {
 	library(u)
 	for _, r := range u.list("bookmarks").records {
@@ -77,7 +75,6 @@ func listedFields(t *testing.T, u *user) {
 	}
 }
 
-// listBounds: newer and older are exclusive.
 func listBounds(t *testing.T, u *user) {
 	var stamps []ss.Timestamp
 	for _, id := range []string{"0", "1", "2", "3", "4"} {
@@ -117,8 +114,7 @@ func listBounds(t *testing.T, u *user) {
 	}
 }
 
-// listIDs: absent and expired records are omitted, and repeated IDs are listed
-// once.
+// listIDs: absent and expired records are omitted, and repeated IDs listed once.
 func listIDs(t *testing.T, u *user) {
 	library(u)
 	q := ss.Query{Collection: "bookmarks", Sort: ss.Oldest}
@@ -213,8 +209,7 @@ func anyQuery(t *testing.T, u *user) {
 	})
 }
 
-// samePage compares the pages of a store and of the model. Records of a page that
-// is not full have only their IDs.
+// samePage compares pages from store and model; only IDs unless the page is full.
 func samePage(t tb, q *ss.Query, got, want page) {
 	t.Helper()
 	if !q.Full {
@@ -239,10 +234,9 @@ func optional[T any](rt *rapid.T, label string, g *rapid.Generator[T]) ss.Option
 	return ss.Some(g.Draw(rt, label))
 }
 
-// largeListing: a collection that should not be held in memory is listed
-// completely, at once and in pages, with the right count.
+// largeListing: a collection too large for memory is listed completely, at once and in pages, with the right count.
 func largeListing(t *testing.T, u *user) {
-	const n, size = 24, 1 << 19 // 12 MiB
+	const n, size = 24, 1 << 19
 	for i := 0; i < n; i += 4 {
 		var us []ss.Update
 		for j := range 4 {
@@ -283,10 +277,9 @@ func largeListing(t *testing.T, u *user) {
 	equalIDs(t, "limit 0", u.query(q))
 }
 
-// largeAmongSmall: a page is much larger than the average record of the collection
-// suggests.
+// largeAmongSmall: a page is much larger than the collection's average record suggests.
 func largeAmongSmall(t *testing.T, u *user) {
-	const small, large, size = 400, 8, 1 << 19 // the large ones are 4 MiB
+	const small, large, size = 400, 8, 1 << 19
 	for from := 0; from < small; from += 50 {
 		var us []ss.Update
 		for i := range 50 {
@@ -319,8 +312,8 @@ func largeAmongSmall(t *testing.T, u *user) {
 	}
 }
 
-// closedUnread: closing a listing releases its resources, whether or not it was
-// read. Otherwise a store would run out of connections.
+// closedUnread: closing a listing releases its resources, read or not. Otherwise a store would run out of
+// connections.
 func closedUnread(t *testing.T, u *user) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		u.put("history", bso(id, xs(2<<20)))

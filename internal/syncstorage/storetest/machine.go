@@ -19,27 +19,25 @@ func modelChecks() []check {
 	}
 }
 
-// machine performs random operations on a store and on the model, while the time
-// moves forward and back. It compares every result, and after each operation
-// everything that can be read.
+// machine runs random operations on a store and the model, with time moving both ways. It compares every result and,
+// after each operation, everything readable.
 type machine struct {
 	*user
 	model *model
 
-	// quota limits the operations. Their records then do not expire: between an
-	// expiry and the sweep, the contract allows a range of results, which other
-	// tests check.
+	// quota limits the operations. Records then do not expire: between expiry and sweep the contract allows a range
+	// of results, checked by other tests.
 	quota bool
 
 	limits ss.BatchLimits
-	open   []ss.BatchID // includes ended batches
+	open   []ss.BatchID // including ended batches
 }
 
 func randomSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	suite.Walk(t, func(rt *rapid.T) map[string]func(*rapid.T) {
 		m := newMachine(rt, u.other())
-		// The next run must not sweep records of this one.
+		// The next run must not sweep this one's records.
 		rt.Cleanup(func() {
 			if err := m.store.DeleteAll(context.Background(), m.owner, ss.Precondition{}); err != nil {
 				rt.Errorf("DeleteAll: %v", err)
@@ -49,9 +47,8 @@ func randomSteps(t *testing.T, u *user) {
 	})
 }
 
-// RunMoving takes random steps on a store while its data is moved to another database.
-// start returns the store for an owner, and a step that moves a part of the data. The step
-// returns the other store when it has all of it, and moves what is left if all is set.
+// RunMoving runs random operations on a store while its data moves to another database. start returns the owner's
+// store and a function that moves part of the data, or the rest if all is set, and returns the other store when done.
 func RunMoving(t *testing.T, start func(rt *rapid.T, o ss.Owner) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMachine(rt, newUser(rt, Harness{}))
@@ -133,7 +130,7 @@ func (m *machine) drawUpdates(rt *rapid.T) []ss.Update {
 	return us
 }
 
-// drawIf returns mostly no precondition, otherwise one near the current stamp.
+// drawIf returns usually no precondition, else one near the current stamp.
 func (m *machine) drawIf(rt *rapid.T, collection string) (p ss.Precondition) {
 	kind := rapid.IntRange(0, 5).Draw(rt, "if")
 	if kind < 4 {
@@ -164,7 +161,6 @@ func (m *machine) drawWrite(rt *rapid.T) ss.Write {
 	return w
 }
 
-// answered compares the results of a write, except Used.
 func (m *machine) answered(got ss.Written, err error) func(ss.Written, error) {
 	return func(want ss.Written, wantErr error) {
 		m.t.Helper()
@@ -176,8 +172,7 @@ func (m *machine) answered(got ss.Written, err error) func(ss.Written, error) {
 	}
 }
 
-// stored compares the results of a write that stores records. The store's Used may
-// exceed the model's by slack.
+// stored compares results of writes that store records. The store's Used may exceed the model's by slack.
 func (m *machine) stored(w ss.Write, slack int64, got ss.Written, err error) func(ss.Written, error) {
 	return func(want ss.Written, wantErr error) {
 		m.t.Helper()
@@ -240,8 +235,6 @@ func (m *machine) stepOpen(rt *rapid.T) {
 
 func (m *machine) stepAppend(rt *rapid.T) { m.appendTo(rt, m.drawBatch(rt), false) }
 
-// drawBatch returns a batch that was opened; it may have ended, or be of another
-// collection.
 func (m *machine) drawBatch(rt *rapid.T) ss.BatchID {
 	i := rapid.IntRange(-1, len(m.open)-1).Draw(rt, "batch")
 	if i < 0 {
@@ -253,8 +246,7 @@ func (m *machine) drawBatch(rt *rapid.T) ss.BatchID {
 func (m *machine) appendTo(rt *rapid.T, b ss.BatchID, opens bool) {
 	w, p := m.drawWrite(rt), ss.BatchPart{ID: b, Opens: opens, Updates: m.drawUpdates(rt), Limits: m.limits}
 	got, err := m.store.Append(rt.Context(), m.owner, w, p)
-	// A store may count both a stored record and the staged one that will replace
-	// it, if that does not change the decision.
+	// A store may count a stored record and its staged replacement, if that does not change the decision.
 	slack := m.model.collection(w.Collection).usage(m.now).Bytes
 	m.stored(w, slack, got, err)(m.model.Append(w, p))
 }
@@ -293,8 +285,7 @@ func (m *machine) stepDeleteAll(rt *rapid.T) {
 	wantError(rt, "answer", err, m.model.DeleteAll(p))
 }
 
-// stepSweep: the number of swept records is the model's. A batch counts at least
-// once; its staged records may count too.
+// stepSweep: the model determines the number swept. A batch counts at least once; its staged records may count too.
 func (m *machine) stepSweep(rt *rapid.T) {
 	if why := m.h.Exempt["Sweep"]; why != "" {
 		rt.Skip(why)
@@ -302,8 +293,7 @@ func (m *machine) stepSweep(rt *rapid.T) {
 	limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 	swept := m.sweep(limit)
 	if swept == limit {
-		// Which records a limited sweep removes is not defined, so compare after
-		// everything due is removed.
+		// A limited sweep removes undefined records, so compare after removing everything due.
 		swept += m.drain()
 	}
 	staged := 0
@@ -325,7 +315,7 @@ func (m *machine) stepTime(rt *rapid.T) {
 	m.now = max(m.now+by, early-1000*hour)
 }
 
-// compare compares everything that can be read with the model.
+// compare compares everything readable with the model.
 func (m *machine) compare(rt *rapid.T) {
 	m.t = rt
 	want := state{modified: m.model.last, collections: map[string]collectionState{}}

@@ -18,8 +18,7 @@ func mergeChecks() []check {
 	}
 }
 
-// mergeTable runs the table of the root package for every way to write. A second
-// record of the collection must not change.
+// mergeTable runs the table for every way to write. A second record must not change.
 func mergeTable(t *testing.T, u *user) {
 	for _, way := range ways() {
 		for _, tc := range MergeCases() {
@@ -46,8 +45,7 @@ func mergeTable(t *testing.T, u *user) {
 	}
 }
 
-// stageTable runs the table of the root package on two appends, and on an append
-// and the records of the commit.
+// stageTable runs the table on two appends, and on an append with the commit's records.
 func stageTable(t *testing.T, u *user) {
 	for _, tc := range StageCases() {
 		for _, last := range []string{"append", "commit"} {
@@ -74,8 +72,7 @@ func stageTable(t *testing.T, u *user) {
 	}
 }
 
-// newAndOld: one write may create and update records, change only a ttl, and
-// replace expired records.
+// newAndOld: one write may create and update records, change only a TTL, and replace expired records.
 func newAndOld(t *testing.T, u *user) {
 	u.post("bookmarks", bso("change", "old"), bso("touch", "kept"), expiring("revive", "dead", 1), bso("keep", "kept"))
 	first := u.get("bookmarks", "touch").modified
@@ -93,8 +90,7 @@ func newAndOld(t *testing.T, u *user) {
 	u.state()
 }
 
-// fewAndMany: a write finds its existing records, whether they are few or most of
-// the collection, in any order, and together with new IDs.
+// fewAndMany: a write finds its existing records, few or most of the collection, in any order, among new IDs.
 func fewAndMany(t *testing.T, u *user) {
 	const records = 20
 	id := func(i int) string { return fmt.Sprintf("%c%d", "bB"[i%2], i) }
@@ -121,8 +117,7 @@ func fewAndMany(t *testing.T, u *user) {
 	}
 }
 
-// onlyTTL: a write of only a ttl keeps the record's stamp and updates the
-// collection's. A ttl of 0 ends the record at once.
+// onlyTTL: writing only a TTL keeps the record's stamp and updates the collection's. TTL 0 ends the record at once.
 func onlyTTL(t *testing.T, u *user) {
 	first := u.put("bookmarks", bso("a", "x")).Modified
 	u.wait(1e9)

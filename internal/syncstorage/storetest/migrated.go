@@ -7,9 +7,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Migrated checks a store on migrated data: every byte and stamp is as it was, and
-// writes continue. For each of its schemas a backend has a script in
-// testdata/schema that writes this data, in this order, into an empty database:
+// Migrated checks a store on migrated data: every byte and stamp is intact, and writes continue. For each schema
+// version, the backend's testdata/schema has a script that writes this data in this order into an empty database:
 //
 //	.100  user 7 puts bookmarks/a (00 ff 27, sortindex 5); user 8 puts tabs/x
 //	.110  user 7 puts bookmarks/..
@@ -44,7 +43,7 @@ func Migrated(t *testing.T, s ss.Store) {
 	equal(t, "expiry of toys/mortal", u.get("toys", "mortal").expiry, expires)
 	equal(t, "expiry of toys/forever", u.get("toys", "forever").expiry, 0)
 
-	// The last stamp is of a deletion, and the clock is behind it.
+	// The last stamp is a deletion, and the clock is behind it.
 	u.now = then
 	equal(t, "stamp of the next write", u.put("bookmarks", bso("d", "four")).Modified, then+160)
 	w, err := s.Commit(t.Context(), u.owner, ss.Write{Collection: "bookmarks", Now: then + 170},

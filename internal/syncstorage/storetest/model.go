@@ -8,17 +8,16 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// model implements the contract of a Store for one user with maps and the rules of
-// the service: slow, simple, and not safe for concurrent use. A refused operation
-// does not change it.
+// model implements the Store contract for one user with maps: slow, simple, and not safe for concurrent use. Rejected
+// operations do not change it.
 type model struct {
-	last        ss.Timestamp // the user's greatest stamp, including deletions
+	last        ss.Timestamp // greatest stamp, including deletions
 	collections map[string]*modelCollection
 	batches     map[ss.BatchID]*modelBatch
 	quota       ss.Optional[int64] // the user's own
 }
 
-// modelCollection keeps expired records until they are swept, like an engine.
+// modelCollection keeps expired records until swept, like an engine.
 type modelCollection struct {
 	modified ss.Timestamp
 	records  map[string]ss.BSO
@@ -30,12 +29,10 @@ type modelBatch struct {
 	records    map[string]ss.Update
 }
 
-// newModel returns a user without data.
 func newModel() *model {
 	return &model{collections: map[string]*modelCollection{}, batches: map[ss.BatchID]*modelBatch{}}
 }
 
-// collection returns the collection, or an empty one.
 func (m *model) collection(name string) *modelCollection {
 	if c := m.collections[name]; c != nil {
 		return c
@@ -43,7 +40,7 @@ func (m *model) collection(name string) *modelCollection {
 	return &modelCollection{}
 }
 
-// live returns the record if it is visible at the horizon.
+// live returns the record if visible at the horizon.
 func (c *modelCollection) live(id string, horizon ss.Timestamp) (ss.BSO, bool) {
 	b, ok := c.records[id]
 	return b, ok && b.Live(horizon)
@@ -58,7 +55,6 @@ func (c *modelCollection) usage(now ss.Timestamp) (u ss.Delta) {
 	return u
 }
 
-// Collections implements Store.Collections; the names are sorted.
 func (m *model) Collections() ss.Collections {
 	cs := ss.Collections{Modified: m.last}
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
@@ -67,7 +63,6 @@ func (m *model) Collections() ss.Collections {
 	return cs
 }
 
-// Usage implements Store.Usage; the names are sorted.
 func (m *model) Usage(now ss.Timestamp) ss.Usage {
 	us := ss.Usage{Modified: m.last, Quota: m.quota}
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
@@ -87,7 +82,6 @@ func (m *model) Get(r ss.Request, id string) (ss.BSO, error) {
 	return b, r.If.Check(b.Modified)
 }
 
-// List implements Store.List with the records in a slice.
 func (m *model) List(q *ss.Query) (page, error) {
 	c := m.collection(q.Collection)
 	if err := q.If.Check(c.modified); err != nil {
@@ -123,12 +117,12 @@ func (m *model) List(q *ss.Query) (page, error) {
 	return p, nil
 }
 
-// behind returns a record at the position of the offset.
+// behind returns a record at the offset.
 func behind(o ss.Offset) ss.BSO {
 	return ss.BSO{ID: o.ID, Modified: o.Modified, SortIndex: o.SortIndex}
 }
 
-// inOrder compares two records by their order in a listing.
+// inOrder compares two records by listing order.
 func inOrder(s ss.Sort, a, b ss.BSO) int {
 	key := func(r ss.BSO) int64 {
 		switch {
@@ -137,7 +131,7 @@ func inOrder(s ss.Sort, a, b ss.BSO) int {
 		case r.SortIndex.Set:
 			return r.SortIndex.Value
 		}
-		return -1 << 62 // without an index: last
+		return -1 << 62 // missing: last
 	}
 	n := strings.Compare(a.ID, b.ID)
 	switch {

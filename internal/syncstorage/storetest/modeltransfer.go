@@ -7,7 +7,7 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Total returns the user's entry of Store.Totals.
+// Total returns the user's entry in Store.Totals.
 func (m *model) Total() ss.Total {
 	t := ss.Total{Modified: m.last, Counted: true, Quota: m.quota}
 	for _, c := range m.collections {
@@ -19,7 +19,6 @@ func (m *model) Total() ss.Total {
 	return t
 }
 
-// Export implements Store.Export as a slice.
 func (m *model) Export(now ss.Timestamp) (all []ss.Exported) {
 	for _, name := range slices.Sorted(maps.Keys(m.collections)) {
 		c := m.collections[name]

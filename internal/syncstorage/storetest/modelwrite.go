@@ -6,12 +6,11 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// used returns the usage for a quota.
 func (m *model) used(collection string, now ss.Timestamp) ss.Used {
 	return ss.Used{Collection: m.collection(collection).usage(now).Bytes, User: m.Usage(now).Bytes()}
 }
 
-// merged returns the collection after the updates at the stamp.
+// merged returns the collection after the updates.
 func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp, mode ss.MergeMode) *modelCollection {
 	c := &modelCollection{stamp, map[string]ss.BSO{}}
 	maps.Copy(c.records, m.collection(name).records)
@@ -25,7 +24,7 @@ func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp,
 	return c
 }
 
-// replace replaces the collection, unless the quota forbids it.
+// replace replaces the collection unless the quota forbids it.
 func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	old := m.collection(w.Collection)
 	before := m.used(w.Collection, w.Now)
@@ -59,7 +58,6 @@ func (m *model) Post(w ss.Write, us []ss.Update) (ss.Written, error) {
 	return m.replace(w, m.merged(w.Collection, staged(nil, us), ss.NextStamp(w.Now, m.last), ss.Direct))
 }
 
-// staged returns the contents of a batch after an append.
 func staged(old map[string]ss.Update, us []ss.Update) map[string]ss.Update {
 	all := map[string]ss.Update{}
 	maps.Copy(all, old)
@@ -80,7 +78,6 @@ func totals(us map[string]ss.Update) ss.Delta {
 	return d
 }
 
-// batch returns the open batch with the updates of the request.
 func (m *model) batch(w ss.Write, p ss.BatchPart) (*modelBatch, error) {
 	if err := w.If.Check(m.collection(w.Collection).modified); err != nil {
 		return nil, err
@@ -93,8 +90,7 @@ func (m *model) batch(w ss.Write, p ss.BatchPart) (*modelBatch, error) {
 	return after, p.Limits.Check(totals(after.records))
 }
 
-// Append implements Store.Append. The quota is checked as if the batch were
-// committed now.
+// Append implements Store.Append, checking the quota as if the batch were committed now.
 func (m *model) Append(w ss.Write, p ss.BatchPart) (ss.Written, error) {
 	if p.Opens {
 		m.batches[p.ID] = &modelBatch{w.Collection, w.Now + ss.Timestamp(ss.BatchLifetime.Milliseconds()), nil}
@@ -188,8 +184,7 @@ func (m *model) DeleteAll(p ss.Precondition) error {
 	return nil
 }
 
-// Sweep implements Store.Sweep without a limit. It returns the number of removed
-// records and batches.
+// Sweep implements Store.Sweep without a limit, and returns records and batches.
 func (m *model) Sweep(now ss.Timestamp) (records, batches int) {
 	for _, c := range m.collections {
 		n := len(c.records)

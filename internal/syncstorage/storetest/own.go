@@ -25,7 +25,7 @@ func ownQuotaChecks() []check {
 	}
 }
 
-// counted returns the parameters of a write with an enforced quota for every user.
+// counted returns a write with an enforced quota for every user.
 func (u *user) counted(collection string, limit int64) ss.Write {
 	w := u.limited(collection, limit)
 	w.Quota.Own = true
@@ -37,8 +37,6 @@ func (u *user) setQuota(bytes ss.Optional[int64]) {
 	must(u.t, "SetQuota", u.store.SetQuota(u.t.Context(), u.owner, bytes))
 }
 
-// ownQuotaFromTheFirstWrite: the quota applies to a user without a row, and changes
-// nothing else.
 func ownQuotaFromTheFirstWrite(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](30))
 	u.wantState("SetQuota", state{collections: map[string]collectionState{}})
@@ -56,8 +54,7 @@ func ownQuotaFromTheFirstWrite(t *testing.T, u *user) {
 	equal(t, "another user's own quota", v.usage().Quota, ss.Optional[int64]{})
 }
 
-// ownQuotaByEveryWrite: a user's own quota replaces a smaller and a larger one, for
-// each way to write.
+// ownQuotaByEveryWrite: a user's own quota replaces a smaller and a larger one, however records are written.
 func ownQuotaByEveryWrite(t *testing.T, u *user) {
 	for _, way := range []string{"Put", "Post", "Append", "Commit"} {
 		for _, servers := range []int64{0, 10, 500} {
@@ -74,7 +71,6 @@ func ownQuotaByEveryWrite(t *testing.T, u *user) {
 	}
 }
 
-// ownQuotaNoLimit: 0 removes the server's limit.
 func ownQuotaNoLimit(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](0))
 	for _, way := range []string{"Put", "Post", "Append", "Commit"} {
@@ -85,7 +81,7 @@ func ownQuotaNoLimit(t *testing.T, u *user) {
 }
 
 func ownQuotaTakenAway(t *testing.T, u *user) {
-	u.setQuota(ss.Optional[int64]{}) // the user has no own quota
+	u.setQuota(ss.Optional[int64]{}) // no own quota
 	u.wantState("removing a quota that is not set", state{collections: map[string]collectionState{}})
 	u.setQuota(ss.Some[int64](200))
 	u.put("bookmarks", bso("a", xs(150)))
@@ -98,14 +94,12 @@ func ownQuotaTakenAway(t *testing.T, u *user) {
 	wantError(t, "over the server's quota", err, ss.ErrQuota)
 }
 
-// ownQuotaWhereNobodyCounts: if quotas are off, so are the users' own.
 func ownQuotaWhereNobodyCounts(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](10))
 	w := u.put("bookmarks", bso("a", xs(50)))
 	equal(t, "the quota", w.Quota, ss.Quota{})
 }
 
-// ownQuotaBesideTheCollections: the limit of a collection applies too.
 func ownQuotaBesideTheCollections(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](100))
 	w := u.counted("bookmarks", 10)
@@ -137,7 +131,6 @@ func ownQuotaNegative(t *testing.T, u *user) {
 	equal(t, "the quota", u.usage().Quota, ss.Optional[int64]{})
 }
 
-// ownQuotaWritersAtOnce: concurrent writers cannot exceed the quota.
 func ownQuotaWritersAtOnce(t *testing.T, u *user) {
 	u.setQuota(ss.Some[int64](50))
 	var wg sync.WaitGroup
@@ -163,8 +156,8 @@ func totalsChecks() []check {
 	return []check{{"ByTheCounters", totalsByTheCounters}}
 }
 
-// totalsByTheCounters: Totals returns the owners in order, including unknown ones.
-// Without a quota a store may report them as not counted.
+// totalsByTheCounters: Totals keeps the owners' order, with unknown ones. Without a quota a store may report them as
+// not counted.
 func totalsByTheCounters(t *testing.T, u *user) {
 	a, b, nobody := u.other(), u.other(), u.other()
 	none, err := u.store.Totals(t.Context(), nil)

@@ -16,7 +16,6 @@ func pagingChecks() []check {
 	}
 }
 
-// turn returns the query of the next page, with the offset from its token.
 func turn(t tb, q ss.Query, p page) ss.Query {
 	t.Helper()
 	next, err := ss.ParseOffset(p.next.Token())
@@ -54,13 +53,12 @@ func wholeInPages(t *testing.T, u *user) {
 	}
 }
 
-// pagesUnderWrites: records that do not change are listed once, even if others
-// change between the pages.
+// pagesUnderWrites: unchanged records are listed once, even if others change between pages.
 func pagesUnderWrites(t *testing.T, u *user) {
 	for _, sort := range []ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex} {
 		u := u.other()
 		const n = 40
-		for i := 0; i < n; i += 4 { // four share a stamp
+		for i := 0; i < n; i += 4 {
 			var us []ss.Update
 			for j := i; j < i+4; j++ {
 				up := bso(fmt.Sprintf("%02d", j), "x")
@@ -81,7 +79,7 @@ func pagesUnderWrites(t *testing.T, u *user) {
 			if !p.more || turns > 2*n {
 				break
 			}
-			// Odd records change: one is deleted, one is updated, one is new.
+			// Odd records change: one deleted, one updated, one new.
 			u.deleteBSOs("bookmarks", fmt.Sprintf("%02d", (turns*4+1)%n))
 			u.put("bookmarks", ss.Update{ID: fmt.Sprintf("%02d", (turns*4+3)%n), Payload: text("y"), SortIndex: ss.Some(int64(turns % 5))})
 			u.put("bookmarks", ss.Update{ID: fmt.Sprintf("new%d", turns), SortIndex: ss.Some(int64(turns%7 - 1))})
@@ -96,8 +94,6 @@ func pagesUnderWrites(t *testing.T, u *user) {
 	}
 }
 
-// behindDeleted: the last record of a page may be deleted before the next page is
-// read.
 func behindDeleted(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"), bso("c", "x"), bso("d", "x"))
 	for _, sort := range []ss.Sort{ss.Newest, ss.ByIndex} {

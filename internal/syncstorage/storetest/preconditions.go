@@ -22,8 +22,7 @@ func preconditionChecks() []check {
 	}
 }
 
-// preconditionTable runs the table of the root package on every method. A refused
-// request changes nothing.
+// preconditionTable runs the table on every method. A rejected request changes nothing.
 func preconditionTable(t *testing.T, u *user) {
 	type prepared struct {
 		u      *user
@@ -31,7 +30,7 @@ func preconditionTable(t *testing.T, u *user) {
 		before state
 	}
 	for _, m := range methods() {
-		users := map[bool]prepared{} // whether they have the record
+		users := map[bool]prepared{}
 		for _, tc := range PreconditionCases() {
 			if m.on == theRecord && m.name != "Put" && tc.Modified == 0 {
 				continue // a missing record is NotFound: MissingRecord
@@ -53,14 +52,14 @@ func preconditionTable(t *testing.T, u *user) {
 			if tc.Want != nil || m.kind != writes {
 				p.u.wantState(name, p.before)
 			} else {
-				delete(users, has) // it has been changed
+				delete(users, has)
 			}
 		}
 	}
 }
 
-// preconditionResource: the record, its collection and the user have different
-// stamps, and every method checks that of its resource.
+// preconditionResource: record, collection and user have different stamps, and every method checks its own
+// resource's.
 func preconditionResource(t *testing.T, u *user) {
 	for _, m := range methods() {
 		u := u.other()
@@ -81,8 +80,6 @@ func preconditionResource(t *testing.T, u *user) {
 	}
 }
 
-// preconditionTombstone: a deleted collection has the modified time 0, and the user
-// that of the deletion.
 func preconditionTombstone(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	gone := u.deleteCollection("bookmarks").Modified
@@ -97,8 +94,6 @@ func preconditionTombstone(t *testing.T, u *user) {
 	must(t, "create-only after the end", err)
 }
 
-// preconditionExpired: an expired record has the modified time 0, before it is
-// swept too.
 func preconditionExpired(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", expiring("a", "x", 60)).Modified
 	u.put("bookmarks", expiring("b", "x", 60))
@@ -126,8 +121,7 @@ func preconditionDeleted(t *testing.T, u *user) {
 	equal(t, "payload", u.get("bookmarks", "a").payload, "y")
 }
 
-// preconditionMissing: reading or deleting a missing record is NotFound, with any
-// precondition.
+// preconditionMissing: a missing record is NotFound, whatever the precondition.
 func preconditionMissing(t *testing.T, u *user) {
 	u.put("bookmarks", expiring("expired", "x", 1))
 	u.wait(5e9)
@@ -143,7 +137,7 @@ func preconditionMissing(t *testing.T, u *user) {
 	u.wantState("reading and deleting missing resources", before)
 }
 
-// preconditionHidden: a collection with only an open batch has the modified time 0.
+// preconditionHidden: a collection with only an open batch has modified time 0.
 func preconditionHidden(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	err := u.tryList(t.Context(), &ss.Query{Collection: "bookmarks", Now: u.now, If: ifModifiedSince(0)})
@@ -152,7 +146,7 @@ func preconditionHidden(t *testing.T, u *user) {
 	must(t, "create-only commit", err)
 }
 
-// refusedAppend: a refused append stages nothing and opens no batch.
+// refusedAppend: a rejected append stages nothing and opens no batch.
 func refusedAppend(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	never := u.writeIf("bookmarks", ifUnmodifiedSince(0))

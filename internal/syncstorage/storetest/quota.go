@@ -27,14 +27,12 @@ func quotaChecks() []check {
 	}
 }
 
-// limited returns the parameters of a write with an enforced quota.
 func (u *user) limited(collection string, limit int64) ss.Write {
 	w := u.write(collection)
 	w.Quota = ss.Quota{User: limit, Enforce: true}
 	return w
 }
 
-// limitedEach is limited with a limit for the collection.
 func (u *user) limitedEach(collection string, limit int64) ss.Write {
 	w := u.write(collection)
 	w.Quota = ss.Quota{Collection: limit, Enforce: true}
@@ -43,10 +41,8 @@ func (u *user) limitedEach(collection string, limit int64) ss.Write {
 
 func xs(n int64) string { return strings.Repeat("x", int(n)) }
 
-// quotaTable runs the table of the root package for every way to write records. An
-// enforced quota refuses without a change; one that is not enforced lets the write
-// succeed. Either way Used is returned. On a slow engine each case uses one of the
-// ways.
+// quotaTable runs the table for every way to write. An enforced quota rejects without a change; otherwise the write
+// succeeds. Used is returned either way. On a slow engine each case uses one way.
 func quotaTable(t *testing.T, u *user) {
 	for i, tc := range QuotaCases() {
 		for j, way := range []string{"Put", "Post", "Append", "Commit"} {
@@ -58,7 +54,6 @@ func quotaTable(t *testing.T, u *user) {
 	}
 }
 
-// quotaCase runs a case of the table with one way to write.
 func quotaCase(t *testing.T, u *user, tc *QuotaCase, way string, enforce bool) {
 	name := fmt.Sprintf("%s by %s, enforced %v", tc.Name, way, enforce)
 	if tc.Others > 0 {
@@ -100,7 +95,6 @@ func (u *user) storeBy(ctx context.Context, way string, w ss.Write, update ss.Up
 	}
 }
 
-// quotaSum: the user's quota limits all collections together.
 func quotaSum(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", xs(40)))
 	u.put("tabs", bso("a", xs(50)))
@@ -115,8 +109,7 @@ func quotaSum(t *testing.T, u *user) {
 	must(t, "another user", err)
 }
 
-// quotaOfACollection: each collection has its own limit, in batches too, and
-// expired records do not count.
+// quotaOfACollection: each collection has its own limit, in batches too, and expired records do not count.
 func quotaOfACollection(t *testing.T, u *user) {
 	for _, name := range []string{"bookmarks", "tabs", newName()} {
 		w := u.limitedEach(name, 100)
@@ -145,8 +138,7 @@ func quotaOfACollection(t *testing.T, u *user) {
 	wantError(t, "Put of a byte more", err, ss.ErrQuota)
 }
 
-// quotaShrinking: a user over a limit that was lowered can still delete, and write
-// what does not add bytes.
+// quotaShrinking: over a lowered limit, a user can still delete, and write without adding bytes.
 func quotaShrinking(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(100)), bso("b", xs(100)), bso("c", xs(100)), bso("d", xs(100)))
 	w := u.limited("bookmarks", 50)
@@ -185,8 +177,7 @@ func quotaShrinkingByBatch(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 140)
 }
 
-// quotaStaged: staged records count in addition to stored ones, and a refused
-// append stages nothing.
+// quotaStaged: staged records count in addition to stored ones, and a rejected append stages nothing.
 func quotaStaged(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(40)))
 	w := u.limited("bookmarks", 100)
@@ -212,8 +203,7 @@ func quotaStaged(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 3, 60)
 }
 
-// quotaStagedOverStored: if the result depends on it, records that a staged one
-// will replace do not count.
+// quotaStagedOverStored: records to be replaced by staged ones do not count, if the result depends on it.
 func quotaStagedOverStored(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(90)), bso("b", xs(5)))
 	w := u.limited("bookmarks", 100)
@@ -232,8 +222,7 @@ func quotaStagedOverStored(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 100)
 }
 
-// quotaCommit: the commit checks the quota against the current records, and a
-// refused commit leaves the batch open.
+// quotaCommit: a commit checks the quota against current records, and a rejected one leaves the batch open.
 func quotaCommit(t *testing.T, u *user) {
 	w := u.limited("bookmarks", 100)
 	b := newBatch()
@@ -250,7 +239,6 @@ func quotaCommit(t *testing.T, u *user) {
 	equal(t, "Used", got.Used.User, 60)
 }
 
-// quotaExpired: expired records do not count, swept or not.
 func quotaExpired(t *testing.T, u *user) {
 	u.post("bookmarks", expiring("a", xs(60), 10), bso("b", xs(30)))
 	u.put("tabs", expiring("a", xs(10), 10))
@@ -265,7 +253,7 @@ func quotaExpired(t *testing.T, u *user) {
 	must(t, "Post over the expired", err)
 	u.wantUsage("Post", "bookmarks", 2, 50)
 
-	// A record that replaces an expired one of the same size still counts as new.
+	// A record replacing an expired one of the same size is new.
 	v := u.other()
 	v.post("tabs", expiring("a", xs(60), 10), bso("b", xs(90)))
 	v.wait(11e9)
@@ -317,9 +305,8 @@ func quotaUsed(t *testing.T, u *user) {
 	used("Put after deletes", 13)(u.store.Put(t.Context(), u.owner, w, ss.Update{ID: "d", SortIndex: ss.Some[int64](1)}))
 }
 
-// quotaEdge: if each of many concurrent writes would just fit, one succeeds, with
-// either limit. Writers of different collections do not share the limit of a
-// collection.
+// quotaEdge: of concurrent writes that would each just fit, one succeeds, with either limit. Different collections do
+// not share a collection limit.
 func quotaEdge(t *testing.T, u *user) {
 	for name, limited := range map[string]func(u *user, collection string, limit int64) ss.Write{
 		"quota of the user": (*user).limited, "quota of a collection": (*user).limitedEach,
@@ -366,5 +353,5 @@ func quotaEdgeOf(t *testing.T, u *user, limit string, limited func(u *user, coll
 	}
 }
 
-// sharedBatch is the ID of batches of several users.
+// sharedBatch is used by several users.
 const sharedBatch ss.BatchID = "0123456789abcdef0123456789abcdef"

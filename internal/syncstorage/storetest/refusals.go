@@ -20,16 +20,15 @@ func refusalChecks() []check {
 	}
 }
 
-// kind is the effect of a method on visible data.
 type kind int
 
 const (
 	reads  kind = iota
-	stages      // writes records that are invisible until a commit
+	stages      // invisible until a commit
 	writes
 )
 
-// resource is the resource whose stamp a method's precondition is checked against.
+// resource is whose stamp a precondition is checked against.
 type resource int
 
 const (
@@ -38,8 +37,6 @@ const (
 	theUser
 )
 
-// method is an operation with a precondition, on the record "a" of a collection and
-// on an open batch.
 type method struct {
 	name string
 	on   resource
@@ -47,7 +44,6 @@ type method struct {
 	call func(ctx context.Context, u *user, collection string, b ss.BatchID, p ss.Precondition) error
 }
 
-// methods returns all operations with a precondition.
 func methods() []method {
 	up := []ss.Update{bso("a", "changed")}
 	return []method{
@@ -131,9 +127,8 @@ func zeroOwner(t *testing.T, u *user) {
 	}
 }
 
-// unknownCollection: a collection that the user does not have is empty and has the
-// modified time 0, whether or not another user created the name. Reading it does
-// not create it.
+// unknownCollection: a collection unknown to the user is empty with modified time 0, even if another user created the
+// name. Reading does not create it.
 func unknownCollection(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", bso("a", "x")).Modified
 	before := u.state()
@@ -174,7 +169,6 @@ func unknownRecord(t *testing.T, u *user) {
 	u.wantState("asking for what is not there", before)
 }
 
-// unknownBatch: every kind of wrong batch returns the same error.
 func unknownBatch(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	open := u.stage("bookmarks", bso("b", "x"))
@@ -206,8 +200,6 @@ func unknownBatch(t *testing.T, u *user) {
 	equalIDs(t, "the staged record", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), "a", "b")
 }
 
-// cancelledCaller: an operation whose caller has disconnected fails and leaves
-// nothing behind.
 func cancelledCaller(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	b := u.stage("bookmarks", bso("b", "x"))
@@ -216,7 +208,7 @@ func cancelledCaller(t *testing.T, u *user) {
 	cancel()
 	for _, m := range methods() {
 		if m.kind == reads {
-			continue // a read may succeed
+			continue
 		}
 		if err := m.call(gone, u, "bookmarks", b, ss.Precondition{}); err == nil {
 			t.Errorf("%s succeeded with a cancelled context", m.name)

@@ -19,8 +19,7 @@ func snapshotChecks() []check {
 	}
 }
 
-// listingWhileWritten: a listing yields the records from when it was opened,
-// regardless of later writes.
+// listingWhileWritten: a listing yields the records from when it was opened, whatever is written later.
 func listingWhileWritten(t *testing.T, u *user, payload string) {
 	for i := range 10 {
 		u.put("history", bso(fmt.Sprint(i), payload))
@@ -55,21 +54,19 @@ func listingWhileWritten(t *testing.T, u *user, payload string) {
 	equalIDs(t, "afterwards", u.list("history"))
 }
 
-// stampAndRows: while a writer adds records, a listing has exactly the records up
-// to its stamp. A client that later asks for what is newer than that stamp would
-// never read a record that the listing left out.
+// stampAndRows: while a writer adds records, a listing contains exactly those up to its stamp. Otherwise a client
+// asking for newer ones would never see the rest.
 func stampAndRows(t *testing.T, u *user) {
 	const n = 60
 	var (
 		mu     sync.Mutex
-		stamps []ss.Timestamp // of the i-th record
+		stamps []ss.Timestamp // by record
 	)
 	ctx, done := context.WithCancelCause(t.Context())
 	finished := errors.New("the writer finished")
 	go func() {
 		for i := range n {
-			// The stamp is stored before a reader that has seen the record looks it
-			// up.
+			// Store the stamp before a reader that saw the record looks it up.
 			mu.Lock()
 			w, err := u.store.Put(t.Context(), u.owner, u.write("history"), bso(fmt.Sprintf("%03d", i), "x"))
 			stamps = append(stamps, w.Modified)
@@ -104,8 +101,8 @@ func stampAndRows(t *testing.T, u *user) {
 	equal(t, "records", len(u.list("history").records), n)
 }
 
-// infosOfOneSnapshot: the user's stamp in Collections and Usage matches the
-// collections in the same result, and the counters of one write change together.
+// infosOfOneSnapshot: the user's stamp in Collections and Usage matches the collections in the result, and a write's
+// counters change together.
 func infosOfOneSnapshot(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"))
 	done := make(chan error, 1)

@@ -22,8 +22,7 @@ func stampChecks() []check {
 	}
 }
 
-// clockRuns: if the clock has advanced, the stamp of a write is the time of the
-// request.
+// clockRuns: if the clock advanced, a write's stamp is the request time.
 func clockRuns(t *testing.T, u *user) {
 	b := u.stage("forms")
 	for name, write := range map[string]func() ss.Written{
@@ -42,7 +41,7 @@ func clockRuns(t *testing.T, u *user) {
 	equal(t, "DeleteCollection", u.deleteCollection("tabs").Modified, u.now)
 }
 
-// stampsGrow writes in every way while the clock moves by step each time.
+// stampsGrow writes in every way while the clock moves by step.
 func stampsGrow(t *testing.T, u *user, step ss.Timestamp) {
 	begin, writes := u.now, 0
 	last := u.now - tick
@@ -97,8 +96,7 @@ func oneStampPerWrite(t *testing.T, u *user) {
 	}
 }
 
-// acrossCollections: a write changes the stamp of its own collection only, and no
-// two writes of a user have the same stamp.
+// acrossCollections: a write stamps only its own collection, and a user's stamps are unique.
 func acrossCollections(t *testing.T, u *user) {
 	want := map[string]ss.Timestamp{}
 	for range 3 {
@@ -119,8 +117,7 @@ func acrossCollections(t *testing.T, u *user) {
 	equal(t, "user", cs.Modified, want["forms"])
 }
 
-// tombstones: after the deletion of a collection, the user's stamp and all later
-// stamps are not before it.
+// tombstones: after a collection is deleted, the user's stamp and all later ones are not before it.
 func tombstones(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -137,7 +134,7 @@ func tombstones(t *testing.T, u *user) {
 	equal(t, "the first write again", u.put("bookmarks", bso("a", "x")).Modified, gone.Modified+2*tick)
 }
 
-// newLife: nothing of a user remains after DeleteAll, not even the stamp.
+// newLife: nothing remains after DeleteAll, not even the stamp.
 func newLife(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -149,7 +146,6 @@ func newLife(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "b")
 }
 
-// previous: Previous is the collection's stamp before the write.
 func previous(t *testing.T, u *user) {
 	var last ss.Timestamp
 	check := func(what string, w ss.Written) {
@@ -176,7 +172,7 @@ func previous(t *testing.T, u *user) {
 	equal(t, "Commit without a collection", v.commit("bookmarks", b).Previous, 0)
 }
 
-// nothingWritten: reads, appends and refused writes do not use a stamp.
+// nothingWritten: reads, appends and rejected writes use no stamp.
 func nothingWritten(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", bso("a", "x")).Modified
 	u.wait(1e9)

@@ -9,7 +9,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// record is a comparable BSO. A nil payload is an empty one.
 type record struct {
 	id       string
 	index    ss.Optional[int64]
@@ -22,7 +21,6 @@ func recordOf(b *ss.BSO) record {
 	return record{b.ID, b.SortIndex, string(b.Payload), b.Modified, b.Expiry}
 }
 
-// String shortens long payloads.
 func (r record) String() string {
 	payload := r.payload
 	if len(payload) > 40 {
@@ -35,15 +33,14 @@ func (r record) String() string {
 	return fmt.Sprintf("{%q index %s payload %q modified %v expiry %v}", r.id, index, payload, r.modified, r.expiry)
 }
 
-// page is a listing that was read completely.
+// page is a listing read completely.
 type page struct {
 	modified ss.Timestamp
-	records  []record // without expiry, which listings do not include
+	records  []record // without expiry, which listings omit
 	next     ss.Offset
 	more     bool
 }
 
-// readPage copies and closes a listing, and checks its count.
 func readPage(l *ss.Listing) (page, error) {
 	defer l.Close()
 	p := page{modified: l.Modified, next: l.Next, more: l.More}
@@ -61,7 +58,6 @@ func readPage(l *ss.Listing) (page, error) {
 	return p, nil
 }
 
-// ids returns the IDs of the page's records in order.
 func (p page) ids() []string {
 	ids := []string{}
 	for _, r := range p.records {
@@ -70,16 +66,14 @@ func (p page) ids() []string {
 	return ids
 }
 
-// state is everything that a client can read of a user at one time.
 type state struct {
-	modified    ss.Timestamp // of the user
+	modified    ss.Timestamp
 	collections map[string]collectionState
 }
 
-// collectionState is everything that a client can read of one collection.
 type collectionState struct {
 	modified       ss.Timestamp
-	records, bytes int64 // from Usage
+	records, bytes int64
 	list           []record
 }
 
@@ -99,7 +93,7 @@ func (s state) equal(o state) bool {
 	})
 }
 
-// state reads everything and checks that the different ways to read agree.
+// state reads everything and checks that the ways to read agree.
 func (u *user) state() state {
 	u.t.Helper()
 	cs, usage := u.collections(), u.usage()
@@ -134,7 +128,6 @@ func (u *user) state() state {
 	return s
 }
 
-// wantState checks the user's data.
 func (u *user) wantState(after string, want state) {
 	u.t.Helper()
 	if got := u.state(); !got.equal(want) {
@@ -149,7 +142,7 @@ func equalIDs(t tb, what string, got page, want ...string) {
 	}
 }
 
-// wantError checks that err is the wanted error of the root package, or nil.
+// wantError checks for one of the package's own errors, or nil.
 func wantError(t tb, step string, err, want error) {
 	t.Helper()
 	if !sameError(err, want) {

@@ -1,12 +1,9 @@
-// Package storetest tests the contract of a syncstorage.Store.
+// Package storetest tests the contract of a syncstorage.Store. Callers may rely only on what it tests.
 //
-// A backend calls Run from its own test. Callers may rely only on what this suite
-// tests. Every test has a fresh owner on one shared database, and all tests run in
-// parallel. The suite sets the time, which is a parameter of every operation.
+// A backend calls Run from its own test. Each test uses a fresh owner in a shared database, in parallel with the
+// others, and sets the time in every operation.
 //
-// The package also exports the tables of cases of the service's rules, so that a
-// rule in package syncstorage and its implementation in a backend's SQL are checked
-// by the same cases.
+// The exported case tables check the rules both in package syncstorage and in a backend's SQL.
 package storetest
 
 import (
@@ -17,40 +14,33 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Harness describes a backend to the suite.
+// Harness describes a backend.
 type Harness struct {
-	// Store is the store to test. Its database may have data of other users, but
-	// only the suite may sweep it: a sweep affects every user, and each test of the
-	// suite runs at its own time.
+	// Store is the store to test. Its database may contain other users, but only the suite may sweep it: a sweep
+	// affects all users, and each test runs at its own time.
 	Store ss.Store
 
-	// Faulty opens another store that calls fault at every point where the engine
-	// can fail, and treats its error as the engine's. The backend chooses the
-	// database. If Faulty is nil, the group Faults is skipped.
+	// Faulty opens another store, in a database of the backend's choice, that calls fault wherever the engine can
+	// fail and returns its error. If nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) ss.Store
 
-	// Reap is set if the engine removes expired rows itself, so that Sweep does
-	// nothing. Reap does immediately what the engine would do some time later, and
-	// returns the number of removed records and batches.
+	// Reap is set if the engine removes expired rows itself and Sweep does nothing. It does so immediately, and
+	// returns the number of records and batches.
 	Reap func(ctx context.Context, now ss.Timestamp) (int, error)
 
-	// Apart gives every test its own database, for an engine that would slow down
-	// with the data of other tests.
+	// Apart gives every test its own database, for engines slowed down by other tests' data.
 	Apart bool
 
-	// BatchRecords is the engine's maximum number of records in a batch; 0: no
-	// limit.
+	// BatchRecords is the engine's maximum per batch; 0: no limit.
 	BatchRecords int
 
-	// Exempt lists the tests that do not apply to the backend ("Group/Test"), with
-	// the reason.
+	// Exempt maps tests that do not apply to the backend ("Group/Test") to the reason.
 	Exempt map[string]string
 
 	Soak suite.Soak
 }
 
-// Run runs the suite. It calls open once, or once per test if Harness.Apart is set.
-// open closes what it opens in a cleanup of its t.
+// Run runs the suite. It calls open once, or per test if Harness.Apart is set. open registers cleanups with its t.
 func Run(t *testing.T, open func(t testing.TB) Harness) {
 	h := open(t)
 	suite.Suite[*user]{
@@ -69,7 +59,6 @@ func Run(t *testing.T, open func(t testing.TB) Harness) {
 	}.Run(t)
 }
 
-// Short names of package suite.
 type tb = suite.TB
 
 var (
@@ -82,11 +71,11 @@ func equal[T any](t tb, what string, got, want T) {
 	suite.Equal(t, what, got, want)
 }
 
-// check is one test with a fresh user.
+// check is a test with a fresh user.
 type check = suite.Case[*user]
 
-// groups returns the tests. Tests that sweep run serially, at times long before
-// those of all others, whose records they must not remove.
+// groups returns the tests. Tests that sweep run serially, at times long before all others, so as not to remove their
+// records.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

@@ -25,8 +25,7 @@ func sweepChecks() []check {
 	}
 }
 
-// lastSweep is a time after all data of this group and before all data of other
-// groups.
+// lastSweep is between this group's data and that of other groups.
 const lastSweep = early + 10_000*hour
 
 func (u *user) sweep(limit int) int {
@@ -45,8 +44,6 @@ func (u *user) sweep(limit int) int {
 	return n
 }
 
-// drain sweeps until nothing is due and returns the number of removed records and
-// batches.
 func (u *user) drain() (total int) {
 	u.t.Helper()
 	for {
@@ -58,10 +55,9 @@ func (u *user) drain() (total int) {
 	}
 }
 
-// sweepBounded: a sweep removes at most its limit, returns the number, and changes
-// nothing that a client sees.
+// sweepBounded: a sweep removes at most limit rows, returns how many, and changes nothing visible.
 func sweepBounded(t *testing.T, u *user) {
-	u.at(lastSweep).drain() // data of an earlier run
+	u.at(lastSweep).drain() // data from an earlier run
 	v := u.other()
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 30), bso("d", "x"))
 	v.post("forms", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 3600))
@@ -77,7 +73,6 @@ func sweepBounded(t *testing.T, u *user) {
 	equal(t, "the record with the longer ttl", u.at(early+2*hour).drain(), 1)
 }
 
-// sweepBoundary: swept records do not come back, and records that are not due stay.
 func sweepBoundary(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 11), bso("c", "x"))
@@ -92,7 +87,7 @@ func sweepBoundary(t *testing.T, u *user) {
 	u.wantVisible("after it", "tabs", "c")
 }
 
-// sweepCounters: swept records are subtracted from the counters, once.
+// sweepCounters: swept records are subtracted once.
 func sweepCounters(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.post("tabs", expiring("a", xs(10), 10), expiring("b", xs(20), 10), bso("c", xs(30)))
@@ -111,7 +106,6 @@ func sweepCounters(t *testing.T, u *user) {
 	u.wantUsage("the delete of the rest", "tabs", 0, 0)
 }
 
-// sweepStamps: a sweep changes no stamp.
 func sweepStamps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.put("tabs", expiring("a", "x", 10))
@@ -125,7 +119,6 @@ func sweepStamps(t *testing.T, u *user) {
 	must(t, "create-only over a swept record", err)
 }
 
-// sweepBatches: expired batches are removed, open ones stay.
 func sweepBatches(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.put("tabs", bso("a", "x"))
@@ -137,7 +130,7 @@ func sweepBatches(t *testing.T, u *user) {
 	if n := u.drain(); n < 2 {
 		t.Errorf("a sweep of two batches removed %d", n)
 	}
-	u.now -= hour // the clock is set back; swept batches stay removed
+	u.now -= hour // after setting the clock back, swept batches stay removed
 	for collection, b := range map[string]ss.BatchID{"tabs": old, "forms": hidden} {
 		_, err := u.store.Commit(t.Context(), u.owner, u.write(collection), ss.BatchPart{ID: b, Limits: limits()})
 		wantError(t, "Commit in "+collection, err, ss.ErrNoBatch)
@@ -163,8 +156,8 @@ func sweepBatches(t *testing.T, u *user) {
 	v.wantUsage("the first write", "forms", 1, 1)
 }
 
-// sweepBatchesInSteps: a batch that is removed by several sweeps cannot be
-// committed in part if the clock is set back in between.
+// sweepBatchesInSteps: a batch removed by several sweeps cannot be committed in part if the clock is set back in
+// between.
 func sweepBatchesInSteps(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	var us []ss.Update
@@ -190,8 +183,6 @@ func sweepBatchesInSteps(t *testing.T, u *user) {
 	}
 }
 
-// sweepWhileWritten: concurrent sweeps and writes of the same records never fail,
-// and the counters stay correct.
 func sweepWhileWritten(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	const writers, writes = 6, 15
@@ -226,8 +217,7 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	u.at(lastSweep).wantUsage("everything", "tabs", 0, 0)
 }
 
-// sweepAgainstWrites: a sweep of an expired record does not remove a new record
-// that replaces it concurrently.
+// sweepAgainstWrites: sweeping an expired record does not remove its concurrent replacement.
 func sweepAgainstWrites(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	const rounds, records = 8, 30

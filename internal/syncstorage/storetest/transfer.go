@@ -24,10 +24,9 @@ func transferChecks() []check {
 	}
 }
 
-// dump is an export, by collection.
 type dump []ss.Restore
 
-// export reads all data of the user, and the names of the collections.
+// export returns the user's data and collection names.
 func (u *user) export() (names []string, d dump) {
 	u.t.Helper()
 	for e, err := range u.store.Export(u.t.Context(), u.owner, u.now) {
@@ -50,7 +49,7 @@ func (u *user) export() (names []string, d dump) {
 	return names, d
 }
 
-// restore restores one collection of an export.
+// restore restores an exported collection.
 func (u *user) restore(w ss.Write, r ss.Restore) ss.Restored {
 	u.t.Helper()
 	restored, err := u.store.Restore(u.t.Context(), u.owner, w, r)
@@ -58,7 +57,6 @@ func (u *user) restore(w ss.Write, r ss.Restore) ss.Restored {
 	return restored
 }
 
-// records returns the records of a step in comparable form.
 func records(r ss.Restore) (all []record) {
 	for i := range r.Records {
 		all = append(all, recordOf(&r.Records[i]))
@@ -70,8 +68,7 @@ func at(id, payload string, modified ss.Timestamp) ss.BSO {
 	return ss.BSO{ID: id, Payload: []byte(payload), Modified: modified}
 }
 
-// transferRoundTrip: exported data is restored with its stamps, and later writes
-// have later ones.
+// transferRoundTrip: exported data is restored with its stamps, and later writes get later ones.
 func transferRoundTrip(t *testing.T, u *user) {
 	name := newName()
 	u.put("bookmarks", ss.Update{ID: "..", SortIndex: ss.Some[int64](-7), Payload: text("ż\x00'\"\\\n")})
@@ -100,7 +97,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 		equal(t, "the stamp of "+names[i], again[i].Modified, exported[i].Modified)
 		equal(t, "the records of "+names[i], records(again[i]), records(exported[i]))
 	}
-	v.now = t0 - hour // the clock of this server is behind
+	v.now = t0 - hour // this server's clock is behind
 	equal(t, "the stamp of the next write", v.put("forms", bso("a", "x")).Modified, before.modified+tick)
 }
 
@@ -112,8 +109,6 @@ func transferOfNobody(t *testing.T, u *user) {
 	equal(t, "collections of a batch", len(names), 0)
 }
 
-// transferOneSnapshot: an export does not include writes that happen while it is
-// read.
 func transferOneSnapshot(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "old"))
 	u.put("tabs", bso("a", "old"))
@@ -133,7 +128,7 @@ func transferOneSnapshot(t *testing.T, u *user) {
 	equal(t, "records", records, 2)
 }
 
-// transferGivenUp: an export that is stopped early releases its resources.
+// transferGivenUp: stopping an export early releases its resources.
 func transferGivenUp(t *testing.T, u *user) {
 	for i := range 5 {
 		u.put("bookmarks", bso(string(rune('a'+i)), xs(1000)))
@@ -148,7 +143,7 @@ func transferGivenUp(t *testing.T, u *user) {
 	equal(t, "collections", names, []string{"bookmarks"})
 }
 
-// transferLaterStays: neither a record nor a collection gets an earlier stamp.
+// transferLaterStays: neither records nor collections get an earlier stamp.
 func transferLaterStays(t *testing.T, u *user) {
 	first := u.put("bookmarks", bso("later", "here")).Modified
 	u.wait(1e9)
@@ -166,8 +161,7 @@ func transferLaterStays(t *testing.T, u *user) {
 	u.wantUsage("Restore", "bookmarks", 3, 13)
 }
 
-// transferOverTheExpired: an expired record counts as absent, and its bytes are
-// subtracted.
+// transferOverTheExpired: expired records count as absent, and their bytes are subtracted.
 func transferOverTheExpired(t *testing.T, u *user) {
 	u.put("bookmarks", expiring("a", "12345", 10))
 	u.wait(60e9)
@@ -188,8 +182,7 @@ func transferAgain(t *testing.T, u *user) {
 	u.wantState("no record at all", before)
 }
 
-// transferBesideAWriter: a concurrent write, or DeleteAll, is detected, and nothing
-// is restored.
+// transferBesideAWriter: a concurrent write or DeleteAll is detected, and nothing is restored.
 func transferBesideAWriter(t *testing.T, u *user) {
 	r := ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-hour)}}
 	last := u.restore(u.writeIf("bookmarks", ifUnmodifiedSince(0)), r).User
@@ -203,8 +196,7 @@ func transferBesideAWriter(t *testing.T, u *user) {
 	u.wantState("a restore that was refused", before)
 }
 
-// transferUnderAQuota: a restore is limited by the quota and counted like any other
-// write.
+// transferUnderAQuota: a restore is limited and counted like any other write.
 func transferUnderAQuota(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(50)))
 	u.setQuota(ss.Some[int64](60))
@@ -237,7 +229,6 @@ func transferBesideABatch(t *testing.T, u *user) {
 	u.wantUsage("the commit", "bookmarks", 1, 6)
 }
 
-// transferManyRecords: steps of a hundred records, as in an import.
 func transferManyRecords(t *testing.T, u *user) {
 	var all []ss.BSO
 	for i := range 100 {

@@ -19,13 +19,12 @@ func usageChecks() []check {
 
 func (u *user) wantUsage(after, collection string, records, bytes int64) {
 	u.t.Helper()
-	c := u.state().collections[collection] // state compares the counters with the records
+	c := u.state().collections[collection]
 	if c.records != records || c.bytes != bytes {
 		u.t.Errorf("after %s %s has %d records and %d bytes, want %d and %d", after, collection, c.records, c.bytes, records, bytes)
 	}
 }
 
-// usageByDelta: every kind of write updates the counters.
 func usageByDelta(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "12345"))
 	u.wantUsage("Put", "bookmarks", 1, 5)
@@ -59,7 +58,6 @@ func bytesNotCharacters(t *testing.T, u *user) {
 	u.wantUsage("Put", "bookmarks", 3, 8+2+4)
 }
 
-// usageOfExpired: expired records do not count, swept or not.
 func usageOfExpired(t *testing.T, u *user) {
 	u.post("bookmarks", expiring("a", "12345", 10), expiring("b", "123", 20), bso("c", "1"))
 	u.wait(10e9)

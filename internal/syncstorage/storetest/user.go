@@ -12,8 +12,7 @@ import (
 const (
 	// t0 is the time at which tests begin.
 	t0 ss.Timestamp = 1_700_000_000_120
-	// early is the time at which tests that sweep begin, decades before t0, so that
-	// they do not find other tests' records.
+	// early is the start of tests that sweep, decades before t0, so that they do not find other tests' records.
 	early ss.Timestamp = 200_000_000_120
 
 	tick   ss.Timestamp = ss.Tick
@@ -34,8 +33,7 @@ func newUser(t tb, h Harness) *user {
 	return &user{t: t, h: h, store: h.Store, owner: newOwner(), now: t0}
 }
 
-// newOwner returns an owner that no other test has. All three fields are unique,
-// because a backend may use any of them as the key.
+// newOwner returns a new owner. All fields are unique: a backend may key on any.
 func newOwner() ss.Owner {
 	return ss.Owner{
 		UID:    1 + rand.Int64N(1<<53),
@@ -44,7 +42,6 @@ func newOwner() ss.Owner {
 	}
 }
 
-// newBatch returns a batch ID as a service would.
 func newBatch() ss.BatchID {
 	var b [16]byte
 	for i := range b {
@@ -53,7 +50,6 @@ func newBatch() ss.BatchID {
 	return ss.BatchID(hex.EncodeToString(b[:]))
 }
 
-// newName returns a collection name that does not exist.
 func newName() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
 
 // other returns another fresh owner on the same store, at the same time.
@@ -63,29 +59,25 @@ func (u *user) other() *user {
 	return &v
 }
 
-// at returns the user with another time; the original keeps its own.
+// at returns a copy of the user at another time.
 func (u *user) at(now ss.Timestamp) *user {
 	v := *u
 	v.now = now
 	return &v
 }
 
-// wait advances the clock.
 func (u *user) wait(d time.Duration) { u.now += ss.Timestamp(d.Milliseconds()) }
 
-// write returns the parameters of a write without conditions.
 func (u *user) write(collection string) ss.Write {
 	return ss.Write{Collection: collection, Now: u.now, MaxNames: 1000}
 }
 
-// writeIf is write with a precondition.
 func (u *user) writeIf(collection string, p ss.Precondition) ss.Write {
 	w := u.write(collection)
 	w.If = p
 	return w
 }
 
-// limits returns limits for batches in tests of other subjects.
 func limits() ss.BatchLimits { return ss.BatchLimits{Records: 10_000, Bytes: 100_000_000} }
 
 func ifUnmodifiedSince(t ss.Timestamp) ss.Precondition {
@@ -96,12 +88,10 @@ func ifModifiedSince(t ss.Timestamp) ss.Precondition {
 	return ss.Precondition{ModifiedSince: ss.Some(t)}
 }
 
-// bso returns an update of only the payload.
 func bso(id, payload string) ss.Update {
 	return ss.Update{ID: id, Payload: ss.Some([]byte(payload))}
 }
 
-// expiring returns an update with a payload and a time to live in seconds.
 func expiring(id, payload string, ttl int64) ss.Update {
 	u := bso(id, payload)
 	u.TTL = ss.Some(ttl)
@@ -120,7 +110,6 @@ func (u *user) post(collection string, us ...ss.Update) ss.Written {
 	return u.wrote("Post")(u.store.Post(u.t.Context(), u.owner, u.write(collection), us))
 }
 
-// stage opens a batch with these records.
 func (u *user) stage(collection string, us ...ss.Update) ss.BatchID {
 	u.t.Helper()
 	b := newBatch()
@@ -158,8 +147,7 @@ func (u *user) deleteAll() {
 	must(u.t, "DeleteAll", u.store.DeleteAll(u.t.Context(), u.owner, ss.Precondition{}))
 }
 
-// wrote checks the error of a write and clears Used, which is only defined with a
-// quota.
+// wrote checks a write's error and clears Used, which is only defined with a quota.
 func (u *user) wrote(step string) func(ss.Written, error) ss.Written {
 	u.t.Helper()
 	return func(w ss.Written, err error) ss.Written {
@@ -177,13 +165,11 @@ func (u *user) get(collection, id string) record {
 	return recordOf(&b)
 }
 
-// list returns all records of a collection, oldest first.
 func (u *user) list(collection string) page {
 	u.t.Helper()
 	return u.query(ss.Query{Collection: collection, Sort: ss.Oldest, Full: true})
 }
 
-// query reads the page of q at the user's time.
 func (u *user) query(q ss.Query) page {
 	u.t.Helper()
 	q.Now = u.now

@@ -22,7 +22,6 @@ func valueChecks() []check {
 	}
 }
 
-// way is a way to write records.
 type way struct {
 	name  string
 	mode  ss.MergeMode
@@ -59,7 +58,6 @@ func ways() []way {
 	}
 }
 
-// payloads: payloads are text, stored without parsing, truncation or conversion.
 func payloads(t *testing.T, u *user) {
 	u.keeps(t, map[string]string{
 		"empty":        "",
@@ -86,8 +84,7 @@ func payloadsOfAnyBytes(t *testing.T, u *user) {
 	})
 }
 
-// keeps writes payloads, by record ID, in every way and reads them back. One ID is
-// JSON.
+// keeps writes payloads, by record ID, in every way and reads them back. One ID is JSON.
 func (u *user) keeps(t *testing.T, values map[string]string) {
 	t.Helper()
 	for _, way := range ways() {
@@ -108,7 +105,7 @@ func (u *user) keeps(t *testing.T, values map[string]string) {
 	}
 }
 
-// payloadIsCopied: the caller may reuse its buffers after a write has returned.
+// payloadIsCopied: callers may reuse buffers after a write.
 func payloadIsCopied(t *testing.T, u *user) {
 	for i, way := range ways() {
 		id := fmt.Sprint(i)
@@ -125,7 +122,7 @@ func payloadIsCopied(t *testing.T, u *user) {
 	equal(t, "between append and commit", u.get("tabs", "a").payload, "as written")
 }
 
-// hostile returns valid IDs that parsers often handle wrongly.
+// hostile returns valid IDs that parsers often mishandle.
 func hostile() []string {
 	return []string{
 		" ", "  ", ".", "..", "...", "/", "a/b", "//", `\`, `\\`, `a\nb`, "{guid}", "{5f2a0b1c-6d1e-4f7a-9a64-2d3f1f0a7a11}",
@@ -160,8 +157,6 @@ func hostileIDs(t *testing.T, u *user) {
 	}
 }
 
-// orderOfIDs: IDs compare as bytes, so the order is the same on every engine and in
-// every locale.
 func orderOfIDs(t *testing.T, u *user) {
 	ids := []string{"a", "B", "A", "b", "_", "~", "-", " ", "0", "aa", "Aa", "aA", "a a", "a-a", "{", "z", "Z"}
 	var us []ss.Update
@@ -205,7 +200,6 @@ func ttls(t *testing.T, u *user) {
 	}
 }
 
-// collectionNames: names that differ in any character are different collections.
 func collectionNames(t *testing.T, u *user) {
 	unique := newName()
 	names := []string{
