@@ -8,24 +8,22 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// The methods in this file are for operators, to view and change accounts and
-// nodes. Arguments, results and errors are those of Store.
+// The methods in this file are for operators. Arguments, results and errors are as in Store.
 
-// Ping reports whether the store is ready, as Store.Ping does.
+// Ping is Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 
-// ParseAccount returns the account with an ID, or with an e-mail address as in the
-// table users. Errors: errcode.Invalid.
+// ParseAccount parses an ID, or an e-mail address as in the table users. It returns errcode.Invalid.
 func (s *Service) ParseAccount(id string) (Account, error) {
 	return ParseAccount(id, s.Config().FxAEmailDomain)
 }
 
-// AccountState returns the stored state of an account.
+// AccountState returns an account's stored state.
 func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, error) {
 	return s.store.AccountState(ctx, a)
 }
 
-// FindUsers returns a page of the storage users of accounts whose ID begins with prefix, ordered by User.Email.
+// FindUsers returns a page of storage users by account ID prefix, ordered by User.Email.
 func (s *Service) FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error) {
 	return s.store.FindUsers(ctx, prefix, after, limit)
 }
@@ -40,9 +38,8 @@ func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 	return s.store.Revoked(ctx, s.now().Add(-s.Config().TokenLife()))
 }
 
-// Adopt creates the storage user of an account from another server, as the
-// account's first sign-in with these keys would, even if new users are not
-// allowed. Errors: *Refusal, ErrNoNode.
+// Adopt creates the storage user of an account from another server, like a first sign-in with these keys, even if new
+// users are not allowed. It returns *Refusal or ErrNoNode.
 func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys KeyID) (User, error) {
 	return s.store.SignIn(ctx, a, SignIn{
 		Generation: At(generation), Keys: keys, Now: s.now(), AllowNew: true,
@@ -55,23 +52,23 @@ func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())
 }
 
-// ListAccess returns a page of the accounts that are allowed or denied by name.
+// ListAccess returns a page of allowed and denied accounts.
 func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Rule, error) {
 	return s.store.ListAccess(ctx, after, limit)
 }
 
-// Refused returns the accounts whose sign-ins were refused, most recent first.
+// Refused returns accounts with refused sign-ins, most recent first.
 func (s *Service) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	return s.store.Refused(ctx, limit)
 }
 
-// SetLabel sets the operator's label of an account, or removes it if the text is "".
+// SetLabel sets the operator's label for an account, or removes it if "".
 func (s *Service) SetLabel(ctx context.Context, a Account, text string) error {
 	_, err := s.store.SetLabel(ctx, a, Label{FxAUID: a.FxAUID, Text: text, SetAt: millis(s.now())})
 	return err
 }
 
-// LabelsOf returns the labels of accounts by their IDs.
+// LabelsOf returns labels by account ID.
 func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error) {
 	labels := map[string]Label{}
 	for some := range slices.Chunk(fxaUIDs, 500) {
@@ -84,7 +81,7 @@ func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]La
 	return labels, nil
 }
 
-// FindLabels returns a page of the labels that begin with a text, with the storage users of their accounts.
+// FindLabels returns a page of labels by prefix, with their accounts' storage users.
 func (s *Service) FindLabels(ctx context.Context, prefix string, after Label, limit int) ([]Labelled, error) {
 	return s.store.FindLabels(ctx, FindLabels{Prefix: prefix, Domain: s.Config().FxAEmailDomain, After: after, Limit: limit})
 }
@@ -94,8 +91,7 @@ func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 	return s.store.ListNodes(ctx)
 }
 
-// AddNode adds an empty node with a capacity in accounts. Errors: errcode.Invalid
-// for an invalid URL or capacity, errcode.Conflict.
+// AddNode adds an empty node with a capacity in accounts. It returns errcode.Invalid or errcode.Conflict.
 func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node, error) {
 	n, err := NewNode(url, capacity)
 	if err != nil {
@@ -104,7 +100,7 @@ func (s *Service) AddNode(ctx context.Context, url string, capacity int64) (Node
 	return s.store.AddNode(ctx, n)
 }
 
-// NewNode returns an empty node. Errors: errcode.Invalid for an invalid URL or capacity.
+// NewNode returns an empty node, or errcode.Invalid.
 func NewNode(url string, capacity int64) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {
@@ -116,8 +112,7 @@ func NewNode(url string, capacity int64) (Node, error) {
 	return Node{URL: url, Capacity: capacity, Available: capacity}, nil
 }
 
-// SetNode changes a node. Errors: errcode.Invalid for its URL and for numbers that
-// the table cannot store, errcode.NotFound.
+// SetNode changes a node. It returns errcode.Invalid or errcode.NotFound.
 func (s *Service) SetNode(ctx context.Context, url string, c NodeChange) (Node, error) {
 	url, err := CheckNodeURL(url)
 	if err != nil {

@@ -7,38 +7,31 @@ import (
 	"time"
 )
 
-// Purger deletes a user's data on a storage node. Deleting absent data is not an
-// error. A storage that is keyed by account and key ID must not delete anything if
-// u.KeysLive is set, because the current user has the same key.
+// Purger deletes a user's data on a storage node, if any. A storage keyed by account and key ID must not delete
+// anything if u.KeysLive is set: the current user has the same key.
 type Purger interface {
 	Purge(ctx context.Context, u DueUser) error
 }
 
-// maxCleanupPages limits how far one Cleanup reads past rows that cannot be
-// cleaned up, on a node that is unreachable without being marked down.
+// maxCleanupPages limits how far a Cleanup reads past rows that cannot be cleaned up, on an unreachable node not
+// marked down.
 const maxCleanupPages = 100
 
-// tokenMargin is how long a storage user may still write after its tokens have
-// expired: the clock of a node may be slow, and a request with a valid token may
-// take time.
+// tokenMargin is how long a user may write after tokens expire: a node's clock may be slow, and requests take time.
 const tokenMargin = 10 * time.Minute
 
-// TokenLife returns how long a storage user may write after its last token was
-// issued.
+// TokenLife returns how long a storage user may write after its last token was issued.
 func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
-// deadlines returns the deadlines at now. A row is kept while tokens of its storage user
-// are valid, because they may still write data, which is found by the row.
+// deadlines keeps rows while their tokens are valid: these may still write data, which is found by the row.
 func (s *Service) deadlines(now time.Time) Deadlines {
 	life := s.Config().TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes the data and then the rows of users that were replaced longer
-// ago than the grace period, at most limit, and returns their number. For deleted
-// accounts it does so when their tokens have expired. A node that fails is skipped
-// for the rest of the run; the error names it, and other nodes may have been
-// cleaned up.
+// Cleanup deletes data and rows of at most limit users replaced before the grace period, or deleted with expired
+// tokens, and returns how many. A failing node is skipped for the rest of the run and named in the error; other nodes
+// may have been cleaned up.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -80,8 +73,7 @@ func joined(failed map[string]error) error {
 	return errors.Join(all...)
 }
 
-// remove deletes a replaced user: first the data, then the row, so that the next
-// run finds it again after a failure.
+// remove deletes a user's data before the row, so that the next run finds it after a failure.
 func (s *Service) remove(ctx context.Context, u DueUser) error {
 	if err := s.purge(ctx, u); err != nil {
 		return err
@@ -89,7 +81,6 @@ func (s *Service) remove(ctx context.Context, u DueUser) error {
 	return s.store.Forget(ctx, u.UID)
 }
 
-// purge deletes a user's data on its node.
 func (s *Service) purge(ctx context.Context, u DueUser) error {
 	p := s.purger(u)
 	if p == nil {
@@ -101,8 +92,7 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 	return nil
 }
 
-// purger returns the Purger for the user's data, or nil if there is nothing to
-// delete: the node was removed, or the data under the key is in use.
+// purger returns nil if there is nothing to delete: the node was removed, or the data under the key is in use.
 func (s *Service) purger(u DueUser) Purger {
 	switch {
 	case u.Node == "":
@@ -120,9 +110,8 @@ func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota gives a new storage user the own quota of the account's previous
-// one. It runs before the first token is issued, and again until the old user is
-// cleaned up, so that the quota survives a crash in between.
+// inheritQuota gives a new storage user the quota of the account's previous user. It runs before the first token is
+// issued, and again until the old user is cleaned up, so that the quota survives a crash in between.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil
@@ -131,7 +120,7 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	if err != nil {
 		return err
 	}
-	var from []User // newest first
+	var from []User
 	for i := range st.Users {
 		if o := &st.Users[i]; o.UID != u.UID && o.Replaced && !o.IsDeleted() && s.IsLocal(o) {
 			from = append(from, *o)
@@ -143,11 +132,9 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	return s.inherit(ctx, from, u)
 }
 
-// DeleteAccount deletes the data of all storage users of an account, at once and
-// without a grace period, and returns their number. The account may come back as a
-// new one. The rows stay until their tokens have expired, and Cleanup then deletes
-// what was written with these meanwhile, because nodes may not know of the
-// deletion. It also completes an interrupted DeleteAccount.
+// DeleteAccount deletes the data of all an account's storage users at once, and returns how many; it also completes
+// an interrupted call. The account may come back as new. Rows stay until their tokens expire, so that Cleanup deletes
+// data written meanwhile: nodes may not know of the deletion.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()
 	users, err := s.store.Delete(ctx, a, now)
@@ -157,7 +144,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	ended := s.deadlines(now).Deleted.UnixMilli()
 	for i := range users {
 		u := DueUser{User: users[i]}
-		if u.NodeID == s.Config().SpannerNodeID { // the account may have signed in again with the same keys
+		if u.NodeID == s.Config().SpannerNodeID { // the account may be signed in again with the same keys
 			st, err := s.store.AccountState(ctx, a)
 			if err != nil {
 				return i, err
@@ -175,7 +162,6 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	return len(users), nil
 }
 
-// keysLive reports whether an unreplaced row has the key ID of u.
 func (st *AccountState) keysLive(u *User) bool {
 	for i := range st.Users {
 		if o := &st.Users[i]; !o.Replaced && o.KeyID() == u.KeyID() {

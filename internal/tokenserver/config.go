@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config holds the settings of the service. Names are those of the reference
-// server, so that its operators recognize them; defaults are for production.
+// Config holds the settings, named like the reference server's. Defaults are for production.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve sign-ins at /1.0/sync/1.5."`
 
@@ -46,7 +45,7 @@ type Config struct {
 	ReplacedUserGrace time.Duration `toml:"replaced_user_grace" reload:"true" doc:"How long the data of an account's old keys is kept after a password reset, for a browser that still uses them. At least until the tokens of the old keys have expired."`
 }
 
-// JWK is a public key of the accounts server, with the fields of its JSON.
+// JWK is a public key of the accounts server, with its JSON fields.
 type JWK struct {
 	KTY       string `toml:"kty" doc:"Key type: RSA."`
 	Alg       string `toml:"alg" doc:"Algorithm: RS256 or unset."`
@@ -60,7 +59,7 @@ type JWK struct {
 // IsSet reports whether a key is configured.
 func (k JWK) IsSet() bool { return k != JWK{} }
 
-// DefaultConfig returns the section's defaults.
+// DefaultConfig returns the default settings.
 func DefaultConfig() Config {
 	return Config{
 		Enabled:                 true,
@@ -76,7 +75,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// IsEnabled reports whether the service is configured to be served.
+// IsEnabled reports whether the service is enabled.
 func (c *Config) IsEnabled() bool { return c.Enabled }
 
 // Check reports every invalid setting.
@@ -109,7 +108,6 @@ func (c *Config) Check() conf.Problems {
 	return problems
 }
 
-// maxCount is the maximum of the INTEGER columns of nodes.
 const maxCount = 1<<31 - 1
 
 func (k JWK) usable() bool {
@@ -121,11 +119,10 @@ func isBase64URL(s string) bool {
 	return s != "" && err == nil
 }
 
-// AccountsServer returns fxa_oauth_server_url without a slash and without the /v1 that
-// many settings of syncstorage-rs end with.
+// AccountsServer returns fxa_oauth_server_url without a slash or the /v1 common in syncstorage-rs settings.
 func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServerURL) }
 
-// ProfileServer returns fxa_profile_server_url without a slash and without /v1.
+// ProfileServer returns fxa_profile_server_url without a slash or /v1.
 func (c *Config) ProfileServer() string { return withoutVersion(c.FxAProfileServerURL) }
 
 func withoutVersion(url string) string {

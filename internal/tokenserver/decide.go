@@ -8,52 +8,50 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SignIn is a request of a browser for a token.
+// SignIn is a browser's request for a token.
 type SignIn struct {
-	Generation Mark // generation of the account, from the access token
+	Generation Mark // from the access token
 	Keys       KeyID
 	Now        time.Time
 
-	AllowNew    bool    // the setting allow_new_users
-	ReleaseRate float64 // the setting node_capacity_release_rate
-	SpannerNode int64   // the setting spanner_node_id; 0: nodes are chosen by load
+	AllowNew    bool    // setting allow_new_users
+	ReleaseRate float64 // setting node_capacity_release_rate
+	SpannerNode int64   // setting spanner_node_id; 0: choose by load
 }
 
-// AccountState is the stored state of an account.
+// AccountState is an account's stored state.
 type AccountState struct {
 	Access Access
-	Users  []User // at most MaxUsers, ordered by CreatedAt, newest first
+	Users  []User // at most MaxUsers, newest first by CreatedAt
 }
 
-// Op is the effect of a sign-in on the table users.
+// Op is a sign-in's effect on the table users.
 type Op uint8
 
-// Kinds of effects.
+// Effects.
 const (
-	Keep   Op = iota // nothing
-	Update           // the unreplaced row gets a new generation or key time
-	Insert           // a new row, and so a new storage user
+	Keep   Op = iota // none
+	Update           // new generation or key time for the unreplaced row
+	Insert           // new row, i.e. new storage user
 )
 
 // Plan is what a backend must write for a sign-in, in one transaction.
 type Plan struct {
 	Op Op
-	// User is the current row after the sign-in. With Insert its UID is not set
-	// yet, and with Allocate its node is not.
+	// User is the current row after the sign-in, without UID if Insert, and without node if Allocate.
 	User User
-	// Allocate means that the row needs a node from Allocate.
+	// Allocate means that Allocate must choose the node.
 	Allocate bool
-	// Replace means that other unreplaced rows of the account become replaced at
-	// User.CreatedAt. Without Insert that repairs what a process left that does not
-	// lock accounts the way this service does.
+	// Replace means that the account's other unreplaced rows become replaced at User.CreatedAt. Without Insert that
+	// repairs rows from processes that do not lock accounts.
 	Replace bool
 }
 
 // Idle reports whether there is nothing to write.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide applies the rules of a sign-in in order. A refusal is a *Refusal and
-// writes nothing to users; NotAdmitted is recorded for the operator.
+// Decide applies the sign-in rules in order. A *Refusal writes nothing to users; NotAdmitted is recorded for the
+// operator.
 func Decide(st AccountState, s SignIn) (Plan, error) {
 	// The new row must be the newest even if the clock was set back.
 	created := millis(s.Now)
@@ -86,27 +84,25 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 	return st.follow(current, s, created), nil
 }
 
-// dropDeleted removes the rows from before the operator deleted the account, which
-// then counts as new.
+// dropDeleted removes rows from before the operator deleted the account, which is now new.
 func (st *AccountState) dropDeleted() {
 	if slices.ContainsFunc(st.Users, func(u User) bool { return u.IsDeleted() }) {
 		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
 	}
 }
 
-// maxAhead is how far the accounts server's clock may be ahead. No row gets a
-// generation or a time of keys that is later: all that follow would be refused.
+// maxAhead is how far the accounts server's clock may be ahead. Storing a later generation or key time would refuse
+// all following sign-ins.
 const maxAhead = 24 * time.Hour
 
-// Records reports whether a refusal is recorded for the operator. Refusals of
-// accounts denied by name are not.
+// Records reports whether to record a refusal for the operator, i.e. not for denied accounts.
 func (st *AccountState) Records(refusal error) bool {
 	var r *Refusal
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
-// decideRetired accepts a deleted account only with a token of exactly that
-// generation, which no accounts server issues.
+// decideRetired accepts a deleted account only with a token of exactly its generation, which no accounts server
+// issues.
 func decideRetired(current *User, s SignIn) (Plan, error) {
 	if s.Generation != At(Retired) {
 		return Plan{}, &Refusal{Reason: BadGeneration}
@@ -120,7 +116,7 @@ func decideRetired(current *User, s SignIn) (Plan, error) {
 	return Plan{User: *current}, nil
 }
 
-// current returns the current row: the greatest generation, then the newest.
+// current returns the row with the greatest generation, then the newest.
 func (st *AccountState) current() *User {
 	best := &st.Users[0]
 	for i := range st.Users[1:] {
@@ -133,7 +129,7 @@ func (st *AccountState) current() *User {
 	return best
 }
 
-// pastState reports whether the client state is an earlier one of the account.
+// pastState reports whether the client state was used earlier.
 func (st *AccountState) pastState(current *User, state string) bool {
 	for i := range st.Users {
 		if u := &st.Users[i]; u.ClientState == state && u.ClientState != current.ClientState {
@@ -143,7 +139,7 @@ func (st *AccountState) pastState(current *User, state string) bool {
 	return false
 }
 
-// Messages of the protocol for an invalid client state.
+// Protocol messages for an invalid client state.
 const (
 	stateEmpty        = "empty string"
 	stateStale        = "stale value"
@@ -151,8 +147,8 @@ const (
 	stateNoKeys       = "new value with no keys_changed_at change"
 )
 
-// checkSignIn compares a sign-in with the current row. The protocol defines the
-// order: clients and their tests depend on which rule fails first.
+// checkSignIn compares a sign-in with the current row, in the protocol's order: clients and their tests depend on
+// which rule fails first.
 func checkSignIn(current *User, past bool, s SignIn) error {
 	generation := Mark{current.Generation, true}
 	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
@@ -180,8 +176,7 @@ func checkSignIn(current *User, past bool, s SignIn) error {
 	return nil
 }
 
-// follow plans the changes of an accepted sign-in. New rows get the creation time
-// created.
+// follow plans an accepted sign-in's changes. New rows get created as their time.
 func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	next := *current
 	next.Generation = nextGeneration(current, s)
@@ -191,8 +186,7 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	p := Plan{Op: Keep, User: next}
 	switch {
 	case s.Keys.ClientState != current.ClientState || current.needsNode():
-		// New keys create a new storage user on the same node. That resets the
-		// storage after a lost password.
+		// New keys create a storage user on the same node, which resets the storage after a lost password.
 		p.Op, p.Allocate = Insert, current.needsNode()
 		p.User.UID = 0
 		p.User.ClientState = s.Keys.ClientState
@@ -210,8 +204,8 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	return p
 }
 
-// nextGeneration returns the account's generation after the sign-in. Newer keys
-// advance it even if the token has no generation.
+// nextGeneration returns the account's generation after the sign-in. Newer keys advance it even if the token has
+// none.
 func nextGeneration(current *User, s SignIn) int64 {
 	keys := s.Keys.ChangedAt.Value
 	switch {

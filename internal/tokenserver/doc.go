@@ -1,23 +1,17 @@
-// Package tokenserver is the service that assigns the accounts of an accounts server to
-// the storage nodes of Firefox Sync.
+// Package tokenserver assigns accounts to Firefox Sync storage nodes.
 //
-// A browser sends an OAuth access token of its account and the ID of its encryption keys.
-// The service verifies the token, keeps one current row per account (storage user, node
-// and keys), and returns a signed token for the storage user. The protocol is the
-// TokenServer API 1.0 of Mozilla's services documentation. The tables and rules are those
-// of Mozilla's last two servers, so this service can replace either on the same database.
+// A browser sends its account's OAuth access token and encryption key ID. The service verifies the token, keeps one
+// current row per account (storage user, node and keys), and returns a signed storage token. It implements Mozilla's
+// TokenServer API 1.0, with the tables and rules of Mozilla's last two servers, and can replace either on the same
+// database.
 //
-// Guarantees:
+// It guarantees:
 //
-//   - conditional: a sign-in with old keys, or with an account state older than the
-//     stored one, is refused; Decide has the rules;
-//   - counted: an account counts once against the capacity of one node, regardless of
-//     concurrent sign-ins in any number of processes;
-//   - expiring: a replaced storage user is removed with its data after the grace period,
-//     on this server or on another node;
-//   - recorded: accounts that were not admitted are listed, so that an operator can allow
-//     them.
+//   - sign-ins with old keys or an outdated account state are refused (see Decide);
+//   - an account counts once against one node's capacity, whatever processes it signs in to concurrently;
+//   - replaced storage users are deleted with their data after the grace period;
+//   - accounts that were not admitted are recorded for the operator.
 //
-// Users and nodes are not cached between requests, because other processes may write the
-// tables. This service and the storage service share only the master secret.
+// Users and nodes are not cached between requests, because other processes may write the tables. Only the master
+// secret is shared with the storage service.
 package tokenserver

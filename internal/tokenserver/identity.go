@@ -7,59 +7,57 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Scope is the scope that an access token must have.
+// Scope is required in access tokens.
 const Scope = "https://identity.mozilla.com/apps/oldsync"
 
-// Identity holds the claims of a verified access token.
+// Identity holds a verified access token's claims.
 type Identity struct {
 	FxAUID     string
 	Generation Mark
 
-	Email      string // of the account, if the token or its verification has it
-	ReadsEmail bool   // the token has a scope with which the profile server returns the address
+	Email      string // from the token or its verification, if known
+	ReadsEmail bool   // a scope allows asking the profile server
 }
 
-// ErrAccountsUnavailable means that the accounts server returned neither keys nor a
-// verification result. It is not a refusal, because a refusal would make the browser ask
-// for the password.
+// ErrAccountsUnavailable means that the accounts server returned neither keys nor a result. A refusal instead would
+// make browsers ask for the password.
 var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the accounts server is unavailable")
 
-// Verifier verifies tokens of the accounts server. Its errors are *Refusal with
-// BadCredentials, and ErrAccountsUnavailable.
+// Verifier verifies tokens from the accounts server. It returns *Refusal with BadCredentials, or
+// ErrAccountsUnavailable.
 type Verifier interface {
-	// AccessToken verifies the bearer token of a sign-in, including its Scope.
+	// AccessToken verifies a sign-in's bearer token and its Scope.
 	AccessToken(ctx context.Context, token string) (Identity, error)
 
-	// Email asks the profile server for the address of the account of an access token.
+	// Email asks the profile server for the account's address.
 	Email(ctx context.Context, token string) (string, error)
 
 	// Events verifies a security event token and returns its events.
 	Events(ctx context.Context, token string) ([]Event, error)
 }
 
-// Event is an event of an account.
+// Event is an account event.
 type Event struct {
 	Kind   EventKind
 	FxAUID string
-	At     int64 // for PasswordChanged: time in ms since 1970
+	At     int64 // PasswordChanged only: ms since 1970
 }
 
-// EventKind is the kind of an event.
+// EventKind is a kind of event.
 type EventKind uint8
 
-// Kinds of events.
+// Event kinds.
 const (
-	OtherEvent      EventKind = iota // not relevant for this service
-	AccountDeleted                   // the account was deleted permanently
-	PasswordChanged                  // earlier tokens are no longer valid
+	OtherEvent      EventKind = iota // irrelevant here
+	AccountDeleted                   // permanently
+	PasswordChanged                  // earlier tokens are invalid
 )
 
 var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 
-// String returns the name of the kind in logs and metrics.
+// String returns the name for logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
-// generation returns the minimum generation that is accepted after the event. It is one
-// less than the time of the event, because the token of the change itself has that time. A
-// time in the future counts as now; otherwise no token would be accepted until then.
+// generation returns the minimum generation accepted after the event: one less than its time, which is the generation
+// of the change's own token. A future time counts as now; otherwise no token would be accepted until then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

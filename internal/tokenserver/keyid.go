@@ -8,20 +8,18 @@ import (
 	"strings"
 )
 
-// maxClientState is the length of the column users.client_state in characters.
 const maxClientState = 32
 
-// KeyID identifies the encryption keys of a browser, from the header X-KeyID. The server
-// never gets the keys.
+// KeyID identifies a browser's encryption keys, from X-KeyID. The server never gets the keys.
 type KeyID struct {
-	ChangedAt   Mark   // when the keys of the account last changed, in ms by the clock of the accounts server
-	ClientState string // a hash of the keys, at most 16 bytes, in lower-case hex; may be empty
+	ChangedAt   Mark   // in ms by the accounts server's clock
+	ClientState string // hash of the keys, at most 16 bytes in lower-case hex; may be empty
 }
 
 var keyEncoding = base64.RawURLEncoding.Strict()
 
-// ParseKeyID parses "<keys_changed_at>-<base64url of the client state>". The first dash
-// is the separator, because base64url may contain dashes. The error is a *Refusal.
+// ParseKeyID parses "<keys_changed_at>-<base64url of the client state>", split at the first dash, because base64url
+// may contain dashes. The error is a *Refusal.
 func ParseKeyID(s string) (KeyID, error) {
 	for i := range len(s) {
 		if s[i] > '~' {
@@ -33,7 +31,7 @@ func ParseKeyID(s string) (KeyID, error) {
 	if !dashed || err != nil {
 		return KeyID{}, &Refusal{Reason: BadCredentials}
 	}
-	// The decoder skips line breaks, which a header cannot have.
+	// The decoder skips line breaks, which headers cannot contain.
 	raw, err := keyEncoding.DecodeString(state)
 	if err != nil || hex.EncodedLen(len(raw)) > maxClientState {
 		return KeyID{}, &Refusal{Reason: BadCredentials}
@@ -41,18 +39,17 @@ func ParseKeyID(s string) (KeyID, error) {
 	return KeyID{At(changed), hex.EncodeToString(raw)}, nil
 }
 
-// String returns the key ID for storage tokens (fxa_kid). On Spanner it is a part of the
-// primary key of a user, so equal keys must have equal strings.
+// String returns the fxa_kid in storage tokens. On Spanner it is part of the user's primary key, so equal keys must
+// return equal strings.
 func (k KeyID) String() string {
 	raw, err := hex.DecodeString(k.ClientState)
 	if err != nil {
-		raw = []byte(k.ClientState) // written by a server that accepted any text
+		raw = []byte(k.ClientState) // from a server that accepted any text
 	}
 	return fmt.Sprintf("%013d-%s", k.ChangedAt.Value, keyEncoding.EncodeToString(raw))
 }
 
-// ValidClientState reports whether s is a valid value of the header X-Client-State: 1 to
-// 32 characters of [a-zA-Z0-9._-].
+// ValidClientState reports whether s is 1 to 32 characters from [a-zA-Z0-9._-].
 func ValidClientState(s string) bool {
 	if s == "" || len(s) > maxClientState {
 		return false

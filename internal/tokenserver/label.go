@@ -9,51 +9,51 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxLabel is the maximum length of a label in characters.
+// MaxLabel is the maximum label length in characters.
 const MaxLabel = 100
 
-// Labels stores the names that people have for accounts.
+// Labels stores people's names for accounts.
 type Labels interface {
-	// SetLabel sets the label of an account, or removes it if the text is "", and reports whether it did. A label from
-	// a profile is set only for an account with a row that is not replaced, never replaces a label of the operator, and
-	// is not "". The error is errcode.Invalid if Label.Check does.
+	// SetLabel sets an account's label, or removes it if "", and reports whether it did. A label from a profile is
+	// never "", requires an unreplaced row, and never replaces an operator's label. It returns the error of
+	// Label.Check.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
-	// LabelsOf returns the labels of accounts by their IDs, in one query.
+	// LabelsOf returns labels by account ID, in one query.
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
-	// FindLabels returns at most limit labels that begin with a text, in any case, ordered by Label.Key and then by
-	// account: those after a label, or the first ones. Each has the newest row of its account in this domain that is
-	// not replaced, if there is one. The error is errcode.Invalid if the text cannot begin a label.
+	// FindLabels returns at most limit labels by prefix, in any case, after a label, ordered by Label.Key and
+	// account. Each comes with the account's newest unreplaced row in this domain, if any. It returns errcode.Invalid
+	// if no label can begin with the text.
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 
-// FindLabels says which labels to return.
+// FindLabels is a search for labels.
 type FindLabels struct {
 	Prefix string
-	Domain string // the setting fxa_email_domain
-	After  Label  // FxAUID and Text; the zero value is the beginning
+	Domain string
+	After  Label // FxAUID and Text; zero: from the start
 	Limit  int
 }
 
-// Label is a row of the table account_labels.
+// Label is a row in account_labels.
 type Label struct {
 	FxAUID      string
 	Text        string
-	FromProfile bool  // the accounts server gave it, and not the operator
+	FromProfile bool  // from the accounts server, not the operator
 	SetAt       int64 // ms since 1970
 }
 
-// Labelled is a label with the storage user of its account.
+// Labelled is a label with its account's storage user.
 type Labelled struct {
 	Label
-	User User // UID 0: the account has no row that is not replaced
+	User User // UID 0: no unreplaced row
 }
 
-// Key returns the text by which labels are found and ordered.
+// Key returns the text for searching and sorting.
 func (l *Label) Key() string { return strings.ToLower(l.Text) }
 
-// Check returns errcode.Invalid for a text that is no label.
+// Check returns errcode.Invalid for an invalid label.
 func (l *Label) Check() error {
 	if !l.IsValid() {
 		return errcode.Newf(errcode.Invalid, "a label must be at most %d printable characters, without spaces at its ends", MaxLabel)
@@ -61,18 +61,17 @@ func (l *Label) Check() error {
 	return nil
 }
 
-// IsValid reports whether the text is a label.
+// IsValid reports whether the label is valid.
 func (l *Label) IsValid() bool {
 	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }
 
-// isLabelText reports whether a label may contain a text. Characters that change the direction of text, and others that
-// nobody sees, are no part of a label: one label must not look like another.
+// isLabelText rejects invisible characters and those that change text direction: labels must not look alike.
 func isLabelText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= MaxLabel && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// Range returns the bounds of the search: the returned labels are after the first one, and their keys are less than end.
+// Range returns the bounds of the search: labels after first with keys less than end.
 func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.Prefix == "" || !isLabelText(f.Prefix) {
 		return first, "", errcode.Newf(errcode.Invalid, "expected 1 to %d printable characters, with which a label begins", MaxLabel)
@@ -81,5 +80,5 @@ func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.After.Key() >= first.Text {
 		first = f.After
 	}
-	return first, strings.ToLower(f.Prefix) + string(unicode.MaxRune), nil // no label has the last character of Unicode
+	return first, strings.ToLower(f.Prefix) + string(unicode.MaxRune), nil // no label contains the last Unicode character
 }

@@ -6,17 +6,15 @@ import (
 	"time"
 )
 
-// Limits of asking the accounts server for addresses.
 const (
-	maxLearning   = 4                // sign-ins at once; more are not learned from
-	learnTimeout  = 30 * time.Second // for the question and the database
-	learnInterval = 24 * time.Hour   // an address that the profile server gave is not asked for again before
+	maxLearning   = 4                // concurrent sign-ins; no labels beyond that
+	learnTimeout  = 30 * time.Second // for the request and the database
+	learnInterval = 24 * time.Hour   // minimum time between requests for a known address
 )
 
-// learner labels accounts in the background of their sign-ins.
 type learner struct {
 	slots chan struct{}
-	mu    sync.Mutex      // between the begin of a task and the end of the service
+	mu    sync.Mutex      // guards starting tasks against StopLearning
 	ctx   context.Context //nolint:containedctx // it ends with the service
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
@@ -28,7 +26,7 @@ func newLearner() *learner {
 	return l
 }
 
-// StopLearning stops to label accounts after sign-ins, and waits until nothing is asked any more.
+// StopLearning stops labelling accounts and waits for running requests.
 func (s *Service) StopLearning() {
 	s.learner.mu.Lock()
 	s.learner.stop()
@@ -36,8 +34,8 @@ func (s *Service) StopLearning() {
 	s.learner.tasks.Wait()
 }
 
-// learnLabel labels the account of a sign-in with its address, if the setting says so and the accounts server tells it. It
-// does not delay the sign-in, and a failure is ignored: the next sign-in tries again.
+// learnLabel labels the account with its address, if configured and known to the accounts server. It does not delay
+// the sign-in, and ignores failures: the next sign-in tries again.
 func (s *Service) learnLabel(a Account, id Identity, token string) {
 	c := s.Config()
 	if !c.LabelFromProfile || id.Email == "" && (!id.ReadsEmail || c.FxAProfileServerURL == "") {
@@ -61,7 +59,7 @@ func (s *Service) learnLabel(a Account, id Identity, token string) {
 	})
 }
 
-// learn asks for the address unless it is known, and sets the label.
+// learn asks for the address unless known, and sets the label.
 func (s *Service) learn(ctx context.Context, a Account, email, token string) error {
 	labels, err := s.store.LabelsOf(ctx, []string{a.FxAUID})
 	if err != nil {

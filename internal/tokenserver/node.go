@@ -11,29 +11,28 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Self is the node of a server without a public URL. Its clients use the address of their
-// sign-in request. So a server without configuration can serve clients at several
-// addresses, and a public URL that is set later needs no change of the tables.
+// Self is the node of a server without a public URL. Clients use the address of their sign-in, so an unconfigured
+// server can serve clients at several addresses, and setting a public URL later changes no table.
 const Self = "self"
 
-// maxNodeURL is the length of the column nodes.node in characters.
+// maxNodeURL is the length of the column nodes.node.
 const maxNodeURL = 64
 
-// Node is a row of the table nodes: a storage server and its capacity.
+// Node is a row in nodes: a storage server and its capacity.
 type Node struct {
 	ID        int64
-	URL       string // without a trailing slash, or Self
-	Available int64  // accounts that can be added before capacity is released again
+	URL       string // without trailing slash, or Self
+	Available int64  // accounts to add before capacity is released again
 	Load      int64  // assigned accounts
-	Capacity  int64  // maximum number of accounts
-	Downed    bool   // out of service: gets no new accounts and is not cleaned up
-	Backoff   bool   // temporarily gets no new accounts
+	Capacity  int64  // maximum accounts
+	Downed    bool   // gets no new accounts and is not cleaned up
+	Backoff   bool   // gets no new accounts for now
 }
 
 // ErrNoNode means that every node is full, down or in backoff.
 var ErrNoNode error = errcode.New(errcode.Unavailable, "no storage node has free capacity")
 
-// CheckNodeURL returns the URL of a node in the form of the table, or errcode.Invalid.
+// CheckNodeURL returns the URL as stored in the table, or errcode.Invalid.
 func CheckNodeURL(s string) (string, error) {
 	if s == Self {
 		return s, nil
@@ -55,17 +54,14 @@ func CheckNodeURL(s string) (string, error) {
 	return s, nil
 }
 
-// isPort reports whether a text is the number of a port.
 func isPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n > 0
 }
 
-// Allocate assigns one account to a node: the node with the ID fixed, or if that is 0, the
-// node with the lowest logarithmic load, then the most available accounts, then the
-// lowest ID. If no node has available accounts, each first gets rate × capacity more. It
-// returns the node after the change and all changed nodes, which the backend must write.
-// The error is ErrNoNode.
+// Allocate assigns an account to the node with ID fixed, or if 0, to the node with the lowest logarithmic load, then
+// the most available accounts, then the lowest ID. If no node has available accounts, each first gets rate × capacity
+// more. It returns the taken node and all changed nodes, for the backend to write, or ErrNoNode.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
 	nodes = slices.Clone(nodes)
 	if fixed != 0 {
@@ -90,7 +86,7 @@ func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []No
 	return *best, append(changed, *best), nil
 }
 
-// leastLoaded returns the node for the next account, or nil if there is none.
+// leastLoaded returns the node for the next account, or nil.
 func leastLoaded(nodes []Node) (best *Node) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -104,14 +100,12 @@ func leastLoaded(nodes []Node) (best *Node) {
 	return best
 }
 
-// before reports whether n gets an account before o: by lower fill, then by more available
-// accounts, then by lower ID.
+// before orders nodes by fill, then more available accounts, then ID.
 func (n *Node) before(o *Node) bool {
 	return cmp.Or(cmp.Compare(n.fill(), o.fill()), cmp.Compare(o.Available, n.Available), cmp.Compare(n.ID, o.ID)) < 0
 }
 
-// fill returns the sort key of a node: empty nodes are first, then it is
-// ln(load) / ln(capacity), which fills small and large nodes equally.
+// fill returns 0 for empty nodes, else ln(load) / ln(capacity), which fills small and large nodes equally.
 func (n *Node) fill() float64 {
 	if n.Load <= 0 {
 		return -1
@@ -119,15 +113,15 @@ func (n *Node) fill() float64 {
 	return math.Log(float64(n.Load)) / math.Log(float64(n.Capacity))
 }
 
-// release adds available accounts to every node that has capacity but none available, and
-// returns these nodes. It includes nodes in backoff.
+// release adds available accounts to every node with capacity but none available, even in backoff, and returns these
+// nodes.
 func release(nodes []Node, rate float64) (changed []Node) {
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Available > 0 || n.Capacity <= n.Load || n.Downed {
 			continue
 		}
-		// At least one, also for a node with a small capacity.
+		// At least one, even with a small capacity.
 		places := max(int64(float64(n.Capacity)*rate), 1)
 		n.Available = min(places, n.Capacity-n.Load)
 		changed = append(changed, *n)

@@ -2,19 +2,18 @@ package tokenserver
 
 import "holdfast/internal/errcode"
 
-// Reason is why a sign-in is refused, as the protocol distinguishes it. Browsers
-// react to it: they ask for the password again, fetch a new access token, or wait
-// for their keys.
+// Reason is why the protocol refuses a sign-in. Browsers react by asking for the password, fetching a new access
+// token, or waiting for their keys.
 type Reason uint8
 
 // Reasons.
 const (
-	BadCredentials   Reason = iota // invalid access token, or a malformed key ID
-	BadKeyID                       // missing key ID, or one that is not text
+	BadCredentials   Reason = iota // invalid access token, or malformed key ID
+	BadKeyID                       // missing key ID, or not text
 	BadClientState                 // keys that do not follow the known ones
-	BadGeneration                  // a token from before the account's last change
-	BadKeysChangedAt               // a key time that does not follow the known ones
-	NotAdmitted                    // the operator does not admit the account
+	BadGeneration                  // token from before the account's last change
+	BadKeysChangedAt               // key time that does not follow the known ones
+	NotAdmitted                    // not admitted by the operator
 )
 
 var reasons = [...]string{
@@ -22,14 +21,14 @@ var reasons = [...]string{
 	"invalid-generation", "invalid-keysChangedAt", "new-users-disabled",
 }
 
-// String returns the reason as the protocol spells it.
+// String returns the protocol's spelling.
 func (r Reason) String() string { return reasons[r] }
 
-// Refusal is the error of a refused sign-in. Its code is errcode.Denied.
+// Refusal is a refused sign-in, an errcode.Denied.
 type Refusal struct {
 	Reason Reason
-	Detail string // the protocol's message, if it is more specific than the reason
-	Cause  error  // for logs; never holds a token
+	Detail string // protocol message, if more specific
+	Cause  error  // for logs; never contains a token
 }
 
 func (r *Refusal) Error() string {

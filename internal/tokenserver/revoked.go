@@ -1,20 +1,18 @@
 package tokenserver
 
-// Revoked is the set of users whose unexpired tokens are revoked. The zero value
-// is empty.
+// Revoked is a set of users whose unexpired tokens are revoked. The zero value is empty.
 type Revoked struct {
-	accounts map[string]struct{}      // by FxAUID
-	users    map[storageUser]struct{} // individual users of accounts that may have other, valid ones
+	accounts map[string]struct{}
+	users    map[storageUser]struct{} // of accounts that may have other, valid users
 }
 
-// storageUser identifies a user together with its account: a node may serve
-// several tokenservers, which issue the same UIDs.
+// storageUser includes the account, because a node may serve several tokenservers, which issue the same UIDs.
 type storageUser struct {
 	fxaUID string
 	uid    int64
 }
 
-// RevokeAccount adds all storage users of an account.
+// RevokeAccount adds all an account's storage users.
 func (r *Revoked) RevokeAccount(fxaUID string) {
 	if r.accounts == nil {
 		r.accounts = map[string]struct{}{}
@@ -22,7 +20,7 @@ func (r *Revoked) RevokeAccount(fxaUID string) {
 	r.accounts[fxaUID] = struct{}{}
 }
 
-// RevokeUser adds a storage user of an account.
+// RevokeUser adds a storage user.
 func (r *Revoked) RevokeUser(u *User) {
 	if r.users == nil {
 		r.users = map[storageUser]struct{}{}
@@ -30,7 +28,7 @@ func (r *Revoked) RevokeUser(u *User) {
 	r.users[storageUser{u.Account().FxAUID, u.UID}] = struct{}{}
 }
 
-// Has reports whether the tokens of a storage user are revoked.
+// Has reports whether a storage user's tokens are revoked.
 func (r *Revoked) Has(fxaUID string, uid int64) bool {
 	if len(r.accounts) > 0 {
 		if _, ok := r.accounts[fxaUID]; ok {

@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Claims are the claims of a storage token.
+// Claims are a storage token's claims.
 type Claims struct {
 	UID            int64
 	FxAUID         string
@@ -21,19 +21,18 @@ type Claims struct {
 	Expires        time.Time
 	HashedFxAUID   string
 	HashedDeviceID string
-	Cleanup        bool // only for the Purger: valid even if the user's tokens are revoked
+	Cleanup        bool // for the Purger: valid even if revoked
 }
 
-// Minter issues storage tokens, signed with a secret that the nodes know.
+// Minter issues storage tokens, signed with a secret known to the nodes.
 type Minter interface {
 	Mint(c Claims) (token, key string, err error)
 }
 
-// ErrElapsed means that the database took longer than the setting
-// database_request_timeout.
+// ErrElapsed means that the database exceeded database_request_timeout.
 var ErrElapsed error = errcode.New(errcode.Unavailable, "the database took too long")
 
-// Options are the dependencies of a Service. Local, Inherit and CountEvent may be nil.
+// Options configures a Service. Local, Inherit and CountEvent may be nil.
 type Options struct {
 	Config   Config
 	Store    Store
@@ -41,23 +40,20 @@ type Options struct {
 	Minter   Minter
 	Clock    clock.Clock
 
-	// PublicURL is the public URL of this server without a trailing slash, or "" if it is
-	// that of each request.
+	// PublicURL has no trailing slash; "" means each request's own.
 	PublicURL string
 
-	// Local deletes data in the storage of this server, if it has one. Remote deletes data
-	// on other nodes.
+	// Local deletes data on this server, if it stores any; Remote on other nodes.
 	Local, Remote Purger
 
-	// Inherit gives the new storage user to the own quota of an earlier one of the account.
-	// from is sorted newest first. nil if there are no quotas.
+	// Inherit gives a new storage user the quota of an earlier one; from is newest first. nil: no quotas.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
 	// CountEvent is called for every account event.
 	CountEvent func(EventKind)
 }
 
-// Service implements the use cases of the service.
+// Service implements the use cases.
 type Service struct {
 	conf          atomic.Pointer[Config]
 	store         Store
@@ -71,7 +67,7 @@ type Service struct {
 	learner       *learner
 }
 
-// NewService returns a service. It returns errcode.Invalid if the hash secret is missing.
+// NewService returns errcode.Invalid without a hash secret.
 func NewService(o Options) (*Service, error) {
 	if o.Config.FxAMetricsHashSecret == "" {
 		return nil, errcode.New(errcode.Invalid, "fxa_metrics_hash_secret must not be empty")
@@ -91,19 +87,18 @@ func NewService(o Options) (*Service, error) {
 // Config returns the settings.
 func (s *Service) Config() *Config { return s.conf.Load() }
 
-// Reload replaces the settings that a running server applies.
+// Reload replaces the settings at runtime.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// EnsureNode adds a node for new accounts: that of the setting init_node_url if it does not
-// exist, or without the setting this server, once in the lifetime of the tables. It
-// returns the URL of the added node, or "".
+// EnsureNode adds a node for new accounts and returns its URL, or "": init_node_url unless it exists, or by default
+// this server, once in the tables' lifetime.
 func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 	ensure, address := s.store.EnsureFirstNode, s.publicURL
 	if s.Config().InitNodeURL != "" {
 		ensure, address = s.store.EnsureNode, s.Config().InitNodeURL
 	}
 	if address == "" || len(address) > maxNodeURL && s.Config().InitNodeURL == "" {
-		address = Self // which resolves to the public URL
+		address = Self // resolves to the public URL
 	}
 	address, err := CheckNodeURL(address)
 	if err != nil {
@@ -120,29 +115,28 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 // Request is a sign-in with a verified access token.
 type Request struct {
 	Identity Identity
-	Token    string // the access token, for the profile server
+	Token    string // access token, for the profile server
 	Keys     KeyID
-	Duration string // query parameter; "" if absent
-	Origin   string // URL at which the client reached this server
+	Duration string // query parameter
+	Origin   string // server URL as reached by the client
 }
 
 // Grant is the result of a sign-in.
 type Grant struct {
 	Token, Key   string
 	UID          int64
-	Endpoint     string // of the user's storage
+	Endpoint     string // user's storage
 	Duration     time.Duration
 	HashedFxAUID string
 	NodeType     string
 }
 
-// AccessToken verifies the access token of a sign-in. Errors: *Refusal,
-// ErrAccountsUnavailable.
+// AccessToken verifies a sign-in's access token. It returns *Refusal or ErrAccountsUnavailable.
 func (s *Service) AccessToken(ctx context.Context, token string) (Identity, error) {
 	return s.verifier.AccessToken(ctx, token)
 }
 
-// SignIn issues a storage token for an account. Errors: *Refusal, ErrNoNode, ErrElapsed.
+// SignIn issues a storage token. It returns *Refusal, ErrNoNode or ErrElapsed.
 func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	now := s.now()
 	a := Account{r.Identity.FxAUID, s.Config().FxAEmailDomain}
@@ -184,7 +178,6 @@ func (s *Service) SignIn(ctx context.Context, r Request) (Grant, error) {
 	}, nil
 }
 
-// signIn calls Store.SignIn with the timeout of the setting.
 func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error) {
 	if s.Config().DatabaseRequestTimeout <= 0 {
 		return s.store.SignIn(ctx, a, in)
@@ -198,8 +191,7 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 	return u, err
 }
 
-// duration returns the requested lifetime of a token if it is valid and at most
-// token_duration, and otherwise token_duration.
+// duration returns the requested token lifetime if valid, at most token_duration.
 func (s *Service) duration(asked string) time.Duration {
 	most := s.Config().TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)
@@ -212,8 +204,7 @@ func (s *Service) duration(asked string) time.Duration {
 // AcceptsEvents returns the setting fxa_webhook_enabled.
 func (s *Service) AcceptsEvents() bool { return s.Config().FxAWebhookEnabled }
 
-// Events returns the events of a security event token of the accounts server. It returns
-// a *Refusal for a token that is not valid here.
+// Events returns a security event token's events, or a *Refusal.
 func (s *Service) Events(ctx context.Context, token string) ([]Event, error) {
 	return s.verifier.Events(ctx, token)
 }

@@ -9,99 +9,88 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Store stores the accounts, their storage users and the nodes. Every method is one atomic
-// operation. Every method with an Account returns errcode.Denied if Account.Check does.
+// Store stores accounts, their storage users, and nodes. Methods are atomic, and with an Account return the error of
+// Account.Check.
 //
-// Other processes may write the tables services, nodes and users at any time, so a store
-// must not cache them. Operations of this service on one account are serialized across all
-// processes.
+// Other processes may write the tables services, nodes and users, so stores must not cache them. This service's
+// operations on an account are serialized across processes.
 //
-// Any method may return errcode.Unavailable if the engine is unavailable, its connections
-// are used up, or its disk is full.
-//
-// The suite in storetest tests this contract.
+// Methods return errcode.Unavailable if the engine is unavailable, or out of connections or disk space. Package
+// storetest defines the contract.
 type Store interface {
 	Users
 	Nodes
 	Admission
 	Labels
 
-	// Ping checks that the engine is available and has the schema that this binary needs.
-	// The error is errcode.Unavailable.
+	// Ping checks that the engine is available with the schema version that this binary requires. It returns
+	// errcode.Unavailable.
 	Ping(ctx context.Context) error
 }
 
 // Users is the table users.
 type Users interface {
-	// SignIn reads the account, applies Decide and writes the plan: the node, the row, the
-	// replacement of older rows. It returns the current user. Errors: *Refusal, ErrNoNode.
-	// With an error it writes nothing, except that it records an account that is
-	// NotAdmitted without being on the deny list.
+	// SignIn applies Decide and writes the plan: node, row, and replacement of older rows. It returns the current
+	// user, *Refusal or ErrNoNode. An error writes nothing, except that it records a NotAdmitted account unless
+	// denied.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
-	// AccountState returns the stored state of an account with its newest MaxUsers rows.
-	// An unknown account has no rows and is Unlisted.
+	// AccountState returns an account's state with its newest MaxUsers rows. Unknown accounts are Unlisted without
+	// rows.
 	AccountState(ctx context.Context, a Account) (AccountState, error)
 
-	// ListUsers returns at most limit rows with a UID greater than after, ordered by UID.
-	// It includes replaced rows only if replaced is set.
+	// ListUsers returns at most limit rows after a UID, without replaced ones unless replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
-	// FindUsers returns at most limit rows that are not replaced of accounts whose ID begins
-	// with prefix, ordered by User.Email: those with a greater one than after, or the first
-	// ones if that is "". The prefix has 1 to 31 lower-case hexadecimal digits, otherwise the
-	// error is errcode.Invalid.
+	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after the given
+	// one. The prefix is 1 to 31 lower-case hex digits, else errcode.Invalid.
 	FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error)
 
-	// Replace marks all rows of an account as replaced at now and returns the number of
-	// rows that were not. The account may sign in again as another storage user. With
-	// retire all rows also get the generation Retired, and then it may not, until its rows
-	// are cleaned up; its label is deleted.
+	// Replace marks an account's rows as replaced at now and returns how many were not. The account may sign in again
+	// as another storage user. retire also sets the generation Retired, deletes the label, and forbids sign-ins until
+	// the rows are cleaned up.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
-	// Delete sets the generation of all rows of an account to Deleted, marks unreplaced
-	// rows as replaced at now, deletes its label, and returns all rows, newest first.
+	// Delete gives all an account's rows the generation Deleted, replaces unreplaced ones at now, deletes the label,
+	// and returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
-	// Revoked returns the users whose unexpired tokens are revoked: all users of accounts
-	// that are Denied, and users whose account was deleted since the given time, here or at
-	// the accounts server.
+	// Revoked returns the users whose unexpired tokens are revoked: those of Denied accounts, and those deleted since
+	// the given time, here or at the accounts server.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
-	// ChangePassword raises the generation of the unreplaced rows of an account, so that
-	// tokens from before the change are refused. It never lowers a generation. It returns
-	// the number of changed rows.
+	// ChangePassword raises the generation of an account's unreplaced rows, to refuse earlier tokens. It never lowers
+	// it. It returns how many rows changed.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
-	// Due returns at most limit due rows after the row after, longest replaced first. It
-	// skips rows on a node that is down, because nothing can be deleted there.
+	// Due returns at most limit due rows after a row, longest replaced first. It skips nodes that are down, where
+	// nothing can be deleted.
 	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
-	// Forget deletes a row if it is replaced, and with the last row of an account that is neither
-	// Allowed nor Denied its label. It is not an error if the row is not replaced or does not exist.
+	// Forget deletes a replaced row, if it exists, and with the last row of an Unlisted account its label.
 	Forget(ctx context.Context, uid int64) error
 
-	// SkipUIDs makes new users skip the next n UIDs; see SkippedUIDs.
+	// SkipUIDs makes new users skip n UIDs; see SkippedUIDs.
 	SkipUIDs(ctx context.Context, n int64) error
 }
 
-// SkippedUIDs returns how many UIDs a restored database skips. After its data was copied, the lost server may have assigned
-// them to new users, who have tokens and data on the nodes. The number grows with the age of the copy, so a second restore of
-// the same copy skips those that the first restored server has assigned.
+// SkippedUIDs returns how many UIDs a restored database skips. After the backup the lost server may have assigned
+// them to users with tokens and data on the nodes. The number grows with the backup's age, so restoring the same
+// backup twice also skips the UIDs assigned by the first restored server.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
-// Deadlines define which rows are due: those that were replaced before these times.
+// Deadlines are the times before which replaced rows are due.
 type Deadlines struct {
-	Replaced time.Time // for rows in general
-	Deleted  time.Time // for rows with the generation Deleted; not before Replaced
+	Replaced time.Time
+	Deleted  time.Time // for generation Deleted; not before Replaced
 }
 
-// DueUser is a replaced row whose storage is to be deleted.
+// DueUser is a replaced row whose data is to be deleted.
 type DueUser struct {
 	User
 
-	// KeysLive means that the unreplaced row of the account has the same key ID. In a
-	// storage that is keyed by account and key ID, as on Spanner, the data is then in use.
+	// KeysLive means that the account's unreplaced row has the same key ID. In a storage keyed by account and key ID,
+	// as on Spanner, the data is in use.
 	KeysLive bool
 }
 
@@ -110,23 +99,20 @@ type Nodes interface {
 	// ListNodes returns all nodes, ordered by ID.
 	ListNodes(ctx context.Context) ([]Node, error)
 
-	// AddNode adds a node and returns it with its ID. It returns errcode.Conflict if the URL
-	// exists.
+	// AddNode adds a node and returns it with its ID, or errcode.Conflict if the URL exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
 	// EnsureNode adds a node unless its URL exists.
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
-	// EnsureFirstNode adds a node if no call of this method has found or added one before.
-	// So an operator can remove all nodes.
+	// EnsureFirstNode adds a node unless an earlier call found or added one, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
-	// SetNode changes the node with this URL and returns it. The error is errcode.NotFound
-	// if it does not exist.
+	// SetNode changes a node by URL and returns it, or errcode.NotFound.
 	SetNode(ctx context.Context, url string, c NodeChange) (Node, error)
 }
 
-// NodeChange is a change of a node; nil fields stay unchanged.
+// NodeChange changes a node; nil fields stay.
 type NodeChange struct {
 	Available, Capacity *int64
 	Downed, Backoff     *bool
@@ -134,31 +120,29 @@ type NodeChange struct {
 
 // Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess sets the rule of an account, Allowed or Denied with a note, or removes it
-	// with Unlisted. It also removes the account from the refused ones. It returns
-	// errcode.Invalid if Rule.Check does.
+	// SetAccess sets an account's rule, or removes it with Unlisted, and removes the account from the refused ones.
+	// It returns the error of Rule.Check.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
-	// ListAccess returns at most limit rules of accounts with an ID greater than after,
-	// ordered by ID.
+	// ListAccess returns at most limit rules after an account ID, ordered by ID.
 	ListAccess(ctx context.Context, after string, limit int) ([]Rule, error)
 
 	// Refused returns at most limit accounts that were not admitted, most recent first.
 	Refused(ctx context.Context, limit int) ([]Refused, error)
 }
 
-// Rule is a row of the table account_access.
+// Rule is a row in account_access.
 type Rule struct {
 	FxAUID    string
 	Access    Access
-	Note      string // of the operator, at most MaxNote bytes
-	CreatedAt int64  // ms since 1970
+	Note      string
+	CreatedAt int64 // ms since 1970
 }
 
-// MaxNote is the maximum length of a Rule's note in bytes.
+// MaxNote limits a Rule's note, in bytes.
 const MaxNote = 255
 
-// Refused is a row of the table refused_sign_ins.
+// Refused is a row in refused_sign_ins.
 type Refused struct {
 	FxAUID   string
 	FirstAt  int64 // ms since 1970
@@ -166,9 +150,8 @@ type Refused struct {
 	Attempts int64
 }
 
-// MaxRefused is the maximum number of rows in the table refused_sign_ins. A new row
-// replaces the one that was refused longest ago. Without the limit, the millions of
-// accounts of the accounts server could fill the table.
+// MaxRefused limits the rows in refused_sign_ins; new rows replace the oldest. Otherwise the accounts server's
+// millions of accounts could fill the table.
 const MaxRefused = 1000
 
 // Check returns errcode.Invalid for a note that the table cannot store.

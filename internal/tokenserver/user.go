@@ -8,22 +8,19 @@ import (
 // ServiceName is the only service in the table services.
 const ServiceName = "sync-1.5"
 
-// Retired is the generation of an account that the accounts server has deleted. No token
-// has this generation.
+// Retired is the generation of an account deleted by the accounts server. No token has it.
 const Retired = math.MaxInt64
 
-// Deleted is the generation of a row whose account the operator has deleted. Decide
-// ignores the row. It stays for Cleanup, which deletes the data that tokens of the storage
-// user have written since.
+// Deleted is the generation of rows whose account the operator deleted. Decide ignores them. They stay for Cleanup,
+// which deletes data written since with the user's tokens.
 const Deleted = -1
 
-// MaxUsers is how many of the newest rows of an account are read. Older keys count as
-// unknown, as they do when the rows are cleaned up.
+// MaxUsers is how many of an account's newest rows are read. Older keys count as unknown, as after a cleanup.
 const MaxUsers = 20
 
-// User is a row of the table users: a current or former storage user of an account.
+// User is a row in users: an account's current or former storage user.
 type User struct {
-	UID           int64 // ID of the storage user; never reused
+	UID           int64 // never reused
 	Email         string
 	Generation    int64
 	ClientState   string
@@ -33,33 +30,33 @@ type User struct {
 	NodeID        int64
 	KeysChangedAt Mark
 
-	Node string // URL of the node, from the table nodes; "" if the node does not exist
+	Node string // URL, or "" if the node does not exist
 }
 
-// Account returns the account of the row.
+// Account returns the row's account.
 func (u *User) Account() Account { return accountOf(u.Email) }
 
-// IsDeleted reports whether the operator has deleted the row's account.
+// IsDeleted reports whether the operator deleted the row's account.
 func (u *User) IsDeleted() bool { return u.Generation == Deleted }
 
-// KeyID returns the ID of the keys of the row.
+// KeyID returns the row's key ID.
 func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }
 
-// needsNode reports whether the account needs a new node: its row was replaced without a
-// successor, which is how an operator moves an account, or its node does not exist.
+// needsNode reports whether the account needs a new node: its row was replaced without a successor, which is how an
+// operator moves an account, or its node is gone.
 func (u *User) needsNode() bool { return u.Replaced || u.Node == "" }
 
-// Access is the rule of the operator for an account.
+// Access is the operator's rule for an account.
 type Access uint8
 
-// Values of Access.
+// Access values.
 const (
-	Unlisted Access = iota // the setting allow_new_users decides
-	Allowed                // may sign in, also as a new account
-	Denied                 // may not sign in, even if it has a row
+	Unlisted Access = iota // allow_new_users decides
+	Allowed                // may sign in, even as a new account
+	Denied                 // may not sign in, even with a row
 )
 
-// String returns the value in the table account_access, which has no Unlisted.
+// String returns the value in account_access, which has no Unlisted.
 func (a Access) String() string {
 	switch a {
 	case Allowed:
@@ -70,8 +67,7 @@ func (a Access) String() string {
 	return "unlisted"
 }
 
-// ParseAccess parses a result of String. Anything else is Denied: an unknown value in the
-// table must not allow an account.
+// ParseAccess reverses String. Anything else is Denied: an unknown value must not allow an account.
 func ParseAccess(s string) Access {
 	switch s {
 	case "allow":
@@ -82,5 +78,4 @@ func ParseAccess(s string) Access {
 	return Denied
 }
 
-// millis returns a time in the unit of the table users: ms since 1970.
 func millis(t time.Time) int64 { return t.UnixMilli() }

@@ -16,23 +16,22 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// maxResponse is the maximum size of a response in bytes. A key set has some hundreds.
 const maxResponse = 256 << 10
 
-// Client is a tokenserver.Verifier for one accounts server.
+// Client is a tokenserver.Verifier for an accounts server.
 type Client struct {
-	base    string // without a trailing slash
-	profile string // URL of the profile server, without a trailing slash; "": none
+	base    string // without trailing slash
+	profile string // profile server URL without trailing slash; ""
 	timeout time.Duration
 	http    *http.Client
 	now     clock.Clock
 	keys    keySource
 
-	audience, issuer string // of event tokens; if "", all event tokens are refused
+	audience, issuer string // required in event tokens; "": all are refused
 }
 
-// New returns a client with the settings. It does not contact the accounts server. It
-// returns errcode.Invalid for a configured key that is not valid.
+// New returns a client without contacting the accounts server. It returns errcode.Invalid for an invalid configured
+// key.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),
@@ -64,8 +63,7 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newHTTP returns an HTTP client that uses the proxy of the environment. It does not
-// follow redirects, so that tokens are sent only to the configured server.
+// newHTTP uses the environment's proxy and follows no redirects, so that tokens only reach the configured server.
 func newHTTP() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10
@@ -75,8 +73,7 @@ func newHTTP() *http.Client {
 	}
 }
 
-// fetchKeys fetches the keys of the accounts server. It skips keys that are not RSA keys
-// for signatures, and may return none.
+// fetchKeys returns the accounts server's RSA signature keys, possibly none.
 func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	status, body, err := c.call(ctx, http.MethodGet, c.base+"/v1/jwks", nil, "")
 	if err != nil {
@@ -97,7 +94,6 @@ func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// remoteVerify verifies a token at the accounts server.
 func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Identity, error) {
 	question, err := json.Marshal(map[string]string{"token": token})
 	if err != nil {
@@ -124,8 +120,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 	return identity(&claims{Subject: answer.User, Scope: answer.Scope, Generation: answer.Generation, Email: answer.Email})
 }
 
-// isVerdict reports whether a status means that the token is not valid, and not that the
-// server is busy or is not an accounts server.
+// isVerdict reports whether a status means an invalid token, rather than a busy or wrong server.
 func isVerdict(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -154,8 +149,7 @@ func (c *Client) Email(ctx context.Context, token string) (string, error) {
 
 var errNoProfile = errors.New("no address from the profile server")
 
-// call sends a request, with a bearer token unless that is "", and reads the response. A failure is
-// tokenserver.ErrAccountsUnavailable.
+// call sends a request, with a bearer token unless "". It returns tokenserver.ErrAccountsUnavailable.
 func (c *Client) call(ctx context.Context, method, url string, body []byte, bearer string) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -185,7 +179,6 @@ func (c *Client) call(ctx context.Context, method, url string, body []byte, bear
 	return res.StatusCode, answer, nil
 }
 
-// unavailable wraps an error that is not the fault of the token.
 func unavailable(cause error) error {
 	return fmt.Errorf("%w: %w", tokenserver.ErrAccountsUnavailable, cause)
 }

@@ -10,14 +10,13 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// Names of the supported events.
+// Supported events.
 const (
 	deleteUser     = "https://schemas.accounts.firefox.com/event/delete-user"
 	passwordChange = "https://schemas.accounts.firefox.com/event/password-change"
 )
 
-// eventClaims are the claims of a security event token (RFC 8417). An event does not
-// expire.
+// eventClaims are a security event token's claims (RFC 8417). Events do not expire.
 type eventClaims struct {
 	Subject  string                     `json:"sub"`
 	Issuer   string                     `json:"iss"`
@@ -53,7 +52,7 @@ func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event,
 }
 
 // asRefusal returns a refusal where an access token would be verified remotely. It keeps
-// tokenserver.ErrAccountsUnavailable, because a refused event is not sent again.
+// tokenserver.ErrAccountsUnavailable, because refused events are not sent again.
 func asRefusal(err error) error {
 	if !errors.Is(err, tokenserver.ErrAccountsUnavailable) && (errors.Is(err, errNoJWT) || errors.Is(err, errNoKey)) {
 		return refused(err.Error())

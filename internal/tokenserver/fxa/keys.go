@@ -19,33 +19,29 @@ import (
 )
 
 const (
-	// keyLife is how long fetched keys are used before they are fetched again.
+	// keyLife is how long fetched keys are used.
 	keyLife = time.Hour
-	// freshGap and failedGap are the minimum time between two fetches, after a success
-	// and after a failure, because anybody can send tokens with an unknown key. During
-	// freshGap an outage is not noticed, and a token with a new key is refused.
+	// freshGap and failedGap are the minimum time between fetches, after success and failure, because anybody can
+	// send tokens with an unknown key. During freshGap an outage goes unnoticed, and tokens with a new key are
+	// refused.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )
 
-// keySource provides the public keys of the accounts server.
+// keySource provides the accounts server's public keys, or tokenserver.ErrAccountsUnavailable.
 type keySource interface {
-	// current returns the keys, possibly none. It returns
-	// tokenserver.ErrAccountsUnavailable if they cannot be fetched.
+	// current returns the keys, possibly none.
 	current(ctx context.Context) ([]jose.JSONWebKey, error)
-	// newer returns the keys after a token referred to an unknown key. It returns
-	// tokenserver.ErrAccountsUnavailable if they cannot be fetched.
+	// newer returns the keys after a token named an unknown key.
 	newer(ctx context.Context) ([]jose.JSONWebKey, error)
 }
 
-// fixedKeys are the keys of the settings.
 type fixedKeys []jose.JSONWebKey
 
 func (k fixedKeys) current(context.Context) ([]jose.JSONWebKey, error) { return k, nil }
 func (k fixedKeys) newer(context.Context) ([]jose.JSONWebKey, error)   { return k, nil }
 
-// fetchedKeys are the keys that the accounts server publishes. Old keys are used while
-// new ones cannot be fetched.
+// fetchedKeys are published by the accounts server. Old keys are used while fetching fails.
 type fetchedKeys struct {
 	fetch  func(context.Context) ([]jose.JSONWebKey, error)
 	now    clock.Clock
@@ -53,9 +49,9 @@ type fetchedKeys struct {
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	fetched time.Time // when the last successful fetch ended
-	tried   time.Time // when the last fetch ended
-	failure error     // of the last fetch
+	fetched time.Time // last success
+	tried   time.Time // last attempt
+	failure error
 }
 
 func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
@@ -67,7 +63,7 @@ func (f *fetchedKeys) current(ctx context.Context) ([]jose.JSONWebKey, error) {
 	}
 	keys, err := f.newer(ctx)
 	if len(keys) > 0 {
-		return keys, nil // old keys, if the fetch failed
+		return keys, nil
 	}
 	return nil, err
 }
@@ -83,7 +79,7 @@ func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if recent {
 		return keys, failure
 	}
-	// All callers share one fetch, which continues if one of them cancels.
+	// All callers share a fetch, which continues if one cancels.
 	ended := f.flight.DoChan("", func() (any, error) {
 		f.refresh(context.WithoutCancel(ctx))
 		return nil, nil
@@ -108,11 +104,9 @@ func (f *fetchedKeys) refresh(ctx context.Context) {
 	}
 }
 
-// since returns the time since t. It is absolute, so that keys do not stay forever after
-// the clock is set back.
+// since is absolute, so that keys do not stay forever after the clock is set back.
 func (f *fetchedKeys) since(t time.Time) time.Duration { return f.now().Sub(t).Abs() }
 
-// configuredKey parses a key of the settings.
 func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	raw, err := json.Marshal(map[string]string{"kty": k.KTY, "alg": k.Alg, "kid": k.KID, "use": k.Use, "n": k.N, "e": k.E})
 	if err != nil {
@@ -125,13 +119,13 @@ func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// publicKey parses a key. It returns an error for a key that cannot verify RS256.
+// publicKey rejects keys that cannot verify RS256.
 func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
 	if err := key.UnmarshalJSON(raw); err != nil {
 		return key, err
 	}
-	// A key without a modulus is parsed as a key of zero bits.
+	// A key without a modulus is parsed as zero bits.
 	if k, ok := key.Key.(*rsa.PublicKey); !ok || k.N.BitLen() < 1024 {
 		return key, errors.New("not a public RSA key")
 	}
@@ -141,7 +135,6 @@ func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// named reports whether a key has this ID.
 func named(keys []jose.JSONWebKey, kid string) bool {
 	return slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return k.KeyID == kid })
 }

@@ -9,24 +9,22 @@ import (
 	"unicode"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/json" // rejects repeated keys; keys are case sensitive
+	"github.com/go-jose/go-jose/v4/json" // rejects duplicate keys; case-sensitive
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"holdfast/internal/tokenserver"
 )
 
-// maxToken is the maximum length of a token in bytes. Tokens of the accounts server have
-// about a thousand.
+// maxToken limits tokens in bytes. The accounts server's are about a thousand long.
 const maxToken = 16 << 10
 
-// claims are the claims of an access token that are checked. The audience is not, because
-// the scope decides who may accept a token.
+// claims are the checked claims of an access token. Not the audience: the scope decides who may accept the token.
 type claims struct {
 	Subject    string           `json:"sub"`
 	Expires    *jwt.NumericDate `json:"exp"`
 	Scope      scopes           `json:"scope"`
 	Generation int64            `json:"fxa-generation"`
-	Email      any              `json:"email"` // if it is no text, the account has no address here
+	Email      any              `json:"email"` // no string: no address
 }
 
 // AccessToken implements tokenserver.Verifier.
@@ -63,8 +61,6 @@ var (
 	errNoKey = errors.New("no key to verify with")
 )
 
-// parse parses a token without verifying it. It returns errNoJWT for a text that is not a
-// JWT.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	t, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.RS256})
 	var algorithm *jose.ErrUnexpectedSignatureAlgorithm
@@ -77,17 +73,15 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return t, nil
 }
 
-// isAccessToken checks the header typ (RFC 9068), which distinguishes access tokens from
-// ID tokens.
+// isAccessToken checks the header typ (RFC 9068), which distinguishes access tokens from ID tokens.
 func isAccessToken(h jose.Header) bool {
 	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	typ = strings.ToLower(typ)
 	return strings.TrimPrefix(typ, "application/") == "at+jwt"
 }
 
-// open verifies the signature of a token and decodes its claims. The errors are
-// *tokenserver.Refusal, tokenserver.ErrAccountsUnavailable and errNoKey, which wraps the
-// reason why there is no key.
+// open verifies a token's signature and decodes its claims. It returns *tokenserver.Refusal,
+// tokenserver.ErrAccountsUnavailable, or errNoKey, which wraps why there is no key.
 func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	keys, err := c.keys.current(ctx)
 	if err != nil {
@@ -114,8 +108,7 @@ func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	return nil
 }
 
-// verified returns the payload if one of the keys made the signature. The kid of the token
-// is only a hint, because a configured key may have none.
+// verified returns the payload if any key made the signature. The kid is only a hint: a configured key may have none.
 func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	for _, k := range keys {
 		var payload json.RawMessage
@@ -126,7 +119,7 @@ func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	return nil, false
 }
 
-// identity checks the claims of a verified token.
+// identity checks a verified token's claims.
 func identity(cl *claims) (tokenserver.Identity, error) {
 	if !slices.Contains(cl.Scope, tokenserver.Scope) {
 		return tokenserver.Identity{}, refused("the token has another scope")
@@ -141,13 +134,11 @@ func identity(cl *claims) (tokenserver.Identity, error) {
 	}, nil
 }
 
-// refused returns a refusal with a reason for the log.
 func refused(why string) error {
 	return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: errors.New(why)}
 }
 
-// scopes is a list that is encoded as one string, separated by spaces (OAuth) or commas
-// (legacy), or as an array.
+// scopes is encoded as a string separated by spaces (OAuth) or commas (legacy), or as an array.
 type scopes []string
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -1,7 +1,4 @@
-// Package httpapi serves the TokenServer API 1.0.
-//
-// Each request is routed by its raw path (route.go). A sign-in then checks the access
-// token, the key headers and the application, and calls the service (signin.go). An
-// account event checks its token (events.go). One writer (errors.go) writes all errors, as
-// an object with a status and a list of one error.
+// Package httpapi serves the TokenServer API 1.0: sign-ins (signin.go), and account events from the accounts server
+// (events.go). Requests are routed by raw path (route.go). Errors are an object with a status and a list of one error
+// (errors.go).
 package httpapi

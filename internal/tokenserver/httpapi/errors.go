@@ -10,17 +10,16 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// answer is an error of the protocol.
 type answer struct {
 	httpStatus                  int
 	status                      string
 	location, name, description string
 }
 
-// status is an error with its own answer, for errors of HTTP.
+// status is an HTTP error with its own response.
 type status struct {
 	answer
-	reason string // for the log; quotes nothing that the client sent
+	reason string // for the log; quotes no client input
 }
 
 func (s *status) Error() string { return s.reason }
@@ -36,14 +35,12 @@ var (
 	errClientState   = &status{answer{http.StatusBadRequest, "error", "header", "X-Client-State", "Invalid client state value"}, "X-Client-State is malformed"}
 )
 
-// unsupported returns the error for an application other than Sync 1.5.
 func unsupported(name, description string) error {
 	return &status{answer{http.StatusNotFound, "error", "url", name, description}, description}
 }
 
-// answerTo returns the answer for an error.
 func answerTo(err error) answer {
-	if refusal, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first, because its cause may have a code
+	if refusal, ok := errors.AsType[*tokenserver.Refusal](err); ok { // first, because its cause may carry a code
 		return answerToRefusal(refusal)
 	}
 	if own, ok := errors.AsType[*status](err); ok {
@@ -83,8 +80,8 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 // retryAfter is the Retry-After of a 503 in seconds.
 const retryAfter = 10
 
-// WriteError writes an error in the form of the protocol. It also writes errors of the
-// listener, such as a panic or an overload. It never exposes causes.
+// WriteError writes an error in the protocol's format, also the listener's own errors such as panics and overload. It
+// never exposes causes.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	a := answerTo(err)
 	h := w.Header()
@@ -105,7 +102,6 @@ func (a answer) body() []byte {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 	}
-	// Encoding strings cannot fail.
 	body, _ := json.Marshal(struct {
 		Status string  `json:"status"`
 		Errors []entry `json:"errors"`
@@ -113,7 +109,7 @@ func (a answer) body() []byte {
 	return body
 }
 
-// send writes a complete response. It must not be cached.
+// send writes a complete response, not to be cached.
 func send(w http.ResponseWriter, httpStatus int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -121,5 +117,5 @@ func send(w http.ResponseWriter, httpStatus int, body []byte) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(httpStatus)
-	_, _ = w.Write(body) // fails only if the client has disconnected
+	_, _ = w.Write(body)
 }

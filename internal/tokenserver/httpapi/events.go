@@ -9,9 +9,8 @@ import (
 
 var errEventsOff = errors.New("account events are not configured: set tokenserver.fxa_webhook_enabled")
 
-// events accepts account events of the accounts server. Every invalid event has the same
-// answer. Without a configuration no event can be verified, so all get 401, as from the
-// reference server, which does not reveal the configuration.
+// events accepts the accounts server's events. All invalid events get the same response. Without a configuration
+// every event gets it, as from the reference server, so the response does not reveal the configuration.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	token, err := bearer(r)
 	if err == nil && !h.Service.AcceptsEvents() {

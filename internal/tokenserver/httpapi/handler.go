@@ -18,26 +18,24 @@ type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
 
-	// Verifications limits concurrent verifications of tokens, which may call the accounts
-	// server. Client addresses share it. A request has no slot of the gate meanwhile, so a
-	// slow accounts server delays only sign-ins. nil means no limit.
+	// Verifications limits concurrent token verifications, which may call the accounts server, shared among client
+	// addresses. They hold no slot of the gate, so a slow accounts server delays only sign-ins. nil: no limit.
 	Verifications *fairshare.Pool
 }
 
-// NewVerifications returns a pool for Handler.Verifications. A sign-in waits for at most
-// wait.
+// NewVerifications returns a pool for Handler.Verifications with a maximum wait.
 func NewVerifications(wait time.Duration) *fairshare.Pool {
 	return fairshare.New(maxVerifications, maxVerifications, wait)
 }
 
 const maxVerifications = 128
 
-// SetVerificationWait changes how long a sign-in waits for Verifications.
+// SetVerificationWait changes the maximum wait for Verifications.
 func (h *Handler) SetVerificationWait(wait time.Duration) {
 	h.Verifications.Resize(maxVerifications, maxVerifications, wait)
 }
 
-// verify calls fn, which verifies a token, and then acquires a slot for the request.
+// verify calls fn, which verifies a token, and then acquires a slot.
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
 	if err := h.Verifications.Do(r.Context(), web.Client(w), fn); err != nil {
 		return err
@@ -45,7 +43,7 @@ func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error
 	return web.AcquireSlot(w, r)
 }
 
-// Serve is a web.Handler. Its web.ErrorWriter is WriteError.
+// Serve implements web.Handler, with WriteError as its web.ErrorWriter.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	now := h.Clock()
 	w.Header().Set("X-Timestamp", strconv.FormatInt(now.Unix(), 10))
@@ -67,7 +65,6 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return h.signIn(w, r, rt, at)
 }
 
-// bearer returns the token of the Authorization header: everything after the first space.
 func bearer(r *http.Request) (string, error) {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	switch {

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// resource is the resource of a path.
 type resource uint8
 
 const (
@@ -17,14 +16,12 @@ const (
 	events           // /1.0/webhooks/fxa/events
 )
 
-// route is a parsed path.
 type route struct {
 	resource             resource
 	application, version string
 }
 
-// prefixes of the service: that of the API, and that of the old all-in-one server, so that
-// its users need not change a setting.
+// prefixes are the API's, and the old all-in-one server's, so that its users need not change a setting.
 var prefixes = []string{"/1.0/", "/token/1.0/"}
 
 // Owns reports whether a raw path belongs to this service.
@@ -32,14 +29,13 @@ func Owns(path string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
 }
 
-// parseRoute reads a raw path.
 func parseRoute(path string) route {
 	for _, p := range prefixes {
 		rest, ok := strings.CutPrefix(path, p)
 		if !ok {
 			continue
 		}
-		// The address in about:config may have a trailing slash.
+		// The address in about:config may end with a slash.
 		segments, err := web.Segments("/" + strings.TrimSuffix(rest, "/"))
 		switch {
 		case err != nil:
@@ -52,7 +48,6 @@ func parseRoute(path string) route {
 	return route{}
 }
 
-// method returns the method of a resource.
 func (r resource) method() string {
 	if r == events {
 		return http.MethodPost
@@ -68,7 +63,7 @@ func Routes() (all []web.Route) {
 	return all
 }
 
-// Label returns the route of a raw path for metrics and logs, from a fixed set.
+// Label returns the route for metrics and logs, from a fixed set.
 func Label(path string) string {
 	return labels[parseRoute(path).resource]
 }

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/web"
 )
 
-// grant is the body of the response to a sign-in.
+// grant is the response to a sign-in.
 type grant struct {
 	ID           string `json:"id"`
 	Key          string `json:"key"`
@@ -21,8 +21,8 @@ type grant struct {
 	NodeType     string `json:"node_type"`
 }
 
-// signIn verifies the credentials before the application and the keys. Clients rely on
-// this order to decide whether to sign in again or to give up.
+// signIn verifies credentials before application and keys. Clients rely on this order to decide whether to sign in
+// again or give up.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at web.Address) error {
 	token, err := bearer(r)
 	if err != nil {
@@ -67,8 +67,7 @@ func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at we
 	return nil
 }
 
-// keyID reads the headers with the key ID. The older X-Client-State is optional and must
-// match X-KeyID.
+// keyID parses X-KeyID. The older X-Client-State is optional and must match it.
 func keyID(head http.Header) (tokenserver.KeyID, error) {
 	values := head.Values("X-KeyID")
 	if len(values) == 0 {
@@ -89,7 +88,6 @@ func keyID(head http.Header) (tokenserver.KeyID, error) {
 	return keys, nil
 }
 
-// check returns an error for an application other than Sync 1.5.
 func (rt route) check() error {
 	switch {
 	case rt.application != "sync":

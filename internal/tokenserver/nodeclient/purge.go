@@ -1,8 +1,5 @@
-// Package nodeclient deletes the data of replaced users on storage nodes other than this
-// server.
-//
-// It authenticates as the user, with a storage token and Hawk, so nodes need no interface
-// for it.
+// Package nodeclient deletes replaced users' data on other storage nodes. It authenticates as the user, with a
+// storage token and Hawk, so nodes need no extra interface.
 package nodeclient
 
 import (
@@ -20,12 +17,11 @@ import (
 )
 
 const (
-	// timeout limits a request, which may delete gigabytes.
+	// timeout allows for deleting gigabytes.
 	timeout = time.Minute
-	// tokenLife is the lifetime of a token. It is longer than the timeout, because the
-	// clock of the node may be ahead.
+	// tokenLife exceeds the timeout, because the node's clock may be ahead.
 	tokenLife = 10 * time.Minute
-	// maxAnswer is how many bytes of a response are read, to reuse the connection.
+	// maxAnswer is how many response bytes are read to reuse the connection.
 	maxAnswer = 64 << 10
 )
 
@@ -36,7 +32,7 @@ type Purger struct {
 	http   *http.Client
 }
 
-// New returns a Purger. The nodes must know the secret of the minter.
+// New returns a Purger. The nodes must know the minter's secret.
 func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 	return &Purger{minter: minter, now: now, http: &http.Client{
 		Timeout:   timeout,
@@ -49,8 +45,7 @@ func New(minter tokenserver.Minter, now clock.Clock) *Purger {
 // Close closes idle connections.
 func (p *Purger) Close() { p.http.CloseIdleConnections() }
 
-// Purge implements tokenserver.Purger. It succeeds if the node does not know the user.
-// Other failures are errcode.Unavailable.
+// Purge implements tokenserver.Purger. An unknown user is success; other failures are errcode.Unavailable.
 func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 	now := p.now()
 	token, key, err := p.minter.Mint(tokenserver.Claims{
@@ -71,7 +66,7 @@ func (p *Purger) Purge(ctx context.Context, u tokenserver.DueUser) error {
 		return errcode.Wrap(errcode.Unavailable, "the node is unavailable", err)
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // only the status matters
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer))
 	if res.StatusCode/100 != 2 && res.StatusCode != http.StatusNotFound {
 		return errcode.Newf(errcode.Unavailable, "the node responded with status %d", res.StatusCode)
 	}

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// nodeRow is a row of nodes. Flags are integers.
 type nodeRow struct {
 	n               tokenserver.Node
 	downed, backoff int64
@@ -23,7 +22,6 @@ func (r *nodeRow) node() tokenserver.Node {
 	return r.n
 }
 
-// flag converts a flag to the type of its column; nil stays nil.
 func flag(b *bool) *int64 {
 	if b == nil {
 		return nil
@@ -41,7 +39,6 @@ func (s *Store) ListNodes(ctx context.Context) ([]tokenserver.Node, error) {
 	return collect(ctx, s.db, sqlNodes, nil, r.node, r.dest()...)
 }
 
-// nodeArgs returns the arguments of sqlAddNode.
 func nodeArgs(n tokenserver.Node) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "node text", Value: n.URL},

@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SignIn implements tokenserver.Store. It decides without a lock first. If there is
-// something to write, it locks the account and decides again.
+// SignIn implements tokenserver.Store. It decides without a lock first, and again under the account's lock if there
+// is something to write.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {
@@ -42,7 +42,6 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	return u, err
 }
 
-// apply writes the plan of a sign-in.
 func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
 	u := p.User
 	if p.Allocate {
@@ -71,7 +70,6 @@ func apply(tx *pgdb.Tx, a tokenserver.Account, in tokenserver.SignIn, p tokenser
 	return u, nil
 }
 
-// userArgs returns the arguments of sqlInsertUser.
 func userArgs(u tokenserver.User) []pgdb.Arg {
 	return []pgdb.Arg{
 		{Param: "email text", Value: u.Email},
@@ -83,7 +81,6 @@ func userArgs(u tokenserver.User) []pgdb.Arg {
 	}
 }
 
-// allocate assigns an account to a node.
 func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
 	var r nodeRow
 	nodes, err := collectTx(tx, sqlLockNodes, nil, r.node, r.dest()...)
@@ -102,7 +99,6 @@ func allocate(tx *pgdb.Tx, in tokenserver.SignIn) (tokenserver.Node, error) {
 	return taken, nil
 }
 
-// recordRefusal records that an account was not admitted.
 func recordRefusal(tx *pgdb.Tx, a tokenserver.Account, now time.Time) error {
 	if _, err := tx.Exec(sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err

@@ -2,26 +2,21 @@ package postgres
 
 import "holdfast/internal/db/pgdb"
 
-// service selects the ID of the only service.
 const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 
-// userColumns are the columns of userRow: a row of users with the URL of its node.
 const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
 
-// lockClass separates the advisory locks of accounts from those of other services in the
-// same database: the bytes "toke".
+// lockClass separates account locks from other services' advisory locks: the bytes "toke".
 const lockClass = `1953458021`
 
-// sqlLock serializes the transactions of an account. It is an advisory lock, because the
-// account may have no row yet.
+// sqlLock serializes an account's transactions. It is an advisory lock, because the account may have no row yet.
 var sqlLock = pgdb.Statement{Name: "token.lock", SQL: `
 	SELECT pg_advisory_xact_lock(` + lockClass + `, hashtext($1::text))`}
 
-// Users.
 var (
 	sqlSkipUIDs = pgdb.Statement{Name: "token.skip_uids", SQL: `
 		SELECT setval(s, nextval(s) + $1::bigint) FROM pg_get_serial_sequence('users', 'uid') AS s`}
-	// One row for each user, or one row with only the access.
+	// One row per user, or one with only the access.
 	sqlAccountState = pgdb.Statement{Name: "token.account_state", SQL: `
 		SELECT a.access, u.* FROM (VALUES (1)) one
 		LEFT JOIN account_access a ON a.fxa_uid = $2::text
@@ -54,7 +49,7 @@ var (
 	sqlAllOfAccount = pgdb.Statement{Name: "token.all_of_account", SQL: `
 		SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE u.email = $1::text AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC`}
-	// A row without UID for each denied account, and a row for each storage user.
+	// A row without UID per denied account, and a row per storage user.
 	sqlRevoked = pgdb.Statement{Name: "token.revoked", SQL: `
 		SELECT fxa_uid, NULL FROM account_access WHERE access NOT IN ('allow', 'unlisted')
 		UNION ALL
@@ -85,10 +80,8 @@ var (
 		DELETE FROM users WHERE uid = $1::bigint AND service = ` + service + ` AND replaced_at IS NOT NULL`}
 )
 
-// nodeColumns are the columns of nodeRow.
 const nodeColumns = `id, node, available, current_load, capacity, downed, backoff`
 
-// Nodes.
 var (
 	sqlNodes = pgdb.Statement{Name: "token.nodes", SQL: `
 		SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`}
@@ -109,7 +102,6 @@ var (
 	sqlSetFirstNode  = pgdb.Statement{Name: "token.set_first_node", SQL: `INSERT INTO first_node (node) VALUES ($1::text)`}
 )
 
-// Labels.
 var (
 	sqlSetLabel = pgdb.Statement{Name: "token.set_label", SQL: `
 		INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) VALUES ($1::text, $2::text, $3::text, 'operator', $4::bigint)
@@ -138,7 +130,6 @@ var (
 		ORDER BY l.label_key, l.fxa_uid LIMIT $5::bigint`}
 )
 
-// Admission.
 var (
 	sqlSetAccess = pgdb.Statement{Name: "token.set_access", SQL: `
 		INSERT INTO account_access (fxa_uid, access, note, created_at) VALUES ($1::text, $2::text, $3::text, $4::bigint)

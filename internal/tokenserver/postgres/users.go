@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// userRow is a row of users with the URL of its node. In sqlAccountState all columns may
-// be NULL.
+// userRow is a row in users with its node's URL. In sqlAccountState all columns may be NULL.
 type userRow struct {
 	uid, generation, createdAt, nodeID *int64
 	email, clientState, nodeURL        *string
@@ -47,7 +46,6 @@ func nullable(m tokenserver.Mark) *int64 {
 	return &m.Value
 }
 
-// stateRow collects the rows of sqlAccountState.
 type stateRow struct {
 	access *string
 	userRow
@@ -133,7 +131,7 @@ func (s *Store) Delete(ctx context.Context, a tokenserver.Account, now time.Time
 
 // Revoked implements tokenserver.Store.
 func (s *Store) Revoked(ctx context.Context, since time.Time) (revoked tokenserver.Revoked, err error) {
-	var name string // of an account, in the form of its table
+	var name string
 	var uid *int64
 	begin := func() { revoked = tokenserver.Revoked{} }
 	add := func() error {
@@ -153,12 +151,10 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 	return s.change(ctx, a, sqlChangePassword, generation, a.Email())
 }
 
-// change runs a statement on the rows of an account and returns their number.
 func (s *Store) change(ctx context.Context, a tokenserver.Account, statement pgdb.Statement, args ...any) (int, error) {
 	return s.changed(ctx, statement.Name+"_tx", a, func(tx *pgdb.Tx) (int64, error) { return tx.Exec(statement, args...) })
 }
 
-// changed runs fn in a transaction that has the lock of the account, and returns its result.
 func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account, fn func(*pgdb.Tx) (int64, error)) (int, error) {
 	if err := a.Check(); err != nil {
 		return 0, err

@@ -45,7 +45,6 @@ func (s *Store) LabelsOf(ctx context.Context, fxaUIDs []string) (labels map[stri
 	return labels, err
 }
 
-// scanLabel reads the columns of a label, of which the first is at.
 func scanLabel(stmt *sqlite.Stmt, at int) tokenserver.Label {
 	return tokenserver.Label{
 		FxAUID: stmt.ColumnText(at), Text: stmt.ColumnText(at + 1), FromProfile: stmt.ColumnBool(at + 2), SetAt: stmt.ColumnInt64(at + 3),

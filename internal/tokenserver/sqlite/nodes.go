@@ -47,7 +47,6 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	return added[0], nil
 }
 
-// addNode returns the added node, or none if its URL exists.
 func addNode(c *sqlite.Conn, n tokenserver.Node) ([]tokenserver.Node, error) {
 	return sqlitedb.QueryAll(c, sqlAddNode, scanNode, n.URL, n.Available, n.Load, n.Capacity, n.Downed, n.Backoff)
 }

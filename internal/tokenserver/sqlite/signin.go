@@ -10,8 +10,8 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// SignIn implements tokenserver.Store. It decides on a snapshot first. If there is
-// something to write, it decides again in a write transaction.
+// SignIn implements tokenserver.Store. It decides on a snapshot first, and again in a write transaction if there is
+// something to write.
 func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserver.SignIn) (tokenserver.User, error) {
 	st, err := s.AccountState(ctx, a)
 	if err != nil {
@@ -43,7 +43,6 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 	return u, err
 }
 
-// apply writes the plan of a sign-in.
 func apply(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p tokenserver.Plan) (tokenserver.User, error) {
 	u := p.User
 	if p.Allocate {
@@ -72,7 +71,6 @@ func apply(c *sqlite.Conn, a tokenserver.Account, in tokenserver.SignIn, p token
 	return u, nil
 }
 
-// allocate assigns an account to a node.
 func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 	nodes, err := sqlitedb.QueryAll(c, sqlNodes, scanNode)
 	if err != nil {
@@ -90,7 +88,6 @@ func allocate(c *sqlite.Conn, in tokenserver.SignIn) (tokenserver.Node, error) {
 	return taken, nil
 }
 
-// recordRefusal records that an account was not admitted.
 func recordRefusal(c *sqlite.Conn, a tokenserver.Account, now time.Time) error {
 	if err := sqlitedb.Exec(c, sqlRefuse, a.FxAUID, now.UnixMilli()); err != nil {
 		return err

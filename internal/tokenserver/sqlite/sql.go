@@ -1,12 +1,9 @@
 package sqlite
 
-// service selects the ID of the only service.
 const service = `(SELECT id FROM services WHERE service = 'sync-1.5')`
 
-// userColumns are the columns of scanUser: a row of users with the URL of its node.
 const userColumns = `u.uid, u.email, u.generation, u.client_state, u.created_at, u.replaced_at, u.nodeid, u.keys_changed_at, n.node`
 
-// Users.
 const (
 	sqlAccount = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE u.email = ? AND u.service = ` + service + ` ORDER BY u.created_at DESC, u.uid DESC LIMIT ?`
@@ -30,7 +27,7 @@ const (
 		WHERE u.service = ` + service + ` AND u.replaced_at > ? AND u.generation IN (-1, 9223372036854775807)`
 	sqlChangePassword = `UPDATE users SET generation = ?1
 		WHERE email = ?2 AND service = ` + service + ` AND replaced_at IS NULL AND generation < ?1`
-	// The + keeps SQLite from an index of the service, by which it would sort all users.
+	// The + keeps SQLite from using the service index and sorting all users.
 	sqlListUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
 		WHERE +u.service = ` + service + ` AND u.uid > ? AND (? OR u.replaced_at IS NULL) ORDER BY u.uid LIMIT ?`
 	sqlFindUsers = `SELECT ` + userColumns + ` FROM users u LEFT JOIN nodes n ON n.id = u.nodeid
@@ -45,10 +42,8 @@ const (
 	sqlForget = `DELETE FROM users WHERE uid = ? AND service = ` + service + ` AND replaced_at IS NOT NULL RETURNING email`
 )
 
-// nodeColumns are the columns of scanNode.
 const nodeColumns = `id, node, available, current_load, capacity, downed, backoff`
 
-// Nodes.
 const (
 	sqlNodes    = `SELECT ` + nodeColumns + ` FROM nodes WHERE service = ` + service + ` ORDER BY id`
 	sqlTakeNode = `UPDATE nodes SET available = ?, current_load = ? WHERE id = ?`
@@ -61,7 +56,6 @@ const (
 	sqlSetFirstNode = `INSERT INTO first_node (node) VALUES (?)`
 )
 
-// Admission.
 const (
 	sqlAccess    = `SELECT access FROM account_access WHERE fxa_uid = ?`
 	sqlDenied    = `SELECT fxa_uid FROM account_access WHERE access NOT IN ('allow', 'unlisted')`
@@ -77,7 +71,6 @@ const (
 	sqlRefused      = `SELECT fxa_uid, first_at, last_at, attempts FROM refused_sign_ins ORDER BY last_at DESC, fxa_uid LIMIT ?`
 )
 
-// Labels.
 const (
 	sqlSetLabel = `INSERT INTO account_labels (fxa_uid, label, label_key, source, set_at) VALUES (?, ?, ?, 'operator', ?)
 		ON CONFLICT DO UPDATE SET label = excluded.label, label_key = excluded.label_key, source = excluded.source, set_at = excluded.set_at`
@@ -97,7 +90,7 @@ const (
 		WHERE (l.label_key, l.fxa_uid) > (?2, ?3) AND l.label_key < ?4 ORDER BY l.label_key, l.fxa_uid LIMIT ?5`
 )
 
-// The last assigned UID. Before the first one there is no row.
+// The last assigned UID; no row before the first.
 const (
 	sqlFirstUID = `INSERT INTO sqlite_sequence (name, seq) SELECT 'users', 0
 		WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`

@@ -1,8 +1,5 @@
-// Package sqlite stores the accounts and nodes of a tokenserver in one SQLite file.
-//
-// A write is one transaction of the single writer, which is the lock that the rules of the
-// service need, also against other processes. Nearly all sign-ins change nothing and only
-// read.
+// Package sqlite stores accounts and nodes in one SQLite file. A write is a transaction in the single writer, which
+// serves as the write lock, even against other processes. Nearly all sign-ins change nothing and only read.
 package sqlite
 
 import (
@@ -18,7 +15,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Migrations returns the schema changes of this backend.
+// Migrations returns this backend's schema changes.
 func Migrations() (migrate.Set, error) {
 	return migrate.Load("tokenserver", migrations, "migrations")
 }
@@ -31,16 +28,15 @@ type Store struct {
 
 var _ tokenserver.Store = (*Store)(nil)
 
-// New returns a store on a file. Migrations must be applied before the first use.
+// New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store. It checks the migrations each time, because a newer
-// release may change the tables while this server runs.
+// Ping implements tokenserver.Store. It checks the migrations each time, because a newer release may change the
+// tables meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
 }
 
-// nullable converts a mark to a parameter.
 func nullable(m tokenserver.Mark) any {
 	if !m.Known {
 		return nil
@@ -48,7 +44,7 @@ func nullable(m tokenserver.Mark) any {
 	return m.Value
 }
 
-// optional converts a pointer to a parameter; nil is NULL and leaves a column unchanged.
+// optional converts a pointer to a parameter; NULL leaves a column unchanged.
 func optional[T any](v *T) any {
 	if v == nil {
 		return nil

@@ -132,7 +132,6 @@ func (s *Store) ChangePassword(ctx context.Context, a tokenserver.Account, gener
 	return s.change(ctx, "token.change_password", a, sqlChangePassword, generation, a.Email())
 }
 
-// change runs a statement on the rows of an account and returns their number.
 func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, sql string, args ...any) (int, error) {
 	return s.changed(ctx, name, a, func(c *sqlite.Conn) (int, error) {
 		err := sqlitedb.Exec(c, sql, args...)
@@ -140,7 +139,6 @@ func (s *Store) change(ctx context.Context, name string, a tokenserver.Account, 
 	})
 }
 
-// changed runs fn in a write transaction and returns its result.
 func (s *Store) changed(ctx context.Context, name string, a tokenserver.Account, fn func(*sqlite.Conn) (int, error)) (changed int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err

@@ -12,8 +12,7 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testAccountIsNamed: no step that takes an account accepts none, or one that
-// the tables cannot hold.
+// testAccountIsNamed: every method rejects an account that is missing or does not fit the tables.
 func testAccountIsNamed(t *testing.T, e env) {
 	ctx := t.Context()
 	long := ts.Account{FxAUID: fmt.Sprintf("%0250d", 1), Domain: "accounts.example"}
@@ -65,8 +64,7 @@ func testFirstSignIn(t *testing.T, e env) {
 	}
 }
 
-// testIsolation: what happens to one account leaves every other alone, also
-// one of the same name at another accounts server.
+// testIsolation: operations leave other accounts alone, even with the same ID at another accounts server.
 func testIsolation(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	other := ts.Account{FxAUID: a.FxAUID, Domain: "elsewhere.example"}
@@ -105,8 +103,7 @@ func testSameKeysSameUser(t *testing.T, e env) {
 	}
 }
 
-// testNewestTwentyCount: keys are stale as long as they are among the newest
-// rows; older ones are forgotten.
+// testNewestTwentyCount: keys are stale while among the newest rows; older ones are forgotten.
 func testNewestTwentyCount(t *testing.T, e env) {
 	a := account()
 	for i := range int64(ts.MaxUsers + 1) {
@@ -122,8 +119,7 @@ func testNewestTwentyCount(t *testing.T, e env) {
 	e.signIn(t, a, signIn(50, "00", 50))
 }
 
-// testUIDsNeverComeAgain: a new account must not get the storage of one whose
-// row is gone.
+// testUIDsNeverComeAgain: a new account must not get the storage of a forgotten row.
 func testUIDsNeverComeAgain(t *testing.T, e env) {
 	seen := map[int64]bool{}
 	for range 5 {
@@ -137,7 +133,7 @@ func testUIDsNeverComeAgain(t *testing.T, e env) {
 	}
 }
 
-// testSkipUIDs: a restored database does not assign the UIDs that the lost server may have assigned.
+// testSkipUIDs: a restored database does not assign UIDs that the lost server may have assigned.
 func testSkipUIDs(t *testing.T, e env) {
 	const skipped = 5000
 	first := e.signIn(t, account(), signIn(7, "aa", 5))
@@ -210,8 +206,7 @@ func testChangePassword(t *testing.T, e env) {
 	}
 }
 
-// testForeignWrites: whatever another process writes counts at the next
-// sign-in.
+// testForeignWrites: other processes' writes count at the next sign-in.
 func testForeignWrites(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	u := e.signIn(t, a, signIn(7, "aa", 5))

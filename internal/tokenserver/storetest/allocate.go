@@ -9,19 +9,18 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// AllocateCase is a line of the table that defines tokenserver.Allocate, with
-// a release rate of AllocateRate.
+// AllocateCase is a row in the table that defines tokenserver.Allocate at AllocateRate.
 type AllocateCase struct {
 	Name    string
 	Nodes   []ts.Node
 	Fixed   int64
-	Changed []ts.Node // the taken one last; nil: ErrNoNode
+	Changed []ts.Node // the taken node last; nil: ErrNoNode
 }
 
-// AllocateRate is the release rate of every AllocateCase.
+// AllocateRate is the release rate.
 const AllocateRate = 0.1
 
-// AllocateCases is the table. Each node has the URL of its id.
+// AllocateCases returns the table. Each node's URL derives from its ID.
 func AllocateCases() []AllocateCase {
 	nodes := func(n ...ts.Node) []ts.Node { return n }
 	node := func(id, available, load, capacity int64) ts.Node {
@@ -57,8 +56,7 @@ func AllocateCases() []AllocateCase {
 	}
 }
 
-// testAllocate signs a new account in on the nodes of every AllocateCase and
-// compares what the table then has.
+// testAllocate signs a new account in on each case's nodes and compares the table.
 func testAllocate(t *testing.T, e env) {
 	flag := map[bool]int{true: 1}
 	for _, c := range AllocateCases() {

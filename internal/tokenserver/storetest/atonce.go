@@ -10,8 +10,7 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// atOnce runs n sign-ins, half of them in another process, and returns whom
-// they were let in as.
+// atOnce runs n sign-ins, half in another process, and returns their users.
 func (e env) atOnce(t *testing.T, n int, a func(i int) ts.Account, in func(i int) ts.SignIn) (users []ts.User, errs []error) {
 	t.Helper()
 	users = make([]ts.User, n)
@@ -28,7 +27,6 @@ func (e env) atOnce(t *testing.T, n int, a func(i int) ts.Account, in func(i int
 
 func always[T any](v T) func(int) T { return func(int) T { return v } }
 
-// testFirstSignInsAtOnce: all browsers of a new account get one storage user.
 func testFirstSignInsAtOnce(t *testing.T, e env) {
 	a := account()
 	users, errs := e.atOnce(t, 16, always(a), always(signIn(7, "aa", 5)))
@@ -42,8 +40,7 @@ func testFirstSignInsAtOnce(t *testing.T, e env) {
 	}
 }
 
-// testNewKeysAtOnce: of several new keys for one change of the account, one
-// wins; the others did not follow on it.
+// testNewKeysAtOnce: of several new keys for one account change, one wins; the others did not follow it.
 func testNewKeysAtOnce(t *testing.T, e env) {
 	a := account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))
@@ -66,8 +63,7 @@ func testNewKeysAtOnce(t *testing.T, e env) {
 	}
 }
 
-// testRetireDuringSignIns: an account that is deleted stays so, whoever is
-// signing in at that moment.
+// testRetireDuringSignIns: a deleted account stays deleted during concurrent sign-ins.
 func testRetireDuringSignIns(t *testing.T, e env) {
 	for range 5 {
 		a := account()
@@ -91,7 +87,7 @@ func testRetireDuringSignIns(t *testing.T, e env) {
 	}
 }
 
-// testPlacesAtOnce: many new accounts take as many places.
+// testPlacesAtOnce: concurrent new accounts take as many places.
 func testPlacesAtOnce(t *testing.T, e env) {
 	e.addNode(t, "https://a.example")
 	e.addNode(t, "https://b.example")

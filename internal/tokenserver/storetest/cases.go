@@ -7,31 +7,28 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// Case is a line of the table that defines tokenserver.Decide.
+// Case is a row in the table that defines tokenserver.Decide.
 type Case struct {
 	Name   string
 	State  ts.AccountState
 	SignIn ts.SignIn
 
-	Refusal *ts.Refusal // nil: let in
+	Refusal *ts.Refusal // nil: accepted
 	Plan    ts.Plan
 }
 
-// caseNow is the moment of every case's sign-in; caseNode is the node on which
-// its users are.
+// caseNow is the time of each sign-in; caseNode is its users' node.
 const (
 	caseNow  = 100_000
 	caseNode = "https://node.example"
 )
 
-// Cases is the table. Rows have no UID, e-mail and NodeID: a backend gives its
-// own.
+// Cases returns the table. Backends provide UID, e-mail and NodeID.
 func Cases() []Case {
 	return slices.Concat(casesOfNewcomers(), casesOfProgress(), casesOfRefusal(), casesOfOrder(), casesOfPlace(), casesOfRetired(), casesOfFuture())
 }
 
-// row is a current row: of generation, client state and time of keys, where a
-// negative time is unknown.
+// row returns a current row; a negative keys time is unknown.
 func row(generation int64, state string, keys int64) ts.User {
 	u := ts.User{Generation: generation, ClientState: state, CreatedAt: 1000, Node: caseNode}
 	if keys >= 0 {
@@ -40,25 +37,22 @@ func row(generation int64, state string, keys int64) ts.User {
 	return u
 }
 
-// at is the row as it was created, and replaced when that is above 0.
 func at(u ts.User, created, replaced int64) ts.User {
 	u.CreatedAt, u.Replaced, u.ReplacedAt = created, replaced > 0, replaced
 	return u
 }
 
-// astray is the row on a node that is not there.
+// astray moves the row to a missing node.
 func astray(u ts.User) ts.User {
 	u.Node = ""
 	return u
 }
 
-// made is the row as this sign-in inserts it.
 func made(u ts.User) ts.User { return at(u, caseNow, 0) }
 
 func stateOf(users ...ts.User) ts.AccountState { return ts.AccountState{Users: users} }
 
-// signIn is one with a generation, a client state and a time of keys; 0 is
-// unknown.
+// signIn returns a sign-in; 0 is unknown.
 func signIn(generation int64, state string, keys int64) ts.SignIn {
 	return ts.SignIn{
 		Generation: ts.At(generation), Keys: ts.KeyID{ChangedAt: ts.At(keys), ClientState: state}, Now: time.UnixMilli(caseNow),
@@ -66,7 +60,6 @@ func signIn(generation int64, state string, keys int64) ts.SignIn {
 	}
 }
 
-// closed is a sign-in on a server that lets no new accounts in.
 func closed(s ts.SignIn) ts.SignIn {
 	s.AllowNew = false
 	return s
@@ -142,7 +135,7 @@ func casesOfRefusal() []Case {
 	}
 }
 
-// casesOfOrder break several rules at once: the first one answers.
+// casesOfOrder break several rules at once; the first decides.
 func casesOfOrder() []Case {
 	is := stateOf(row(7, "aa", 5))
 	twice := stateOf(at(row(8, "bb", 8), 2000, 0), at(row(7, "aa", 5), 1000, 2000))
@@ -198,8 +191,7 @@ func casesOfRetired() []Case {
 	}
 }
 
-// casesOfFuture are of an accounts server, or a client, whose clock is ahead: more than
-// a day ahead, what it says must not keep out all that follows.
+// casesOfFuture: an accounts server or client more than a day ahead must not lock out later sign-ins.
 func casesOfFuture() []Case {
 	const day, far = caseNow + 24*3600*1000, 1 << 60
 	is := stateOf(row(7, "aa", 5))

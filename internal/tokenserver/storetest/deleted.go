@@ -10,14 +10,13 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testDelete: an account that was deleted comes back as one that was never here,
-// and its rows stay until they are forgotten.
+// testDelete: a deleted account comes back as new, and its rows stay until they are forgotten.
 func testDelete(t *testing.T, e env) {
 	ctx, a, b := t.Context(), account(), account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))
 	later := signIn(8, "bb", 8)
 	later.Now = t0.Add(time.Second)
-	second := e.signIn(t, a, later) // replaces the first at this moment
+	second := e.signIn(t, a, later) // replaces the first now
 	other := e.signIn(t, b, signIn(7, "aa", 5))
 
 	for i := range 2 { // again after an interruption
@@ -37,7 +36,7 @@ func testDelete(t *testing.T, e env) {
 	}
 	_, err := e.Store.SignIn(ctx, a, closed(signIn(1, "aa", 1)))
 	suite.WantCode(t, "SignIn when new accounts are refused", err, errcode.Denied)
-	back := e.signIn(t, a, signIn(1, "aa", 1)) // generation and keys of before
+	back := e.signIn(t, a, signIn(1, "aa", 1)) // earlier generation and keys
 	if back.UID == first.UID || back.UID == second.UID || back.Generation != 1 || back.CreatedAt <= second.CreatedAt {
 		t.Errorf("came back as %+v", back)
 	}
@@ -50,7 +49,7 @@ func testDelete(t *testing.T, e env) {
 		t.Errorf("after the rows were forgotten they are %+v", got)
 	}
 
-	// Of an account that the accounts server has deleted, too.
+	// Also an account deleted by the accounts server.
 	_, err = e.Store.Replace(ctx, b, t0, true)
 	must(t, err)
 	_, err = e.Store.Delete(ctx, b, t0)
@@ -63,7 +62,7 @@ func testDelete(t *testing.T, e env) {
 	suite.WantCode(t, "Delete", err, errcode.Denied)
 }
 
-// testDeleteAll: also of rows that no sign-in looks at.
+// testDeleteAll includes rows that no sign-in reads.
 func testDeleteAll(t *testing.T, e env) {
 	a := account()
 	for i := range int64(ts.MaxUsers + 5) {
@@ -74,7 +73,7 @@ func testDeleteAll(t *testing.T, e env) {
 	}
 }
 
-// testDueDeleted: rows of deleted accounts are due before others.
+// testDueDeleted: rows of deleted accounts are due first.
 func testDueDeleted(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, caseNode)
@@ -111,7 +110,7 @@ func testDueDeleted(t *testing.T, e env) {
 	}
 }
 
-// testRevoked: who was denied, and who was deleted since the moment.
+// testRevoked: denied accounts, and those deleted since the time.
 func testRevoked(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, caseNode)

@@ -9,15 +9,14 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// faultyWrite is a write that fails at each point where the engine can.
+// faultyWrite is a write that fails wherever the engine can.
 type faultyWrite struct {
 	name    string
-	prepare func(t *testing.T, e env, a ts.Account) // may be nil
+	prepare func(t *testing.T, e env, a ts.Account)
 	run     func(ctx context.Context, e env, a ts.Account) error
 }
 
-// faultChecks fail every write at every point: a failed one has left nothing,
-// and works when it is tried again.
+// faultChecks fail every write at every point: it must leave nothing behind and succeed on retry.
 func faultChecks() []check {
 	var checks []check
 	for _, w := range faultyWrites() {
@@ -49,7 +48,6 @@ func faultyWrites() []faultyWrite {
 	}
 	return []faultyWrite{
 		{"first sign-in", nil, enter(signIn(7, "aa", 5))},
-		// Where the same keys write nothing, only what follows can fail.
 		{"same keys, then new ones", known, func(ctx context.Context, e env, a ts.Account) error {
 			if err := enter(signIn(7, "aa", 5))(ctx, e, a); err != nil {
 				return err

@@ -16,7 +16,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// label returns the label of an account, or the zero value.
 func (e env) label(t testing.TB, a ts.Account) ts.Label {
 	t.Helper()
 	labels, err := e.Store.LabelsOf(t.Context(), []string{a.FxAUID, "another"})
@@ -24,7 +23,6 @@ func (e env) label(t testing.TB, a ts.Account) ts.Label {
 	return labels[a.FxAUID]
 }
 
-// setLabel sets a label and returns whether the store did.
 func (e env) setLabel(t testing.TB, a ts.Account, l ts.Label) bool {
 	t.Helper()
 	l.FxAUID = a.FxAUID
@@ -33,7 +31,6 @@ func (e env) setLabel(t testing.TB, a ts.Account, l ts.Label) bool {
 	return set
 }
 
-// testLabel: an operator labels any account, and the accounts server one that has signed in and has no label of the operator.
 func testLabel(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	mine := ts.Label{FxAUID: a.FxAUID, Text: "Zoë's phone <b>%_'\"\\", SetAt: 5}
@@ -127,7 +124,7 @@ func testLabelGoes(t *testing.T, e env) {
 	both("another account is deleted", true, func(ts.Account, ts.User) { _, err := e.Store.Delete(ctx, account(), t0); must(t, err) })
 }
 
-// testFindLabels: labels are found by their beginning in any case, in pages, with the current row of the account.
+// testFindLabels: labels are found by prefix in any case, in pages, with the account's current row.
 func testFindLabels(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
@@ -174,7 +171,7 @@ func testFindLabels(t *testing.T, e env) {
 	}
 }
 
-// testRandomLabels compares labels of some accounts with a map, whatever operators, accounts servers and cleanups do.
+// testRandomLabels compares labels with a map during random operations by operators, accounts servers and cleanups.
 func testRandomLabels(t *testing.T, e env) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &labelModel{env: e, t: t, prefix: account().FxAUID, want: map[string]ts.Label{}, rows: map[string][]ts.User{}}
@@ -189,7 +186,7 @@ func testRandomLabels(t *testing.T, e env) {
 			"profile": func(rt *rapid.T) { m.set(rt, ts.Label{Text: text.Draw(rt, "text"), FromProfile: true, SetAt: 2}) },
 			"sign in": func(rt *rapid.T) {
 				a := m.pick(rt)
-				_, _ = m.Store.SignIn(t.Context(), a, signIn(7, "aa", 5)) // refused if it is retired
+				_, _ = m.Store.SignIn(t.Context(), a, signIn(7, "aa", 5)) // refused if retired
 				m.read(rt, a)
 			},
 			"delete":  m.delete,
@@ -199,26 +196,24 @@ func testRandomLabels(t *testing.T, e env) {
 	})
 }
 
-// labelModel has some accounts with their labels and rows. Their domain and the beginning of their labels are of this walk only.
+// labelModel holds accounts with their labels and rows, in a domain and with a label prefix of their own.
 type labelModel struct {
 	env
 	t        *testing.T
 	accounts []ts.Account
 	prefix   string
-	want     map[string]ts.Label  // by account
-	rows     map[string][]ts.User // by account, those that are not forgotten
+	want     map[string]ts.Label
+	rows     map[string][]ts.User
 }
 
 func (m *labelModel) pick(rt *rapid.T) ts.Account {
 	return rapid.SampledFrom(m.accounts).Draw(rt, "account")
 }
 
-// isCurrent reports whether an account has a row that is not replaced.
 func (m *labelModel) isCurrent(fxaUID string) bool {
 	return slices.ContainsFunc(m.rows[fxaUID], func(u ts.User) bool { return !u.Replaced })
 }
 
-// read reads the rows of an account after a change.
 func (m *labelModel) read(rt *rapid.T, a ts.Account) {
 	st, err := m.Store.AccountState(m.t.Context(), a)
 	suite.Must(rt, "AccountState", err)

@@ -9,19 +9,17 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// Migrated holds a store against data that was written through an earlier
-// schema: every row is there as it was, and life goes on. Every backend keeps
-// the data as a script for each of its schemas in testdata/schema. The
-// database holds nothing else:
+// Migrated checks a store on migrated data: every row is intact, and writes continue. For each schema version, the
+// backend's testdata/schema has a script that writes only this data:
 //
-//   - two nodes, of which the second is down, and that there was a first;
-//   - alice, who has got new keys, and bob, who is gone, on the first node;
-//   - carol who is denied, and dave who was refused twice.
+//   - two nodes, the second down, and that there was a first;
+//   - alice with new keys, and bob, deleted, on the first node;
+//   - carol denied, and dave refused twice.
 func Migrated(t *testing.T, s ts.Store) {
 	t.Helper()
 	ctx := t.Context()
 	must(t, s.Ping(ctx))
-	const before = 1795262400000 // when alice got her new keys
+	const before = 1795262400000 // when alice got new keys
 	alice := ts.Account{FxAUID: "alice", Domain: "accounts.example"}
 	bob := ts.Account{FxAUID: "bob", Domain: "accounts.example"}
 	one := ts.Node{ID: 1, URL: "https://one.example", Available: 5, Load: 2, Capacity: 10}

@@ -12,9 +12,8 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testRandomSignIns lets browsers with random tokens and keys, an operator and
-// another process loose on an account, and watches what must hold whatever
-// they do.
+// testRandomSignIns runs browsers with random tokens and keys, an operator and another process on an account,
+// checking invariants.
 func testRandomSignIns(t *testing.T, e env) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &life{env: e, t: t, rt: rt, a: account(), seen: map[int64]bool{}, left: map[string]bool{}}
@@ -33,16 +32,16 @@ func testRandomSignIns(t *testing.T, e env) {
 	})
 }
 
-// life is an account as the test sees it.
+// life is an account as seen by the test.
 type life struct {
 	env
 	t    *testing.T
 	rt   *rapid.T
 	a    ts.Account
-	now  int64           // ms after t0
-	last ts.User         // whom the account was let in as
-	seen map[int64]bool  // UIDs
-	left map[string]bool // client states that were left behind
+	now  int64
+	last ts.User
+	seen map[int64]bool
+	left map[string]bool // earlier client states
 }
 
 func (l *life) change(_ int, err error) {
@@ -51,7 +50,6 @@ func (l *life) change(_ int, err error) {
 	}
 }
 
-// delete forgets all that was seen of the account but its storage users.
 func (l *life) delete(rt *rapid.T) {
 	if _, err := l.Store.Delete(l.t.Context(), l.a, t0); err != nil {
 		rt.Fatal(err)
@@ -60,7 +58,7 @@ func (l *life) delete(rt *rapid.T) {
 }
 
 func (l *life) check(rt *rapid.T) {
-	if got := l.unreplaced(l.t, l.a); len(got) > 2 { // ours, and the one that another process wrote beside it
+	if got := l.unreplaced(l.t, l.a); len(got) > 2 {
 		rt.Fatalf("rows that are not replaced: %+v", got)
 	}
 }
@@ -74,13 +72,11 @@ func (l *life) signIn(rt *rapid.T) {
 	))
 }
 
-// followOn is a sign-in that is let in more often than not.
 func (l *life) followOn(rt *rapid.T) {
 	next := max(l.last.Generation, l.last.KeysChangedAt.Value) + 1
 	l.try(rt, signIn(next, rapid.SampledFrom([]string{"aa", "bb", "cc", "dd", "ee", "ff"}).Draw(rt, "state"), next))
 }
 
-// try signs in and compares with the rules, and with what must hold of them.
 func (l *life) try(rt *rapid.T, in ts.SignIn) {
 	in.Now = t0.Add(time.Duration(l.now) * time.Millisecond)
 	before, err := l.Store.AccountState(l.t.Context(), l.a)
@@ -130,8 +126,8 @@ func sameRefusal(got, want error) bool {
 	return errors.As(got, &g) && errors.As(want, &w) && reflect.DeepEqual(g, w)
 }
 
-// insertBeside writes a current row of the same state without replacing ours,
-// as a process does that races with us without our lock.
+// insertBeside writes a current row with the same state without replacing ours, like a process that races with us
+// without our lock.
 func (l *life) insertBeside(*rapid.T) {
 	if got := l.unreplaced(l.t, l.a); len(got) == 1 {
 		u := got[0]

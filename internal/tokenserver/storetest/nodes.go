@@ -30,7 +30,7 @@ func testColumns(t *testing.T, e env) {
 	}
 }
 
-// testFirstNode: the default node comes once.
+// testFirstNode: the default node is added once.
 func testFirstNode(t *testing.T, e env) {
 	ctx := t.Context()
 	ensure := func() bool {
@@ -51,8 +51,7 @@ func testFirstNode(t *testing.T, e env) {
 	}
 }
 
-// testNodesOfAnother: a table that came with nodes needs none of ours, also
-// when they are gone later.
+// testNodesOfAnother: a table that came with nodes gets no default node, even after they are removed.
 func testNodesOfAnother(t *testing.T, e env) {
 	ctx := t.Context()
 	e.exec(t, `INSERT INTO nodes (service, node, available, current_load, capacity, downed, backoff)
@@ -117,7 +116,7 @@ func testSetNode(t *testing.T, e env) {
 	suite.WantCode(t, "an unknown node", err, errcode.NotFound)
 }
 
-// testNoNode: who finds no place leaves nothing behind.
+// testNoNode: without a free place, nothing is written.
 func testNoNode(t *testing.T, e env) {
 	a := account()
 	for _, node := range []ts.Node{
@@ -139,8 +138,8 @@ func testNoNode(t *testing.T, e env) {
 	e.signIn(t, a, signIn(7, "aa", 5))
 }
 
-// testMoved: an operator moves accounts by taking their node out of service
-// and replacing, or by removing it; and may rename a node.
+// testMoved: an operator moves accounts by replacing them with their node down, or by removing the node, and may
+// rename a node.
 func testMoved(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	old := e.addNode(t, "https://a.example")
@@ -163,7 +162,7 @@ func testMoved(t *testing.T, e env) {
 	}
 }
 
-// testOtherServices: rows of another service in the same tables are not ours.
+// testOtherServices: other services' rows in the same tables are ignored.
 func testOtherServices(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	e.exec(t, `INSERT INTO services (id, service, pattern) VALUES (77, 'other-1.0', '')`)

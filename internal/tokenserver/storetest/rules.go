@@ -8,7 +8,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testCases puts the table of cases before the backend.
 func testCases(t *testing.T, e env) {
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
@@ -44,12 +43,11 @@ func (e env) checkRefused(t *testing.T, a ts.Account, before []ts.User, err erro
 	}
 }
 
-// checkPlan compares what a sign-in answered and left with its plan.
 func (e env) checkPlan(t *testing.T, a ts.Account, before []ts.User, u ts.User, p ts.Plan) {
 	t.Helper()
 	want := p.User
 	want.Email, want.Node = a.Email(), caseNode
-	want.UID, want.NodeID = u.UID, u.NodeID // looked at below
+	want.UID, want.NodeID = u.UID, u.NodeID
 	if u != want || u.NodeID == 0 {
 		t.Errorf("signed in as\n%+v, want\n%+v", u, want)
 	}
@@ -72,7 +70,6 @@ func (e env) checkPlan(t *testing.T, a ts.Account, before []ts.User, u ts.User, 
 	}
 }
 
-// wasReplaced reports whether the row stood like this before.
 func wasReplaced(before []ts.User, u ts.User) bool {
 	for _, b := range before {
 		if b.UID == u.UID {

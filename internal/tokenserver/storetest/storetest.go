@@ -1,12 +1,7 @@
-// Package storetest is the contract of a tokenserver.Store as tests.
+// Package storetest tests the contract of a tokenserver.Store. Callers may rely only on what it tests.
 //
-// A backend calls Run from a test of its own; what is not in this suite no
-// caller may rely on. Where a test concerns one account, it has a fresh one on
-// a database that such tests share; where it concerns all of a table, it has a
-// fresh database.
-//
-// The table of cases of the service's rules is here too, exported, so that the
-// rules and what a backend makes of them are held against the same lines.
+// A backend calls Run from its own test. Tests of a single account use a fresh account in a shared database; tests of
+// whole tables use a fresh database. The exported cases check both the rules and their implementation by a backend.
 package storetest
 
 import (
@@ -21,20 +16,17 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// Database is an empty, migrated database of a backend.
+// Database is an empty, migrated database.
 type Database struct {
-	// Store is what is tested, and Other another one on the same database, as
-	// another process has it.
+	// Store is under test; Other is another process's store on the same database.
 	Store, Other ts.Store
 
-	// SQL runs one statement as a process does that knows nothing of us, and
-	// returns its rows as text, NULL as "-".
+	// SQL runs a statement like an unrelated process, and returns its rows as text, NULL as "-".
 	SQL func(t testing.TB, sql string) [][]string
 }
 
-// Opener makes a database. Store, and only it, asks fault, unless that is nil,
-// at every point where the engine can fail and treats what it returns as the
-// engine's error. What it opens is closed by a cleanup of t.
+// Opener opens a database, with cleanups on t. Only Store calls fault, if not nil, wherever the engine can fail, and
+// returns its error.
 type Opener func(t testing.TB, fault func(point string) error) Database
 
 // Run runs the suite.
@@ -52,10 +44,9 @@ func Run(t *testing.T, open Opener) {
 	}.Run(t)
 }
 
-// check is one test.
 type check = suite.Case[env]
 
-// groups are the contract.
+// groups returns the tests.
 func groups() []suite.Group[env] {
 	return []suite.Group[env]{
 		{Name: "Accounts", Cases: []check{
@@ -116,7 +107,6 @@ func groups() []suite.Group[env] {
 	}
 }
 
-// env is a database with what tests do to it.
 type env struct {
 	Database
 	open Opener
@@ -129,10 +119,9 @@ func newEnv(t testing.TB, open Opener, fault func(point string) error) env {
 	return e
 }
 
-// t0 is the moment of most sign-ins.
+// t0 is the time of most sign-ins.
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// account is one that nobody has seen.
 func account() ts.Account { return ts.Account{FxAUID: ident.New(), Domain: "accounts.example"} }
 
 func (e env) addNode(t testing.TB, url string) ts.Node {
@@ -142,7 +131,6 @@ func (e env) addNode(t testing.TB, url string) ts.Node {
 	return n
 }
 
-// signIn lets an account in or ends the test.
 func (e env) signIn(t testing.TB, a ts.Account, in ts.SignIn) ts.User {
 	t.Helper()
 	u, err := e.Store.SignIn(t.Context(), a, in)
@@ -152,7 +140,6 @@ func (e env) signIn(t testing.TB, a ts.Account, in ts.SignIn) ts.User {
 	return u
 }
 
-// users is the rows of an account, newest first.
 func (e env) users(t testing.TB, a ts.Account) []ts.User {
 	t.Helper()
 	st, err := e.Store.AccountState(t.Context(), a)
@@ -160,19 +147,18 @@ func (e env) users(t testing.TB, a ts.Account) []ts.User {
 	return st.Users
 }
 
-// unreplaced is those rows that are not replaced.
 func (e env) unreplaced(t testing.TB, a ts.Account) []ts.User {
 	t.Helper()
 	return slices.DeleteFunc(e.users(t, a), func(u ts.User) bool { return u.Replaced })
 }
 
-// exec is SQL with arguments written into it; texts are quoted by %s as '%s'.
+// exec runs SQL with formatted arguments; quote strings as '%s'.
 func (e env) exec(t testing.TB, format string, args ...any) {
 	t.Helper()
 	e.SQL(t, fmt.Sprintf(format, args...))
 }
 
-// insert writes a row as another process would and returns its UID.
+// insert writes a row like another process and returns its UID.
 func (e env) insert(t testing.TB, a ts.Account, u ts.User) int64 {
 	t.Helper()
 	null := func(known bool, v int64) string {
@@ -196,7 +182,7 @@ func (e env) insert(t testing.TB, a ts.Account, u ts.User) int64 {
 	return uid
 }
 
-// dump is everything in the tables, for comparing before and after.
+// dump returns all tables, to compare before and after.
 func (e env) dump(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder

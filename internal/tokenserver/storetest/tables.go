@@ -13,12 +13,11 @@ import (
 )
 
 func testPing(t *testing.T, e env) {
-	for range 2 { // the second remembers that nothing is pending
+	for range 2 {
 		must(t, e.Store.Ping(t.Context()))
 	}
 }
 
-// uids is whom a list has.
 func uids[T any](list []T, uid func(T) int64) (all []int64) {
 	for _, v := range list {
 		all = append(all, uid(v))
@@ -29,7 +28,6 @@ func uids[T any](list []T, uid func(T) int64) (all []int64) {
 func ofUser(u ts.User) int64   { return u.UID }
 func ofDue(u ts.DueUser) int64 { return u.UID }
 
-// testListUsers: pages are in the order of the UIDs and have each row once.
 func testListUsers(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
@@ -70,7 +68,7 @@ func testListUsers(t *testing.T, e env) {
 	}
 }
 
-// testFindUsers: the accounts whose ID begins with a prefix, without replaced rows.
+// testFindUsers: unreplaced rows by account ID prefix.
 func testFindUsers(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
@@ -81,7 +79,7 @@ func testFindUsers(t *testing.T, e env) {
 			e.signIn(t, a, signIn(8, "bb", 8))
 		}
 	}
-	e.signIn(t, ts.Account{FxAUID: "abcx", Domain: "zz.example"}, signIn(7, "aa", 5)) // not of the accounts server
+	e.signIn(t, ts.Account{FxAUID: "abcx", Domain: "zz.example"}, signIn(7, "aa", 5))
 	after := ts.Account{FxAUID: "abc0" + strings.Repeat("7", 28), Domain: "zz.example"}.Email()
 	for prefix, want := range map[string]string{
 		"abc": "abc0 abc9 abcf", "abc9777": "abc9", "ab": "ab00 abc0", "1": "", "ab after": "abc9 abcf", "abd after": "abd0", "0abc after": "",
@@ -114,8 +112,7 @@ func testFindUsers(t *testing.T, e env) {
 	}
 }
 
-// testDue: what was replaced before the moment, longest replaced first, with
-// what the one who deletes has to know.
+// testDue: rows replaced before the time, longest replaced first, with what a purge needs to know.
 func testDue(t *testing.T, e env) {
 	ctx, day := t.Context(), int64(24*time.Hour/time.Millisecond)
 	e.addNode(t, "https://a.example")
@@ -157,7 +154,7 @@ func testDuePages(t *testing.T, e env) {
 	e.addNode(t, caseNode)
 	a := account()
 	var want []int64
-	for i := range int64(7) { // several replaced at one moment
+	for i := range int64(7) {
 		want = append(want, e.insert(t, a, at(row(i+1, "aa", 5), 1000+i, 2000+i/3)))
 	}
 	for _, limit := range []int{1, 2, 3, 100} {
@@ -177,7 +174,6 @@ func testDuePages(t *testing.T, e env) {
 	}
 }
 
-// testForget: only what is replaced can be forgotten.
 func testForget(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	e.addNode(t, "https://a.example")
@@ -231,7 +227,7 @@ func testAccessOfBadNotes(t *testing.T, e env) {
 func testListAccess(t *testing.T, e env) {
 	ctx := t.Context()
 	var want []ts.Rule
-	for i, id := range []string{"A", "a", "b", "c", "d"} { // in the order of bytes
+	for i, id := range []string{"A", "a", "b", "c", "d"} {
 		r := ts.Rule{FxAUID: id, Access: ts.Allowed, Note: strings.Repeat("ü", i), CreatedAt: t0.UnixMilli() + int64(i)}
 		if i%2 == 1 {
 			r.Access = ts.Denied
@@ -257,7 +253,7 @@ func testListAccess(t *testing.T, e env) {
 	}
 }
 
-// testRefused: who was not admitted is listed until the operator decides.
+// testRefused: unadmitted accounts are listed until the operator decides.
 func testRefused(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
@@ -288,7 +284,7 @@ func testRefused(t *testing.T, e env) {
 	must(t, e.Store.SetAccess(ctx, a, ts.Rule{Access: ts.Allowed}, t0))
 	list(listB)
 	must(t, e.Store.SetAccess(ctx, b, ts.Rule{Access: ts.Denied}, t0))
-	try(b, 4000) // known to the operator
+	try(b, 4000)
 	list()
 	e.signIn(t, a, signIn(7, "aa", 5))
 	if _, err := e.Store.SignIn(ctx, a, signIn(6, "aa", 5)); !errcode.Is(err, errcode.Denied) {
@@ -297,8 +293,7 @@ func testRefused(t *testing.T, e env) {
 	list() // refused for another reason
 }
 
-// testRefusedIsBounded: strangers cannot fill the disk; the last ones are
-// kept.
+// testRefusedIsBounded: strangers cannot fill the disk; the latest are kept.
 func testRefusedIsBounded(t *testing.T, e env) {
 	ctx := t.Context()
 	var values []string
@@ -319,5 +314,5 @@ func testRefusedIsBounded(t *testing.T, e env) {
 	}
 }
 
-// until is the deadlines of rows of any kind.
+// until returns the same deadline for all rows.
 func until(t time.Time) ts.Deadlines { return ts.Deadlines{Replaced: t, Deleted: t} }
