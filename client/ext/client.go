@@ -17,36 +17,33 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// TokenSource returns the bearer token of a request. The client calls it for each
-// request, so it should cache the token until it expires.
+// TokenSource returns the bearer token for a request. It is called for each request, so it should cache the token
+// until it expires.
 type TokenSource func(context.Context) (string, error)
 
-// StaticToken returns a TokenSource that always returns this token.
+// StaticToken always returns the same token.
 func StaticToken(token string) TokenSource {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// Client is a client of one server. It is safe for concurrent use once its
-// fields are set.
+// Client is safe for concurrent use once its fields are set.
 type Client struct {
-	// HTTP sends the requests. New sets it to http.DefaultClient. Do not set its
-	// Timeout: it would end exports and requests that wait for changes.
+	// HTTP defaults to http.DefaultClient. Do not set its Timeout: it would end exports and waits for changes.
 	HTTP *http.Client
 
-	// Retries is the maximum number of retries of a request. New sets it to 4.
+	// Retries is the maximum per request; default 4.
 	Retries int
 
-	// MaxWait is the longest wait before a retry. If the server asks for a longer
-	// one, the error is returned. New sets it to one minute.
+	// MaxWait is the longest wait before a retry, default one minute. If the server asks for more, the error is
+	// returned.
 	MaxWait time.Duration
 
 	base   string
 	tokens TokenSource
 }
 
-// New returns a client of the server at a base URL, such as
-// https://holdfast.example.org, without /ext/v1. It returns an error if the base
-// URL is not valid or tokens is nil.
+// New returns a client for a base URL without /ext/v1, such as https://holdfast.example.org. It returns an error if
+// the URL is not valid or tokens is nil.
 func New(baseURL string, tokens TokenSource) (*Client, error) {
 	base, err := retry.Base(baseURL, "https://holdfast.example.org", "/ext/v1")
 	if err != nil {
@@ -58,26 +55,24 @@ func New(baseURL string, tokens TokenSource) (*Client, error) {
 	return &Client{HTTP: http.DefaultClient, Retries: 4, MaxWait: time.Minute, base: base, tokens: tokens}, nil
 }
 
-// Install returns the install with this UUID, for which the tokens must be valid.
+// Install returns the install with this UUID, which the tokens must be valid for.
 func (c *Client) Install(id string) Install {
 	return Install{client: c, path: "/ext/v1/installs/" + url.PathEscape(id)}
 }
 
-// call is a request.
 type call struct {
 	method string
 	path   string // escaped
 	query  url.Values
 	header http.Header
-	media  string // content type of the body
+	media  string // body's content type
 	body   []byte
 
-	// idempotent requests are safe to repeat if the result of the first is unknown.
+	// safe to repeat if the first result is unknown
 	idempotent bool
 }
 
-// send sends a request, retries it if that is safe, and decodes the response into
-// the value that into points to, unless into is nil.
+// send sends a request, retries it if safe, and decodes the response into into, unless nil.
 func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error) {
 	for try := 0; ; try++ {
 		header, err := c.once(ctx, r, into)
@@ -87,7 +82,6 @@ func (c *Client) send(ctx context.Context, r call, into any) (http.Header, error
 	}
 }
 
-// once sends a request without retries.
 func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error) {
 	resp, err := c.open(ctx, r, bytes.NewReader(r.body))
 	if err != nil {
@@ -106,8 +100,7 @@ func (c *Client) once(ctx context.Context, r call, into any) (http.Header, error
 	return resp.Header, nil
 }
 
-// open sends a request and returns the response with an unread body, or an *Error
-// if the server refused it.
+// open returns a response with an unread body, or an *Error.
 func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
 	token, err := c.tokens(ctx)
 	if err != nil {
@@ -140,9 +133,8 @@ func (c *Client) open(ctx context.Context, r call, body io.Reader) (*http.Respon
 	return nil, readError(resp)
 }
 
-// pause waits before a retry and reports whether to retry. The server has not done
-// a request that it refused with 429. After other failures it may have, so only
-// idempotent requests are retried.
+// pause waits before a retry and reports whether to retry. A request rejected with 429 was not executed; after other
+// failures it may have been, so only idempotent requests are retried.
 func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int) bool {
 	refused, _ := errors.AsType[*Error](err)
 	limited := refused != nil && refused.Code == CodeRateLimited
@@ -152,8 +144,8 @@ func (c *Client) pause(ctx context.Context, err error, idempotent bool, try int)
 	return c.backOff(ctx, try, err)
 }
 
-// backOff waits as long as the server asks for, and at least a time that grows with
-// the number of failures. It returns false if ctx ends or the wait exceeds MaxWait.
+// backOff waits as long as the server asks, and at least a time growing with failures. It returns false if ctx ends
+// or the wait exceeds MaxWait.
 func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	var asked time.Duration
 	if refused, ok := errors.AsType[*Error](err); ok {
@@ -162,7 +154,6 @@ func (c *Client) backOff(ctx context.Context, failed int, err error) bool {
 	return retry.Wait(ctx, failed, asked, c.MaxWait)
 }
 
-// isTransient reports whether a failure may be temporary.
 func isTransient(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return retry.IsTransient(refused.Status) || refused.Status == http.StatusTooManyRequests && refused.Code == CodeRateLimited
@@ -170,12 +161,12 @@ func isTransient(err error) bool {
 	return retry.IsNetwork(err)
 }
 
-// Error is an error response of the server.
+// Error is an error response.
 type Error struct {
 	Status int
 	ErrorDetail
 
-	// RetryAfter is the wait that the server asks for before a retry; 0: none.
+	// RetryAfter is the server's requested wait; 0: none.
 	RetryAfter time.Duration
 }
 
@@ -188,8 +179,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is makes errors.Is(err, ext.CodeNotFound) compare the code of an error, and the
-// cause if one item of several failed.
+// Is makes errors.Is(err, ext.CodeNotFound) match the error's code, or its cause if one of several items failed.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(ErrorCode)
 	return ok && (e.Code == code || e.Cause != nil && *e.Cause == code)
@@ -198,12 +188,10 @@ func (e *Error) Is(target error) bool {
 // Error implements error, so that errors.Is accepts a code.
 func (e ErrorCode) Error() string { return string(e) }
 
-// ErrNotModified is returned by Get if the record still has the ETag of
-// IfNoneMatch.
+// ErrNotModified is returned by Get if the record still matches IfNoneMatch.
 var ErrNotModified = errors.New("the record is not modified")
 
-// readError reads an error response. One that is not from Holdfast, for example
-// from a proxy, has no code.
+// readError reads an error response. Without a code it is not from Holdfast but, e.g., a proxy.
 func readError(resp *http.Response) error {
 	if resp.StatusCode == http.StatusNotModified {
 		return ErrNotModified

@@ -11,19 +11,18 @@ import (
 	"time"
 )
 
-// Install is an install of an extension.
+// Install is an extension install.
 type Install struct {
 	client *Client
 	path   string
 }
 
-// Records returns the records of a namespace. Writing the first record creates the
-// namespace.
+// Records returns a namespace's records. The first write creates the namespace.
 func (i Install) Records(namespace string) Records {
 	return Records{client: i.client, namespace: namespace, path: i.path + "/namespaces/" + url.PathEscape(namespace)}
 }
 
-// Op is an operation of a batch. The methods of Records return them.
+// Op is a batch operation, returned by the methods of Records.
 type Op struct {
 	fields opFields
 	err    error
@@ -48,8 +47,7 @@ type opFields struct {
 	Create  *bool        `json:"create,omitempty"`
 }
 
-// MarshalJSON implements json.Marshaler. It fails if the value is not valid JSON,
-// or if the operation has a precondition that batches do not support.
+// MarshalJSON implements json.Marshaler. It fails for invalid JSON, or a precondition that batches do not support.
 func (o Op) MarshalJSON() ([]byte, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -80,8 +78,7 @@ func (r Records) DeleteOp(key string, precondition ...Precondition) Op {
 	return r.op("delete", key, precondition)
 }
 
-// CheckOp returns an operation that checks a precondition, which is required, and
-// changes nothing.
+// CheckOp only checks a precondition, which is required.
 func (r Records) CheckOp(key string, precondition ...Precondition) Op {
 	return r.op("check", key, precondition)
 }
@@ -93,40 +90,38 @@ func (r Records) IncrementOp(key string, in Increment, precondition ...Precondit
 	return o
 }
 
-// OpResult is the result of an operation of a batch. Fields that do not apply to
-// the operation are zero.
+// OpResult is a batch operation's result. Fields that do not apply are zero.
 type OpResult struct {
-	Op        string `json:"op"` // put, delete, check or increment
+	Op        string `json:"op"`
 	Namespace string `json:"namespace"`
 	Key       string `json:"key"`
 
-	Existed bool `json:"existed"` // for a delete: the record existed
+	Existed bool `json:"existed"` // before a delete
 
-	Revision     int64       `json:"revision"` // for a check, 0: the record does not exist
+	Revision     int64       `json:"revision"` // after a check, 0: no record
 	Etag         string      `json:"etag"`
-	Created      bool        `json:"created"` // the record did not exist before
+	Created      bool        `json:"created"` // by this operation
 	TTLExpiresAt *time.Time  `json:"ttlExpiresAt"`
 	CreatedAt    time.Time   `json:"createdAt"`
 	UpdatedAt    time.Time   `json:"updatedAt"`
-	Sum          json.Number `json:"sum"` // for an increment: the new number
+	Sum          json.Number `json:"sum"` // after an increment
 }
 
-// Batch applies operations on any namespaces of the install, in order, all or none.
-// It is retried safely, because it carries an idempotency key. If one operation
-// fails, the *Error has its Index.
+// Batch applies operations on any namespaces in order, all or nothing. An idempotency key makes retries safe. If an
+// operation fails, the *Error carries its Index.
 func (i Install) Batch(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	var result BatchResult
 	_, err := i.client.sendOnce(ctx, call{method: http.MethodPost, path: i.path + "/batch"}, BatchRequest{Ops: ops}, &result)
 	return result.Results, err
 }
 
-// Usage returns the usage and quotas of the install.
+// Usage returns the install's usage and quotas.
 func (i Install) Usage(ctx context.Context) (u Usage, err error) {
 	err = i.get(ctx, "/usage", nil, &u)
 	return u, err
 }
 
-// Namespaces returns the namespaces that have records.
+// Namespaces returns the namespaces with records.
 func (i Install) Namespaces(ctx context.Context) ([]NamespaceUsage, error) {
 	var list NamespaceList
 	err := i.get(ctx, "/namespaces", nil, &list)
@@ -140,13 +135,13 @@ func (i Install) get(ctx context.Context, path string, query url.Values, into an
 
 // ChangesQuery selects changes.
 type ChangesQuery struct {
-	Since int64         // the NextSince of the previous response; 0: from the first change
-	Wait  time.Duration // how long to wait for a change, in whole seconds, at most a minute
-	Limit int           // maximum number of changes, at most 1000; 0: the server's default of 100
+	Since int64         // previous response's NextSince; 0: from the start
+	Wait  time.Duration // in whole seconds, at most a minute
+	Limit int           // at most 1000; 0: the server's default, 100
 }
 
-// Changes returns changes, oldest first. The error has the code CHANGES_EXPIRED if
-// the server no longer has the changes after Since. Then read all records again.
+// Changes returns changes, oldest first. The code CHANGES_EXPIRED means that the changes after Since are gone: read
+// all records again.
 func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, err error) {
 	query := url.Values{"since": {strconv.FormatInt(q.Since, 10)}}
 	if q.Wait > 0 {
@@ -159,22 +154,18 @@ func (i Install) Changes(ctx context.Context, q ChangesQuery) (list ChangeList, 
 	return list, err
 }
 
-// Latest returns the number of the last change. Call it before reading all records,
-// then pass it to Watch.
+// Latest returns the last change's number. Call it before reading all records, then pass it to Watch.
 func (i Install) Latest(ctx context.Context) (int64, error) {
 	var list ChangeList
 	err := i.get(ctx, "/changes", url.Values{"since": {"0"}, "limit": {"0"}}, &list)
 	return list.NextSince, err
 }
 
-// watchWait is the wait of a request of Watch. It is shorter than the usual timeout
-// of a proxy.
+// watchWait is shorter than usual proxy timeouts.
 const watchWait = 30 * time.Second
 
-// Watch yields the changes after a number and waits for further ones until ctx
-// ends. It retries after failures of the server or the network. To continue later,
-// pass the Seq of the last change. Other errors, such as CHANGES_EXPIRED and that
-// of ctx, end it.
+// Watch yields changes after a number until ctx ends, retrying after server and network failures. To continue later,
+// pass the last change's Seq. Other errors, such as CHANGES_EXPIRED and ctx's, end it.
 func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		for failed := 0; ; {
@@ -189,7 +180,7 @@ func (i Install) Watch(ctx context.Context, since int64) iter.Seq2[Change, error
 				return
 			}
 			if list.NextSince == since && time.Since(began) < watchWait/2 {
-				// The server is shutting down, or has too many waiting requests.
+				// The server is shutting down, or too many requests wait.
 				i.client.backOff(ctx, failed, nil)
 				failed++
 				continue

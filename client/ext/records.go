@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Precondition is a condition on a record. If it does not hold, the request is not done
-// and the error has the code REVISION_MISMATCH and the record's current revision.
+// Precondition is a condition on a record. If it fails, nothing is written, and the error carries the code
+// REVISION_MISMATCH and the current revision.
 type Precondition func(*preconditions)
 
 type preconditions struct {
@@ -23,7 +23,7 @@ type preconditions struct {
 	match, noneMatch string
 }
 
-// IfRevision requires the record to have this revision; 0: not to exist.
+// IfRevision requires this revision; 0: no record.
 func IfRevision(revision int64) Precondition {
 	return func(g *preconditions) { g.revision = &revision }
 }
@@ -31,15 +31,13 @@ func IfRevision(revision int64) Precondition {
 // IfAbsent requires that the record does not exist.
 func IfAbsent() Precondition { return IfRevision(0) }
 
-// IfMatch requires the record to have this ETag, with its quotes, as in answers. Unlike
-// a revision, an ETag is never reused after the record is deleted.
+// IfMatch requires this ETag, with quotes as in responses. Unlike revisions, ETags are never reused after a delete.
 func IfMatch(etag string) Precondition { return func(g *preconditions) { g.match = etag } }
 
 // IfPresent requires that the record exists.
 func IfPresent() Precondition { return IfMatch("*") }
 
-// IfNoneMatch requires the record to have another ETag. Only requests for one record
-// support it.
+// IfNoneMatch requires another ETag. Only requests for a single record support it.
 func IfNoneMatch(etag string) Precondition { return func(g *preconditions) { g.noneMatch = etag } }
 
 func collect(list []Precondition) (g preconditions) {
@@ -69,7 +67,7 @@ func (g *preconditions) query() url.Values {
 	return url.Values{"ifRevision": {strconv.FormatInt(*g.revision, 10)}}
 }
 
-// inBody returns the preconditions of an item in a list.
+// inBody returns a list item's preconditions.
 func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	if g.noneMatch != "" {
 		return nil, nil, errors.New("IfNoneMatch is not supported in a list or a batch")
@@ -80,7 +78,7 @@ func (g *preconditions) inBody() (revision *int64, match *string, err error) {
 	return g.revision, match, nil
 }
 
-// Records are the records of one namespace, and its schemas.
+// Records are a namespace's records and schemas.
 type Records struct {
 	client    *Client
 	namespace string
@@ -89,13 +87,13 @@ type Records struct {
 
 func (r Records) at(key string) string { return r.path + "/records/" + url.PathEscape(key) }
 
-// Put is the content of a record to write.
+// Put is a record to write.
 type Put struct {
-	Value    any           // encoded by encoding/json, unless it is a json.RawMessage
-	Metadata any           // encoded like Value, must be an object; nil: {}
-	TTL      time.Duration // in whole seconds; 0: it does not expire
+	Value    any           // encoded by encoding/json unless a json.RawMessage
+	Metadata any           // an object, encoded like Value; nil: {}
+	TTL      time.Duration // whole seconds; 0: never expires
 
-	// SchemaVersion, if not 0, must be the version of the active schema.
+	// SchemaVersion, if not 0, must be the active version.
 	SchemaVersion int32
 }
 
@@ -118,7 +116,7 @@ func (p *Put) request() (r PutRequest, err error) {
 	return r, nil
 }
 
-// Put creates or replaces a record: value, metadata and time to live.
+// Put creates or replaces a record with its metadata and TTL.
 func (r Records) Put(ctx context.Context, key string, p Put, precondition ...Precondition) (meta RecordMeta, err error) {
 	request, err := p.request()
 	if err != nil {
@@ -142,16 +140,15 @@ func (r Records) Get(ctx context.Context, key string, precondition ...Preconditi
 	return rec, err
 }
 
-// Delete deletes a record. Without a precondition it is no error if the record does
-// not exist.
+// Delete deletes a record. Without a precondition, a missing record is no error.
 func (r Records) Delete(ctx context.Context, key string, precondition ...Precondition) error {
 	g := collect(precondition)
 	_, err := r.client.send(ctx, call{method: http.MethodDelete, path: r.at(key), query: g.query(), header: g.header(), idempotent: !g.any()}, nil)
 	return err
 }
 
-// Merge merges a patch into the value by RFC 7396: members of the patch replace
-// those of the value, and null removes them. Metadata and time to live stay.
+// Merge applies a merge patch (RFC 7396) to the value: the patch's members replace the value's, and null removes
+// them. Metadata and TTL stay.
 func (r Records) Merge(ctx context.Context, key string, patch any, precondition ...Precondition) (meta RecordMeta, err error) {
 	body, err := encode(patch)
 	if err != nil {
@@ -164,12 +161,12 @@ func (r Records) Merge(ctx context.Context, key string, patch any, precondition 
 	return meta, err
 }
 
-// Increment describes an addition to a number in a value.
+// Increment adds to a number in a value.
 type Increment struct {
-	Pointer  string      // JSON pointer to the number; "": the whole value
-	By       json.Number // added as an exact decimal
-	Min, Max json.Number // bounds of the sum; "": no bound
-	Create   bool        // create the record and the objects around the number if they are missing; the number starts at 0
+	Pointer  string      // JSON pointer; "": the whole value
+	By       json.Number // exact decimal
+	Min, Max json.Number // bounds for the sum; "": none
+	Create   bool        // create a missing record and enclosing objects; the number starts at 0
 }
 
 func (in *Increment) request() IncrementRequest {
@@ -186,8 +183,7 @@ func (in *Increment) request() IncrementRequest {
 	return r
 }
 
-// Increment adds to a number in a record. It is retried safely, because it carries
-// an idempotency key.
+// Increment adds to a number in a record. An idempotency key makes retries safe.
 func (r Records) Increment(ctx context.Context, key string, in Increment, precondition ...Precondition) (result IncrementResult, err error) {
 	if in.By == "" {
 		return result, errors.New("Increment.By is empty: expected the number to add")
@@ -199,7 +195,7 @@ func (r Records) Increment(ctx context.Context, key string, in Increment, precon
 	return result, err
 }
 
-// Item returns a put of one record for BulkPut.
+// Item returns a put for BulkPut.
 func (r Records) Item(key string, p Put, precondition ...Precondition) (item PutItem, err error) {
 	request, err := p.request()
 	if err != nil {
@@ -211,8 +207,7 @@ func (r Records) Item(key string, p Put, precondition ...Precondition) (item Put
 	return item, err
 }
 
-// BulkPut writes several records, all or none, and returns them in the order of the
-// items. If one item fails, the *Error has its Index.
+// BulkPut writes records, all or nothing, and returns them in order. If an item fails, the *Error carries its Index.
 func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, error) {
 	idempotent := true
 	for i := range items {
@@ -223,13 +218,13 @@ func (r Records) BulkPut(ctx context.Context, items ...PutItem) ([]BulkPutItem, 
 	return result.Items, err
 }
 
-// List selects records and what to return of them.
+// List selects records and their parts.
 type List struct {
-	Prefix   string // prefix of the keys
-	Reverse  bool   // by descending key
+	Prefix   string // key prefix
+	Reverse  bool   // descending
 	Values   bool
 	Metadata bool
-	Page     int // records per request, at most 100; 0: the server's default of 25
+	Page     int // records per request, at most 100; 0: the server's default, 25
 }
 
 func (l *List) query(cursor string) url.Values {
@@ -250,14 +245,13 @@ func (l *List) query(cursor string) url.Values {
 	return q
 }
 
-// ListPage returns a page. The cursor is the NextCursor of the previous page; "":
-// the first page.
+// ListPage returns a page after the previous page's NextCursor; "": the first.
 func (r Records) ListPage(ctx context.Context, l List, cursor string) (page RecordList, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.path + "/records", query: l.query(cursor), idempotent: true}, &page)
 	return page, err
 }
 
-// List yields all records in the order of their keys. It ends with the first error.
+// List yields all records in key order. An error ends it.
 func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 	return func(yield func(ListItem, error) bool) {
 		for cursor := ""; ; {
@@ -281,8 +275,7 @@ func (r Records) List(ctx context.Context, l List) iter.Seq2[ListItem, error] {
 
 const typeJSON = "application/json"
 
-// encode encodes JSON without escaping <, because with \u003c a value of the
-// maximum size would exceed the server's limit.
+// encode does not escape <: with \u003c a value of maximum size would exceed the server's limit.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -291,7 +284,7 @@ func encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// sendJSON is send with a body that it encodes as JSON.
+// sendJSON is send with a JSON body.
 func (c *Client) sendJSON(ctx context.Context, r call, request, into any) (http.Header, error) {
 	body, err := encode(request)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"strconv"
 )
 
-// SchemaPage reads a page of schemas, newest first, with at most limit of them; 0:
-// the server's default. The cursor is the NextCursor of the previous page; "": the
-// first page.
+// SchemaPage returns at most limit schemas, newest first, after the previous page's NextCursor; "": the first page.
+// Limit 0 is the server's default.
 func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page SchemaList, err error) {
 	q := url.Values{}
 	if limit > 0 {
@@ -24,8 +23,7 @@ func (r Records) SchemaPage(ctx context.Context, limit int, cursor string) (page
 	return page, err
 }
 
-// Schemas yields the schemas of the namespace, newest first. It ends with the first
-// error.
+// Schemas yields the namespace's schemas, newest first. An error ends it.
 func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	return func(yield func(Schema, error) bool) {
 		for cursor := ""; ; {
@@ -47,8 +45,8 @@ func (r Records) Schemas(ctx context.Context) iter.Seq2[Schema, error] {
 	}
 }
 
-// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft. It validates
-// nothing until it is activated with SetSchemaStatus.
+// RegisterSchema registers a JSON Schema (Draft 2020-12) as a draft, which validates nothing until activated with
+// SetSchemaStatus.
 func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -58,14 +56,13 @@ func (r Records) RegisterSchema(ctx context.Context, document any) (s Schema, er
 	return s, err
 }
 
-// Schema returns one version.
+// Schema returns a version.
 func (r Records) Schema(ctx context.Context, version int32) (s Schema, err error) {
 	_, err = r.client.send(ctx, call{method: http.MethodGet, path: r.schema(version), idempotent: true}, &s)
 	return s, err
 }
 
-// SetSchemaStatus sets a version to SchemaActive, which deprecates the previously
-// active one, or to SchemaDeprecated.
+// SetSchemaStatus sets a version to SchemaActive, deprecating the previous one, or to SchemaDeprecated.
 func (r Records) SetSchemaStatus(ctx context.Context, version int32, status SchemaStatus) (s Schema, err error) {
 	_, err = r.client.sendJSON(ctx, call{method: http.MethodPatch, path: r.schema(version), idempotent: true}, SchemaStatusRequest{Status: status}, &s)
 	return s, err
@@ -75,9 +72,8 @@ func (r Records) schema(version int32) string {
 	return r.path + "/schemas/" + strconv.Itoa(int(version))
 }
 
-// CheckSchema compares a document with the active schema and reports which stored
-// records it would refuse. It changes nothing. The server checks records in parts;
-// the report covers all of them.
+// CheckSchema compares a document with the active schema and reports which stored records it would reject, without
+// changing anything. The server checks records in parts; the report covers all.
 func (r Records) CheckSchema(ctx context.Context, document any) (report SchemaReport, err error) {
 	text, err := encode(document)
 	if err != nil {
@@ -91,7 +87,6 @@ func (r Records) CheckSchemaVersion(ctx context.Context, version int32) (SchemaR
 	return r.check(ctx, SchemaCheckRequest{Version: &version})
 }
 
-// maxFailures is the maximum number of failures in a report.
 const maxFailures = 10
 
 func (r Records) check(ctx context.Context, request SchemaCheckRequest) (report SchemaReport, err error) {

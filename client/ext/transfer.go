@@ -15,8 +15,6 @@ import (
 	"holdfast/client/internal/retry"
 )
 
-// exportLine is a line of an export: the header, a schema, a record, a cursor, or
-// the end.
 type exportLine struct {
 	Record
 
@@ -29,9 +27,8 @@ type exportLine struct {
 // errCut means that an export ended before its last line.
 var errCut = &retry.NetworkError{Err: fmt.Errorf("the export was cut off: %w", io.ErrUnexpectedEOF)}
 
-// Export yields all records of the install that the token may read, by namespace
-// and key, without schemas. If the connection is lost, it continues from the last
-// cursor. Other errors end it.
+// Export yields all readable records by namespace and key, without schemas. After a lost connection it continues at
+// the last cursor. Other errors end it.
 func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		e := export{install: i, yield: yield}
@@ -52,15 +49,14 @@ func (i Install) Export(ctx context.Context) iter.Seq2[Record, error] {
 	}
 }
 
-// export is an export in progress.
 type export struct {
 	install Install
 	yield   func(Record, error) bool
 	cursor  string
-	last    *Record // last record since the cursor; a retry returns it and those before it again
+	last    *Record // last record since the cursor; a retry repeats up to it
 }
 
-// read sends one request. It returns nil at the end, or if the caller stopped.
+// read sends a request. It returns nil at the end, or if the caller stopped.
 func (e *export) read(ctx context.Context) error {
 	var query url.Values
 	if e.cursor != "" {
@@ -98,12 +94,10 @@ func (e *export) read(ctx context.Context) error {
 	}
 }
 
-// before reports whether a comes before b in an export.
 func before(a, b *Record) bool {
 	return a.Namespace < b.Namespace || a.Namespace == b.Namespace && a.Key < b.Key
 }
 
-// importLine is a record in an import.
 type importLine struct {
 	Namespace    string          `json:"namespace"`
 	Key          string          `json:"key"`
@@ -112,10 +106,8 @@ type importLine struct {
 	TTLExpiresAt *time.Time      `json:"ttlExpiresAt,omitempty"`
 }
 
-// Import writes the records of an Export of this install or another: value,
-// metadata and expiry. They get new revisions. The import runs in steps, so after
-// an error some records may have been written; repeating it is safe. An error of
-// records ends it too.
+// Import writes exported records: value, metadata and expiry, with new revisions. It runs in steps, so an error may
+// leave some records written; repeating it is safe. An error from records ends it, too.
 func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (result ImportResult, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -130,7 +122,7 @@ func (i Install) Import(ctx context.Context, records iter.Seq2[Record, error]) (
 		writer.CloseWithError(err)
 	}()
 	resp, err := i.client.open(ctx, call{method: http.MethodPost, path: i.path + "/import", media: "application/x-ndjson"}, reader)
-	_ = reader.Close() // make the writer stop
+	_ = reader.Close()
 	<-written
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -155,7 +147,7 @@ func writeLines(w io.Writer, records iter.Seq2[Record, error]) error {
 		}
 		line := importLine{rec.Namespace, rec.Key, rec.Value, rec.Metadata, rec.TTLExpiresAt}
 		if err := lines.Encode(line); errors.Is(err, io.ErrClosedPipe) {
-			return nil // the server has responded
+			return nil // the server responded
 		} else if err != nil {
 			return err
 		}

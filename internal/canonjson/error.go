@@ -6,12 +6,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Error reports an invalid part of a JSON text, or of a request that contains one.
-// Reason completes a sentence for the client ("must be a UUID"). It never quotes
-// what the client sent, because it is logged. Pointer does, and goes to the client
-// only.
+// Error reports an invalid part of a JSON text or request. Reason completes a sentence for the client ("must be a
+// UUID"); it is logged, so it never quotes client input. Pointer does, and goes only to the client.
 type Error struct {
-	Pointer string // RFC 6901, relative to the parsed text; "" means the whole text
+	Pointer string // RFC 6901; "" is the whole text
 	Reason  string
 }
 
@@ -20,8 +18,7 @@ func (e *Error) Error() string { return e.Reason }
 // ErrorCode implements errcode.Coder.
 func (*Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Under returns the error with its pointer relative to an enclosing text, such as
-// a request that has the value under "/value".
+// Under returns the error with its pointer prefixed by an enclosing location, e.g. "/value".
 func (e *Error) Under(pointer string) *Error {
 	return &Error{Pointer: pointer + e.Pointer, Reason: e.Reason}
 }
@@ -31,13 +28,12 @@ func refuse(reason string) *Error { return &Error{Reason: reason} }
 // ErrTooLarge matches every LimitError with errors.Is.
 var ErrTooLarge error = errcode.New(errcode.TooLarge, "the JSON value is too large")
 
-// LimitError reports something that exceeds its limit: a text, a value, or a list
-// in a request.
+// LimitError reports a text, value or list that exceeds its limit.
 type LimitError struct {
 	Pointer string // as in Error
-	Limit   int64  // the maximum allowed
-	Size    int64  // actual size; 0: unknown, because the input was not read to its end
-	Unit    string // unit of both, in the plural: "bytes", "items"
+	Limit   int64
+	Size    int64  // 0: unknown, input not read to its end
+	Unit    string // plural: "bytes", "items"
 }
 
 func (e *LimitError) Error() string {
@@ -54,8 +50,7 @@ func (*LimitError) ErrorCode() errcode.Code { return errcode.TooLarge }
 // Is reports true for ErrTooLarge.
 func (*LimitError) Is(target error) bool { return target == ErrTooLarge }
 
-// Under returns the error with its pointer relative to an enclosing text, like
-// Error.Under.
+// Under is like Error.Under.
 func (e *LimitError) Under(pointer string) *LimitError {
 	under := *e
 	under.Pointer = pointer + e.Pointer

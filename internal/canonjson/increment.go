@@ -8,21 +8,17 @@ import (
 
 // Increment adds to a number in a value.
 type Increment struct {
-	Pointer  Pointer // location of the number
+	Pointer  Pointer
 	By       Number
-	Min, Max Number // inclusive bounds of the sum; empty: unbounded
-	Create   bool   // create what is missing: the objects on the path, and the number itself, starting at 0
+	Min, Max Number // inclusive bounds for the sum; empty: unbounded
+	Create   bool   // create missing objects on the path, and the number, starting at 0
 }
 
-// Apply returns the value with the number replaced by the sum, and the sum. An
-// empty v means that there is no value.
+// Apply returns the value with the number replaced by the sum, and the sum. An empty v means no value.
 //
-// The pointer of an error is relative to the increment as a request spells it:
-// "/pointer", "/by", "/min" or "/max", or "" for the whole increment. Apply
-// returns an *Error if the number is missing, is not a number, or if the sum
-// exceeds the bounds of Number. It never replaces an existing scalar on the path.
-// It returns a *BoundError if the sum is beyond Min or Max, and a *LimitError if
-// the result exceeds limit bytes.
+// Error pointers are into the request's increment: "/pointer", "/by", "/min" or "/max", or "". It returns an *Error
+// if the number is missing or not a number, or the sum exceeds Number; a *BoundError beyond Min or Max; a *LimitError
+// above limit bytes. It never replaces an existing scalar on the path.
 func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	text := []byte(v)
 	place, missing, err := in.find(text)
@@ -56,10 +52,9 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 
 func refusePointer(reason string) *Error { return &Error{Pointer: "/pointer", Reason: reason} }
 
-// BoundError reports an increment whose sum would be beyond one of its bounds.
-// That depends on the stored number.
+// BoundError means that the sum, which depends on the stored number, would exceed a bound.
 type BoundError struct {
-	Pointer string // location of the bound, as in Increment.Apply
+	Pointer string // as in Increment.Apply
 	Reason  string
 }
 
@@ -68,16 +63,15 @@ func (e *BoundError) Error() string { return e.Reason }
 // ErrorCode implements errcode.Coder.
 func (*BoundError) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Under works like Error.Under.
+// Under is like Error.Under.
 func (e *BoundError) Under(pointer string) *BoundError {
 	return &BoundError{pointer + e.Pointer, e.Reason}
 }
 
 var errNothing = refusePointer("does not exist in the value: set create to start a missing object member at 0")
 
-// find follows the pointer as far as the value exists. If the rest may be created,
-// missing is the rest and place is the object that receives it. If there is no
-// value at all, missing is empty but not nil.
+// find follows the pointer as far as the value exists. If the rest may be created, it is missing, to be added to the
+// object place. Without any value, missing is empty but not nil.
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {
@@ -116,7 +110,6 @@ func (in *Increment) sum(number Number) (Number, error) {
 	return sum, nil
 }
 
-// nest returns a number nested in objects with one member each.
 func nest(names Pointer, number Number) (out []byte) {
 	for _, name := range names {
 		out = append(appendString(append(out, '{'), name), ':')

@@ -1,16 +1,14 @@
 package canonjson
 
-// Merge applies a merge patch (RFC 7396). If the patch is an object, its members
-// replace those of v, null members remove them, and objects are merged into
-// objects. Any other patch replaces v. Errors are those of Parse for the result,
-// with pointers into it.
+// Merge applies a merge patch (RFC 7396): an object's members replace v's recursively, and null removes them; any
+// other patch replaces v. Errors are Parse's, with pointers into the result.
 func (v Value) Merge(patch Value, limit int) (Value, error) {
 	merged := merge(make([]byte, 0, len(v)+len(patch)), []byte(v), []byte(patch))
 	return canonical(merged, limit)
 }
 
-// merge appends the target with the patch applied to it. An empty target means
-// that there is none. Members have the same order in both, so one pass suffices.
+// merge appends the patched target; an empty target means none. Both texts have the same member order, so one pass
+// suffices.
 func merge(out, target, patch []byte) []byte {
 	if patch[0] != '{' {
 		return append(out, patch...)
@@ -22,7 +20,7 @@ func merge(out, target, patch []byte) []byte {
 	out = append(out, '{')
 	begin := len(out)
 	for change := walk(patch, 0); old.ok || change.ok; {
-		var which int // 0: the next member is in both; negative: only in old; positive: only in change
+		var which int // 0: next member in both; negative: only in old; positive: only in change
 		switch {
 		case !change.ok:
 			which = -1
@@ -51,7 +49,7 @@ func merge(out, target, patch []byte) []byte {
 		}
 	}
 	if len(out) > begin {
-		out = out[:len(out)-1] // the last comma
+		out = out[:len(out)-1]
 	}
 	return append(out, '}')
 }

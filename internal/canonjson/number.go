@@ -8,16 +8,12 @@ import (
 	"strconv"
 )
 
-// Number is a JSON number in canonical spelling, with its exact decimal value:
-// plain digits without superfluous zeros, and an exponent only where it saves more
-// than 20 zeros. A number with an exponent has one digit, not 0, before the point,
-// and no plus sign. Most programs write plain digits, so most numbers keep their
-// spelling, which is also that of PostgreSQL's numeric.
+// Number is a JSON number in canonical spelling: its exact decimal value in plain digits without superfluous zeros,
+// and an exponent only where it saves more than 20 zeros, with one nonzero digit before the point and no plus sign.
+// Most numbers already have this spelling, which PostgreSQL's numeric shares.
 //
-// A number has at most 400 digits, not counting zeros at either end. Its absolute
-// value is 0, or at least 1e-308 and less than 1e309. Engines allow more, but then
-// ten bytes could expand to a hundred thousand. The empty Number means that there
-// is none.
+// A number has at most 400 digits, without zeros at either end, and an absolute value of 0 or from 1e-308 to below
+// 1e309. Engines allow more, but then ten bytes could expand to a hundred thousand. "" means no number.
 type Number string
 
 // Bounds of a number.
@@ -25,17 +21,15 @@ const (
 	MaxDigits   = 400
 	MaxExponent = 308
 
-	// ZerosPerByte is how many zeros the exponents of a value may expand to, per
-	// byte of the value's size limit. A value full of four-byte floats (1e-45 to
-	// 1e38) stays below that.
+	// ZerosPerByte is how many zeros exponents may expand to, per byte of a value's size limit. Four-byte floats
+	// (1e-45 to 1e38) stay below that.
 	ZerosPerByte = 8
 
-	maxZeros  = 20    // that are written out instead of an exponent
-	maxNumber = 1_024 // a canonical number is shorter than this, in bytes
+	maxZeros  = 20    // written out without an exponent
+	maxNumber = 1_024 // canonical numbers are shorter, in bytes
 )
 
-// zerosAllowed returns the zeros that a value of at most limit bytes may expand
-// to.
+// zerosAllowed returns the zeros that exponents may expand to.
 func zerosAllowed(limit int) int {
 	if limit > math.MaxInt/ZerosPerByte {
 		return math.MaxInt
@@ -43,7 +37,7 @@ func zerosAllowed(limit int) int {
 	return ZerosPerByte * limit
 }
 
-// ParseNumber parses a JSON text that is a number. It returns the errors of Parse.
+// ParseNumber parses a JSON number. It returns Parse's errors.
 func ParseNumber(text []byte) (Number, error) {
 	v, err := Parse(text, maxNumber)
 	if err == nil && !v.isNumber() {
@@ -56,26 +50,24 @@ func (v Value) isNumber() bool { return v != "" && (v[0] == '-' || isDigit(v[0])
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// decimal is a decomposed number: 0.DIGITS times 10 to the power of point. Digits
-// neither begin nor end with 0; zero has no digits.
+// decimal is 0.DIGITS times 10 to the power of point. Digits neither begin nor end with 0; zero has none.
 type decimal struct {
 	negative bool
 	digits   []byte
 	point    int
 }
 
-// literal is a number as the text spells it.
+// literal is a number as spelled.
 type literal struct {
 	negative        bool
-	whole, fraction []byte // digits before and after the point
+	whole, fraction []byte
 	exponent        int
-	length          int // length of the literal
+	length          int
 	simple          bool
 }
 
-// readLiteral reads the number at the beginning of a text. length is 0 if there is
-// no valid JSON number. The literal is simple if it has no exponent and so few
-// digits that only superfluous zeros can make it non-canonical.
+// readLiteral reads the number at the beginning of a text; length 0 means not valid. A simple literal has no exponent
+// and so few digits that only superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0
 	if len(text) > 0 && text[0] == '-' {
@@ -117,7 +109,7 @@ func (l *literal) canonical() bool {
 	return l.whole[0] != '0' || !l.negative
 }
 
-// decimal decomposes the number and writes its digits to scratch.
+// decimal writes the digits to scratch.
 func (l *literal) decimal(scratch []byte) decimal {
 	digits := append(append(scratch[:0], l.whole...), l.fraction...)
 	d := decimal{negative: l.negative, digits: digits, point: len(l.whole) + l.exponent}
@@ -125,7 +117,6 @@ func (l *literal) decimal(scratch []byte) decimal {
 	return d
 }
 
-// number parses a number.
 func (p *parser) number() bool {
 	text := p.text[p.at:]
 	l := readLiteral(text)
@@ -156,8 +147,8 @@ func countDigits(text []byte) int {
 	return n
 }
 
-// readExponent reads the n bytes after the e; n is 0 if they are invalid.
-// Exponents larger than any text is long are capped, but stay larger than that.
+// readExponent reads n bytes after the e; 0 if not valid. Exponents larger than any text is long are capped above
+// that.
 func readExponent(text []byte) (exponent, n int) {
 	start := 0
 	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
@@ -176,7 +167,7 @@ func readExponent(text []byte) (exponent, n int) {
 	return exponent, start + digits
 }
 
-// trim removes zeros from both ends of the digits.
+// trim removes zeros from both ends.
 func (d *decimal) trim() {
 	for len(d.digits) > 0 && d.digits[0] == '0' {
 		d.digits = d.digits[1:]
@@ -190,7 +181,7 @@ func (d *decimal) trim() {
 	}
 }
 
-// outOfBounds returns the reason why a trimmed number is rejected, or "".
+// outOfBounds returns why a trimmed number is rejected, or "".
 func (d *decimal) outOfBounds() string {
 	switch exponent := d.point - 1; {
 	case len(d.digits) > MaxDigits:
@@ -201,12 +192,12 @@ func (d *decimal) outOfBounds() string {
 	return ""
 }
 
-// short reports whether the canonical spelling has an exponent.
+// short reports whether the canonical spelling uses an exponent.
 func (d *decimal) short() bool {
 	return d.point > len(d.digits)+maxZeros || d.point < -maxZeros
 }
 
-// written returns the length of a trimmed number without an exponent.
+// written returns a trimmed number's length without an exponent.
 func (d *decimal) written() int {
 	n := len(d.digits)
 	switch {
@@ -225,7 +216,7 @@ func (d *decimal) written() int {
 	return n
 }
 
-// appendTo appends the canonical spelling of a trimmed number.
+// appendTo appends a trimmed number's canonical spelling.
 func (d *decimal) appendTo(out []byte) []byte {
 	n := len(d.digits)
 	if n == 0 {
@@ -251,7 +242,7 @@ func (d *decimal) appendTo(out []byte) []byte {
 
 var zeros = bytes.Repeat([]byte{'0'}, maxZeros)
 
-// Add returns the exact sum, or an *Error if it is out of bounds.
+// Add returns the exact sum, or an *Error if out of bounds.
 func (n Number) Add(m Number) (Number, error) {
 	a, b, exponent := align(n, m)
 	text := a.Add(a, b).Append(nil, 10)
@@ -264,14 +255,13 @@ func (n Number) Add(m Number) (Number, error) {
 	return Number(d.appendTo(nil)), nil
 }
 
-// Compare compares two numbers by value.
+// Compare compares by value.
 func (n Number) Compare(m Number) int {
 	a, b, _ := align(n, m)
 	return a.Cmp(b)
 }
 
-// align scales two numbers to integers with a common exponent. They have about a
-// thousand digits at most.
+// align scales two numbers to integers with a common exponent, about a thousand digits at most.
 func align(n, m Number) (a, b *big.Int, exponent int) {
 	x, y := n.decimal(), m.decimal()
 	exponent = min(x.unit(), y.unit())
@@ -283,11 +273,10 @@ func (n Number) decimal() decimal {
 	return l.decimal(nil)
 }
 
-// unit returns the exponent of the last digit.
+// unit returns the last digit's exponent.
 func (d *decimal) unit() int { return d.point - len(d.digits) }
 
-// scaled returns the number in units of ten to the exponent, which must not exceed
-// the number's own.
+// scaled returns the number in units of ten to the exponent, at most the number's own.
 func (d *decimal) scaled(exponent int) *big.Int {
 	i := new(big.Int)
 	if len(d.digits) == 0 {

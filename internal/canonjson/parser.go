@@ -9,32 +9,31 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads a JSON text once and writes the canonical text. Each method reads
-// one element and returns false if it is rejected. While the methods return, they
-// record the path to it, innermost name first.
+// parser reads a JSON text once and writes the canonical text. A method reads one element, or returns false if it is
+// rejected, recording the path while returning, innermost first.
 type parser struct {
 	text []byte
-	at   int // the next byte of text
+	at   int
 
-	out    []byte // canonical text so far
-	limit  int    // maximum bytes of out; a longer text is read to its end to determine its size
-	zeros  int    // maximum zeros that exponents in out may expand to
-	spared int    // zeros that they expand to so far
+	out    []byte
+	limit  int // maximum bytes in out; longer texts are still read, for their size
+	zeros  int // maximum zeros from exponents in out
+	spared int // zeros so far
 
-	members []member // members of the objects being read, outermost first
-	moved   []byte   // scratch space for reordering members
-	digits  []byte   // digits of the number being read
+	members []member // of the objects being read, outermost first
+	moved   []byte   // scratch for reordering members
+	digits  []byte
 
 	reason string   // why the text is rejected
-	path   []string // path to the rejected element, innermost name first
+	path   []string // innermost first
 }
 
-// member is a member of an object, as offsets into parser.out.
+// member is an object member, as offsets into parser.out.
 type member struct {
-	start int // offset of the name's opening quote
+	start int // opening quote
 	colon int
-	end   int // offset after the value
-	name  int // length of the name without quotes and escapes
+	end   int
+	name  int // length without quotes and escapes
 }
 
 func (p *parser) refuse(reason string) bool {
@@ -42,8 +41,7 @@ func (p *parser) refuse(reason string) bool {
 	return false
 }
 
-// invalid returns why the text is rejected. If the text is both too large and not
-// valid JSON after that, it returns the size error.
+// invalid returns why the text is rejected; for a text both too large and not valid after that, the size error.
 func (p *parser) invalid() error {
 	slices.Reverse(p.path)
 	switch pointer := Pointer(p.path).String(); {
@@ -56,8 +54,7 @@ func (p *parser) invalid() error {
 	}
 }
 
-// next skips white space and returns the next byte. It returns 0 at the end; 0 is
-// not valid in JSON either.
+// next skips white space and returns the next byte, or 0, which is never valid, at the end.
 func (p *parser) next() byte {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; c {
@@ -77,7 +74,6 @@ func (p *parser) end() bool {
 	return true
 }
 
-// value parses a value at the given nesting depth.
 func (p *parser) value(depth int) bool {
 	var ok bool
 	switch c := p.next(); c {
@@ -110,7 +106,7 @@ func (p *parser) word(word string) bool {
 	return true
 }
 
-// open enters an array or object; more is false if it is empty.
+// open enters an array or object; more is false if empty.
 func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	if depth == MaxDepth {
 		return false, p.refuse("is nested too deeply: the limit is " + strconv.Itoa(MaxDepth) + " levels")
@@ -125,7 +121,7 @@ func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	return false, true
 }
 
-// following skips the comma or the closing bracket after an element.
+// following skips a comma or closing bracket.
 func (p *parser) following(closing byte) (more, ok bool) {
 	c := p.next()
 	if c != ',' && c != closing {
@@ -170,7 +166,6 @@ func (p *parser) object(depth int) bool {
 	return ok
 }
 
-// name reads a member's name and its colon.
 func (p *parser) name(m *member) bool {
 	if p.next() != '"' {
 		return p.refuse(notJSON)
@@ -198,15 +193,13 @@ func (p *parser) order(a, b member) int {
 	return compareNames(p.out[a.start+1:a.colon-1], p.out[b.start+1:b.colon-1])
 }
 
-// compareNames compares canonical names without their quotes, in the order of
-// jsonb.
+// compareNames compares canonical names without quotes, in jsonb order.
 func compareNames(a, b []byte) int {
 	a, b = unescape(a), unescape(b)
 	return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
 }
 
-// sort sorts the members of one object, which ends in its closing bracket, and
-// rejects duplicate names.
+// sort sorts an object's members up to its closing bracket, and rejects duplicates.
 func (p *parser) sort(members []member) bool {
 	from := members[0].start
 	slices.SortFunc(members, p.order)
@@ -222,7 +215,7 @@ func (p *parser) sort(members []member) bool {
 	return true
 }
 
-// plain reports whether a byte is ASCII and stands for itself in a string.
+// plain contains the ASCII bytes that stand for themselves in a string.
 var plain = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -230,8 +223,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// str reads a string. escapes is the number of bytes that escaping adds to the
-// canonical spelling, not counting the quotes.
+// str reads a string. escapes is the bytes that escaping adds to the canonical spelling, without quotes.
 func (p *parser) str() (escapes int, ok bool) {
 	text, from := p.text, p.at // the quote is copied with the text after it
 	i := from + 1
@@ -268,8 +260,7 @@ func (p *parser) str() (escapes int, ok bool) {
 	return 0, p.refuse(notJSON)
 }
 
-// escape reads an escape sequence. more is the number of bytes that escaping adds
-// to the canonical spelling.
+// escape reads an escape sequence. more is the bytes that escaping adds.
 func (p *parser) escape() (more int, ok bool) {
 	if p.at+1 >= len(p.text) {
 		return 0, p.refuse(notJSON)
@@ -300,7 +291,7 @@ func (p *parser) escape() (more int, ok bool) {
 	return len(p.out) - before - utf8.RuneLen(r), true
 }
 
-// hex reads the four digits after \u, and the second half of a surrogate pair.
+// hex reads four digits after \u, and the second half of a surrogate pair.
 func (p *parser) hex() (rune, bool) {
 	r, ok := hex4(p.text[p.at:])
 	if !ok {
@@ -343,10 +334,10 @@ func hex4(text []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// shortEscapes maps a character to the letter of its short escape.
+// shortEscapes maps characters to their short escape's letter.
 var shortEscapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
-// appendEscaped appends a character of a string in canonical spelling.
+// appendEscaped appends a character in canonical spelling.
 func appendEscaped(out []byte, r rune) []byte {
 	switch {
 	case r < utf8.RuneSelf && shortEscapes[r] != 0:
@@ -357,7 +348,7 @@ func appendEscaped(out []byte, r rune) []byte {
 	return utf8.AppendRune(out, r)
 }
 
-// appendString appends a string of valid UTF-8 in canonical spelling.
+// appendString appends valid UTF-8 in canonical spelling.
 func appendString(out []byte, s string) []byte {
 	out = append(out, '"')
 	for _, r := range s {
@@ -366,8 +357,7 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// unescape decodes a canonical string without its quotes. It returns the argument
-// itself if it has no escapes.
+// unescape decodes a canonical string without quotes, returning s itself if nothing is escaped.
 func unescape(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
@@ -381,7 +371,7 @@ func unescape(s []byte) []byte {
 		i++
 		if s[i] == 'u' {
 			r, _ := hex4(s[i+1:])
-			out = append(out, byte(r)) // only control characters below the space are spelled this way
+			out = append(out, byte(r)) // only control characters below space are spelled this way
 			i += 4
 			continue
 		}

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pointer is a location in a JSON text (RFC 6901): the unescaped names and indexes
-// on the path. The empty pointer is the whole text.
+// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. The empty pointer is the whole text.
 type Pointer []string
 
 var (
@@ -15,8 +14,7 @@ var (
 	pointerUnescapes = strings.NewReplacer("~0", "~", "~1", "/")
 )
 
-// ParsePointer parses "" or "/name/0/name", in which ~0 means "~" and ~1 means
-// "/".
+// ParsePointer parses "" or "/name/0/name", in which ~0 means "~" and ~1 means "/".
 func ParsePointer(s string) (Pointer, error) {
 	if s == "" {
 		return nil, nil
@@ -36,12 +34,12 @@ func ParsePointer(s string) (Pointer, error) {
 	return tokens, nil
 }
 
-// String returns the pointer as RFC 6901 spells it.
+// String implements RFC 6901.
 func (p Pointer) String() string {
 	var b strings.Builder
 	for _, token := range p {
 		b.WriteByte('/')
-		_, _ = pointerEscapes.WriteString(&b, token) // a Builder never returns an error
+		_, _ = pointerEscapes.WriteString(&b, token)
 	}
 	return b.String()
 }
@@ -60,8 +58,7 @@ func (v Value) Lookup(p Pointer) (Value, bool) {
 	return Value(place.of(text)), true
 }
 
-// element returns the member or item that a token names in the array or object
-// that begins at from.
+// element returns the member or item named by a token in the array or object at from.
 func element(text []byte, from int, token string) (span, bool) {
 	switch text[from] {
 	case '{':
@@ -81,7 +78,7 @@ func element(text []byte, from int, token string) (span, bool) {
 	return span{}, false
 }
 
-// index parses a token as an array index.
+// index parses an array index.
 func index(token string) (int, bool) {
 	if token == "" || token[0] == '0' && token != "0" || strings.Trim(token, "0123456789") != "" {
 		return 0, false

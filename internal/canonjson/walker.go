@@ -1,29 +1,26 @@
 package canonjson
 
-// walker iterates over the elements of an array or object in canonical text. It is
-// positioned at an element, or after the last.
+// walker iterates over the elements of a canonical array or object. It is at an element, or after the last.
 type walker struct {
 	text  []byte
-	ok    bool // there is a current element
-	start int  // start of the element: of its name or its value
+	ok    bool // at an element
+	start int
 	name  []byte
 	value span
 }
 
-// span is a range of a text.
+// span is a range in a text.
 type span struct{ from, to int }
 
 func (s span) of(text []byte) []byte { return text[s.from:s.to] }
 
-// walk returns a walker at the first element of the array or object that begins at
-// from.
+// walk returns a walker at the first element of the array or object at from.
 func walk(text []byte, from int) walker {
 	w := walker{text: text}
 	w.stand(from + 1)
 	return w
 }
 
-// next moves to the next element.
 func (w *walker) next() {
 	if w.ok = w.text[w.value.to] == ','; w.ok {
 		w.stand(w.value.to + 1)
@@ -46,12 +43,12 @@ func (w *walker) stand(at int) {
 	w.value = span{at, end}
 }
 
-// member returns the element with its name, as spelled in the text.
+// member returns the element with its name, as spelled.
 func (w *walker) member() []byte { return w.text[w.start:w.value.to] }
 
 func (w *walker) isNull() bool { return w.text[w.value.from] == 'n' }
 
-// skip returns the offset after the canonical value that begins at at.
+// skip returns the offset after the canonical value at at.
 func skip(text []byte, at int) int {
 	switch text[at] {
 	case '"':

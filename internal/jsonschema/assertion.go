@@ -9,34 +9,30 @@ import (
 	"strings"
 )
 
-// assertion holds the checks that this package performs itself before the library
-// validates a value by a subschema: whether steps are left, and the keywords that
-// tell alternatives apart.
+// assertion holds the checks made before the library validates a value by a subschema: whether steps are left, and
+// the keywords that tell alternatives apart.
 //
-// The library checks those too, but it also descends into the members of an
-// alternative that does not apply, so a tree of nodes of k kinds costs k^depth.
-// And it compares an `enum` of 16,000 numbers one by one, as fractions, for every
-// item of an array. Here both end at once.
+// The library checks those keywords too, but also descends into alternatives that do not apply, so a tree with k
+// kinds of nodes costs k^depth. And for every array item it compares an `enum` of 16,000 numbers one by one, as
+// fractions. Here both fail at once.
 type assertion struct {
 	node     *node
-	types    []string            // any of these; nil: all
-	values   map[string]struct{} // identities of `enum`, or nil
-	constant *string             // identity of `const`, or nil
+	types    []string            // nil: all
+	values   map[string]struct{} // of `enum`, or nil
+	constant *string             // of `const`, or nil
 	required []string
-	tags     []tag // tags of members
-	weight   int   // number of the subschema's own keywords
+	tags     []tag
+	weight   int // own keywords
 
-	alternative bool // check required and tags here, because they select the alternative; else the library does
+	alternative bool // check required and tags here, not in the library: they select the alternative
 }
 
-// tag is a member whose subschema is an `enum` or a `const`: in a union it selects
-// the alternative.
+// tag is a member with `enum` or `const`, which selects the alternative in a union.
 type tag struct {
 	member string
 	assert *assertion
 }
 
-// asserts returns the assertions of all subschemas that have keywords.
 func (d *document) asserts() map[*node]*assertion {
 	all, alternatives := map[*node]*assertion{}, d.alternatives()
 	for _, n := range d.nodes {
@@ -60,8 +56,7 @@ func (d *document) asserts() map[*node]*assertion {
 	return all
 }
 
-// alternatives returns the subschemas of anyOf and oneOf, and those that they
-// apply to the same value.
+// alternatives returns the subschemas of anyOf and oneOf, and those they apply to the same value.
 func (d *document) alternatives() map[*node]bool {
 	all := map[*node]bool{}
 	var add func(n *node)
@@ -111,12 +106,11 @@ func (d *document) newAssertion(n *node) *assertion {
 	return a
 }
 
-// perStep is how many instructions of a regular expression, each on one character,
-// take as long as a step.
+// perStep is how many regular expression instructions per character take as long as a step.
 const perStep = 32
 
-// cost returns the steps for validating v by the subschema, without the contents
-// of v and without referenced subschemas. The divisors are measured.
+// cost returns the steps for validating v itself, without its contents or referenced subschemas. The divisors are
+// measured.
 func (a *assertion) cost(v any) int {
 	steps := a.weight
 	switch v := v.(type) {
@@ -140,7 +134,6 @@ func (a *assertion) cost(v any) int {
 	return steps
 }
 
-// size returns the number of values in v, including v.
 func size(v any) int {
 	sum := 1
 	switch v := v.(type) {
@@ -156,22 +149,21 @@ func size(v any) int {
 	return sum
 }
 
-// refusal describes why an assertion fails, at the value or at a member of it.
-// Mismatched means that the subschema was probably not meant for the value.
+// refusal is why an assertion fails, at the value or a member. Mismatched means that the subschema was probably not
+// meant for the value.
 type refusal struct {
-	member     []string // at most one element
+	member     []string // at most one
 	reason     string
 	keyword    string
-	node       *node // the subschema with the keyword
+	node       *node // with the keyword
 	mismatched bool
 }
 
 func (r *refusal) Error() string { return r.reason }
 
-// errNoSteps ends a validation quickly: every further subschema fails.
+// errNoSteps fails every further subschema, to end a validation quickly.
 var errNoSteps = errors.New("no steps are left")
 
-// check checks v by a. The error is a *refusal.
 func (a *assertion) check(v any) error {
 	if a.types != nil && !slices.ContainsFunc(a.types, func(name string) bool { return is(v, name) }) {
 		return &refusal{reason: "must be of type " + strings.Join(a.types, " or "), keyword: "type", node: a.node, mismatched: true}
@@ -203,7 +195,7 @@ func (a *assertion) check(v any) error {
 
 var reasonOf = map[string]string{"const": "must equal the value of const", "enum": "must be one of the values of enum"}
 
-// differs returns the keyword, `enum` or `const`, that does not allow v, or "".
+// differs returns the violated keyword, `enum` or `const`, or "".
 func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {
 		return ""
@@ -240,11 +232,9 @@ func is(v any, name string) bool {
 	return false
 }
 
-// plain reports whether n is spelled as an integer.
 func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
-// identity returns a text that is the same for equal values: with sorted members,
-// numbers by value, and length prefixes.
+// identity returns equal texts for equal values: sorted members, numbers by value, length prefixes.
 func identity(v any) string { return string(identify(nil, v)) }
 
 func identify(b []byte, v any) []byte {
@@ -279,7 +269,7 @@ func sized(b []byte, kind byte, text string) []byte {
 	return append(b, text...)
 }
 
-// exponent returns the absolute exponent in the spelling of a canonical number.
+// exponent returns the absolute exponent of a canonical number.
 func exponent(n json.Number) int {
 	i := strings.IndexByte(string(n), 'e')
 	if i < 0 {

@@ -12,20 +12,18 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Cache caches compiled schemas within a budget of measured bytes. Tenants share
-// the budget (package fairshare). A schema is charged to the tenant that first needed
-// it, and a tenant above its share evicts its own schemas.
+// Cache caches compiled schemas within a byte budget shared by tenants (package fairshare). The tenant that first
+// needs a schema is charged, and above its share evicts its own schemas.
 //
-// The key is the hash of the document only: tenants with the same document share
-// its schema, and tenants whose documents merely have the same $id do not.
+// Documents are keyed by hash: tenants share equal documents, but not documents that merely have the same $id.
 type Cache struct {
 	budget    *fairshare.Pool // bytes
-	compilers *fairshare.Pool // concurrent compilations
+	compilers *fairshare.Pool
 
 	mu        sync.Mutex
 	schemas   map[documentHash]*Entry
-	recent    *linked.List   // all entries, most recently used first
-	tenants   map[string]int // charged bytes
+	recent    *linked.List // all entries, most recently used first
+	tenants   map[string]int
 	evictions int64
 	waiting   int // uses waiting for bytes
 }
@@ -37,30 +35,28 @@ type Entry struct {
 	Schema *Schema
 
 	hash   documentHash
-	tenant string // the tenant charged
+	tenant string
 	users  int
-	bytes  int             // charged
-	place  *linked.Element // in recent
+	bytes  int // charged
+	place  *linked.Element
 
 	done chan struct{} // closed when Schema and err are set
 	err  error
 }
 
 const (
-	// Compilations is the maximum number of concurrent compilations; one tenant may
-	// run one less.
+	// Compilations limits concurrent compilations; one tenant may run one less.
 	Compilations = 2
 
-	// CompileMemory is the maximum memory of a running compilation, in addition to
-	// what is charged to the budget.
+	// CompileMemory limits a compilation's memory, in addition to the budget.
 	CompileMemory = 4 * MaxCompiled
 
-	// waits is how many uses of a cache may wait for each of the two, and how long.
+	// waits is how many uses may wait for memory, and for compilation, and how long.
 	waits    = 256
 	waitMost = 10 * time.Second
 )
 
-// NewCache returns a cache with a budget of bytes, at least MinSchemaMemory.
+// NewCache returns a cache with a budget of at least MinSchemaMemory bytes.
 func NewCache(bytes int) *Cache {
 	return &Cache{
 		budget:    fairshare.New(int64(max(bytes, MinSchemaMemory)), waits, waitMost),
@@ -69,15 +65,15 @@ func NewCache(bytes int) *Cache {
 	}
 }
 
-// CacheStats is the state of a cache.
+// CacheStats is a cache's state.
 type CacheStats struct {
 	Schemas   int
-	Bytes     int   // bytes of the schemas
+	Bytes     int
 	Capacity  int   // maximum bytes
-	Evictions int64 // schemas evicted so far
+	Evictions int64 // so far
 }
 
-// Stats returns the state of the cache.
+// Stats returns the cache's statistics.
 func (c *Cache) Stats() CacheStats {
 	s := c.budget.Stats()
 	c.mu.Lock()
@@ -85,11 +81,9 @@ func (c *Cache) Stats() CacheStats {
 	return CacheStats{Schemas: len(c.schemas), Bytes: int(s.Used), Capacity: int(s.Capacity), Evictions: c.evictions}
 }
 
-// Acquire returns the schema of a document on behalf of a tenant. The caller must
-// release it. A document is compiled once, even for concurrent callers, and stays
-// in the cache while it is used. Errors of Compile are not cached. While there is
-// no memory for the schema, Acquire waits for a few seconds, and then returns
-// errcode.Unavailable.
+// Acquire returns a document's schema on behalf of a tenant; the caller must release it. Even concurrent callers
+// compile a document once, and it stays cached while in use. Errors are not cached. Without memory, Acquire waits a
+// few seconds and then returns errcode.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {
@@ -110,12 +104,11 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 		if mine || !errors.Is(e.err, errLeft) {
 			return nil, e.err
 		}
-		// The request that was compiling it has ended; this one takes over.
+		// The compiling request ended; this one takes over.
 	}
 }
 
-// fill compiles the document of an entry. It notifies waiting requests even if
-// that panics.
+// fill compiles an entry's document, and notifies waiting requests even on panic.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.err = errcode.New(errcode.Internal, "compiling the schema failed")
 	defer func() {
@@ -127,12 +120,9 @@ func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.Schema, e.err = c.compile(ctx, e, text)
 }
 
-// errLeft means that a schema was not compiled because the compiling request
-// ended.
 var errLeft = errors.New("the request has ended")
 
-// enter registers the caller as a user of an entry; mine reports that the caller
-// must compile it.
+// enter registers a use of an entry; mine means that the caller must compile it.
 func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +138,7 @@ func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	return e, mine
 }
 
-// Release ends a use of an entry. An unused entry stays, unless other uses wait
-// for its bytes.
+// Release ends a use. An unused entry stays unless other uses wait for its bytes.
 func (c *Cache) Release(e *Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +147,6 @@ func (c *Cache) Release(e *Entry) {
 	}
 }
 
-// forget removes an entry whose compilation failed. Requests that hold it see its
-// error.
 func (c *Cache) forget(e *Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +154,6 @@ func (c *Cache) forget(e *Entry) {
 	delete(c.schemas, e.hash)
 }
 
-// drop evicts an unused entry.
 func (c *Cache) drop(e *Entry) {
 	c.recent.Remove(e.place)
 	delete(c.schemas, e.hash)
@@ -178,7 +164,6 @@ func (c *Cache) drop(e *Entry) {
 	c.evictions++
 }
 
-// compile compiles the document of an entry and charges it.
 func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, err error) {
 	err = c.compilers.Do(ctx, e.tenant, func() error {
 		if s, err = Compile(text); err != nil {
@@ -196,8 +181,7 @@ func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, 
 	return s, nil
 }
 
-// charge charges bytes to the tenant of an entry. If nothing can be evicted, it
-// waits until a schema is released.
+// charge charges the entry's tenant, waiting until something can be evicted.
 func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	if c.take(e, bytes) {
 		return nil
@@ -210,7 +194,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 		c.waiting--
 		c.mu.Unlock()
 	}()
-	if c.take(e, bytes) { // an entry was released before this use was counted as waiting
+	if c.take(e, bytes) { // an entry was released before this use counted as waiting
 		return nil
 	}
 	if err := c.budget.Acquire(ctx, e.tenant, int64(bytes)); err != nil {
@@ -222,8 +206,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	return nil
 }
 
-// take charges bytes to the tenant of an entry, if they are free or become free by
-// evicting unused schemas.
+// take charges the entry's tenant if the bytes are free after evicting unused schemas.
 func (c *Cache) take(e *Entry, bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,9 +226,8 @@ func (c *Cache) charged(e *Entry, bytes int) {
 	c.tenants[e.tenant] += bytes
 }
 
-// victim returns the entry to evict for more bytes of a tenant: the least recently
-// used unused entry of the tenant itself if it would exceed its share, otherwise
-// of the tenant with the most bytes among those that have unused entries.
+// victim returns the least recently used unused entry of the tenant itself if it would exceed its share, otherwise of
+// the largest tenant with unused entries.
 func (c *Cache) victim(tenant string, bytes int) *Entry {
 	capacity := int(c.budget.Stats().Capacity)
 	own := c.tenants[tenant]

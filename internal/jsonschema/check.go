@@ -8,15 +8,14 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Check returns nil if a schema document may be registered, or an *Error with a
-// pointer into the document. It takes about 30 ms at most for any document.
+// Check returns nil if a schema document may be registered, or an *Error with a pointer into it. It takes at most
+// about 30 ms.
 func Check(text []byte) error {
 	_, err := parse(text)
 	return err
 }
 
-// parse checks a document and finds its subschemas. Each step relies on the bounds
-// that the previous steps established.
+// parse checks a document and finds its subschemas. Each step relies on the bounds established before.
 func parse(text []byte) (*document, error) {
 	if len(text) > MaxBytes {
 		return nil, pointer(nil).refuse("is too large: the limit is " + strconv.Itoa(MaxBytes) + " bytes")
@@ -43,16 +42,15 @@ func parse(text []byte) (*document, error) {
 	return d, nil
 }
 
-// metaschema is the metaschema of Draft 2020-12, which the library embeds.
+// metaschema is Draft 2020-12, embedded in the library.
 var metaschema = sync.OnceValue(func() *santhosh.Schema {
 	c := santhosh.NewCompiler()
 	c.UseLoader(refusing{})
 	return c.MustCompile(santhosh.Draft2020.String())
 })
 
-// refusing is a loader that rejects everything, so that nothing is fetched and no
-// file is read. References out of a document were rejected before; this is the
-// second line of defense.
+// refusing rejects all loading. References out of a document were rejected before; this is the second line of
+// defense.
 type refusing struct{}
 
 func (refusing) Load(string) (any, error) {

@@ -6,33 +6,32 @@ import (
 	"strconv"
 )
 
-// Effect is the effect of a change on values that the old schema accepts.
+// Effect is a change's effect on values accepted by the old schema.
 type Effect uint8
 
 // Effects, in order of severity.
 const (
-	Harmless Effect = iota // the new schema accepts all of them
-	Unknown                // not decidable from the schemas alone: validate the values
-	Breaking               // the new schema rejects some or all of them
+	Harmless Effect = iota // the new schema accepts all
+	Unknown                // undecidable from the schemas alone: validate the values
+	Breaking               // the new schema rejects some or all
 )
 
-// String returns the word used in reports.
+// String returns the word for reports.
 func (e Effect) String() string {
 	return [...]string{"harmless", "unknown", "breaking"}[e]
 }
 
-// Change is one difference between two schemas. Pointer is the location in the new
-// document or, if removed, in the old one.
+// Change is a difference between two schemas. Pointer is into the new document or, if removed, the old one.
 type Change struct {
 	Pointer string
 	Change  string // "a required member was added"
 	Effect  Effect
 }
 
-// Report lists the differences in the order of the document.
+// Report lists differences in document order.
 type Report []Change
 
-// Effect returns the effect of the worst change.
+// Effect returns the worst effect.
 func (r Report) Effect() (worst Effect) {
 	for _, c := range r {
 		worst = max(worst, c.Effect)
@@ -40,14 +39,9 @@ func (r Report) Effect() (worst Effect) {
 	return worst
 }
 
-// Compatible reports whether values that are valid under the old schema remain
-// valid under the new one. It compares keyword by keyword and proves nothing
-// beyond that. A change that it calls breaking may be harmless in context. A
-// change that it calls harmless is harmless, with one exception by a rule of the
-// registry: an optional member may be added to an open object, although a record
-// may have a member of that name with another type. Annotations are ignored.
-//
-// The error is that of Check.
+// Compatible reports whether valid values remain valid, comparing keyword by keyword. A breaking change may be
+// harmless in context. A harmless change is harmless, except that an optional member may be added to an open object,
+// although a record may contain that name with another type. Annotations are ignored. The error is Check's.
 func Compatible(before, after []byte) (Report, error) {
 	o, err := parse(before)
 	if err != nil {
@@ -65,21 +59,20 @@ func Compatible(before, after []byte) (Report, error) {
 	return c.report, nil
 }
 
-// Limits of a comparison. Reference cycles of different lengths meet in as many
-// pairs as the product of the lengths, each nested in the previous.
+// Limits for a comparison. Reference cycles meet in as many pairs as the product of their lengths, each nested in the
+// previous.
 const (
 	maxPairs   = 5_000
 	maxChanges = 1_000
 )
 
-// comparison is the state of a comparison.
 type comparison struct {
 	before, after *document
-	seen          map[[2]*node]bool // compares recursive schemas once
+	seen          map[[2]*node]bool // for recursive schemas
 	report        Report
 
-	cut    bool   // some differences are not in the report
-	untold Effect // the worst effect of those
+	cut    bool   // differences were omitted
+	untold Effect // their worst effect
 }
 
 func (c *comparison) add(at pointer, effect Effect, change string) {
@@ -93,10 +86,9 @@ func (c *comparison) add(at pointer, effect Effect, change string) {
 // leave omits a difference from the report.
 func (c *comparison) leave(effect Effect) { c.cut, c.untold = true, max(c.untold, effect) }
 
-// anything is the schema that an absent keyword implies.
+// anything is the schema implied by an absent keyword.
 var anything = &node{flat: true}
 
-// orAnything returns the subschema under a keyword, or what its absence implies.
 func orAnything(n *node) *node {
 	if n == nil {
 		return anything
@@ -104,9 +96,8 @@ func orAnything(n *node) *node {
 	return n
 }
 
-// compare reports how n differs from o, at the pointer at. Every keyword is an
-// independent condition, so it suffices that each condition of n follows from the
-// same condition of o.
+// compare reports how n differs from o. Keywords are independent conditions, so it suffices that each condition in n
+// follows from the same condition in o.
 func (c *comparison) compare(o, n *node, at pointer) {
 	o = o.target()
 	if t := n.target(); t != n {
@@ -142,7 +133,7 @@ func (c *comparison) compare(o, n *node, at pointer) {
 	c.combinations(o, n, at)
 }
 
-// target follows references that are the only keyword. Check has rejected cycles.
+// target follows references that are the only keyword. Check rejected cycles.
 func (n *node) target() *node {
 	for n.ref != nil {
 		for keyword := range n.keywords {
@@ -170,7 +161,6 @@ var assertions = func() map[string]bool {
 	return all
 }()
 
-// open reports whether n accepts everything.
 func (n *node) open() bool {
 	if n.keywords == nil {
 		return n.flat
@@ -183,11 +173,9 @@ func (n *node) open() bool {
 	return true
 }
 
-// closed reports whether n is false.
 func (n *node) closed() bool { return n.keywords == nil && !n.flat }
 
-// unchanged reports whether two subschemas are the same, including all that they
-// refer to.
+// unchanged reports whether subschemas are the same, including everything they refer to.
 func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 	if o == nil || n == nil {
 		return o == n
@@ -208,7 +196,6 @@ func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 
 func alike(o, n *node) bool { return unchanged(o, n, map[[2]*node]bool{}) }
 
-// members compares the rules for members of an object.
 func (c *comparison) members(o, n *node, at pointer) {
 	c.names(o.strings("required"), n.strings("required"), at.add("required"))
 	was, is := o.object("dependentRequired"), n.object("dependentRequired")
@@ -252,7 +239,6 @@ func (c *comparison) members(o, n *node, at pointer) {
 	c.compare(orAnything(c.before.child(o, "propertyNames")), orAnything(c.after.child(n, "propertyNames")), at.add("propertyNames"))
 }
 
-// rest compares the rules for members without a schema of their own.
 func (c *comparison) rest(o, n *node, at pointer) {
 	if n.closed() {
 		c.add(at, Breaking, "other members are no longer allowed")
@@ -261,7 +247,6 @@ func (c *comparison) rest(o, n *node, at pointer) {
 	c.compare(o, n, at)
 }
 
-// memberAdded reports a member that got a schema of its own.
 func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	switch {
 	case len(o.object("patternProperties")) > 0:
@@ -278,7 +263,6 @@ func (c *comparison) memberAdded(o, is, rest *node, at pointer) {
 	}
 }
 
-// memberRemoved reports a member that no longer has a schema of its own.
 func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	switch {
 	case was.closed():
@@ -293,7 +277,6 @@ func (c *comparison) memberRemoved(n, was, rest *node, at pointer) {
 	}
 }
 
-// names compares lists of required members.
 func (c *comparison) names(was, is []string, at pointer) {
 	if lacks(was, is) {
 		c.add(at, Breaking, "a required member was added")
@@ -303,7 +286,6 @@ func (c *comparison) names(was, is []string, at pointer) {
 	}
 }
 
-// lacks reports whether some of the texts are missing.
 func lacks(there, texts []string) bool {
 	known := make(map[string]bool, len(there))
 	for _, text := range there {
@@ -312,7 +294,6 @@ func lacks(there, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return !known[text] })
 }
 
-// items compares the rules for items of an array.
 func (c *comparison) items(o, n *node, at pointer) {
 	was, _ := o.keywords["prefixItems"].([]any)
 	is, _ := n.keywords["prefixItems"].([]any)
@@ -332,7 +313,7 @@ func (c *comparison) items(o, n *node, at pointer) {
 	c.whole(o, n, at, "contains", "minContains", "maxContains")
 }
 
-// toggled reports a condition that was added or removed.
+// toggled reports an added or removed condition.
 func (c *comparison) toggled(is bool, at pointer, condition string) {
 	if is {
 		c.add(at, Breaking, condition+" are now required")
@@ -341,7 +322,6 @@ func (c *comparison) toggled(is bool, at pointer, condition string) {
 	}
 }
 
-// union returns the names of both objects, sorted.
 func union(a, b map[string]any) []string {
 	all := map[string]any{}
 	maps.Copy(all, a)
@@ -349,7 +329,6 @@ func union(a, b map[string]any) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// texts returns the strings of an array.
 func texts(v any) (all []string) {
 	array, _ := v.([]any)
 	for _, item := range array {

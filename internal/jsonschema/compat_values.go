@@ -7,7 +7,6 @@ import (
 	"strconv"
 )
 
-// values compares the rules for a value as a whole.
 func (c *comparison) values(o, n *node, at pointer) {
 	was, is := typesOf(o), typesOf(n)
 	for _, name := range was {
@@ -36,8 +35,7 @@ func (c *comparison) values(o, n *node, at pointer) {
 	}
 }
 
-// typesOf returns the types that n allows. Numbers that are not integers count as
-// a separate type here, so that "number" includes "integer".
+// typesOf returns the allowed types. Non-integer numbers are a separate type, so that "number" includes "integer".
 func typesOf(n *node) []string {
 	types := n.strings("type")
 	if single := n.text("type"); single != "" {
@@ -55,7 +53,7 @@ func typesOf(n *node) []string {
 	return types
 }
 
-// listed compares `enum` or `const`. A const may become an enum, and vice versa.
+// listed compares `enum` or `const`, which may turn into each other.
 func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 	if _, ok := n.keywords[keyword]; !ok {
 		if _, was := o.keywords[keyword]; was && n.keywords["enum"] == nil && !has(n, "const") {
@@ -85,7 +83,6 @@ func has(n *node, keyword string) bool {
 	return ok
 }
 
-// valuesOf returns the identities of the values under a keyword, or nil.
 func valuesOf(n *node, keyword string) []string {
 	value, ok := n.keywords[keyword]
 	if !ok {
@@ -102,7 +99,6 @@ func valuesOf(n *node, keyword string) []string {
 	return all
 }
 
-// numbers compares all kinds of bounds.
 func (c *comparison) numbers(o, n *node, at pointer) {
 	c.bound(lowest(o), lowest(n), at.add("minimum"), 1)
 	c.bound(highest(o), highest(n), at.add("maximum"), -1)
@@ -124,13 +120,12 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	}
 }
 
-// limit is a bound of a number, or no bound.
+// limit is a number's bound, or none.
 type limit struct {
 	value     *big.Rat
 	exclusive bool
 }
 
-// number returns the number under a keyword, or nil.
 func number(n *node, keyword string) *big.Rat {
 	if v, ok := n.keywords[keyword].(json.Number); ok {
 		return fraction(v)
@@ -145,8 +140,7 @@ func count(n *node, keyword string, none limit) limit {
 	return none
 }
 
-// lowest and highest return the effective bounds, given the inclusive and the
-// exclusive one.
+// lowest and highest combine the inclusive and exclusive bound.
 func lowest(n *node) limit {
 	return tighter(limit{value: number(n, "minimum")}, limit{number(n, "exclusiveMinimum"), true}, 1)
 }
@@ -162,8 +156,7 @@ func tighter(a, b limit, sign int) limit {
 	return b
 }
 
-// compareLimits returns a positive number if a is tighter than b. Sign is 1 for
-// lower bounds and -1 for upper ones.
+// compareLimits returns a positive number if a is tighter than b; sign is 1 for lower bounds and -1 for upper ones.
 func compareLimits(a, b limit, sign int) int {
 	switch {
 	case a.value == nil && b.value == nil:
@@ -194,13 +187,12 @@ func (c *comparison) bound(was, is limit, at pointer, sign int) {
 	}
 }
 
-// combinations compares references and combined schemas.
 func (c *comparison) combinations(o, n *node, at pointer) {
 	switch {
 	case n.ref != nil && o.ref != nil:
 		c.compare(o.ref, n.ref, n.ref.at)
 	case n.ref != nil:
-		c.compare(o, n.ref, n.ref.at) // a schema was moved to a definition
+		c.compare(o, n.ref, n.ref.at) // the schema moved to a definition
 	case o.ref != nil:
 		c.add(at.add("$ref"), Harmless, "a condition was removed")
 	}
@@ -234,7 +226,6 @@ func (c *comparison) combinations(o, n *node, at pointer) {
 	}
 }
 
-// list compares the schemas of allOf or anyOf one by one.
 func (c *comparison) list(o, n *node, keyword string, at pointer) {
 	was, _ := o.keywords[keyword].([]any)
 	is, _ := n.keywords[keyword].([]any)
@@ -258,8 +249,7 @@ func (c *comparison) list(o, n *node, keyword string, at pointer) {
 	}
 }
 
-// whole compares keywords for which only equality, addition and removal are
-// checked.
+// whole compares keywords by equality, addition and removal only.
 func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	was, is := sub(o, keywords), sub(n, keywords)
 	first := at.add(keywords[0])
@@ -274,7 +264,7 @@ func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	}
 }
 
-// sub returns the subset of n's keywords.
+// sub returns a subset of n's keywords.
 func sub(n *node, keywords []string) map[string]any {
 	some := map[string]any{}
 	for _, keyword := range keywords {
@@ -285,7 +275,6 @@ func sub(n *node, keywords []string) map[string]any {
 	return some
 }
 
-// sameUnder reports whether o and n are the same under some keywords.
 func (c *comparison) sameUnder(o, n *node, keywords []string) bool {
 	if identity(sub(o, keywords)) != identity(sub(n, keywords)) {
 		return false
@@ -303,7 +292,6 @@ func (c *comparison) sameUnder(o, n *node, keywords []string) bool {
 	return true
 }
 
-// under returns the subschemas under a keyword of n.
 func under(n *node, keyword string) (some []*node) {
 	for _, nodes := range [][]*node{n.same, n.inside} {
 		for _, child := range nodes {

@@ -9,10 +9,9 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// decode parses a schema document into maps, slices, strings, booleans, nil and
-// json.Number. encoding/json alone would accept duplicate members, invalid UTF-8,
-// any depth, and numbers that the library converts to fractions of integers with
-// millions of digits. canonjson rejects these, with their location.
+// decode parses a schema document, with numbers as json.Number. canonjson rejects what encoding/json would accept:
+// duplicate members, invalid UTF-8, any depth, and numbers that the library converts to fractions with millions of
+// digits.
 func decode(text []byte) (any, error) {
 	v, err := canonjson.Parse(text, MaxBytes)
 	if errors.Is(err, canonjson.ErrTooLarge) {
@@ -24,7 +23,7 @@ func decode(text []byte) (any, error) {
 	return decodeValue(v)
 }
 
-// decodeValue decodes a value that canonjson has accepted.
+// decodeValue decodes a value accepted by canonjson.
 func decodeValue(value canonjson.Value) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(string(value)))
 	d.UseNumber()

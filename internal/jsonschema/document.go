@@ -11,30 +11,28 @@ import (
 type form uint8
 
 const (
-	one  form = iota // a schema
-	list             // an array of schemas
-	dict             // an object of schemas
+	one form = iota
+	list
+	dict
 )
 
-// reach tells which value a subschema applies to.
+// reach is the value that a subschema applies to.
 type reach uint8
 
 const (
-	onNothing reach = iota // none: it is a definition or an annotation
-	onSame                 // the same value as its parent
-	onInside               // values nested in that value
+	onNothing reach = iota
+	onSame          // as its parent
+	onInside        // nested in that value
 )
 
-// place is a keyword that contains schemas.
 type place struct {
 	keyword string
 	form    form
 	reach   reach
 }
 
-// places lists the keywords that contain schemas, in the order in which the
-// document is walked. It includes those of older drafts that the library also
-// reads in this one.
+// places lists keywords that contain schemas, in walking order, including those from older drafts that the library
+// reads.
 var places = []place{
 	{"$defs", dict, onNothing},
 	{"definitions", dict, onNothing},
@@ -62,44 +60,43 @@ var places = []place{
 
 // document is a schema document with resolved subschemas and references.
 type document struct {
-	nodes     []*node // the root is first
+	nodes     []*node // root first
 	byPointer map[string]*node
 	resources map[string]*resource // by absolute URL
-	dynamic   map[string][]*node   // by the name of their $dynamicAnchor
-	pointers  int                  // bytes of all pointers
-	patterns  int                  // instructions of all regular expressions
-	ranges    int                  // ranges of their character classes
-	longest   int                  // maximum number of subschemas that apply to one value
+	dynamic   map[string][]*node   // by $dynamicAnchor
+	pointers  int
+	patterns  int
+	ranges    int // in character classes
+	longest   int // maximum of subschemas applying to one value
 
-	expressions map[string]*pattern // regular expressions by their text
+	expressions map[string]*pattern
 }
 
-// node is one subschema: a boolean, or an object of keywords.
+// node is a subschema: a boolean or an object.
 type node struct {
 	at       pointer
-	flat     bool           // the value of a boolean schema
+	flat     bool           // value of a boolean schema
 	keywords map[string]any // nil for a boolean schema
 	resource *resource
 
-	same, inside []*node // subschemas by the value they apply to
-	ref          *node   // the target of $ref
-	dynamic      []*node // one of these is the target of $dynamicRef
+	same, inside []*node
+	ref          *node   // target of $ref
+	dynamic      []*node // possible targets of $dynamicRef
 
-	pattern int // instructions of `pattern`
-	names   int // instructions of `patternProperties`
+	pattern int // instructions
+	names   int // instructions
 
-	inPlace, writtenOut int // see fanout.go; 0 until counted
+	inPlace, writtenOut int // see fanout.go; 0: not counted yet
 }
 
-// resource is a schema resource: what an $id names, or the whole document.
+// resource is what an $id names, or the whole document.
 type resource struct {
 	url     string
 	node    *node
 	anchors map[string]*node
 }
 
-// walk adds the schema at a pointer, and all below it, to d. It follows neither
-// references nor unknown keywords.
+// walk adds the schema at a pointer and all below it, but follows neither references nor unknown keywords.
 func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if len(d.nodes) == MaxSubschemas {
 		return nil, at.refuse("is one subschema too many: the limit is " + strconv.Itoa(MaxSubschemas))
@@ -141,9 +138,8 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	return n, nil
 }
 
-// children walks the schemas of one keyword, those of an object by name. It skips
-// malformed values: the metaschema has checked the document before, and the rest
-// are arrays of names in `dependencies`.
+// children walks a keyword's schemas, sorted by name. It skips malformed values: the metaschema was checked before,
+// and the rest are name lists in `dependencies`.
 func (d *document) children(value any, f form, at pointer, in *resource) (nodes []*node, err error) {
 	add := func(schema any, at pointer) {
 		if err != nil {
@@ -178,7 +174,6 @@ func (d *document) children(value any, f form, at pointer, in *resource) (nodes 
 	return nodes, err
 }
 
-// child returns the subschema under a keyword of n, or nil.
 func (d *document) child(n *node, tokens ...string) *node {
 	if n.keywords == nil {
 		return nil
@@ -186,19 +181,16 @@ func (d *document) child(n *node, tokens ...string) *node {
 	return d.byPointer[n.at.add(tokens...).String()]
 }
 
-// text returns the string under a keyword, or "".
 func (n *node) text(keyword string) string {
 	s, _ := n.keywords[keyword].(string)
 	return s
 }
 
-// object returns the object under a keyword, or nil.
 func (n *node) object(keyword string) map[string]any {
 	m, _ := n.keywords[keyword].(map[string]any)
 	return m
 }
 
-// strings returns the strings of the array under a keyword.
 func (n *node) strings(keyword string) (all []string) {
 	array, _ := n.keywords[keyword].([]any)
 	for _, v := range array {
@@ -209,7 +201,6 @@ func (n *node) strings(keyword string) (all []string) {
 	return all
 }
 
-// isDialect reports whether a $schema is that of Draft 2020-12.
 func isDialect(schema string) bool {
 	_, rest, _ := strings.Cut(schema, "://")
 	return strings.TrimSuffix(rest, "#") == "json-schema.org/draft/2020-12/schema" &&

@@ -11,24 +11,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// failure is one reason why a value does not match. Mismatched means that the
-// subschema was probably not meant for the value: the type or the selecting member
-// differs. Left means that a member or item was left over because of another
-// failure, as for unevaluatedProperties.
+// failure is why a value does not match. Mismatched means that the subschema was probably not meant for the value:
+// its type or selecting member differs. Left means that a member or item was left over by another failure, as for
+// unevaluatedProperties.
 type failure struct {
 	at         pointer
 	reason     string
 	keyword    string // "": none
-	node       *node  // the subschema; nil of a metaschema
+	node       *node  // nil: metaschema
 	mismatched bool
-	level      int // depth of the value that the subschema applies to; 0 is the whole
+	level      int // depth of the subschema's value; 0: root
 	left       bool
 }
 
-// explain converts the library's tree of failures for a schema document to one
-// error. The library walks maps in random order, so explain picks the first
-// location in the document, by names and indexes, and there the alphabetically
-// first reason.
+// explain converts the library's failures for a schema document to one error. The library walks maps in random order,
+// so explain picks the first location, and there the alphabetically first reason.
 func explain(err error) *Error {
 	var none *document
 	first := none.failures(err)[0]
@@ -40,8 +37,8 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf describes what a keyword of a schema document expects. The reasons of
-// the metaschema are about its own keywords, such as "must match one of anyOf".
+// expectedOf says what a schema document's keyword expects. The metaschema's own reasons are about its keywords, such
+// as "must match one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
 		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",
@@ -58,8 +55,7 @@ var expectedOf = func() map[string]string {
 	return m
 }()
 
-// failures returns at least one and at most MaxSchemaFailures failures of the
-// library's tree, the most relevant first.
+// failures returns between one and MaxSchemaFailures failures, most relevant first.
 func (d *document) failures(err error) []failure {
 	if tree, ok := errors.AsType[*santhosh.ValidationError](err); ok {
 		return sorted(d.leaves(tree))
@@ -69,8 +65,7 @@ func (d *document) failures(err error) []failure {
 
 const noReason = "does not match the schema"
 
-// sorted returns failures in the order of relevance, without duplicates and
-// without those that merely follow from others.
+// sorted returns failures by relevance, without duplicates and consequences.
 func sorted(all []failure) []failure {
 	slices.SortFunc(all, compareFailures)
 	all = slices.CompactFunc(all, func(a, b failure) bool { return compareFailures(a, b) == 0 })
@@ -80,11 +75,10 @@ func sorted(all []failure) []failure {
 	return all[:min(len(all), MaxSchemaFailures)]
 }
 
-// leaves returns the failures of a tree, unordered.
 func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	switch e.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
-		// Of the alternatives only the one that was meant says something.
+		// Only the alternative that was meant says something.
 		meant := 0
 		for _, alternative := range e.Causes {
 			reasons := d.leaves(alternative)
@@ -98,7 +92,7 @@ func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 			return all
 		}
 	case *kind.Contains, *kind.MinContains, *kind.PropertyNames, *kind.Not:
-		// The causes are about other values than this one.
+		// The causes are about other values.
 	default:
 		for _, cause := range e.Causes {
 			all = append(all, d.leaves(cause)...)
@@ -110,7 +104,7 @@ func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	return d.leaf(e)
 }
 
-// compareFailures sorts failures by relevance.
+// compareFailures sorts by relevance.
 func compareFailures(a, b failure) int {
 	if a.left != b.left {
 		if b.left {
@@ -127,7 +121,7 @@ func compareFailures(a, b failure) int {
 	return strings.Compare(a.reason, b.reason)
 }
 
-// compareTokens compares indexes as numbers, and names as text.
+// compareTokens compares indexes as numbers, names as text.
 func compareTokens(a, b string) int {
 	if len(a) != len(b) && isIndex(a) && isIndex(b) {
 		return len(a) - len(b)
@@ -159,7 +153,7 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 		f.keyword, f.reason = "additionalProperties", "is not allowed by additionalProperties"
 		return f.each(k.Properties)
 	case *kind.Required:
-		if f.node == nil { // of the metaschema
+		if f.node == nil { // from the metaschema
 			f.reason = "lacks a required member"
 			break
 		}
@@ -175,7 +169,6 @@ func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	return []failure{f}
 }
 
-// each returns the failure at each of some members.
 func (f *failure) each(names []string) []failure {
 	all := make([]failure, len(names))
 	for i, name := range names {
@@ -185,7 +178,7 @@ func (f *failure) each(names []string) []failure {
 	return all
 }
 
-// nodeAt returns the subschema with a URL assigned by the library, or nil.
+// nodeAt returns the subschema at a library URL, or nil.
 func (d *document) nodeAt(url string) *node {
 	if d == nil {
 		return nil
@@ -194,7 +187,6 @@ func (d *document) nodeAt(url string) *node {
 	return n
 }
 
-// under returns the keyword that contains a subschema; "" for the document.
 func (n *node) under() string {
 	for i := len(n.at) - 1; i >= max(len(n.at)-2, 0); i-- {
 		if slices.ContainsFunc(places, func(p place) bool { return p.keyword == n.at[i] }) {
@@ -204,7 +196,6 @@ func (n *node) under() string {
 	return ""
 }
 
-// keywordOf returns the keyword that a failure of the library is about.
 func keywordOf(k santhosh.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Not:
@@ -222,14 +213,13 @@ func keywordOf(k santhosh.ErrorKind) string {
 	}
 }
 
-// Maximum bytes of a reported bound, and of a number in a sentence.
+// Maximum bytes for a reported bound, and for a number in a sentence.
 const (
 	maxBound  = 256
 	maxInText = 32
 )
 
-// bound returns the schema's JSON under the keyword, or "" if that is a schema or
-// too long.
+// bound returns the JSON under the keyword, or "" for a schema or if too long.
 func (f *failure) bound() string {
 	if f.node == nil || slices.ContainsFunc(places, func(p place) bool { return p.keyword == f.keyword }) {
 		return ""
@@ -245,7 +235,6 @@ func (f *failure) bound() string {
 	return string(text)
 }
 
-// number returns the bound if it is a short number.
 func (f *failure) number() string {
 	if f.node == nil {
 		return ""
@@ -257,8 +246,7 @@ func (f *failure) number() string {
 	return string(n)
 }
 
-// reason describes what a keyword requires, without quoting the value; bound is
-// its number, if any.
+// reason describes a keyword's requirement without quoting the value; bound is its number, if any.
 func reason(k santhosh.ErrorKind, bound string) string {
 	if bound != "" {
 		switch k.(type) {
@@ -275,7 +263,7 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		}
 	}
 	switch k := k.(type) {
-	case *kind.Type: // of the metaschema, as the next three: assertions have their own
+	case *kind.Type: // from the metaschema, as the next three: assertions report their own
 		return "must be of type " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
 		return "must be one of the values of enum"

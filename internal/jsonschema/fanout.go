@@ -5,12 +5,11 @@ import (
 	"strconv"
 )
 
-// fanout limits how often references multiply subschemas. For the library, a
-// document of 2 KB in which each of 24 schemas offers the next one twice is 2^24
-// subschemas, for one value or, with members in between, for one nested value.
+// fanout limits how references multiply subschemas. In the library, a 2 KB document with 24 schemas, each offering
+// the next twice, becomes 2^24 subschemas, for one value or, with members in between, a nested one.
 //
-// A schema that recurs at a nested value is a list or a tree, and counts once: the
-// value determines the depth, and MaxSteps limits it.
+// A schema that recurs at a nested value is a list or tree and counts once: the value determines the depth, and
+// MaxSteps limits it.
 func (d *document) fanout() error {
 	for _, n := range d.nodes {
 		count := n.countInPlace()
@@ -28,11 +27,10 @@ func (d *document) fanout() error {
 	return nil
 }
 
-// onTheWay marks a node that is being counted.
+// onTheWay marks a node being counted.
 const onTheWay = -1
 
-// countInPlace returns how many subschemas apply to one value to which n applies,
-// at most MaxInPlace+1; -1 if the recursion never ends.
+// countInPlace returns how many subschemas apply to n's value, at most MaxInPlace+1; -1 for endless recursion.
 func (n *node) countInPlace() int {
 	if n.inPlace != 0 {
 		return n.inPlace
@@ -42,7 +40,7 @@ func (n *node) countInPlace() int {
 	for _, next := range n.here() {
 		count := next.countInPlace()
 		if count == onTheWay {
-			return onTheWay // n stays marked: all nodes of the cycle are rejected
+			return onTheWay // n stays marked: the whole cycle is rejected
 		}
 		sum = min(sum+count, MaxInPlace+1)
 	}
@@ -50,8 +48,7 @@ func (n *node) countInPlace() int {
 	return sum
 }
 
-// countWrittenOut returns the number of subschemas of n with every reference
-// expanded, at most MaxWrittenOut+1.
+// countWrittenOut returns n's subschemas with every reference expanded, at most MaxWrittenOut+1.
 func (n *node) countWrittenOut() int {
 	switch n.writtenOut {
 	case onTheWay:
@@ -71,8 +68,7 @@ func (n *node) countWrittenOut() int {
 	return sum
 }
 
-// here returns the other subschemas that apply to the value of n, including all
-// possible targets of a $dynamicRef.
+// here returns the other subschemas that apply to n's value, with all possible targets of a $dynamicRef.
 func (n *node) here() []*node {
 	all := slices.Clip(n.same)
 	if n.ref != nil {

@@ -13,9 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// compilePatterns rejects regular expressions that are not RE2 or that are too
-// long together. It counts the instructions of each, which is the maximum cost per
-// character of a value.
+// compilePatterns rejects expressions that are not RE2 or too long together. Their instructions are the maximum cost
+// per character.
 func (d *document) compilePatterns() error {
 	for _, n := range d.nodes {
 		if _, ok := n.keywords["pattern"]; ok {
@@ -59,8 +58,7 @@ func (d *document) patternAt(expression string, at pointer) (int, error) {
 	return count, nil
 }
 
-// instructions estimates the compiled size of re before it is compiled: an
-// expression of 30 KB can compile to 130 MB. It returns at most MaxPattern+1.
+// instructions estimates the compiled size, at most MaxPattern+1, before compiling: 30 KB can compile to 130 MB.
 func instructions(re *syntax.Regexp) int {
 	sum := 1
 	for _, sub := range re.Sub {
@@ -72,8 +70,7 @@ func instructions(re *syntax.Regexp) int {
 	return min(sum*times(re), MaxPattern+1)
 }
 
-// times returns how often the operand of re is repeated in the program: 1 if re
-// repeats nothing.
+// times returns how often re's operand is repeated in the program.
 func times(re *syntax.Regexp) int {
 	switch {
 	case re.Op != syntax.OpRepeat:
@@ -85,8 +82,7 @@ func times(re *syntax.Regexp) int {
 	}
 }
 
-// ranges returns the number of character ranges in the expanded re: a class of all
-// letters has about 700. It returns at most MaxRanges+1.
+// ranges returns re's expanded character ranges, at most MaxRanges+1: all letters are about 700.
 func ranges(re *syntax.Regexp) int {
 	sum := 0
 	for _, sub := range re.Sub {
@@ -98,13 +94,11 @@ func ranges(re *syntax.Regexp) int {
 	return min(sum*times(re), MaxRanges+1)
 }
 
-// rangesOfClass is an upper bound for the ranges of \p{L}, the largest class.
+// rangesOfClass is an upper bound for \p{L}, the largest class.
 const rangesOfClass = 750
 
-// likelyRanges estimates, before parsing, an upper bound for the ranges that the
-// classes of an expression expand to beyond their text. Parsing takes memory for
-// each range. A wide case-insensitive range takes a millisecond, so it counts as
-// many ranges as take that long.
+// likelyRanges estimates, before parsing, an upper bound for expanded class ranges, which take memory to parse. A
+// wide case-insensitive range takes a millisecond, so it counts as many ranges as take that long.
 func likelyRanges(expression string) int {
 	sum := rangesOfClass * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
 	if !folds.MatchString(expression) {
@@ -131,32 +125,28 @@ const lastFolded = 0x1e943
 // folds matches expressions that may be partly case-insensitive.
 var folds = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 
-// pattern is a regular expression of a document.
 type pattern struct {
 	instructions, ranges int
 }
 
-// maxOnePass is the maximum product of instructions and ranges for which regexp
-// may build its fastest program (onepass), which has a table of ranges per
-// instruction: 12 bytes per range.
+// maxOnePass limits instructions times ranges for regexp's fastest program (onepass), whose tables take 12 bytes per
+// range and instruction.
 const maxOnePass = 10_000
 
-// compile compiles a parsed expression.
 func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
 	if p.instructions*p.ranges > maxOnePass {
-		// regexp makes that program only of what begins with ^.
+		// regexp uses onepass only for expressions beginning with ^.
 		expression = "(" + expression + ")"
 	}
 	return regexp.Compile(expression)
 }
 
-// counts are the keywords whose number the library stores as an int.
+// counts are keywords whose number the library stores as an int.
 var counts = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-// checkCounts rejects numbers that would overflow: the library takes the low bits
-// of 2^64 and gets a maximum of zero.
+// checkCounts rejects overflow: the library takes the low bits of 2^64 for a maximum of zero.
 func (d *document) checkCounts() error {
 	for _, n := range d.nodes {
 		for _, keyword := range counts {
@@ -172,7 +162,6 @@ func (d *document) checkCounts() error {
 	return nil
 }
 
-// fraction returns the exact value of a number that decode accepted.
 func fraction(n json.Number) *big.Rat {
 	r, ok := new(big.Rat).SetString(string(n))
 	if !ok {

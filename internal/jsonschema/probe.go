@@ -8,14 +8,13 @@ import (
 )
 
 const (
-	probeTurns  = 6     // of each kind of probe
+	probeTurns  = 6     // per kind of probe
 	probeValues = 1_500 // in a broad probe
 )
 
-// probes returns values that follow the structure of the schema up to the size
-// limit, since cheap values do not reveal an expensive one. Some are broad, some
-// are deep. Half of them are invalid at their leaves, because the library tries
-// all alternatives only when each fails.
+// probes returns values following the schema's structure up to the size limit, since cheap values do not reveal an
+// expensive schema. Some are broad, some deep. Half are invalid at their leaves, because only failures make the
+// library try all alternatives.
 func (d *document) probes() (all []any) {
 	for turn := range probeTurns {
 		for _, wrong := range []bool{false, true} {
@@ -28,16 +27,15 @@ func (d *document) probes() (all []any) {
 	return all
 }
 
-// prober makes one probe.
+// prober makes a probe.
 type prober struct {
 	document *document
 	turn     int  // which alternative is taken
-	narrow   bool // one member or item of each value
+	narrow   bool // one member or item per value
 	wrong    bool // leaves have a type that no subschema allows
 }
 
-// value returns a value for subschemas that all apply to it, with no more than most
-// nested values.
+// value returns a value for subschemas that all apply; most limits its nested values.
 func (p *prober) value(nodes []*node, depth, most int) any {
 	nodes = closure(nodes)
 	if v, ok := p.given(nodes); ok {
@@ -69,15 +67,15 @@ func (p *prober) value(nodes []*node, depth, most int) any {
 	return object
 }
 
-// share returns the maximum number of values per member or item.
+// share returns the maximum values per member or item.
 func (p *prober) share(most, among int) int {
 	if p.narrow {
-		return most - 1 // all but one are single values
+		return most - 1
 	}
 	return (most - 1) / among
 }
 
-// closure returns nodes and all subschemas that they apply to the same value.
+// closure adds all subschemas that the nodes apply to the same value.
 func closure(nodes []*node) (all []*node) {
 	seen := map[*node]bool{}
 	for queue := slices.Clone(nodes); len(queue) > 0; {
@@ -92,7 +90,7 @@ func closure(nodes []*node) (all []*node) {
 	return all
 }
 
-// given returns one of the values that the subschemas list.
+// given returns a value listed by the subschemas.
 func (p *prober) given(nodes []*node) (any, bool) {
 	var values []any
 	for _, n := range nodes {
@@ -108,8 +106,7 @@ func (p *prober) given(nodes []*node) (any, bool) {
 	return values[p.turn%len(values)], true
 }
 
-// members returns the subschemas of each described member. A member with an
-// invented name stands for all others.
+// members returns the subschemas per described member, with an invented name for all others.
 func (p *prober) members(nodes []*node) map[string][]*node {
 	members := map[string][]*node{}
 	var rest []*node
@@ -128,7 +125,7 @@ func (p *prober) members(nodes []*node) map[string][]*node {
 	}
 	if len(rest) > 0 {
 		members["other"] = append(members["other"], rest...)
-		for name := range members { // one of the others, to who does not name it
+		for name := range members {
 			if name != "other" {
 				members[name] = append(members[name], rest...)
 			}
@@ -137,7 +134,7 @@ func (p *prober) members(nodes []*node) map[string][]*node {
 	return members
 }
 
-// itemsOf returns the subschemas of the described items.
+// itemsOf returns the described items' subschemas.
 func itemsOf(nodes []*node) (items []*node) {
 	for _, n := range nodes {
 		for _, child := range n.inside {
@@ -150,8 +147,7 @@ func itemsOf(nodes []*node) (items []*node) {
 	return items
 }
 
-// further returns the one name on which the path continues, and those that select
-// alternatives.
+// further returns the name on which the path continues, and those that select alternatives.
 func (p *prober) further(members map[string][]*node, names []string) (kept []string) {
 	var ways []string
 	for _, name := range names {
@@ -168,7 +164,6 @@ func (p *prober) further(members map[string][]*node, names []string) (kept []str
 	return kept
 }
 
-// end returns a leaf value.
 func (p *prober) end(nodes []*node) any {
 	types, pattern := map[string]bool{}, 0
 	for _, n := range nodes {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// baseURL is the base URL of a document without an $id. Nothing is ever fetched.
+// baseURL is for documents without an $id. Nothing is ever fetched.
 const baseURL = "holdfast://schema/document"
 
-// name registers the names that n declares: $id, $anchor, $dynamicAnchor.
+// name registers n's $id, $anchor and $dynamicAnchor.
 func (d *document) name(n *node) error {
 	if _, ok := n.keywords["$schema"]; ok && !isDialect(n.text("$schema")) {
 		return n.at.add("$schema").refuse("must be https://json-schema.org/draft/2020-12/schema or absent: only Draft 2020-12 is supported")
@@ -51,8 +51,7 @@ func (d *document) name(n *node) error {
 	return nil
 }
 
-// resolve resolves the references of every subschema. All targets must be schemas
-// in the document.
+// resolve resolves all references. Targets must be schemas in the document.
 func (d *document) resolve() error {
 	for _, n := range d.nodes {
 		for _, keyword := range []string{"$ref", "$dynamicRef"} {
@@ -77,8 +76,7 @@ func (d *document) resolve() error {
 	return nil
 }
 
-// target returns the subschema that a reference from a resource names, or nil and
-// the reason.
+// target returns the referenced subschema, or the reason why not.
 func (d *document) target(from *resource, ref string) (*node, string) {
 	address, fragment, err := join(from.url, ref)
 	if err != nil {
@@ -105,7 +103,7 @@ func (d *document) target(from *resource, ref string) (*node, string) {
 	return n, ""
 }
 
-// join resolves a reference and returns its address and its decoded fragment.
+// join resolves a reference into its address and decoded fragment.
 func join(base, ref string) (address, fragment string, err error) {
 	ref, fragment, _ = strings.Cut(ref, "#")
 	if fragment, err = url.PathUnescape(fragment); err != nil {
@@ -123,7 +121,6 @@ func join(base, ref string) (address, fragment string, err error) {
 		return "", "", err
 	}
 	if !r.IsAbs() && b.Opaque != "" {
-		// A URN has no base for a relative reference.
 		return "", "", url.InvalidHostError(ref)
 	}
 	return b.ResolveReference(r).String(), fragment, nil

@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxExplain is the maximum number of steps for explaining why a value, or a part
-// of one, is invalid: the library keeps every failure of every alternative in
+// maxExplain limits the steps to explain an invalid value or part: the library keeps every alternative's failures in
 // memory.
 const maxExplain = MaxSteps / 20
 
@@ -24,28 +23,28 @@ const maxExplain = MaxSteps / 20
 type Schema struct {
 	document *document
 	asserts  map[*node]*assertion
-	keywords any // the document as passed to the library
+	keywords any // as passed to the library
 	patterns map[string]*regexp.Regexp
 
 	fixed int            // bytes without instances
 	each  int            // bytes per instance
-	idle  chan *instance // unused instances; its capacity is the maximum number
+	idle  chan *instance // capacity is the maximum number of instances
 
 	mu   sync.Mutex
-	made int                  // number of instances
-	grow func(bytes int) bool // reports whether another instance may be created; nil: always
+	made int                  // instances
+	grow func(bytes int) bool // may another instance be created? nil: always
 }
 
-// instance is a schema compiled by the library, for one validation at a time:
-// callbacks from the library cannot otherwise identify the validation.
+// instance is a schema compiled by the library, for one validation at a time: its callbacks cannot identify the
+// validation otherwise.
 type instance struct {
-	steps    int              // remaining steps
-	opposite *santhosh.Schema // fails for values that match the document
+	steps    int              // remaining
+	opposite *santhosh.Schema // negation of the document
 	whole    *santhosh.Schema // the document, with reasons
 }
 
-// Compile compiles a document that passes Check; otherwise it returns the error of
-// Check. It also returns an *Error if the result exceeds MaxCompiled bytes.
+// Compile compiles a document that passes Check, or returns Check's error. It also returns an *Error above
+// MaxCompiled bytes.
 func Compile(text []byte) (*Schema, error) {
 	d, err := parse(text)
 	if err != nil {
@@ -77,8 +76,7 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// matching returns the bytes that a match of an expression with so many
-// instructions keeps for reuse. Package regexp has fixed size classes for that.
+// matching returns the bytes that a match keeps for reuse. Package regexp uses fixed size classes.
 func matching(instructions int) int {
 	if instructions == 0 {
 		return 0
@@ -91,16 +89,14 @@ func matching(instructions int) int {
 	return 40 << 14
 }
 
-// bytes returns the size of the schema as charged.
 func (s *Schema) bytes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fixed + s.made*s.each
 }
 
-// Validate validates a value by the schema and returns nil or an *SchemaError,
-// whose pointers are its locations. The result is deterministic. While all
-// instances are in use, it waits until ctx ends.
+// Validate returns nil or an *SchemaError with pointers into the value, deterministically. While all instances are in
+// use, it waits until ctx ends.
 func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 	v, err := decodeValue(value)
 	if err != nil {
@@ -112,7 +108,7 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 // errTooManySteps means that a validation took MaxSteps.
 var errTooManySteps = &SchemaError{Failures: []SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
-// hold validates a value that decode returned.
+// hold validates a decoded value.
 func (s *Schema) hold(ctx context.Context, v any) error {
 	i, err := s.take(ctx)
 	if err != nil {
@@ -144,8 +140,8 @@ func refused(failures []failure) error {
 	return e
 }
 
-// take returns an unused instance, or waits for one if no more may be created.
-// Validation keeps a processor busy, so there are as many instances as processors.
+// take returns an unused instance, creating or waiting for one. Validation is CPU-bound, so there are as many
+// instances as processors.
 func (s *Schema) take(ctx context.Context) (*instance, error) {
 	select {
 	case i := <-s.idle:
@@ -163,7 +159,6 @@ func (s *Schema) take(ctx context.Context) (*instance, error) {
 	}
 }
 
-// mayMake counts another instance, if one may be created.
 func (s *Schema) mayMake() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,11 +169,11 @@ func (s *Schema) mayMake() bool {
 	return true
 }
 
-// instance compiles the document. For every subschema the library calls a format
-// before everything below it; the steps are counted there.
+// instance compiles the document. The library calls a subschema's format before everything below it; steps are
+// counted there.
 //
-// The verdict comes from the negation, {"not": document}: under a `not` the
-// library stops at the first failure and builds no reasons.
+// The verdict comes from the negation, {"not": document}: under `not` the library stops at the first failure and
+// builds no reasons.
 func (s *Schema) instance() (*instance, error) {
 	i := &instance{}
 	c := santhosh.NewCompiler()
@@ -214,7 +209,7 @@ func (s *Schema) instance() (*instance, error) {
 	return i, nil
 }
 
-// pattern is a compiled regular expression of the document. Instances share it.
+// pattern returns a compiled regular expression, shared by instances.
 func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	if re := s.patterns[expression]; re != nil {
 		return re, nil
@@ -222,12 +217,11 @@ func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	return nil, errors.New("the expression is not of the document")
 }
 
-// formatOf returns the name of the format that runs a subschema's assertion.
+// formatOf returns the format that runs a subschema's assertion.
 func formatOf(n *node) string { return "holdfast " + n.at.String() }
 
-// forLibrary returns the schema of n for the library: the keywords that assertions
-// check are removed, and the assertions are added as formats. The schema's own
-// `format` is an annotation.
+// forLibrary returns n's schema for the library, replacing keywords checked by assertions with formats. The schema's
+// own `format` is an annotation.
 func (s *Schema) forLibrary(n *node) any {
 	if len(n.keywords) == 0 {
 		return n.keywords == nil && n.flat || n.keywords != nil
@@ -264,8 +258,7 @@ func (s *Schema) forLibrary(n *node) any {
 	return keywords
 }
 
-// below returns the converted schema under a keyword of n, or other values
-// unchanged.
+// below returns the converted schema under a keyword, or other values unchanged.
 func (s *Schema) below(n *node, value any, tokens ...string) any {
 	if child := s.document.child(n, tokens...); child != nil {
 		return s.forLibrary(child)

@@ -8,15 +8,14 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// search finds the invalid parts of a value that takes more than maxExplain steps
-// to explain as a whole. It validates each part by the subschema that is meant for
-// it, which takes no memory, descends into the parts that fail, and explains a
-// part as soon as it is small enough.
+// search finds the invalid parts of a value that takes more than maxExplain steps to explain. It validates parts by
+// the subschema meant for them, without building reasons, descends into those that fail, and explains them once small
+// enough.
 type search struct {
 	schema   *Schema
 	instance *instance
-	opposite santhosh.Schema // negation of the schema of the current part
-	left     int             // remaining steps
+	opposite santhosh.Schema
+	left     int // remaining
 	found    []failure
 }
 
@@ -30,7 +29,7 @@ func (s *Schema) search(i *instance, v any) []failure {
 
 func (e *search) done() bool { return e.left < 0 || len(e.found) >= MaxSchemaFailures }
 
-// within runs fn with at most so many steps, and reports whether they were enough.
+// within runs fn with at most so many steps, and reports whether they sufficed.
 func (e *search) within(most int, fn func()) bool {
 	last := most >= e.left
 	most = min(most, e.left)
@@ -43,15 +42,15 @@ func (e *search) within(most int, fn func()) bool {
 	return enough
 }
 
-// refuses reports whether a subschema rejects v. Under a `not` the library stops
-// at the first failure and builds no reasons.
+// refuses reports whether a subschema rejects v. Under `not` the library stops at the first failure and builds no
+// reasons.
 func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	e.opposite.Not = sub
 	var err error
 	return e.within(e.left, func() { err = e.opposite.Validate(v) }) && err == nil
 }
 
-// enter finds the failures of v, which a subschema rejects.
+// enter finds the failures of a rejected v.
 func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	var err error
 	if e.within(maxExplain, func() { err = sub.Validate(v) }) && err != nil {
@@ -61,7 +60,7 @@ func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	e.descend(sub, v, at)
 }
 
-// add adds the failures of the library's tree for the value at a location.
+// add adds the library's failures for the value at a location.
 func (e *search) add(at pointer, err error) {
 	for _, f := range e.schema.document.failures(err) {
 		f.at = at.add(f.at...)
@@ -69,7 +68,7 @@ func (e *search) add(at pointer, err error) {
 	}
 }
 
-// descend is enter for a v that is too large to explain.
+// descend is enter for a v too large to explain.
 func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	before := len(e.found)
 	e.own(sub, v, at)
@@ -80,7 +79,7 @@ func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// own validates v by the keywords that apply to v itself.
+// own validates v by keywords about v itself.
 func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.done() {
 		return
@@ -94,7 +93,7 @@ func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	if e.within(maxExplain, func() { err = alone.Validate(v) }) && err != nil {
 		e.add(at, err)
 	}
-	// These keywords look at parts without applying subschemas to them.
+	// These keywords inspect parts without applying subschemas.
 	only := e.opposite
 	only.Not = sub.Not
 	e.keyword("not", sub.Not, &only, v, at)
@@ -102,14 +101,14 @@ func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	e.keyword("contains", sub.Contains, &only, v, at)
 }
 
-// keyword validates v by a schema with one keyword, if that is present.
+// keyword validates v by a single keyword, if present.
 func (e *search) keyword(name string, under, only *santhosh.Schema, v any, at pointer) {
 	if under != nil && !e.done() && e.refuses(only, v) {
 		e.found = append(e.found, failure{at: at, reason: "does not match " + name, keyword: name})
 	}
 }
 
-// inPlace descends into the other subschemas that apply to v.
+// inPlace descends into the other subschemas for v.
 func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	same := slices.Clone(sub.AllOf)
 	if sub.Ref != nil {
@@ -143,7 +142,7 @@ func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	e.alternatives(sub.OneOf, "oneOf", v, at)
 }
 
-// alternatives descends into the alternative that was meant, if that is known.
+// alternatives descends into the alternative that was meant, if known.
 func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at pointer) {
 	if len(all) == 0 || e.done() {
 		return
@@ -171,7 +170,7 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 	}
 }
 
-// mismatched reports whether a subschema, or one that it refers to, was not meant for v.
+// mismatched reports whether a subschema, or a referenced one, was not meant for v.
 func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	for ; sub != nil; sub = sub.Ref {
 		if sub.Format == nil {
@@ -184,7 +183,7 @@ func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	return false
 }
 
-// parts descends into the members or items of v that fail.
+// parts descends into failing members or items.
 func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	part := func(by *santhosh.Schema, v any, token string) {
 		if by != nil && !e.done() && e.refuses(by, v) {
@@ -209,8 +208,7 @@ func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// meantFor returns the subschemas for a member. A member that is not allowed is
-// added as a failure.
+// meantFor returns a member's subschemas. A forbidden member is added as a failure.
 func (e *search) meantFor(sub *santhosh.Schema, name string, at pointer) (all []*santhosh.Schema) {
 	if by, ok := sub.Properties[name]; ok {
 		all = append(all, by)

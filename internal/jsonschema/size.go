@@ -2,20 +2,15 @@ package jsonschema
 
 import "reflect"
 
-// meter measures the heap memory of values. Each block counts once, no matter how
-// many pointers lead to it. Block sizes are those of the allocator.
-//
-// It inspects the library and regexp by reflection, so it remains correct for
-// later releases of them. For maps and functions it knows the size but not the
-// address.
+// meter measures heap memory, counting each block once at the allocator's size. Reflection keeps it correct for later
+// releases of the library and regexp. Maps and functions have a known size but no address.
 type meter struct {
 	bytes int
 	seen  map[block]bool
-	todo  []reflect.Value // found but not inspected yet
+	todo  []reflect.Value
 }
 
-// block identifies a block. Two types can have the same address: a struct and its
-// first field.
+// block identifies a block by address and type: a struct shares its first field's address.
 type block struct {
 	at uintptr
 	of reflect.Type
@@ -23,7 +18,6 @@ type block struct {
 
 func newMeter() *meter { return &meter{seen: map[block]bool{}} }
 
-// add counts what v refers to, except for what was counted before.
 func (m *meter) add(v any) {
 	m.todo = append(m.todo, reflect.ValueOf(v))
 	for len(m.todo) > 0 {
@@ -33,8 +27,7 @@ func (m *meter) add(v any) {
 	}
 }
 
-// look counts what v points to. The value v itself belongs to the value that
-// contains it.
+// look counts what v points to. v itself belongs to its container.
 func (m *meter) look(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -45,13 +38,13 @@ func (m *meter) look(v reflect.Value) {
 	case reflect.Interface:
 		if !v.IsNil() {
 			if v = v.Elem(); !isPointer(v.Kind()) {
-				m.allocate(int(v.Type().Size())) // boxed
+				m.allocate(int(v.Type().Size()))
 			}
 			m.todo = append(m.todo, v)
 		}
 	case reflect.String:
 		if v.Len() > 0 && m.first(v.Pointer(), v.Type()) {
-			m.allocate(max(v.Len(), 16)) // small objects share blocks of 16 bytes with garbage
+			m.allocate(max(v.Len(), 16)) // small objects share 16-byte blocks with garbage
 		}
 	case reflect.Slice:
 		if v.Cap() > 0 && m.first(v.Pointer(), v.Type()) {
@@ -90,8 +83,8 @@ func (m *meter) elements(v reflect.Value) {
 	}
 }
 
-// mapped counts a map: groups of 8 slots with a control word each, in tables that
-// are filled to seven eighths and then doubled, or split in two at 1,024 slots.
+// mapped counts a map: groups of 8 slots and a control word, in tables filled to seven eighths, then doubled, or
+// split at 1,024 slots.
 func (m *meter) mapped(v reflect.Value) {
 	slot := int(v.Type().Key().Size() + max(v.Type().Elem().Size(), 8)) // nothing is padded
 	slots := 8
@@ -110,7 +103,7 @@ func (m *meter) mapped(v reflect.Value) {
 	}
 }
 
-// first reports whether a block was not counted before, and marks it.
+// first marks a block, and reports whether it is new.
 func (m *meter) first(at uintptr, of reflect.Type) bool {
 	b := block{at, of}
 	if m.seen[b] {
@@ -120,16 +113,14 @@ func (m *meter) first(at uintptr, of reflect.Type) bool {
 	return true
 }
 
-// Runtime overhead of a channel, a map without its slots, and a function with the
-// few captured variables of those used here.
+// Runtime overhead of a channel, a map without slots, and a function with few captured variables.
 const (
 	channelSize = 104
 	mapSize     = 48
 	closureSize = 48
 )
 
-// allocate counts a block of n bytes, rounded up like the allocator does: there
-// are about eight size classes per doubling, and whole pages above 32 KiB.
+// allocate rounds up like the allocator: about eight size classes per doubling, and whole pages above 32 KiB.
 func (m *meter) allocate(n int) {
 	step := 8
 	switch {

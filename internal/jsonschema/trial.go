@@ -15,34 +15,30 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Limits of a trial. On Linux the process limits itself too, so that it ends even
-// if its parent is gone.
+// Trial limits. On Linux the process also limits itself, so that it ends even without its parent.
 const (
-	TrialTime   = 2 * time.Second // of processors
+	TrialTime   = 2 * time.Second // CPU time
 	TrialWait   = 6 * time.Second // wall-clock time, for busy machines
 	TrialMemory = 256 << 20       // bytes
 )
 
-// Sandbox tries schemas in processes that can be killed. It is the second line of
-// defense after Check, for unforeseen slow or large schemas.
+// Sandbox tries schemas in killable processes: the second line of defense after Check, for unforeseen slow or large
+// schemas.
 type Sandbox struct {
 	command func(context.Context) *exec.Cmd
 }
 
-// NewSandbox returns a sandbox that runs a command which only calls Main: the
-// server's own binary with a hidden verb. The command gets an empty environment
-// unless it sets one, because the server's may contain secrets.
+// NewSandbox returns a sandbox whose command only calls Main: the server's own binary with a hidden verb. The
+// environment defaults to empty, because the server's may contain secrets.
 func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
 	return &Sandbox{command: command}
 }
 
-// trial is the input of the process.
 type trial struct {
 	Document []byte   `json:"document"`
 	Samples  [][]byte `json:"samples"`
 }
 
-// verdict is the output of the process.
 type verdict struct {
 	Passed  bool   `json:"passed"`
 	Pointer string `json:"pointer"`
@@ -50,11 +46,9 @@ type verdict struct {
 	Broken  string `json:"broken"` // the trial could not run
 }
 
-// Trial compiles a document that passed Check, and validates generated values and
-// the samples by it. It returns nil if that takes little time and memory, whether
-// or not the values match, and otherwise an *Error. It returns errcode.Unavailable
-// if the machine was too busy or ctx ended, and errcode.Internal if the process
-// cannot be started. The caller limits concurrent trials.
+// Trial compiles a document that passed Check, and validates generated values and the samples by it. It returns nil
+// if that is cheap, whether or not they match, else an *Error; errcode.Unavailable on a busy machine or if ctx ended;
+// errcode.Internal if the process cannot start. The caller limits concurrent trials.
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
@@ -66,7 +60,7 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	if cmd.Env == nil {
 		cmd.Env = []string{}
 	}
-	// One processor, so that processor time limits the load on the server.
+	// One processor, so that CPU time limits the load.
 	cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "GOTRACEBACK=none", "GOMEMLIMIT="+strconv.Itoa(TrialMemory*3/4))
 	var output, complaint bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, &complaint
@@ -82,10 +76,10 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	return trialResult(err, output.Bytes(), complaint.String())
 }
 
-// trialResult derives the result of a trial from how its process ended.
+// trialResult derives the result from how the process ended.
 func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
-		// Killed by the timeout or the kernel, or out of memory in the runtime.
+		// Killed by the timeout or the kernel, or out of memory.
 		return &Error{Reason: "takes too much time or memory to compile and run"}
 	}
 	var v verdict
@@ -103,8 +97,7 @@ func trialResult(ended error, output []byte, complaint string) error {
 	return &Error{Pointer: v.Pointer, Reason: v.Reason}
 }
 
-// Main runs in the process of a trial: it limits itself, reads the trial from in
-// and writes the verdict to out.
+// Main runs in the trial process: it limits itself, reads the trial and writes the verdict.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetMemoryLimit(TrialMemory * 3 / 4)
 	var v verdict
@@ -127,7 +120,6 @@ func Main(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(v)
 }
 
-// try runs a trial. Whether the values match does not matter.
 func try(document []byte, samples [][]byte) error {
 	s, err := Compile(document)
 	if err != nil {

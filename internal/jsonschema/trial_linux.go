@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// isolate puts the process of a trial into its own process group, which is killed
-// as a whole.
+// isolate gives the process its own process group, to be killed as a whole.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// confine limits this process: seconds of processor time, memory in addition to
-// what is already mapped (the runtime reserves addresses at start), no files and
-// no core dumps.
+// confine limits CPU seconds and memory beyond what is mapped (the runtime reserves addresses at start), and forbids
+// files and core dumps.
 func confine() error {
 	seconds := uint64(TrialTime / time.Second)
 	mapped, err := mappedBytes()
@@ -39,7 +37,6 @@ func confine() error {
 	return nil
 }
 
-// mappedBytes returns the size of this process's address space.
 func mappedBytes() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
