@@ -23,7 +23,7 @@ RACE       := $(if $(shell command -v gcc),-race)
 # each engine.
 WITHSERVERS = bin/testservers --
 
-.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
+.PHONY: help build run dist test quick service testservers test-deps test-firefox lint linter fuzz check bench bench-rows bench-peers bench-peers-s3 compare-servers soak soak-models soak-spanner soak-tests soak-race soak-faults soak-power soak-fuzz generate docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -196,6 +196,9 @@ VERSITYGW = v1.8.0
 
 bench-peers-s3: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) #: buckets beside MinIO and versitygw
 	$(BENCH) -minio bin/minio-$(MINIO) -versitygw bin/versitygw-$(VERSITYGW) -engines sqlite -runs 3 -window 2s $(BENCHFLAGS)
+
+compare-servers: build bin/minio-$(MINIO) bin/versitygw-$(VERSITYGW) ## write which features MinIO and versitygw have into docs/buckets.md
+	env -u TEST_WITHOUT_SOAK $(LIKEBIN) HOLDFAST_BIN=$(CURDIR)/$(BIN) WRITE_TABLE=1 $(GO) test -count=1 -run TestServers ./test/s3clients
 
 bin/minio-$(MINIO):
 	$(LIKEBIN) GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install github.com/minio/minio@$(MINIO)

@@ -9,22 +9,25 @@ import (
 	"time"
 )
 
-// MinIO starts a MinIO server with a bucket, if its binary is there.
-func MinIO(t *testing.T, bucket string) Bucket {
+// MinIO starts a MinIO server with a bucket, if its binary is there. The variables configure it.
+func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	return otherServer(t, "minio", bucket, func(program, address, dir string) *exec.Cmd {
 		cmd := exec.Command(program, "server", "--quiet", "--address", address, dir)
 		cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+otherKey, "MINIO_ROOT_PASSWORD="+otherKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
+		cmd.Env = append(cmd.Env, vars...)
 		return cmd
 	}, "/minio/health/ready")
 }
 
-// Versitygw starts a versitygw that can keep versions, with a bucket, if its binary is there.
-func Versitygw(t *testing.T, bucket string) Bucket {
+// Versitygw starts a versitygw that can keep versions, with a bucket, if its binary is there. The variables configure it.
+func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	versions := t.TempDir()
 	return otherServer(t, "versitygw", bucket, func(program, address, dir string) *exec.Cmd {
-		return exec.Command(program, "--port", address, "--access", otherKey, "--secret", otherKey, "--health", "/health", "--quiet", "posix", "--versioning-dir", versions, dir)
+		cmd := exec.Command(program, "--port", address, "--access", otherKey, "--secret", otherKey, "--health", "/health", "--quiet", "posix", "--versioning-dir", versions, dir)
+		cmd.Env = append(os.Environ(), vars...)
+		return cmd
 	}, "/health")
 }
 

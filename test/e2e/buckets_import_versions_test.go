@@ -300,7 +300,7 @@ func (i *importTest) laterVersions() {
 // TestBucketsImportVersionsFrom imports versions from other servers.
 func TestBucketsImportVersionsFrom(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T, string) binary.Bucket{"MinIO": binary.MinIO, "versitygw": binary.Versitygw} {
+	for name, start := range map[string]func(*testing.T, string, ...string) binary.Bucket{"MinIO": binary.MinIO, "versitygw": binary.Versitygw} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := start(t, "photos")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		if c := h.of(event{e.S3.Bucket.Name, e.EventName, key}); !closed(c) {
+		if c := h.of(event{e.S3.Bucket.Name, strings.TrimPrefix(e.EventName, "s3:"), key}); !closed(c) {
 			close(c)
 		}
 	}
