@@ -26,8 +26,10 @@ const (
 	CodeMediaType             ErrorCode = "media-type"
 	CodeMethodNotAllowed      ErrorCode = "method-not-allowed"
 	CodeNotFound              ErrorCode = "not-found"
+	CodeNotSignedIn           ErrorCode = "not-signed-in"
 	CodeOtherBrowser          ErrorCode = "other-browser"
 	CodeOtherTenant           ErrorCode = "other-tenant"
+	CodeOtherUser             ErrorCode = "other-user"
 	CodeRateLimited           ErrorCode = "rate-limited"
 	CodeSearchSessionExpired  ErrorCode = "search-session-expired"
 	CodeSessionRequired       ErrorCode = "session-required"
@@ -37,6 +39,7 @@ const (
 	CodeTooLarge              ErrorCode = "too-large"
 	CodeUnauthenticated       ErrorCode = "unauthenticated"
 	CodeUnavailable           ErrorCode = "unavailable"
+	CodeUserTokenInvalid      ErrorCode = "user-token-invalid"
 	CodeWishlistFull          ErrorCode = "wishlist-full"
 )
 
@@ -79,9 +82,13 @@ func (e ErrorCode) Valid() bool {
 		return true
 	case CodeNotFound:
 		return true
+	case CodeNotSignedIn:
+		return true
 	case CodeOtherBrowser:
 		return true
 	case CodeOtherTenant:
+		return true
+	case CodeOtherUser:
 		return true
 	case CodeRateLimited:
 		return true
@@ -100,6 +107,8 @@ func (e ErrorCode) Valid() bool {
 	case CodeUnauthenticated:
 		return true
 	case CodeUnavailable:
+		return true
+	case CodeUserTokenInvalid:
 		return true
 	case CodeWishlistFull:
 		return true
@@ -520,6 +529,24 @@ type KeySetKeysKty string
 // KeySetKeysUse defines model for KeySet.Keys.Use.
 type KeySetKeysUse string
 
+// LinkRequest defines model for LinkRequest.
+type LinkRequest struct {
+	// Token A JWT of the site: sub is the user, aud is holdfast-guest, exp is at most 10 minutes after iat.
+	Token string `json:"token"`
+}
+
+// Linked defines model for Linked.
+type Linked struct {
+	// Added Entries of the session's wishlist that were new to the user.
+	Added int `json:"added"`
+
+	// Changed Entries of the user's wishlist that were changed.
+	Changed int `json:"changed"`
+
+	// Dropped Entries of the session's wishlist that the rule or a full list has dropped.
+	Dropped int `json:"dropped"`
+}
+
 // Listing defines model for Listing.
 type Listing struct {
 	Amenities *[]string `json:"amenities"`
@@ -826,6 +853,9 @@ type Session struct {
 	Attributes  *Attributes `json:"attributes,omitempty"`
 	CreatedAt   time.Time   `json:"createdAt"`
 	Preferences Preferences `json:"preferences"`
+
+	// UserID The user who has signed in, if any.
+	UserID *string `json:"userId,omitempty"`
 }
 
 // SessionID defines model for SessionID.
@@ -842,6 +872,22 @@ type TenantID = string
 
 // UUID A UUID in lower case.
 type UUID = string
+
+// UserSession defines model for UserSession.
+type UserSession struct {
+	// Current It is the session of the request.
+	Current bool `json:"current"`
+
+	// LastSeenAt Up to a day before the last request.
+	LastSeenAt time.Time `json:"lastSeenAt"`
+	LinkedAt   time.Time `json:"linkedAt"`
+	SessionID  string    `json:"sessionId"`
+}
+
+// UserSessionList defines model for UserSessionList.
+type UserSessionList struct {
+	Items []UserSession `json:"items"`
+}
 
 // Viewed defines model for Viewed.
 type Viewed struct {

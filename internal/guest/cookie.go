@@ -43,7 +43,7 @@ func (c *Cookies) Sign(session ID) string {
 	return text + "." + c.keys[0].sum(text)
 }
 
-// Verify returns the session of a cookie that one of the keys has signed. old reports that
+// Verify returns the session, of a guest or a user, of a cookie that one of the keys has signed. old reports that
 // it was not the current one, so the cookie should be replaced.
 func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 	if len(cookie) > MaxCookie {
@@ -58,8 +58,10 @@ func (c *Cookies) Verify(cookie string) (session ID, old, ok bool) {
 		if k.id != key || !hmac.Equal([]byte(k.sum(text)), []byte(mac)) {
 			continue
 		}
-		if session, ok = ParseID(SessionPrefix, id); ok {
-			return session, i > 0, true
+		for _, prefix := range []string{SessionPrefix, UserSessionPrefix} {
+			if session, ok = ParseID(prefix, id); ok {
+				return session, i > 0, true
+			}
 		}
 	}
 	return "", false, false

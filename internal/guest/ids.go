@@ -18,13 +18,15 @@ type ID string
 
 // Prefixes of IDs.
 const (
-	SessionPrefix  = "gms_"
-	SearchPrefix   = "srs_"
-	WishPrefix     = "wsh_"
-	HandoffPrefix  = "bhd_"
-	PageViewPrefix = "mpv_"
-	FunnelPrefix   = "cfe_"
-	EventPrefix    = "evt_"
+	SessionPrefix = "gms_"
+	SearchPrefix  = "srs_"
+
+	UserSessionPrefix = "gus_" // of a session of a user of the site
+	WishPrefix        = "wsh_"
+	HandoffPrefix     = "bhd_"
+	PageViewPrefix    = "mpv_"
+	FunnelPrefix      = "cfe_"
+	EventPrefix       = "evt_"
 )
 
 // NewID returns a new ID. Its 80 random bits come from the system's generator, and do not

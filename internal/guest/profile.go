@@ -79,12 +79,17 @@ func (p *Profile) ParseTenant(text string) (string, bool) {
 	return ParseTenant(text)
 }
 
+// maxQuantity returns the largest quantity of an entry; 0: entries have none.
+func (p *Profile) maxQuantity() int {
+	if p.IsHotel() {
+		return 0
+	}
+	return p.MaxQuantity
+}
+
 // checkQuantity returns an error unless an entry may have a quantity.
 func (p *Profile) checkQuantity(n int) error {
-	most := 0
-	if !p.IsHotel() {
-		most = p.MaxQuantity
-	}
+	most := p.maxQuantity()
 	if n < min(most, 1) || n > most {
 		return BadMember(fmt.Sprintf("expected 1 to %d", most), "quantity")
 	}

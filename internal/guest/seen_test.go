@@ -89,7 +89,7 @@ func TestRetentionBefore(t *testing.T) {
 		got[job] = now.Sub(r.Before(job, now)).Hours()
 	}
 	suite.Equal(t, "hours", got, map[retention.Job]float64{
-		retention.JobAnswers: 1, retention.JobRemoved: 720, retention.JobSilent: 720, retention.JobHandoffs: 24, retention.JobRefusals: 1440, retention.JobBotScores: 168,
+		retention.JobAnswers: 1, retention.JobRemoved: 720, retention.JobSilent: 720, retention.JobUsers: 720, retention.JobHandoffs: 24, retention.JobRefusals: 1440, retention.JobBotScores: 168,
 		retention.JobEvents: 720, retention.JobAuditEvents: 1440, retention.JobReceived: 168,
 	})
 }

@@ -29,6 +29,7 @@ type Options struct {
 	Cookies *Cookies
 	Clock   clock.Clock
 	Profile *Profile // nil: Hotel
+	Users   Users    // nil: users cannot sign in
 
 	// Local counts for Limits while Hot is unavailable: then each of Processes has its part of
 	// the limits. nil: nothing does.

@@ -15,6 +15,8 @@ import (
 // others of its session returns ErrInFlight. The method Decide of a request is its rule: the
 // store calls it between what it reads and what it writes, with its own time, to the microsecond.
 type Store interface {
+	UserStore
+
 	// AddWish adds an entry to the wishlist. A refusal by the rules of wishlists is a result.
 	AddWish(ctx context.Context, a AddWish) (Once[AddedWish], error)
 
@@ -37,12 +39,12 @@ type Store interface {
 	// The prefix is that of SessionPrefix at least.
 	FindSessions(ctx context.Context, prefix string, limit int) ([]ID, error)
 
-	// MarkSeen records that sessions were used on the day of a time in UTC. A wishlist is kept for
+	// MarkSeen records that sessions, also those of users, were used on the day of a time in UTC. A wishlist is kept for
 	// some time after the last use of its session. Sessions without a wishlist are ignored.
 	MarkSeen(ctx context.Context, sessions []ID, at time.Time) error
 
-	// Erase deletes what the database has of a session, and returns the composite keys of
-	// its answers. Events that are audited or not published yet stay. Where content remains that
+	// Erase deletes what the database has of a session, and the sessions of the user whose list it has. It returns the
+	// composite keys of its answers. Events that are audited or not published yet stay. Where content remains that
 	// the engine has deleted, Erased.Remains says so.
 	Erase(ctx context.Context, session ID) (Erased, []string, error)
 }

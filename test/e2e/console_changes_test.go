@@ -185,6 +185,8 @@ func changesOfGuests() []step {
 		{"guest/tenant-keys", "Create keys", []string{"tenant", tenant}, " of tenant " + tenant + " is active."},
 		{"", "Rotate", nil, "The next key was published less than 20 minutes ago"},
 		{"", "Revoke", nil, " of tenant " + tenant + " is retired."},
+		{"guest/user-sessions", "End", nil, "1 session ended."},
+		{"guest/user-sessions", "Sign out", []string{"user", "u-4711"}, "0 sessions ended."},
 		{"guest/tokens", "Create token", []string{"service", "booking"}, "The token is shown only once."},
 		{"guest/jobs", "Run", nil, " deleted."},
 		{"guest/jobs", "Run all", nil, " deleted"},

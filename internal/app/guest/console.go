@@ -39,6 +39,18 @@ func (s *Guest) showSessionForm(context.Context, *service.PageRequest) (*service
 	}}}, nil
 }
 
+// listOf returns the list of a user's session, or the session of a guest itself.
+func (s *Guest) listOf(ctx context.Context, id guest.ID) (guest.ID, error) {
+	if !strings.HasPrefix(string(id), guest.UserSessionPrefix) {
+		return id, nil
+	}
+	u, found, err := s.opened.guests.UserSession(ctx, id)
+	if err == nil && !found {
+		err = errCookie
+	}
+	return u.List, err
+}
+
 // findSession shows the session of a cookie, which is not logged.
 func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o service.Outcome, err error) {
 	cookie := strings.TrimSpace(r.Value("cookie"))
@@ -48,6 +60,9 @@ func (s *Guest) findSession(ctx context.Context, r *service.PageRequest) (o serv
 	id, old, ok := s.opened.guests.VerifyCookie(cookie)
 	if !ok {
 		return o, errCookie
+	}
+	if id, err = s.listOf(ctx, id); err != nil {
+		return o, err
 	}
 	session, err := s.opened.guests.Session(ctx, id, guest.Change{})
 	if err != nil {

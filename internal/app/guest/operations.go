@@ -11,7 +11,7 @@ import (
 func (s *Guest) operations() []operate.Operation {
 	return slices.Concat(
 		s.keyOperations(), s.tenantKeyOperations(), s.tokenOperations(), s.tenantOperations(), s.outboxOperations(), s.deadLetterOperations(), s.quarantineOperations(), s.refusalOperations(),
-		s.jobOperations(), s.sessionOperations(),
+		s.jobOperations(), s.sessionOperations(), s.userOperations(),
 	)
 }
 

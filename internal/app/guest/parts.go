@@ -42,7 +42,7 @@ func (s *Guest) newParts(d *service.Deps, st backend.Store, hot *hot) *parts {
 	p := &parts{deleted: d.Deleted, outbox: st.Outbox(), hot: hot, clock: d.Clock, degraded: hot.observe(d.Metrics), source: s.openCatalogue()}
 	sessions := guest.Options{
 		Store: st, Hot: hot.Hot, Cookies: guest.NewCookies(s.cfg.CookieSecret, s.cfg.OldCookieSecrets), Clock: d.Clock,
-		Profile: s.cfg.profile(), Processes: s.cfg.Processes, Degraded: p.degraded,
+		Profile: s.cfg.profile(), Users: s.cfg.users(), Processes: s.cfg.Processes, Degraded: p.degraded,
 	}
 	views := catalogue.Options{Source: p.source, Campaign: s.cfg.Campaign, Clock: d.Clock, Hot: hot.Hot, Degraded: p.degraded}
 	if hot.local != nil { // an interface with a nil pointer is not nil

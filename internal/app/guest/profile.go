@@ -9,13 +9,14 @@ import (
 
 	"holdfast/internal/conf"
 	"holdfast/internal/guest"
+	"holdfast/internal/guest/httpapi"
 	"holdfast/internal/ident"
 )
 
 // Profiles are the settings of profiles. They are part of the section [guest].
 type Profiles struct {
 	Profile  string                   `toml:"profile" doc:"What the guests of the site choose and hand over: hotel, for a hotel search, or the name of one of guest.profiles. Databases and Redis of one profile cannot be used with another."`
-	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those of attributes."`
+	Profiles map[string]ProfileConfig `toml:"profiles" doc:"Profiles of other sites, by name: 1 to 32 characters of a-z, 0-9 and -. The name hotel has settings of the profile hotel: those of attributes and users."`
 }
 
 // ProfileConfig are the settings of a profile.
@@ -54,7 +55,7 @@ func (c *Profiles) Check() (problems conf.Problems) {
 		p.SiteConfig.check(at, &problems)
 		if name == guest.Hotel.Name {
 			if !p.isSite() {
-				problems.Addf("profiles."+name, "must have settings of attributes only: give a profile of your own another name")
+				problems.Addf("profiles."+name, "must have settings of attributes and users only: give a profile of your own another name")
 			}
 			continue
 		}
@@ -95,6 +96,16 @@ func (c *Profiles) profile() *guest.Profile {
 		profile.Payload = json.RawMessage(p.Payload)
 	}
 	return profile
+}
+
+// users returns what verifies the tokens of users; nil: they cannot sign in.
+func (c *Profiles) users() guest.Users {
+	texts := c.Profiles[c.Profile].UserKeys
+	keys, err := httpapi.NewUserKeys(texts)
+	if err != nil || len(texts) == 0 { // Check has accepted them
+		return nil
+	}
+	return keys
 }
 
 // source returns the source of events.

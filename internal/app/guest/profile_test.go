@@ -53,6 +53,8 @@ func TestProfileProblems(t *testing.T) {
 		},
 		"profiles.shop.attributes_limit":  func(c *Profiles) { c.set(func(p *ProfileConfig) { p.AttributesLimit = 16<<10 + 1 }) },
 		"profiles.shop.attributes_schema": func(c *Profiles) { c.set(func(p *ProfileConfig) { p.AttributesSchema = `{"type":"text"}` }) },
+		"profiles.shop.user_keys":         func(c *Profiles) { c.set(func(p *ProfileConfig) { p.UserKeys = []string{"short"} }) },
+		"profiles.shop.merge":             func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Merge = "mix" }) },
 		"profiles.shop.tenant":            func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Tenant = "t" }) },
 		"profiles.shop.payload":           func(c *Profiles) { c.set(func(p *ProfileConfig) { p.Payload = `{"type":"text"}` }) },
 	} {

@@ -13,6 +13,7 @@ var sweeps = map[retention.Job]string{
 	retention.JobAnswers:     "old answers of guests",
 	retention.JobRemoved:     "removed wishes of guests",
 	retention.JobSilent:      "wishlists of silent guests",
+	retention.JobUsers:       "old sessions of users of guests",
 	retention.JobHandoffs:    "old handoffs of guests",
 	retention.JobRefusals:    "refused attempts to consume handoffs of guests",
 	retention.JobBotScores:   "old bot scores of guests",

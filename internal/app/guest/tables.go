@@ -46,6 +46,12 @@ var tables = []rows.Group{
 	}},
 	{Owner: 1, Tables: []*rows.Table{
 		{
+			Name: "bff_consumer_user_sessions", PostgresName: "bff_consumer.user_sessions", Key: 1,
+			Columns: rows.Columns(`session_id text, user_id text, list_id text, linked_at micros, seen_at micros, ended_at micros`),
+		},
+	}},
+	{Owner: 1, Tables: []*rows.Table{
+		{
 			Name: "bff_consumer_bot_score_log", PostgresName: "bff_consumer.bot_score_log", Key: 1,
 			Columns: rows.Columns(`id text, guest_session_id text, fingerprint_hash bytes, ip_hash bytes, user_agent_hash bytes, score real, verdict text,
 				signals json, action_taken text, evaluated_at micros`),

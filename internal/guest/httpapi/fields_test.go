@@ -156,6 +156,9 @@ func (l *listeners) refusedSearches(t *testing.T) map[string][]refused {
 		"PATCH " + api + "/session/attributes": {
 			{func() answer { return l.send(http.MethodPatch, "/session/attributes", `[]`) }, fields{member("")}},
 		},
+		"POST " + api + "/session/link": {
+			{post("/session/link", `{"token":7}`), fields{member("/token")}},
+		},
 		"POST " + api + "/session/recently-viewed": {
 			{post("/session/recently-viewed", `{"tenantId":"x","propertyId":"`+property+`"}`), fields{member("/tenantId")}},
 			{post("/session/recently-viewed", `[]`), fields{member("")}},

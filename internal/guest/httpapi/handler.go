@@ -47,7 +47,9 @@ type exchange struct {
 	route  route
 	action *action
 
-	session  guest.ID // of the cookie; "" if there is none
+	session  guest.ID          // of the cookie, or the list of its user; "" if there is none
+	cookie   guest.ID          // the session that the cookie names
+	user     guest.UserSession // the zero value: no user has signed in
 	mutation guest.Mutation
 	body     canonjson.Value
 }
@@ -165,9 +167,15 @@ func (x *exchange) authenticate() error {
 		if !ok {
 			continue
 		}
-		x.session = session
+		x.session, x.cookie = session, session
+		if known, err := x.identifyUser(); err != nil {
+			return err
+		} else if !known {
+			x.session, x.cookie = "", ""
+			continue
+		}
 		renew := x.Guests.Saw(session, !x.action.public)
-		web.Identify(x.out, string(session))
+		web.Identify(x.out, string(x.session))
 		if old || renew {
 			x.setCookie(session)
 		}
@@ -177,6 +185,19 @@ func (x *exchange) authenticate() error {
 		return errSession
 	}
 	return nil
+}
+
+// identifyUser finds the user of a session that a cookie names, and the user's list. known is false if the session has ended.
+func (x *exchange) identifyUser() (known bool, err error) {
+	if !strings.HasPrefix(string(x.cookie), guest.UserSessionPrefix) {
+		return true, nil
+	}
+	if x.user, known, err = x.Guests.UserSession(x.ctx(), x.cookie); err != nil || !known {
+		return false, err
+	}
+	x.session = x.user.List
+	x.Guests.Saw(x.session, false)
+	return true, nil
 }
 
 // cookieName has the prefix that makes browsers refuse the cookie from other hosts and

@@ -33,6 +33,7 @@ type parts struct {
 	limits     guest.Limits
 	algorithm  handoffs.Algorithm // of handoffs
 	profile    *guest.Profile
+	users      guest.Users
 	source     catalogue.Source
 	bots       *bots.Config // nil: requests are not scored
 	nestErrors bool
@@ -96,7 +97,7 @@ func (p parts) open(t testing.TB) services {
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)
 	}
-	s := services{parts: p, guests: guest.NewService(guest.Options{Store: p.store, Hot: p.hot, Cookies: p.cookies, Clock: p.clock, Profile: p.profile, Limits: p.limits})}
+	s := services{parts: p, guests: guest.NewService(guest.Options{Store: p.store, Hot: p.hot, Cookies: p.cookies, Clock: p.clock, Profile: p.profile, Users: p.users, Limits: p.limits})}
 	s.tenants = tenants.New(tenants.Options{Store: p.store, Hot: p.hot, Clock: p.clock})
 	s.catalogue = catalogue.New(catalogue.Options{Source: p.source, Hot: p.hot, Clock: p.clock, Suspended: s.tenants.Suspended})
 	s.telemetry = telemetry.New(telemetry.Options{Guests: s.guests, Store: p.store, Clock: p.clock, Samples: p.samples, Recorded: p.recorded})

@@ -14,7 +14,7 @@ import (
 // the hot state, from the database, and if an earlier release has stored it as an HTTP response.
 func TestRepeatedAnswers(t *testing.T) {
 	t.Parallel()
-	s := newServer(t)
+	s := withUsers(t)
 	b := s.begin()
 	id, _, _ := strings.Cut(b.cookie, ".")
 	mint := "/handoff/" + tenant + "/" + property
@@ -33,12 +33,13 @@ func TestRepeatedAnswers(t *testing.T) {
 		{"POST /telemetry/page-view", "/telemetry/page-view", `{"items":[{"page":"home"},{"page":"list"}]}`, 202},
 		{"POST /telemetry/funnel", "/telemetry/funnel", `{"items":[{"step":"search"}]}`, 202},
 		{"POST /session/clear", "/session/clear", "", 204},
+		{"POST /session/link", "/session/link", `{"token":"` + userToken(t, "u-1") + `"}`, 200},
 	} {
 		seen[c.route] = true
 		method, _, _ := strings.Cut(c.route, " ")
 		m := guest.Mutation{Session: guest.ID(id), Route: c.route, Key: fmt.Sprint("repeated-", i)}
 		send := func() answer {
-			old := *b // after it was cleared, the session has another cookie
+			old := *b // after it was cleared or linked, the session has another cookie
 			return old.send(method, c.path, c.body, "Idempotency-Key: "+m.Key)
 		}
 		first := send()

@@ -21,6 +21,7 @@ type route struct {
 	search   string // of /search/{srsId}, likewise
 	tenant   string // of /handoff/{tenantId}/{propertyId}, unescaped but not validated
 	item     string // of that and /wishlist/{propertyId}, likewise
+	session  string // of /user/sessions/{sessionId}, likewise
 	country  string // of /facets/{country}/{region}, likewise
 	region   string
 }
@@ -36,7 +37,7 @@ func Label(path string) string {
 func parseRoute(path string) (rt route) {
 	rest := strings.TrimPrefix(path, prefix)
 	switch rest {
-	case "session", "session/preferences", "session/attributes", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "search", "search/map", "telemetry/page-view", "telemetry/funnel",
+	case "session", "session/preferences", "session/attributes", "session/link", "user/sessions", "session/recently-viewed", "session/history", "session/clear", "wishlist", "handoff", "search", "search/map", "telemetry/page-view", "telemetry/funnel",
 		"openapi.json":
 		rt.template = "/" + rest
 		return rt
@@ -55,7 +56,7 @@ func parseRoute(path string) (rt route) {
 	return parseBrowse(strings.Split(rest, "/"))
 }
 
-// parseBrowse parses the paths of the catalogue.
+// parseBrowse parses the paths of the catalogue, and those of users.
 func parseBrowse(parts []string) route {
 	for i, p := range parts {
 		var err error
@@ -64,6 +65,8 @@ func parseBrowse(parts []string) route {
 		}
 	}
 	switch {
+	case len(parts) == 3 && parts[0] == "user" && parts[1] == "sessions":
+		return route{template: "/user/sessions/{sessionId}", session: parts[2]}
 	case len(parts) == 2 && parts[0] == "hotels":
 		return route{template: "/hotels/{propertyId}", item: parts[1]}
 	case len(parts) == 3 && parts[0] == "hotels" && parts[2] == "availability":
@@ -122,6 +125,12 @@ var actions = map[string]map[string]*action{
 		http.MethodGet:   {serve: (*exchange).getAttributes},
 		http.MethodPatch: {serve: (*exchange).patchAttributes, body: true, patch: true, most: maxAttributesPatch},
 	},
+	"/session/link": {
+		http.MethodPost:   {serve: (*exchange).linkSession, mutates: true, body: true},
+		http.MethodDelete: {serve: (*exchange).unlinkSession, begins: true},
+	},
+	"/user/sessions":             {http.MethodGet: {serve: (*exchange).listUserSessions}, http.MethodDelete: {serve: (*exchange).endUserSessions}},
+	"/user/sessions/{sessionId}": {http.MethodDelete: {serve: (*exchange).endUserSession}},
 	"/session/recently-viewed": {
 		http.MethodGet:  {serve: (*exchange).listViewed},
 		http.MethodPost: {serve: (*exchange).addViewed, body: true},

@@ -17,6 +17,7 @@ import (
 // passes it on.
 type sessionView struct {
 	CreatedAt   time.Time       `json:"createdAt"`
+	UserID      string          `json:"userId,omitempty"` // "": no user has signed in
 	Preferences preferencesView `json:"preferences"`
 }
 
@@ -26,7 +27,7 @@ type preferencesView struct {
 }
 
 func (x *exchange) sendSession(status int, s guest.Session) error {
-	a, err := jsonAnswer(status, sessionView{s.Created, preferencesView{s.Locale, s.Currency}})
+	a, err := jsonAnswer(status, sessionView{s.Created, x.user.User, preferencesView{s.Locale, s.Currency}})
 	if s.Attributes.Value != "" { // it is canonical, and large: encoding it again would take longer than all else
 		a.Body = slices.Concat(a.Body[:len(a.Body)-2], []byte(`,"attributes":`), []byte(s.Attributes.Value), []byte("}\n"))
 	}
@@ -42,7 +43,7 @@ func (x *exchange) beginSession() error {
 		return err
 	}
 	if x.session != "" {
-		x.setCookie(x.session)
+		x.setCookie(x.cookie)
 		return x.getSession()
 	}
 	s, err := x.Guests.Begin(x.ctx(), x.campaign())
@@ -95,10 +96,13 @@ func (x *exchange) setPreferences() error {
 }
 
 // clear ends the session. A repeated request has no session to end, but gets a cookie
-// again, whose first one may not have arrived.
+// again, whose first one may not have arrived. A user stays signed in, without what was kept.
 func (x *exchange) clear() error {
 	next, o, err := x.Guests.Clear(x.ctx(), x.mutation)
-	if err == nil {
+	switch {
+	case err == nil && x.user.ID != "":
+		x.setCookie(x.cookie)
+	case err == nil:
 		x.start(next)
 	}
 	return reply(x, o, err, noContent)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"holdfast/internal/db/pgdb"
@@ -28,6 +29,7 @@ func newOld(name, table, where, order string) old {
 var olds = map[retention.Job]old{
 	retention.JobAnswers:     newOld("answers", "idempotency_keys", "expires_at < $1", "expires_at"),
 	retention.JobRemoved:     newOld("removed", "wishlist_anonymous", "removed_at < $1", "removed_at"),
+	retention.JobUsers:       newOld("user_sessions", "user_sessions", "seen_at < $1", "seen_at"),
 	retention.JobHandoffs:    newOld("handoffs", "handoff_replay_log", "minted_at < $1", "minted_at"),
 	retention.JobRefusals:    newOld("refusals", "handoff_refusals", "last_at < $1", "last_at"),
 	retention.JobBotScores:   newOld("bot_scores", "bot_score_log", "evaluated_at < $1", "evaluated_at"),
@@ -133,11 +135,17 @@ func (s *Store) CountOld(ctx context.Context, job retention.Job, before time.Tim
 // MarkSeen implements backend.Store.
 func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time) error {
 	ids := make([]string, len(sessions))
+	var users []string
 	for i, id := range sessions {
 		ids[i] = string(id)
+		if strings.HasPrefix(ids[i], guest.UserSessionPrefix) {
+			users = append(users, ids[i])
+		}
 	}
-	_, err := s.db.Exec(ctx, sqlSeen, ids, day(at))
-	return err
+	if _, err := s.db.Exec(ctx, sqlSeen, ids, day(at)); err != nil {
+		return err
+	}
+	return s.markUsersSeen(ctx, users, at)
 }
 
 var (
@@ -177,6 +185,7 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 			{sqlEraseHandoff, &e.Handoffs},
 			{sqlEraseBotScores, &e.BotScores},
 			{sqlForget, new(int)},
+			{sqlEraseUserSessions, new(int)},
 		} {
 			n, err := t.Exec(d.statement, id...)
 			if err != nil {

@@ -178,17 +178,22 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 // Clear implements backend.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "guest.clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
-		if err := t.t.Queue(sqlClearWishes, string(t.session)); err != nil {
-			return r, err
-		}
-		if err := t.t.Queue(sqlForget, string(t.session)); err != nil {
-			return r, err
-		}
 		if err := t.t.Queue(sqlEraseHandoffs, string(t.session), t.now); err != nil {
 			return r, err
 		}
-		var key string
-		err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { r.Answers = append(r.Answers, key); return nil }, &key)
+		r.Answers, err = t.clearLists()
 		return r, err
 	})
+}
+
+// clearLists deletes the wishlist and the answers of the session, and returns the composite keys of these.
+func (t *tx) clearLists() (answers []string, err error) {
+	for _, s := range []pgdb.Statement{sqlClearWishes, sqlForget} {
+		if err := t.t.Queue(s, string(t.session)); err != nil {
+			return nil, err
+		}
+	}
+	var key string
+	err = t.t.ForEach(sqlClearAnswers, []any{string(t.session)}, func() error { answers = append(answers, key); return nil }, &key)
+	return answers, err
 }

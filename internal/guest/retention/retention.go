@@ -21,6 +21,7 @@ const (
 	JobAnswers     Job = "answers"        // of mutations, when they have expired
 	JobRemoved     Job = "removed-wishes" // by the time of their removal
 	JobSilent      Job = "silent-wishes"  // the wishlists of sessions, by the day of their last request
+	JobUsers       Job = "user-sessions"  // by the day of their last request, also those that have ended
 	JobHandoffs    Job = "handoffs"       // by the time when they were minted
 	JobRefusals    Job = "refusals"       // of handoffs, by the time of the last attempt
 	JobBotScores   Job = "bot-scores"     // by the time of the evaluation
@@ -30,7 +31,7 @@ const (
 )
 
 // Jobs are all retention jobs.
-var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobHandoffs, JobRefusals, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
+var Jobs = []Job{JobAnswers, JobRemoved, JobSilent, JobUsers, JobHandoffs, JobRefusals, JobBotScores, JobEvents, JobAuditEvents, JobReceived}
 
 // Limits of retention jobs.
 const (
@@ -102,7 +103,7 @@ func (r *Service) Keep(k Kept) { r.kept.Store(&k) }
 func (r *Service) Before(job Job, now time.Time) time.Time {
 	kept := r.kept.Load()
 	keep := map[Job]time.Duration{
-		JobAnswers: r.opts.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobHandoffs: handoffs.Life, JobRefusals: kept.Audit, JobBotScores: keepBotScores,
+		JobAnswers: r.opts.Expired, JobRemoved: keepWishes, JobSilent: keepWishes, JobUsers: keepWishes, JobHandoffs: handoffs.Life, JobRefusals: kept.Audit, JobBotScores: keepBotScores,
 		JobEvents: kept.Events, JobAuditEvents: kept.Audit, JobReceived: inbox.Keep,
 	}
 	return now.Add(-keep[job])

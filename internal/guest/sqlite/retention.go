@@ -21,6 +21,7 @@ type old struct{ table, key, where, order string }
 var olds = map[retention.Job]old{
 	retention.JobAnswers:     {"idempotency_keys", "rowid", "expires_at < ?1", "expires_at"},
 	retention.JobRemoved:     {"wishlist_anonymous", "id", "removed_at < ?1", "removed_at"},
+	retention.JobUsers:       {"user_sessions", "session_id", "seen_at < ?1", "seen_at"},
 	retention.JobHandoffs:    {"handoff_replay_log", "id", "minted_at < ?1", "minted_at"},
 	retention.JobRefusals:    {"handoff_refusals", "(handoff_id, reason)", "last_at < ?1", "last_at"},
 	retention.JobBotScores:   {"bot_score_log", "id", "evaluated_at < ?1", "evaluated_at"},
@@ -124,6 +125,12 @@ func (s *Store) MarkSeen(ctx context.Context, sessions []guest.ID, at time.Time)
 			if err := sqlitedb.Exec(c, sqlSeen, string(session), day(at)); err != nil {
 				return err
 			}
+			if !strings.HasPrefix(string(session), guest.UserSessionPrefix) {
+				continue
+			}
+			if err := sqlitedb.Exec(c, sqlUserSeen, string(session), at.UnixMicro()); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -151,6 +158,7 @@ func (s *Store) Erase(ctx context.Context, session guest.ID) (e guest.Erased, an
 			{sqlEraseHandoff, &e.Handoffs},
 			{sqlEraseBotScores, &e.BotScores},
 			{sqlForget, new(int)},
+			{sqlEraseUserSessions, new(int)},
 		} {
 			if err := sqlitedb.Exec(c, d.sql, id); err != nil {
 				return err

@@ -90,17 +90,20 @@ func (s *Store) AddWish(ctx context.Context, a guest.AddWish) (guest.Once[guest.
 		if err != nil || r.Outcome != guest.WishAdded {
 			return r, err
 		}
-		if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
-			return r, err
-		}
-		w := r.Wish
-		err = sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(w.ID), w.Tenant, guest.ItemKey(w.Item), w.Source, orNull(w.Note), w.Added.UnixMicro(),
-			orNull(guest.ItemText(w.Item)), orNullNumber(w.Quantity))
-		if err != nil {
+		if err := t.putWish(r.Wish); err != nil {
 			return r, err
 		}
 		return r, t.append(e)
 	})
+}
+
+// putWish stores an entry of the session.
+func (t *tx) putWish(w guest.Wish) error {
+	if err := sqlitedb.Exec(t.c, sqlAddSeen, string(t.session), day(t.now)); err != nil {
+		return err
+	}
+	return sqlitedb.Exec(t.c, sqlPutWish, string(t.session), string(w.ID), w.Tenant, guest.ItemKey(w.Item), w.Source, orNull(w.Note), w.Added.UnixMicro(),
+		orNull(guest.ItemText(w.Item)), orNullNumber(w.Quantity))
 }
 
 func orNull(text string) any {
@@ -157,16 +160,20 @@ func (s *Store) RemoveWish(ctx context.Context, w guest.RemoveWish) (guest.Once[
 // Clear implements backend.Store.
 func (s *Store) Clear(ctx context.Context, of guest.Clear) (guest.Once[guest.Cleared], error) {
 	return step(ctx, s, "clear", of.Mutation, func(t *tx) (r guest.Cleared, err error) {
-		if err := sqlitedb.Exec(t.c, sqlClearWishes, string(t.session)); err != nil {
-			return r, err
-		}
-		if err := sqlitedb.Exec(t.c, sqlForget, string(t.session)); err != nil {
-			return r, err
-		}
 		if err := sqlitedb.Exec(t.c, sqlEraseHandoffs, t.now.UnixMicro(), string(t.session)); err != nil {
 			return r, err
 		}
-		r.Answers, err = sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
+		r.Answers, err = t.clearLists()
 		return r, err
 	})
+}
+
+// clearLists deletes the wishlist and the answers of the session, and returns the composite keys of these.
+func (t *tx) clearLists() ([]string, error) {
+	for _, sql := range []string{sqlClearWishes, sqlForget} {
+		if err := sqlitedb.Exec(t.c, sql, string(t.session)); err != nil {
+			return nil, err
+		}
+	}
+	return sqlitedb.QueryAll(t.c, sqlClearAnswers, func(r *sqlite.Stmt) string { return r.ColumnText(0) }, string(t.session))
 }

@@ -19,6 +19,7 @@ func retentionChecks() []check {
 		{"Removed", dropRemoved},
 		{"Silent", dropSilent},
 		{"SilentWhileUsed", silentWhileUsed},
+		{"Users", dropUsers},
 		{"Handoffs", dropHandoffs},
 		{"Refusals", dropRefusals},
 		{"BotScores", dropBotScores},

@@ -163,6 +163,11 @@ func steps() []step {
 		{"Clear", 0, func(u *user, m guest.Mutation, _ guest.ID) (done, error) {
 			return doneOf(u.h.Store.Clear(u.t.Context(), guest.Clear{Mutation: m}))
 		}},
+		{"Link", 0, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
+			l := newLink(u, "user-of-"+string(u.session))
+			l.Mutation, l.Event = m, event
+			return doneOf(u.h.Store.LinkUser(u.t.Context(), l))
+		}},
 		{"Record", 2, func(u *user, m guest.Mutation, event guest.ID) (done, error) {
 			e, last := u.event(clock.System()), u.event(clock.System())
 			last.ID = event

@@ -82,6 +82,7 @@ func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Mutations", Cases: mutationChecks()},
 		{Name: "Wishes", Cases: wishChecks()},
+		{Name: "Users", Cases: userChecks()},
 		{Name: "Bots", Cases: botChecks()},
 		{Name: "Items", Cases: itemChecks()},
 		{Name: "Suspensions", Cases: suspensionChecks()},

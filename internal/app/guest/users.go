@@ -1,0 +1,115 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"holdfast/internal/app/service"
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+	"holdfast/internal/operate"
+)
+
+func (s *Guest) userOperations() []operate.Operation {
+	return []operate.Operation{
+		operate.NewList(operate.About{
+			Path: "user-sessions", Rows: "sessions", Doc: "List the sessions of users who have signed in", Title: "User sessions", Empty: "No user has signed in.",
+			Group: "Manage the sessions of users who have signed in", Text: "A user of the site has a session in each browser. All of them have the same list, which is a session that can be erased.",
+		}, s.listUserSessions),
+		operate.NewChange(operate.About{
+			Path: "user-sessions/end", Doc: "Sign a user out of a browser", Ask: "The browser begins a session of a guest. What the user keeps stays.",
+		}, s.endUserSession),
+		operate.NewChange(operate.About{
+			Path: "user-sessions/end-all", Doc: "Sign a user out of all browsers", NewRow: true, Title: "Sign a user out", Button: "Sign out",
+			Text: "The user is signed out of all browsers. What the user keeps stays.",
+		}, s.endUserSessions),
+	}
+}
+
+// userSessionOutput is a session of a user.
+type userSessionOutput struct {
+	ID     guest.ID  `json:"id" title:"Session" subject:"session" cursor:"" example:"gus_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	User   string    `json:"user" title:"User" example:"u-4711"`
+	List   guest.ID  `json:"list" title:"List" doc:"the session that has what the user keeps" example:"gms_01KB2Q4Y7N5M3K2H1G0F9E8D7B"`
+	Linked time.Time `json:"linkedAt" title:"Signed in"`
+	Seen   time.Time `json:"lastSeenAt" title:"Last seen" doc:"up to a day before the last request"`
+}
+
+type userSessionsInput struct {
+	User string `flag:"user" doc:"only sessions of this user"`
+	operate.Page[string]
+}
+
+// Check refuses a page after a value that no page has returned.
+func (in userSessionsInput) Check() error {
+	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.After); !ok && in.After != "" {
+		return &operate.InputError{Input: "after", Reason: "expected the next of the page before"}
+	}
+	return in.Page.Check()
+}
+
+func (s *Guest) listUserSessions(ctx context.Context, in userSessionsInput) (all []userSessionOutput, err error) {
+	p, err := s.parts()
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.guests.UserSessions(ctx, guest.UserSessionQuery{User: in.User, After: guest.ID(in.After), Limit: in.Limit})
+	for _, u := range found {
+		all = append(all, userSessionOutput(u))
+	}
+	return all, err
+}
+
+type userSessionInput struct {
+	Session string `subject:"session" doc:"ID of the session"`
+}
+
+// Check refuses what is not the ID of a session of a user.
+func (in userSessionInput) Check() error {
+	if _, ok := guest.ParseID(guest.UserSessionPrefix, in.Session); !ok {
+		return &operate.InputError{Input: "session", Reason: "expected gus_ and a ULID"}
+	}
+	return nil
+}
+
+type userInput struct {
+	User string `subject:"user" doc:"the user, as tokens of the site name it"`
+}
+
+// Check refuses what no token can name.
+func (in userInput) Check() error {
+	if !guest.IsUser(in.User) {
+		return &operate.InputError{Input: "user", Reason: fmt.Sprintf("expected 1 to %d printable ASCII characters without spaces", guest.MaxUser)}
+	}
+	return nil
+}
+
+// endedOutput is how many sessions have ended.
+type endedOutput struct {
+	Sessions int `json:"sessions" least:"0"`
+}
+
+// Notice implements operate.Changed.
+func (e endedOutput) Notice() string { return service.Count(int64(e.Sessions), "session") + " ended" }
+
+func (s *Guest) endUserSession(ctx context.Context, in userSessionInput) (endedOutput, error) {
+	out, err := s.end(ctx, guest.EndUserSessions{Session: guest.ID(in.Session)})
+	if err == nil && out.Sessions == 0 {
+		err = errcode.New(errcode.NotFound, "no such session, or it has ended")
+	}
+	return out, err
+}
+
+func (s *Guest) endUserSessions(ctx context.Context, in userInput) (endedOutput, error) {
+	return s.end(ctx, guest.EndUserSessions{User: in.User})
+}
+
+func (s *Guest) end(ctx context.Context, e guest.EndUserSessions) (out endedOutput, err error) {
+	p, err := s.parts()
+	if err != nil {
+		return out, err
+	}
+	out.Sessions, err = p.guests.EndUserSessions(ctx, e)
+	return out, err
+}

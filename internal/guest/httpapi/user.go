@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"holdfast/internal/guest"
+)
+
+// linkView is the result of a sign-in.
+type linkView struct {
+	Added   int `json:"added"`
+	Changed int `json:"changed"`
+	Dropped int `json:"dropped"`
+}
+
+// linkSession joins the session to the user of a token of the site. The cookie is replaced, so that nobody who has known it before
+// has what the user keeps.
+func (x *exchange) linkSession() error {
+	var in struct {
+		Token string `json:"token"`
+	}
+	if err := decode(x.body, &in); err != nil {
+		return err
+	}
+	if x.user.ID != "" {
+		return x.linkAgain(in.Token)
+	}
+	o, err := x.Guests.LinkUser(x.ctx(), x.mutation, in.Token)
+	if err == nil && o.Former == nil {
+		x.setCookie(o.Result.Session)
+	}
+	return reply(x, o, err, func(r guest.Linked) (answer, error) {
+		return jsonAnswer(http.StatusOK, linkView{r.Added, r.Changed, r.Dropped})
+	})
+}
+
+// linkAgain answers a user who has signed in.
+func (x *exchange) linkAgain(token string) error {
+	user, err := x.Guests.User(token)
+	if err == nil && user != x.user.User {
+		err = guest.ErrOtherUser
+	}
+	if err != nil {
+		return err
+	}
+	return x.sendJSON(http.StatusOK, linkView{})
+}
+
+// unlinkSession ends the session of the user, and begins one of a guest. Without a user it changes nothing.
+func (x *exchange) unlinkSession() error {
+	if x.user.ID != "" {
+		if _, err := x.Guests.EndUserSessions(x.ctx(), guest.EndUserSessions{User: x.user.User, Session: x.user.ID}); err != nil {
+			return err
+		}
+	}
+	if x.user.ID != "" || x.session == "" {
+		s, err := x.Guests.Begin(x.ctx(), guest.Change{})
+		if err != nil {
+			return err
+		}
+		x.start(s)
+	}
+	send(x.out, answer{Status: http.StatusNoContent})
+	return nil
+}
+
+// userSessionView is a session of a user.
+type userSessionView struct {
+	SessionID  guest.ID  `json:"sessionId"`
+	LinkedAt   time.Time `json:"linkedAt"`
+	LastSeenAt time.Time `json:"lastSeenAt"` // to about a day
+	Current    bool      `json:"current"`
+}
+
+// maxUserSessions is how many sessions of a user are listed.
+const maxUserSessions = 100
+
+func (x *exchange) listUserSessions() error {
+	if x.user.ID == "" {
+		return guest.ErrNotLinked
+	}
+	found, err := x.Guests.UserSessions(x.ctx(), guest.UserSessionQuery{User: x.user.User, Limit: maxUserSessions})
+	views := make([]userSessionView, len(found))
+	for i, s := range found {
+		views[i] = userSessionView{s.ID, s.Linked, s.Seen, s.ID == x.user.ID}
+	}
+	return sendList(x, views, err)
+}
+
+// endUserSessions ends the other sessions of the user.
+func (x *exchange) endUserSessions() error {
+	return x.endSessions(guest.EndUserSessions{Except: x.user.ID})
+}
+
+// endUserSession ends a session of the user. If it has ended before, or is of another user, nothing changes.
+func (x *exchange) endUserSession() error {
+	id, ok := guest.ParseID(guest.UserSessionPrefix, x.route.session)
+	if !ok {
+		id = "-" // no session
+	}
+	return x.endSessions(guest.EndUserSessions{Session: id})
+}
+
+func (x *exchange) endSessions(e guest.EndUserSessions) error {
+	if x.user.ID == "" {
+		return guest.ErrNotLinked
+	}
+	e.User = x.user.User
+	if _, err := x.Guests.EndUserSessions(x.ctx(), e); err != nil {
+		return err
+	}
+	send(x.out, answer{Status: http.StatusNoContent})
+	return nil
+}

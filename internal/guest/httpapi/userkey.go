@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"strings"
+	"time"
+
+	"holdfast/internal/auth/bearer"
+	"holdfast/internal/errcode"
+	"holdfast/internal/guest"
+)
+
+// UserAudience is the aud of the tokens of users.
+const UserAudience = "holdfast-guest"
+
+// Limits of the tokens of users.
+const (
+	userTokenLife   = 10 * time.Minute
+	userTokenLeeway = 30 * time.Second
+)
+
+// UserKeys verify JWTs by which a site says who has signed in: sub is the user, aud is UserAudience. They are safe for
+// concurrent use.
+type UserKeys struct{ keys []*bearer.Keyring }
+
+// NewUserKeys returns the keys of the configuration: each a secret of at least 32 bytes (HS256), or a public key in PEM (EdDSA or
+// ES256). It returns errcode.Invalid if one is neither.
+func NewUserKeys(texts []string) (*UserKeys, error) {
+	u := &UserKeys{}
+	for i, text := range texts {
+		k, err := userKey(text)
+		if err != nil {
+			return nil, errcode.Newf(errcode.Invalid, "key %d: expected a secret of at least 32 bytes, or a public key in PEM for EdDSA or ES256", i+1)
+		}
+		u.keys = append(u.keys, k)
+	}
+	return u, nil
+}
+
+func userKey(text string) (k *bearer.Keyring, err error) {
+	algorithms := []string{bearer.HS256}
+	if strings.Contains(text, "-----BEGIN") {
+		algorithms = []string{bearer.EdDSA, bearer.ES256}
+	}
+	for _, algorithm := range algorithms {
+		k, err = bearer.NewKeyring(bearer.Options{
+			Keys: []bearer.Key{{Alg: algorithm, Text: text}}, Audience: UserAudience, MaxLifetime: userTokenLife, Leeway: userTokenLeeway,
+		})
+		if err == nil {
+			return k, nil
+		}
+	}
+	return nil, err
+}
+
+// User implements guest.Users.
+func (u *UserKeys) User(token string, now time.Time) (string, error) {
+	for _, k := range u.keys {
+		c, err := k.Verify(token, now)
+		if err == nil && guest.IsUser(c.Subject) {
+			return c.Subject, nil
+		}
+	}
+	return "", guest.ErrUserToken
+}

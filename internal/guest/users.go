@@ -1,0 +1,157 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"holdfast/internal/canonjson"
+	"holdfast/internal/errcode"
+)
+
+// Users verifies the tokens by which a site says who has signed in.
+type Users interface {
+	// User returns the user of a token, or ErrUserToken.
+	User(token string, now time.Time) (string, error)
+}
+
+// MaxUser is the length of the longest ID of a user.
+const MaxUser = 128
+
+// IsUser accepts 1 to MaxUser printable ASCII characters without spaces.
+func IsUser(s string) bool {
+	return s != "" && len(s) <= MaxUser && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
+}
+
+// Errors of users.
+var (
+	ErrNoUsers   = errcode.New(errcode.NotFound, "users cannot sign in: user_keys of the profile is not set")
+	ErrUserToken = errcode.New(errcode.Denied, "the token of the user is not valid: expected a JWT of the site that is not older than 10 minutes")
+	ErrOtherUser = errcode.New(errcode.Conflict, "another user has signed in: sign out first, with DELETE /bff/consumer/v1/session/link")
+	ErrNotLinked = errcode.New(errcode.Denied, "no user has signed in: POST /bff/consumer/v1/session/link first")
+)
+
+// User returns the user of a token, ErrUserToken or ErrNoUsers.
+func (s *Service) User(token string) (string, error) {
+	if s.opts.Users == nil {
+		return "", ErrNoUsers
+	}
+	return s.opts.Users.User(token, s.opts.Clock())
+}
+
+// LinkUser joins the session of a mutation to the user of a token. A repeated request may have a token that has expired.
+func (s *Service) LinkUser(ctx context.Context, m Mutation, token string) (o Once[Linked], err error) {
+	user, err := s.User(token)
+	if errors.Is(err, ErrNoUsers) {
+		return o, err
+	}
+	m.Denied = err
+	now := s.opts.Clock()
+	l := Link{m, user, NewID(UserSessionPrefix, now), NewID(SessionPrefix, now), NewID(EventPrefix, now)}
+	list, found, err := s.opts.Store.UserList(ctx, user)
+	if err != nil {
+		return o, err
+	}
+	blocked := found && s.opts.Hot.BlockMirror(ctx, list) == nil
+	if found && !blocked {
+		s.mirrors.distrust(list)
+	}
+	o, err = onWishlist(ctx, s, m, func() (Once[Linked], error) { return s.opts.Store.LinkUser(ctx, l) })
+	after := context.WithoutCancel(ctx)
+	if found {
+		s.dropMirror(after, list, blocked)
+	}
+	if err != nil || o.Replayed {
+		return o, err
+	}
+	if o.Result.List != list { // another request was faster
+		s.dropMirror(after, o.Result.List, false)
+	}
+	if !s.opts.Degraded.Without("session", s.carry(after, m.Session, o.Result.List)) {
+		err = s.dropHot(after, m.Session, o.Result.Answers)
+	}
+	if s.opts.Degraded.Without("session", err) {
+		s.mirrors.clear(m.Session, o.Result.Answers)
+		err = nil
+	}
+	return o, err
+}
+
+// carry adds the hot state of a session to a user's: preferences that the user has not chosen, what the guest has
+// looked at, and attributes. Nothing is an error but that hot state is unavailable.
+func (s *Service) carry(ctx context.Context, from, to ID) error {
+	session, err := s.opts.Hot.Session(ctx, from, Change{ReadAttributes: true})
+	if err != nil {
+		return err
+	}
+	user, err := s.opts.Hot.Session(ctx, to, Change{ReadAttributes: true})
+	if err != nil {
+		return err
+	}
+	var c Change
+	for _, p := range []struct {
+		was, is string
+		change  **string
+	}{{user.Locale, session.Locale, &c.Locale}, {user.Currency, session.Currency, &c.Currency}, {user.Campaign, session.Campaign, &c.Campaign}} {
+		if p.was == "" && p.is != "" {
+			*p.change = &p.is
+		}
+	}
+	if c != (Change{}) {
+		if _, err := s.opts.Hot.Session(ctx, to, c); err != nil {
+			return err
+		}
+	}
+	if err := s.carryAttributes(ctx, session.Attributes, user); err != nil {
+		return err
+	}
+	viewed, err := s.opts.Hot.Items(ctx, from, RecentlyViewed)
+	for _, item := range slices.Backward(viewed) {
+		if err == nil {
+			err = s.opts.Hot.Push(ctx, to, RecentlyViewed, item)
+		}
+	}
+	return err
+}
+
+// carryAttributes merges attributes into a user's, by the rule for lists. If the profile does not allow the result, those of the
+// user stay, as they do if another request changes them at the same time.
+func (s *Service) carryAttributes(ctx context.Context, from Attributes, user Session) error {
+	rule := s.opts.Profile.site().merge()
+	if from.Value == "" || rule == MergeKeep && user.Attributes.Value != "" {
+		return nil
+	}
+	first, second := from.Object(), user.Attributes.Object()
+	if rule == MergeNewest {
+		first, second = second, first
+	}
+	next, err := s.patched(ctx, Attributes{Value: first}, second)
+	if err != nil {
+		if _, full := errors.AsType[*AttributesFullError](err); full || errcode.Is(err, errcode.Invalid) {
+			return nil
+		}
+		if _, malformed := errors.AsType[*canonjson.Error](err); malformed {
+			return nil
+		}
+		return err
+	}
+	_, err = s.opts.Hot.PutAttributes(ctx, user.ID, user.Attributes.Version, next)
+	return err
+}
+
+// UserSession is UserStore.UserSession.
+func (s *Service) UserSession(ctx context.Context, id ID) (UserSession, bool, error) {
+	return s.opts.Store.UserSession(ctx, id)
+}
+
+// UserSessions is UserStore.UserSessions.
+func (s *Service) UserSessions(ctx context.Context, q UserSessionQuery) ([]UserSession, error) {
+	return s.opts.Store.UserSessions(ctx, q)
+}
+
+// EndUserSessions is UserStore.EndUserSessions.
+func (s *Service) EndUserSessions(ctx context.Context, e EndUserSessions) (int, error) {
+	return s.opts.Store.EndUserSessions(ctx, e)
+}
