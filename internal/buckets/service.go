@@ -145,6 +145,7 @@ type Service struct {
 	clock  clock.Clock
 	limits atomic.Pointer[Limits]
 	notes  notes
+	locked atomic.Int64
 
 	destinations []Destination
 

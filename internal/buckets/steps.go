@@ -209,7 +209,9 @@ func (s *Service) List(ctx context.Context, owner AccountID, b BucketID, q Query
 // UpdateObject is Store.Update. It sets u.Now.
 func (s *Service) UpdateObject(ctx context.Context, owner AccountID, b BucketRef, u Update) (Object, error) {
 	u.Now = s.now()
-	return s.store.Update(ctx, owner, b, u)
+	o, err := s.store.Update(ctx, owner, b, u)
+	s.countLocked(err)
+	return o, err
 }
 
 // DeleteObject is Store.Delete without the deleted object. It sets d.Now.
@@ -223,9 +225,21 @@ func (s *Service) TakeObject(ctx context.Context, owner AccountID, b BucketRef, 
 	d.Now = s.now()
 	return withNotice(ctx, s, noticed{owner, b, d.Name}, func(b BucketRef, n *Notice) (Deleted, error) {
 		d.Notice = n
-		return s.store.Delete(ctx, owner, b, d)
+		done, err := s.store.Delete(ctx, owner, b, d)
+		s.countLocked(err)
+		return done, err
 	})
 }
+
+// countLocked counts an error of a lock.
+func (s *Service) countLocked(err error) {
+	if _, ok := errors.AsType[*LockedError](err); ok {
+		s.locked.Add(1)
+	}
+}
+
+// Locked returns how many deletions and changes of versions locks have refused.
+func (s *Service) Locked() int64 { return s.locked.Load() }
 
 // deleters is how many objects with events DeleteObjects deletes at once.
 const deleters = 8
@@ -241,7 +255,11 @@ func (s *Service) DeleteObjects(ctx context.Context, owner AccountID, b BucketRe
 			return s.TakeObject(ctx, owner, b, d.Delete(0))
 		}), nil
 	}
-	return s.store.DeleteAll(ctx, owner, b, all, s.now())
+	done, err := s.store.DeleteAll(ctx, owner, b, all, s.now())
+	for i := range done {
+		s.countLocked(done[i].Err)
+	}
+	return done, err
 }
 
 // CreateUpload begins an upload. It sets and returns u.ID.

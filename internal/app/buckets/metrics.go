@@ -72,6 +72,7 @@ func (s *Buckets) observe(d *service.Deps, s3 *s3api.Handler) *metrics {
 	total("holdfast_buckets_lifecycle_deleted_objects_total", "Objects that lifecycle rules deleted.", &r.lifecycleObjects)
 	total("holdfast_buckets_lifecycle_deleted_bytes_total", "Bytes of objects that lifecycle rules deleted.", &r.lifecycleBytes)
 	total("holdfast_buckets_lifecycle_aborted_uploads_total", "Incomplete uploads that lifecycle rules aborted.", &r.lifecycleUploads)
+	m.Total("holdfast_buckets_locked_total", "Deletions and changes of versions that object lock refused.", func(set obs.Set) { set(float64(s.opened.Locked())) })
 	nodes := func(name, help string, value func(*blobs.Status) (float64, bool)) {
 		m.Gauge(name, help, func(set obs.Set) {
 			for _, n := range cluster.Nodes() {

@@ -152,6 +152,10 @@ func TestDeleteLockedVersion(t *testing.T) {
 			if deletion := s.do("DELETE", objects+"k?version="+o.Version, ""); hold == buckets.HoldOn {
 				deletion.fails(403, "AuthorizationFailed")
 				s.do("GET", objects+"k?version="+o.Version, "").is(200)
+				done, err := s.service.DeleteObjects(ctx, b.Owner, b.BucketRef, []buckets.Deletion{{Name: "k", Version: buckets.VersionID(o.Version)}, {Name: "absent"}})
+				if n := s.service.Locked(); err != nil || done[0].Err == nil || n != 2 {
+					t.Errorf("%+v, %v, %d refusals of locks", done, err, n)
+				}
 			} else {
 				deletion.is(204)
 			}
