@@ -115,7 +115,7 @@ var (
 		SELECT bucket_set_lock_v1(p_owner => $1::uuid, p_bucket => $2::text, p_bucket_id => $3::uuid, p_lock => $4::jsonb)`}
 	sqlBucketLock = pgdb.Statement{Name: "buckets.bucket_lock", Key: 1, SQL: `
 		SELECT object_lock::text, clock_timestamp() FROM manta_bucket WHERE owner = $1::uuid AND name = $2::text`}
-	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v2(...)`}, versionDeletion.args)
+	sqlDeleteVersion = pgdb.NewNamed(pgdb.Statement{Name: "buckets.delete_version", Key: 1, SQL: `SELECT bucket_delete_version_v1(...)`}, versionDeletion.args)
 	sqlNull          = pgdb.Statement{Name: "buckets.null_version", Key: 1, SQL: `SELECT version::text` + ofName + ` AND null_version`}
 	// The current object comes first, then the newest version, at most two rows.
 	sqlCurrent = pgdb.Statement{Name: "buckets.current_version", Key: 1, SQL: `

@@ -157,7 +157,7 @@ func (u updatedVersion) args() []pgdb.Arg {
 	return append(u.updated.args(), pgdb.Arg{Param: "version uuid", Value: string(u.key)})
 }
 
-// versionDeletion has the arguments of bucket_delete_version_v2.
+// versionDeletion has the arguments of bucket_delete_version_v1.
 type versionDeletion struct {
 	owner  buckets.AccountID
 	bucket buckets.BucketRef
@@ -179,7 +179,7 @@ func (d versionDeletion) args() []pgdb.Arg {
 	)
 }
 
-// scanDeletedVersion reads the result of bucket_delete_version_v2.
+// scanDeletedVersion reads the result of bucket_delete_version_v1.
 func scanDeletedVersion(columns []*string) (done buckets.Deleted, err error) {
 	err = resultOf(columns)
 	if l, ok := errors.AsType[*buckets.LockedError](err); ok && len(columns) == 2 {
