@@ -155,13 +155,13 @@ func (b *Workload) contents(h *harness.Harness) map[string]string {
 	return all
 }
 
-// removeAll deletes the objects and expects that no file is left.
+// removeAll deletes the objects and expects that only files of locked versions are left.
 func (b *Workload) removeAll(h *harness.Harness, all stored) {
 	h.T.Helper()
 	for key := range all {
 		b.want(h, http.StatusNoContent, http.MethodDelete, "/fault/"+key, "")
 	}
-	b.audited(h, 0)
+	b.audited(h, b.locked)
 }
 
 // The third node is a bucket of another server, behind a network that is slow and then silent.

@@ -65,6 +65,7 @@ type Workload struct {
 	Copies  int               // of each body
 	Sizes   buckets.Sizes
 	others  int // bodies of objects that no writer has written
+	locked  int // bodies of versions that nobody can delete, after Finish
 
 	key      sigv4test.Signer
 	byServer sync.Map // clients
@@ -217,8 +218,8 @@ func (b *Workload) Finish(h *harness.Harness) {
 			w.State[path] = buckets.Object{}
 		}
 	}
-	left := b.deleteVersions(h)
-	b.audited(h, b.ofLargeOwner(h)+b.others+left)
+	b.locked = b.deleteVersions(h)
+	b.audited(h, b.ofLargeOwner(h)+b.others+b.locked)
 }
 
 // abortUploads aborts all incomplete uploads.
