@@ -6,8 +6,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Error reports an invalid part of a JSON text or request. Reason completes a sentence for the client ("must be a
-// UUID"); it is logged, so it never quotes client input. Pointer does, and goes only to the client.
+// Error reports an invalid part of a JSON text or request. Reason completes a sentence ("must be a UUID"); it is
+// logged, so it never quotes client input. Pointer does, and goes only to the client.
 type Error struct {
 	Pointer string // RFC 6901; "" is the whole text
 	Reason  string
@@ -18,7 +18,7 @@ func (e *Error) Error() string { return e.Reason }
 // ErrorCode implements errcode.Coder.
 func (*Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Under returns the error with its pointer prefixed by an enclosing location, e.g. "/value".
+// Under returns the error with an enclosing location before its pointer, e.g. "/value".
 func (e *Error) Under(pointer string) *Error {
 	return &Error{Pointer: pointer + e.Pointer, Reason: e.Reason}
 }
@@ -30,9 +30,9 @@ var ErrTooLarge error = errcode.New(errcode.TooLarge, "the JSON value is too lar
 
 // LimitError reports a text, value or list that exceeds its limit.
 type LimitError struct {
-	Pointer string // as in Error
+	Pointer string
 	Limit   int64
-	Size    int64  // 0: unknown, input not read to its end
+	Size    int64  // 0: unknown
 	Unit    string // plural: "bytes", "items"
 }
 

@@ -16,9 +16,9 @@ type Increment struct {
 
 // Apply returns the value with the number replaced by the sum, and the sum. An empty v means no value.
 //
-// Error pointers are into the request's increment: "/pointer", "/by", "/min" or "/max", or "". It returns an *Error
-// if the number is missing or not a number, or the sum exceeds Number; a *BoundError beyond Min or Max; a *LimitError
-// above limit bytes. It never replaces an existing scalar on the path.
+// Error pointers are "/pointer", "/by", "/min", "/max", or "". It returns an *Error if the number is missing or not a
+// number, or the sum exceeds Number; a *BoundError beyond Min or Max; a *LimitError above limit bytes. It never
+// replaces an existing scalar on the path.
 func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	text := []byte(v)
 	place, missing, err := in.find(text)
@@ -52,7 +52,7 @@ func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 
 func refusePointer(reason string) *Error { return &Error{Pointer: "/pointer", Reason: reason} }
 
-// BoundError means that the sum, which depends on the stored number, would exceed a bound.
+// BoundError means that the sum would exceed a bound.
 type BoundError struct {
 	Pointer string // as in Increment.Apply
 	Reason  string
@@ -70,8 +70,8 @@ func (e *BoundError) Under(pointer string) *BoundError {
 
 var errNothing = refusePointer("does not exist in the value: set create to start a missing object member at 0")
 
-// find follows the pointer as far as the value exists. If the rest may be created, it is missing, to be added to the
-// object place. Without any value, missing is empty but not nil.
+// find follows the pointer as far as the value exists. missing is the rest, to be created in the object place.
+// Without any value, missing is empty but not nil.
 func (in *Increment) find(text []byte) (place span, missing Pointer, err error) {
 	place = span{0, len(text)}
 	if len(in.Pointer) > MaxDepth {

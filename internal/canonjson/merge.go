@@ -1,14 +1,13 @@
 package canonjson
 
 // Merge applies a merge patch (RFC 7396): an object's members replace v's recursively, and null removes them; any
-// other patch replaces v. Errors are Parse's, with pointers into the result.
+// other patch replaces v. Errors are Parse's, into the result.
 func (v Value) Merge(patch Value, limit int) (Value, error) {
 	merged := merge(make([]byte, 0, len(v)+len(patch)), []byte(v), []byte(patch))
 	return canonical(merged, limit)
 }
 
-// merge appends the patched target; an empty target means none. Both texts have the same member order, so one pass
-// suffices.
+// merge appends the patched target, which may be empty. Both texts have the same member order, so one pass suffices.
 func merge(out, target, patch []byte) []byte {
 	if patch[0] != '{' {
 		return append(out, patch...)

@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// Number is a JSON number in canonical spelling: its exact decimal value in plain digits without superfluous zeros,
-// and an exponent only where it saves more than 20 zeros, with one nonzero digit before the point and no plus sign.
-// Most numbers already have this spelling, which PostgreSQL's numeric shares.
+// Number is a JSON number in canonical spelling: its exact value in plain digits without superfluous zeros, and an
+// exponent only where it saves more than 20 zeros, with one nonzero digit before the point and no plus sign. Most
+// numbers have this spelling, also in PostgreSQL's numeric.
 //
-// A number has at most 400 digits, without zeros at either end, and an absolute value of 0 or from 1e-308 to below
-// 1e309. Engines allow more, but then ten bytes could expand to a hundred thousand. "" means no number.
+// A number has at most 400 digits, without zeros at either end, and is 0 or between 1e-308 and 1e309 in absolute
+// value. Engines allow more, but then ten bytes could expand to a hundred thousand. "" means no number.
 type Number string
 
 // Bounds of a number.
@@ -21,15 +21,14 @@ const (
 	MaxDigits   = 400
 	MaxExponent = 308
 
-	// ZerosPerByte is how many zeros exponents may expand to, per byte of a value's size limit. Four-byte floats
-	// (1e-45 to 1e38) stay below that.
+	// ZerosPerByte is how many zeros exponents may expand to, per byte of the size limit. Four-byte floats (1e-45 to
+	// 1e38) stay below that.
 	ZerosPerByte = 8
 
 	maxZeros  = 20    // written out without an exponent
 	maxNumber = 1_024 // canonical numbers are shorter, in bytes
 )
 
-// zerosAllowed returns the zeros that exponents may expand to.
 func zerosAllowed(limit int) int {
 	if limit > math.MaxInt/ZerosPerByte {
 		return math.MaxInt
@@ -57,7 +56,6 @@ type decimal struct {
 	point    int
 }
 
-// literal is a number as spelled.
 type literal struct {
 	negative        bool
 	whole, fraction []byte
@@ -66,8 +64,8 @@ type literal struct {
 	simple          bool
 }
 
-// readLiteral reads the number at the beginning of a text; length 0 means not valid. A simple literal has no exponent
-// and so few digits that only superfluous zeros can make it non-canonical.
+// readLiteral reads a number; length 0 means not valid. A simple literal has no exponent and so few digits that only
+// superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0
 	if len(text) > 0 && text[0] == '-' {
@@ -101,7 +99,6 @@ func readLiteral(text []byte) (l literal) {
 	return l
 }
 
-// canonical reports whether a simple number has no superfluous zero or sign.
 func (l *literal) canonical() bool {
 	if l.fraction != nil {
 		return l.fraction[len(l.fraction)-1] != '0'
@@ -109,7 +106,6 @@ func (l *literal) canonical() bool {
 	return l.whole[0] != '0' || !l.negative
 }
 
-// decimal writes the digits to scratch.
 func (l *literal) decimal(scratch []byte) decimal {
 	digits := append(append(scratch[:0], l.whole...), l.fraction...)
 	d := decimal{negative: l.negative, digits: digits, point: len(l.whole) + l.exponent}
@@ -147,8 +143,7 @@ func countDigits(text []byte) int {
 	return n
 }
 
-// readExponent reads n bytes after the e; 0 if not valid. Exponents larger than any text is long are capped above
-// that.
+// readExponent reads n bytes after the e; 0 if not valid. Exponents are capped above the length of any text.
 func readExponent(text []byte) (exponent, n int) {
 	start := 0
 	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
@@ -192,12 +187,10 @@ func (d *decimal) outOfBounds() string {
 	return ""
 }
 
-// short reports whether the canonical spelling uses an exponent.
 func (d *decimal) short() bool {
 	return d.point > len(d.digits)+maxZeros || d.point < -maxZeros
 }
 
-// written returns a trimmed number's length without an exponent.
 func (d *decimal) written() int {
 	n := len(d.digits)
 	switch {
@@ -216,7 +209,6 @@ func (d *decimal) written() int {
 	return n
 }
 
-// appendTo appends a trimmed number's canonical spelling.
 func (d *decimal) appendTo(out []byte) []byte {
 	n := len(d.digits)
 	if n == 0 {
@@ -273,7 +265,6 @@ func (n Number) decimal() decimal {
 	return l.decimal(nil)
 }
 
-// unit returns the last digit's exponent.
 func (d *decimal) unit() int { return d.point - len(d.digits) }
 
 // scaled returns the number in units of ten to the exponent, at most the number's own.

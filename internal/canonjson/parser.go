@@ -9,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads a JSON text once and writes the canonical text. A method reads one element, or returns false if it is
-// rejected, recording the path while returning, innermost first.
+// parser reads a JSON text once and writes the canonical text. Methods read an element, or return false if it is
+// rejected, recording the path while returning.
 type parser struct {
 	text []byte
 	at   int
 
 	out    []byte
-	limit  int // maximum bytes in out; longer texts are still read, for their size
+	limit  int // maximum bytes in out; longer texts are read for their size
 	zeros  int // maximum zeros from exponents in out
 	spared int // zeros so far
 
-	members []member // of the objects being read, outermost first
-	moved   []byte   // scratch for reordering members
+	members []member
+	moved   []byte
 	digits  []byte
 
-	reason string   // why the text is rejected
+	reason string
 	path   []string // innermost first
 }
 
@@ -41,7 +41,7 @@ func (p *parser) refuse(reason string) bool {
 	return false
 }
 
-// invalid returns why the text is rejected; for a text both too large and not valid after that, the size error.
+// invalid returns why the text is rejected; the size error comes first.
 func (p *parser) invalid() error {
 	slices.Reverse(p.path)
 	switch pointer := Pointer(p.path).String(); {
@@ -106,7 +106,6 @@ func (p *parser) word(word string) bool {
 	return true
 }
 
-// open enters an array or object; more is false if empty.
 func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	if depth == MaxDepth {
 		return false, p.refuse("is nested too deeply: the limit is " + strconv.Itoa(MaxDepth) + " levels")
@@ -121,7 +120,6 @@ func (p *parser) open(depth int, bracket, closing byte) (more, ok bool) {
 	return false, true
 }
 
-// following skips a comma or closing bracket.
 func (p *parser) following(closing byte) (more, ok bool) {
 	c := p.next()
 	if c != ',' && c != closing {
@@ -223,7 +221,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// str reads a string. escapes is the bytes that escaping adds to the canonical spelling, without quotes.
+// str reads a string. escapes is how many bytes escaping adds, without quotes.
 func (p *parser) str() (escapes int, ok bool) {
 	text, from := p.text, p.at // the quote is copied with the text after it
 	i := from + 1
@@ -260,7 +258,7 @@ func (p *parser) str() (escapes int, ok bool) {
 	return 0, p.refuse(notJSON)
 }
 
-// escape reads an escape sequence. more is the bytes that escaping adds.
+// escape reads an escape sequence. more is how many bytes escaping adds.
 func (p *parser) escape() (more int, ok bool) {
 	if p.at+1 >= len(p.text) {
 		return 0, p.refuse(notJSON)
@@ -291,7 +289,6 @@ func (p *parser) escape() (more int, ok bool) {
 	return len(p.out) - before - utf8.RuneLen(r), true
 }
 
-// hex reads four digits after \u, and the second half of a surrogate pair.
 func (p *parser) hex() (rune, bool) {
 	r, ok := hex4(p.text[p.at:])
 	if !ok {
@@ -337,7 +334,6 @@ func hex4(text []byte) (r rune, ok bool) {
 // shortEscapes maps characters to their short escape's letter.
 var shortEscapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
-// appendEscaped appends a character in canonical spelling.
 func appendEscaped(out []byte, r rune) []byte {
 	switch {
 	case r < utf8.RuneSelf && shortEscapes[r] != 0:
@@ -348,7 +344,6 @@ func appendEscaped(out []byte, r rune) []byte {
 	return utf8.AppendRune(out, r)
 }
 
-// appendString appends valid UTF-8 in canonical spelling.
 func appendString(out []byte, s string) []byte {
 	out = append(out, '"')
 	for _, r := range s {

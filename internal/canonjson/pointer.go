@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. The empty pointer is the whole text.
+// Pointer is a location in a JSON text (RFC 6901): unescaped names and indexes. Empty means the whole text.
 type Pointer []string
 
 var (
@@ -78,7 +78,6 @@ func element(text []byte, from int, token string) (span, bool) {
 	return span{}, false
 }
 
-// index parses an array index.
 func index(token string) (int, bool) {
 	if token == "" || token[0] == '0' && token != "0" || strings.Trim(token, "0123456789") != "" {
 		return 0, false

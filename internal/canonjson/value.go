@@ -7,15 +7,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Value is a JSON value in canonical spelling, in which its size is counted and every engine stores and returns it:
+// Value is a JSON value in canonical spelling, in which its size is counted and every engine stores it:
 //
 //   - no white space;
 //   - object members in the order of PostgreSQL's jsonb: shorter names first, then by UTF-8 bytes;
 //   - in strings, \" and \\, the short escapes \b \f \n \r \t, other characters before space as lower-case \u00xx, and everything else in UTF-8;
 //   - numbers as digits without exponent, superfluous zeros and the sign of -0, unless an exponent saves more than 20 zeros: 1.0, 1e0 and 10e-1 are 1, and 1000e300 is 1e303. See [Number].
 //
-// Values are equal if and only if their texts are. "" means no value. Other values come from this package's functions
-// or from storage.
+// "" means no value. Other values come from this package's functions or from storage.
 type Value string
 
 // EmptyObject is {}.
@@ -27,18 +26,18 @@ func (v Value) MarshalJSON() ([]byte, error) { return []byte(v), nil }
 // MaxDepth limits the nesting of arrays and objects.
 const MaxDepth = 32
 
-// spelling is the maximum ratio of a text to its canonical limit; longer texts are not read. Spelling every non-ASCII
-// character as \uXXXX needs 3; the rest is for white space.
+// spelling is the maximum ratio of a text to its canonical limit. Spelling every non-ASCII character as \uXXXX needs
+// 3; the rest is for white space.
 const spelling = 4
 
 // Parse parses a JSON text. It returns a *LimitError if the canonical spelling exceeds limit bytes; Size is its
 // length, or the text's if that exceeds four times the limit and is not read.
 //
 // It returns an *Error with the location for text that is not JSON in UTF-8, duplicate names, nesting beyond
-// MaxDepth, U+0000 and lone surrogates in strings, which jsonb cannot store, and numbers out of [Number]'s bounds.
+// MaxDepth, U+0000 and lone surrogates, which jsonb cannot store, and numbers out of [Number]'s bounds.
 //
-// jsonb writes exponents out. Parse returns a *LimitError if exponents expand to more than ZerosPerByte times limit
-// zeros, so jsonb returns less than ten times the limit.
+// jsonb writes exponents out. Beyond ZerosPerByte times limit zeros Parse returns a *LimitError, so jsonb returns
+// less than ten times the limit.
 func Parse(text []byte, limit int) (Value, error) {
 	if len(text) > limit*spelling {
 		return "", tooLarge(len(text), limit)
@@ -46,8 +45,7 @@ func Parse(text []byte, limit int) (Value, error) {
 	return canonical(text, limit)
 }
 
-// Restore returns the Value for an engine's spelling. There is no limit: it was accepted before, so an error is a
-// bug.
+// Restore returns the Value for an engine's spelling of an accepted value, without a limit. An error is a bug.
 func Restore(text []byte) (Value, error) {
 	v, err := canonical(text, math.MaxInt)
 	if err != nil {
@@ -68,7 +66,7 @@ func AppendRestored(to, text []byte) ([]byte, error) {
 	return to, err
 }
 
-// parsers pools parsers with scratch memory as large as what they read.
+// parsers pools parsers with scratch memory.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 func parserOf(text []byte, limit int) *parser {

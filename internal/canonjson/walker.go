@@ -1,20 +1,19 @@
 package canonjson
 
-// walker iterates over the elements of a canonical array or object. It is at an element, or after the last.
+// walker iterates over a canonical array or object. It is at an element, or after the last.
 type walker struct {
 	text  []byte
-	ok    bool // at an element
+	ok    bool
 	start int
 	name  []byte
 	value span
 }
 
-// span is a range in a text.
 type span struct{ from, to int }
 
 func (s span) of(text []byte) []byte { return text[s.from:s.to] }
 
-// walk returns a walker at the first element of the array or object at from.
+// walk returns a walker at the first element.
 func walk(text []byte, from int) walker {
 	w := walker{text: text}
 	w.stand(from + 1)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Every put, and every delete that finds a record, appends one event to the install's audit stream.
+// Every put, and every delete that finds a record, appends an event to the install's audit stream.
 const (
 	AuditTable  = "ext_storage_outbox"
 	AuditPut    = "extstorage.put"
@@ -16,8 +16,7 @@ const (
 // AuditKey returns the key of the audit event.
 func (op *Op) AuditKey() string { return string(op.Namespace) + "/" + string(op.Key) }
 
-// AuditPayload returns the payload of the audit event. Engines that compute the revision themselves build the same
-// JSON.
+// AuditPayload returns the audit event's payload. Engines that compute the revision build the same JSON.
 func (w *Write) AuditPayload(i int, r Revision) []byte {
 	op := &w.Ops[i]
 	b := make([]byte, 0, 192)

@@ -17,10 +17,10 @@ const (
 	schemasKept  = 512     // documents of up to 64 KiB
 	freeKept     = 20_000  // namespaces without a schema: most of them
 
-	// CacheBytes is the maximum memory of these caches, mostly claims and schema documents at their maximum size.
+	// CacheBytes is the caches' maximum memory, mostly claims and schema documents.
 	CacheBytes = grantsKept*(8<<10) + schemasKept*MaxSchemaBytes + 8<<20
 
-	// installAge is the maximum age of a cached install, so every process enforces a revocation within this time.
+	// installAge is the maximum age of a cached install, i.e. the delay of a revocation.
 	installAge = time.Second
 )
 
@@ -32,7 +32,6 @@ func keep[K comparable, V any](n int) *lru.Cache[K, V] {
 	return c
 }
 
-// seenInstall is a cached install.
 type seenInstall struct {
 	Install
 	revoked []string // revoked token IDs, ascending
@@ -44,7 +43,6 @@ func (in *seenInstall) hasRevoked(id string) bool {
 	return found
 }
 
-// usable returns an error if the install refuses the token, whatever its grant.
 func (in *seenInstall) usable(t *Token) error {
 	for _, d := range []Deletion{in.Deletion, in.Tenant.Deletion} {
 		switch {
@@ -118,7 +116,7 @@ type namespaceOf struct {
 	Namespace
 }
 
-// seenSchemas caches active schemas, and the namespaces without one. The Store rejects writes based on outdated
+// seenSchemas caches namespaces with and without an active schema. The Store rejects writes based on outdated
 // entries, so the two caches need no common lock.
 type seenSchemas struct {
 	schemas *lru.Cache[namespaceOf, Schema]
@@ -151,8 +149,8 @@ func (s *seenSchemas) remove(at namespaceOf) {
 	s.free.Remove(at)
 }
 
-// ParseGrant caches parsed claims: parsing takes longer than the rest of checking a token with a cached signature.
-// Grants are shared; do not modify them.
+// ParseGrant caches parsed claims: parsing takes longer than the rest of a cached token check. Grants are shared; do
+// not modify them.
 func (s *Service) ParseGrant(claims []byte) (Grant, error) {
 	if g, known := s.grants.Get(string(claims)); known {
 		return g, nil

@@ -12,8 +12,8 @@ const (
 	ChangeExpire ChangeOp = "expire"
 )
 
-// Change is an entry in an install's feed. Sequence numbers are assigned under the install's lock without gaps: a
-// reader that saw one number saw all lower ones.
+// Change is an entry in an install's feed. Sequence numbers are assigned under its lock without gaps: a reader that
+// saw one saw all lower ones.
 type Change struct {
 	Seq       Seq
 	Op        ChangeOp
@@ -26,11 +26,11 @@ type Change struct {
 // Feed is the result of reading changes.
 type Feed struct {
 	Changes []Change
-	Last    Seq // newest change of the install
+	Last    Seq
 }
 
-// ErrChangesGone means that the requested changes were already removed; read all records again.
+// ErrChangesGone means that the changes were removed: read all records again.
 var ErrChangesGone error = errcode.New(errcode.Invalid, "changes after this number are not available: read all records again, then continue from nextSince of a request with limit=0")
 
-// ErrKeyReused means that the idempotency key was used for a different request.
+// ErrKeyReused means that the idempotency key was used for another request.
 var ErrKeyReused error = errcode.New(errcode.Conflict, "the idempotency key was already used for a different request: use a new key for each request")

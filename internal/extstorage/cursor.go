@@ -36,7 +36,6 @@ func (s sealer) open(cursor string, question ...string) (string, error) {
 	return "", errCursor
 }
 
-// sign prefixes each text with its length, so that texts cannot run into each other.
 func sign(key []byte, place string, question []string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, text := range append([]string{place}, question...) {

@@ -15,15 +15,15 @@ type Deletion struct {
 	Deleted    Holdings
 }
 
-// Holdings counts the rows of an install or tenant, including expired rows that were not swept yet.
+// Holdings counts an install's or tenant's rows, even expired ones.
 type Holdings struct {
 	Installs int64 `json:"installs,omitempty"` // tenants only
 	Records  int64 `json:"records"`
-	Bytes    int64 `json:"bytes"` // values and metadata
+	Bytes    int64 `json:"bytes"`
 	Schemas  int64 `json:"schemas"`
 	Changes  int64 `json:"changes"`
 	Answers  int64 `json:"answers"` // stored responses for idempotency keys
-	Tokens   int64 `json:"tokens"`  // revoked tokens
+	Tokens   int64 `json:"tokens"`
 }
 
 // Add adds another owner's counts.
@@ -37,13 +37,13 @@ func (h *Holdings) Add(more Holdings) {
 	h.Tokens += more.Tokens
 }
 
-// DeleteStep limits one deletion step.
+// DeleteStep limits a deletion step.
 type DeleteStep struct {
 	Rows      int64
 	Bytes     int64 // approximate record bytes
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone, if this step finishes
-	Caller    Caller // for the audit
+	Caller    Caller
 }
 
 // Audit topics.
@@ -64,8 +64,7 @@ func DeletionPayload(o Owner, c Caller, d *Deletion) []byte {
 	return text
 }
 
-// ErrInstallDeleted means that the install or its tenant is being deleted or was deleted. The Store rejects all
-// changes.
+// ErrInstallDeleted means that the install or tenant is being or was deleted. The Store rejects all changes.
 var ErrInstallDeleted error = errcode.New(errcode.Denied, "the install has been deleted")
 
 // ErrInstallDeleting is reported to clients during the deletion.
@@ -88,39 +87,37 @@ type Deletions interface {
 	// Close starts a deletion, or returns the current one.
 	Close(ctx context.Context, o Owner, now Moment) (Deletion, error)
 
-	// DeleteSome deletes rows of one kind: records, schemas, changes, stored responses, or revoked tokens. When none
+	// DeleteSome deletes rows of a kind: records, schemas, changes, stored responses, or revoked tokens. When none
 	// are left, it finishes the deletion with an audit event. For a tenant it deletes only Services rows, so delete
 	// its installs first. It returns ErrNotClosed before Close.
 	DeleteSome(ctx context.Context, o Owner, step DeleteStep) (Deletion, error)
 
-	// NextInstall returns the tenant's first install after the given ID that still occupies rows, even just a
-	// tombstone, or "".
+	// NextInstall returns the tenant's next install that still occupies rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows. Services counts the whole tenant, without its installs' tombstones.
+	// Holdings counts an owner's rows, for Services those of the whole tenant without its installs' tombstones.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
-	// Reopen reverts a finished deletion before its tombstone is swept, and reports whether there was a tombstone.
-	// Tokens issued from now on work again; change numbers continue. Before the deletion is finished it returns
-	// ErrInstallDeleted.
+	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work
+	// again; change numbers continue. Before the deletion is finished it returns ErrInstallDeleted.
 	Reopen(ctx context.Context, o Owner, now Moment) (bool, error)
 }
 
 // ErrNotClosed means that the deletion was not started.
 var ErrNotClosed error = errcode.New(errcode.Conflict, "the deletion was not begun, or was undone meanwhile")
 
-// Limits per deletion step. On SQLite a step blocks all other writes for some milliseconds.
+// Limits per deletion step. On SQLite a step blocks other writes for some milliseconds.
 const (
 	deleteRows  = 256
 	deleteBytes = 4 << 20
 )
 
-// closedGrace is the delay between closing an owner and deleting its rows. By then every process refuses its readers,
-// so no reader sees a partial state.
+// closedGrace is the delay before deleting a closed owner's rows. By then no process lets readers see a partial
+// state.
 const closedGrace = 2 * installAge
 
-// DeleteInstall deletes an install with all its data, or resumes a deletion. If progress, called after each step,
-// returns false, the rest is left for another call.
+// DeleteInstall deletes an install, or resumes its deletion. If progress, called after each step, returns false,
+// another call must continue.
 func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	d, err := s.close(ctx, o)
 	if err != nil || d.FinishedAt != 0 {
@@ -132,7 +129,7 @@ func (s *Service) DeleteInstall(ctx context.Context, o Owner, by Caller, progres
 	return s.deleteSteps(ctx, o, by, d, progress)
 }
 
-// DeleteTenant is DeleteInstall for a tenant and all its installs. progress receives the running total.
+// DeleteTenant is DeleteInstall for a tenant. progress receives the running total.
 func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progress func(Deletion) bool) (Deletion, error) {
 	whole, err := s.close(ctx, Services(t))
 	if err != nil || whole.FinishedAt != 0 {
@@ -168,7 +165,7 @@ func (s *Service) DeleteTenant(ctx context.Context, t TenantID, by Caller, progr
 }
 
 func (s *Service) close(ctx context.Context, o Owner) (Deletion, error) {
-	defer s.signals.notify(o)  // wake waiting clients
+	defer s.signals.notify(o)
 	defer s.installs.remove(o) // even on error: the change may be committed
 	return s.opts.Deletions.Close(ctx, o, s.moment())
 }
@@ -204,12 +201,12 @@ func (s *Service) deleteSteps(ctx context.Context, o Owner, by Caller, d Deletio
 	}
 }
 
-// Holdings counts the database rows of an install or a tenant (Services).
+// Holdings counts an install's or tenant's (Services) rows.
 func (s *Service) Holdings(ctx context.Context, o Owner) (Holdings, error) {
 	return s.opts.Deletions.Holdings(ctx, o)
 }
 
-// DeletionOf returns the progress of a deletion, or zero if none was started.
+// DeletionOf returns a deletion's progress, zero if not started.
 func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	in, err := s.opts.Installs.Install(ctx, o)
 	if errcode.Is(err, errcode.NotFound) {
@@ -218,8 +215,8 @@ func (s *Service) DeletionOf(ctx context.Context, o Owner) (Deletion, error) {
 	return in.Deletion, err
 }
 
-// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. An unknown ID may be
-// a typo, and deleting it would block its tokens for months.
+// IsKnown reports whether an install or tenant holds data or was registered, revoked or deleted. Deleting a mistyped
+// ID would block its tokens for months.
 func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, error) {
 	if holds != (Holdings{}) {
 		return true, nil
@@ -236,8 +233,8 @@ func (s *Service) IsKnown(ctx context.Context, o Owner, holds Holdings) (bool, e
 	return err == nil, err
 }
 
-// RestoreTenant lets a deleted tenant start again before its tombstone is swept, with tokens issued from now on.
-// Deleted data stays deleted. It reports whether the tenant was deleted.
+// RestoreTenant lets a deleted tenant start again, without its data, with tokens issued from now on. It reports
+// whether the tenant was deleted.
 func (s *Service) RestoreTenant(ctx context.Context, t TenantID) (bool, error) {
 	defer s.installs.remove(Services(t))
 	return s.opts.Deletions.Reopen(ctx, Services(t), s.moment())

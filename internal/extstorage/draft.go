@@ -11,7 +11,7 @@ func (s *Service) ActiveSchema(ctx context.Context, r Request, ns Namespace) (Sc
 	return s.loadSchema(ctx, namespaceOf{p.Owner, ns})
 }
 
-// CheckPut checks a put against the limits and the active schema without storing it, ignoring precondition and quota.
+// CheckPut checks a put against limits and active schema only, without storing it.
 func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	p, err := s.may(ctx, r.Grant, t.Namespace, Read)
 	if err != nil {
@@ -24,8 +24,7 @@ func (s *Service) CheckPut(ctx context.Context, r Request, t Task) error {
 	return t.inRequest(err)
 }
 
-// CheckDocument checks a schema document without trial validation, so it is fast. Error pointers are into the
-// document.
+// CheckDocument checks a schema document without a trial, so it is fast. Error pointers are into the document.
 func (s *Service) CheckDocument(document []byte) error {
 	_, err := s.canonicalSchema(document)
 	return err

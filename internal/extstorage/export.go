@@ -13,7 +13,7 @@ type ExportHeader struct {
 	LastChange Seq   // when the export starts
 }
 
-// ExportPage is a page of an export: schemas by namespace and version, then records by namespace and key.
+// ExportPage is a page of schemas by namespace and version, then records by namespace and key.
 type ExportPage struct {
 	Header       *ExportHeader // first page only
 	Schemas      []Schema
@@ -40,7 +40,6 @@ func (p *exportPlace) String() string {
 	return strings.Join([]string{"records", schemas, strconv.FormatInt(p.records, 10), string(p.record.Namespace), string(p.record.Key)}, "/")
 }
 
-// parseExportPlace reverses String. Namespaces and keys contain no slash.
 func parseExportPlace(s string) (p exportPlace, err error) {
 	part := strings.Split(s, "/")
 	numbers := func(texts ...string) (all [2]int64) {
@@ -67,7 +66,7 @@ func parseExportPlace(s string) (p exportPlace, err error) {
 }
 
 // Export reads the next page of the readable namespaces: at most limit records, PageBytes of records, and PageBytes
-// of schemas. Even an empty page need not be the last.
+// of schemas. Only Next tells whether it is the last.
 func (s *Service) Export(ctx context.Context, r Request, cursor string, limit int) (ExportPage, error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {

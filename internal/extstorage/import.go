@@ -15,17 +15,17 @@ type Import struct {
 	Preserve bool
 
 	// LastChange is from the export header. With Preserve, change numbers continue far above it, so that no change
-	// number or ETag means different things on the two servers.
+	// number or ETag means different things on two servers.
 	LastChange Seq
 
-	activated map[Namespace]SchemaVersion // imported active schemas
+	activated map[Namespace]SchemaVersion
 }
 
 // Imported counts imported records.
 type Imported struct {
 	Written   int
 	Unchanged int // already identical, so imports can be repeated
-	Expired   int // skipped
+	Expired   int
 	Newer     int // skipped: greater revision here
 }
 
@@ -34,7 +34,6 @@ func (d *Imported) Add(n Imported) {
 	d.Written, d.Unchanged, d.Expired, d.Newer = d.Written+n.Written, d.Unchanged+n.Unchanged, d.Expired+n.Expired, d.Newer+n.Newer
 }
 
-// Limits for preserved numbers and times.
 const (
 	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later ones still fit every client's number type
 	maxImportedSchema = 1_000_000_000         // schema versions
@@ -48,10 +47,10 @@ const (
 // ErrDiverged means that both servers hold the record's revision with different contents.
 var ErrDiverged error = errcode.New(errcode.Conflict, "the record exists with the same revision and different contents: delete one of the two")
 
-// Import puts at most a batch of exported records, all or nothing. Records keep their expiration. Values are
-// validated by the active schema unless it was imported too, as values may be older. Without Preserve, existing
-// records continue their own revisions and new ones start at 1. With Preserve, records take the exported revisions
-// and times, but never an earlier revision. A record's error is an *ItemError.
+// Import puts at most a batch of exported records, all or nothing. Values are validated by the active schema unless
+// it was imported too, as values may be older. Without Preserve, existing records continue their own revisions and
+// new ones start at 1. With Preserve, records take the exported revisions and times, but never an earlier revision.
+// Expirations stay. A record's error is an *ItemError.
 func (s *Service) Import(ctx context.Context, r Request, im *Import, records []Record) (done Imported, err error) {
 	p, err := s.pass(ctx, r.Grant)
 	if err != nil {
@@ -72,7 +71,6 @@ func (s *Service) Import(ctx context.Context, r Request, im *Import, records []R
 	}
 }
 
-// importOnce returns *MismatchError if a record changed since it was read.
 func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import, records []Record) (done Imported, err error) {
 	now := s.moment()
 	var tasks []Task
@@ -126,7 +124,6 @@ func (s *Service) importOnce(ctx context.Context, p *Pass, r Request, im *Import
 	return done, nil
 }
 
-// checkImported checks only the parts that BulkPut does not.
 func (s *Service) checkImported(p *Pass, im *Import, rec *Record, now Moment) error {
 	if err := p.need(rec.Namespace, Read|Modify); err != nil {
 		return err
@@ -165,7 +162,7 @@ func (im *Import) ImportHeader(h ExportHeader) error {
 }
 
 // ImportSchema registers a schema with its version and status, and reports whether anything changed. It returns
-// ErrSchemaConflict if the version differs. Without Preserve, the caller creates the schema now.
+// ErrSchemaConflict for another document. Without Preserve, the caller creates it now.
 func (s *Service) ImportSchema(ctx context.Context, r Request, im *Import, sc Schema) (changed bool, err error) {
 	p, err := s.may(ctx, r.Grant, sc.Namespace, Read|Modify)
 	if err != nil {

@@ -14,7 +14,7 @@ type Registration struct {
 	Namespaces map[Namespace]Access // limits tokens; nil: no limit
 }
 
-// Install is a registered install. Others use the default tier and need only a valid token.
+// Install is a registered install. Others need only a valid token, and use the default tier.
 type Install struct {
 	Registration
 	RevokedAt Moment // 0: not revoked
@@ -64,24 +64,23 @@ type Installs interface {
 	// Install returns a registration, or ErrNoInstall.
 	Install(ctx context.Context, o Owner) (Install, error)
 
-	// InstallState reads, in one snapshot, everything a request is checked against: the registration of install and
-	// tenant (zero if not registered), and the sorted IDs of unexpired revoked tokens.
+	// InstallState reads what a request is checked against, in one snapshot: the registration of install and tenant
+	// (zero if not registered), and the sorted IDs of unexpired revoked tokens.
 	InstallState(ctx context.Context, o Owner, now Moment) (in Install, revoked []string, err error)
 
-	// SetInstall creates or completely replaces a registration. With restore it also lifts a revocation, and reopens
-	// a deleted install like Deletions.Reopen. It returns ErrInstallDeleted.
+	// SetInstall creates or replaces a registration. restore also lifts a revocation, and reopens a deleted install
+	// like Deletions.Reopen. It returns ErrInstallDeleted.
 	SetInstall(ctx context.Context, o Owner, r Registration, restore bool, now Moment) (in Install, created bool, err error)
 
-	// RestoreInstall lifts a revocation, and reopens a deleted install like Deletions.Reopen. Tier, overrides and
-	// access stay. It returns ErrNoInstall or ErrInstallDeleted.
+	// RestoreInstall lifts a revocation, and reopens a deleted install like Deletions.Reopen, keeping the
+	// registration. It returns ErrNoInstall or ErrInstallDeleted.
 	RestoreInstall(ctx context.Context, o Owner, now Moment) error
 
-	// SwapQuota replaces only tier and overrides, if they still match from, and reports whether it did. Concurrent
-	// changes, a deletion, or a missing registration prevent it.
+	// SwapQuota replaces tier and overrides if they still match from and the install is registered and not deleted,
+	// and reports whether it did.
 	SwapQuota(ctx context.Context, o Owner, from, to Registration, now Moment) (bool, error)
 
-	// RevokeInstall revokes an install, registered or not. An earlier revocation stays unchanged. It returns
-	// ErrInstallDeleted.
+	// RevokeInstall revokes an install, registered or not, unless already revoked. It returns ErrInstallDeleted.
 	RevokeInstall(ctx context.Context, o Owner, now Moment) error
 }
 

@@ -8,13 +8,13 @@ import (
 
 // Default request limits and quotas.
 const (
-	MaxValueBytes    = 65_536  // canonical
-	MaxMetadataBytes = 4_096   // canonical
+	MaxValueBytes    = 65_536
+	MaxMetadataBytes = 4_096
 	MaxItems         = 20      // per bulk put or batch
 	MaxItemsBytes    = 524_288 // values and metadata of all items
 
-	MaxKeys       = 5_120     // per namespace
-	MaxNamespaces = 32        // per install
+	MaxKeys       = 5_120
+	MaxNamespaces = 32
 	MaxBytes      = 256 << 20 // values and metadata per install
 
 	MinTTL = 60 * time.Second
@@ -24,7 +24,7 @@ const (
 // Warning thresholds.
 const (
 	SoftTenantBytes = 2 << 30 // across a tenant's installs; never enforced
-	NoticePercent   = 80      // of a quota
+	NoticePercent   = 80
 )
 
 // Limits are request limits. Sizes are in bytes of canonical JSON.

@@ -16,7 +16,7 @@ type TenantID string
 // InstallID is a lower-case UUID.
 type InstallID string
 
-// ParseTenantID parses a UUID of 36 characters in either case, except the nil UUID.
+// ParseTenantID parses a 36-character UUID in either case, except the nil UUID.
 func ParseTenantID(s string) (TenantID, error) {
 	id, err := parseUUID(s)
 	return TenantID(id), err
@@ -38,14 +38,14 @@ func parseUUID(s string) (string, error) {
 	return id, nil
 }
 
-// Owner identifies an install. The tenant determines the shard; it comes from the verified token, never from the
+// Owner identifies an install. The tenant, which determines the shard, comes from the verified token, never from the
 // path.
 type Owner struct {
 	Tenant  TenantID
 	Install InstallID
 }
 
-// Check rejects an incomplete owner, under which strangers would share records.
+// Check rejects an incomplete owner: strangers would share records.
 func (o Owner) Check() error {
 	if o.Tenant == "" || o.Install == "" {
 		return errcode.New(errcode.Denied, "no tenant or install is set")
@@ -101,11 +101,11 @@ func ParseKey(s string) (Key, error) {
 	return Key(s), nil
 }
 
-// Revision counts writes to a record, from 1; 0 means no record. It restarts after the record is deleted or expires.
+// Revision counts a record's writes from 1; 0: no record. It restarts after a delete or expiry.
 type Revision int64
 
-// Seq numbers an install's changes across all keys, from 1; 0 means none. A record's Seq is its last write.
+// Seq numbers an install's changes from 1, across keys; 0: none. A record's Seq is its last write.
 type Seq int64
 
-// SchemaVersion numbers a namespace's schemas, from 1; 0 means none.
+// SchemaVersion numbers a namespace's schemas from 1; 0: none.
 type SchemaVersion int32

@@ -15,7 +15,7 @@ const (
 	Check // only checks the precondition
 )
 
-// Op is an operation on one record.
+// Op is an operation on a record.
 type Op struct {
 	Kind         OpKind
 	Namespace    Namespace
@@ -26,19 +26,19 @@ type Op struct {
 
 	Value     canonjson.Value
 	Sum       canonjson.Number // increment result for the response
-	Metadata  canonjson.Value  // an object
-	ExpiresAt Moment           // 0: never
-	Keep      bool             // keep an existing record's metadata and TTL
+	Metadata  canonjson.Value
+	ExpiresAt Moment // 0: never
+	Keep      bool   // keep an existing record's metadata and TTL
 
-	// Revise, if set, computes Value and Sum from the record at write time. It runs after the precondition check,
-	// possibly more than once, and must not block. Its error fails the operation.
+	// Revise, if set, computes Value and Sum from the record at write time, after the precondition check. It may run
+	// repeatedly and must not block. Its error fails the operation.
 	Revise Revise
 
-	// Restored, if set, determines revision and times. It cannot be combined with Keep, Revise, or an IdempotencyKey.
+	// Restored, if set, determines revision and times. It excludes Keep, Revise, and an IdempotencyKey.
 	Restored *Restored
 
-	// Schema is the version that validated the value, or 0. If another version is active when the write commits, it
-	// fails with ErrSchemaChanged.
+	// Schema is the version that validated the value, or 0. If another is active at the write, it fails with
+	// ErrSchemaChanged.
 	Schema SchemaVersion
 }
 
@@ -51,7 +51,7 @@ type Restored struct {
 // Header is a stored record without value and metadata.
 type Header struct {
 	Revision  Revision
-	Seq       Seq // last write
+	Seq       Seq
 	CreatedAt Moment
 	UpdatedAt Moment
 	ExpiresAt Moment // 0: never
@@ -65,7 +65,7 @@ func (h *Header) Bytes() int64 { return h.ValueBytes + h.MetadataBytes }
 // Live reports whether the record exists and has not expired.
 func (h *Header) Live(now Moment) bool { return h != nil && !h.ExpiresAt.Reached(now) }
 
-// ErrSchemaChanged means that the schema that validated a put is no longer active: read the schema again and retry.
+// ErrSchemaChanged means that a put was validated by an inactive schema: read it again and retry.
 var ErrSchemaChanged error = errcode.New(errcode.Conflict, "the active schema has changed: retry")
 
 // ErrNoRecord means that a record is absent or expired.
@@ -76,7 +76,7 @@ type Effect struct {
 	Item Item
 	Next *Header // nil: the record no longer exists
 
-	// Change takes the install's next sequence number, unless it is "". Revision is the written or removed one.
+	// Change takes the install's next sequence number unless "". Revision is the written or removed one.
 	Change   ChangeOp
 	Revision Revision
 }
@@ -84,7 +84,7 @@ type Effect struct {
 // Delta is a change of the counters.
 type Delta struct{ Keys, Bytes int64 }
 
-// DeltaOf returns the counter change when after replaces before; nil means no row.
+// DeltaOf returns the counter change from before to after; nil: no row.
 func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	if before.Live(countedAt) {
 		d = Delta{Keys: -1, Bytes: -before.Bytes()}
@@ -96,8 +96,8 @@ func DeltaOf(before, after *Header, countedAt Moment) (d Delta) {
 	return d
 }
 
-// Decide returns the operation's effect, given the namespace's active schema and the next change number. A put
-// replaces an expired row, a delete removes it. It returns *MismatchError or ErrSchemaChanged.
+// Decide returns the operation's effect, given the active schema and next change number. A put replaces an expired
+// row, a delete removes it. It returns *MismatchError or ErrSchemaChanged.
 func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (Effect, error) {
 	live := row
 	if !row.Live(now) {
@@ -147,10 +147,10 @@ func (op *Op) Decide(row *Header, now Moment, active SchemaVersion, next Seq) (E
 
 // Item is an operation's result, stored as JSON for requests with an idempotency key.
 type Item struct {
-	Revision  Revision `json:"revision,omitzero"` // 0: no record
-	Seq       Seq      `json:"seq,omitzero"`      // for the ETag
-	Created   bool     `json:"created,omitzero"`  // by the put
-	Existed   bool     `json:"existed,omitzero"`  // before the delete
+	Revision  Revision `json:"revision,omitzero"`
+	Seq       Seq      `json:"seq,omitzero"`     // for the ETag
+	Created   bool     `json:"created,omitzero"` // by the put
+	Existed   bool     `json:"existed,omitzero"` // before the delete
 	CreatedAt Moment   `json:"createdAt,omitzero"`
 	UpdatedAt Moment   `json:"updatedAt,omitzero"`
 	ExpiresAt Moment   `json:"expiresAt,omitzero"`

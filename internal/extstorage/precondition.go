@@ -12,8 +12,8 @@ import (
 // Precondition is the record state that a request requires; zero: any.
 type Precondition struct {
 	Revision  Optional[Revision] // ifRevision; 0: the record must not exist
-	Match     Tags               // If-Match
-	NoneMatch Tags               // If-None-Match
+	Match     Tags
+	NoneMatch Tags
 }
 
 // Optional is a value that clients may omit; JSON null counts as omitted.
@@ -25,8 +25,8 @@ func Some[T any](v T) Optional[T] { return optional.Some(v) }
 // IsSet reports whether anything is required.
 func (g *Precondition) IsSet() bool { return g.Revision.Set || g.Match.Set || g.NoneMatch.Set }
 
-// Check compares a record's revision and last change, both 0 if absent or expired, and returns a *MismatchError.
-// Headers come first, as RFC 9110 requires, and If-Match before If-None-Match.
+// Check compares a record's revision and last change, 0 if absent or expired, and returns a *MismatchError. Headers
+// come first, as RFC 9110 requires, and If-Match before If-None-Match.
 func (g *Precondition) Check(revision Revision, seq Seq) error {
 	switch {
 	case g.Match.Set && !g.Match.has(seq), g.NoneMatch.Set && g.NoneMatch.has(seq):
@@ -37,8 +37,8 @@ func (g *Precondition) Check(revision Revision, seq Seq) error {
 	return nil
 }
 
-// CheckDelete is Check for deletes. A missing record matches only an unset precondition: a client that sent one, even
-// for no record, expected to delete something.
+// CheckDelete is Check for deletes. A missing record matches only an unset precondition: otherwise the client
+// expected to delete something.
 func (g *Precondition) CheckDelete(revision Revision, seq Seq) error {
 	if err := g.Check(revision, seq); err != nil {
 		return err
@@ -70,19 +70,17 @@ func (e *MismatchError) ErrorCode() errcode.Code {
 	return errcode.Conflict
 }
 
-// ETag returns the entity tag, such as `"17"`. Change numbers belong to the install, while revisions restart after a
-// delete or expiry, so a tag never matches a later record with the same key.
+// ETag returns the entity tag, such as `"17"`. As change numbers, unlike revisions, are never reused, a tag never
+// matches a later record with the same key.
 func (s Seq) ETag() string { return `"` + strconv.FormatInt(int64(s), 10) + `"` }
 
-// Tags are the entity tags of If-Match or If-None-Match. Foreign but well-formed tags are dropped, since they match
-// no record.
+// Tags are the entity tags of If-Match or If-None-Match. Foreign tags are dropped, since they match no record.
 type Tags struct {
 	Set  bool // header present
 	Any  bool // header is *
 	Seqs []Seq
 }
 
-// has reports whether the tags match a change; 0 means no record.
 func (t *Tags) has(seq Seq) bool { return seq != 0 && (t.Any || slices.Contains(t.Seqs, seq)) }
 
 // ParseIfMatch uses strong comparison, so weak tags match nothing. Join repeated headers with commas.

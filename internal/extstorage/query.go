@@ -50,11 +50,11 @@ type Page struct {
 
 // Page limits. The first record is always included.
 const (
-	MaxPage   = 100     // records
+	MaxPage   = 100
 	PageBytes = 1 << 20 // values and metadata, or schema documents
 )
 
-// PageEnd ends a page at a number of entries, or before the first entry that exceeds a number of bytes.
+// PageEnd ends a page at a number of entries, or before an entry exceeds a number of bytes.
 type PageEnd struct {
 	limit  int
 	bytes  int64
@@ -77,8 +77,8 @@ func (p *PageEnd) Takes(n int64) bool {
 	return true
 }
 
-// Successor returns the smallest string, by bytes, greater than all strings with the prefix, or false. It increments
-// the last character possible, so the result is valid UTF-8, as some engines require.
+// Successor returns the smallest string, by bytes, greater than all strings with the prefix, or false. Incrementing a
+// character keeps it valid UTF-8, as some engines require.
 func Successor(prefix string) (string, bool) {
 	for prefix != "" {
 		r, size := utf8.DecodeLastRuneInString(prefix)

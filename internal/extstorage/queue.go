@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/work"
 )
 
-// WriteQueue queues this process's writes by install. The engine serializes them anyway, but waiting here takes no
-// connection and avoids outdated computed values. It is safe for concurrent use.
+// WriteQueue queues this process's writes by install. The engine serializes them anyway, but here they wait without a
+// connection, and computed values are not outdated. It is safe for concurrent use.
 type WriteQueue struct {
 	together int
 
@@ -42,8 +42,8 @@ type Turn struct {
 	places int
 }
 
-// Enter waits for a turn. With alone set, no other write of the install runs in this process until Leave. It returns
-// errcode.Unavailable if ctx ends first.
+// Enter waits for a turn; with alone, until no other write of the install runs in this process. It returns
+// errcode.Unavailable if ctx ends.
 func (q *WriteQueue) Enter(ctx context.Context, o Owner, alone bool) (Turn, error) {
 	places := 1
 	if alone {
@@ -85,7 +85,6 @@ func (t Turn) Leave() {
 	t.queue.advance(t.line, t.places)
 }
 
-// line returns the queue of an install and creates it if necessary.
 func (q *WriteQueue) line(o Owner) *line {
 	l := q.installs[o]
 	if l == nil {
@@ -98,7 +97,6 @@ func (q *WriteQueue) line(o Owner) *line {
 	return l
 }
 
-// advance returns places and gives turns to the next writes.
 func (q *WriteQueue) advance(l *line, places int) {
 	l.taken -= places
 	for len(l.waiting) > 0 && l.waiting[0].places <= q.together-l.taken {

@@ -7,13 +7,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Counters count an install's live records as of CountedAt. Records that expire later still count. A write moves
-// CountedAt only if it would be rejected or its clock is behind; the backend then counts the stored records that
-// expire in between.
+// Counters count an install's live records as of CountedAt. Records expiring later still count. A write moves
+// CountedAt only if otherwise rejected, or if its clock is behind; the backend then counts the records that expire in
+// between.
 type Counters struct {
 	Bytes      int64
 	Keys       int64
-	Namespaces int64 // with keys
+	Namespaces int64
 }
 
 // QuotaError means that a write would exceed a quota.
@@ -39,8 +39,8 @@ func (e *QuotaError) Error() string {
 // ErrorCode implements errcode.Coder.
 func (e *QuotaError) ErrorCode() errcode.Code { return errcode.Quota }
 
-// Ledger tracks an install through a write's operations and checks the result against its quota. Counts that did not
-// grow never fail, so an install over its quota can still shrink.
+// Ledger tracks a write's operations and checks the result against the quota. Counts that did not grow never fail, so
+// an install over its quota can shrink.
 type Ledger struct {
 	before Counters
 	notes  []note
@@ -57,7 +57,7 @@ type note struct {
 // NewLedger starts with the counters before the write.
 func NewLedger(before Counters) Ledger { return Ledger{before: before} }
 
-// Note records the next operation: the install's counters after it, and its namespace's keys before and after it.
+// Note records the next operation: the install's counters after it, and its namespace's keys before and after.
 func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 	l.notes = append(l.notes, note{now, ns, keysBefore, keys})
 }
@@ -65,8 +65,8 @@ func (l *Ledger) Note(now Counters, ns Namespace, keysBefore, keys int64) {
 // Reserve adds namespaces missing from Counters: those with a schema but no keys.
 func (l *Ledger) Reserve(namespaces int64) { l.spare = namespaces }
 
-// Fits reports whether no operation exceeds a quota. Earlier counters are never too low, except for a put over an
-// expired row that they include: its new key does not show, so do not use Fits then.
+// Fits reports whether no operation exceeds a quota. Earlier counters are never too low, except for a put over a
+// counted expired row, whose new key does not show: do not use Fits then.
 func (l *Ledger) Fits(q Quota) bool {
 	for i := range l.notes {
 		if n := &l.notes[i]; n.Bytes > q.Bytes || n.Namespaces+l.spare > q.Namespaces || n.keys > q.Keys {
@@ -76,8 +76,8 @@ func (l *Ledger) Fits(q Quota) bool {
 	return true
 }
 
-// Check returns an *ItemError with the *QuotaError of the operation that first exceeded a quota for good. Among
-// several quotas, namespaces come first, then the namespaces' keys in write order, then bytes.
+// Check returns an *ItemError with the *QuotaError of the operation that first exceeded a quota for good: namespaces
+// first, then keys in write order, then bytes.
 func (l *Ledger) Check(q Quota) error {
 	namespaces := func(n *note) (int64, bool) { return n.Namespaces + l.spare, true }
 	if err := l.check("namespaces", q.Namespaces, l.before.Namespaces+l.spare, namespaces); err != nil {

@@ -31,8 +31,8 @@ type Listing struct {
 	Metadata  bool
 }
 
-// ListRecords reads a page of at most PageBytes, and returns the next cursor, or "" on the last page. Cursors are
-// bound to owner, namespace, prefix and direction.
+// ListRecords reads a page of at most PageBytes, and returns the next cursor, "" on the last page. Cursors are bound
+// to owner, namespace, prefix and direction.
 func (s *Service) ListRecords(ctx context.Context, r Request, l Listing) (records []Record, next string, err error) {
 	p, err := s.may(ctx, r.Grant, l.Namespace, Read)
 	if err != nil {
@@ -80,9 +80,9 @@ const (
 	MaxWait    = 60 * time.Second
 )
 
-// Changes reads the changes after since in the readable namespaces, oldest first, waiting up to the given time for
-// the first. Continue at Last, which may be after the last returned change; limit 0 returns only Last. It returns
-// ErrChangesGone if since is too old or was never issued by this database.
+// Changes reads changes after since in the readable namespaces, oldest first, waiting up to the given time for the
+// first. Continue at Last, which may be after the last returned change; limit 0 returns only Last. It returns
+// ErrChangesGone if since is too old or was never issued here.
 func (s *Service) Changes(ctx context.Context, r Request, since Seq, limit int, wait time.Duration) (Feed, error) {
 	if err := checkLimit(limit, 0, MaxChanges); err != nil {
 		return Feed{}, err

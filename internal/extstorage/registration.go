@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// RegisterInstall creates or completely replaces a registration, and reports whether it was created. Overrides
-// without an end last for OverrideLifetime. Only restore lifts a revocation.
+// RegisterInstall creates or replaces a registration, and reports whether it created it. Overrides without an end
+// last for OverrideLifetime. Only restore lifts a revocation.
 func (s *Service) RegisterInstall(ctx context.Context, o Owner, r Registration, restore bool) (in Install, created bool, err error) {
 	now := s.moment()
 	if err := s.checkRegistration(&r, now); err != nil {
@@ -65,8 +65,8 @@ func (c *QuotaChange) of(r Registration, now Moment) Registration {
 	return r
 }
 
-// ChangeQuota changes a registered install's tier and overrides, keeping its access and concurrent changes. It
-// returns ErrNoInstall or ErrInstallDeleted.
+// ChangeQuota changes an install's tier and overrides, keeping concurrent changes. It returns ErrNoInstall or
+// ErrInstallDeleted.
 func (s *Service) ChangeQuota(ctx context.Context, o Owner, c QuotaChange) (Install, error) {
 	defer s.installs.remove(o) // even on error: the change may be committed
 	const attempts = 10        // each fails only if another change succeeds
@@ -102,14 +102,13 @@ func (s *Service) ShowInstall(ctx context.Context, o Owner) (Install, error) {
 	return s.opts.Installs.Install(ctx, o)
 }
 
-// RestoreInstall lifts a revocation or reverts a deletion; the registration stays. It returns ErrNoInstall or
-// ErrInstallDeleted.
+// RestoreInstall is Installs.RestoreInstall.
 func (s *Service) RestoreInstall(ctx context.Context, o Owner) error {
 	defer s.installs.remove(o) // even on error: the change may be committed
 	return s.opts.Installs.RestoreInstall(ctx, o, s.moment())
 }
 
-// RevokeInstall revokes all access, registered or not: in this process at once, in others within a second. The data
+// RevokeInstall revokes an install, registered or not: in this process at once, in others within a second. The data
 // stays.
 func (s *Service) RevokeInstall(ctx context.Context, o Owner) error {
 	defer s.signals.notify(o)  // wake waiting clients, which then lose access

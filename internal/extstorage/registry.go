@@ -21,7 +21,7 @@ type Schema struct {
 	Namespace Namespace
 	Version   SchemaVersion
 	Status    SchemaStatus
-	Document  []byte // canonical
+	Document  []byte
 	CreatedAt Moment
 	UpdatedAt Moment
 	CreatedBy string // user or service UUID, or ""
@@ -36,33 +36,33 @@ type SchemaID struct {
 // Registry stores schemas.
 type Registry interface {
 	// Register adds a draft as the namespace's next version. It keeps the newest SchemasKept versions and the active
-	// one, deletes older ones, and never reuses numbers. It returns a *QuotaError if namespaces with a live record or
-	// schema would exceed quota.Namespaces.
+	// one, and never reuses numbers. It returns a *QuotaError if namespaces with a live record or schema would exceed
+	// quota.Namespaces.
 	Register(ctx context.Context, o Owner, draft Schema, quota Quota) (Schema, error)
 
-	// DropSchemas deletes a version, or all of a namespace's versions if it is 0, and returns how many. It returns
-	// ErrSchemaNeeded for a single active or newest version, whose number would be reused. New versions in an emptied
-	// namespace continue after all numbers ever removed from the install.
+	// DropSchemas deletes a version, or with 0 all of a namespace's, and returns how many. It returns ErrSchemaNeeded
+	// for a single active or newest version, whose number would be reused. New versions in an emptied namespace
+	// continue after all numbers ever removed from the install.
 	DropSchemas(ctx context.Context, o Owner, ns Namespace, v SchemaVersion, now Moment) (int, error)
 
-	// SetStatus activates or deprecates a version; nothing changes if it already has the status. It returns
-	// ErrNoSchema, or errcode.Invalid for Draft.
+	// SetStatus activates or deprecates a version, if it does not have the status yet. It returns ErrNoSchema, or
+	// errcode.Invalid for Draft.
 	SetStatus(ctx context.Context, o Owner, id SchemaID, status SchemaStatus, now Moment) (Schema, error)
 
-	// Schemas reads a page of versions, newest first, from one snapshot. The page ends like a PageEnd over the stored
-	// document sizes, or earlier under concurrent writes.
+	// Schemas reads a page of versions, newest first, from a snapshot, ending like a PageEnd over stored sizes, or
+	// earlier under concurrent writes.
 	Schemas(ctx context.Context, o Owner, q SchemaQuery) (SchemaPage, error)
 
 	// Schema reads a version, or returns ErrNoSchema.
 	Schema(ctx context.Context, o Owner, ns Namespace, v SchemaVersion) (Schema, error)
 
 	// Restore adds a version from another server with its number, status, times and creator, and reports whether
-	// anything changed. It returns ErrSchemaConflict if the document differs. An existing version only changes its
+	// anything changed. It returns ErrSchemaConflict if the document differs. An existing version only changes
 	// status, at UpdatedAt and never to Draft. Activation replaces the active version now. Versions that Register
-	// would delete are not added. The quota works as in Register.
+	// would delete are not added. The quota is as in Register.
 	Restore(ctx context.Context, o Owner, sc Schema, quota Quota, now Moment) (changed bool, err error)
 
-	// ExportSchemas reads at most limit schemas by namespace and version, after a position; zero: from the start.
+	// ExportSchemas reads at most limit schemas by namespace and version, after a position.
 	ExportSchemas(ctx context.Context, o Owner, after SchemaPosition, limit int) ([]Schema, error)
 
 	// Active returns the active schema; version 0 means none.
@@ -80,7 +80,7 @@ type SchemaQuery struct {
 // SchemaPage is the result of a SchemaQuery.
 type SchemaPage struct {
 	Schemas []Schema
-	More    bool // older versions follow
+	More    bool
 }
 
 // SchemasKept is how many versions a namespace keeps, plus an older active one.

@@ -21,8 +21,8 @@ func (w *Write) Validated() bool {
 	return slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Revise != nil && op.Schema != 0 })
 }
 
-// Fill computes a put's value with Revise from the locked row (nil: none) and its value. It returns *MismatchError or
-// an error from Revise.
+// Fill computes a put's value from the locked row (nil: none) and its value. It returns *MismatchError or Revise's
+// error.
 func (op *Op) Fill(row *Header, value canonjson.Value, now Moment) (err error) {
 	if !row.Live(now) {
 		row, value = nil, ""
@@ -39,19 +39,19 @@ func (op *Op) fill(before canonjson.Value) (err error) {
 	return err
 }
 
-// FailAt truncates the write before operation i and adds one that always fails. For a failure known in advance, the
-// Store still looks for an earlier failure and a stored response.
+// FailAt replaces operation i and later ones by one that always fails. The Store still looks for an earlier failure
+// and a stored response.
 func (w Write) FailAt(i int, ns Namespace, key Key) Write {
 	never := Op{Kind: Check, Namespace: ns, Key: key, Precondition: Precondition{Match: Tags{Set: true}}}
 	w.Ops = append(slices.Clip(w.Ops[:i]), never)
 	return w
 }
 
-// Optimistic is a write whose values were computed from unlocked reads. Every record read gets a precondition, so the
-// write fails if it changed.
+// Optimistic is a write computed from unlocked reads. Every record read gets a precondition, so the write fails if it
+// changed.
 type Optimistic struct {
-	Write Write // without Revise
-	After Known // known values after the write
+	Write Write
+	After Known
 
 	failed *ItemError // operation that fails because of a value read
 	last   bool       // a written record's expiry is unknown
@@ -66,8 +66,8 @@ type knownValue struct {
 	expires Moment          // 0: never
 }
 
-// Optimistic computes the write's values from records returned by get, which may return ErrNoRecord. Known values are
-// not read; such a write is valid only directly after the writes that produced them. The error is from get.
+// Optimistic computes the write's values from get, which may return ErrNoRecord. Values in known are not read; such a
+// write is valid only directly after the writes that produced them. The error is get's.
 func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error)) (*Optimistic, error) {
 	w.Ops = slices.Clone(w.Ops)
 	a := &Optimistic{After: known, pinned: make([]bool, len(w.Ops)+1)}
@@ -101,8 +101,8 @@ func (w Write) Optimistic(known Known, get func(Namespace, Key) (Record, error))
 	return a, nil
 }
 
-// revise computes an operation's value. read is the record that held the previous value, which must not change before
-// the write; nil: the value is known.
+// revise computes an operation's value. read is the record with the previous value, which must not change before the
+// write; nil: the value is known.
 func (op *Op) revise(before canonjson.Value, read *Record) error {
 	if read != nil {
 		if err := op.Precondition.Check(read.Revision, read.Seq); err != nil {
@@ -151,8 +151,8 @@ func unchanged(seq Seq) Precondition {
 // Last reports whether no write can be computed from After.
 func (a *Optimistic) Last() bool { return a.failed != nil || a.last }
 
-// Done returns the error of a write known to fail without the Store: its first operation fails, and no stored
-// response can exist.
+// Done returns the error of a write known to fail without the Store, at its first operation, without a possible
+// stored response.
 func (a *Optimistic) Done() error {
 	if a.failed != nil && a.failed.Index == 0 && a.Write.IdempotencyKey == nil {
 		return a.failed

@@ -17,8 +17,8 @@ const MaxSchemaBytes = 64 << 10
 
 var errNotActive = &ValidationError{Pointer: "/schemaVersion", Reason: "must be the active schema version"}
 
-// validate validates a value by the active schema and returns its version, which the Store confirms during the put.
-// If a cached schema rejects the value, validate reads the active schema again: a newer one may accept it.
+// validate validates a value by the active schema and returns its version, which the Store confirms. If a cached
+// schema rejects the value, it reads the active schema again.
 func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Value, want Optional[SchemaVersion]) (SchemaVersion, error) {
 	known, cached := s.schemas.get(at)
 	var refused error
@@ -37,7 +37,6 @@ func (s *Service) validate(ctx context.Context, at namespaceOf, v canonjson.Valu
 	return active.Version, s.hold(ctx, at.Tenant, active, v, want)
 }
 
-// activeSchema returns the active schema, possibly cached; version 0 means none.
 func (s *Service) activeSchema(ctx context.Context, at namespaceOf) (Schema, error) {
 	if known, cached := s.schemas.get(at); cached {
 		return known, nil
@@ -57,7 +56,6 @@ func (sc *Schema) same(other Schema) bool {
 	return sc.Version == other.Version && bytes.Equal(sc.Document, other.Document)
 }
 
-// hold validates by one schema; version 0 accepts everything.
 func (s *Service) hold(ctx context.Context, tenant TenantID, sc Schema, v canonjson.Value, want Optional[SchemaVersion]) error {
 	if want.Set && want.Value != sc.Version {
 		return errNotActive
@@ -94,7 +92,7 @@ type DryRun struct {
 type DryFailure struct {
 	Key      Key
 	Revision Revision
-	Pointer  string // into the value
+	Pointer  string
 	Reason   string
 }
 
@@ -105,7 +103,6 @@ type SchemaReport struct {
 	DryRun        DryRun
 }
 
-// canonicalSchema checks a document and returns its canonical form. Error pointers are into the document.
 func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	v, err := canonjson.Parse(document, MaxSchemaBytes)
 	if err != nil {
@@ -114,7 +111,6 @@ func (s *Service) canonicalSchema(document []byte) ([]byte, error) {
 	return []byte(v), s.opts.Documents.Check([]byte(v))
 }
 
-// samples is how many records a new schema is tried on.
 const samples = 8
 
 // RegisterSchema adds a draft after checking it and trying it on a few records.
@@ -131,14 +127,13 @@ func (s *Service) RegisterSchema(ctx context.Context, r Request, ns Namespace, d
 	}
 	by, err := parseUUID(r.Caller.ID)
 	if err != nil {
-		by = "" // the caller may be anonymous
+		by = ""
 	}
 	now := s.moment()
 	return s.opts.Registry.Register(ctx, p.Owner, Schema{Namespace: ns, Document: document, CreatedBy: by, CreatedAt: now}, s.quota(&p.install, now))
 }
 
-// DropSchemas deletes a version, or all of a namespace's versions if it is 0, and returns how many. It returns
-// ErrSchemaNeeded.
+// DropSchemas is Registry.DropSchemas.
 func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v SchemaVersion) (int, error) {
 	p, err := s.may(ctx, r.Grant, ns, Read|Modify)
 	if err != nil {
@@ -149,7 +144,7 @@ func (s *Service) DropSchemas(ctx context.Context, r Request, ns Namespace, v Sc
 	return n, err
 }
 
-// try tries a document on the namespace's first records, which it does not hold in memory while waiting for a turn.
+// try tries a document on the namespace's first records, holding none in memory while waiting for a turn.
 func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []byte) error {
 	return r.do(ctx, s.trials, func() error {
 		page, err := s.opts.Store.List(ctx, r.Grant.Owner, Query{Namespace: ns, Limit: samples, Values: true, Now: s.moment()})
@@ -164,8 +159,7 @@ func (s *Service) try(ctx context.Context, r Request, ns Namespace, document []b
 	})
 }
 
-// Schemas reads a page of versions, newest first, of at most limit entries and PageBytes. It returns the next cursor,
-// or "" on the last page.
+// Schemas reads a page of versions, newest first, and returns the next cursor, "" on the last page.
 func (s *Service) Schemas(ctx context.Context, r Request, ns Namespace, cursor string, limit int) (schemas []Schema, next string, err error) {
 	p, err := s.may(ctx, r.Grant, ns, Read)
 	if err != nil {
@@ -230,9 +224,9 @@ func (s *Service) SetSchema(ctx context.Context, r Request, ns Namespace, v Sche
 	return sc, err
 }
 
-// CheckSchema compares a document with the active schema and validates as many stored records by it as dry_run_time
-// allows. A report's cursor continues there. Error pointers are into a request with the members schema and cursor.
-// Nothing is registered.
+// CheckSchema compares a document with the active schema and validates as many stored records as dry_run_time allows;
+// a report's cursor continues there. Error pointers are into a request with the members schema and cursor. Nothing is
+// registered.
 func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	if _, err := s.may(ctx, r.Grant, ns, Read); err != nil {
 		return report, err
@@ -243,8 +237,8 @@ func (s *Service) CheckSchema(ctx context.Context, r Request, ns Namespace, docu
 	return s.check(ctx, r, ns, document, cursor)
 }
 
-// CheckVersion is CheckSchema for a registered version. It returns ErrNoSchema. A version registered under other
-// limits may be rejected.
+// CheckVersion is CheckSchema for a registered version, or ErrNoSchema. Versions registered under other limits may be
+// rejected.
 func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v SchemaVersion, cursor string) (report SchemaReport, err error) {
 	sc, err := s.Schema(ctx, r, ns, v)
 	if err != nil {
@@ -256,8 +250,6 @@ func (s *Service) CheckVersion(ctx context.Context, r Request, ns Namespace, v S
 	return s.check(ctx, r, ns, sc.Document, cursor)
 }
 
-// check waits for a turn, tries a document, compares it with the active schema, and runs the dry run. With a cursor,
-// the document was tried before.
 func (s *Service) check(ctx context.Context, r Request, ns Namespace, document []byte, cursor string) (report SchemaReport, err error) {
 	o := r.Grant.Owner
 	hash := sha256.Sum256(document)
@@ -301,8 +293,8 @@ func (s *Service) compare(active, document []byte) (Compatibility, error) {
 	return c, err
 }
 
-// Limits for concurrent schema trials, per kind of trial; one tenant may run one less. A hostile schema keeps a CPU
-// busy until its request ends, while other clients must still be served.
+// Limits for concurrent schema trials, per kind; a tenant may run one less. A hostile schema keeps a CPU busy until
+// its request ends.
 const (
 	schemaTurns   = 2
 	schemaWaiting = 256
@@ -312,7 +304,7 @@ func newSchemaPool(c *Config) *fairshare.Pool {
 	return fairshare.New(schemaTurns, schemaWaiting, c.RequestTimeout)
 }
 
-// dryRun validates a namespace's records page by page, starting after a position. When time is up it returns the last
+// dryRun validates a namespace's records after a position, page by page. When time is up it returns the last
 // validated key.
 func (s *Service) dryRun(ctx context.Context, o Owner, after Position, document []byte) (run DryRun, last Key, err error) {
 	ns, now, until := after.Namespace, s.moment(), s.opts.Clock().Add(s.DryRunTime())
@@ -358,7 +350,6 @@ func (s *Service) dryRunOf(ctx context.Context, o Owner, run *DryRun, document [
 	return nil
 }
 
-// cut returns a failed dry run's result: if the request timed out, the partial result and the last validated key.
 func (run *DryRun) cut(ctx context.Context, last Key, err error) (DryRun, Key, error) {
 	switch {
 	case ctx.Err() == nil:

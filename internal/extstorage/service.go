@@ -19,8 +19,8 @@ import (
 // Validators validates values, compiling each schema once.
 type Validators interface {
 	// Validate validates a value by a registered schema, charging its memory to the tenant. It returns a *SchemaError
-	// with pointers into a rejected value, another errcode.Invalid error for a schema registered under other limits
-	// that is unusable, or errcode.Unavailable after waiting for memory.
+	// with pointers into a rejected value, another errcode.Invalid error if the schema is unusable under the current
+	// limits, or errcode.Unavailable after waiting for memory.
 	Validate(ctx context.Context, tenant TenantID, document []byte, v canonjson.Value) error
 }
 
@@ -29,8 +29,8 @@ type Documents interface {
 	// Check returns a *ValidationError for a document that cannot be registered.
 	Check(document []byte) error
 
-	// Trial compiles a document that passed Check and validates the samples in a killable process. It returns a
-	// *ValidationError if that takes too much time or memory, whether or not the samples match.
+	// Trial compiles a checked document and validates the samples in a killable process. It returns a
+	// *ValidationError if that takes too much time or memory, whether or not they match.
 	Trial(ctx context.Context, document []byte, samples [][]byte) error
 
 	// Compatible compares two documents that pass Check.
@@ -65,8 +65,8 @@ type Service struct {
 	installs *installCache
 	schemas  seenSchemas
 
-	waits   *fairshare.Pool // waiting requests
-	trials  *fairshare.Pool // schema trials
+	waits   *fairshare.Pool
+	trials  *fairshare.Pool
 	dryRuns *fairshare.Pool // dry runs, including comparisons
 }
 
@@ -146,9 +146,8 @@ func (r *Request) withoutSlot(wait func() error) error {
 
 func (s *Service) moment() Moment { return At(s.opts.Clock()) }
 
-// pass checks a grant against the registration and the revoked tokens, both at most installAge old. Without the
-// database it fails rather than use older data. It returns ErrInstallDeleted, ErrInstallDeleting, ErrRevoked or
-// ErrTokenRevoked.
+// pass checks a grant against the registration and revoked tokens, at most installAge old. Without the database it
+// fails rather than use older data. It returns ErrInstallDeleted, ErrInstallDeleting, ErrRevoked or ErrTokenRevoked.
 func (s *Service) pass(ctx context.Context, g Grant) (Pass, error) {
 	if err := g.Owner.Check(); err != nil {
 		return Pass{}, err
@@ -242,8 +241,8 @@ func (s *Service) passAll(ctx context.Context, g Grant, tasks []Task) (Pass, err
 	return p, err
 }
 
-// attempt plans and applies the operations. It assumes that a namespace missing from the cache has no schema, which
-// is usual and checked by the Store, and reads the schema, a message on Citus, only if the write fails.
+// attempt plans and applies the operations. It assumes that a namespace missing from the cache has no schema, the
+// usual case, which the Store checks. Only if that fails it reads the schema, a message on Citus.
 func (s *Service) attempt(ctx context.Context, p *Pass, r Request, tasks []Task) (Applied, error) {
 	a := &plan{service: s, owner: p.Owner, now: s.moment(), guesses: true}
 	applied, err := a.apply(ctx, p, r, tasks)
@@ -282,7 +281,6 @@ func isClients(err error) bool {
 	return !errcode.Is(err, errcode.Unavailable) && !errcode.Is(err, errcode.Internal)
 }
 
-// prepareRetry returns the error unless the write can be retried.
 func (s *Service) prepareRetry(ctx context.Context, o Owner, tasks []Task, err error) error {
 	item, ok := errors.AsType[*ItemError](err)
 	if !ok {

@@ -6,14 +6,13 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// maxWaits limits concurrent long polls and imports, shared among installs.
 const maxWaits = 1024
 
 func newWaits() *fairshare.Pool {
 	return fairshare.New(maxWaits, 0, 0)
 }
 
-// EnterWait takes a place for a long poll or import, or returns false at the install's limit. Call leave once.
+// EnterWait takes a place for a long poll or import, if the install has any left. Call leave once.
 func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	name := string(o.Tenant) + "/" + string(o.Install)
 	if !s.waits.TryAcquire(name, 1) {
@@ -22,14 +21,13 @@ func (s *Service) EnterWait(o Owner) (leave func(), ok bool) {
 	return func() { s.waits.Release(name, 1) }, true
 }
 
-// signals notify long polls of changes made by this process.
 type signals struct {
 	mu      sync.Mutex
 	waiting map[Owner]*signal
 }
 
 type signal struct {
-	made    chan struct{} // closed on change
+	made    chan struct{}
 	waiters int
 }
 

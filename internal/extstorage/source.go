@@ -4,8 +4,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// inRequest converts error pointers into the task's value to pointers into the request. Other pointers are into the
-// request already.
+// inRequest converts error pointers from the task's value to the request.
 func (t *Task) inRequest(err error) error {
 	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:
@@ -22,8 +21,8 @@ func (t *Task) inRequest(err error) error {
 	return err
 }
 
-// source maps a location in the task's value to one in the request. For a location that a patch does not touch, it is
-// the nearest enclosing part of the patch. For an increment, the number maps to by, everything else to pointer.
+// source maps a location in the task's value to the request. For a location not in a patch, it is the nearest
+// enclosing part of the patch. For an increment, the number maps to by, all else to pointer.
 func (t *Task) source(location string) string {
 	switch t.Kind {
 	case PutTask:

@@ -58,7 +58,6 @@ func (t *Task) access() Access {
 	return Modify
 }
 
-// checkTask checks a task against the limits. Pointers are into a put's body.
 func (s *Service) checkTask(t *Task) error {
 	if _, err := ParseNamespace(string(t.Namespace)); err != nil {
 		return Under("/namespace", err)
@@ -86,7 +85,7 @@ func (s *Service) checkTask(t *Task) error {
 	return nil
 }
 
-// Do executes one task.
+// Do executes a task.
 func (s *Service) Do(ctx context.Context, r Request, t Task) (Result, error) {
 	results, err := s.write(ctx, r, []Task{t})
 	if item, ok := err.(*ItemError); ok { //nolint:errorlint // what wraps an ItemError is more than its failure
@@ -139,7 +138,6 @@ type place struct {
 	Key       Key
 }
 
-// plan converts tasks to operations.
 type plan struct {
 	service *Service
 	owner   Owner
@@ -150,7 +148,6 @@ type plan struct {
 	guessed []namespaceOf // namespaces so assumed
 }
 
-// make plans all tasks. A task's error is an *ItemError, unless the server caused it.
 func (a *plan) make(ctx context.Context, tasks []Task) error {
 	for i := range tasks {
 		t := &tasks[i]
@@ -207,7 +204,6 @@ func (a *plan) add(ctx context.Context, t *Task, op *Op) (err error) {
 	return err
 }
 
-// revise plans a patch or increment, whose result is validated when computed.
 func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	at := namespaceOf{a.owner, t.Namespace}
 	schema, cached := a.service.schemas.get(at)
@@ -231,7 +227,6 @@ func (a *plan) revise(ctx context.Context, t *Task, op *Op) error {
 	return nil
 }
 
-// outdatedError reports a value rejected by a cached, possibly inactive schema.
 type outdatedError struct {
 	error
 
@@ -241,7 +236,6 @@ type outdatedError struct {
 
 func (e *outdatedError) Unwrap() error { return e.error }
 
-// compute applies a patch or increment to a value; "" means no record.
 func (s *Service) compute(t *Task, v canonjson.Value) (canonjson.Value, canonjson.Number, error) {
 	if t.Kind == PatchTask {
 		if v == "" {

@@ -28,7 +28,6 @@ type RevokedToken struct {
 // Services returns the owner of a tenant's service tokens. No install uses its ID.
 func Services(t TenantID) Owner { return Owner{t, ident.NilUUID} }
 
-// maxRevocation is the maximum lifetime of revocations, in milliseconds.
 const maxRevocation Moment = 100 * 365 * 24 * 60 * 60 * 1000
 
 // Revocation limits.
@@ -48,13 +47,12 @@ type Tokens interface {
 	// RevokedTokens returns the unexpired revoked tokens, ordered by ID bytes.
 	RevokedTokens(ctx context.Context, o Owner, now Moment) ([]RevokedToken, error)
 
-	// RevokeToken adds a token. An already revoked token keeps its RevokedAt and the later ExpiresAt. It returns
-	// ErrInstallDeleted.
+	// RevokeToken adds a token, or extends its ExpiresAt. It returns ErrInstallDeleted.
 	RevokeToken(ctx context.Context, o Owner, t RevokedToken) error
 }
 
 // RevokeToken revokes a token: in this process at once, in others within a second. expires is the token's own expiry;
-// 0 means the latest possible for a token issued now.
+// 0 means the latest possible for one issued now.
 func (s *Service) RevokeToken(ctx context.Context, o Owner, id string, expires Moment) (RevokedToken, error) {
 	now := s.moment()
 	if err := checkTokenID(id); err != nil {
@@ -123,5 +121,4 @@ func (s *Service) await(ctx context.Context, g *Grant, made <-chan struct{}, d t
 	return nil
 }
 
-// leastStep is the minimum interval between token checks.
 const leastStep = 50 * time.Millisecond

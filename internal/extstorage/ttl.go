@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// ExpiresAt returns the expiry for a TTL in seconds, or a *ValidationError outside the limits. A write without a TTL
-// never expires: use 0 instead.
+// ExpiresAt returns the expiry for a TTL in seconds, or a *ValidationError outside the limits. Without a TTL use 0.
 func (l Limits) ExpiresAt(now Moment, seconds int64) (Moment, error) {
 	least, most := int64(l.MinTTL/time.Second), int64(l.MaxTTL/time.Second)
 	if seconds < least || seconds > most {

@@ -4,8 +4,8 @@ import "context"
 
 // Usage is an install's usage as clients see it.
 type Usage struct {
-	Counters   Counters         // in total
-	Namespaces []NamespaceUsage // those with a live record, in order
+	Counters   Counters
+	Namespaces []NamespaceUsage
 }
 
 // UsageOf sums the usage of namespaces.

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/jsonschema"
 )
 
-// ValidationError means that a name, number, value or write result is not valid. Its pointer is into the request.
+// ValidationError means that part of a request, or a write's result, is not valid. Its pointer is into the request.
 type ValidationError = canonjson.Error
 
 // LimitError means that part of a request is too large.
@@ -22,8 +22,8 @@ type SchemaFailure = jsonschema.SchemaFailure
 // SchemaError means that a schema rejects a value.
 type SchemaError = jsonschema.SchemaError
 
-// Under prefixes an error's pointer with the location of the checked part. Errors without a pointer are unchanged, as
-// are wrapped errors, whose pointer is already complete.
+// Under prefixes an error's pointer with an enclosing location. Errors without a pointer are unchanged, as are
+// wrapped errors, whose pointer is complete.
 func Under(pointer string, err error) error {
 	switch e := err.(type) { //nolint:errorlint // as said above
 	case *ValidationError:

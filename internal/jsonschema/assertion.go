@@ -109,8 +109,7 @@ func (d *document) newAssertion(n *node) *assertion {
 // perStep is how many regular expression instructions per character take as long as a step.
 const perStep = 32
 
-// cost returns the steps for validating v itself, without its contents or referenced subschemas. The divisors are
-// measured.
+// cost returns the steps for v itself, without contents or referenced subschemas. The divisors are measured.
 func (a *assertion) cost(v any) int {
 	steps := a.weight
 	switch v := v.(type) {
@@ -149,8 +148,8 @@ func size(v any) int {
 	return sum
 }
 
-// refusal is why an assertion fails, at the value or a member. Mismatched means that the subschema was probably not
-// meant for the value.
+// refusal is why an assertion fails, at the value or a member. Mismatched: the subschema was probably not meant for
+// the value.
 type refusal struct {
 	member     []string // at most one
 	reason     string
@@ -195,7 +194,6 @@ func (a *assertion) check(v any) error {
 
 var reasonOf = map[string]string{"const": "must equal the value of const", "enum": "must be one of the values of enum"}
 
-// differs returns the violated keyword, `enum` or `const`, or "".
 func (a *assertion) differs(v any) string {
 	if a.values == nil && a.constant == nil {
 		return ""
@@ -234,7 +232,7 @@ func is(v any, name string) bool {
 
 func plain(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") }
 
-// identity returns equal texts for equal values: sorted members, numbers by value, length prefixes.
+// identity returns equal texts for equal values.
 func identity(v any) string { return string(identify(nil, v)) }
 
 func identify(b []byte, v any) []byte {
@@ -269,7 +267,6 @@ func sized(b []byte, kind byte, text string) []byte {
 	return append(b, text...)
 }
 
-// exponent returns the absolute exponent of a canonical number.
 func exponent(n json.Number) int {
 	i := strings.IndexByte(string(n), 'e')
 	if i < 0 {

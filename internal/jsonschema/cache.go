@@ -108,7 +108,7 @@ func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry
 	}
 }
 
-// fill compiles an entry's document, and notifies waiting requests even on panic.
+// fill compiles an entry's document. Even on panic it notifies waiting requests.
 func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 	e.err = errcode.New(errcode.Internal, "compiling the schema failed")
 	defer func() {
@@ -122,7 +122,6 @@ func (c *Cache) fill(ctx context.Context, e *Entry, text []byte) {
 
 var errLeft = errors.New("the request has ended")
 
-// enter registers a use of an entry; mine means that the caller must compile it.
 func (c *Cache) enter(hash documentHash, tenant string) (e *Entry, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +180,6 @@ func (c *Cache) compile(ctx context.Context, e *Entry, text []byte) (s *Schema, 
 	return s, nil
 }
 
-// charge charges the entry's tenant, waiting until something can be evicted.
 func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	if c.take(e, bytes) {
 		return nil
@@ -206,7 +204,6 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 	return nil
 }
 
-// take charges the entry's tenant if the bytes are free after evicting unused schemas.
 func (c *Cache) take(e *Entry, bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,8 +223,8 @@ func (c *Cache) charged(e *Entry, bytes int) {
 	c.tenants[e.tenant] += bytes
 }
 
-// victim returns the least recently used unused entry of the tenant itself if it would exceed its share, otherwise of
-// the largest tenant with unused entries.
+// victim returns the least recently used unused entry: the tenant's own if it would exceed its share, else the
+// largest tenant's.
 func (c *Cache) victim(tenant string, bytes int) *Entry {
 	capacity := int(c.budget.Stats().Capacity)
 	own := c.tenants[tenant]

@@ -42,7 +42,6 @@ func parse(text []byte) (*document, error) {
 	return d, nil
 }
 
-// metaschema is Draft 2020-12, embedded in the library.
 var metaschema = sync.OnceValue(func() *santhosh.Schema {
 	c := santhosh.NewCompiler()
 	c.UseLoader(refusing{})

@@ -83,7 +83,6 @@ func (c *comparison) add(at pointer, effect Effect, change string) {
 	c.report = append(c.report, Change{at.String(), change, effect})
 }
 
-// leave omits a difference from the report.
 func (c *comparison) leave(effect Effect) { c.cut, c.untold = true, max(c.untold, effect) }
 
 // anything is the schema implied by an absent keyword.
@@ -146,7 +145,6 @@ func (n *node) target() *node {
 	return n
 }
 
-// assertions are the keywords that can reject a value.
 var assertions = func() map[string]bool {
 	all := map[string]bool{}
 	for _, p := range places {
@@ -175,7 +173,6 @@ func (n *node) open() bool {
 
 func (n *node) closed() bool { return n.keywords == nil && !n.flat }
 
-// unchanged reports whether subschemas are the same, including everything they refer to.
 func unchanged(o, n *node, seen map[[2]*node]bool) bool {
 	if o == nil || n == nil {
 		return o == n
@@ -313,7 +310,6 @@ func (c *comparison) items(o, n *node, at pointer) {
 	c.whole(o, n, at, "contains", "minContains", "maxContains")
 }
 
-// toggled reports an added or removed condition.
 func (c *comparison) toggled(is bool, at pointer, condition string) {
 	if is {
 		c.add(at, Breaking, condition+" are now required")

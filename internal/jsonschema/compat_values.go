@@ -53,7 +53,6 @@ func typesOf(n *node) []string {
 	return types
 }
 
-// listed compares `enum` or `const`, which may turn into each other.
 func (c *comparison) listed(o, n *node, keyword string, at pointer) {
 	if _, ok := n.keywords[keyword]; !ok {
 		if _, was := o.keywords[keyword]; was && n.keywords["enum"] == nil && !has(n, "const") {
@@ -120,7 +119,6 @@ func (c *comparison) numbers(o, n *node, at pointer) {
 	}
 }
 
-// limit is a number's bound, or none.
 type limit struct {
 	value     *big.Rat
 	exclusive bool
@@ -140,7 +138,6 @@ func count(n *node, keyword string, none limit) limit {
 	return none
 }
 
-// lowest and highest combine the inclusive and exclusive bound.
 func lowest(n *node) limit {
 	return tighter(limit{value: number(n, "minimum")}, limit{number(n, "exclusiveMinimum"), true}, 1)
 }
@@ -249,7 +246,6 @@ func (c *comparison) list(o, n *node, keyword string, at pointer) {
 	}
 }
 
-// whole compares keywords by equality, addition and removal only.
 func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	was, is := sub(o, keywords), sub(n, keywords)
 	first := at.add(keywords[0])
@@ -264,7 +260,6 @@ func (c *comparison) whole(o, n *node, at pointer, keywords ...string) {
 	}
 }
 
-// sub returns a subset of n's keywords.
 func sub(n *node, keywords []string) map[string]any {
 	some := map[string]any{}
 	for _, keyword := range keywords {

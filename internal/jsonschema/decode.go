@@ -23,7 +23,6 @@ func decode(text []byte) (any, error) {
 	return decodeValue(v)
 }
 
-// decodeValue decodes a value accepted by canonjson.
 func decodeValue(value canonjson.Value) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(string(value)))
 	d.UseNumber()

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// form is the structure of a keyword's value.
 type form uint8
 
 const (
@@ -16,7 +15,6 @@ const (
 	dict
 )
 
-// reach is the value that a subschema applies to.
 type reach uint8
 
 const (
@@ -58,7 +56,6 @@ var places = []place{
 	{"unevaluatedItems", one, onInside},
 }
 
-// document is a schema document with resolved subschemas and references.
 type document struct {
 	nodes     []*node // root first
 	byPointer map[string]*node
@@ -89,14 +86,12 @@ type node struct {
 	inPlace, writtenOut int // see fanout.go; 0: not counted yet
 }
 
-// resource is what an $id names, or the whole document.
 type resource struct {
 	url     string
 	node    *node
 	anchors map[string]*node
 }
 
-// walk adds the schema at a pointer and all below it, but follows neither references nor unknown keywords.
 func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	if len(d.nodes) == MaxSubschemas {
 		return nil, at.refuse("is one subschema too many: the limit is " + strconv.Itoa(MaxSubschemas))
@@ -138,8 +133,8 @@ func (d *document) walk(schema any, at pointer, in *resource) (*node, error) {
 	return n, nil
 }
 
-// children walks a keyword's schemas, sorted by name. It skips malformed values: the metaschema was checked before,
-// and the rest are name lists in `dependencies`.
+// children walks a keyword's schemas, sorted by name. It skips malformed values: the metaschema was checked, and the
+// rest are name lists in `dependencies`.
 func (d *document) children(value any, f form, at pointer, in *resource) (nodes []*node, err error) {
 	add := func(schema any, at pointer) {
 		if err != nil {

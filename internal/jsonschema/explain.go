@@ -65,7 +65,6 @@ func (d *document) failures(err error) []failure {
 
 const noReason = "does not match the schema"
 
-// sorted returns failures by relevance, without duplicates and consequences.
 func sorted(all []failure) []failure {
 	slices.SortFunc(all, compareFailures)
 	all = slices.CompactFunc(all, func(a, b failure) bool { return compareFailures(a, b) == 0 })
@@ -104,7 +103,6 @@ func (d *document) leaves(e *santhosh.ValidationError) (all []failure) {
 	return d.leaf(e)
 }
 
-// compareFailures sorts by relevance.
 func compareFailures(a, b failure) int {
 	if a.left != b.left {
 		if b.left {
@@ -121,7 +119,6 @@ func compareFailures(a, b failure) int {
 	return strings.Compare(a.reason, b.reason)
 }
 
-// compareTokens compares indexes as numbers, names as text.
 func compareTokens(a, b string) int {
 	if len(a) != len(b) && isIndex(a) && isIndex(b) {
 		return len(a) - len(b)
@@ -134,7 +131,6 @@ func isIndex(token string) bool {
 	return err == nil
 }
 
-// leaf returns the failures of an error without causes.
 func (d *document) leaf(e *santhosh.ValidationError) []failure {
 	f := failure{at: slices.Clone(e.InstanceLocation), node: d.nodeAt(e.SchemaURL)}
 	switch k := e.ErrorKind.(type) {
@@ -178,7 +174,6 @@ func (f *failure) each(names []string) []failure {
 	return all
 }
 
-// nodeAt returns the subschema at a library URL, or nil.
 func (d *document) nodeAt(url string) *node {
 	if d == nil {
 		return nil

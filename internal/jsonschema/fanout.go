@@ -27,7 +27,6 @@ func (d *document) fanout() error {
 	return nil
 }
 
-// onTheWay marks a node being counted.
 const onTheWay = -1
 
 // countInPlace returns how many subschemas apply to n's value, at most MaxInPlace+1; -1 for endless recursion.

@@ -70,7 +70,6 @@ func instructions(re *syntax.Regexp) int {
 	return min(sum*times(re), MaxPattern+1)
 }
 
-// times returns how often re's operand is repeated in the program.
 func times(re *syntax.Regexp) int {
 	switch {
 	case re.Op != syntax.OpRepeat:
@@ -82,7 +81,7 @@ func times(re *syntax.Regexp) int {
 	}
 }
 
-// ranges returns re's expanded character ranges, at most MaxRanges+1: all letters are about 700.
+// ranges returns re's character ranges, at most MaxRanges+1: all letters are about 700.
 func ranges(re *syntax.Regexp) int {
 	sum := 0
 	for _, sub := range re.Sub {
@@ -122,7 +121,6 @@ func likelyRanges(expression string) int {
 // lastFolded is the last character with a case variant.
 const lastFolded = 0x1e943
 
-// folds matches expressions that may be partly case-insensitive.
 var folds = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 
 type pattern struct {

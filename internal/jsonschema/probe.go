@@ -27,7 +27,6 @@ func (d *document) probes() (all []any) {
 	return all
 }
 
-// prober makes a probe.
 type prober struct {
 	document *document
 	turn     int  // which alternative is taken
@@ -67,7 +66,6 @@ func (p *prober) value(nodes []*node, depth, most int) any {
 	return object
 }
 
-// share returns the maximum values per member or item.
 func (p *prober) share(most, among int) int {
 	if p.narrow {
 		return most - 1
@@ -75,7 +73,6 @@ func (p *prober) share(most, among int) int {
 	return (most - 1) / among
 }
 
-// closure adds all subschemas that the nodes apply to the same value.
 func closure(nodes []*node) (all []*node) {
 	seen := map[*node]bool{}
 	for queue := slices.Clone(nodes); len(queue) > 0; {
@@ -90,7 +87,6 @@ func closure(nodes []*node) (all []*node) {
 	return all
 }
 
-// given returns a value listed by the subschemas.
 func (p *prober) given(nodes []*node) (any, bool) {
 	var values []any
 	for _, n := range nodes {
@@ -134,7 +130,6 @@ func (p *prober) members(nodes []*node) map[string][]*node {
 	return members
 }
 
-// itemsOf returns the described items' subschemas.
 func itemsOf(nodes []*node) (items []*node) {
 	for _, n := range nodes {
 		for _, child := range n.inside {
@@ -147,7 +142,7 @@ func itemsOf(nodes []*node) (items []*node) {
 	return items
 }
 
-// further returns the name on which the path continues, and those that select alternatives.
+// further returns the name on which the path continues, and the selecting names.
 func (p *prober) further(members map[string][]*node, names []string) (kept []string) {
 	var ways []string
 	for _, name := range names {

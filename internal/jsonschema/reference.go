@@ -8,7 +8,6 @@ import (
 // baseURL is for documents without an $id. Nothing is ever fetched.
 const baseURL = "holdfast://schema/document"
 
-// name registers n's $id, $anchor and $dynamicAnchor.
 func (d *document) name(n *node) error {
 	if _, ok := n.keywords["$schema"]; ok && !isDialect(n.text("$schema")) {
 		return n.at.add("$schema").refuse("must be https://json-schema.org/draft/2020-12/schema or absent: only Draft 2020-12 is supported")
@@ -76,7 +75,6 @@ func (d *document) resolve() error {
 	return nil
 }
 
-// target returns the referenced subschema, or the reason why not.
 func (d *document) target(from *resource, ref string) (*node, string) {
 	address, fragment, err := join(from.url, ref)
 	if err != nil {
@@ -103,7 +101,6 @@ func (d *document) target(from *resource, ref string) (*node, string) {
 	return n, ""
 }
 
-// join resolves a reference into its address and decoded fragment.
 func join(base, ref string) (address, fragment string, err error) {
 	ref, fragment, _ = strings.Cut(ref, "#")
 	if fragment, err = url.PathUnescape(fragment); err != nil {

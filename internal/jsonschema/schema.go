@@ -108,7 +108,6 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 // errTooManySteps means that a validation took MaxSteps.
 var errTooManySteps = &SchemaError{Failures: []SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
-// hold validates a decoded value.
 func (s *Schema) hold(ctx context.Context, v any) error {
 	i, err := s.take(ctx)
 	if err != nil {
@@ -140,8 +139,7 @@ func refused(failures []failure) error {
 	return e
 }
 
-// take returns an unused instance, creating or waiting for one. Validation is CPU-bound, so there are as many
-// instances as processors.
+// take returns an unused instance. Validation is CPU-bound, so there are as many instances as processors.
 func (s *Schema) take(ctx context.Context) (*instance, error) {
 	select {
 	case i := <-s.idle:
@@ -169,11 +167,10 @@ func (s *Schema) mayMake() bool {
 	return true
 }
 
-// instance compiles the document. The library calls a subschema's format before everything below it; steps are
-// counted there.
+// instance compiles the document. Before everything below a subschema, the library calls its format, where steps are
+// counted.
 //
-// The verdict comes from the negation, {"not": document}: under `not` the library stops at the first failure and
-// builds no reasons.
+// The verdict comes from {"not": document}: under `not` the library stops at the first failure and builds no reasons.
 func (s *Schema) instance() (*instance, error) {
 	i := &instance{}
 	c := santhosh.NewCompiler()
@@ -209,7 +206,6 @@ func (s *Schema) instance() (*instance, error) {
 	return i, nil
 }
 
-// pattern returns a compiled regular expression, shared by instances.
 func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	if re := s.patterns[expression]; re != nil {
 		return re, nil
@@ -217,7 +213,6 @@ func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 	return nil, errors.New("the expression is not of the document")
 }
 
-// formatOf returns the format that runs a subschema's assertion.
 func formatOf(n *node) string { return "holdfast " + n.at.String() }
 
 // forLibrary returns n's schema for the library, replacing keywords checked by assertions with formats. The schema's
@@ -258,7 +253,6 @@ func (s *Schema) forLibrary(n *node) any {
 	return keywords
 }
 
-// below returns the converted schema under a keyword, or other values unchanged.
 func (s *Schema) below(n *node, value any, tokens ...string) any {
 	if child := s.document.child(n, tokens...); child != nil {
 		return s.forLibrary(child)

@@ -29,7 +29,6 @@ func (s *Schema) search(i *instance, v any) []failure {
 
 func (e *search) done() bool { return e.left < 0 || len(e.found) >= MaxSchemaFailures }
 
-// within runs fn with at most so many steps, and reports whether they sufficed.
 func (e *search) within(most int, fn func()) bool {
 	last := most >= e.left
 	most = min(most, e.left)
@@ -50,7 +49,6 @@ func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	return e.within(e.left, func() { err = e.opposite.Validate(v) }) && err == nil
 }
 
-// enter finds the failures of a rejected v.
 func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	var err error
 	if e.within(maxExplain, func() { err = sub.Validate(v) }) && err != nil {
@@ -60,7 +58,6 @@ func (e *search) enter(sub *santhosh.Schema, v any, at pointer) {
 	e.descend(sub, v, at)
 }
 
-// add adds the library's failures for the value at a location.
 func (e *search) add(at pointer, err error) {
 	for _, f := range e.schema.document.failures(err) {
 		f.at = at.add(f.at...)
@@ -68,7 +65,6 @@ func (e *search) add(at pointer, err error) {
 	}
 }
 
-// descend is enter for a v too large to explain.
 func (e *search) descend(sub *santhosh.Schema, v any, at pointer) {
 	before := len(e.found)
 	e.own(sub, v, at)
@@ -101,14 +97,12 @@ func (e *search) own(sub *santhosh.Schema, v any, at pointer) {
 	e.keyword("contains", sub.Contains, &only, v, at)
 }
 
-// keyword validates v by a single keyword, if present.
 func (e *search) keyword(name string, under, only *santhosh.Schema, v any, at pointer) {
 	if under != nil && !e.done() && e.refuses(only, v) {
 		e.found = append(e.found, failure{at: at, reason: "does not match " + name, keyword: name})
 	}
 }
 
-// inPlace descends into the other subschemas for v.
 func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	same := slices.Clone(sub.AllOf)
 	if sub.Ref != nil {
@@ -142,7 +136,6 @@ func (e *search) inPlace(sub *santhosh.Schema, v any, at pointer) {
 	e.alternatives(sub.OneOf, "oneOf", v, at)
 }
 
-// alternatives descends into the alternative that was meant, if known.
 func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at pointer) {
 	if len(all) == 0 || e.done() {
 		return
@@ -170,7 +163,6 @@ func (e *search) alternatives(all []*santhosh.Schema, keyword string, v any, at 
 	}
 }
 
-// mismatched reports whether a subschema, or a referenced one, was not meant for v.
 func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	for ; sub != nil; sub = sub.Ref {
 		if sub.Format == nil {
@@ -183,7 +175,6 @@ func (e *search) mismatched(sub *santhosh.Schema, v any) bool {
 	return false
 }
 
-// parts descends into failing members or items.
 func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	part := func(by *santhosh.Schema, v any, token string) {
 		if by != nil && !e.done() && e.refuses(by, v) {

@@ -103,7 +103,6 @@ func (m *meter) mapped(v reflect.Value) {
 	}
 }
 
-// first marks a block, and reports whether it is new.
 func (m *meter) first(at uintptr, of reflect.Type) bool {
 	b := block{at, of}
 	if m.seen[b] {

@@ -9,8 +9,7 @@ import (
 // BatchLifetime is fixed at creation; appending does not extend it.
 const BatchLifetime = 2 * time.Hour
 
-// ErrNoBatch means that the batch is unknown, expired, committed, or belongs to another user or collection. Using one
-// error reveals nothing.
+// ErrNoBatch means that the batch is unknown, expired, committed, or someone else's. A common error reveals nothing.
 var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
 // ErrBatchTooLarge means that counted totals, not declared ones, exceed the batch limits.
@@ -19,7 +18,7 @@ var ErrBatchTooLarge error = errcode.New(errcode.TooLarge, "the batch is too lar
 // BatchID identifies an open batch: 32 hex digits.
 type BatchID string
 
-// ValidBatchID reports whether s has the form of a BatchID. Check it before calling a backend.
+// ValidBatchID reports whether s looks like a BatchID. Check it before calling a backend.
 func ValidBatchID(s string) bool {
 	if len(s) != 32 {
 		return false
@@ -32,10 +31,10 @@ func ValidBatchID(s string) bool {
 	return true
 }
 
-// BatchPart is one request's records in a batch.
+// BatchPart is a request's records in a batch.
 type BatchPart struct {
 	ID      BatchID
-	Opens   bool // opens the batch
+	Opens   bool
 	Updates []Update
 	Limits  BatchLimits // for the whole batch
 }

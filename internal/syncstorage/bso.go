@@ -33,8 +33,7 @@ type BSO struct {
 // Live reports whether the record is visible at the horizon.
 func (b *BSO) Live(horizon Timestamp) bool { return b.Expiry == 0 || b.Expiry > horizon }
 
-// Update is a client's update to a record. Unset fields keep their value; in a new record they get the protocol's
-// default.
+// Update is a client's update. Unset fields keep their value, or get the protocol's default in a new record.
 type Update struct {
 	ID        string
 	SortIndex Optional[int64]
@@ -78,8 +77,8 @@ const (
 	FromBatch MergeMode = true
 )
 
-// Merge returns the updated record and the change to its collection's counters. old may be nil. An expired old record
-// counts as absent, but remains in the counters until it is overwritten or swept.
+// Merge returns the updated record and its change to the counters. old may be nil. An expired record counts as absent,
+// but stays in the counters until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {

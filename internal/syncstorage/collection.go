@@ -4,8 +4,8 @@ import "holdfast/internal/errcode"
 
 // Collection IDs. Operators' scripts know the standard ones; client-chosen names start at FirstCustomID.
 const (
-	// TombstoneID is not a collection. Its row in user_collections stores the user's last stamp, is the user's write
-	// lock, and counts the collection names that the user added.
+	// TombstoneID is not a collection. Its row in user_collections stores the user's last stamp, is the write lock,
+	// and counts names that the user added.
 	TombstoneID   = 0
 	FirstCustomID = 100
 
@@ -49,7 +49,7 @@ type CollectionStamp struct {
 	Modified Timestamp
 }
 
-// Collections is the result of info/collections, from one snapshot.
+// Collections is the result of info/collections, from a snapshot.
 type Collections struct {
 	Modified Timestamp // greatest stamp, including tombstones
 	Stamps   []CollectionStamp
@@ -62,8 +62,7 @@ type CollectionUsage struct {
 	Bytes   int64 // live payloads only
 }
 
-// Usage is the result of the counting info resources, from one snapshot. Collections without live records are listed
-// with zeros.
+// Usage is the result of the counting info resources, from a snapshot, including empty collections.
 type Usage struct {
 	Modified    Timestamp // as in Collections
 	Collections []CollectionUsage

@@ -48,7 +48,6 @@ type CollectionLimits struct {
 	MaxRequestBytes       int64 `toml:"max_request_bytes" unit:"bytes" doc:"Maximum size of a request body."`
 }
 
-// requestOverhead is reserved for the JSON around a POST's payloads.
 const requestOverhead = 4096
 
 // DefaultConfig returns the default settings.

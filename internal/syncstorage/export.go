@@ -8,22 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// ExportHeader is the first line of an export. The optional account fields identify the records' owner on another
-// server.
+// ExportHeader is an export's first line. The optional account fields identify the owner on another server.
 type ExportHeader struct {
 	Version    int       `json:"export"`
 	Account    string    `json:"account,omitempty"`
 	Keys       string    `json:"keys,omitempty"`
-	Generation int64     `json:"generation,omitempty"` // of the account
+	Generation int64     `json:"generation,omitempty"`
 	Label      string    `json:"label,omitempty"`
-	Records    int64     `json:"records"` // when the export began
+	Records    int64     `json:"records"`
 	At         Timestamp `json:"exportedAt"`
 }
 
-// exportVersion is the version read and written by this release.
 const exportVersion = 1
 
-// exportLine is a later line: a collection, a record in it, or the end. Times are Unix milliseconds.
+// exportLine is any later line. Times are Unix milliseconds.
 type exportLine struct {
 	Collection string    `json:"collection,omitempty"`
 	ID         *string   `json:"id,omitempty"`
@@ -51,8 +49,8 @@ func lineOf(collection string, b *BSO) exportLine {
 	return l
 }
 
-// WriteExport writes a snapshot of a user's data: the header, each collection followed by its records, and a
-// completion line. progress receives the record count.
+// WriteExport writes a snapshot: the header, each collection followed by its records, and a completion line. progress
+// receives the record count.
 func (s *Service) WriteExport(ctx context.Context, o Owner, h ExportHeader, to io.Writer, progress func(records int64)) (records int64, err error) {
 	usage, err := s.store.Usage(ctx, o, h.At)
 	if err != nil {

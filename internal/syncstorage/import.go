@@ -15,11 +15,10 @@ import (
 
 // ImportOptions configures an import.
 type ImportOptions struct {
-	// Preserve keeps times, so that browsers find the state they know. Otherwise records get the current time, and
-	// browsers read them again.
+	// Preserve keeps times, so that browsers find the state they know. Otherwise browsers read all records again.
 	Preserve bool
 
-	// Merge allows existing records. With Preserve the later record wins, otherwise the imported one.
+	// Merge allows existing records. With Preserve the later record wins, else the imported.
 	Merge bool
 }
 
@@ -45,21 +44,21 @@ const (
 	stepBytes   = 1 << 20
 )
 
-// Import imports an export, with one step of records in memory.
+// Import imports an export, with a step of records in memory.
 type Import struct {
 	Header ExportHeader
 
 	lines *bufio.Reader
-	at    int64 // lines read
+	at    int64
 	done  Imported
 
-	collection CollectionStamp // current collection
-	open       bool            // no step was written yet
-	id         string          // last record
+	collection CollectionStamp
+	open       bool // no step was written yet
+	id         string
 	records    []BSO
 	bytes      int
 	complete   bool
-	counted    [2]int64 // from the completion line
+	counted    [2]int64
 
 	service *Service
 	owner   Owner
@@ -69,7 +68,7 @@ type Import struct {
 	last    Timestamp            // user's stamp here; with Preserve
 }
 
-// NewImport reads the header of an export. Lines may be as long as the largest allowed record.
+// NewImport reads an export's header. Lines may be as long as the largest allowed record.
 func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	im := &Import{service: s, clock: c, lines: bufio.NewReaderSize(from, 64<<10)}
 	line, err := im.line()
@@ -85,8 +84,7 @@ func (s *Service) NewImport(from io.Reader, c clock.Clock) (*Import, error) {
 	return im, nil
 }
 
-// Run writes the records in steps. Completed steps remain after an error; with Merge the same file can be imported
-// again.
+// Run writes the records in steps. Completed steps remain after an error; with Merge the file can be imported again.
 func (im *Import) Run(ctx context.Context, o Owner, opts ImportOptions) (Imported, error) {
 	im.owner, im.opts, im.stamps = o, opts, map[string]Timestamp{}
 	here, err := im.service.store.Collections(ctx, o)
@@ -173,7 +171,6 @@ func (l Limits) largestPayload() int64 {
 	return most
 }
 
-// decodeLine decodes exactly one JSON object with known members.
 func decodeLine(line []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -266,7 +263,6 @@ func (im *Import) stepLimits() (records, size int) {
 	return int(min(stepRecords, l.MaxPostRecords)), int(min(stepBytes, l.MaxPostBytes))
 }
 
-// step writes the pending records in one transaction, even for an empty collection.
 func (im *Import) step(ctx context.Context) (err error) {
 	if len(im.records) == 0 && !im.open {
 		return nil
@@ -286,8 +282,7 @@ func (im *Import) step(ctx context.Context) (err error) {
 	return nil
 }
 
-// restore writes records with their times, unless another client writes concurrently: clients that saw a later time
-// would never read them.
+// restore writes records with their times, unless another client writes concurrently and would miss them.
 func (im *Import) restore(ctx context.Context) error {
 	restored, err := im.service.Restore(ctx, im.owner, Request{
 		Collection: im.collection.Name, Now: At(im.clock()),
@@ -303,7 +298,6 @@ func (im *Import) restore(ctx context.Context) error {
 	return nil
 }
 
-// post writes the records like a client.
 func (im *Import) post(ctx context.Context) error {
 	now := At(im.clock())
 	items := make([]Item, 0, len(im.records))

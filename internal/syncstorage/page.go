@@ -2,7 +2,7 @@ package syncstorage
 
 import "sync"
 
-// Pages pools memory for listings. The zero value is ready to use, and safe for concurrent use.
+// Pages pools memory for listings. The zero value is ready; it is safe for concurrent use.
 type Pages struct{ pool sync.Pool }
 
 // Page gathers a listing's records.
@@ -11,18 +11,18 @@ type Page struct {
 	records []BSO
 	pieces  [][]byte // payload memory; those after used are left over
 	used    int
-	size    int // record bytes
+	size    int
 }
 
-// GatherMax limits listings gathered in memory, in bytes. Larger ones are streamed from the engine.
+// GatherMax limits listings gathered in memory, in bytes. Larger listings are streamed from the engine.
 const GatherMax = 2 << 20
 
 const (
-	// recordSize is a record's memory without its payload: its element in a growing slice, and its ID.
+	// recordSize is a record's memory without its payload: its slice element and ID.
 	recordSize = 160
 
-	// pieceSize is the buffer size for payloads: one allocation per payload, or one growing slice, would dominate the
-	// cost of a listing.
+	// pieceSize is the buffer size for payloads. One allocation per payload, or a growing slice, would dominate a
+	// listing's cost.
 	pieceSize = 64 << 10
 
 	// maxPieces and maxRecords limit the memory kept for the next listing.
@@ -93,8 +93,7 @@ func (g *Page) Size() int { return g.size }
 // Records returns the records in order.
 func (g *Page) Records() []BSO { return g.records }
 
-// Listing converts the page to q's result. A record beyond q's limit means that there is a next page. The listing
-// takes ownership.
+// Listing converts the page to q's result, taking ownership. A record beyond q's limit means a next page.
 func (g *Page) Listing(modified Timestamp, q *Query) *Listing {
 	n, more := q.Page(len(g.records))
 	found := g.records[:n]

@@ -2,14 +2,14 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Precondition is X-If-Modified-Since or X-If-Unmodified-Since. It applies to the addressed record, or collection
-// (also with ?ids=), or else the user. Absent and expired resources have modified time 0.
+// Precondition is X-If-Modified-Since or X-If-Unmodified-Since. It applies to the addressed record, collection (also
+// with ?ids=), or user. Absent and expired resources have modified time 0.
 type Precondition struct {
 	ModifiedSince   Optional[Timestamp]
 	UnmodifiedSince Optional[Timestamp]
 }
 
-// Check returns a *PreconditionError unless a request may proceed on a resource modified at ts.
+// Check returns a *PreconditionError unless a resource modified at ts allows the request.
 func (p Precondition) Check(ts Timestamp) error {
 	switch {
 	case p.UnmodifiedSince.Set && ts > p.UnmodifiedSince.Value:
@@ -22,8 +22,8 @@ func (p Precondition) Check(ts Timestamp) error {
 
 // PreconditionError means that a precondition failed. The response must send Modified as X-Last-Modified.
 type PreconditionError struct {
-	Modified    Timestamp // of the addressed resource
-	NotModified bool      // 304 rather than 412
+	Modified    Timestamp
+	NotModified bool // 304 rather than 412
 }
 
 func (e *PreconditionError) Error() string {

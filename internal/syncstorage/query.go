@@ -64,16 +64,15 @@ func (q *Query) Check() error {
 	return q.Offset.check(q)
 }
 
-// Listing is the result of a Query: stamp, count and records come from one snapshot. Range over Items at most once,
-// and call Close.
+// Listing is the result of a Query, from a snapshot. Range over Items at most once, and call Close.
 type Listing struct {
 	Modified Timestamp // 0: no such collection
-	Records  int       // number of Items
-	Next     Offset    // start of the next page
-	More     bool      // there is a next page
+	Records  int
+	Next     Offset
+	More     bool
 
-	// Items yields records without their expiry; unless the query was Full, only with ID. Records and payloads are
-	// valid until the next iteration. An error ends the sequence.
+	// Items yields records without expiry; unless the query was Full, only with ID. Records and payloads are valid
+	// until the next iteration. An error ends it.
 	Items iter.Seq2[*BSO, error]
 
 	// Gathered means that the records are in memory and hold no engine resources.
@@ -101,7 +100,7 @@ func (l *Listing) Close() {
 // ContinueAfter sets the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page returns how many found records are on the page. Backends read one beyond the limit to detect a next page.
+// Page returns how many found records are on the page. Backends read one more to detect a next page.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true
@@ -109,7 +108,7 @@ func (q *Query) Page(found int) (n int, more bool) {
 	return found, false
 }
 
-// Turn starts the next page after this one's last record. With limit 0, the next page starts at the same place.
+// Turn starts the next page after this page's last record, or with limit 0 at the same place.
 func (l *Listing) Turn(q *Query, last *BSO) {
 	if last == nil {
 		l.ContinueAfter(q.Offset)
@@ -118,15 +117,15 @@ func (l *Listing) Turn(q *Query, last *BSO) {
 	l.ContinueAfter(OffsetAfter(q.Sort, last))
 }
 
-// Offset is where a page starts: after a record's sort key, so that paging is correct despite concurrent writes, or
-// after a number of rows, as people type it. It is opaque to clients.
+// Offset is where a page starts: after a record's sort key, robust against concurrent writes, or after a number of
+// rows, as people type it. It is opaque to clients.
 type Offset struct {
 	Skip      int
 	After     bool
 	Modified  Timestamp       // for Newest and Oldest
 	SortIndex Optional[int64] // for ByIndex
-	ID        string          // record
-	sort      Sort            // issued for this order
+	ID        string
+	sort      Sort // issued for this order
 }
 
 // OffsetAfter returns the offset after a record.
@@ -140,8 +139,8 @@ func OffsetAfter(sort Sort, b *BSO) Offset {
 	return o
 }
 
-// Token returns the form in X-Weave-Next-Offset: digits for a row count, or a letter for the order, the sort key and
-// the ID, all URL-safe.
+// Token returns the URL-safe X-Weave-Next-Offset: digits for a row count, or a letter for the order, the sort key and
+// the ID.
 func (o Offset) Token() string {
 	if !o.After {
 		return strconv.Itoa(o.Skip)
@@ -207,7 +206,6 @@ func parseAfter(s string) (o Offset, ok bool) {
 	return o, err == nil && 0 <= o.Modified && o.Modified <= MaxTimestamp
 }
 
-// check rejects a token issued for another order or other bounds.
 func (o Offset) check(q *Query) error {
 	if !o.After {
 		return nil

@@ -45,8 +45,8 @@ func (q Quota) Over(u Used) bool {
 	return q.Collection > 0 && u.Collection > q.Collection || q.User > 0 && u.User > q.User
 }
 
-// Exceeded reports whether a write exceeds a limit. A write that adds no bytes never does, so users over the limit
-// can still shrink and delete.
+// Exceeded reports whether a write exceeds a limit. Without adding bytes it never does, so users over the limit can
+// still delete.
 func (q Quota) Exceeded(before, after Used) bool {
 	return q.Collection > 0 && after.Collection > q.Collection && after.Collection > before.Collection ||
 		q.User > 0 && after.User > q.User && after.User > before.User

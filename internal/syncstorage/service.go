@@ -80,7 +80,7 @@ type Item struct {
 
 // BatchQuery is the batch part of a POST's query.
 type BatchQuery struct {
-	Batch  bool // part of a batch
+	Batch  bool
 	ID     string
 	Commit bool
 }
@@ -134,8 +134,8 @@ func tooLarge(u *Update, l Limits) bool {
 	return int64(len(u.Payload.Value)) > l.MaxRecordPayloadBytes
 }
 
-// insecure detects a crypto record encrypted with an all-zero initialization vector, an old client's bug. It must not
-// be stored.
+// insecure detects a crypto record with an all-zero initialization vector, an old client's bug. It must not be
+// stored.
 func insecure(collection string, u *Update) bool {
 	if collection != "crypto" {
 		return false
@@ -162,8 +162,8 @@ type Failure struct {
 // Posted is the result of a POST.
 type Posted struct {
 	Written
-	Staged  bool    // in an open batch, not visible yet
-	Batch   BatchID // open batch
+	Staged  bool
+	Batch   BatchID
 	Success []string
 	Failed  []Failure
 }
@@ -198,8 +198,7 @@ func (s *Service) Post(ctx context.Context, o Owner, r Request, q BatchQuery, it
 	return p, err
 }
 
-// partition separates the items to write from those that fail. A record that does not fit takes no space from later
-// ones.
+// partition separates items that fail. A record that does not fit takes no space from later ones.
 func (s *Service) partition(collection string, items []Item) (Posted, []Update, error) {
 	var (
 		p     Posted
@@ -239,8 +238,8 @@ func (s *Service) Get(ctx context.Context, o Owner, r Request, id string) (BSO, 
 	return s.store.Get(ctx, o, r, id)
 }
 
-// List reads a page of a collection. If too many large listings are in progress, it waits inside idle, holding
-// nothing, and then returns errcode.Unavailable.
+// List reads a page. If too many large listings are in progress, it waits inside idle, holding nothing, and finally
+// returns errcode.Unavailable.
 func (s *Service) List(ctx context.Context, o Owner, q *Query, idle func(wait func() error) error) (*Listing, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -286,7 +285,7 @@ func (s *Service) DeleteBSO(ctx context.Context, o Owner, r Request, id string) 
 	return s.store.DeleteBSO(ctx, o, s.write(r), id)
 }
 
-// DeleteBSOs deletes the records named by a query. An empty list is rejected, so that a client error cannot empty the
+// DeleteBSOs deletes the named records. An empty list is rejected, so that a client error cannot empty the
 // collection.
 func (s *Service) DeleteBSOs(ctx context.Context, o Owner, r Request, ids []string) (Written, error) {
 	q := Query{IDs: ids}
@@ -321,8 +320,8 @@ func (s *Service) Export(ctx context.Context, o Owner, now Timestamp) iter.Seq2[
 	return s.store.Export(ctx, o, now)
 }
 
-// Restore writes exported records with their stamps. It returns errcode.Invalid for impossible records,
-// errcode.TooLarge for a record over the limit, or ErrQuota.
+// Restore is Store.Restore. It returns errcode.Invalid for impossible records, errcode.TooLarge for a record over the
+// limit, or ErrQuota.
 func (s *Service) Restore(ctx context.Context, o Owner, r Request, of Restore) (Restored, error) {
 	if err := of.Check(r.Now); err != nil {
 		return Restored{}, err

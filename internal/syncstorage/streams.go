@@ -11,10 +11,10 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// streams limits listings streamed to clients. Each holds a connection and a snapshot until its client has read it,
-// and clients that read nothing would soon hold all connections.
+// streams limits listings streamed to clients. Each holds a connection and a snapshot, so clients that read nothing
+// would soon hold all connections.
 type streams struct {
-	slots *fairshare.Pool // by user
+	slots *fairshare.Pool
 	now   clock.Clock
 }
 
@@ -32,10 +32,8 @@ func newStreams(limit int, wait time.Duration, now clock.Clock) streams {
 	return streams{fairshare.New(int64(limit), 64*limit, wait), now}
 }
 
-// try acquires a slot if one is free for the user.
 func (s streams) try(o Owner) bool { return s.slots.TryAcquire(o.key(), 1) }
 
-// enter waits for a slot, or returns errcode.Unavailable.
 func (s streams) enter(ctx context.Context, o Owner) error {
 	switch err := s.slots.Acquire(ctx, o.key(), 1); {
 	case errors.Is(err, fairshare.ErrFull):
@@ -46,7 +44,6 @@ func (s streams) enter(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// take acquires a slot, waiting inside idle if necessary.
 func (s streams) take(ctx context.Context, o Owner, idle func(wait func() error) error) error {
 	if s.try(o) {
 		return nil

@@ -12,8 +12,8 @@ type Timestamp int64
 // Tick is the resolution of stamps in milliseconds, from the wire format's two decimals.
 const Tick = 10
 
-// MaxTimestamp is the greatest stamp supported by the wire format and every engine (9999-12-31T23:59:59.99Z). Greater
-// values in requests are reduced to it.
+// MaxTimestamp is the greatest stamp for the wire format and every engine (9999-12-31T23:59:59.99Z). Greater values
+// in requests are reduced to it.
 const MaxTimestamp Timestamp = 253402300799990
 
 // At rounds down to a stamp within the valid range.
@@ -31,14 +31,14 @@ func At(t time.Time) Timestamp {
 // Time returns the time in UTC.
 func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
-// NextStamp returns a write's stamp, given the user's greatest, including tombstones: now, or one tick after last if
+// NextStamp returns a write's stamp after the user's greatest, including tombstones: now, or one tick after last if
 // the clock did not advance.
 func NextStamp(now, last Timestamp) Timestamp {
 	return max(now-now%Tick, last+Tick)
 }
 
-// Horizon returns the time at which a reader checks expiry: the clock, but never before the collection's last stamp.
-// Otherwise a record with TTL 0 would be visible until the clock reaches its stamp.
+// Horizon is when readers check expiry: the clock, but never before the collection's last stamp. Otherwise a record
+// with TTL 0 would be visible until the clock reaches its stamp.
 func Horizon(now, modified Timestamp) Timestamp { return max(now, modified) }
 
 // ExpiresAt returns the time ttl seconds after the stamp.
@@ -59,8 +59,8 @@ func (t Timestamp) Append(b []byte) []byte {
 	return append(b, '.', '0'+cs/10, '0'+cs%10)
 }
 
-// ParseTimestamp parses decimal seconds with an optional fraction, truncated to two decimals, and reduces values
-// above MaxTimestamp to it. It avoids floating point, in which 2.01 * 1000 is 2009.99….
+// ParseTimestamp parses decimal seconds, truncated to two decimals and MaxTimestamp. It avoids floating point, in
+// which 2.01 * 1000 is 2009.99….
 func ParseTimestamp(s string) (Timestamp, bool) {
 	whole, frac := s, ""
 	for i := range len(s) {

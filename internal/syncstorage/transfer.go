@@ -12,8 +12,7 @@ type Exported struct {
 	BSO        *BSO // nil: the collection itself
 }
 
-// ExportSequence returns the result of Store.Export. run calls yield until it returns false; its error ends the
-// sequence.
+// ExportSequence returns Store.Export's result. run calls yield until it returns false; its error ends the sequence.
 func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exported, error] {
 	return func(yield func(Exported, error) bool) {
 		if err := run(func(e Exported) bool { return yield(e, nil) }); err != nil {
@@ -24,19 +23,19 @@ func ExportSequence(run func(yield func(Exported) bool) error) iter.Seq2[Exporte
 
 // Restore is a step of an import that preserves stamps.
 type Restore struct {
-	Modified Timestamp // collection's stamp in the export
-	Records  []BSO     // unique IDs; may be empty
+	Modified Timestamp
+	Records  []BSO
 }
 
 // Restored is the result of a Restore.
 type Restored struct {
 	Written
-	User  Timestamp // user's stamp afterwards
-	Newer int       // skipped: later stamp here
+	User  Timestamp
+	Newer int // skipped: later stamp here
 }
 
-// MaxStampAhead is how far a restored stamp may be ahead of the clock, in milliseconds: the user's next write gets a
-// later stamp.
+// MaxStampAhead is how far a restored stamp may be ahead of the clock, in milliseconds, because the user's next stamp
+// is later.
 const MaxStampAhead = 24 * 3600 * 1000
 
 // Check returns errcode.Invalid for impossible records.
@@ -78,7 +77,7 @@ func checkStamp(ts, now Timestamp) error {
 	return nil
 }
 
-// Keeps reports whether a stored record, which may be nil, survives restoring this one over it.
+// Keeps reports whether a stored record (or nil) survives restoring this record.
 func (b *BSO) Keeps(stored *BSO, horizon Timestamp) bool {
 	return stored != nil && stored.Live(horizon) && stored.Modified > b.Modified
 }

@@ -10,16 +10,16 @@ const maxEmail = 255
 
 const accountIDLength = 32
 
-// Account is an account of the accounts server, from a verified token or the operator.
+// Account is an account, from a verified token or the operator.
 type Account struct {
-	FxAUID string // account ID
+	FxAUID string
 	Domain string // setting fxa_email_domain
 }
 
-// Email returns the account's key in the table users. It is not a real e-mail address; the server knows none.
+// Email returns the account's key in the table users. The server knows no real e-mail address.
 func (a Account) Email() string { return a.FxAUID + "@" + a.Domain }
 
-// Check returns errcode.Denied for an account without an ID, or that the tables cannot store.
+// Check returns errcode.Denied without an ID, or if the tables cannot store it.
 func (a Account) Check() error {
 	if a.FxAUID == "" || a.Domain == "" {
 		return errcode.New(errcode.Denied, "the account ID is empty")
@@ -30,8 +30,8 @@ func (a Account) Check() error {
 	return nil
 }
 
-// PrefixRange returns the bounds, including first and excluding end, of emails whose account ID begins with prefix. A
-// digit follows a prefix shorter than an ID, so the bounds hold in every collation.
+// PrefixRange returns the range from first to before end of emails whose account ID begins with prefix. A digit
+// follows a shorter prefix, so the bounds hold in every collation.
 func PrefixRange(prefix string) (first, end string, err error) {
 	if prefix == "" || len(prefix) >= accountIDLength || strings.Trim(prefix, "0123456789abcdef") != "" {
 		return "", "", errcode.Newf(errcode.Invalid, "expected 1 to %d lower-case hexadecimal digits, with which the ID of an account begins", accountIDLength-1)
@@ -53,7 +53,7 @@ func ParseAccount(s, domain string) (Account, error) {
 	return a, nil
 }
 
-// accountOf returns a row's account. Rows from before a change of the domain setting keep their domain.
+// accountOf returns a row's account, with the row's own domain: the setting may have changed.
 func accountOf(email string) Account {
 	i := strings.LastIndexByte(email, '@')
 	if i < 0 {

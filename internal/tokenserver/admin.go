@@ -13,7 +13,7 @@ import (
 // Ping is Store.Ping.
 func (s *Service) Ping(ctx context.Context) error { return s.store.Ping(ctx) }
 
-// ParseAccount parses an ID, or an e-mail address as in the table users. It returns errcode.Invalid.
+// ParseAccount parses an ID or a users e-mail address, or returns errcode.Invalid.
 func (s *Service) ParseAccount(id string) (Account, error) {
 	return ParseAccount(id, s.Config().FxAEmailDomain)
 }
@@ -38,8 +38,8 @@ func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 	return s.store.Revoked(ctx, s.now().Add(-s.Config().TokenLife()))
 }
 
-// Adopt creates the storage user of an account from another server, like a first sign-in with these keys, even if new
-// users are not allowed. It returns *Refusal or ErrNoNode.
+// Adopt creates an account's storage user from another server, like a first sign-in, even if new users are not
+// allowed. It returns *Refusal or ErrNoNode.
 func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys KeyID) (User, error) {
 	return s.store.SignIn(ctx, a, SignIn{
 		Generation: At(generation), Keys: keys, Now: s.now(), AllowNew: true,
@@ -81,7 +81,7 @@ func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]La
 	return labels, nil
 }
 
-// FindLabels returns a page of labels by prefix, with their accounts' storage users.
+// FindLabels returns a page of labels by prefix, with storage users.
 func (s *Service) FindLabels(ctx context.Context, prefix string, after Label, limit int) ([]Labelled, error) {
 	return s.store.FindLabels(ctx, FindLabels{Prefix: prefix, Domain: s.Config().FxAEmailDomain, After: after, Limit: limit})
 }

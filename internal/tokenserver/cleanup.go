@@ -7,31 +7,30 @@ import (
 	"time"
 )
 
-// Purger deletes a user's data on a storage node, if any. A storage keyed by account and key ID must not delete
-// anything if u.KeysLive is set: the current user has the same key.
+// Purger deletes a user's data on a storage node, if any. A storage keyed by account and key ID must keep it if
+// u.KeysLive is set: the current user shares the key.
 type Purger interface {
 	Purge(ctx context.Context, u DueUser) error
 }
 
-// maxCleanupPages limits how far a Cleanup reads past rows that cannot be cleaned up, on an unreachable node not
-// marked down.
+// maxCleanupPages limits how far a Cleanup reads past rows on unreachable nodes not marked down.
 const maxCleanupPages = 100
 
-// tokenMargin is how long a user may write after tokens expire: a node's clock may be slow, and requests take time.
+// tokenMargin allows for a node's slow clock and the duration of requests.
 const tokenMargin = 10 * time.Minute
 
 // TokenLife returns how long a storage user may write after its last token was issued.
 func (c *Config) TokenLife() time.Duration { return c.TokenDuration + tokenMargin }
 
-// deadlines keeps rows while their tokens are valid: these may still write data, which is found by the row.
+// deadlines keeps rows while their tokens may write data, which is found by the row.
 func (s *Service) deadlines(now time.Time) Deadlines {
 	life := s.Config().TokenLife()
 	return Deadlines{Replaced: now.Add(-max(s.Config().ReplacedUserGrace, life)), Deleted: now.Add(-life)}
 }
 
-// Cleanup deletes data and rows of at most limit users replaced before the grace period, or deleted with expired
-// tokens, and returns how many. A failing node is skipped for the rest of the run and named in the error; other nodes
-// may have been cleaned up.
+// Cleanup deletes data and rows of at most limit users, replaced before the grace period or deleted with expired
+// tokens, and returns how many. A failing node is skipped and named in the error; other nodes may have been cleaned
+// up.
 func (s *Service) Cleanup(ctx context.Context, now time.Time, limit int) (int, error) {
 	due := s.deadlines(now)
 	failed := map[string]error{}
@@ -73,7 +72,6 @@ func joined(failed map[string]error) error {
 	return errors.Join(all...)
 }
 
-// remove deletes a user's data before the row, so that the next run finds it after a failure.
 func (s *Service) remove(ctx context.Context, u DueUser) error {
 	if err := s.purge(ctx, u); err != nil {
 		return err
@@ -92,7 +90,7 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 	return nil
 }
 
-// purger returns nil if there is nothing to delete: the node was removed, or the data under the key is in use.
+// purger returns nil if there is nothing to delete: no node, or shared data.
 func (s *Service) purger(u DueUser) Purger {
 	switch {
 	case u.Node == "":
@@ -110,8 +108,8 @@ func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota gives a new storage user the quota of the account's previous user. It runs before the first token is
-// issued, and again until the old user is cleaned up, so that the quota survives a crash in between.
+// inheritQuota gives a new storage user the previous user's quota. It runs before the first token is issued, and
+// again until the old user is cleaned up, so that the quota survives a crash in between.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil
@@ -132,9 +130,9 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 	return s.inherit(ctx, from, u)
 }
 
-// DeleteAccount deletes the data of all an account's storage users at once, and returns how many; it also completes
-// an interrupted call. The account may come back as new. Rows stay until their tokens expire, so that Cleanup deletes
-// data written meanwhile: nodes may not know of the deletion.
+// DeleteAccount deletes the data of an account's storage users at once, even after an interruption, and returns how
+// many. The account may come back as new. Rows stay until tokens expire, so that Cleanup deletes data written
+// meanwhile: nodes may not know of the deletion.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()
 	users, err := s.store.Delete(ctx, a, now)

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/conf/settings"
 )
 
-// Config holds the settings, named like the reference server's. Defaults are for production.
+// Config holds the settings, named like the reference server's, with production defaults.
 type Config struct {
 	Enabled bool `toml:"enabled" doc:"Serve sign-ins at /1.0/sync/1.5."`
 
@@ -119,7 +119,7 @@ func isBase64URL(s string) bool {
 	return s != "" && err == nil
 }
 
-// AccountsServer returns fxa_oauth_server_url without a slash or the /v1 common in syncstorage-rs settings.
+// AccountsServer returns fxa_oauth_server_url without the trailing slash, or /v1 as in syncstorage-rs settings.
 func (c *Config) AccountsServer() string { return withoutVersion(c.FxAOAuthServerURL) }
 
 // ProfileServer returns fxa_profile_server_url without a slash or /v1.

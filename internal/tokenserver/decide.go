@@ -30,15 +30,15 @@ type Op uint8
 
 // Effects.
 const (
-	Keep   Op = iota // none
-	Update           // new generation or key time for the unreplaced row
-	Insert           // new row, i.e. new storage user
+	Keep   Op = iota
+	Update    // new generation or key time for the unreplaced row
+	Insert    // new row, i.e. new storage user
 )
 
-// Plan is what a backend must write for a sign-in, in one transaction.
+// Plan is what a backend must write for a sign-in.
 type Plan struct {
 	Op Op
-	// User is the current row after the sign-in, without UID if Insert, and without node if Allocate.
+	// User is the current row after the sign-in, without UID if Insert, and node if Allocate.
 	User User
 	// Allocate means that Allocate must choose the node.
 	Allocate bool
@@ -50,8 +50,7 @@ type Plan struct {
 // Idle reports whether there is nothing to write.
 func (p *Plan) Idle() bool { return p.Op == Keep && !p.Replace }
 
-// Decide applies the sign-in rules in order. A *Refusal writes nothing to users; NotAdmitted is recorded for the
-// operator.
+// Decide applies the sign-in rules in order. A *Refusal writes nothing; NotAdmitted is recorded for the operator.
 func Decide(st AccountState, s SignIn) (Plan, error) {
 	// The new row must be the newest even if the clock was set back.
 	created := millis(s.Now)
@@ -84,7 +83,7 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 	return st.follow(current, s, created), nil
 }
 
-// dropDeleted removes rows from before the operator deleted the account, which is now new.
+// dropDeleted makes a deleted account new.
 func (st *AccountState) dropDeleted() {
 	if slices.ContainsFunc(st.Users, func(u User) bool { return u.IsDeleted() }) {
 		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
@@ -92,17 +91,16 @@ func (st *AccountState) dropDeleted() {
 }
 
 // maxAhead is how far the accounts server's clock may be ahead. Storing a later generation or key time would refuse
-// all following sign-ins.
+// all later sign-ins.
 const maxAhead = 24 * time.Hour
 
-// Records reports whether to record a refusal for the operator, i.e. not for denied accounts.
+// Records reports whether to record a refusal for the operator.
 func (st *AccountState) Records(refusal error) bool {
 	var r *Refusal
 	return errors.As(refusal, &r) && r.Reason == NotAdmitted && st.Access != Denied
 }
 
-// decideRetired accepts a deleted account only with a token of exactly its generation, which no accounts server
-// issues.
+// decideRetired accepts only a token with the generation Retired, which no accounts server issues.
 func decideRetired(current *User, s SignIn) (Plan, error) {
 	if s.Generation != At(Retired) {
 		return Plan{}, &Refusal{Reason: BadGeneration}
@@ -129,7 +127,6 @@ func (st *AccountState) current() *User {
 	return best
 }
 
-// pastState reports whether the client state was used earlier.
 func (st *AccountState) pastState(current *User, state string) bool {
 	for i := range st.Users {
 		if u := &st.Users[i]; u.ClientState == state && u.ClientState != current.ClientState {
@@ -147,8 +144,7 @@ const (
 	stateNoKeys       = "new value with no keys_changed_at change"
 )
 
-// checkSignIn compares a sign-in with the current row, in the protocol's order: clients and their tests depend on
-// which rule fails first.
+// checkSignIn checks rules in the protocol's order: clients and their tests depend on which fails first.
 func checkSignIn(current *User, past bool, s SignIn) error {
 	generation := Mark{current.Generation, true}
 	keys, state := s.Keys.ChangedAt, s.Keys.ClientState
@@ -186,7 +182,7 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	p := Plan{Op: Keep, User: next}
 	switch {
 	case s.Keys.ClientState != current.ClientState || current.needsNode():
-		// New keys create a storage user on the same node, which resets the storage after a lost password.
+		// New keys create a storage user on the same node, with an empty storage, after a lost password.
 		p.Op, p.Allocate = Insert, current.needsNode()
 		p.User.UID = 0
 		p.User.ClientState = s.Keys.ClientState
@@ -204,8 +200,7 @@ func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	return p
 }
 
-// nextGeneration returns the account's generation after the sign-in. Newer keys advance it even if the token has
-// none.
+// nextGeneration returns the generation after the sign-in. Newer keys advance it even if the token has none.
 func nextGeneration(current *User, s SignIn) int64 {
 	keys := s.Keys.ChangedAt.Value
 	switch {

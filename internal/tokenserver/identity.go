@@ -19,12 +19,11 @@ type Identity struct {
 	ReadsEmail bool   // a scope allows asking the profile server
 }
 
-// ErrAccountsUnavailable means that the accounts server returned neither keys nor a result. A refusal instead would
-// make browsers ask for the password.
+// ErrAccountsUnavailable means that the accounts server did not answer. A refusal instead would make browsers ask for
+// the password.
 var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the accounts server is unavailable")
 
-// Verifier verifies tokens from the accounts server. It returns *Refusal with BadCredentials, or
-// ErrAccountsUnavailable.
+// Verifier verifies the accounts server's tokens. It returns *Refusal with BadCredentials, or ErrAccountsUnavailable.
 type Verifier interface {
 	// AccessToken verifies a sign-in's bearer token and its Scope.
 	AccessToken(ctx context.Context, token string) (Identity, error)
@@ -48,9 +47,9 @@ type EventKind uint8
 
 // Event kinds.
 const (
-	OtherEvent      EventKind = iota // irrelevant here
-	AccountDeleted                   // permanently
-	PasswordChanged                  // earlier tokens are invalid
+	OtherEvent EventKind = iota // irrelevant here
+	AccountDeleted
+	PasswordChanged
 )
 
 var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
@@ -58,6 +57,6 @@ var eventKinds = [...]string{"other", "account_deleted", "password_changed"}
 // String returns the name for logs and metrics.
 func (k EventKind) String() string { return eventKinds[k] }
 
-// generation returns the minimum generation accepted after the event: one less than its time, which is the generation
-// of the change's own token. A future time counts as now; otherwise no token would be accepted until then.
+// generation returns the minimum generation after the event: just below its time, the generation of the change's own
+// token. A future time counts as now; otherwise no token would be accepted until then.
 func (e Event) generation(now time.Time) int64 { return max(min(e.At, millis(now))-1, 0) }

@@ -19,7 +19,7 @@ type KeyID struct {
 var keyEncoding = base64.RawURLEncoding.Strict()
 
 // ParseKeyID parses "<keys_changed_at>-<base64url of the client state>", split at the first dash, because base64url
-// may contain dashes. The error is a *Refusal.
+// may contain more. The error is a *Refusal.
 func ParseKeyID(s string) (KeyID, error) {
 	for i := range len(s) {
 		if s[i] > '~' {
@@ -39,8 +39,8 @@ func ParseKeyID(s string) (KeyID, error) {
 	return KeyID{At(changed), hex.EncodeToString(raw)}, nil
 }
 
-// String returns the fxa_kid in storage tokens. On Spanner it is part of the user's primary key, so equal keys must
-// return equal strings.
+// String returns the fxa_kid in storage tokens, on Spanner part of the user's primary key, so equal keys must return
+// equal strings.
 func (k KeyID) String() string {
 	raw, err := hex.DecodeString(k.ClientState)
 	if err != nil {

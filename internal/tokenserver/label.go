@@ -14,17 +14,16 @@ const MaxLabel = 100
 
 // Labels stores people's names for accounts.
 type Labels interface {
-	// SetLabel sets an account's label, or removes it if "", and reports whether it did. A label from a profile is
-	// never "", requires an unreplaced row, and never replaces an operator's label. It returns the error of
-	// Label.Check.
+	// SetLabel sets an account's label, or removes it if "", and reports whether it did. A profile's label is never
+	// "", requires an unreplaced row, and never replaces an operator's. It returns Label.Check's error.
 	SetLabel(ctx context.Context, a Account, l Label) (set bool, err error)
 
 	// LabelsOf returns labels by account ID, in one query.
 	LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error)
 
 	// FindLabels returns at most limit labels by prefix, in any case, after a label, ordered by Label.Key and
-	// account. Each comes with the account's newest unreplaced row in this domain, if any. It returns errcode.Invalid
-	// if no label can begin with the text.
+	// account, each with the account's newest unreplaced row in this domain, if any. It returns errcode.Invalid if no
+	// label can match.
 	FindLabels(ctx context.Context, f FindLabels) ([]Labelled, error)
 }
 
@@ -66,12 +65,12 @@ func (l *Label) IsValid() bool {
 	return (l.Text != "" || !l.FromProfile) && isLabelText(l.Text) && strings.TrimSpace(l.Text) == l.Text
 }
 
-// isLabelText rejects invisible characters and those that change text direction: labels must not look alike.
+// isLabelText rejects invisible and direction-changing characters: labels must not look alike.
 func isLabelText(s string) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= MaxLabel && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// Range returns the bounds of the search: labels after first with keys less than end.
+// Range returns the search range: labels after first with keys below end.
 func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.Prefix == "" || !isLabelText(f.Prefix) {
 		return first, "", errcode.Newf(errcode.Invalid, "expected 1 to %d printable characters, with which a label begins", MaxLabel)
@@ -80,5 +79,5 @@ func (f *FindLabels) Range() (first Label, end string, err error) {
 	if f.After.Key() >= first.Text {
 		first = f.After
 	}
-	return first, strings.ToLower(f.Prefix) + string(unicode.MaxRune), nil // no label contains the last Unicode character
+	return first, strings.ToLower(f.Prefix) + string(unicode.MaxRune), nil
 }

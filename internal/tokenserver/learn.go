@@ -34,8 +34,8 @@ func (s *Service) StopLearning() {
 	s.learner.tasks.Wait()
 }
 
-// learnLabel labels the account with its address, if configured and known to the accounts server. It does not delay
-// the sign-in, and ignores failures: the next sign-in tries again.
+// learnLabel labels the account with its address, if configured and known, without delaying the sign-in. The next
+// sign-in retries a failure.
 func (s *Service) learnLabel(a Account, id Identity, token string) {
 	c := s.Config()
 	if !c.LabelFromProfile || id.Email == "" && (!id.ReadsEmail || c.FxAProfileServerURL == "") {
@@ -59,7 +59,6 @@ func (s *Service) learnLabel(a Account, id Identity, token string) {
 	})
 }
 
-// learn asks for the address unless known, and sets the label.
 func (s *Service) learn(ctx context.Context, a Account, email, token string) error {
 	labels, err := s.store.LabelsOf(ctx, []string{a.FxAUID})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Self is the node of a server without a public URL. Clients use the address of their sign-in, so an unconfigured
-// server can serve clients at several addresses, and setting a public URL later changes no table.
+// Self is the node of a server without a public URL. Clients use the address of their sign-in, so a server may have
+// several addresses, and a public URL can be set later.
 const Self = "self"
 
 // maxNodeURL is the length of the column nodes.node.
@@ -21,18 +21,18 @@ const maxNodeURL = 64
 // Node is a row in nodes: a storage server and its capacity.
 type Node struct {
 	ID        int64
-	URL       string // without trailing slash, or Self
-	Available int64  // accounts to add before capacity is released again
-	Load      int64  // assigned accounts
-	Capacity  int64  // maximum accounts
-	Downed    bool   // gets no new accounts and is not cleaned up
-	Backoff   bool   // gets no new accounts for now
+	URL       string
+	Available int64 // accounts to add before capacity is released again
+	Load      int64
+	Capacity  int64 // maximum accounts
+	Downed    bool  // gets no new accounts and is not cleaned up
+	Backoff   bool  // gets no new accounts for now
 }
 
 // ErrNoNode means that every node is full, down or in backoff.
 var ErrNoNode error = errcode.New(errcode.Unavailable, "no storage node has free capacity")
 
-// CheckNodeURL returns the URL as stored in the table, or errcode.Invalid.
+// CheckNodeURL returns the URL as stored, or errcode.Invalid.
 func CheckNodeURL(s string) (string, error) {
 	if s == Self {
 		return s, nil
@@ -60,8 +60,8 @@ func isPort(s string) bool {
 }
 
 // Allocate assigns an account to the node with ID fixed, or if 0, to the node with the lowest logarithmic load, then
-// the most available accounts, then the lowest ID. If no node has available accounts, each first gets rate × capacity
-// more. It returns the taken node and all changed nodes, for the backend to write, or ErrNoNode.
+// the most available accounts, then the lowest ID. If none is available, each node first gets rate × capacity more.
+// It returns the node, and all changed nodes to be written, or ErrNoNode.
 func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []Node, err error) {
 	nodes = slices.Clone(nodes)
 	if fixed != 0 {
@@ -86,7 +86,6 @@ func Allocate(nodes []Node, rate float64, fixed int64) (taken Node, changed []No
 	return *best, append(changed, *best), nil
 }
 
-// leastLoaded returns the node for the next account, or nil.
 func leastLoaded(nodes []Node) (best *Node) {
 	for i := range nodes {
 		n := &nodes[i]
@@ -100,7 +99,6 @@ func leastLoaded(nodes []Node) (best *Node) {
 	return best
 }
 
-// before orders nodes by fill, then more available accounts, then ID.
 func (n *Node) before(o *Node) bool {
 	return cmp.Or(cmp.Compare(n.fill(), o.fill()), cmp.Compare(o.Available, n.Available), cmp.Compare(n.ID, o.ID)) < 0
 }
@@ -113,8 +111,7 @@ func (n *Node) fill() float64 {
 	return math.Log(float64(n.Load)) / math.Log(float64(n.Capacity))
 }
 
-// release adds available accounts to every node with capacity but none available, even in backoff, and returns these
-// nodes.
+// release adds available accounts to nodes with capacity but none available, even in backoff, and returns these.
 func release(nodes []Node, rate float64) (changed []Node) {
 	for i := range nodes {
 		n := &nodes[i]

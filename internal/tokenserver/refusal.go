@@ -2,8 +2,8 @@ package tokenserver
 
 import "holdfast/internal/errcode"
 
-// Reason is why the protocol refuses a sign-in. Browsers react by asking for the password, fetching a new access
-// token, or waiting for their keys.
+// Reason is why the protocol refuses a sign-in. Browsers ask for the password, fetch a new access token, or wait for
+// their keys.
 type Reason uint8
 
 // Reasons.

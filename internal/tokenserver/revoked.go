@@ -6,7 +6,7 @@ type Revoked struct {
 	users    map[storageUser]struct{} // of accounts that may have other, valid users
 }
 
-// storageUser includes the account, because a node may serve several tokenservers, which issue the same UIDs.
+// storageUser includes the account, because tokenservers sharing a node issue the same UIDs.
 type storageUser struct {
 	fxaUID string
 	uid    int64

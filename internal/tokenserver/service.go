@@ -46,7 +46,7 @@ type Options struct {
 	// Local deletes data on this server, if it stores any; Remote on other nodes.
 	Local, Remote Purger
 
-	// Inherit gives a new storage user the quota of an earlier one; from is newest first. nil: no quotas.
+	// Inherit gives a new storage user an earlier user's quota; from is newest first. nil: no quotas.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
 	// CountEvent is called for every account event.
@@ -191,7 +191,6 @@ func (s *Service) signIn(ctx context.Context, a Account, in SignIn) (User, error
 	return u, err
 }
 
-// duration returns the requested token lifetime if valid, at most token_duration.
 func (s *Service) duration(asked string) time.Duration {
 	most := s.Config().TokenDuration.Truncate(time.Second)
 	n, err := strconv.ParseUint(asked, 10, 64)

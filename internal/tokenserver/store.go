@@ -9,8 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Store stores accounts, their storage users, and nodes. Methods are atomic, and with an Account return the error of
-// Account.Check.
+// Store stores accounts, their storage users, and nodes. Methods are atomic, and return Account.Check's error.
 //
 // Other processes may write the tables services, nodes and users, so stores must not cache them. This service's
 // operations on an account are serialized across processes.
@@ -23,16 +22,14 @@ type Store interface {
 	Admission
 	Labels
 
-	// Ping checks that the engine is available with the schema version that this binary requires. It returns
-	// errcode.Unavailable.
+	// Ping checks that the engine is available with the required schema version. It returns errcode.Unavailable.
 	Ping(ctx context.Context) error
 }
 
 // Users is the table users.
 type Users interface {
-	// SignIn applies Decide and writes the plan: node, row, and replacement of older rows. It returns the current
-	// user, *Refusal or ErrNoNode. An error writes nothing, except that it records a NotAdmitted account unless
-	// denied.
+	// SignIn applies Decide and writes the plan. It returns the current user, *Refusal or ErrNoNode. An error writes
+	// nothing but the record of a NotAdmitted account unless denied.
 	SignIn(ctx context.Context, a Account, s SignIn) (User, error)
 
 	// AccountState returns an account's state with its newest MaxUsers rows. Unknown accounts are Unlisted without
@@ -42,41 +39,40 @@ type Users interface {
 	// ListUsers returns at most limit rows after a UID, without replaced ones unless replaced is set.
 	ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error)
 
-	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after the given
-	// one. The prefix is 1 to 31 lower-case hex digits, else errcode.Invalid.
+	// FindUsers returns at most limit unreplaced rows by account ID prefix, ordered by User.Email, after an email.
+	// The prefix is 1 to 31 lower-case hex digits, else errcode.Invalid.
 	FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error)
 
-	// Replace marks an account's rows as replaced at now and returns how many were not. The account may sign in again
-	// as another storage user. retire also sets the generation Retired, deletes the label, and forbids sign-ins until
+	// Replace marks an account's rows as replaced and returns how many were not. The account may sign in again as
+	// another storage user. retire also sets the generation Retired, deletes the label, and forbids sign-ins until
 	// the rows are cleaned up.
 	Replace(ctx context.Context, a Account, now time.Time, retire bool) (int, error)
 
-	// Delete gives all an account's rows the generation Deleted, replaces unreplaced ones at now, deletes the label,
-	// and returns all rows, newest first.
+	// Delete sets the generation Deleted on an account's rows, replaces unreplaced ones, deletes the label, and
+	// returns all rows, newest first.
 	Delete(ctx context.Context, a Account, now time.Time) ([]User, error)
 
-	// Revoked returns the users whose unexpired tokens are revoked: those of Denied accounts, and those deleted since
-	// the given time, here or at the accounts server.
+	// Revoked returns the users with revoked unexpired tokens: of Denied accounts, or deleted since the given time,
+	// here or at the accounts server.
 	Revoked(ctx context.Context, since time.Time) (Revoked, error)
 
-	// ChangePassword raises the generation of an account's unreplaced rows, to refuse earlier tokens. It never lowers
-	// it. It returns how many rows changed.
+	// ChangePassword raises the generation of an account's unreplaced rows, never lowering it, and returns how many
+	// changed.
 	ChangePassword(ctx context.Context, a Account, generation int64) (int, error)
 
-	// Due returns at most limit due rows after a row, longest replaced first. It skips nodes that are down, where
-	// nothing can be deleted.
+	// Due returns at most limit due rows after a row, longest replaced first, except on nodes that are down.
 	Due(ctx context.Context, d Deadlines, after DueUser, limit int) ([]DueUser, error)
 
-	// Forget deletes a replaced row, if it exists, and with the last row of an Unlisted account its label.
+	// Forget deletes a replaced row, if it exists, and the label with an Unlisted account's last row.
 	Forget(ctx context.Context, uid int64) error
 
 	// SkipUIDs makes new users skip n UIDs; see SkippedUIDs.
 	SkipUIDs(ctx context.Context, n int64) error
 }
 
-// SkippedUIDs returns how many UIDs a restored database skips. After the backup the lost server may have assigned
-// them to users with tokens and data on the nodes. The number grows with the backup's age, so restoring the same
-// backup twice also skips the UIDs assigned by the first restored server.
+// SkippedUIDs returns how many UIDs a restored database skips: the lost server may have assigned them after the
+// backup, to users with tokens and data on the nodes. The number grows with the backup's age, so restoring it again
+// also skips UIDs assigned after the first restore.
 func SkippedUIDs(age time.Duration) int64 { return 1_000_000 + 1000*int64(age/time.Second) }
 
 // Deadlines are the times before which replaced rows are due.
@@ -105,7 +101,7 @@ type Nodes interface {
 	// EnsureNode adds a node unless its URL exists.
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
-	// EnsureFirstNode adds a node unless an earlier call found or added one, so that operators can remove all nodes.
+	// EnsureFirstNode adds a node only once, so that operators can remove all nodes.
 	EnsureFirstNode(ctx context.Context, n Node) (added bool, err error)
 
 	// SetNode changes a node by URL and returns it, or errcode.NotFound.
@@ -120,8 +116,8 @@ type NodeChange struct {
 
 // Admission decides which accounts may sign in.
 type Admission interface {
-	// SetAccess sets an account's rule, or removes it with Unlisted, and removes the account from the refused ones.
-	// It returns the error of Rule.Check.
+	// SetAccess sets an account's rule, or removes it with Unlisted, and removes its recorded refusals. It returns
+	// Rule.Check's error.
 	SetAccess(ctx context.Context, a Account, r Rule, now time.Time) error
 
 	// ListAccess returns at most limit rules after an account ID, ordered by ID.
@@ -150,8 +146,8 @@ type Refused struct {
 	Attempts int64
 }
 
-// MaxRefused limits the rows in refused_sign_ins; new rows replace the oldest. Otherwise the accounts server's
-// millions of accounts could fill the table.
+// MaxRefused limits refused_sign_ins; new rows replace the oldest. Otherwise the accounts server's millions of
+// accounts could fill it.
 const MaxRefused = 1000
 
 // Check returns errcode.Invalid for a note that the table cannot store.

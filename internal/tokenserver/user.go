@@ -11,11 +11,11 @@ const ServiceName = "sync-1.5"
 // Retired is the generation of an account deleted by the accounts server. No token has it.
 const Retired = math.MaxInt64
 
-// Deleted is the generation of rows whose account the operator deleted. Decide ignores them. They stay for Cleanup,
-// which deletes data written since with the user's tokens.
+// Deleted is the generation of rows whose account the operator deleted. Decide ignores them; Cleanup later deletes
+// data that their tokens wrote since.
 const Deleted = -1
 
-// MaxUsers is how many of an account's newest rows are read. Older keys count as unknown, as after a cleanup.
+// MaxUsers is how many of an account's newest rows are read. Older keys are unknown.
 const MaxUsers = 20
 
 // User is a row in users: an account's current or former storage user.
@@ -42,8 +42,8 @@ func (u *User) IsDeleted() bool { return u.Generation == Deleted }
 // KeyID returns the row's key ID.
 func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }
 
-// needsNode reports whether the account needs a new node: its row was replaced without a successor, which is how an
-// operator moves an account, or its node is gone.
+// needsNode reports whether the account needs a new node: its row was replaced without a successor, which is how
+// operators move accounts, or its node is gone.
 func (u *User) needsNode() bool { return u.Replaced || u.Node == "" }
 
 // Access is the operator's rule for an account.
@@ -67,7 +67,7 @@ func (a Access) String() string {
 	return "unlisted"
 }
 
-// ParseAccess reverses String. Anything else is Denied: an unknown value must not allow an account.
+// ParseAccess reverses String, except that unknown values are Denied: they must not allow an account.
 func ParseAccess(s string) Access {
 	switch s {
 	case "allow":

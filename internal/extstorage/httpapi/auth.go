@@ -19,7 +19,6 @@ func unauthenticated(cause error) error {
 	return &authError{refusal{http.StatusUnauthorized, codeUnauthenticated, "", cause.Error(), errcode.Denied}, cause}
 }
 
-// authError adds a cause for the metrics.
 type authError struct {
 	refusal
 	cause error
@@ -63,7 +62,6 @@ func (x *exchange) authenticate(tokens *bearer.Keyring, now time.Time) error {
 	return nil
 }
 
-// issued returns the issue time; zero: unknown.
 func issued(c *bearer.Claims) time.Time { return cmp.Or(c.IssuedAt, c.From) }
 
 func client(t ext.TenantID) string { return "ext " + string(t) }
@@ -92,8 +90,7 @@ var serviceName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 // ValidService reports whether name is a service name: 1 to 64 of a-z, 0-9 and -.
 func ValidService(name string) bool { return serviceName.MatchString(name) }
 
-// ParseServiceClaims returns the tenant and name in a service token. It rejects a token with an install, which is a
-// client token.
+// ParseServiceClaims returns a service token's tenant and name. It rejects a token with an install, a client's.
 func ParseServiceClaims(raw json.RawMessage) (tenant ext.TenantID, service string, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

@@ -17,7 +17,6 @@ const (
 	typeLines      = "application/x-ndjson"
 )
 
-// hasMedia rejects a body with the wrong media type or any content encoding.
 func (x *exchange) hasMedia(want string) error {
 	media, params, err := mime.ParseMediaType(x.in.Header.Get("Content-Type"))
 	charset := params["charset"] // JSON defines no charset, but many clients send utf-8
@@ -36,8 +35,7 @@ func (x *exchange) hasMedia(want string) error {
 	return &refusal{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "", reason, errcode.Invalid}
 }
 
-// readBody reads at most limit bytes and charges the memory to process them. A longer body is rejected before
-// parsing.
+// readBody charges the memory to process a body of at most limit bytes. A longer one is rejected unparsed.
 func (x *exchange) readBody(limit int64) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, limit, &bodyErrors)
 	switch {

@@ -18,8 +18,8 @@ const defaultChanges = 100
 
 func (x *exchange) getChanges() error { return x.changes(x.query) }
 
-// changes reads the changes once and, if there are none, waits without its slot. With too many waiting requests it
-// answers without changes at once; the client may retry.
+// changes answers with changes, waiting for some without its slot. If too many requests wait, it answers without
+// changes at once; the client may retry.
 func (x *exchange) changes(a arguments) error {
 	since, wait, limit := a.integer("since", 0, math.MaxInt64), a.integer("wait", 0, int64(ext.MaxWait/time.Second)), a.integer("limit", 0, ext.MaxChanges)
 	if !limit.Set {
@@ -56,7 +56,6 @@ func (x *exchange) changes(a arguments) error {
 	return x.sendFeed(feed, from, most)
 }
 
-// sendFeed sends the changes after since. If it must wait for memory, it reads them again.
 func (x *exchange) sendFeed(feed ext.Feed, since ext.Seq, most int) (err error) {
 	size := sizeOfFeed(&feed)
 	for !x.fits(2 * size) {
@@ -91,8 +90,8 @@ func (x *exchange) look(since ext.Seq, most int, wait time.Duration) (feed ext.F
 
 var errEnding = errcode.New(errcode.Unavailable, "the server is shutting down: retry")
 
-// untilEnding runs fn, which may block, until it returns or the server shuts down (ended). Waiting clients then move
-// to another server instead of delaying the shutdown.
+// untilEnding runs fn until it returns or the server shuts down (ended). Waiting clients then move to another server
+// instead of delaying the shutdown.
 func (x *exchange) untilEnding(fn func() error) (ended bool, err error) {
 	whole := x.in
 	ctx, cancel := context.WithCancelCause(whole.Context())

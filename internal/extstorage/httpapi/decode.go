@@ -12,7 +12,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// scanner finds the end of JSON elements without parsing them. The readers of elements check the syntax.
 type scanner struct {
 	text []byte
 	at   int
@@ -92,13 +91,11 @@ type member struct {
 	raw  []byte
 }
 
-// fields are an object's members. Readers record the first error.
 type fields struct {
 	members []member
 	err     error
 }
 
-// parseFields splits an object, rejecting unknown and duplicate members.
 func parseFields(text []byte, known ...string) *fields {
 	f := &fields{}
 	s := scanner{text: text}

@@ -10,7 +10,6 @@ import (
 
 // JSON is appended by hand: values are already canonical, and encoding/json would read through each of them again.
 
-// key appends a member name, preceded by a comma unless it is the first. It does not escape the name.
 func key(b []byte, name string) []byte {
 	if last := b[len(b)-1]; last != '{' {
 		b = append(b, ',')
@@ -60,7 +59,6 @@ func appendString[T ~string](b []byte, text T) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// appendMoment appends a time, or null for never.
 func appendMoment(b []byte, m ext.Moment) []byte {
 	if m == 0 {
 		return append(b, "null"...)

@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// refusal is an error with its own HTTP status and code.
 type refusal struct {
 	status  int
 	code    string
@@ -48,7 +47,6 @@ var (
 	errRate     = &refusal{http.StatusTooManyRequests, codeRate, "", "rate limit exceeded: retry after the seconds in Retry-After", errcode.Quota}
 )
 
-// methodNotAllowed rejects a method and sets Allow.
 func methodNotAllowed(w http.ResponseWriter, methods ...string) error {
 	slices.Sort(methods)
 	allowed := strings.Join(methods, ", ")
@@ -83,7 +81,7 @@ func invalid(pointer, reason string) error {
 
 func under(pointer string, err error) error { return ext.Under(pointer, err) }
 
-// inList adds the position in the request to the pointer of an item error or of an oversized list.
+// inList adds the position in the request to an item error's or oversized list's pointer.
 func inList(list string, err error) error {
 	if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under
 		return large.Under(list)
@@ -98,7 +96,6 @@ func isOurs(err error) bool {
 	return errcode.Is(err, errcode.Internal) || errcode.Is(err, errcode.Unavailable)
 }
 
-// problem is an error response.
 type problem struct {
 	status  int
 	code    string
@@ -111,15 +108,14 @@ type problem struct {
 	index   int
 	cause   string
 
-	imported *Imported // counts before an import failed
+	imported *Imported
 }
 
 func (p *problem) retryable() bool {
 	return p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout || p.code == codeRate
 }
 
-// problemOf converts an error to a response. It checks for server errors first, which may wrap errors meant for
-// clients.
+// problemOf checks for server errors first, which may wrap errors meant for clients.
 func problemOf(err error) problem {
 	if f, ok := errors.AsType[*importFailure](err); ok {
 		p := problemOf(f.err)
@@ -175,7 +171,6 @@ func (p *problem) place(err error) {
 	}
 }
 
-// isHalfSentence reports whether the message needs the location as its subject.
 func isHalfSentence(err error) bool {
 	_, invalid := errors.AsType[*ext.ValidationError](err)
 	_, limit := errors.AsType[*ext.LimitError](err)
@@ -183,7 +178,6 @@ func isHalfSentence(err error) bool {
 	return invalid || limit || schema
 }
 
-// maxSubject limits pointers in messages, in bytes: clients choose names.
 const maxSubject = 200
 
 const wholeBody = "the body"
@@ -256,8 +250,7 @@ func statusOf(err error, code errcode.Code) (int, string) {
 	return http.StatusServiceUnavailable, "UNAVAILABLE" // a conflict or precondition without a more specific error
 }
 
-// messageOf returns the message for the client. Errors defined by the service are shown in full; other errors only
-// with their outermost message, never a cause.
+// messageOf returns the service's errors in full, others only with their outermost message.
 func messageOf(err error) string {
 	if shown := errcode.Message(err); shown != "" {
 		return shown
@@ -268,7 +261,7 @@ func messageOf(err error) string {
 	return ""
 }
 
-// WriteError writes an error response, also for the listener's own errors such as panics and load shedding.
+// WriteError writes an error response, also for the listener's panics and load shedding.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	greet(w)
 	WriteInnerError(w, r, err)

@@ -8,9 +8,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// export sends everything the token may read, page by page, each followed by a cursor to continue from. Only the
-// final completion line, which counts all records, makes an export complete. Each page counts as a read; at the rate
-// limit the export waits.
+// export sends everything readable, page by page, each followed by a cursor to continue from. Only the completion
+// line, which counts all records, makes an export complete. Each page counts as a read; at the rate limit the export
+// waits.
 func (x *exchange) export() error {
 	cursor := x.query.text("cursor")
 	for {
@@ -50,7 +50,6 @@ func (x *exchange) exportPage(cursor string) (page ext.ExportPage, err error) {
 	return page, err
 }
 
-// flushAt is how many encoded bytes are sent at a time.
 const flushAt = 256 << 10
 
 // AppendHeader appends the first export line.

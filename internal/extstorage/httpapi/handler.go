@@ -24,7 +24,6 @@ type Handler struct {
 	Timeout time.Duration // per request, without body and requested waits; 0: none
 }
 
-// exchange is a request with its response.
 type exchange struct {
 	in      *http.Request
 	out     http.ResponseWriter
@@ -33,10 +32,10 @@ type exchange struct {
 	timeout time.Duration
 
 	route  route
-	target string      // path as sent by the client; "" without a resource
-	query  *query      // nil unless the action takes one
-	body   []byte      // nil for streams
-	ask    ext.Request // grant, caller, idempotency key
+	target string // path as sent by the client; "" without a resource
+	query  *query // nil unless the action takes one
+	body   []byte
+	ask    ext.Request
 
 	schemas bool
 	charged int64 // memory charged for the response, in bytes
@@ -130,7 +129,6 @@ func (x *exchange) parsePath() error {
 	return nil
 }
 
-// within runs fn with a timeout; 0 means none. The body was read before, at the listener's minimum rate.
 func (x *exchange) within(d time.Duration, fn func() error) error {
 	if d <= 0 {
 		return fn()

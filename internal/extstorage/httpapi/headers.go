@@ -11,7 +11,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// precondition combines the conditional headers with a revision from the query or body.
 func (x *exchange) precondition(revision ext.Optional[int64]) (g ext.Precondition, err error) {
 	g.Revision = ext.Optional[ext.Revision]{Value: ext.Revision(revision.Value), Set: revision.Set}
 	if values := x.in.Header.Values("If-Match"); len(values) > 0 {
@@ -39,7 +38,6 @@ func revisionHeader(h http.Header) (n ext.Optional[int64], err error) {
 	return ext.Some(i), nil
 }
 
-// check rejects conditional headers that the write does not support.
 func (g *preconditions) check(h http.Header) error {
 	for _, name := range conditionalHeaders {
 		if len(h[name]) > 0 && !slices.Contains(g.headers, name) {
@@ -49,11 +47,8 @@ func (g *preconditions) check(h http.Header) error {
 	return nil
 }
 
-// maxIdempotencyKey limits Idempotency-Key, in bytes.
 const maxIdempotencyKey = 255
 
-// idempotencyKey returns the Idempotency-Key with a hash over the request's target, preconditions and body; nil
-// without one.
 func (x *exchange) idempotencyKey() (*ext.IdempotencyKey, error) {
 	values := x.in.Header.Values("Idempotency-Key")
 	if len(values) == 0 {

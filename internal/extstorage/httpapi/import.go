@@ -41,7 +41,6 @@ type Imported struct {
 	ext.Imported
 }
 
-// importFailure adds the counts so far to the error.
 type importFailure struct {
 	err  error
 	done Imported
@@ -57,14 +56,14 @@ type importer struct {
 	steps int
 
 	header   *ext.ExportHeader // first export line; nil: not read yet
-	complete bool              // completion line seen
-	counted  [2]int64          // records and schemas according to the completion line
+	complete bool
+	counted  [2]int64 // records and schemas according to the completion line
 
 	records []ext.Record
 	at      []int
 	bytes   int
-	charged int64 // memory for the step
-	long    bool  // memory for a line beyond the reader's buffer was charged
+	charged int64
+	long    bool // memory for a line beyond the reader's buffer was charged
 	keys    map[ext.Position]bool
 }
 
@@ -94,7 +93,7 @@ func (d *Imported) appendTo(b []byte) []byte {
 }
 
 // Import is for operators, without rate limits; preserve keeps revisions and times. Completed steps remain after an
-// error; an *ext.ItemError carries the line number, from 0.
+// error; an *ext.ItemError carries the line, from 0.
 func Import(ctx context.Context, s *ext.Service, r ext.Request, preserve bool, lines io.Reader) (Imported, error) {
 	in := &http.Request{}
 	im := newImporter(&exchange{in: in.WithContext(ctx), service: s, ask: r})
@@ -159,8 +158,7 @@ func incomplete(reason string) error {
 	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, errcode.Invalid}
 }
 
-// readLine returns the next line without newline, io.EOF, or *ext.LimitError above maxLine. The line is valid until
-// the next call.
+// readLine returns the next line, valid until the next call, io.EOF, or *ext.LimitError above maxLine.
 func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -287,8 +285,8 @@ func (im *importer) record(f *fields) error {
 	return nil
 }
 
-// charge reserves n more bytes. If they are not available, it first runs the current step, so that imports do not
-// wait for each other's memory.
+// charge reserves n more bytes. If unavailable, it first runs the current step, so that imports do not wait for each
+// other's memory.
 func (im *importer) charge(n int64) error {
 	if web.TryChargeMemory(im.x.out, n) {
 		return nil
@@ -361,7 +359,6 @@ func parseMoment(text string) (ext.Moment, bool) {
 	return max(ext.At(t), 1), err == nil // 0 would mean never
 }
 
-// step writes the pending records. An empty import runs one step too, to check the grant.
 func (im *importer) step() error {
 	if len(im.records) == 0 && im.steps > 0 {
 		return nil

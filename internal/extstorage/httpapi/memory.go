@@ -15,18 +15,17 @@ const (
 	// less memory than their connection.
 	smallBytes = 4 << 10
 
-	// workCopies is how many more copies of the values exist during a write: the canonical form and, on PostgreSQL,
-	// an argument and a message (BenchmarkLargeBatch there). SQLite allocates 2.3 times the body, half of it one
-	// value at a time (BenchmarkLargeBatch here).
+	// workCopies is how many more copies of the values a write needs: the canonical form and, on PostgreSQL, an
+	// argument and a message (BenchmarkLargeBatch there). SQLite allocates 2.3 times the body, half of it one value
+	// at a time (BenchmarkLargeBatch here).
 	workCopies = 3
 
-	// rowBytes is an entry's size in a response, and roughly in memory, without names and contents.
 	rowBytes = 256
 
-	// exportBytes is the maximum memory of an export page, full of both schemas and records, plus its buffer.
+	// exportBytes is the maximum memory of an export page with its buffer.
 	exportBytes = 2*ext.PageBytes + ext.MaxPage*(rowBytes+ext.MaxNamespace+4*ext.MaxKey) + 2*flushAt
 
-	// importBytes is an import's memory without its records; longLineBytes is added once a line exceeds the buffer.
+	// importBytes is an import without its records; longLineBytes is added by a line exceeding the buffer.
 	importBytes   = 64 << 10
 	longLineBytes = 2 * maxLine
 )
@@ -34,8 +33,8 @@ const (
 // LargestRequest returns the maximum memory per request: a full batch.
 func LargestRequest() int64 { return (1 + workCopies) * (itemsBody + bytes.MinRead) }
 
-// fits charges n bytes twice: for data read and for the response. If they are not available it returns false: the
-// caller drops the data, calls await, and reads again.
+// fits charges n bytes for data read, and n for the response. If unavailable it returns false: the caller drops the
+// data, calls await, and reads again.
 func (x *exchange) fits(n int) bool {
 	if n <= smallBytes || int64(n) <= x.charged {
 		return true
@@ -62,7 +61,6 @@ func (x *exchange) keep(n int) {
 	}
 }
 
-// sizeOf estimates the memory of records, about their encoded size.
 func sizeOf(records []ext.Record) int {
 	n := 2 * rowBytes // cursor
 	for i := range records {

@@ -7,8 +7,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// openAPI describes the protocol on all three listeners.
-//
 //go:embed openapi.json
 var openAPI []byte
 

@@ -13,7 +13,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// arguments are named arguments from a query or body. The first error is kept and returned at the end.
 type arguments interface {
 	has(name string) bool
 	text(name string) string // "" if absent
@@ -27,7 +26,6 @@ type query struct {
 	err    error
 }
 
-// parseQuery rejects unknown and duplicate parameters.
 func parseQuery(raw string, known []string) (*query, error) {
 	if raw == "" {
 		return &query{}, nil
@@ -60,7 +58,6 @@ func errParameter(name string, known []string) error {
 	return invalid(pointerTo(name), "is not a query parameter of this request"+expected)
 }
 
-// maxEcho limits client-chosen names in messages, in bytes.
 const maxEcho = 128
 
 func pointerTo(name string) string {

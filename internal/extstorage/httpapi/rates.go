@@ -29,11 +29,10 @@ type Rates struct {
 
 type rates struct {
 	of            ext.Rates
-	reads, writes *rate.Buckets // by tenant and install
-	tenants       *rate.Shared  // shared by a tenant's installs
+	reads, writes *rate.Buckets
+	tenants       *rate.Shared // shared by a tenant's installs
 }
 
-// ratedClients limits the tracked installs, and the tracked tenants.
 const ratedClients = 10_000
 
 // NewRates returns errcode.Invalid for a rate that is not positive.
@@ -74,7 +73,7 @@ func (r *Rates) Set(of ext.Rates) error {
 	return nil
 }
 
-// take counts a request, and sets headers for whichever limit is closer, the install's or the tenant's. If either is
+// take counts a request, and sets headers for the limit reached first, the install's or the tenant's. If either is
 // exceeded it returns errRate and counts neither.
 func (r *Rates) take(w http.ResponseWriter, o ext.Owner, c cost) error {
 	if r == nil {
@@ -115,7 +114,6 @@ func (r *rates) allow(o ext.Owner, c cost) (rate.State, bool) {
 	return own.Tighter(all), ok
 }
 
-// wait counts a stream's next step, waiting without its slot until the rate allows it.
 func (x *exchange) wait(c cost) error {
 	if x.rates == nil {
 		return nil

@@ -65,7 +65,6 @@ func (x *exchange) readPut(f *fields, t *ext.Task) {
 	t.Schema = ext.Optional[ext.SchemaVersion]{Value: ext.SchemaVersion(version.Value), Set: version.Set}
 }
 
-// maxVersion exceeds any schema version.
 const maxVersion = 1<<31 - 1
 
 func (x *exchange) putRecord() error { return x.put(parseFields(x.body, putNames...)) }

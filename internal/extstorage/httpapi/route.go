@@ -32,16 +32,14 @@ const (
 type action struct {
 	serve         func(*exchange) error
 	cost          cost
-	params        []string      // in the query
-	media         string        // of the body; "": no body
-	preconditions preconditions // writes only
-	limit         int64         // body bytes
-	stream        bool          // reads the body itself or takes long
-	times         int           // multiple of the request timeout; 0 means 1
+	params        []string
+	media         string
+	preconditions preconditions
+	limit         int64
+	stream        bool // reads the body itself or takes long
+	times         int  // multiple of the request timeout; 0 means 1
 }
 
-// Body limits in bytes. Text may exceed its canonical form by the factor that the parser accepts; the rest is for the
-// envelope.
 const (
 	spelling = 4 // text bytes per canonical byte
 
@@ -52,14 +50,13 @@ const (
 	schemaBody = spelling*ext.MaxSchemaBytes + smallBody
 )
 
-// preconditions lists the conditional headers that a write supports. Others are rejected: their clients believe that
-// they protect the record. Reads ignore unsupported ones, as HTTP specifies.
+// preconditions lists the conditional headers that a write supports. Others are rejected: their clients rely on them.
+// Reads ignore unsupported headers, as HTTP specifies.
 type preconditions struct {
 	headers []string
 	instead string
 }
 
-// conditionalHeaders are from RFC 9110, section 13.1, plus Holdfast's own.
 var conditionalHeaders = [...]string{
 	"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "If-Revision-Match",
 }
@@ -119,7 +116,6 @@ func (x *exchange) action() (*action, error) {
 	return act, nil
 }
 
-// route is a parsed path. Names are unescaped but not validated.
 type route struct {
 	resource     resource
 	install      string

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// Runner serves extension-running services on the internal listener: envelopes with an operation on any install of
-// the token's tenant. Responses equal Handler's.
+// Runner serves services on the internal listener: operations on any install of the token's tenant, in envelopes.
+// Responses equal Handler's.
 type Runner struct {
 	Service *ext.Service
 	Tokens  *bearer.Keyring
@@ -54,7 +54,7 @@ type operation struct {
 	noKey         bool     // namespace at most
 	noSpace       bool
 	cost          cost
-	preconditions preconditions // writes only
+	preconditions preconditions
 	stream        bool
 	schema        bool // needs the schemas claim
 	serve         func(*exchange, *fields) error
@@ -118,7 +118,6 @@ func (h *Runner) Serve(w http.ResponseWriter, r *http.Request, at web.Address) e
 	return x.envelope()
 }
 
-// authenticateService grants a service token full access to its tenant's installs, within their registrations.
 func (x *exchange) authenticateService(tokens *bearer.Keyring, now time.Time) error {
 	var c bearer.Claims
 	var err error
@@ -175,7 +174,7 @@ func (x *exchange) envelope() error {
 		f.fail("operation", "must be put, get, list, delete, bulkPut, patch, increment, batch, changes, usage, schemas, registerSchema or setSchema")
 	}
 	if ok {
-		x.in.Pattern = word // label for metrics
+		x.in.Pattern = word
 	}
 	if f.err != nil {
 		op.cost = write // unreadable envelopes cost a write

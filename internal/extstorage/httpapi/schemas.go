@@ -111,7 +111,7 @@ func (x *exchange) setStatus(version ext.SchemaVersion, status string, err error
 	if err != nil {
 		return err
 	}
-	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil { // before any change
+	if err := x.await(2 * (rowBytes + ext.MaxSchemaBytes)); err != nil {
 		return err
 	}
 	sc, err := x.service.SetSchema(x.ctx(), x.ask, x.route.namespace, version, ext.SchemaStatus(status))
@@ -134,7 +134,6 @@ func appendSchema(b []byte, sc *ext.Schema) []byte {
 	return append(appendString(b, sc.CreatedBy), '}')
 }
 
-// checkSchema reports the effect of activating a document or registered version.
 func (x *exchange) checkSchema() (err error) {
 	f := parseFields(x.body, "schema", "version", "cursor")
 	raw, isDocument := f.find("schema")

@@ -34,7 +34,7 @@ func (s *Service) Totals(ctx context.Context) (Totals, error) {
 	return s.store.Totals(ctx, extstorage.SoftTenantBytes, extstorage.At(s.now()))
 }
 
-// PageUsage returns the counters of at most limit installs with records, past or present.
+// PageUsage is Store.ListUsage.
 func (s *Service) PageUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error) {
 	return s.store.ListUsage(ctx, span, limit)
 }
@@ -59,12 +59,12 @@ func (s *Service) PageInstalls(ctx context.Context, span Span, revoked bool, lim
 	return all[:min(len(all), limit)], nil
 }
 
-// FindInstalls returns at most limit installs with IDs from first to last, across tenants, ordered by ID and tenant.
+// FindInstalls is Store.FindInstalls.
 func (s *Service) FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error) {
 	return s.store.FindInstalls(ctx, first, last, limit)
 }
 
-// FindRecords returns at most limit records by key prefix, ordered by namespace and key.
+// FindRecords is Store.FindRecords.
 func (s *Service) FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int) ([]extstorage.Position, error) {
 	return s.store.FindRecords(ctx, o, prefix, limit, extstorage.At(s.now()))
 }
@@ -78,8 +78,8 @@ func FirstInstalls(all []extstorage.Owner, limit int) []extstorage.Owner {
 	return all[:min(limit, len(all))]
 }
 
-// AuditAll calls fn for each install in the span: page by page those with counters, then those whose counters are
-// missing. Each audit is a snapshot, so concurrent writes do not matter.
+// AuditAll calls fn per install: first those with counters, then those lacking them. Each audit is a snapshot, so
+// concurrent writes do not matter.
 func (s *Service) AuditAll(ctx context.Context, span Span, fn func(extstorage.Owner, *Audit) error) error {
 	for {
 		page, err := s.store.ListUsage(ctx, span, extstorage.MaxPage)
@@ -125,7 +125,7 @@ func (s *Service) audit(ctx context.Context, o extstorage.Owner, fn func(extstor
 	return fn(o, &a)
 }
 
-// AuditInstall audits one install.
+// AuditInstall audits an install.
 func (s *Service) AuditInstall(ctx context.Context, o extstorage.Owner) (Audit, error) {
 	return s.store.Audit(ctx, o)
 }

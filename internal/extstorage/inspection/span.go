@@ -38,8 +38,7 @@ func (s Span) Check() error {
 	return nil
 }
 
-// Bounds returns the owner before the span and the last owner in it, substituting values beyond any possible owner
-// for missing bounds.
+// Bounds returns the owner before the span and the last in it, or values beyond any owner.
 func (s Span) Bounds() (after, last extstorage.Owner) {
 	const end = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	first := extstorage.Owner{Tenant: cmp.Or(s.Tenant, ident.NilUUID), Install: ident.NilUUID}

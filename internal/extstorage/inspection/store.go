@@ -6,35 +6,33 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// Store reads counters across installs. Methods return errcode.Denied for an invalid Span or the zero Owner.
+// Store reads counters across installs. Methods return errcode.Denied for an invalid Span or zero Owner.
 type Store interface {
-	// ListUsage reads counters from one snapshot: at most limit installs with records, past or present. Merely
-	// registered installs have no counters.
+	// ListUsage reads counters from a snapshot: at most limit installs with records, past or present.
 	ListUsage(ctx context.Context, span Span, limit int) ([]InstallUsage, error)
 
-	// ListInstalls reads at most limit installs that are registered, revoked or deleted, with their counters; if
-	// revoked is set, revoked installs only. Services is excluded.
+	// ListInstalls reads at most limit registered, revoked or deleted installs, except Services, with their counters;
+	// with revoked set, revoked ones only.
 	ListInstalls(ctx context.Context, span Span, revoked bool, limit int) ([]InstallUsage, error)
 
-	// FindInstalls returns at most limit installs with IDs from first to last, across tenants, ordered by ID and
-	// tenant: those with counters, and those registered, revoked or deleted.
+	// FindInstalls returns at most limit installs, across tenants, with counters or a registration, revocation or
+	// deletion, and IDs from first to last, ordered by ID and tenant.
 	FindInstalls(ctx context.Context, first, last extstorage.InstallID, limit int) ([]extstorage.Owner, error)
 
 	// Audit compares an install's counters with its rows.
 	Audit(ctx context.Context, o extstorage.Owner) (Audit, error)
 
-	// FindRecords returns at most limit live records by key prefix, ordered by namespace and key. It searches the
-	// first SearchedNamespaces namespaces.
+	// FindRecords returns at most limit live records by key prefix, ordered by namespace and key, from
+	// SearchedNamespaces namespaces.
 	FindRecords(ctx context.Context, o extstorage.Owner, prefix string, limit int, now extstorage.Moment) ([]extstorage.Position, error)
 
-	// Uncounted returns at most limit installs with records or namespace counters but no install counters, which only
-	// a damaged database contains and ListUsage misses. It reads every record key, so limit the span to a page of
-	// ListUsage.
+	// Uncounted returns at most limit installs with records or namespace counters but no install counters, i.e.
+	// damaged data missed by ListUsage. It reads all record keys, so limit the span to a page of ListUsage.
 	Uncounted(ctx context.Context, span Span, limit int) ([]extstorage.Owner, error)
 
-	// Filled calls fn, in any order, for installs at NoticePercent or more of least, and those with overrides: all
-	// that can be near a quota unless some quota is below least. A retry calls begin and starts over. It reads all
-	// counters, so call it every few minutes at most.
+	// Filled calls fn for installs at NoticePercent or more of least, and those with overrides: all near a quota,
+	// unless some quota is below least. A retry calls begin and starts over. It reads all counters, so call it every
+	// few minutes at most.
 	Filled(ctx context.Context, least extstorage.Quota, now extstorage.Moment, begin func(), fn func(Filling)) error
 
 	// Totals sums all installs, and counts tenants above soft bytes. It scans all counters; call it at most once a

@@ -6,7 +6,7 @@ import (
 	"holdfast/internal/extstorage"
 )
 
-// InstallUsage is an install's stored Counters, possibly including records that expired since.
+// InstallUsage is an install's stored Counters, possibly with expired records.
 type InstallUsage struct {
 	extstorage.Owner
 	extstorage.Counters
@@ -20,7 +20,7 @@ type Totals struct {
 	Keys            int64
 	Namespaces      int64
 	ExpiredPending  int64 // expired but not swept; ExpiredCounted means at least that
-	TenantsOverSoft int64 // above the soft limit
+	TenantsOverSoft int64
 }
 
 // Filling is an install's usage relevant to quotas.
@@ -67,7 +67,7 @@ func (s *Service) NearQuota(ctx context.Context) (near NearQuota, err error) {
 // ExpiredCounted caps the count of expired records.
 const ExpiredCounted = 10_000
 
-// Audit compares stored counters with row counts from the same snapshot.
+// Audit compares stored counters with row counts in a snapshot.
 type Audit struct {
 	Counters, Counted extstorage.Counters
 	Namespaces        []NamespaceAudit // only those with differences

@@ -39,7 +39,6 @@ func eachTable(query func(table string) string) string {
 	return strings.Join(queries, ` UNION ALL `)
 }
 
-// holdings returns a statement with a row per table; the column sums are the Holdings.
 func holdings(whose string) pgdb.Statement {
 	count := func(columns, table string) string {
 		return ` UNION ALL SELECT ` + columns + ` FROM ` + table + ` WHERE ` + whose
@@ -59,7 +58,6 @@ func holdings(whose string) pgdb.Statement {
 		) i WHERE extension_install_id <> '00000000-0000-0000-0000-000000000000'`}
 }
 
-// refusedClosed converts a closed row's error to ErrInstallDeleted.
 func refusedClosed(err error) error {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	// On Citus the constraint name ends with the shard number.
@@ -69,7 +67,6 @@ func refusedClosed(err error) error {
 	return err
 }
 
-// deletion reads the result of ext_deletion_v1: NULL without a deletion.
 func (s *Store) deletion(ctx context.Context, st pgdb.Statement, args ...any) (d ext.Deletion, found bool, err error) {
 	var text []byte
 	if _, err := s.db.QueryRow(ctx, st, args, &text); err != nil || text == nil {

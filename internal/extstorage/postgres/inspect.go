@@ -8,11 +8,10 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// metadataIndex lets operators search metadata. Every write must update it, so it exists only on request.
 const metadataIndex = "ext_storage_metadata_gin"
 
-// EnsureMetadataIndex creates the metadata index if it does not exist, without blocking writes, and reports whether
-// it did.
+// EnsureMetadataIndex creates the metadata index unless it exists, without blocking writes, and reports whether it
+// did.
 func EnsureMetadataIndex(ctx context.Context, db *pgdb.DB) (made bool, err error) {
 	return db.EnsureIndex(ctx, metadataIndex, `CREATE INDEX CONCURRENTLY `+metadataIndex+` ON ext_storage_records USING gin (metadata)`)
 }
@@ -24,7 +23,7 @@ var tables = []string{
 
 // Inspection describes the database tables.
 type Inspection struct {
-	MetadataIndex bool // exists and is valid
+	MetadataIndex bool
 	Problems      []Problem
 }
 

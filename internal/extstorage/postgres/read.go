@@ -49,7 +49,6 @@ func (s *Store) Get(ctx context.Context, o ext.Owner, ns ext.Namespace, key ext.
 	}, o, ns, key, at)
 }
 
-// query runs a statement that returns at most one row, in or outside a transaction.
 type query func(st pgdb.Statement, args []any, dest ...any) (found bool, err error)
 
 func get(one query, o ext.Owner, ns ext.Namespace, key ext.Key, at ext.Moment) (ext.Record, error) {
@@ -154,9 +153,9 @@ type pages struct {
 	dest      func(*row) []any
 }
 
-// page reads a page in one or two queries. The first returns every value small enough that any number of them fit, so
-// SQL needs no running sum, which costs a fifth of a read. If the page contains a larger value, whose size is known
-// now, the second returns all values.
+// page reads a page in one or two queries. The first returns every value small enough that any number of them fit,
+// which avoids a running sum in SQL at a fifth of the cost. For a page with larger values, whose sizes are known now,
+// the second returns all.
 func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, error) {
 	r := of.row
 	limit, sent := q.Limit, int64(cmp.Or(q.Bytes, ext.PageBytes)/q.Limit)
@@ -187,7 +186,7 @@ func (s *Store) page(ctx context.Context, q *ext.Query, of pages) (ext.Page, err
 }
 
 // Changes implements extstorage.Store. Numbers are gapless, so a missing next number was swept. Sweeping after the
-// clock was set back may leave a gap; the changes before it are returned first.
+// clock was set back may leave a gap; changes before it are returned first.
 func (s *Store) Changes(ctx context.Context, o ext.Owner, since ext.Seq, limit int, _ ext.Moment) (feed ext.Feed, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Feed{}, err

@@ -125,10 +125,9 @@ type schemaRow struct {
 
 	created, updated pgtype.Timestamptz
 	document         []byte // in the engine's format; empty: not selected
-	size             int64  // document bytes
+	size             int64
 }
 
-// columns returns scan destinations for all columns but the size.
 func (r *schemaRow) columns() []any {
 	return []any{&r.Version, &r.Status, &r.created, &r.updated, &r.CreatedBy, &r.document}
 }

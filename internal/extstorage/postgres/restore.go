@@ -12,8 +12,8 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// restore imports records with their revisions and times. It is rare, so ext_apply_v1 does not support it: the same
-// transaction corrects revisions and times afterwards.
+// restore imports records. It is rare, so ext_apply_v1 does not support it: the same transaction corrects revisions
+// and times afterwards.
 func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied ext.Applied, err error) {
 	var refused error
 	err = s.db.Tx(ctx, "ext.restore", func(tx *pgdb.Tx) (err error) {
@@ -25,7 +25,7 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 		}
 		if applied, err = apply(tx.QueryRow, o, w); err != nil {
 			if isRefusal(err) {
-				refused = err // not a database error
+				refused = err
 			}
 			return err
 		}
@@ -37,7 +37,6 @@ func (s *Store) restore(ctx context.Context, o ext.Owner, w *ext.Write) (applied
 	return applied, err
 }
 
-// correct fixes revisions and times in records, changes and events.
 func correct(tx *pgdb.Tx, o ext.Owner, w *ext.Write, items []ext.Item) error {
 	all := restored{owner: o}
 	for i := range w.Ops {

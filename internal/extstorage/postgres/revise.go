@@ -18,10 +18,9 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Writes that depend on stored values. An install's waiting writes run together in one message and one transaction:
-// each value is computed from the previous write's result.
+// Writes that depend on stored values. An install's waiting writes run in one message and transaction, each computed
+// from the previous one's result.
 
-// Limits for writes that run together.
 const (
 	togetherWrites = 32
 	togetherBytes  = 256 << 10
@@ -80,7 +79,7 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 	}
 }
 
-// revise runs a write that depends on stored values. The first to get a turn runs all that wait.
+// revise runs a write that depends on stored values. The first to get a turn runs all waiting.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
 		return ext.Applied{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", err)
@@ -97,7 +96,7 @@ func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Appl
 		}
 	}
 	if !r.isDone() && s.revisions.remove(o, r) {
-		return ext.Applied{}, err // ctx is done
+		return ext.Applied{}, err
 	}
 	select { // another goroutine runs it
 	case <-r.done:
@@ -122,7 +121,7 @@ func (r *revision) end(out outcome) {
 	r.finish()
 }
 
-// reviseAll runs writes, as many together as possible. It continues when its own request ends: the others may still
+// reviseAll runs as many writes together as possible. It continues when its own request ends: the others may still
 // wait.
 func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	ctx = context.WithoutCancel(ctx)
@@ -146,8 +145,8 @@ func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	}
 }
 
-// reviseTogether runs at least the first write and as many as it can. It locks before reading only if another process
-// changed a record: locking takes more messages, on Citus many more, while the install's other writers wait.
+// reviseTogether runs the first write and as many others as it can. It locks before reading only if another process
+// changed a record: that takes more messages, on Citus many more, while the install's other writers wait.
 func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision) ([]outcome, error) {
 	outcomes, err := optimistic(s.alone(ctx), o, all)
 	if err != nil || len(outcomes) > 0 {
@@ -170,8 +169,8 @@ func (s *Store) reviseTogether(ctx context.Context, o ext.Owner, all []*revision
 	return outcomes, err
 }
 
-// optimistic computes writes from values read without the lock. It returns the outcomes of a prefix of the writes:
-// none if a record of the first write changed.
+// optimistic computes writes from unlocked reads. It returns outcomes for the first of them, or none if a record of
+// the first write changed.
 func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ error) {
 	var (
 		made  []*ext.Optimistic
@@ -188,7 +187,7 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 				return []outcome{{err: err}}, nil //nolint:nilerr // the error is the outcome of the first write
 			}
 		} else if err != nil || a.Done() != nil {
-			break // the next call starts with it
+			break
 		}
 		for j := range a.Write.Ops {
 			bytes += len(a.Write.Ops[j].Value) + len(a.Write.Ops[j].Metadata)
@@ -215,8 +214,8 @@ func optimistic(one query, o ext.Owner, all []*revision) (outcomes []outcome, _ 
 	return outcomes, nil
 }
 
-// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns outcomes up to the first write that
-// is rejected or was already applied.
+// applyAll calls ext_apply_all_v1, or ext_apply_v1 for a single write. It returns outcomes up to the first rejected
+// or already applied write.
 func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) {
 	if len(all) == 1 {
 		applied, err := apply(one, o, &all[0].Write)
@@ -240,20 +239,16 @@ func applyAll(one query, o ext.Owner, all []*ext.Optimistic) ([]outcome, error) 
 	return outcomes, nil
 }
 
-// isRefusal reports whether one write was rejected rather than the call.
 func isRefusal(err error) bool {
 	_, item := errors.AsType[*ext.ItemError](err)
 	return item || errors.Is(err, ext.ErrKeyReused) || errors.Is(err, ext.ErrInstallDeleted)
 }
 
-// applyingAll holds the arguments of ext_apply_all_v1: the owner, and arrays with the arguments of ext_apply_v1 for
-// each write.
 type applyingAll struct {
 	owner ext.Owner
 	all   []*ext.Optimistic
 }
 
-// applyAllParams are the parameters of ext_apply_all_v1. Array arguments are passed as text.
 var applyAllParams = func() (params []string) {
 	for _, arg := range (applying{}).args() {
 		name, typ, _ := strings.Cut(arg.Param, " ")

@@ -32,7 +32,6 @@ var (
 		ORDER BY namespace, schema_version LIMIT $5::bigint`}
 )
 
-// Sweeping: the oldest due rows of each kind, across installs.
 var (
 	sqlDueRecords = pgdb.Statement{Name: "ext.sweep_due_records", Wide: true, SQL: `
 		SELECT tenant_id::text, extension_install_id::text, 0::bigint, '' FROM ext_storage_records
@@ -118,20 +117,18 @@ var (
 		SELECT ext_revoke_install_v1(p_tenant => $1::uuid, p_install => $2::uuid, p_now => $3::timestamptz)`}
 )
 
-// installColumns are columns of ext_storage_installs i, which may be missing.
 const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'), i.override_until, i.namespaces::text, i.revoked_at, i.created_at, i.updated_at,
 	i.deleting_at, i.deleted_at, coalesce(i.deletion::text, '{}'), i.tokens_after`
 
 // counted excludes tombstones, and rows inserted only to lock a rejected write.
 const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
-// within is a span's condition. Comparing the tenant alone, too, lets the planner estimate the row count.
+// within is a span's condition. Comparing the tenant alone helps the planner estimate the row count.
 func within(of string) string {
 	owner := `(` + of + `.tenant_id, ` + of + `.extension_install_id)`
 	return of + `.tenant_id BETWEEN $1::uuid AND $3::uuid AND ` + owner + ` > ($1::uuid, $2::uuid) AND ` + owner + ` <= ($3::uuid, $4::uuid)`
 }
 
-// uncounted finds owners in a table that lack counters.
 func uncounted(table string) string {
 	return `
 		SELECT o.tenant_id, o.extension_install_id
@@ -144,7 +141,6 @@ func uncounted(table string) string {
 		)`
 }
 
-// header lists a record's columns without value and metadata.
 const header = `revision, change_seq, created_at, updated_at, ttl_expires_at, value_bytes, metadata_bytes`
 
 var (
@@ -163,11 +159,11 @@ var (
 		ORDER BY namespace, key LIMIT @limit`}, exportPage.args)
 )
 
-// top sorts after every key: the bound of queries without one.
+// top sorts after every key: the bound of queries without a bound.
 var top = strings.Repeat("\U0010FFFF", ext.MaxKey+1)
 
-// listing returns the page statement, with three key bounds: after, from and before. All are always set, so a single
-// plan serves every query and reads nothing outside them. Values above @sent are not returned.
+// listing returns the page statement. Its key bounds after, from and before are always set, so that a single plan
+// serves every query and reads nothing outside them. Values above @sent are omitted.
 func listing(order string) pgdb.Named[listPage] {
 	return pgdb.NewNamed(pgdb.Statement{Name: "ext.list", Key: 1, SQL: `
 		SELECT key, ` + header + `, CASE WHEN @values AND value_bytes <= @sent THEN value::text ELSE '' END,
@@ -179,7 +175,7 @@ func listing(order string) pgdb.Named[listPage] {
 		ORDER BY ` + order + ` LIMIT @limit`}, listPage.args)
 }
 
-// Reads of usage and changes. Joins start at the counters' row, so results come from one snapshot.
+// Reads of usage and changes. Joins start at the counters' row, so results come from a snapshot.
 var (
 	sqlChanges = pgdb.Statement{Name: "ext.changes", Key: 1, SQL: `
 		SELECT u.change_seq, c.seq, c.op, c.namespace, c.key, c.revision, c.at

@@ -1,8 +1,8 @@
 // Package postgres stores extension storage in PostgreSQL, on one server or distributed by Citus.
 //
-// A write is one call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in
-// one round trip and transaction. Values that depend on stored records are computed from an earlier read; if a record
-// changed meanwhile, the call fails and they are computed again after locking. A read is one statement, hence one
+// A write is a call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in
+// a single round trip and transaction. Values that depend on stored records are computed from an earlier read; if a record
+// changed meanwhile, the call fails and they are computed again after locking. A read is a single statement and
 // snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's search for
 // work.
 package postgres
@@ -62,12 +62,12 @@ func New(db *pgdb.DB, o Options) *Store {
 	return &Store{db: db.Distributed("ext_storage_records"), set: sync.OnceValues(Migrations), waker: o.Waker, queue: ext.NewWriteQueue(min(writersOfOne, (most+1)/2))}
 }
 
-// writersOfOne limits the connections for an install's writes: one holds the lock, the others wait for it while the
-// first response is in transit.
+// writersOfOne limits connections for an install's writes: one holds the lock, the others wait for it while the first
+// response is in transit.
 const writersOfOne = 4
 
-// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may migrate the
-// database meanwhile.
+// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate the database
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the extension storage's database needs %d migrations: run holdfast migrate")
 }
@@ -99,10 +99,8 @@ func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
 	return now(m - ext.Moment(kept.Milliseconds()))
 }
 
-// tenant is an argument of every function.
 func tenant(o ext.Owner) pgdb.Arg { return pgdb.Arg{Param: "p_tenant uuid", Value: string(o.Tenant)} }
 
-// install is an argument of every function.
 func install(o ext.Owner) pgdb.Arg {
 	return pgdb.Arg{Param: "p_install uuid", Value: string(o.Install)}
 }

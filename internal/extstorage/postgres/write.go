@@ -14,7 +14,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// answer is the result of ext_apply_v1, explained in its migration.
 type answer struct {
 	Items    []ext.Item   `json:"items"`
 	Replayed bool         `json:"replayed"`
@@ -159,7 +158,7 @@ func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	return op.Precondition.Check(revision, seq)
 }
 
-// columns holds a write's operations, one array per field.
+// columns holds a write's operations, an array per field.
 type columns struct {
 	kinds, namespaces, keys, revisions, matches, noneMatches array
 	values, metadata, expiries, keeps, schemas               array
@@ -202,7 +201,7 @@ func columnsOf(w *ext.Write) *columns {
 }
 
 // array is a PostgreSQL text array without the closing brace. The driver sends text as is; encoding slices by
-// reflection, mostly nullable types, took a tenth of a put's time.
+// reflection took a tenth of a put's time.
 type array []byte
 
 func (a array) whole() string {

@@ -25,10 +25,10 @@ type step struct {
 	has    ext.Counters // current counters, written by finish
 	first  ext.Seq
 	last   ext.Seq
-	keys   map[ext.Namespace]*space // counters read
-	head   *row                     // first operation's record, if read
-	ns     ext.Namespace            // namespace whose active schema was read last
-	ver    ext.SchemaVersion        // ns's active schema; 0: none
+	keys   map[ext.Namespace]*space
+	head   *row
+	ns     ext.Namespace     // namespace whose active schema was read last
+	ver    ext.SchemaVersion // ns's active schema; 0: none
 
 	countedAt ext.Moment // time of has
 	recounted bool       // countedAt differs from the stored time
@@ -43,7 +43,6 @@ type row struct {
 	id     int64
 }
 
-// space is a namespace's key counter: stored and new.
 type space struct{ found, keys int64 }
 
 func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
@@ -53,8 +52,8 @@ func begin(c *sqlite.Conn, o ext.Owner, now ext.Moment) (*step, error) {
 	return st, err
 }
 
-// beginWrite is begin for a write. If the install exists, the same statement reads the first operation's record and
-// schema: most writes are a single put.
+// beginWrite is begin for a write, whose first operation's record and schema it reads in the same statement: most
+// writes are a single put.
 func beginWrite(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, error) {
 	if len(w.Ops) == 0 {
 		return begin(c, o, w.Now)
@@ -84,7 +83,6 @@ func (st *step) found(last ext.Seq, known bool) {
 	}
 }
 
-// open returns ErrInstallDeleted for a closed install, or a new one in a closed tenant.
 func (st *step) open() error {
 	switch {
 	case st.closed:
@@ -95,7 +93,6 @@ func (st *step) open() error {
 	return nil
 }
 
-// active returns the namespace's active schema version, or 0.
 func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	if st.ns == ns {
 		return st.ver, nil
@@ -107,7 +104,6 @@ func (st *step) active(ns ext.Namespace) (ext.SchemaVersion, error) {
 	return st.ver, err
 }
 
-// recount moves the counters to another time, by the records that expire in between.
 func (st *step) recount(at ext.Moment) error {
 	if st.countedAt == at {
 		return nil
@@ -189,8 +185,7 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	return before, sp.keys, err
 }
 
-// spare counts the namespaces with a schema but no key before the operations, for when a namespace gains its first
-// key or loses its last.
+// spare counts the namespaces that had a schema but no key before the operations.
 func (st *step) spare() (int64, error) {
 	if !st.moves {
 		return 0, nil
@@ -199,7 +194,7 @@ func (st *step) spare() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for ns, sp := range st.keys { // apply unwritten changes
+	for ns, sp := range st.keys {
 		if sp.found == 0 == (sp.keys == 0) {
 			continue
 		}
@@ -230,8 +225,8 @@ func scanHeader(r *sqlite.Stmt, i int) ext.Header {
 	}
 }
 
-// Apply implements extstorage.Store. Values that depend on stored records are computed in the writer unless that
-// takes long; then they are computed outside while the install's other such writes wait.
+// Apply implements extstorage.Store. Values that depend on stored records are computed in the writer, or outside if
+// that takes long, while the install's other such writes wait.
 func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	if err := o.Check(); err != nil {
 		return ext.Applied{}, err
@@ -283,7 +278,7 @@ func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 		return err
 	})
 	if errcode.Is(err, errcode.Quota) && st.recounted {
-		// Store a recount even if the write is rejected, so that the next write does not recount.
+		// Store a recount even if the write is rejected, to not repeat it.
 		failed := s.db.Write(ctx, "ext.recount", func(c *sqlite.Conn) error {
 			st, err := begin(c, o, w.Now)
 			if err != nil {
@@ -327,8 +322,8 @@ type effect struct {
 	rowid  int64   // of old, or of the new record after perform
 }
 
-// decide returns the operations' effects and checks the quota, first with the stored counters and, if they reject the
-// write, with counters at the write's time. It writes nothing.
+// decide returns the operations' effects, checking the quota with the stored counters and, if they reject the write,
+// with counters at its time. It writes nothing.
 func decide(c *sqlite.Conn, o ext.Owner, w *ext.Write) (*step, []effect, error) {
 	for exact := false; ; exact = true {
 		st, err := beginWrite(c, o, w)
@@ -398,7 +393,6 @@ func (st *step) plan(w *ext.Write, ledger *ext.Ledger) (effects []effect, err er
 	return effects, nil
 }
 
-// record returns the operation's row after the preceding operations.
 func (st *step) record(w *ext.Write, before []effect, op *ext.Op, e *effect) error {
 	for i := len(before) - 1; i >= 0; i-- {
 		if w.Ops[i].Key == op.Key && w.Ops[i].Namespace == op.Namespace {
@@ -429,7 +423,7 @@ func (st *step) fill(w *ext.Write, i int, e *effect) error {
 	}
 	if read {
 		first := e
-		for first.before != nil { // skip checks
+		for first.before != nil {
 			first = first.before
 		}
 		var err error

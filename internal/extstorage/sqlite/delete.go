@@ -51,7 +51,6 @@ const (
 	sqlForget = `DELETE FROM ext_storage_usage` + mine
 )
 
-// sqlDeleteRest deletes the first rows of each kind, counted in a field of Holdings.
 var sqlDeleteRest = []struct {
 	sql   string
 	count func(*ext.Holdings) *int64
@@ -95,7 +94,6 @@ func holdings(whose string) string {
 		(SELECT count(*) FROM ext_storage_revoked_tokens` + whose + `)`
 }
 
-// refuseClosed returns ErrInstallDeleted if owner or tenant is closed.
 func refuseClosed(c *sqlite.Conn, o ext.Owner) error {
 	for _, of := range []ext.Owner{o, ext.Services(o.Tenant)} {
 		_, closed, err := sqlitedb.QueryRow(c, sqlClosed, scanInt64, of.Tenant, of.Install)
@@ -245,7 +243,6 @@ func deleteRecords(c *sqlite.Conn, o ext.Owner, find string, step *ext.DeleteSte
 	return n, nil
 }
 
-// uncount subtracts deleted records, even if the counters are too low.
 func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsage, now ext.Moment) error {
 	keys, _, err := sqlitedb.QueryRow(c, sqlNamespaceKeys, scanInt64, o.Tenant, o.Install, ns)
 	if err != nil {
@@ -263,7 +260,6 @@ func uncount(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, of ext.NamespaceUsag
 	return sqlitedb.Exec(c, sqlUncount, o.Tenant, o.Install, of.Bytes, of.Keys, emptied, now)
 }
 
-// deleteSchemas deletes the first schemas. Their numbers are not reused.
 func deleteSchemas(c *sqlite.Conn, o ext.Owner, limit int64) (n int64, err error) {
 	type version struct {
 		ns ext.Namespace

@@ -10,7 +10,6 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// remove removes at most limit records that had expired by due, and returns how many.
 func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int, err error) {
 	st, err := begin(c, o, now)
 	if err != nil {
@@ -85,7 +84,6 @@ func (s *Store) Sweep(ctx context.Context, kind ext.Swept, now, due ext.Moment, 
 	return n, nil
 }
 
-// sweepOld deletes rows from before a time, oldest first.
 func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) {
 	if err := sqlitedb.Exec(c, sql, before, limit); err != nil {
 		return 0, err
@@ -93,7 +91,6 @@ func sweepOld(c *sqlite.Conn, sql string, before int64, limit int) (int, error) 
 	return c.Changes(), nil
 }
 
-// sweepRecords starts with the installs whose records expired first.
 func sweepRecords(c *sqlite.Conn, now, due ext.Moment, limit int) (total int, err error) {
 	type part struct {
 		o ext.Owner

@@ -97,7 +97,6 @@ func (s *Store) SetInstall(ctx context.Context, o ext.Owner, r ext.Registration,
 	return in, created, nil
 }
 
-// reopenInTenant reopens a deleted install unless its tenant is closed.
 func reopenInTenant(c *sqlite.Conn, o ext.Owner, now ext.Moment) (reopened bool, err error) {
 	if err := refuseClosed(c, ext.Services(o.Tenant)); err != nil {
 		return false, err

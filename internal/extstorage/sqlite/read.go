@@ -14,7 +14,6 @@ import (
 	"holdfast/internal/extstorage/inspection"
 )
 
-// valueBytesColumn is the value size's column in recordColumns, followed by the metadata size.
 const valueBytesColumn = 7
 
 func scanRecord(r *sqlite.Stmt) ext.Record {
@@ -66,7 +65,6 @@ func (s *Store) List(ctx context.Context, o ext.Owner, q ext.Query) (p ext.Page,
 	return p, err
 }
 
-// readPage reads a page. The statement returns one row more than the limit.
 func readPage(c *sqlite.Conn, sql string, q *ext.Query, args ...any) (p ext.Page, err error) {
 	p.Records = make([]ext.Record, 0, min(q.Limit, ext.MaxPage))
 	end := ext.NewPageEnd(q.Limit, q.Bytes)

@@ -56,8 +56,8 @@ func (s *Store) Register(ctx context.Context, o ext.Owner, sc ext.Schema, quota 
 	return sc, nil
 }
 
-// fitsNamespace checks that a new schema is within the namespace quota and the install is not closed. It inserts a
-// missing install row, which stores the last number of deleted schemas.
+// fitsNamespace checks the namespace quota for a new schema, and that the install is not closed. It inserts a missing
+// install row, which stores the last number of deleted schemas.
 func fitsNamespace(c *sqlite.Conn, o ext.Owner, ns ext.Namespace, quota ext.Quota, now ext.Moment) error {
 	st, err := begin(c, o, now)
 	if err == nil {

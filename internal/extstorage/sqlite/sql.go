@@ -1,14 +1,13 @@
 package sqlite
 
-// Every statement but the sweep's concerns one install. Parameters are numbered where a statement repeats or reorders
+// Every statement but the sweep's concerns an install. Parameters are numbered where a statement repeats or reorders
 // them.
 
 const mine = ` WHERE tenant_id = ?1 AND extension_install_id = ?2 `
 
 const (
 	sqlInstallUsage = `SELECT bytes_used, keys_count, namespaces_count, change_seq, counted_at, closed_seq FROM ext_storage_usage` + mine
-	// If the install has a row, this also reads what a write's first operation needs, at half the cost of three
-	// statements.
+	// Also reads what an existing install's first operation needs, at half the cost of three statements.
 	sqlBeginWrite = `SELECT bytes_used, keys_count, namespaces_count, u.change_seq, counted_at, closed_seq,
 			(SELECT schema_version FROM ext_storage_schemas` + mine + `AND namespace = ?3 AND status = 'active'),
 			revision, r.change_seq, created_at, r.updated_at, ttl_expires_at, value_bytes, metadata_bytes, r.rowid
@@ -54,8 +53,8 @@ const (
 	sqlAddAnswer = `INSERT OR REPLACE INTO ext_storage_answers (tenant_id, extension_install_id, once_key, request, answer, at) VALUES (?, ?, ?, ?, ?, ?)`
 )
 
-// Reads. The last two parameters select values and metadata; unselected ones are not read. With a bare LIMIT ?,
-// SQLite would plan the statement again for each number.
+// Reads. The last two parameters select values and metadata. With a bare LIMIT ?, SQLite would plan the statement
+// again for each number.
 const (
 	live = `AND (ttl_expires_at IS NULL OR ttl_expires_at > ?3) `
 

@@ -1,7 +1,7 @@
-// Package sqlite stores extension storage in one SQLite file.
+// Package sqlite stores extension storage in a SQLite file.
 //
 // A write runs in the file's group-commit writer, which serves as the write lock: it reads the current state, applies
-// the rules of package extstorage, and writes. A read uses one snapshot.
+// the rules of package extstorage, and writes. A read uses a snapshot.
 package sqlite
 
 import (
@@ -64,16 +64,14 @@ func newOutbox() *outboxsqlite.Outbox {
 // Outbox returns the audit's outbox for a relay.
 func (s *Store) Outbox(now clock.Clock) outbox.Box { return s.audit.Open(s.db, now) }
 
-// Ping implements extstorage.Store. It reads the migrations table each time, because a newer release may migrate the
-// file meanwhile.
+// Ping implements extstorage.Store. It reads the migrations table each time: a newer release may migrate the file
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the database of extension storage needs %d migrations")
 }
 
-// errStopped ends a statement early.
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
-// orNull returns NULL for a zero value.
 func orNull[T comparable](v T) any {
 	var zero T
 	if v == zero {

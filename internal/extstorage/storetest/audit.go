@@ -23,7 +23,6 @@ func (u *user) events() []Event {
 	return u.h.Events(t, u.owner)
 }
 
-// audited is an event's payload.
 type audited struct {
 	Operation     string `json:"operation"`
 	Namespace     string `json:"namespace"`
@@ -47,8 +46,7 @@ func (u *user) wantEvents(since int, want ...Event) {
 	equal(u.t, "events", got, want)
 }
 
-// auditEvents: puts, and deletes of existing records, append an event with their change number. Expiry and operations
-// without effect do not.
+// auditEvents: puts, and deletes of existing records, append an event with their change number.
 func auditEvents(t *testing.T, u *user) {
 	u.activate("log", u.register("log", `{}`).Version)
 	validated := put("log", "b", `1`)
@@ -75,7 +73,6 @@ func auditEvents(t *testing.T, u *user) {
 	)
 }
 
-// auditOddNames: keys and callers are escaped in JSON.
 func auditOddNames(t *testing.T, u *user) {
 	for _, key := range oddKeys {
 		w := u.write(put("s", key, `1`))

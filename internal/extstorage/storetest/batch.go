@@ -25,7 +25,6 @@ func batchChecks() []check {
 	}
 }
 
-// batchInOrder: every operation gets an item, and changes are numbered in order.
 func batchInOrder(t *testing.T, u *user) {
 	u.apply(put("settings", "b", `"old"`), put("settings", "c", `"old"`))
 	a := u.apply(put("settings", "z", `1`), put("settings", "b", `1`), del("settings", "c"), del("settings", "none"), look("settings", "none"), put("log", "a", `1`))
@@ -47,7 +46,6 @@ func batchInOrder(t *testing.T, u *user) {
 	u.state()
 }
 
-// after returns the counters after a write.
 func (u *user) after(ops ...ext.Op) ext.Counters {
 	u.t.Helper()
 	u.apply(ops...)
@@ -61,7 +59,6 @@ func batchEmpty(t *testing.T, u *user) {
 	equal(t, "counters", u.after(), ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
-// sameKeyTwice: operations see the results of earlier ones.
 func sameKeyTwice(t *testing.T, u *user) {
 	a := u.apply(put("s", "a", `1`), put("s", "a", `22`), guarded(put("s", "a", `333`), ifRevision(2)))
 	equal(t, "revisions", []ext.Revision{a.Items[0].Revision, a.Items[1].Revision, a.Items[2].Revision}, []ext.Revision{1, 2, 3})
@@ -76,7 +73,7 @@ func sameKeyTwice(t *testing.T, u *user) {
 	u.state()
 }
 
-// failureAtEveryPlace: whichever operation fails, the error carries its index, and nothing is written.
+// failureAtEveryPlace: a failing operation's error carries its index, and nothing is written.
 func failureAtEveryPlace(t *testing.T, u *user) {
 	u.apply(put("s", "there", `1`), expiring("s", "expired", `1`, u.now+minute))
 	u.now += minute
@@ -106,7 +103,6 @@ func failureAtEveryPlace(t *testing.T, u *user) {
 	u.wantState("the failed batches", before)
 }
 
-// checksOnly: a batch of checks writes nothing.
 func checksOnly(t *testing.T, u *user) {
 	it := u.do(put("s", "a", `1`))
 	before, events := u.state(), u.events()
@@ -132,7 +128,6 @@ func checkHolds(t *testing.T, u *user) {
 	equal(t, "the records of the successful batch", []canonjson.Value{u.get("s", "first").Value, u.get("s", "last").Value}, []canonjson.Value{winner, winner})
 }
 
-// batchNamespaces: namespaces count if they contain a key after the batch.
 func batchNamespaces(t *testing.T, u *user) {
 	equal(t, "made and left", u.after(put("x", "a", `1`), del("x", "a")), ext.Counters{})
 	equal(t, "two", u.after(put("x", "a", `1`), put("y", "a", `1`), put("x", "b", `1`)).Namespaces, int64(2))

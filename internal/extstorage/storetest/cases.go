@@ -15,7 +15,7 @@ const (
 )
 
 // DecideCase is a row in the table that defines Op.Decide: the effect of an operation at CaseSecond after another at
-// CaseFirst on the same key. The install starts empty, so the changes are 1 and 2.
+// CaseFirst on the same key, as changes 1 and 2.
 type DecideCase struct {
 	Name   string
 	First  *ext.Op // a put; nil: no record
@@ -37,7 +37,7 @@ type Row struct {
 	CreatedAt, UpdatedAt, ExpiresAt ext.Moment
 }
 
-// Case operations. The first is a put of 5 and 7 bytes that never expires, expires a millisecond after the second
+// Case operations. The first is a put of 5 and 7 bytes that never expires, or expires a millisecond after the second
 // operation, or exactly at it.
 var (
 	caseOld     = caseWrite(`"old"`, `{"m":1}`, 0, ext.Precondition{})
@@ -94,7 +94,6 @@ func refuses(name string, first *ext.Op, active ext.SchemaVersion, op ext.Op, er
 	return DecideCase{Name: name, First: first, Active: active, Second: op, Err: err, Row: left(first)}
 }
 
-// left returns the record after the first operation.
 func left(first *ext.Op) *Row {
 	switch first {
 	case &caseOld:
@@ -213,7 +212,6 @@ func decideChecks() []check {
 	return checks
 }
 
-// decideCase runs a row on the backend.
 func decideCase(t *testing.T, u *user, c *DecideCase) {
 	u.now = CaseFirst
 	var before ext.Counters

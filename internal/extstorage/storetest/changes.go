@@ -27,7 +27,6 @@ func (u *user) feed(since ext.Seq, limit int) ext.Feed {
 	return f
 }
 
-// changeNumbers: put, delete and expire changes carry their record's revision.
 func changeNumbers(t *testing.T, u *user) {
 	at := u.now
 	u.apply(put("s", "a", `1`))
@@ -76,7 +75,6 @@ func changesBehind(t *testing.T, u *user) {
 	equal(t, "from a greater number", u.feed(99, 10), ext.Feed{Last: 1})
 }
 
-// changesWhileWritten: a reader continuing from its last number sees every number in order during concurrent writes.
 func changesWhileWritten(t *testing.T, u *user) {
 	const each = 10
 	stop := make(chan struct{})
@@ -105,7 +103,6 @@ func changesWhileWritten(t *testing.T, u *user) {
 	}
 }
 
-// follow reads the feed until stop is closed and no changes follow.
 func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	for stopped := false; ; {
 		f, err := u.h.Store.Changes(u.t.Context(), u.owner, seen, 5, u.now)
@@ -131,7 +128,6 @@ func (u *user) follow(stop <-chan struct{}) (seen ext.Seq, err error) {
 	}
 }
 
-// nothingForNothing: operations without effect use no number.
 func nothingForNothing(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.apply(del("s", "b"), look("s", "a"))
@@ -140,9 +136,8 @@ func nothingForNothing(t *testing.T, u *user) {
 	equal(t, "the next", u.do(put("s", "a", `2`)).Seq, ext.Seq(2))
 }
 
-// skippedChanges: every install of a restored database continues after a gap. Clients with a number from the lost
-// server, or inside the gap, must read everything again. Closed installs and installs without changes are restored,
-// too.
+// skippedChanges: every install of a restored database continues after a gap, even if closed or without changes.
+// Clients with a number from the lost server, or inside the gap, must read everything again.
 func skippedChanges(t *testing.T, u *user) {
 	u.h = u.h.Faulty(t, func(string) error { return nil }) // own database: this affects all installs
 	u.apply(put("s", "a", `1`), put("s", "b", `1`))

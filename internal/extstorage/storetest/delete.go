@@ -33,10 +33,8 @@ func deleteChecks() []check {
 	}
 }
 
-// tombstoneChecks are the tests that sweep.
 func tombstoneChecks() []check { return []check{{"Tombstones", sweepTombstones}} }
 
-// fillAll writes rows of every kind.
 func (u *user) fillAll() {
 	u.t.Helper()
 	u.setInstall(ext.Registration{Tier: "gold", Namespaces: map[ext.Namespace]ext.Access{"s": ext.Read}}, false)
@@ -104,7 +102,6 @@ func (u *user) whole() *user {
 	return &v
 }
 
-// wantEvent checks the last event against a finished deletion.
 func (u *user) wantEvent(topic string, d ext.Deletion) {
 	u.t.Helper()
 	all := u.events()
@@ -186,7 +183,6 @@ func deleteByBytes(t *testing.T, u *user) {
 	}
 }
 
-// writers returns every way to write to an owner.
 func (u *user) writers() map[string]func() error {
 	ctx := u.t.Context()
 	return map[string]func() error{
@@ -232,7 +228,6 @@ func (u *user) wantClosed(when string) {
 	equal(u.t, "after the writes "+when, u.holdings(), before)
 }
 
-// deleteRefuses: all writes fail once the deletion has started.
 func deleteRefuses(t *testing.T, u *user) {
 	u.apply(put("s", "o", `{}`))
 	u.fillAll()
@@ -292,7 +287,6 @@ func deleteUnderWriters(t *testing.T, u *user) {
 	}
 }
 
-// wholeTenant deletes a tenant like the service does.
 func (u *user) wholeTenant(rows int64) ext.Deletion {
 	u.t.Helper()
 	whole := u.whole()
@@ -310,7 +304,6 @@ func (u *user) wholeTenant(rows int64) ext.Deletion {
 	}
 }
 
-// deleteTenant: all the tenant's installs are deleted, registered or not, and its Services rows.
 func deleteTenant(t *testing.T, u *user) {
 	v, w, registered, schemas, stranger := u.other(), u.other(), u.other(), u.other(), u.other()
 	for _, of := range []*user{v, w, registered, schemas} {
@@ -344,7 +337,6 @@ func deleteTenant(t *testing.T, u *user) {
 	equal(t, "the stranger", stranger.holdings(), filled)
 }
 
-// deleteTenantUnderWriters: installs created during the deletion are deleted, too.
 func deleteTenantUnderWriters(t *testing.T, u *user) {
 	u.fillAll()
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -425,7 +417,6 @@ func reopenTenant(t *testing.T, u *user) {
 	equal(t, "reopened again", reopened, false)
 }
 
-// deleteNotBegun: without a deletion, or after Reopen, DeleteSome does nothing.
 func deleteNotBegun(t *testing.T, u *user) {
 	u.fillAll()
 	v := u.other()
@@ -450,8 +441,8 @@ func deleteNotBegun(t *testing.T, u *user) {
 	wantCode(t, "NextInstall", err, errcode.Denied)
 }
 
-// deleteWrongCounters: damaged data is deleted too: rows without counters, counters without rows, and counters that
-// are too low.
+// deleteWrongCounters: damaged data is deleted too: rows without counters, counters without rows, and too low
+// counters.
 func deleteWrongCounters(t *testing.T, u *user) {
 	mine := func(u *user) string {
 		return fmt.Sprintf(` WHERE tenant_id = '%s' AND extension_install_id = '%s'`, u.owner.Tenant, u.owner.Install)
@@ -475,8 +466,8 @@ func deleteWrongCounters(t *testing.T, u *user) {
 	}
 }
 
-// deleteSwept: sweeping an install during its deletion keeps the counters correct and appends no changes. The test
-// needs its own database, so that others do not sweep it.
+// deleteSwept: sweeping during the deletion keeps counters correct and appends no changes. It needs its own database,
+// so that others do not sweep it.
 func deleteSwept(t *testing.T, u *user) {
 	u.faulty(t)
 	u.fillAll()
@@ -510,7 +501,6 @@ func sweepTombstones(t *testing.T, u *user) {
 	equal(t, "a new record", u.do(put("s", "a", `1`)).Seq, ext.Seq(1))
 }
 
-// findInstalls: installs with records or a registration are found by ID range, across tenants.
 func findInstalls(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	at := func(tenant, install int) *user { // IDs unused by other tests
@@ -520,7 +510,7 @@ func findInstalls(t *testing.T, u *user) {
 		})
 	}
 	at(3, 0).setInstall(ext.Registration{Tier: "gold"}, false)
-	at(2, 1).apply(put("s", "a", `1`)) // not registered
+	at(2, 1).apply(put("s", "a", `1`))
 	at(1, 1).apply(put("s", "a", `1`))
 	at(1, 2).apply(put("s", "a", `12`))
 	at(1, 2).revoke()
@@ -537,7 +527,6 @@ func findInstalls(t *testing.T, u *user) {
 	equal(t, "none", len(find(3, 3, 100)), 0)
 }
 
-// findRecords: live records are found by key prefix in all namespaces.
 func findRecords(t *testing.T, u *user) {
 	u.apply(put("t", "book", `1`), put("s", "booking-1", `1`), put("s", "booking-2", `1`), put("s", "BOOK", `1`), put("s", "boom", `1`),
 		expiring("s", "bookish", `1`, u.now+second), put("r", "%", `1`), put("r", "\U0010ffff", `1`))
@@ -563,12 +552,11 @@ func findRecords(t *testing.T, u *user) {
 	wantCode(t, "the zero owner", err, errcode.Denied)
 }
 
-// listInstalls: registered, revoked and deleted installs are listed in order with their counters.
 func listInstalls(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	at := func(n int) *user { return s.of(s.owner(n/2+1, n+1)) }
 	at(0).setInstall(ext.Registration{Tier: "gold"}, false)
-	at(1).apply(put("s", "a", `1`)) // not registered
+	at(1).apply(put("s", "a", `1`))
 	at(2).apply(put("s", "a", `12`))
 	at(2).revoke()
 	at(3).revoke()

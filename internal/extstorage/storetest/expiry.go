@@ -34,7 +34,6 @@ func exactInstant(t *testing.T, u *user) {
 	u.apply(guarded(look("s", "a"), ifRevision(0)))
 }
 
-// putClears: a put without a TTL removes it.
 func putClears(t *testing.T, u *user) {
 	u.apply(expiring("s", "a", `1`, u.now+minute))
 	equal(t, "expires", u.do(put("s", "a", `2`)).ExpiresAt, ext.Moment(0))
@@ -43,7 +42,6 @@ func putClears(t *testing.T, u *user) {
 	equal(t, "expires", u.do(expiring("s", "a", `3`, u.now+hour)).ExpiresAt, u.now+hour)
 }
 
-// keepExpiry: merge patches and increments keep the TTL.
 func keepExpiry(t *testing.T, u *user) {
 	until := u.now + minute
 	u.apply(expiring("s", "a", `1`, until))
@@ -71,7 +69,6 @@ func newLife(t *testing.T, u *user) {
 	u.state()
 }
 
-// expiredIsNotCounted: expired records do not count, whether their row exists, was deleted, or was replaced.
 func expiredIsNotCounted(t *testing.T, u *user) {
 	for what, remove := range map[string]func(u *user){
 		"nothing": func(*user) {},

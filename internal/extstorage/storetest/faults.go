@@ -50,8 +50,8 @@ func (u *user) everything() everything {
 	return everything{u.state(), u.changes(0), u.events(), u.schemas("s"), in, u.revoked()}
 }
 
-// faultyStep makes an operation fail at its first point, then its second, until it succeeds. Each failure must return
-// an error and leave nothing behind, and a retry must succeed.
+// faultyStep makes an operation fail at its first point, then its second, until it succeeds. A failure must return an
+// error and leave nothing behind.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
@@ -67,8 +67,8 @@ func faultyStep(t *testing.T, u *user, m method) {
 	})
 }
 
-// faultsUnderWriters: with an engine that sometimes fails during concurrent writes, acknowledged writes are stored,
-// and revisions are gapless.
+// faultsUnderWriters: despite engine failures during concurrent writes, acknowledged writes are stored, and revisions
+// are gapless.
 func faultsUnderWriters(t *testing.T, u *user) {
 	p := u.faulty(t)
 	var written [parallel]ext.Revision

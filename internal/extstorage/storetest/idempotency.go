@@ -110,7 +110,6 @@ func idempotencyUntil(t *testing.T, u *user) {
 	equal(t, "the new answer", []any{a.Replayed, a.Items[0].Revision}, []any{true, ext.Revision(2)})
 }
 
-// idempotencyTogether: of concurrent identical requests one is applied, and all get its response.
 func idempotencyTogether(t *testing.T, u *user) {
 	for round := range 5 {
 		answers := make([]ext.Applied, parallel)

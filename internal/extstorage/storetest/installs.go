@@ -26,7 +26,6 @@ func installChecks() []check {
 	}
 }
 
-// setInstall registers the install and checks it by reading.
 func (u *user) setInstall(r ext.Registration, restore bool) (created bool) {
 	u.t.Helper()
 	in, created, err := u.h.Installs.SetInstall(u.t.Context(), u.owner, r, restore, u.now)
@@ -57,7 +56,6 @@ func (u *user) wantInstall(want ext.Install) {
 	equal(u.t, "install", got, want)
 }
 
-// registrations returns registrations of every kind.
 func registrations() []ext.Registration {
 	return []ext.Registration{
 		{},
@@ -68,7 +66,6 @@ func registrations() []ext.Registration {
 	}
 }
 
-// setAndRead: a registered install is returned with every field.
 func setAndRead(t *testing.T, u *user) {
 	_, err := u.h.Installs.Install(t.Context(), u.owner)
 	wantError(t, "an install that is not registered", err, ext.ErrNoInstall)
@@ -79,7 +76,6 @@ func setAndRead(t *testing.T, u *user) {
 	}
 }
 
-// changeInstall: registering again replaces everything but the creation time.
 func changeInstall(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -122,7 +118,6 @@ func revokeInstall(t *testing.T, u *user) {
 	equal(t, "revoked again", u.install().RevokedAt, u.now)
 }
 
-// revokedWhileSet: a concurrent registration does not lift a revocation.
 func revokedWhileSet(t *testing.T, u *user) {
 	for i := range 10 {
 		u := u.other()
@@ -144,7 +139,6 @@ func revokedWhileSet(t *testing.T, u *user) {
 
 func (u *user) restore() error { return u.h.Installs.RestoreInstall(u.t.Context(), u.owner, u.now) }
 
-// restoreInstall: restoring lifts any revocation and keeps the registration.
 func restoreInstall(t *testing.T, u *user) {
 	wantError(t, "an install that is not registered", u.restore(), ext.ErrNoInstall)
 	_, err := u.h.Installs.Install(t.Context(), u.owner)
@@ -178,7 +172,6 @@ func restoreDeleted(t *testing.T, u *user) {
 	wantError(t, "an install of a deleted tenant", u.restore(), ext.ErrInstallDeleted)
 }
 
-// restoredWhileChanged: quota changes during a restore stay.
 func restoredWhileChanged(t *testing.T, u *user) {
 	const tiers = parallel / 2
 	for range 10 {
@@ -207,7 +200,6 @@ func restoredWhileChanged(t *testing.T, u *user) {
 	}
 }
 
-// setTogether: of many concurrent registrations, one creates the install.
 func setTogether(t *testing.T, u *user) {
 	created := make([]bool, parallel)
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {
@@ -224,7 +216,6 @@ func setTogether(t *testing.T, u *user) {
 	equal(t, "the number of creations", n, 1)
 }
 
-// swapQuota: a quota is replaced only if it is the expected one; access and revocation stay.
 func swapQuota(t *testing.T, u *user) {
 	swap := func(from, to ext.Registration) bool {
 		t.Helper()
@@ -257,7 +248,6 @@ func swapQuota(t *testing.T, u *user) {
 	}
 }
 
-// swapQuotaTogether: of many concurrent swaps, one succeeds.
 func swapQuotaTogether(t *testing.T, u *user) {
 	u.setInstall(ext.Registration{}, false)
 	done := make([]bool, parallel)

@@ -33,7 +33,6 @@ func isolationChecks() []check {
 	}
 }
 
-// apart: one install's operations do not affect another.
 func apart(t *testing.T, a, b *user) {
 	a.apply(put("s", "a", `"secret"`), put("s", "b", `"secret"`), expiring("t", "c", `"secret"`, a.now+minute))
 	a.activate("u", a.register("u", `{}`).Version)
@@ -63,15 +62,13 @@ func apart(t *testing.T, a, b *user) {
 	equal(t, "schemas", a.schemas("u"), schemas)
 }
 
-// method is a store operation.
 type method struct {
 	name   string
 	writes bool
 	call   func(ctx context.Context, u *user) error
 }
 
-// methods returns all operations on an owner. Each can succeed repeatedly for a user with record s/a and deprecated
-// schema 1 of s.
+// methods returns all operations on an owner, repeatable with record s/a and deprecated schema 1 of s.
 func methods() []method {
 	return slices.Concat(tokenMethods(), readMethods(), []method{
 		{"Apply", true, func(ctx context.Context, u *user) error {
@@ -126,7 +123,6 @@ func methods() []method {
 	})
 }
 
-// readMethods returns the read-only methods.
 func readMethods() []method {
 	return []method{
 		{"Get", false, func(ctx context.Context, u *user) error {
@@ -176,7 +172,6 @@ func readMethods() []method {
 	}
 }
 
-// nobody: every method rejects an incomplete owner.
 func nobody(t *testing.T, u *user) {
 	for _, m := range methods() {
 		for _, o := range []ext.Owner{{}, {Tenant: u.owner.Tenant}, {Install: u.owner.Install}} {
@@ -202,7 +197,6 @@ func callerGone(t *testing.T, u *user) {
 	u.wantState("writes with a cancelled context", before)
 }
 
-// prepareSteps writes the data that methods require, partly expired.
 func prepareSteps(u *user) {
 	u.apply(put("s", "a", `"old"`), put("s", "b", `"old"`), expiring("s", "c", `1`, u.now+second), expiring("x", "d", `1`, u.now+second))
 	u.register("s", `{}`)

@@ -94,10 +94,9 @@ func wantPrefix(t *testing.T, u *user, keys []string, prefix string) {
 	}
 }
 
-// prefixes: a prefix is not a pattern.
 func prefixes(t *testing.T, u *user) {
 	u.fill("s", hardKeys...)
-	u.fill("t", "a", "ab", "%") // another namespace
+	u.fill("t", "a", "ab", "%")
 	for _, prefix := range []string{"", "a", "aa", "A", "%", "_", "_a", "-", ".", "e", "é", "日", "zz", "\\", "'", "😀", "a\u00a0", "aaa"} {
 		wantPrefix(t, u, hardKeys, prefix)
 	}
@@ -123,7 +122,6 @@ func numbered(n int) (keys []string) {
 	return keys
 }
 
-// pages: pages of any size contain every key once.
 func pages(t *testing.T, u *user) {
 	keys := numbered(230)
 	u.fill("s", keys...)
@@ -151,13 +149,11 @@ func pages(t *testing.T, u *user) {
 	}
 }
 
-// pagesOfOne: no key is skipped between pages.
 func pagesOfOne(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "c", "d")
 	wantPrefix(t, u, []string{"a", "b", "c", "d"}, "")
 }
 
-// more: More is exact, even if the rest has expired.
 func more(t *testing.T, u *user) {
 	u.fill("s", "a", "b", "c")
 	u.apply(expiring("s", "d", `1`, u.now+minute), expiring("s", "0", `1`, u.now+minute))
@@ -196,7 +192,6 @@ func afterOutside(t *testing.T, u *user) {
 	}
 }
 
-// valuesAndMetadata: values and metadata are returned only on request, everything else always.
 func valuesAndMetadata(t *testing.T, u *user) {
 	op := expiring("s", "a", `{"v":1}`, u.now+hour)
 	op.Metadata = `{"m":1}`
@@ -231,7 +226,6 @@ func wantThroughout(got, stays []string) error {
 	return nil
 }
 
-// churn writes and deletes keys in between until stop is closed.
 func (u *user) churn(stop <-chan struct{}, i int) error {
 	for j := 0; ; j++ {
 		select {
@@ -249,7 +243,6 @@ func (u *user) churn(stop <-chan struct{}, i int) error {
 	}
 }
 
-// pagesUnderWrites: pages read during writes contain every key that existed throughout, and none twice.
 func pagesUnderWrites(t *testing.T, u *user) {
 	stays := numbered(100)
 	u.fill("s", stays...)
@@ -306,8 +299,7 @@ func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	}
 }
 
-// listBytes: a page ends before the record that exceeds its bytes. Only requested parts count, and the first record
-// always fits.
+// listBytes: a page ends before the record that exceeds its bytes, counting only requested parts.
 func listBytes(t *testing.T, u *user) {
 	for key, n := range map[string]int{"a": 5, "b": 100, "c": 10, "d": 10, "e": 2} {
 		op := put("s", key, `"`+strings.Repeat("x", n-2)+`"`)
@@ -338,7 +330,6 @@ func listBytes(t *testing.T, u *user) {
 	equal(t, "more in reverse", p.More, true)
 }
 
-// largeValues: pages of maximum-size records are bounded without a limit, too, and together complete.
 func largeValues(t *testing.T, u *user) {
 	want := u.fillLarge("s", 2*ext.PageBytes/ext.MaxValueBytes+3)
 	for _, reverse := range []bool{false, true} {
@@ -404,7 +395,6 @@ func (u *user) export(limit, bytes int) (all []ext.Record) {
 	return nil
 }
 
-// exportOrder: by namespace and key bytes, with complete records.
 func exportOrder(t *testing.T, u *user) {
 	var want []string
 	for _, ns := range []string{"a-b", "ab", "a", "a-", "0"} {
@@ -429,7 +419,6 @@ func exportOrder(t *testing.T, u *user) {
 	equal(t, "order", got, want)
 }
 
-// exportPages: pages of any size contain every record once.
 func exportPages(t *testing.T, u *user) {
 	keys := numbered(40)
 	u.fill("s", keys...)

@@ -30,7 +30,7 @@ func randomSteps(t *testing.T, u *user) {
 }
 
 // RunMoving runs random operations on a store while its data moves to another database. start returns the store and a
-// function that moves part of the data, or the rest if all is set, and returns the other store when done.
+// function that moves part of the data, or the rest if all is set, and finally returns the other store.
 func RunMoving(t *testing.T, start func(rt *rapid.T) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h, move := start(rt)
@@ -92,7 +92,6 @@ func drawKey(rt *rapid.T) ext.Key {
 	return ext.Key(rapid.SampledFrom(drawnKeys).Draw(rt, "key"))
 }
 
-// drawPrecondition returns usually no precondition, else one near the current state.
 func (m *machine) drawPrecondition(rt *rapid.T, at ext.Position) (g ext.Precondition) {
 	r := m.model.rows[at]
 	revision := r.Revision + rapid.SampledFrom([]ext.Revision{0, 0, 1, -r.Revision}).Draw(rt, "revision")
@@ -288,7 +287,6 @@ func (m *machine) stepTime(rt *rapid.T) {
 	m.now = min(max(m.now+by, early-100*day), early+500*day)
 }
 
-// compare compares everything readable with the model.
 func (m *machine) compare(rt *rapid.T) {
 	m.t = rt
 	what := fmt.Sprintf("at %d: ", m.now)

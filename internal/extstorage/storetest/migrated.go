@@ -7,7 +7,7 @@ import (
 )
 
 // Migrated checks a backend on migrated data: everything is intact, and writes continue. For each schema version, the
-// backend's testdata/schema has a script that writes one install into an empty database, at these milliseconds after
+// backend's testdata/schema has a script that writes an install into an empty database, at these milliseconds after
 // second 1,700,000,000:
 //
 //	1   change 1  put settings/a, {"n":1.5} with the metadata {"m":1}
@@ -71,7 +71,6 @@ func Migrated(t *testing.T, h Harness) {
 	equal(t, "revoked tokens", revoked, []string{"t"})
 }
 
-// migratedRegistrations checks the schemas and the install.
 func migratedRegistrations(u *user, then ext.Moment) {
 	u.t.Helper()
 	equal(u.t, "schemas", u.schemas("settings"), []ext.Schema{

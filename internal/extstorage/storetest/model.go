@@ -9,17 +9,17 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// model implements the Store contract for one install with maps: slow, simple, and not safe for concurrent use.
+// model implements the Store contract for an install with maps: slow, simple, and not safe for concurrent use.
 // Rejected operations do not change it.
 type model struct {
 	rows map[ext.Position]ext.Record // including unswept expired records
 	last ext.Seq
 
-	countedAt ext.Moment   // time of the stored counters
-	feed      []ext.Change // unswept changes
+	countedAt ext.Moment // time of the stored counters
+	feed      []ext.Change
 	answers   map[string]modelAnswer
 	active    map[ext.Namespace]ext.SchemaVersion
-	schemas   map[ext.Namespace]int // versions
+	schemas   map[ext.Namespace]int
 	events    []Event
 }
 
@@ -37,7 +37,6 @@ func inOrder(a, b ext.Record) int {
 	return cmp.Or(strings.Compare(string(a.Namespace), string(b.Namespace)), strings.Compare(string(a.Key), string(b.Key)))
 }
 
-// live returns the visible records in order.
 func (m *model) live(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if r.Live(now) {
@@ -48,7 +47,6 @@ func (m *model) live(now ext.Moment) (all []ext.Record) {
 	return all
 }
 
-// due returns the expired records, earliest expiry first.
 func (m *model) due(now ext.Moment) (all []ext.Record) {
 	for _, r := range m.rows {
 		if !r.Live(now) {
@@ -68,10 +66,8 @@ func (m *model) keys(ns ext.Namespace, now ext.Moment) (n int64) {
 	return n
 }
 
-// stored returns the counters that an audit reads.
 func (m *model) stored() ext.Counters { return m.counters(m.countedAt) }
 
-// namespaces returns those with a live record or schema.
 func (m *model) namespaces(now ext.Moment) map[ext.Namespace]bool {
 	all := map[ext.Namespace]bool{}
 	for _, n := range m.Usage(now).Namespaces {
@@ -85,14 +81,12 @@ func (m *model) namespaces(now ext.Moment) map[ext.Namespace]bool {
 	return all
 }
 
-// quota returns the usage for quotas.
 func (m *model) quota(now ext.Moment) ext.Counters {
 	c := m.counters(now)
 	c.Namespaces = int64(len(m.namespaces(now)))
 	return c
 }
 
-// fitsNamespace checks the namespace quota for a schema.
 func (m *model) fitsNamespace(ns ext.Namespace, q ext.Quota, now ext.Moment) error {
 	if all := m.namespaces(now); !all[ns] && int64(len(all)) >= q.Namespaces {
 		return ext.NamespaceQuota(q, int64(len(all))+1)
@@ -135,7 +129,6 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// try runs the operations on a copy, which replaces the install if all succeed.
 func (m *model) try(w ext.Write) (a ext.Applied, err error) {
 	was := m
 	m = m.clone()
@@ -213,7 +206,6 @@ func (m *model) expire(r ext.Record, now ext.Moment) {
 	m.change(ext.ChangeExpire, r.Namespace, r.Key, r.Revision, now)
 }
 
-// remove removes records expired by due.
 func (m *model) remove(now, due ext.Moment, limit int) int {
 	all := m.due(due)
 	all = all[:min(len(all), limit)]
@@ -328,7 +320,6 @@ func (m *model) Usage(now ext.Moment) ext.Usage {
 	return ext.UsageOf(all)
 }
 
-// deleteRecords is a deletion step: it deletes the first records without changes.
 func (m *model) deleteRecords(rows, most int64) (n, bytes int64) {
 	var all []ext.Record
 	for _, r := range m.rows {

@@ -53,7 +53,6 @@ func wantOtherLife(t *testing.T, u *user, first, again ext.Item) {
 	u.apply(guarded(put("settings", "a", `3`), ifMatch(again.Seq)))
 }
 
-// revisionAgain: revisions restart after a delete, so they may match a later record with the same key; tags do not.
 func revisionAgain(t *testing.T, u *user) {
 	u.apply(put("settings", "a", `1`))
 	u.apply(del("settings", "a"))
@@ -63,13 +62,11 @@ func revisionAgain(t *testing.T, u *user) {
 	equal(t, "revision", u.do(guarded(put("settings", "a", `3`), ifRevision(1))).Revision, ext.Revision(2))
 }
 
-// isMismatch reports whether a precondition failed.
 func isMismatch(err error) bool {
 	var m *ext.MismatchError
 	return errors.As(err, &m)
 }
 
-// createOnly: of many concurrent creations one succeeds, whatever existed before.
 func createOnly(t *testing.T, u *user) {
 	for name, prepare := range map[string]func(u *user){
 		"in a new install":   func(*user) {},
@@ -92,7 +89,6 @@ func createOnly(t *testing.T, u *user) {
 	}
 }
 
-// oneWins: of many readers of the same record, one changes it.
 func oneWins(t *testing.T, u *user) {
 	for round := range 5 {
 		seen := u.do(put("settings", "a", fmt.Sprint(round)))

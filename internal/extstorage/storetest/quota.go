@@ -38,7 +38,6 @@ func overQuota(i int, what string, limit, used int64) error {
 	return item(i, &ext.QuotaError{What: what, Limit: limit, Used: used})
 }
 
-// isQuota reports whether a quota was exceeded.
 func isQuota(err error) bool { return errcode.Is(err, errcode.Quota) }
 
 func quotaKeys(t *testing.T, u *user) {
@@ -67,7 +66,6 @@ func quotaNamespaces(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaBytes: values and metadata count, to the byte.
 func quotaBytes(t *testing.T, u *user) {
 	u.quota.Bytes = 100
 	exact := put("s", "a", `"`+strings.Repeat("x", 88)+`"`)
@@ -113,7 +111,6 @@ func quotaShrink(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// quotaNet: only the usage after the write counts.
 func quotaNet(t *testing.T, u *user) {
 	u.quota = ext.Quota{Bytes: 6, Namespaces: 1, Keys: 2}
 	u.apply(put("x", "a", `1`), put("x", "b", `1`))
@@ -150,7 +147,6 @@ func quotaIndex(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaOrder: of several exceeded quotas, namespaces are reported first, then keys, then bytes.
 func quotaOrder(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.quota = ext.Quota{Bytes: 5, Namespaces: 1, Keys: 1}
@@ -164,7 +160,6 @@ func quotaOrder(t *testing.T, u *user) {
 	wantError(t, "bytes", err, overQuota(0, "bytes", 5, 16))
 }
 
-// expiredNeverCounts: unswept expired records never count for any quota, from the millisecond of expiry.
 func expiredNeverCounts(t *testing.T, u *user) {
 	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 9, Keys: 2},
@@ -250,8 +245,8 @@ func manyExpired(t *testing.T, u *user) {
 	u.state()
 }
 
-// quotaRemovesNothing: a write at a quota removes no expired record, successful or not: after setting the clock back,
-// they are visible again.
+// quotaRemovesNothing: a write at a quota removes no expired record: after setting the clock back, they are visible
+// again.
 func quotaRemovesNothing(t *testing.T, u *user) {
 	u.quota.Keys = 3
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute))
@@ -294,8 +289,8 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	fast.state()
 }
 
-// schemasByTwoClocks: a fast server's rejected write subtracts what expired by its clock. A server with the right
-// clock still counts it when adding or restoring a new namespace's schema.
+// schemasByTwoClocks: a fast server's rejected write subtracts what expired by its clock; a server with the right
+// clock still counts it for a new namespace's schema.
 func schemasByTwoClocks(t *testing.T, u *user) {
 	u.quota.Namespaces = 2
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("t", "b", `1`))
@@ -313,8 +308,8 @@ func schemasByTwoClocks(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 }
 
-// schemaOfExpiredNamespace: after the clock was set back, counters include a key that expired since. Its namespace
-// gets a schema only within the namespace quota.
+// schemaOfExpiredNamespace: a namespace that is counted, but whose key expired since, gets a schema only within the
+// quota.
 func schemaOfExpiredNamespace(t *testing.T, u *user) {
 	u.quota.Namespaces = 1
 	u.apply(expiring("s", "a", `1`, u.now+1))
@@ -329,7 +324,6 @@ func schemaOfExpiredNamespace(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1})
 }
 
-// lastPlace: of many concurrent writes at a quota, exactly as many succeed as fit.
 func lastPlace(t *testing.T, u *user) {
 	for what, q := range map[string]ext.Quota{
 		"keys":       {Bytes: 1000, Namespaces: 99, Keys: 5},

@@ -75,7 +75,6 @@ func (u *user) schemaPages(ns ext.Namespace, limit, bytes int) (all []ext.Schema
 	return nil
 }
 
-// schemaPagesOf: pages by count and by bytes contain every version once and complete, and More is exact.
 func schemaPagesOf(t *testing.T, u *user) {
 	const n = 40
 	for i := range n {
@@ -110,7 +109,6 @@ func (u *user) active(ns ext.Namespace) ext.Schema {
 	return sc
 }
 
-// schemaVersions: each namespace numbers its versions from 1.
 func schemaVersions(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -176,7 +174,6 @@ func schemaLifeCycle(t *testing.T, u *user) {
 	wantCode(t, "a draft again", err, errcode.Invalid)
 }
 
-// oneActive: activation does not affect other namespaces.
 func oneActive(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -246,7 +243,6 @@ func schemaChanges(t *testing.T, u *user) {
 	wantError(t, "in a batch", err, item(2, ext.ErrSchemaChanged))
 }
 
-// newestKept: old inactive versions are dropped, and no number is reused.
 func newestKept(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -323,8 +319,8 @@ func activateTogether(t *testing.T, u *user) {
 	}
 }
 
-// putsAgainstActivations: during activations, every successful put was validated by the active version, as the final
-// records and the audit show in change order.
+// putsAgainstActivations: every successful put was validated by the version active at the time, as the final records
+// and the audit show.
 func putsAgainstActivations(t *testing.T, u *user) {
 	const versions = 6
 	for range versions {

@@ -27,8 +27,6 @@ func restored(op ext.Op, r ext.Revision, created, updated ext.Moment) ext.Op {
 	return op
 }
 
-// restoreRecords: a record takes the imported revision and times, whatever existed before, and the next write
-// continues from them.
 func restoreRecords(t *testing.T, u *user) {
 	const most ext.Revision = 1_000_000_000_000_000
 	u.apply(put("s", "live", `"old"`), put("s", "live", `"older"`), expiring("s", "expired", `"old"`, u.now+second))
@@ -66,7 +64,6 @@ func restoreRecords(t *testing.T, u *user) {
 	u.audited()
 }
 
-// restoreBatch: one write imports, puts and deletes.
 func restoreBatch(t *testing.T, u *user) {
 	u.apply(put("s", "gone", `1`), put("s", "put", `1`))
 	a := u.apply(restored(put("s", "a", `1`), 5, t0-day, t0), del("s", "gone"), put("s", "put", `2`), restored(put("t", "b", `2`), 6, t0, t0-day), look("s", "a"))
@@ -82,7 +79,6 @@ func restoreBatch(t *testing.T, u *user) {
 	}
 }
 
-// restoreRefused: preconditions, schemas and quotas apply, and rejected writes use no change number.
 func restoreRefused(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	u.activate("v", u.register("v", `{}`).Version)
@@ -187,7 +183,6 @@ func restoreSchemaStatus(t *testing.T, u *user) {
 	statuses(ext.Active, ext.Draft, ext.Deprecated, ext.Deprecated)
 }
 
-// restoreSchemasKept: Register's limit applies to restored schemas.
 func restoreSchemasKept(t *testing.T, u *user) {
 	const newest = ext.SchemasKept + 50
 	u.restoreSchema(elsewhere("s", 2, ext.Active, `{}`))
@@ -201,7 +196,6 @@ func restoreSchemasKept(t *testing.T, u *user) {
 	equal(t, "the oldest two", []ext.SchemaVersion{all[ext.SchemasKept-1].Version, all[ext.SchemasKept].Version}, []ext.SchemaVersion{51, 2})
 }
 
-// exportSchemas: all schemas by namespace and version.
 func exportSchemas(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant

@@ -28,7 +28,6 @@ func reviseChecks() []check {
 	}
 }
 
-// errNotNumber is add's error for a value that is not a number.
 var errNotNumber error = errcode.New(errcode.Invalid, "not a number")
 
 // add returns an increment of a number as the whole value; an absent record counts as 0.
@@ -61,7 +60,6 @@ func merge(ns, key string, patch canonjson.Value) ext.Op {
 
 func checked(op ext.Op, v ext.SchemaVersion) ext.Op { op.Schema = v; return op }
 
-// reviseFound: the new value is computed from the visible one; metadata and TTL stay.
 func reviseFound(t *testing.T, u *user) {
 	first := u.do(add("s", "n", "0.1"))
 	equal(t, "of an absent record", first, ext.Item{Revision: 1, Seq: 1, Created: true, CreatedAt: u.now, UpdatedAt: u.now, Sum: "0.1"})
@@ -83,7 +81,6 @@ func reviseFound(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseInABatch: operations see the results of earlier ones.
 func reviseInABatch(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `{"x":1}`))
 	a := u.apply(add("s", "a", "1"), guarded(look("s", "a"), ifRevision(2)), add("s", "a", "1"), merge("s", "b", `{"y":2}`), put("s", "a", `10`),
@@ -130,7 +127,6 @@ func reviseRefused(t *testing.T, u *user) {
 	equal(t, "events", u.events(), events)
 }
 
-// reviseQuota: the new value's size counts.
 func reviseQuota(t *testing.T, u *user) {
 	u.apply(put("s", "a", `99`))
 	u.quota.Bytes = 4 // including metadata
@@ -140,7 +136,6 @@ func reviseQuota(t *testing.T, u *user) {
 	u.state()
 }
 
-// reviseReplay: a repeated request gets the first response with its sums, whatever changed since.
 func reviseReplay(t *testing.T, u *user) {
 	u.apply(put("s", "p", `{"a":1}`))
 	ops := []ext.Op{add("s", "n", "0.5"), put("s", "x", `1`), add("s", "n", "1e30"), merge("s", "p", `{"b":2}`), look("s", "n"), del("s", "x")}
@@ -221,7 +216,6 @@ func reviseTogether(t *testing.T, u *user, v ext.SchemaVersion) {
 	u.state()
 }
 
-// reviseSchemaChanges: a validated value is stored only while its schema is active.
 func reviseSchemaChanges(t *testing.T, u *user) {
 	one := u.activate("s", u.register("s", `{}`).Version).Version
 	two := u.register("s", `{}`).Version

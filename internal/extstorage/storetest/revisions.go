@@ -22,8 +22,6 @@ func revisionChecks() []check {
 	}
 }
 
-// revisionsWithoutGap: concurrent writers of a record get revisions 1 to n, each once, and the last revision's value
-// remains.
 func revisionsWithoutGap(t *testing.T, u *user) {
 	const each = 10
 	var mu sync.Mutex
@@ -70,8 +68,8 @@ func revisionsWithoutGap(t *testing.T, u *user) {
 	u.state()
 }
 
-// firstWriters: an install's concurrent first writes, without a row to lock, are serialized too: of two first puts to
-// a key, one gets revision 2.
+// firstWriters: an install's first writes, without a row to lock, are serialized too: of two first puts to a key, one
+// gets revision 2.
 func firstWriters(t *testing.T, u *user) {
 	for range 5 {
 		u := u.other()
@@ -152,7 +150,6 @@ func wantLives(t *testing.T, u *user) {
 	}
 }
 
-// moments: records carry their creation and last change times.
 func moments(t *testing.T, u *user) {
 	made := u.now
 	it := u.do(put("settings", "a", `1`))
@@ -168,8 +165,6 @@ func moments(t *testing.T, u *user) {
 	equal(t, "revision", it.Revision, ext.Revision(3))
 }
 
-// incrementByPrecondition increments with a read and a put under the tag read, retrying if another write came first.
-// No increment is lost.
 func incrementByPrecondition(t *testing.T, u *user) {
 	u.apply(put("settings", "n", `0`))
 	const each = 5
@@ -198,8 +193,8 @@ func incrementByPrecondition(t *testing.T, u *user) {
 	equal(t, "count", u.get("settings", "n").Value, canonjson.Value(fmt.Sprint(parallel*each)))
 }
 
-// mixedBatches: concurrent batches on the same keys in different orders, with deletes and quotas, do not make each
-// other fail, and keep counters and feed correct.
+// mixedBatches: concurrent batches on the same keys in different orders, with deletes and quotas, all succeed, and
+// keep counters and feed correct.
 func mixedBatches(t *testing.T, u *user) {
 	keys := []string{"a", "b", "c", "d", "e"}
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {

@@ -48,7 +48,6 @@ func (s ownerRange) of(o ext.Owner) *user {
 	return &v
 }
 
-// all returns the span of all tenants in the range.
 func (s ownerRange) all() inspection.Span {
 	return inspection.Span{
 		All:   true,
@@ -57,7 +56,6 @@ func (s ownerRange) all() inspection.Span {
 	}
 }
 
-// list reads a span in pages.
 func (s ownerRange) list(span inspection.Span, limit int) (all []inspection.InstallUsage) {
 	s.t.Helper()
 	for {
@@ -70,7 +68,6 @@ func (s ownerRange) list(span inspection.Span, limit int) (all []inspection.Inst
 	}
 }
 
-// uncounted returns a span's installs with rows but no counters.
 func (s ownerRange) uncounted(span inspection.Span, limit int) []ext.Owner {
 	s.t.Helper()
 	all, err := s.h.Inspector.Uncounted(s.t.Context(), span, limit)
@@ -96,11 +93,10 @@ func (s ownerRange) want(what string, span inspection.Span, owners ...ext.Owner)
 	equal(s.t, what+", uncounted", s.uncounted(span, 10), []ext.Owner(nil))
 }
 
-// spanPages: tenants and their installs are in order, whatever the order of creation.
 func spanPages(_ *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var all []ext.Owner
-	for tenant := 1; tenant < 250; tenant += 80 { // digits and letters
+	for tenant := 1; tenant < 250; tenant += 80 {
 		for _, install := range []int{0x01, 0x0a, 0x9f, 0xa0, 0xff} {
 			all = append(all, s.owner(tenant, install))
 		}
@@ -120,7 +116,6 @@ func spanPages(_ *testing.T, u *user) {
 	s.want("all after an unused ID", span, all[2:]...)
 }
 
-// spanTenant: a tenant's span contains exactly its installs.
 func spanTenant(_ *testing.T, u *user) {
 	s := newOwnerRange(u)
 	for tenant := range 3 {
@@ -140,7 +135,7 @@ func spanTenant(_ *testing.T, u *user) {
 }
 
 // spanWho: installs with records, past or present, are listed, counting expired records; installs that never wrote
-// are not, even with other rows.
+// are not.
 func spanWho(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	writer, expired, empty, schemas := s.of(s.owner(1, 2)), s.of(s.owner(1, 3)), s.of(s.owner(2, 1)), s.of(s.owner(2, 2))
@@ -161,7 +156,6 @@ func spanWho(t *testing.T, u *user) {
 	equal(t, "deleted records are not counted", s.list(s.all(), 10)[2].Counters, ext.Counters{})
 }
 
-// spanRegistered: registered installs are listed with every field.
 func spanRegistered(_ *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var all []ext.Owner
@@ -178,7 +172,6 @@ func spanRegistered(_ *testing.T, u *user) {
 	s.want("all", s.all(), all...)
 }
 
-// spanUnderWriters: existing installs are listed once while others are created.
 func spanUnderWriters(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var there []ext.Owner
@@ -217,8 +210,7 @@ func spanUnderWriters(t *testing.T, u *user) {
 	must(t, "writers", <-written)
 }
 
-// spanUncounted: installs with lost or zeroed counters are found by records or namespace counters, and audits report
-// a difference.
+// spanUncounted: installs with lost or zeroed counters are found, and audits report a difference.
 func spanUncounted(t *testing.T, u *user) {
 	s := newOwnerRange(u)
 	var all []ext.Owner
@@ -254,7 +246,6 @@ func spanUncounted(t *testing.T, u *user) {
 	}
 }
 
-// spanNothing: an empty database lists no installs.
 func spanNothing(t *testing.T, u *user) {
 	u.faulty(t)
 	for _, span := range []inspection.Span{{All: true}, {Tenant: u.owner.Tenant}, {All: true, After: u.owner}} {
@@ -271,7 +262,6 @@ func spanNothing(t *testing.T, u *user) {
 	equal(t, "the first", page, []inspection.InstallUsage{{Owner: u.owner, Counters: ext.Counters{Bytes: 3, Keys: 1, Namespaces: 1}}})
 }
 
-// spanRefused: a span without a tenant does not mean all tenants.
 func spanRefused(t *testing.T, u *user) {
 	u.apply(put("a", "a", `1`))
 	other := u.other().owner

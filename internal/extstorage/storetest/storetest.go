@@ -18,8 +18,8 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Store is the store to test. Its database may contain other installs, but only the suite may sweep it: a sweep
-	// affects all installs, and each test runs at its own time.
+	// Store may contain other installs, but only the suite may sweep it: a sweep affects all installs, and each test
+	// runs at its own time.
 	Store     ext.Store
 	Inspector inspection.Store
 	Registry  ext.Registry
@@ -33,7 +33,7 @@ type Harness struct {
 	// Damage damages data with SQL on tables that every backend has. Without it, Span/Uncounted is exempt.
 	Damage func(t testing.TB, sql string)
 
-	// Faulty opens another Harness on its own database, whose engine calls fault wherever it can fail and returns its
+	// Faulty opens a Harness on its own database, whose engine calls fault wherever it can fail and returns its
 	// error. If nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) Harness
 
@@ -83,11 +83,9 @@ func equal[T any](t tb, what string, got, want T) {
 	suite.Equal(t, what, got, want)
 }
 
-// check is a test with a fresh user.
 type check = suite.Case[*user]
 
-// groups returns the tests. Tests that sweep run serially, at times long before all others, so as not to remove their
-// records.
+// groups returns the tests. Tests that sweep run serially, at times long before all others.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

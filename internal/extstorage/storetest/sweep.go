@@ -30,7 +30,7 @@ func sweepChecks() []check {
 	}
 }
 
-// Times between this group's data and that of other groups. Expired records leave changes, which are swept later.
+// Times between this group's data and that of other groups. Expired records leave changes, swept later.
 const (
 	afterAll    = early + 1000*day
 	afterSwept  = afterAll + 8*day
@@ -43,7 +43,6 @@ func (u *user) sweep(limit int) int {
 	return u.sweepDue(u.now, limit)
 }
 
-// sweepDue sweeps all kinds in turn, at most limit rows in total.
 func (u *user) sweepDue(due ext.Moment, limit int) (total int) {
 	u.t.Helper()
 	for kind := range ext.SweptKinds {
@@ -64,7 +63,6 @@ func (u *user) sweepKind(kind ext.Swept, due ext.Moment, limit int) int {
 	return n
 }
 
-// drain sweeps until nothing is due.
 func (u *user) drain() (total int) {
 	u.t.Helper()
 	for {
@@ -76,7 +74,6 @@ func (u *user) drain() (total int) {
 	}
 }
 
-// clean removes an earlier test's data.
 func (u *user) clean() {
 	u.t.Helper()
 	u.at(afterAll).drain()
@@ -135,7 +132,6 @@ func sweepTells(t *testing.T, u *user) {
 	wantLives(t, u)
 }
 
-// sweepOrder: records are swept in order of expiry, each with a change carrying its last revision.
 func sweepOrder(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+30), expiring("s", "b", `1`, u.now+10), expiring("t", "c", `1`, u.now+20), expiring("t", "d", `1`, u.now+40),
@@ -205,7 +201,6 @@ func clockTurnedBack(t *testing.T, u *user) {
 	u.state()
 }
 
-// sweepsChanges: changes are kept for exactly their time. Asking for older ones returns ErrChangesGone.
 func sweepsChanges(t *testing.T, u *user) {
 	u.clean()
 	first := u.now
@@ -278,7 +273,6 @@ func sweepsUnderATurnedClock(t *testing.T, u *user) {
 	}
 }
 
-// sweepsAnswers: stored responses are kept for their time and then removed.
 func sweepsAnswers(t *testing.T, u *user) {
 	u.clean()
 	for i := range 3 {
@@ -297,7 +291,6 @@ func sweepsAnswers(t *testing.T, u *user) {
 	equal(t, "replayed", a.Replayed, false)
 }
 
-// sweepsTokens: revocations are kept until their token expires.
 func sweepsTokens(t *testing.T, u *user) {
 	u.clean()
 	for i := range ext.Moment(3) {
@@ -312,7 +305,6 @@ func sweepsTokens(t *testing.T, u *user) {
 	equal(t, "after the clock was set back", u.at(u.now-2*hour).revoked(), []string(nil))
 }
 
-// sweepsByKind: a sweep removes and counts only its kind.
 func sweepsByKind(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+10))
@@ -330,7 +322,6 @@ func sweepsByKind(t *testing.T, u *user) {
 	}
 }
 
-// sweepWhileWritten: concurrent sweeps and writes to the same records never fail, and new records stay.
 func sweepWhileWritten(t *testing.T, u *user) {
 	u.clean()
 	for range 5 {
@@ -359,7 +350,6 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	}
 }
 
-// sweepFault: a failed sweep removes nothing, and the next one continues.
 func sweepFault(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.clean()

@@ -50,7 +50,6 @@ func (u *user) revokedTokens() []ext.RevokedToken {
 	return all
 }
 
-// revokeToken: a revocation belongs to one install and leaves its registration unchanged.
 func revokeToken(t *testing.T, u *user) {
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
@@ -103,7 +102,6 @@ func revokeOfServices(t *testing.T, u *user) {
 	equal(t, "of another tenant", v.revoked(), []string(nil))
 }
 
-// revokeUnregistered: an unregistered install's tokens can be revoked without registering it.
 func revokeUnregistered(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+hour)
 	in, revoked, err := u.h.Installs.InstallState(t.Context(), u.owner, u.now)
@@ -118,7 +116,6 @@ func revokeUnregistered(t *testing.T, u *user) {
 	equal(t, "revoked at", in.RevokedAt, u.now)
 }
 
-// tokenText: an ID is any text, compared by bytes.
 func tokenText(t *testing.T, u *user) {
 	want := []string{" ", "'", "A", "\\", "a", "a ", `{"a",b}`, strings.Repeat("\u00e9", ext.MaxTokenID/2), "\U0001f512"}
 	for i := range want {
@@ -127,7 +124,6 @@ func tokenText(t *testing.T, u *user) {
 	equal(t, "revoked", u.revoked(), want)
 }
 
-// revokeTogether: concurrent revocations all succeed.
 func revokeTogether(t *testing.T, u *user) {
 	errs := testdb.Concurrently(parallel, func(i int) error {
 		return errors.Join(
@@ -150,7 +146,6 @@ func tokenZeroOwner(t *testing.T, u *user) {
 	}
 }
 
-// tokenMethods returns token operations for the isolation and fault tests.
 func tokenMethods() []method {
 	return []method{
 		{"RevokeToken", true, func(ctx context.Context, u *user) error {

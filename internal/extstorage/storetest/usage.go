@@ -23,7 +23,6 @@ func usageChecks() []check {
 	}
 }
 
-// usageLive: expired records are not counted.
 func usageLive(t *testing.T, u *user) {
 	equal(t, "a new install", u.usage(), ext.Usage{})
 	op := put("b", "a", `"é"`)
@@ -88,7 +87,6 @@ func usageEveryMoment(t *testing.T, u *user) {
 	u.state()
 }
 
-// totals uses its own database.
 func totals(t *testing.T, u *user) {
 	u.faulty(t)
 	want := func(what string, soft int64, want inspection.Totals) {

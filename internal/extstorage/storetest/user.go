@@ -14,7 +14,7 @@ import (
 const (
 	// t0 is the time at which tests begin.
 	t0 ext.Moment = 1_700_000_000_123
-	// early is the start of tests that sweep, decades before t0, so that they do not find other tests' records.
+	// early is when sweeping tests begin, decades before t0, so that they do not find other tests' records.
 	early ext.Moment = 200_000_000_123
 
 	second ext.Moment = 1000
@@ -45,7 +45,6 @@ func newUUID() string {
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff)
 }
 
-// other returns another fresh install on the same store, at the same time.
 func (u *user) other() *user {
 	v := *u
 	v.owner = newOwner()
@@ -97,7 +96,6 @@ var (
 	ifNone = ext.Precondition{NoneMatch: ext.Tags{Set: true, Any: true}}
 )
 
-// write returns a write with the user's parameters.
 func (u *user) write(ops ...ext.Op) ext.Write {
 	return ext.Write{Ops: ops, Now: u.now, Quota: u.quota, Caller: ext.Caller{Kind: "token", ID: "7"}}
 }
@@ -182,7 +180,6 @@ func (u *user) audited() ext.Counters {
 	return u.usage().Counters
 }
 
-// stored returns the stored counters, which must be correct.
 func (u *user) stored() ext.Counters {
 	u.t.Helper()
 	a, err := u.h.Inspector.Audit(u.t.Context(), u.owner)
@@ -193,7 +190,6 @@ func (u *user) stored() ext.Counters {
 	return a.Counters
 }
 
-// state is everything readable at one time.
 type state struct {
 	records  []ext.Record
 	counters ext.Counters
@@ -284,5 +280,4 @@ func describe(err error) string {
 
 func item(i int, err error) error { return &ext.ItemError{Index: i, Err: err} }
 
-// parallel is the number of concurrent callers.
 const parallel = 16

@@ -46,14 +46,12 @@ func canonicalText(t *testing.T, u *user) {
 		`{"\u0001":1,"\"":2,"\\":3,"a/b":4,"__proto__":5}`, strings.Repeat("[", canonjson.MaxDepth)+strings.Repeat("]", canonjson.MaxDepth))
 }
 
-// exactNumbers: no digit is lost above 2^53 or after the decimal point.
 func exactNumbers(t *testing.T, u *user) {
 	wantKept(t, u, `9007199254740993`, `-9007199254740993`, `18446744073709551617`, `0.1`, `0.30000000000000004`, `1.0`, `-0`, `-0.0`, `1e0`,
 		`10e-1`, `1E2`, `100000000000000000000`, `1000000000000000000000`, `1e21`, `1.5e300`, `0.00001`, `1e-7`, `1e-20`, `1e-21`, `1e-308`,
 		`123456789012345678901234567890.123456789012345678901234567890`, `[1.50,2.00,3e3]`, `1e308`, `9.99e-300`)
 }
 
-// numbersOfManyDigits: numbers with the maximum number of digits.
 func numbersOfManyDigits(t *testing.T, u *user) {
 	nines := strings.Repeat("9", canonjson.MaxDigits)
 	wantKept(t, u, nines[:308], "0."+nines[:300], "-"+nines[:200]+"."+nines[:200])
@@ -69,7 +67,6 @@ func numbersOfManyZeros(t *testing.T, u *user) {
 		"["+strings.Repeat("1e308,", 1_700)+"-1e-308]")
 }
 
-// largestValue: 64 KiB of value and 4 KiB of metadata are returned complete, listed too.
 func largestValue(t *testing.T, u *user) {
 	texts := []string{
 		`"` + strings.Repeat("x", ext.MaxValueBytes-2) + `"`,
@@ -86,7 +83,6 @@ func largestValue(t *testing.T, u *user) {
 	u.state()
 }
 
-// metadata: metadata is stored like the value, and removed by a put without it.
 func metadata(t *testing.T, u *user) {
 	op := put("settings", "a", `1`)
 	op.Metadata = `{"n":9007199254740993,"tag":"é"}`
@@ -109,7 +105,6 @@ var oddKeys = []string{
 	"é", "日本語", "😀", "\U0010ffff", "\ue000", "\ud7ff", "\u00a0", "\u2028", "\ufeff", "\ufffd", strings.Repeat("k", ext.MaxKey), strings.Repeat("\U0001f600", ext.MaxKey),
 }
 
-// keyNames: every valid key is stored, read and listed under its own name.
 func keyNames(t *testing.T, u *user) {
 	for i, key := range oddKeys {
 		_, err := ext.ParseKey(key)
@@ -126,7 +121,6 @@ func keyNames(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// keysThatLookAlike: neither case, composition nor spaces are normalized.
 func keysThatLookAlike(t *testing.T, u *user) {
 	alike := []string{"a", "A", "a ", " a", "é", "e\u0301", "ﬁ", "fi", "ß", "ss", "i", "ı", "İ", "I", "１", "1", "\u212b", "Å"}
 	for i, key := range alike {
@@ -138,7 +132,6 @@ func keysThatLookAlike(t *testing.T, u *user) {
 	u.state()
 }
 
-// namespaceNames: the shortest and longest names, and names with a common prefix, differ.
 func namespaceNames(t *testing.T, u *user) {
 	names := []string{"a", "a-", "a-b", "ab", "0", "00", "9z-", strings.Repeat("n", ext.MaxNamespace)}
 	for i, ns := range names {

@@ -7,8 +7,7 @@ import (
 	ext "holdfast/internal/extstorage"
 )
 
-// Woken checks that each write that appends an event wakes the relay: a relay that runs only when woken must publish
-// every event. published receives install and topic.
+// Woken checks that a relay that runs only when woken publishes every event. published receives install and topic.
 func Woken(t *testing.T, s ext.Store, published <-chan [2]string) {
 	t.Helper()
 	late := time.After(time.Minute)

@@ -18,7 +18,7 @@ const (
 	CommitBytes = 100 << 20   // bytes per commit, with keys and fixed columns
 	FieldLength = 2_621_440   // characters in STRING(MAX)
 
-	// Records is the default maximum of records in a batch, with some space for another column in user_collections.
+	// Records is the default maximum of records in a batch, leaving space for another column in user_collections.
 	Records = 9_984
 )
 
@@ -82,8 +82,7 @@ func (s Schema) table(name string) Table {
 	return s[i]
 }
 
-// Write returns the mutations for inserting or updating these columns, in addition to the key. It panics on an
-// unknown table or column.
+// Write returns the mutations for writing these columns, without the key. It panics on an unknown table or column.
 func (s Schema) Write(table string, columns ...string) int {
 	t := s.table(table)
 	return len(t.Key) + len(columns) + 2*len(t.touched(columns))
@@ -107,11 +106,11 @@ func (t Table) touched(columns []string) (touched []Index) {
 type Step struct {
 	Name      string
 	Mutations int
-	Of        string // description
+	Of        string
 }
 
-// Steps returns a batch commit in order: the collection's row, needed by interleaved rows; each record; the end of
-// the batch; with a quota, the collection's counters.
+// Steps returns a batch commit in order: the collection's row, needed by interleaved rows; each record; the batch's
+// end; with a quota, the counters.
 func (s Schema) Steps(quota bool) []Step {
 	parent := []string{"modified"}
 	if quota {

@@ -13,7 +13,7 @@ import (
 type Plan struct {
 	Parent int
 	Record int
-	Batch  int // batch row
+	Batch  int
 	Quota  int // counters; 0 without a quota
 }
 
@@ -27,8 +27,7 @@ func (s Schema) Commit(quota bool) Plan {
 	return p
 }
 
-// Open returns the plan of a request that opens a batch and stages records. No single request needs more: requests
-// that write at once write no batch.
+// Open returns the plan for opening a batch and staging records. No single request needs more.
 func (s Schema) Open() Plan {
 	return Plan{
 		Parent: s.Write("user_collections", "modified"), // new collections only
@@ -70,8 +69,8 @@ func (p Plan) Explain(records, limit int) string {
 // Load is the size of a commit.
 type Load struct {
 	Records int
-	Payload int64 // bytes
-	IDs     int64 // bytes
+	Payload int64
+	IDs     int64
 	User    int64
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// layout is how a media type arranges a listing.
 type layout struct {
 	media                     string
 	open, between, after, end string
@@ -17,8 +16,7 @@ var (
 	asLines = layout{media: typeNewlines, after: "\n"}
 )
 
-// negotiate returns the layout with the greater quality in Accept, JSON by default, or false if neither is
-// acceptable.
+// negotiate returns the layout with the greater quality in Accept, JSON by default, or false.
 func negotiate(h http.Header) (l layout, ok bool) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {
@@ -31,7 +29,6 @@ func negotiate(h http.Header) (l layout, ok bool) {
 	return asJSON, json > 0
 }
 
-// quality returns the quality from the most specific matching range, or 0.
 func quality(accept, media string) float64 {
 	q, best := 0.0, 0
 	for part := range strings.SplitSeq(accept, ",") {

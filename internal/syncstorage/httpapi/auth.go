@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// authenticate verifies the credentials and sets x.owner. It wraps the body to fail unless it is the signed one.
-// Every error is errcode.Denied, so that clients fetch a new token.
+// authenticate sets x.owner, and makes the body fail unless it is the signed body. Every error is errcode.Denied, so
+// that clients fetch a new token.
 func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error {
 	values := x.in.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -23,7 +23,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 		return err
 	}
 	claims, key, err := h.Keyring.Open(creds.ID, now)
-	// With an expired token, clients may still check for changes, and thereby learn the server's time.
+	// With an expired token, clients may still check for changes to learn the server's time.
 	if err != nil && !(errors.Is(err, tokenlib.ErrExpired) && x.route.resource == infoCollections) {
 		return err
 	}
@@ -31,7 +31,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	if err := creds.Verify(key, signed, now, h.TimeSkew); err != nil {
 		return err
 	}
-	// Only 401 makes a client look up its node and user again, although another token does not help.
+	// Only 401 makes a client look up its node and user again.
 	if claims.UID != x.route.uid {
 		return errcode.New(errcode.Denied, "the token is for another user")
 	}
@@ -44,8 +44,7 @@ func (h *Handler) authenticate(x *exchange, at web.Address, now time.Time) error
 	return nil
 }
 
-// ErrRevoked means that a token was revoked before it expired. The client then asks the tokenserver, which returns
-// the reason.
+// ErrRevoked means that an unexpired token was revoked. The client then asks the tokenserver for the reason.
 var ErrRevoked error = errcode.New(errcode.Denied, "the token is revoked because its account was denied or deleted")
 
 func (h *Handler) checkRevoked(x *exchange) error {

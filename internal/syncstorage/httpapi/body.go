@@ -5,8 +5,8 @@ import (
 	"holdfast/internal/web"
 )
 
-// body reads the whole body, up to its collection's limit, because truncated lines would be valid. Then it acquires a
-// slot and memory for processing.
+// body reads the whole body, because truncated lines would be valid, and then acquires a slot and memory for
+// processing.
 func (h *Handler) body(x *exchange) ([]byte, error) {
 	body, err := web.ReadBody(x.out, x.in, h.Service.Limits(x.ask.Collection).MaxRequestBytes, &bodyErrors)
 	if err != nil {
@@ -25,7 +25,7 @@ const (
 	smallBody = 4 << 10
 
 	// workCopies is how many more copies of the payloads a write needs: on PostgreSQL an argument and a message
-	// (BenchmarkLargePost there), on SQLite one record (BenchmarkLargeBody).
+	// (BenchmarkLargePost there), on SQLite a single record (BenchmarkLargeBody).
 	workCopies = 2
 )
 

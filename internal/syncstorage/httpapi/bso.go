@@ -21,11 +21,10 @@ func (h *Handler) get(x *exchange) error {
 	return x.answer(http.StatusOK, appendBSO(text, &b))
 }
 
-// smallPayload is the size up to which a single record's response is not charged: it takes less memory than its
-// connection.
+// smallPayload is the size up to which a response is free: it takes less memory than its connection.
 const smallPayload = 2 << 10
 
-// getLarge sends a record once memory is available. If it must wait, it drops the record and reads it again.
+// getLarge waits for memory to send a record, meanwhile dropping the record.
 func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 	e := newEncoder(x.out, bufferFor(len(b.Payload)))
 	for charged := 0; ; {
@@ -55,11 +54,10 @@ func (h *Handler) getLarge(x *exchange, b ss.BSO) error {
 		web.ReleaseMemory(x.out, int64(payload))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
-	e.flush() // as in answer
+	e.flush()
 	return nil
 }
 
-// put writes a record. The response is the bare stamp.
 func (h *Handler) put(x *exchange) error {
 	if t := mediaType(x.in.Header); t != typeJSON && t != typeText {
 		return errMedia

@@ -10,21 +10,20 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// decoder parses the body of a PUT or POST, overwriting it.
 type decoder struct {
 	body []byte
 	json jx.Decoder
 
-	// payloads holds all payloads at the start of the body: unescaped they are never longer than the parsed text.
+	// payloads are unescaped to the start of the body: they are never longer than the parsed text.
 	payloads []byte
 
-	most   int64               // records in a list
+	most   int64
 	charge func(n int64) error // called before n more bytes are allocated
 }
 
 var errBody = ss.ErrBody
 
-// record parses a PUT. Its optional id must be valid but is ignored: the path determines it.
+// record parses a PUT. Its id must be valid but is ignored: the path determines it.
 func (d *decoder) record(id string) (ss.Item, error) {
 	it, named, err := d.document(d.body)
 	if err != nil || named && !ss.ValidID(it.ID) {
@@ -34,7 +33,6 @@ func (d *decoder) record(id string) (ss.Item, error) {
 	return it, nil
 }
 
-// list parses a JSON POST: objects with distinct IDs.
 func (d *decoder) list() ([]ss.Item, error) {
 	if !isRoundTripSafe(d.body) {
 		return nil, errBody
@@ -61,8 +59,7 @@ func (d *decoder) list() ([]ss.Item, error) {
 	return items, nil
 }
 
-// lines parses an application/newlines POST: one object per line. No lines are an empty list; an empty line is an
-// error.
+// lines parses an application/newlines POST: an object per line, but no empty lines.
 func (d *decoder) lines() ([]ss.Item, error) {
 	var items []ss.Item
 	seen := ids{}
@@ -82,16 +79,15 @@ func (d *decoder) lines() ([]ss.Item, error) {
 }
 
 const (
-	// itemStep is how many records are charged at once. Shorter lists, as in most requests, are free: slots limit
-	// them.
+	// itemStep is how many records are charged at once. Shorter lists are free: slots limit them.
 	itemStep = 128
 
-	// itemBytes is a record's memory without its payload (893 in BenchmarkManyRecords): elements of growing lists, of
-	// the set of IDs, and of the response.
+	// itemBytes is a record's memory without its payload (893 in BenchmarkManyRecords): in growing lists, the set of
+	// IDs, and the response.
 	itemBytes = 896
 
-	// listedPerWritten is how many records a POST may list per record it may write. The surplus is reported as
-	// failed, which clients can handle.
+	// listedPerWritten is how many records a POST may list per record it may write. Clients can handle the surplus
+	// failing.
 	listedPerWritten = 100
 )
 
@@ -107,7 +103,7 @@ func (d *decoder) append(items []ss.Item, it ss.Item) ([]ss.Item, error) {
 	return append(items, it), nil
 }
 
-// ids are a request's IDs, which must be unique: the failed list cannot distinguish duplicates.
+// ids must be unique per request: the failed list cannot distinguish duplicates.
 type ids map[string]struct{}
 
 func (s ids) add(id string) bool {
@@ -116,7 +112,6 @@ func (s ids) add(id string) bool {
 	return len(s) > n
 }
 
-// document parses a text with exactly one object.
 func (d *decoder) document(text []byte) (it ss.Item, named bool, err error) {
 	if !isRoundTripSafe(text) {
 		return it, false, errBody

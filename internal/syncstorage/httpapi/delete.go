@@ -2,7 +2,6 @@ package httpapi
 
 import "net/http"
 
-// deleteAll deletes a user's data and stamps; the next write starts over.
 func (h *Handler) deleteAll(x *exchange) error {
 	if err := h.Service.DeleteAll(x.in.Context(), x.owner, x.ask.If); err != nil {
 		return err
@@ -11,7 +10,6 @@ func (h *Handler) deleteAll(x *exchange) error {
 	return x.answer(http.StatusOK, []byte("null"))
 }
 
-// deleteCollection deletes a collection, or the records given by ids. The response is the stamp.
 func (h *Handler) deleteCollection(x *exchange) error {
 	if x.query.Has("ids") {
 		w, err := h.Service.DeleteBSOs(x.in.Context(), x.owner, x.ask, splitIDs(x.query.Get("ids")))

@@ -6,6 +6,6 @@
 // timestamps have two decimals.
 //
 // Bodies are parsed with jx, token by token (decode.go, object.go): for a first sync's thousands of records
-// encoding/json takes twice the CPU time, and only a token-based parser can report one bad record among a hundred as
+// encoding/json takes twice the CPU time, and only a token-based parser can report a bad record among a hundred as
 // failed.
 package httpapi

@@ -8,22 +8,20 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// JSON is appended by hand, because encoding dominates the cost of downloading thousands of records. For 1,000
-// records it takes a third of encoding/json's time and allocates nothing.
+// JSON is appended by hand: encoding dominates large downloads, and for 1,000 records this takes a third of
+// encoding/json's time and allocates nothing.
 
-// appendBSO appends a record as clients see it: id, modified, payload and, if set, sortindex.
 func appendBSO(b []byte, r *ss.BSO) []byte {
 	return appendTail(appendString(appendHead(b, r), r.Payload), r)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a JSON string. Invalid UTF-8 becomes U+FFFD, but requests cannot store any.
+// appendString replaces invalid UTF-8, which requests cannot store, by U+FFFD.
 func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(appendEscaped(append(b, '"'), s), '"')
 }
 
-// appendEscaped appends a JSON string without quotes.
 func appendEscaped[T string | []byte](b []byte, s T) []byte {
 	from := 0
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
@@ -57,14 +55,14 @@ func appendEscaped[T string | []byte](b []byte, s T) []byte {
 	return append(b, s[from:]...)
 }
 
-// plain returns the index of the first byte from i on that is a control character, quote, backslash, or non-ASCII. It
-// checks eight bytes at a time: payloads are mostly base64.
+// plain returns the index of the first control character, quote, backslash or non-ASCII byte from i on. It checks
+// eight bytes at a time: payloads are mostly base64.
 func plain[T string | []byte](s T, i int) int {
 	const each, top = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
 			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
-		// Subtraction sets a byte's top bit if it is less than the subtrahend. A borrow affects only later bytes, and
+		// Subtraction sets a byte's top bit if it is less than the subtrahend. Borrows affect only later bytes, and
 		// only the first match counts.
 		quote, slash := w^('"'*each), w^('\\'*each)
 		found := (w | (w-' '*each)&^w | (quote-each)&^quote | (slash-each)&^slash) & top

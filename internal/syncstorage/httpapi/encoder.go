@@ -9,11 +9,11 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// encoder encodes records into a fixed buffer charged to the request, sending it whenever it is full.
+// encoder encodes records into a fixed buffer charged to the request, sent whenever full.
 type encoder struct {
 	w    http.ResponseWriter
 	b    []byte
-	sent bool // some data was sent
+	sent bool
 	err  error
 }
 
@@ -21,17 +21,14 @@ const (
 	// pieceBytes is the free space for encoding a piece without further checks.
 	pieceBytes = 1 << 10
 
-	// escaped is the maximum bytes per byte: \u0000.
 	escaped = 6
 )
 
-// bufferFor assumes that up to an eighth of n bytes are quotes to escape.
+// bufferFor assumes that up to an eighth of n bytes need escaping.
 func bufferFor(n int) int { return n + n/8 + 4*pieceBytes }
 
-// encoders pools encoders with their buffers.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// newEncoder returns an encoder with a buffer of n bytes or slightly more.
 func newEncoder(w http.ResponseWriter, n int) *encoder {
 	e := encoders.Get().(*encoder)
 	e.w = w
@@ -41,9 +38,8 @@ func newEncoder(w http.ResponseWriter, n int) *encoder {
 	return e
 }
 
-// close discards the buffer; do not use the encoder afterwards.
 func (e *encoder) close() {
-	if cap(e.b) > 4*streamBytes { // larger than usual
+	if cap(e.b) > 4*streamBytes {
 		return
 	}
 	*e = encoder{b: e.b[:0]}
@@ -92,7 +88,6 @@ func (e *encoder) record(r *ss.BSO) {
 	e.b = appendTail(e.b, r)
 }
 
-// pieceOf returns how much of s to encode at once, at most n bytes, without splitting a character.
 func pieceOf(s []byte, n int) int {
 	if len(s) <= n {
 		return len(s)

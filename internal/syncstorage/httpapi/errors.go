@@ -43,7 +43,6 @@ var (
 	errQuery       = &refusal{http.StatusBadRequest, codeUnknown, "malformed query string"}
 )
 
-// statusOf returns the HTTP status and code.
 func statusOf(err error) (status, code int) {
 	if own, ok := errors.AsType[*refusal](err); ok {
 		return own.status, own.code
@@ -72,7 +71,7 @@ func statusOf(err error) (status, code int) {
 	return http.StatusInternalServerError, codeUnknown
 }
 
-// WriteError writes an error in the protocol's format, without the service's headers: see Handler.WriteError.
+// WriteError is Handler.WriteError without the service's headers.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	if unmet, ok := errors.AsType[*ss.PreconditionError](err); ok {
 		status := http.StatusPreconditionFailed

@@ -18,17 +18,15 @@ type Handler struct {
 	Service  *ss.Service
 	Keyring  *tokenlib.Keyring
 	Clock    clock.Clock
-	TimeSkew time.Duration // maximum clock difference to clients
+	TimeSkew time.Duration
 
-	// Backoff, if set, returns how long clients should wait before their next sync because of the load; 0: not at
-	// all.
+	// Backoff, if set, returns how long clients should wait before their next sync; 0: not at all.
 	Backoff func() time.Duration
-	// Revoked, if set, reports whether an owner's unexpired tokens are revoked. It is called per request, twice for
+	// Revoked, if set, reports whether an owner's tokens are revoked. It is called once per request, twice for
 	// writes.
 	Revoked func(ss.Owner) bool
 }
 
-// exchange is a request with its response.
 type exchange struct {
 	in    *http.Request
 	out   http.ResponseWriter
@@ -57,7 +55,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) 
 	return err
 }
 
-// WriteError implements web.ErrorWriter, also for the listener's own errors such as panics and load shedding.
+// WriteError implements web.ErrorWriter, also for the listener's panics and load shedding.
 func (h *Handler) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if w.Header().Get("X-Weave-Timestamp") == "" && !errors.Is(err, errOldClient) {
 		h.greet(w, h.Clock())
@@ -106,7 +104,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	return act(h, x)
 }
 
-// acquireSlot waits for a slot and checks the token again, which may have expired meanwhile.
+// acquireSlot waits for a slot and checks the token again, which may have expired.
 func (h *Handler) acquireSlot(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err
@@ -119,7 +117,7 @@ func (x *exchange) modified(ts ss.Timestamp) {
 	x.notBefore(ts)
 }
 
-// notBefore keeps X-Weave-Timestamp from preceding a stamp in the response: stamps may be ahead of the clock.
+// notBefore keeps X-Weave-Timestamp from preceding stamps in the response, which may be ahead of the clock.
 func (x *exchange) notBefore(ts ss.Timestamp) {
 	if x.ask.Now < ts {
 		x.out.Header().Set("X-Weave-Timestamp", ts.String())
@@ -130,7 +128,6 @@ func (x *exchange) records(n int) {
 	x.out.Header().Set("X-Weave-Records", strconv.Itoa(n))
 }
 
-// stored sets the collection's remaining quota, if any.
 func (h *Handler) stored(x *exchange, w ss.Written) {
 	if left := w.Quota.Remaining(w.Used); left.Set {
 		x.out.Header().Set("X-Weave-Quota-Remaining", string(appendKB(nil, left.Value)))

@@ -9,7 +9,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// precondition parses X-If-Modified-Since or X-If-Unmodified-Since; both together are rejected.
 func precondition(h http.Header) (p ss.Precondition, err error) {
 	if p.ModifiedSince, err = moment(h, "X-If-Modified-Since"); err != nil {
 		return p, err
@@ -35,7 +34,6 @@ func moment(h http.Header, name string) (ts ss.Optional[ss.Timestamp], err error
 	return ss.Some(v), nil
 }
 
-// declared parses the X-Weave headers that declare the request's size.
 func declared(h http.Header) (d ss.Declared, err error) {
 	for _, f := range [...]struct {
 		name string

@@ -50,7 +50,6 @@ func (h *Handler) perCollection(x *exchange, number func([]byte, ss.CollectionUs
 	return x.answer(http.StatusOK, append(b, '}'))
 }
 
-// quota sends the user's total [used, limit] in kilobytes; the limit is null unless one is enforced.
 func (h *Handler) quota(x *exchange) error {
 	u, err := h.Service.Usage(x.in.Context(), x.owner, x.ask.If, x.ask.Now)
 	if err != nil {

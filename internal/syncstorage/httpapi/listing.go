@@ -35,9 +35,8 @@ func (h *Handler) list(x *exchange) error {
 	return form.send(x, l, e, q.Full)
 }
 
-// open returns a listing once there is memory for it and its encoder, whose size is known only after reading. If it
-// must wait, it drops the listing and reads it again, so that waiting requests hold nothing; connections limit
-// concurrent reads.
+// open returns a listing once there is memory for it and its encoder, whose size is known only after reading.
+// Waiting, it drops the listing, so that it holds nothing, and reads it again. Connections limit concurrent reads.
 func (h *Handler) open(x *exchange, q *ss.Query) (*ss.Listing, *encoder, error) {
 	var charged int64
 	idle := func(wait func() error) error {
@@ -78,7 +77,6 @@ func bufferOf(l *ss.Listing, full bool) int {
 	}
 }
 
-// listing parses a listing's query. Unknown arguments are ignored.
 func (x *exchange) listing() (*ss.Query, error) {
 	v := x.query
 	q := &ss.Query{Collection: x.ask.Collection, If: x.ask.If, Now: x.ask.Now, Full: v.Has("full")}
@@ -124,7 +122,6 @@ func bound(v url.Values, name string) (ts ss.Optional[ss.Timestamp], err error) 
 	return ss.Some(t), nil
 }
 
-// splitIDs returns a non-nil list even if empty.
 func splitIDs(s string) []string {
 	list := []string{}
 	for id := range strings.SplitSeq(s, ",") {
@@ -135,8 +132,8 @@ func splitIDs(s string) []string {
 	return list
 }
 
-// send writes the records: from memory at once with their length, unless most characters need escapes; streamed,
-// whenever the buffer is full. On error, from the store or a client that stopped reading, part may have been sent.
+// send writes the records: from memory with their length, unless most characters need escapes; streamed, whenever the
+// buffer is full. On error, part may have been sent.
 func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 	x.out.Header().Set("Content-Type", f.media)
 	e.literal(f.open)
@@ -169,15 +166,13 @@ func (f layout) send(x *exchange, l *ss.Listing, e *encoder, full bool) error {
 		web.ReleaseMemory(x.out, int64(l.Memory))
 		x.out.Header().Set("Content-Length", strconv.Itoa(len(e.b)))
 	}
-	e.flush() // as in answer
+	e.flush()
 	return nil
 }
 
 const (
-	// streamBytes is the buffer of a streamed listing.
 	streamBytes = 256 << 10
 
-	// streamCopies is how many copies of a stream's largest record are in memory: as read by the engine, and as
-	// returned by the store.
+	// streamCopies is how many copies of a stream's largest record are in memory: the engine's and the store's.
 	streamCopies = 2
 )

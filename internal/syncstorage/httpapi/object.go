@@ -12,7 +12,7 @@ import (
 )
 
 // object parses an object; named means that it contains an ID. A syntax error, or an ID that is not a string,
-// invalidates the body. Other wrong types and unknown keys invalidate only the record, whose Reason is the first.
+// invalidates the body. Other wrong types and unknown keys invalidate only the record; Reason is the first.
 func (d *decoder) object() (it ss.Item, named bool, err error) {
 	fail := func(reason string) {
 		if it.Reason == "" {
@@ -63,7 +63,6 @@ func (d *decoder) object() (it ss.Item, named bool, err error) {
 	return it, named, nil
 }
 
-// field is a known key as a bit, to detect duplicates.
 type field uint8
 
 const (
@@ -110,7 +109,6 @@ func (d *decoder) id() (id string, named bool, err error) {
 	return "", false, errBody
 }
 
-// payload parses a string or null; ok is false for other types.
 func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -129,8 +127,7 @@ func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
 }
 
-// integer parses a number without fraction and exponent, or null. Overflow becomes the ends of int64, beyond all
-// limits.
+// integer parses a whole number or null. Overflow becomes the ends of int64, beyond all limits.
 func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/web"
 )
 
-// post writes records, or stages or commits a batch.
 func (h *Handler) post(x *exchange) error {
 	d, err := declared(x.in.Header)
 	if err != nil {

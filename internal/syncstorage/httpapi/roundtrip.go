@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// isRoundTripSafe reports whether clients get the text back unchanged: it is UTF-8 with paired surrogates. Decoders
-// replace the rest by U+FFFD.
+// isRoundTripSafe reports whether clients get the text back unchanged: in UTF-8 with paired surrogates.
 func isRoundTripSafe(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
@@ -29,7 +28,6 @@ func isRoundTripSafe(text []byte) bool {
 	}
 }
 
-// surrogate returns the surrogate escaped at the start of the text, or 0.
 func surrogate(text []byte) uint64 {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

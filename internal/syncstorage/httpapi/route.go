@@ -47,7 +47,6 @@ var actions = [...]map[string]action{
 	},
 }
 
-// action returns the request's action. With errMethod it sets Allow.
 func (x *exchange) action() (action, error) {
 	methods := actions[x.route.resource]
 	if len(methods) == 0 {
@@ -69,8 +68,8 @@ type route struct {
 	id         string
 }
 
-// inside returns the raw path after /1.5 or /storage/1.5, the old all-in-one server's prefix, so that its users need
-// not change a setting.
+// inside returns the raw path after /1.5, or after /storage/1.5 as in the old all-in-one server, so that its users
+// need not change a setting.
 func inside(path string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(strings.TrimPrefix(path, "/storage"), "/1.5")
 	return rest, ok && strings.HasPrefix(rest, "/")
@@ -82,8 +81,7 @@ func Owns(path string) bool {
 	return ok
 }
 
-// parseRoute parses the raw request path: IDs may contain escaped slashes and "..", so the path must not be cleaned
-// or decoded first.
+// parseRoute parses the raw request path, not cleaned or decoded: IDs may contain escaped slashes and "..".
 func parseRoute(path string) (rt route) {
 	rest, ok := inside(path)
 	segments, err := web.Segments(rest)

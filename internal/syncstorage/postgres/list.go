@@ -13,8 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the payload bytes from which a page is counted first and then streamed. Smaller pages are gathered
-// and held in memory, without counting.
+// streamFrom is the payload bytes from which a page is counted first and then streamed, rather than gathered in
+// memory.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -33,10 +33,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, err
 }
 
-// errLarge means that a page exceeds its estimated share of the collection.
 var errLarge = errcode.New(errcode.Internal, "the page is larger than expected")
 
-// list streams a page likely above large bytes, and gathers others.
 func (s *Store) list(ctx context.Context, o ss.Owner, coll int32, q *ss.Query, large int64) (*ss.Listing, error) {
 	statement, args := arguments(o, coll, q, large)
 	rows, err := s.db.Stream(ctx, statement, args...)
@@ -57,10 +55,8 @@ var (
 	never  = pgtype.Timestamp{InfinityModifier: pgtype.Infinity, Valid: true}
 )
 
-// noIndex stands for a missing sortindex.
 const noIndex = -10_000_000_000
 
-// arguments returns the query's statement and arguments.
 func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
 	if !q.Full && large >= 0 {
 		large = math.MaxInt64 // estimates are impossible for a list of IDs
@@ -72,7 +68,6 @@ func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement
 	return statement.Statement, statement.Args(listed{o, coll, *q, large})
 }
 
-// listed holds a listing's arguments.
 type listed struct {
 	owner ss.Owner
 	coll  int32
@@ -112,7 +107,6 @@ func (l listed) argsByID() []pgdb.Arg {
 	return append(l.args(), pgdb.Arg{Param: "ids text[]", Value: l.IDs})
 }
 
-// behind returns the sort key before the page, or one before all records.
 func behind(q *ss.Query) any {
 	at := q.Offset
 	switch {
@@ -131,7 +125,6 @@ func behind(q *ss.Query) any {
 	}
 }
 
-// reader converts rows to a listing.
 type reader struct {
 	q     *ss.Query
 	rows  *pgdb.Rows
@@ -156,7 +149,7 @@ func (r *row) bso() ss.BSO {
 }
 
 func (r *reader) listing() (*ss.Listing, error) {
-	if !r.rows.Next() { // no such collection
+	if !r.rows.Next() {
 		if err := r.rows.Err(); err != nil {
 			return nil, err
 		}
@@ -180,7 +173,6 @@ func (r *reader) listing() (*ss.Listing, error) {
 	return r.gather()
 }
 
-// next reads a row. The collection's columns repeat in every row.
 func (r *reader) next() (bool, error) {
 	if !r.rows.Next() {
 		return false, r.rows.Err()
@@ -188,7 +180,6 @@ func (r *reader) next() (bool, error) {
 	return true, r.rows.Scan(nil, nil, nil, nil, nil, &r.row.id, &r.row.sortindex, &r.row.modified, &r.payload)
 }
 
-// must is next for a row that was counted.
 func (r *reader) must() error {
 	found, err := r.next()
 	if err == nil && !found {
@@ -197,7 +188,6 @@ func (r *reader) must() error {
 	return err
 }
 
-// gather reads the page into memory, or returns errLarge.
 func (r *reader) gather() (*ss.Listing, error) {
 	g := r.pages.New()
 	for more := r.row.id.Valid; more; {
@@ -214,13 +204,11 @@ func (r *reader) gather() (*ss.Listing, error) {
 	return r.gathered(g), nil
 }
 
-// gathered returns a listing from memory and releases the connection.
 func (r *reader) gathered(g *ss.Page) *ss.Listing {
 	r.rows.Close()
 	return g.Listing(stamp(r.collection), r.q)
 }
 
-// streamed returns a listing that reads row by row.
 func (r *reader) streamed() *ss.Listing {
 	n, more := r.q.Page(int(r.records.Int64))
 	l := ss.NewListing(stamp(r.collection), n, r.items(n), r.rows.Close)
@@ -235,7 +223,6 @@ func (r *reader) streamed() *ss.Listing {
 	return l
 }
 
-// items yields n rows; the first was already read.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range n {

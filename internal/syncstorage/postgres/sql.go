@@ -36,7 +36,7 @@ var (
 		ON CONFLICT (user_id, collection_id) DO UPDATE SET quota = EXCLUDED.quota`}
 	sqlDropQuota = pgdb.Statement{Name: "sync.drop_quota", Key: 1, SQL: `
 		UPDATE user_collections SET quota = NULL WHERE user_id = $1::bigint AND collection_id = 0`}
-	// One statement, so one snapshot.
+	// A single statement and snapshot.
 	sqlExport = pgdb.Statement{Name: "sync.export", Key: 1, SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c
@@ -48,7 +48,6 @@ var (
 	sqlRestore = pgdb.NewCall(pgdb.Statement{Name: "sync.restore", Key: 1, SQL: `SELECT sync_restore_v1(...)`}, restore.write)
 )
 
-// Sweeping, earliest expiry first.
 var (
 	sqlDue = pgdb.Statement{Name: "sync.sweep_due", Wide: true, SQL: `
 		SELECT DISTINCT user_id FROM (
@@ -87,12 +86,12 @@ var (
 			AND (b.expiry IS NULL OR b.expiry > greatest($4::timestamp, c.modified))`}
 )
 
-// listing returns a query's statement. It joins the collection with the page, so stamp and records come from one
+// listing returns a query's statement. Joining the collection with the page yields stamp and records from a
 // snapshot without a transaction. The single user_collections row drives the join, so records keep the inner SELECT's
 // order. Unset bounds are infinite.
 //
-// A page includes one extra record to detect a next page. Count and last record are computed in advance only for
-// pages too large to gather, estimated from the collection's average record.
+// An extra record detects a next page. Count and last record are computed in advance only for pages too large to
+// gather, estimated from the average record.
 func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 	order, from, most, args := listOrders[sort], `bsos`, `@limit`, listed.args
 	if byID {
@@ -130,7 +129,7 @@ func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 		) b ON true`}, args)
 }
 
-// listOrders are listing orders with their conditions after an offset. Missing sortindexes come last.
+// listOrders are orders with their conditions after an offset. Missing sortindexes come last.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,
@@ -146,7 +145,6 @@ var listOrders = [...]struct{ by, after string }{
 	},
 }
 
-// lists are listing statements, by order and by whether IDs are given.
 var lists = [...][2]pgdb.Named[listed]{
 	ss.Newest:  {listing(ss.Newest, false), listing(ss.Newest, true)},
 	ss.Oldest:  {listing(ss.Oldest, false), listing(ss.Oldest, true)},

@@ -1,7 +1,7 @@
 // Package postgres stores Firefox Sync data in PostgreSQL, on one server or distributed by Citus.
 //
-// A write is one call to a PL/pgSQL function, which locks the user and applies the rules of package syncstorage in
-// one round trip and transaction. A read is one statement, hence one snapshot. Users are keyed by Owner.UID, the
+// A write is a call to a PL/pgSQL function, which locks the user and applies the rules of package syncstorage in
+// a single round trip and transaction. A read is a single statement and snapshot. Users are keyed by Owner.UID, the
 // distribution column on Citus, used by every statement except the sweep's search for work.
 package postgres
 
@@ -40,7 +40,7 @@ func New(db *pgdb.DB) *Store {
 	return &Store{db: db.Distributed("user_collections"), set: sync.OnceValues(Migrations)}
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may migrate the
+// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate the
 // database meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
@@ -62,7 +62,7 @@ func (s *Store) lookup(ctx context.Context, name string) (int32, error) {
 	return id, nil
 }
 
-// resolve returns a collection's ID, inserting a new name, which stays even if the write fails.
+// resolve returns a collection's ID. A new name stays even if the write fails.
 func (s *Store) resolve(ctx context.Context, o ss.Owner, w ss.Write) (int32, error) {
 	id, err := s.lookup(ctx, w.Collection)
 	if err != nil || id != unknown {
@@ -82,7 +82,6 @@ func moment(t ss.Timestamp) pgtype.Timestamp {
 	return pgtype.Timestamp{Time: t.Time(), Valid: true}
 }
 
-// stamp converts NULL to never.
 func stamp(t pgtype.Timestamp) ss.Timestamp {
 	if !t.Valid {
 		return 0

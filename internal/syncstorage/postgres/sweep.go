@@ -6,8 +6,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// Sweep implements syncstorage.Store. Each user is swept in their own transaction, so a sweep never blocks writers
-// for long or holds two locks.
+// Sweep implements syncstorage.Store, with a transaction per user, so it never blocks writers for long or holds two
+// locks.
 func (s *Store) Sweep(ctx context.Context, now ss.Timestamp, limit int) (swept int, err error) {
 	var (
 		users []int64

@@ -15,7 +15,6 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.S
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
-// export calls yield until it returns false.
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := o.CheckUID(); err != nil {
 		return err
@@ -74,7 +73,6 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return ss.Restored{Written: withQuota(written, &w), User: ss.Timestamp(rest[atUser]), Newer: int(rest[atNewer])}, nil
 }
 
-// Positions after writtenLength in the result of sync_restore_v1.
 const (
 	atUser = iota
 	atNewer

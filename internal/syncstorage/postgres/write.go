@@ -23,7 +23,6 @@ const (
 	writtenLength
 )
 
-// Statuses of writing functions, explained in their migration.
 const (
 	done int64 = iota
 	refused
@@ -40,7 +39,6 @@ func (s *Store) call(ctx context.Context, f pgdb.Statement, p ss.Precondition, a
 	return written, err
 }
 
-// answer is call, returning the function-specific part of the result.
 func (s *Store) answer(ctx context.Context, f pgdb.Statement, p ss.Precondition, a *pgdb.Args) (w ss.Written, rest []int64, err error) {
 	result, err := s.db.Call(ctx, f, a)
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == quotaRefused {
@@ -88,7 +86,6 @@ func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *pgd
 	return withQuota(written, w), nil
 }
 
-// withQuota adds the other limits to the user's quota.
 func withQuota(written ss.Written, w *ss.Write) ss.Written {
 	held := written.Quota.User
 	written.Quota = w.Quota
@@ -182,8 +179,7 @@ func (p post) write(a *pgdb.Args) {
 	p.limits(a)
 }
 
-// updates adds an array per field, and one with payload sizes. IDs must be unique: one statement cannot write a row
-// twice.
+// updates adds an array per field, and payload sizes. IDs must be unique: one statement cannot write a row twice.
 func updates(a *pgdb.Args, us []ss.Update) {
 	us = ss.Distinct(us)
 	n := len(us)

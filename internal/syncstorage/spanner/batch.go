@@ -46,7 +46,7 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// openBatch finds or creates the batch. It needs its collection's row, which stays invisible until a write stamps it.
+// openBatch finds or creates the batch, and its collection's row, which stays invisible until stamped.
 func (st *step) openBatch(b ss.BatchID, create bool) error {
 	if !create {
 		if !st.batch.open || st.batch.expiry <= st.w.Now {
@@ -62,7 +62,7 @@ func (st *step) openBatch(b ss.BatchID, create bool) error {
 	return nil
 }
 
-// stage adds a record to the batch. Unset columns keep earlier values, as syncstorage.Stage requires.
+// stage adds a record to the batch. Unset columns keep earlier values.
 func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
@@ -94,8 +94,8 @@ func (st *step) added(u *ss.Update) (more ss.Delta) {
 	return more
 }
 
-// stagedQuota checks the usage after a commit against the quota. It reads how many bytes will be replaced, and thus
-// the whole batch, only if the result depends on it.
+// stagedQuota checks the quota after a commit. It counts the bytes to be replaced, reading the whole batch, only if
+// the result depends on it.
 func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used ss.Used, err error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -127,7 +127,6 @@ func (st *step) stagedQuota(b ss.BatchID, us []ss.Update, total ss.Delta) (used 
 	return after, q.Check(before, after)
 }
 
-// pending returns how staging the record changes the live bytes after a commit.
 func (st *step) pending(u *ss.Update) int64 {
 	var stored int64
 	if had, there := st.records[u.ID]; there && had.Live(st.stamp) {
@@ -157,8 +156,8 @@ func (st *step) pending(u *ss.Update) int64 {
 	return change(payload, ttl) - before
 }
 
-// Commit implements syncstorage.Store. It merges the request's records with their staged versions in a separate
-// statement, without staging them, so they need no extra mutations, and a rejected commit leaves the batch unchanged.
+// Commit implements syncstorage.Store. It merges the request's records with staged versions without staging them, so
+// they need no extra mutations, and a rejected commit leaves the batch unchanged.
 func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPart) (written ss.Written, err error) {
 	read := readCommit
 	if w.Quota.Limited() {
@@ -188,7 +187,6 @@ func (s *Store) Commit(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// merge adds one of the request's records to the effect of the staged ones.
 func (st *step) merge(u *ss.Update) {
 	was := st.batch.staged[u.ID]
 	had, there := st.records[u.ID]
@@ -223,8 +221,8 @@ func (st *step) merge(u *ss.Update) {
 	}
 }
 
-// drain writes in order: the collection's row, needed by its records; the staged records; the request's; the deletion
-// of the batch; with a quota, the counters.
+// drain writes in order: the collection's row; the staged records; the request's; the batch's deletion; with a quota,
+// the counters.
 func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	st.whole = []any{st.coll}
 	total, m, quota := st.batch.total, st.merged, st.w.Quota.Limited()
@@ -290,7 +288,6 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
-// sent is a record in a parameter of sqlMerge.
 type sent struct {
 	ID        string             `spanner:"id"`
 	SortIndex spanner.NullInt64  `spanner:"sortindex"`
@@ -298,10 +295,9 @@ type sent struct {
 	TTL       spanner.NullInt64  `spanner:"ttl"`
 }
 
-// messageBytes limits payloads per message of statements. Spanner accepts 10 MB, and more with a commit.
+// messageBytes limits payloads per message. Spanner accepts 10 MB, and more with a commit.
 const messageBytes = 8_000_000
 
-// messages splits records into as few messages as possible.
 func messages(us []ss.Update) (all [][]sent) {
 	size := 0
 	for i := range us {

@@ -12,7 +12,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// noIndex stands for a missing sortindex.
 const noIndex = -10_000_000_000
 
 // List implements syncstorage.Store.
@@ -44,8 +43,8 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// listing returns a query's statement: the collection, then the page's records and one more to detect a next page. So
-// stamp and records come from one snapshot, and no record is read if the precondition fails.
+// listing returns a query's statement: the collection, then the page's records plus one. So stamp and records come
+// from a snapshot, and no record is read if the precondition fails.
 func listing(o ss.Owner, coll int64, q *ss.Query) (spannerdb.Statement, spannerdb.Params) {
 	p := of(o, spannerdb.Params{"coll": coll, "now": q.Now.Time(), "full": q.Full})
 	order := listOrders[q.Sort]
@@ -108,10 +107,9 @@ type reader struct {
 	params    spannerdb.Params
 
 	collection ss.Timestamp
-	page       *ss.Page // gathered so far
+	page       *ss.Page
 }
 
-// scan reads a record, or the collection with its stamp.
 func scan(row *spanner.Row) (b ss.BSO, payload string, record bool, err error) {
 	var (
 		part      int64
@@ -124,7 +122,6 @@ func scan(row *spanner.Row) (b ss.BSO, payload string, record bool, err error) {
 	return b, text.StringVal, part == 1, err
 }
 
-// next reads a row; found is false at the end.
 func (r *reader) next() (b ss.BSO, payload string, found bool, err error) {
 	row, err := r.rows.Next()
 	if err != nil || row == nil {
@@ -168,8 +165,8 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 	return r.page.Listing(r.collection, r.q), nil
 }
 
-// streamed returns a listing of the gathered and the remaining records. It reads their number and the last record
-// with another query on the snapshot, without payloads.
+// streamed returns a listing of the gathered and remaining records. Another query on the snapshot reads their number
+// and the last record without payloads.
 func (r *reader) streamed() (*ss.Listing, error) {
 	var (
 		found int
@@ -203,7 +200,6 @@ func (r *reader) streamed() (*ss.Listing, error) {
 	return l, nil
 }
 
-// items yields n records: first the gathered ones, then those still to read.
 func (r *reader) items(n int) iter.Seq2[*ss.BSO, error] {
 	return func(yield func(*ss.BSO, error) bool) {
 		for i := range r.page.Records() {

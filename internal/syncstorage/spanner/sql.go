@@ -21,9 +21,8 @@ var (
 			IFNULL((SELECT log_until > CURRENT_TIMESTAMP() FROM write_control WHERE service = 'syncstorage' AND shard = @shard), FALSE)`}
 )
 
-// The reads of a write, in one message: a UNION of parts, numbered in the first column, each seeking by key. The hint
-// takes exclusive locks at once: with shared ones, two writers of a user would wait for each other, and Spanner would
-// abort one.
+// A write's reads, in one message: a UNION of numbered parts, each seeking by key. The hint takes exclusive locks at
+// once: with shared ones, two writers of a user would wait for each other, and Spanner would abort one.
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 
@@ -36,10 +35,9 @@ const (
 	partTotals  = `SELECT 3, NULL, 0, NULL, COUNT(*), NULL, SUM(BYTE_LENGTH(payload)), SUM(BYTE_LENGTH(batch_bso_id)), 0 FROM batch_bsos WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch`
 	partStaged  = `SELECT 4, batch_bso_id, ttl, NULL, BYTE_LENGTH(payload), NULL, 0, 0, 0 FROM UNNEST(@ids) AS named ` + seek + ` batch_bsos ON fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll AND batch_id = @batch AND batch_bso_id = named`
 
-	// stamped is syncstorage.NextStamp for an existing user.
 	stamped = `GREATEST(@now, (SELECT TIMESTAMP_ADD(MAX(modified), INTERVAL 10 MILLISECOND) FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid))`
 
-	// Effect of committing the staged records that the request does not contain: existing records, their bytes, their
+	// Effect of committing staged records that the request does not contain: existing records, their bytes, their
 	// replacements' bytes, and the live bytes of both.
 	partMerged = `SELECT 5, NULL, COUNT(o.bso_id), NULL, SUM(BYTE_LENGTH(o.payload)), NULL,
 			SUM(COALESCE(BYTE_LENGTH(s.payload), IF(o.expiry > ` + stamped + `, BYTE_LENGTH(o.payload), 0), 0)),
@@ -48,13 +46,12 @@ const (
 		FROM batch_bsos s LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.batch_bso_id NOT IN UNNEST(@ids)`
 
-	// The same without a quota: only payload bytes kept because the client did not send them.
+	// The same without a quota: payload bytes kept because the client did not send them.
 	partKept = `SELECT 5, NULL, 0, NULL, 0, NULL, SUM(BYTE_LENGTH(o.payload)), 0, 0
 		FROM batch_bsos s JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch AND s.payload IS NULL AND s.batch_bso_id NOT IN UNNEST(@ids)`
 )
 
-// partControl says whether the service is read-only, and whether to log the write.
 const partControl = `SELECT 6, NULL, IF(read_only_until > CURRENT_TIMESTAMP(), 1, 0), NULL, IF(log_until > CURRENT_TIMESTAMP(), 1, 0), NULL, 0, 0, 0 FROM write_control WHERE service = 'syncstorage' AND shard = @shard`
 
 func read(name string, parts ...string) spannerdb.Statement {
@@ -80,7 +77,6 @@ var sqlRecount = spannerdb.Statement{Name: "sync.recount", SQL: `
 	WHERE c.fxa_uid = @uid AND c.fxa_kid = @kid
 	GROUP BY c.collection_id`}
 
-// sqlPending returns how committing the batch changes the user's live bytes.
 var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 	SELECT IFNULL(SUM(IF(s.ttl = 0, 0, COALESCE(BYTE_LENGTH(s.payload), BYTE_LENGTH(o.payload), 0)) - COALESCE(BYTE_LENGTH(o.payload), 0)), 0)
 	FROM batch_bsos s
@@ -88,9 +84,8 @@ var sqlPending = spannerdb.Statement{Name: "sync.pending", SQL: `
 		AND o.expiry > @stamp
 	WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`}
 
-// A batch commit, in order: the collection's row, the staged records, the request's, the batch, the counters. Fields
-// that a client did not send are kept from a live record. Every record gets the stamp; one that never expires stays
-// so (see forever).
+// A batch commit, in order: the collection's row, the staged records, the request's, the batch, the counters. Unsent
+// fields are kept from a live record. A record that never expires stays so (see forever).
 var (
 	sqlParent = spannerdb.Statement{Name: "sync.commit.parent", SQL: `
 		INSERT OR UPDATE INTO user_collections (fxa_uid, fxa_kid, collection_id, modified) VALUES (@uid, @kid, @coll, @stamp)`}
@@ -119,7 +114,6 @@ var (
 		WHERE fxa_uid = @uid AND fxa_kid = @kid AND collection_id = @coll`}
 )
 
-// committedExpiry returns the expiry for a staged TTL, or else the existing record o's.
 func committedExpiry(ttl string) string {
 	return `CASE
 				WHEN ` + ttl + ` > @longest THEN @end
@@ -156,7 +150,7 @@ var (
 			LOGICAL_OR(u.collection_id > 0 AND u.modified > @epoch AND (u.count IS NULL OR u.total_bytes IS NULL)), MAX(u.quota)
 		FROM UNNEST(@owners) AS named ` + seek + ` user_collections u ON u.fxa_uid = named.uid AND u.fxa_kid = named.kid
 		GROUP BY named.n`}
-	// One query, so one snapshot.
+	// A single query and snapshot.
 	sqlExport = spannerdb.Statement{Name: "sync.export", SQL: `
 		SELECT n.name, c.modified, b.bso_id, b.sortindex, b.modified, b.expiry, b.payload
 		FROM user_collections c
@@ -167,8 +161,8 @@ var (
 		ORDER BY c.collection_id, b.bso_id`}
 )
 
-// listOrders are listing orders with their conditions after an offset. Missing sortindexes come last: NULL is the
-// least value.
+// listOrders are orders with their conditions after an offset. Missing sortindexes come last: NULL is the least
+// value.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,

@@ -1,9 +1,9 @@
 // Package spanner stores Firefox Sync data in Cloud Spanner.
 //
 // (Owner.FxAUID, Owner.FxAKID) is the first part of every key, so a user's data is stored together, and deleting a
-// row deletes the rows interleaved in it. A read is one query, hence one snapshot. A write is one transaction: a
+// row deletes the rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a
 // query reads everything needed, package syncstorage's rules decide, and the commit carries the changes. A batch
-// commit moves the staged records inside the database, with statements in one message.
+// commit moves the staged records inside the database, with statements in a single message.
 //
 // Spanner's own locks serialize a user's writes: each reads all the user's rows in user_collections and changes one.
 //
@@ -41,7 +41,7 @@ type Store struct {
 	set    func() (migrate.Set, error)
 	schema budget.Schema
 	ids    sync.Map // name (string) to ID (int64); neither changes
-	names  sync.Map // ID to name
+	names  sync.Map
 	pages  ss.Pages
 }
 
@@ -61,7 +61,7 @@ func (s *Store) know(id int64, name string) {
 	s.names.Store(id, name)
 }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may migrate the
+// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate the
 // database meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations: run holdfast migrate")
@@ -78,7 +78,6 @@ func checkOwner(o ss.Owner) error {
 	return nil
 }
 
-// of returns the owner's key and more as parameters.
 func of(o ss.Owner, more spannerdb.Params) spannerdb.Params {
 	p := spannerdb.Params{"uid": o.FxAUID, "kid": o.FxAKID}
 	maps.Copy(p, more)
@@ -94,7 +93,7 @@ func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
 	})
 }
 
-// find looks a name up in the cache and then with each, which queries a snapshot or transaction.
+// find looks a name up in the cache, then with each in a snapshot or transaction.
 func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Params, func(*spanner.Row) error) error) (int64, error) {
 	if id, ok := s.ids.Load(name); ok {
 		return id.(int64), nil
@@ -110,8 +109,8 @@ func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Param
 	return id, nil
 }
 
-// ensure inserts a new collection name and caches its ID. Its own short transaction keeps users who need the same
-// name from waiting for each other's writes. The name stays even if the write fails.
+// ensure inserts a new collection name in a short transaction of its own, so that users who need it do not wait for
+// each other's writes. It stays even if the write fails.
 func (s *Store) ensure(ctx context.Context, o ss.Owner, w ss.Write) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -181,7 +180,6 @@ func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll
 // time. Clients cannot set half as much.
 const forever = 2_100_000_000
 
-// expiresAt converts an expiry for storage.
 func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	if expiry == 0 {
 		expiry = ss.ExpiresAt(modified, forever)
@@ -189,7 +187,6 @@ func expiresAt(modified, expiry ss.Timestamp) time.Time {
 	return expiry.Time()
 }
 
-// expiryOf reverses expiresAt.
 func expiryOf(modified ss.Timestamp, stored time.Time) ss.Timestamp {
 	expiry := stamp(stored)
 	if expiry-modified == forever*1000 || expiry == ss.MaxTimestamp {

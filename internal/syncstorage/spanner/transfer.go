@@ -18,7 +18,6 @@ func (s *Store) Export(ctx context.Context, o ss.Owner, now ss.Timestamp) iter.S
 	return ss.ExportSequence(func(yield func(ss.Exported) bool) error { return s.export(ctx, o, now, yield) })
 }
 
-// export calls yield until it returns false.
 func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, yield func(ss.Exported) bool) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -106,7 +105,6 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-// restore plans a record with its own stamp, or returns false if a later one exists.
 func (st *step) restore(b *ss.BSO) bool {
 	had, there := st.records[b.ID]
 	if there && b.Keeps(&had.BSO, st.stamp) {

@@ -10,7 +10,7 @@ import (
 )
 
 type named struct {
-	N   int64  `spanner:"n"` // list index
+	N   int64  `spanner:"n"`
 	UID string `spanner:"uid"`
 	KID string `spanner:"kid"`
 }

@@ -11,7 +11,6 @@ import (
 	"holdfast/internal/syncstorage/budget"
 )
 
-// step is a write in progress: what it read and will change.
 type step struct {
 	s    *Store
 	tx   *spannerdb.Tx
@@ -24,7 +23,7 @@ type step struct {
 	last    ss.Timestamp
 	found   collection
 	stamp   ss.Timestamp
-	records map[string]record // existing records in the request
+	records map[string]record
 	batch   batch
 	merged  merged
 	control control
@@ -32,14 +31,13 @@ type step struct {
 	parent  *spanner.Mutation // collection's row, to be written before its records
 	changes []*spanner.Mutation
 	load    budget.Load
-	delta   ss.Delta // collection's rows
-	live    int64    // change in the user's live bytes
-	whole   []any    // key of the user or collection changing as a whole; nil: only records
+	delta   ss.Delta
+	live    int64 // change in the user's live bytes
+	whole   []any // key of the user or collection changing as a whole; nil: only records
 }
 
 type control struct{ readOnly, logged bool }
 
-// collection is a row in user_collections.
 type collection struct {
 	row      bool
 	modified ss.Timestamp // 0: none, or only open batches
@@ -53,7 +51,6 @@ type record struct {
 	bytes int64
 }
 
-// batch is an open batch, with the request's records as staged.
 type batch struct {
 	open   bool
 	expiry ss.Timestamp
@@ -67,7 +64,6 @@ type staged struct {
 	ttl     ss.Optional[int64]
 }
 
-// merged describes the collection after a batch commit.
 type merged struct {
 	there    int64 // existing records
 	old, new int64 // bytes of those, and of their replacements
@@ -75,7 +71,6 @@ type merged struct {
 	newLive  int64
 }
 
-// part reads a row returned by read.
 func (st *step) part(r *spanner.Row) error {
 	var (
 		part             int64
@@ -115,14 +110,13 @@ func (st *step) part(r *spanner.Row) error {
 	return nil
 }
 
-// kind is a kind of write.
 type kind struct {
 	name   string
 	reads  spannerdb.Statement
 	params spannerdb.Params
 }
 
-// write runs the kind's statement and then fn in one transaction.
+// write runs the kind's statement and then fn in a transaction.
 func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -131,8 +125,7 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 		st := &step{s: s, tx: tx, o: o, w: w, coll: unknown, rows: map[int64]collection{}, records: map[string]record{}}
 		st.batch.staged = map[string]staged{}
 		if w.Collection != "" {
-			// Look up an uncached name in this transaction, so that a concurrent write creating it is entirely before
-			// or after this one.
+			// In this transaction, so that a concurrent write creating the name is entirely before or after this one.
 			var err error
 			if st.coll, err = s.find(w.Collection, tx.ForEach); err != nil {
 				return err
@@ -160,7 +153,6 @@ func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn fu
 	})
 }
 
-// log logs the keys of changed and required rows. p are the statement's parameters.
 func (st *step) log(p spannerdb.Params) error {
 	if st.tx.Predicted() == 0 {
 		return nil
@@ -199,7 +191,7 @@ func (st *step) log(p spannerdb.Params) error {
 	return st.tx.LogChanges("syncstorage", keys)
 }
 
-// loggedRecords limits a log entry, of at most 2,621,440 characters. Beyond it the whole collection is logged.
+// loggedRecords keeps log entries below 2,621,440 characters. Beyond it the whole collection is logged.
 const loggedRecords = 5000
 
 // send buffers the changes, or returns an error if Spanner would reject them.
@@ -220,10 +212,8 @@ func (st *step) send() error {
 	return st.tx.Buffer(st.changes...)
 }
 
-// mutate is a driver function that returns a mutation.
 type mutate func(table string, columns []string, values []any) *spanner.Mutation
 
-// change adds a row to write; columns excludes the key.
 func (st *step) change(w mutate, table string, key, columns []string, values ...any) {
 	st.changes = append(st.changes, st.row(w, table, key, columns, values...))
 }
@@ -274,7 +264,6 @@ func (st *step) put(u *ss.Update) {
 	st.records[u.ID] = record{BSO: b, bytes: size}
 }
 
-// finish writes the collection's stamp and, with a quota, counters.
 func (st *step) finish() (ss.Written, error) {
 	count, err := st.quota()
 	if err != nil {
@@ -288,14 +277,13 @@ func (st *step) finish() (ss.Written, error) {
 	return ss.Written{Modified: st.stamp, Previous: st.found.modified, Used: count.used, Quota: st.w.Quota}, nil
 }
 
-// counters are the collection's new counters.
 type counters struct {
-	write        bool // write count and bytes
+	write        bool
 	count, bytes spanner.NullInt64
 	used         ss.Used // 0 without a quota
 }
 
-// quota checks the quota. Without one it resets the counters to NULL, because this write makes them wrong.
+// quota checks the quota. Otherwise it resets the counters to NULL, as this write makes them wrong.
 func (st *step) quota() (counters, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -337,7 +325,7 @@ func (st *step) counted() (used ss.Used, counted bool) {
 	return used, true
 }
 
-// recount counts live bytes and corrects counters, except the write's collection, which the caller writes.
+// recount counts live bytes and corrects counters, except in the write's own collection.
 func (st *step) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {

@@ -106,7 +106,6 @@ func (st *step) staged(b ss.BatchID, totals ss.Delta, us []ss.Update) (staged, e
 	return old, err
 }
 
-// addToBatch stages the updates, merging them with staged ones.
 func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	for i := range us {
 		u, sql := &us[i], sqlStage
@@ -121,8 +120,8 @@ func (st *step) addToBatch(b ss.BatchID, us []ss.Update, old staged) error {
 	return nil
 }
 
-// stagedBytes returns the live bytes after committing the batch with the given updates, already in totals. Expired
-// and to-be-replaced records are subtracted only above the quota, where the result decides.
+// stagedBytes returns the live bytes after committing the batch with the updates, already in totals. Expired and
+// to-be-replaced records are subtracted only above the quota, where they matter.
 func (st *step) stagedBytes(b ss.BatchID, totals ss.Delta, us []ss.Update, old staged) (ss.Used, error) {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -203,7 +202,7 @@ func (st *step) drain(b ss.BatchID) error {
 			u.Payload = ss.Some(payload)
 		}
 		var old header
-		if st.found.Count > 0 { // an empty collection has nothing to replace, and a batch contains each ID once
+		if st.found.Count > 0 { // nothing to replace, and a batch contains each ID once
 			var err error
 			if old, err = st.lookUp(u.ID); err != nil {
 				return err

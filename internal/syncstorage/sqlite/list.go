@@ -13,8 +13,8 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// streamFrom is the payload bytes from which a page is counted first and then streamed. Smaller pages are gathered
-// with one statement instead of three, and held in memory until received.
+// streamFrom is the payload bytes from which a page is counted first and then streamed. Gathering smaller pages takes
+// one statement instead of three.
 const streamFrom = 1 << 20
 
 // List implements syncstorage.Store.
@@ -34,7 +34,6 @@ func (s *Store) List(ctx context.Context, o ss.Owner, q *ss.Query) (*ss.Listing,
 	return l, nil
 }
 
-// list releases the snapshot unless the listing streams from it.
 func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.Listing, error) {
 	c := snapshot.Conn
 	id, err := s.lookup(c, q.Collection)
@@ -73,7 +72,7 @@ type page struct {
 	q     *ss.Query
 	where string
 	args  []any
-	limit int // -1: none
+	limit int
 }
 
 func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
@@ -123,7 +122,6 @@ func newPage(user, coll int64, q *ss.Query, horizon ss.Timestamp) *page {
 	return p
 }
 
-// rows returns the statement for n rows after skipping some; n < 0: all.
 func (p *page) rows(columns string, n, skip int) (string, []any) {
 	// With a bare parameter SQLite would compile the statement again for each value.
 	bounds := ` LIMIT ? + 0 OFFSET ? + 0`
@@ -151,7 +149,6 @@ func scanRow(r *sqlite.Stmt) ss.BSO {
 	return ss.BSO{ID: r.ColumnText(0), Modified: ss.Timestamp(r.ColumnInt64(1)), SortIndex: optional(r, 2)}
 }
 
-// most returns the maximum number of records; -1: no limit.
 func (p *page) most() int {
 	if p.q.IDs != nil && (p.limit < 0 || len(p.q.IDs) < p.limit) {
 		return len(p.q.IDs)
@@ -159,7 +156,7 @@ func (p *page) most() int {
 	return p.limit
 }
 
-// gather reads the page into memory, plus a row to detect a next page. whole is false if it is too large.
+// gather reads the page into memory, plus a row to detect a next page, or returns whole = false if too large.
 func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	n := p.limit
 	if n >= 0 {
@@ -187,7 +184,6 @@ func (p *page) gather(c *sqlite.Conn, g *ss.Page) (whole bool, err error) {
 	return whole, err
 }
 
-// share estimates the bytes of n records from the average, or of all if n < 0.
 func (c collection) share(n int) int64 {
 	if n < 0 || int64(n) >= c.Count {
 		return c.Bytes
@@ -195,7 +191,6 @@ func (c collection) share(n int) int64 {
 	return c.Bytes * int64(n) / c.Count
 }
 
-// stream counts the rows, finds the last, and returns a listing that reads the snapshot row by row.
 func (p *page) stream(snapshot *sqlitedb.Snapshot, modified ss.Timestamp) (*ss.Listing, error) {
 	c := snapshot.Conn
 	n := p.limit

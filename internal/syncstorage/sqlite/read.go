@@ -18,7 +18,7 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	err = s.db.Read(ctx, "sync.collections", func(c *sqlite.Conn) error {
 		return sqlitedb.ForEach(c, sqlCollections, func(r *sqlite.Stmt) error {
 			modified := ss.Timestamp(r.ColumnInt64(1))
-			if r.ColumnIsNull(0) { // the user's own row
+			if r.ColumnIsNull(0) {
 				cs.Modified = modified
 				return nil
 			}
@@ -79,7 +79,6 @@ func (s *Store) Get(ctx context.Context, o ss.Owner, q ss.Request, id string) (b
 	return b, nil
 }
 
-// lookup returns a collection's ID, or 0, which no record uses.
 func (s *Store) lookup(c *sqlite.Conn, name string) (int64, error) {
 	if id := s.cached(name); id != 0 {
 		return id, nil

@@ -24,10 +24,8 @@ func scanHeader(s *sqlite.Stmt, id string) header {
 	}
 }
 
-// live reports whether the record exists and is visible.
 func (h *header) live(horizon ss.Timestamp) bool { return h.row != 0 && h.Live(horizon) }
 
-// modified returns the stamp for a precondition: 0 if absent or expired.
 func (h *header) modified(horizon ss.Timestamp) ss.Timestamp {
 	if !h.live(horizon) {
 		return 0
@@ -41,19 +39,19 @@ func (st *step) lookUp(id string) (header, error) {
 }
 
 // descending sorts by descending ID, the order of bsos_modified_idx within a stamp. Rewriting records that were
-// written together then removes and adds index entries at the same position. In ascending order, rebalancing the
-// index took 15 % of the store's CPU time.
+// written together then removes and adds index entries at the same position. In ascending order, rebalancing took 15
+// % of the store's CPU time.
 func descending(us []ss.Update) []ss.Update {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b ss.Update) int { return strings.Compare(b.ID, a.ID) })
 	return us
 }
 
-// lookUpAll reads n records with descending IDs. For 100 records one statement costs half as much as 100; if they are
+// lookUpAll reads n records with descending IDs: 100 in one statement cost half as much as separately. If they are
 // most of the collection, a range costs even less.
 func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	all := make([]header, n)
-	if st.found.Count == 0 || n == 0 { // empty
+	if st.found.Count == 0 || n == 0 {
 		return all, nil
 	}
 	if st.found.Count <= 2*int64(n) {
@@ -71,7 +69,6 @@ func (st *step) lookUpAll(n int, id func(int) string) ([]header, error) {
 	return all, err
 }
 
-// lookUpRange reads the collection from the greatest to the least ID, keeping the given ones.
 func (st *step) lookUpRange(all []header, id func(int) string) error {
 	var buf [ss.MaxIDLength]byte
 	next := 0
@@ -86,7 +83,6 @@ func (st *step) lookUpRange(all []header, id func(int) string) error {
 	}, st.user, st.coll, id(len(all)-1), id(0))
 }
 
-// jsonList returns IDs for json_each.
 func jsonList(n int, id func(int) string) (string, error) {
 	ids := make([]string, n)
 	for i := range ids {
@@ -101,14 +97,12 @@ type change struct {
 	row int64
 }
 
-// changes are a step's records by statement.
 type changes struct {
 	insert, update []change
 	header         []change // the payload stays
 	remove         []int64
 }
 
-// expect allocates for n records: inserts if most are new, else updates.
 func (st *step) expect(n int) {
 	if st.found.Count < int64(n) {
 		st.insert = make([]change, 0, n)
@@ -117,7 +111,6 @@ func (st *step) expect(n int) {
 	}
 }
 
-// plan merges a record into the collection, for apply.
 func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	stored := &old.BSO
 	if old.row == 0 {

@@ -19,13 +19,11 @@ const (
 		WHERE user_id = ? AND collection_id = ?`
 	sqlSetQuota = `INSERT INTO user_collections (user_id, collection_id, modified, quota) VALUES (?, 0, 0, ?)
 		ON CONFLICT DO UPDATE SET quota = excluded.quota`
-	// Deletes a row that was only needed for the quota.
 	sqlDeleteNoQuota = `DELETE FROM user_collections WHERE user_id = ? AND collection_id = 0 AND modified = 0 AND count = 0 AND quota IS NULL`
 	// For a JSON list of users; j.key is the index.
 	sqlTotals = `SELECT j.key, max(u.modified), coalesce(sum(u.count) FILTER (WHERE u.collection_id > 0), 0),
 			coalesce(sum(u.total_bytes) FILTER (WHERE u.collection_id > 0), 0), max(u.quota)
 		FROM json_each(?) j CROSS JOIN user_collections u WHERE u.user_id = j.value GROUP BY j.key`
-	// In the collection, and in all.
 	sqlExpiredBytes = `SELECT coalesce(sum(length(payload)) FILTER (WHERE collection_id = ?), 0), coalesce(sum(length(payload)), 0)
 		FROM bsos WHERE expiry <= ? AND user_id = ?`
 )
@@ -39,8 +37,7 @@ const (
 		WHERE b.user_id = ? AND b.collection_id = ? AND b.bso_id = j.value`
 	sqlHeaderRange = `SELECT rowid, sortindex, modified, expiry, length(payload), bso_id FROM bsos
 		WHERE user_id = ? AND collection_id = ? AND bso_id BETWEEN ? AND ? ORDER BY bso_id DESC`
-	// A write uses whichever fits what it read: an upsert costs as much as both. Updating by rowid saves a search of
-	// the primary key.
+	// A write uses whichever fits what it read: an upsert costs as much as both. Updating by rowid saves a search.
 	sqlInsertBSO        = `INSERT INTO bsos (sortindex, modified, expiry, payload, user_id, collection_id, bso_id) VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlUpdateBSO        = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ?, payload = ? WHERE rowid = ?`
 	sqlUpdateHeader     = `UPDATE bsos SET sortindex = ?, modified = ?, expiry = ? WHERE rowid = ?`
@@ -67,9 +64,8 @@ const (
 	sqlStaged = `SELECT batch_bso_id, sortindex, ttl, payload FROM batch_bsos
 		WHERE user_id = ? AND collection_id = ? AND batch_id = ? ORDER BY batch_bso_id DESC`
 	// Run this before sqlDeleteBatch: with ON DELETE CASCADE, SQLite would hold all records in memory.
-	sqlDeleteStaged = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	sqlDeleteBatch  = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
-	// The bytes that the staged records will replace.
+	sqlDeleteStaged  = `DELETE FROM batch_bsos WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
+	sqlDeleteBatch   = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = ?`
 	sqlReplacedBytes = `SELECT coalesce(sum(length(b.payload)), 0)
 		FROM batch_bsos s JOIN bsos b ON b.user_id = s.user_id AND b.collection_id = s.collection_id AND b.bso_id = s.batch_bso_id
 		WHERE s.user_id = ? AND s.collection_id = ? AND s.batch_id = ? AND s.payload IS NOT NULL

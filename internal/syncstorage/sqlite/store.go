@@ -1,7 +1,7 @@
-// Package sqlite stores Firefox Sync data in one SQLite file.
+// Package sqlite stores Firefox Sync data in a SQLite file.
 //
 // A write runs in the file's group-commit writer, which serves as the write lock: it reads the current state, applies
-// the rules of package syncstorage, and writes. A read uses one snapshot.
+// the rules of package syncstorage, and writes. A read uses a snapshot.
 package sqlite
 
 import (
@@ -35,8 +35,8 @@ var _ syncstorage.Store = (*Store)(nil)
 // New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements syncstorage.Store. It reads the migrations table each time, because a newer release may migrate the
-// file meanwhile.
+// Ping implements syncstorage.Store. It reads the migrations table each time: a newer release may migrate the file
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the sync database needs %d migrations")
 }

@@ -10,7 +10,6 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// errStopped ends a statement early.
 var errStopped = errcode.New(errcode.Internal, "the reader stopped")
 
 // Sweep implements syncstorage.Store.
@@ -62,9 +61,8 @@ func sweepRecords(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	return len(due), nil
 }
 
-// sweepBatch removes at most limit rows from an expired batch: its records, then the batch, then a collection that
-// existed only for it. A partly removed batch must stay expired even if the clock is set back, so its expiry becomes
-// 0.
+// sweepBatch removes at most limit rows from an expired batch: its records, the batch, and a collection that existed
+// only for it. Once partly removed, it must stay expired even if the clock is set back, so its expiry becomes 0.
 func sweepBatch(c *sqlite.Conn, now ss.Timestamp, limit int) (int, error) {
 	type batch struct {
 		user, coll int64

@@ -113,7 +113,6 @@ func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restor
 	return restored, nil
 }
 
-// planRestored plans a record with its own stamp.
 func (st *step) planRestored(old *header, b *ss.BSO) {
 	delta := ss.Delta{Records: 1, Bytes: int64(len(b.Payload))}
 	c := change{*b, old.row}

@@ -18,7 +18,7 @@ type step struct {
 	known bool
 	last  ss.Timestamp
 	found collection
-	used  ss.Used // counters before the write
+	used  ss.Used
 	stamp ss.Timestamp
 
 	changes
@@ -27,10 +27,9 @@ type step struct {
 	expires int64 // bytes written that are already expired
 	applied bool
 	stage   staged
-	after   ss.Used // result of quota
+	after   ss.Used
 }
 
-// collection is a row in user_collections.
 type collection struct {
 	Modified ss.Timestamp
 	Count    int64
@@ -42,12 +41,11 @@ func scanCollection(s *sqlite.Stmt) collection {
 	return collection{ss.Timestamp(s.ColumnInt64(0)), s.ColumnInt64(1), s.ColumnInt64(2), true}
 }
 
-// call describes a writing method.
 type call struct {
 	name    string
 	owner   ss.Owner
 	creates bool
-	large   bool // may change any number of records
+	large   bool
 }
 
 // write runs check, which reads and decides, and then change. Both may run twice and must be idempotent. A new name
@@ -97,7 +95,7 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
-// begin reads the collection's ID and all the user's counters in one statement: a user has few collections.
+// begin reads the collection's ID and all the user's counters at once: a user has few collections.
 func (st *step) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
@@ -151,7 +149,6 @@ func (st *step) open(modified ss.Timestamp) error {
 	return sqlitedb.Exec(st.c, sqlAddCollection, st.user, st.coll, modified)
 }
 
-// finish updates stamps and counters.
 func (st *step) finish() (ss.Written, error) {
 	err := sqlitedb.Exec(st.c, sqlSetCollection, st.stamp, st.delta.Records, st.delta.Bytes, st.user, st.coll)
 	if err == nil {
@@ -168,8 +165,8 @@ func (st *step) setUser() error {
 	return sqlitedb.Exec(st.c, sql, st.stamp, st.user)
 }
 
-// quota checks the changes against the quota. Summing unswept expired records is expensive, so it does so only if the
-// result depends on them.
+// quota checks the changes. Summing unswept expired records is expensive, so it does so only if the result depends on
+// them.
 func (st *step) quota() error {
 	q := st.w.Quota
 	if !q.Limited() {
@@ -191,7 +188,6 @@ func (st *step) quota() error {
 	return q.Check(st.after.Add(-grown), st.after)
 }
 
-// expiredBytes returns the bytes of unswept expired records.
 func (st *step) expiredBytes() (ss.Used, error) {
 	used, _, err := sqlitedb.QueryRow(st.c, sqlExpiredBytes, func(s *sqlite.Stmt) ss.Used {
 		return ss.Used{Collection: s.ColumnInt64(0), User: s.ColumnInt64(1)}
@@ -248,7 +244,6 @@ func (s *Store) Post(ctx context.Context, o ss.Owner, w ss.Write, us []ss.Update
 	return written, err
 }
 
-// store writes the planned records and their collection, if new.
 func (st *step) store() (ss.Written, error) {
 	if err := st.open(st.stamp); err != nil {
 		return ss.Written{}, err

@@ -52,7 +52,6 @@ func batchLife(t *testing.T, u *user) {
 	u.state()
 }
 
-// emptyBatch: committing an empty batch creates or stamps the collection.
 func emptyBatch(t *testing.T, u *user) {
 	first := u.commit("bookmarks", u.stage("bookmarks"))
 	equal(t, "Previous", first.Previous, 0)
@@ -63,14 +62,13 @@ func emptyBatch(t *testing.T, u *user) {
 	equal(t, "records", u.state().collections["bookmarks"].records, 0)
 }
 
-// batchTotals: limits apply to counted totals, and a request over a limit stages nothing.
 func batchTotals(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		name   string
 		limits ss.BatchLimits
 		fits   []ss.Update
 		excess []ss.Update
-		then   []ss.Update // records that still fit afterwards
+		then   []ss.Update
 	}{
 		{"records", ss.BatchLimits{Records: 3, Bytes: 100},
 			[]ss.Update{bso("a", ""), bso("b", "")}, []ss.Update{bso("c", ""), bso("d", "")}, []ss.Update{bso("e", "")}},
@@ -117,7 +115,6 @@ func batchHolds(t *testing.T, u *user) {
 	equal(t, "b", u.get("bookmarks", "b").payload, "12345678")
 }
 
-// tooLargeAtCommit: a commit over the limits leaves the batch unchanged.
 func tooLargeAtCommit(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	b := u.stage("bookmarks", bso("a", "x"), bso("b", "x"))
@@ -132,7 +129,6 @@ func tooLargeAtCommit(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b")
 }
 
-// tooLargeAtCreation: a first append over the limits opens no batch.
 func tooLargeAtCreation(t *testing.T, u *user) {
 	b := newBatch()
 	_, err := u.store.Append(t.Context(), u.owner, u.write("bookmarks"), ss.BatchPart{ID: b, Opens: true, Updates: []ss.Update{bso("a", "x"), bso("b", "x")}, Limits: ss.BatchLimits{Records: 1, Bytes: 10}})
@@ -221,7 +217,6 @@ func refusedCommit(t *testing.T, u *user) {
 	}
 }
 
-// committedTwice: the second commit fails and changes nothing.
 func committedTwice(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	u.commit("bookmarks", b)
@@ -247,7 +242,6 @@ func sideBySide(t *testing.T, u *user) {
 	equal(t, "the other collection", u.get("tabs", "a").payload, "elsewhere")
 }
 
-// writeMeanwhile: a batch is merged with the records existing at its commit.
 func writeMeanwhile(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "old"))
 	b := u.stage("bookmarks", ss.Update{ID: "a", SortIndex: ss.Some[int64](7)}, ss.Update{ID: "b", SortIndex: ss.Some[int64](7)})

@@ -15,7 +15,7 @@ type MergeCase struct {
 	Second ss.Update
 	Mode   ss.MergeMode
 	Want   ss.BSO
-	Delta  ss.Delta // from the second write
+	Delta  ss.Delta
 }
 
 // MergeCases returns the table. All records use the ID "a".

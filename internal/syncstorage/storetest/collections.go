@@ -23,7 +23,6 @@ func collectionChecks() []check {
 	}
 }
 
-// standardNames: standard names exist from the start and count for no user.
 func standardNames(t *testing.T, u *user) {
 	w := u.write("")
 	w.MaxNames = 0
@@ -52,7 +51,6 @@ func firstUse(t *testing.T, u *user) {
 	equal(t, "collections", len(u.collections().Stamps), len(ways())+1)
 }
 
-// tooManyNames: new names per user are limited. Other users' and existing names stay usable.
 func tooManyNames(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 2
@@ -94,7 +92,6 @@ func namesOfOthers(t *testing.T, u *user) {
 	must(t, "Put under an own name", err)
 }
 
-// namesSurvive: deleting all data does not allow more new names.
 func namesSurvive(t *testing.T, u *user) {
 	w := u.write(newName())
 	w.MaxNames = 1
@@ -140,7 +137,6 @@ func concurrentFirstUse(t *testing.T, u *user) {
 	}
 }
 
-// concurrentNames: the limit holds for a user's concurrent requests.
 func concurrentNames(t *testing.T, u *user) {
 	added := 0
 	for _, err := range testdb.Concurrently(parallel, func(int) error {

@@ -48,7 +48,7 @@ func (s *stamped) add(what string, w ss.Written, err error) error {
 	return nil
 }
 
-// writers: a user's concurrent writes all succeed, each with a unique stamp greater than the last its caller saw.
+// writers: a user's concurrent writes all succeed, with unique stamps greater than any seen before.
 func writers(t *testing.T, u *user) {
 	var all stamped
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -102,7 +102,6 @@ func firstWriters(t *testing.T, u *user) {
 	}
 }
 
-// wantOneWinner checks that one writer succeeded and the others got its stamp.
 func wantOneWinner(t *testing.T, errs []error, stamp ss.Timestamp) {
 	t.Helper()
 	won := 0
@@ -220,7 +219,6 @@ func concurrentCommits(t *testing.T, u *user) {
 	equal(t, "stamp", u.collections().Modified, t0)
 }
 
-// concurrentBatches: a user's concurrent batches are applied in stamp order.
 func concurrentBatches(t *testing.T, u *user) {
 	batches := make([]ss.BatchID, parallel)
 	for i := range batches {
@@ -243,8 +241,7 @@ func concurrentBatches(t *testing.T, u *user) {
 	equal(t, "records", len(u.state().collections["bookmarks"].list), parallel+1)
 }
 
-// deleteAgainstWrite: a collection's concurrent deletes and writes all succeed, and stamp order determines the
-// remaining records.
+// deleteAgainstWrite: concurrent deletes and writes all succeed, and stamp order determines the remaining records.
 func deleteAgainstWrite(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"))
 	errs := testdb.Concurrently(parallel, func(i int) (err error) {

@@ -34,7 +34,6 @@ func deleteOne(t *testing.T, u *user) {
 	equal(t, "written again", u.get("bookmarks", "a"), record{id: "a", modified: written.Modified})
 }
 
-// deleteSome: IDs may be absent and may repeat.
 func deleteSome(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"), bso("b", "x"), bso("c", "x"), bso("d", "x"))
 	u.put("tabs", bso("a", "x"))

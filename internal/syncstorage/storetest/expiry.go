@@ -19,7 +19,6 @@ func expiryChecks() []check {
 	}
 }
 
-// wantVisible checks that every read returns the live records.
 func (u *user) wantVisible(when, collection string, want ...string) {
 	u.t.Helper()
 	equalIDs(u.t, when, u.list(collection), want...)
@@ -42,7 +41,6 @@ func (u *user) wantVisible(when, collection string, want ...string) {
 	}
 }
 
-// expiryBoundary: a record is visible until its expiry, to the millisecond.
 func expiryBoundary(t *testing.T, u *user) {
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), bso("c", "x"))
 	for _, tc := range []struct {
@@ -90,7 +88,6 @@ func horizon(t *testing.T, u *user) {
 	u.wantVisible("after a write at its expiry, with a slow clock", "tabs", "c")
 }
 
-// horizonOfEach: a write does not change other collections' horizon.
 func horizonOfEach(t *testing.T, u *user) {
 	u.put("tabs", expiring("a", "x", 60))
 	u.now += hour
@@ -113,7 +110,6 @@ func expiredWrittenOver(t *testing.T, u *user) {
 	}
 }
 
-// expiredAreNotListed: a page's limit does not count expired records.
 func expiredAreNotListed(t *testing.T, u *user) {
 	u.post("tabs", expiring("0", "x", 1), bso("a", "x"), expiring("aa", "x", 1), bso("b", "x"), expiring("bb", "x", 1), bso("c", "x"), expiring("d", "x", 1))
 	u.wait(5e9)
@@ -130,7 +126,7 @@ func expiredAreNotListed(t *testing.T, u *user) {
 }
 
 func expiryBetweenTicks(t *testing.T, u *user) {
-	u.now += 7 // the stamp is t0
+	u.now += 7
 	u.put("tabs", expiring("a", "x", 1))
 	equal(t, "expiry", u.get("tabs", "a").expiry, t0+second)
 	u.at(t0+second-1).wantVisible("a millisecond before", "tabs", "a")

@@ -26,7 +26,6 @@ func (u *user) faulty(t *testing.T) *suite.Trip {
 	return p
 }
 
-// faultySteps returns writes that can succeed repeatedly after prepare.
 func faultySteps() []method {
 	var steps []method
 	for _, m := range methods() {
@@ -41,8 +40,8 @@ func faultySteps() []method {
 		}})
 }
 
-// faultyStep makes a write fail at its first point, then its second, until it succeeds. Each failure must return an
-// error and leave nothing behind, and the next write must succeed.
+// faultyStep makes a write fail at its first point, then its second, until it succeeds. A failure must return an
+// error and leave nothing behind.
 func faultyStep(t *testing.T, u *user, m method) {
 	p := u.faulty(t)
 	p.FailEach(t, m.name, func() (operation func() error, check func(what string)) {
@@ -64,7 +63,6 @@ func faultyStep(t *testing.T, u *user, m method) {
 	})
 }
 
-// faultySweep: a failed sweep removes no live record, and the next one continues.
 func faultySweep(t *testing.T, u *user) {
 	p := u.faulty(t)
 	u.at(lastSweep).drain()

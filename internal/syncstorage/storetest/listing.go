@@ -26,7 +26,7 @@ func listingChecks() []check {
 }
 
 // library fills a collection with all kinds of records: equal stamps or sort indexes, no sort index, expired. The
-// model it returns holds the same.
+// returned model holds the same.
 func library(u *user) *model {
 	u.t.Helper()
 	m := newModel()
@@ -65,7 +65,6 @@ func sorts(t *testing.T, u *user) {
 	equal(t, "the default order", ss.Query{}.Sort, ss.Newest)
 }
 
-// listedFields: a full listing returns the same fields as Get.
 func listedFields(t *testing.T, u *user) {
 	library(u)
 	for _, r := range u.list("bookmarks").records {
@@ -114,7 +113,6 @@ func listBounds(t *testing.T, u *user) {
 	}
 }
 
-// listIDs: absent and expired records are omitted, and repeated IDs listed once.
 func listIDs(t *testing.T, u *user) {
 	library(u)
 	q := ss.Query{Collection: "bookmarks", Sort: ss.Oldest}
@@ -171,7 +169,6 @@ func listLimits(t *testing.T, u *user) {
 	equal(t, "more of nothing", u.query(ss.Query{Collection: "tabs", Limit: ss.Some(0)}).more, false)
 }
 
-// anyQuery compares random queries with the model.
 func anyQuery(t *testing.T, u *user) {
 	m := library(u)
 	full, err := m.List(&ss.Query{Collection: "bookmarks", Sort: ss.Oldest, Full: true, Now: u.now})
@@ -234,7 +231,7 @@ func optional[T any](rt *rapid.T, label string, g *rapid.Generator[T]) ss.Option
 	return ss.Some(g.Draw(rt, label))
 }
 
-// largeListing: a collection too large for memory is listed completely, at once and in pages, with the right count.
+// largeListing: a collection too large for memory is listed completely, at once and in pages.
 func largeListing(t *testing.T, u *user) {
 	const n, size = 24, 1 << 19
 	for i := 0; i < n; i += 4 {
@@ -312,8 +309,7 @@ func largeAmongSmall(t *testing.T, u *user) {
 	}
 }
 
-// closedUnread: closing a listing releases its resources, read or not. Otherwise a store would run out of
-// connections.
+// closedUnread: closing a listing releases its resources, read or not.
 func closedUnread(t *testing.T, u *user) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		u.put("history", bso(id, xs(2<<20)))

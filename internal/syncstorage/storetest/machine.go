@@ -26,11 +26,11 @@ type machine struct {
 	model *model
 
 	// quota limits the operations. Records then do not expire: between expiry and sweep the contract allows a range
-	// of results, checked by other tests.
+	// of results, checked elsewhere.
 	quota bool
 
 	limits ss.BatchLimits
-	open   []ss.BatchID // including ended batches
+	open   []ss.BatchID
 }
 
 func randomSteps(t *testing.T, u *user) {
@@ -48,7 +48,7 @@ func randomSteps(t *testing.T, u *user) {
 }
 
 // RunMoving runs random operations on a store while its data moves to another database. start returns the owner's
-// store and a function that moves part of the data, or the rest if all is set, and returns the other store when done.
+// store and a function that moves part of the data, or the rest if all is set, and finally returns the other store.
 func RunMoving(t *testing.T, start func(rt *rapid.T, o ss.Owner) (h Harness, move func(rt *rapid.T, all bool) *Harness)) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newMachine(rt, newUser(rt, Harness{}))
@@ -130,7 +130,6 @@ func (m *machine) drawUpdates(rt *rapid.T) []ss.Update {
 	return us
 }
 
-// drawIf returns usually no precondition, else one near the current stamp.
 func (m *machine) drawIf(rt *rapid.T, collection string) (p ss.Precondition) {
 	kind := rapid.IntRange(0, 5).Draw(rt, "if")
 	if kind < 4 {
@@ -293,7 +292,7 @@ func (m *machine) stepSweep(rt *rapid.T) {
 	limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 	swept := m.sweep(limit)
 	if swept == limit {
-		// A limited sweep removes undefined records, so compare after removing everything due.
+		// Which records a limited sweep removes is undefined, so compare after removing all that is due.
 		swept += m.drain()
 	}
 	staged := 0
@@ -315,7 +314,6 @@ func (m *machine) stepTime(rt *rapid.T) {
 	m.now = max(m.now+by, early-1000*hour)
 }
 
-// compare compares everything readable with the model.
 func (m *machine) compare(rt *rapid.T) {
 	m.t = rt
 	want := state{modified: m.model.last, collections: map[string]collectionState{}}

@@ -18,7 +18,6 @@ func mergeChecks() []check {
 	}
 }
 
-// mergeTable runs the table for every way to write. A second record must not change.
 func mergeTable(t *testing.T, u *user) {
 	for _, way := range ways() {
 		for _, tc := range MergeCases() {
@@ -45,7 +44,6 @@ func mergeTable(t *testing.T, u *user) {
 	}
 }
 
-// stageTable runs the table on two appends, and on an append with the commit's records.
 func stageTable(t *testing.T, u *user) {
 	for _, tc := range StageCases() {
 		for _, last := range []string{"append", "commit"} {
@@ -72,7 +70,6 @@ func stageTable(t *testing.T, u *user) {
 	}
 }
 
-// newAndOld: one write may create and update records, change only a TTL, and replace expired records.
 func newAndOld(t *testing.T, u *user) {
 	u.post("bookmarks", bso("change", "old"), bso("touch", "kept"), expiring("revive", "dead", 1), bso("keep", "kept"))
 	first := u.get("bookmarks", "touch").modified
@@ -90,7 +87,7 @@ func newAndOld(t *testing.T, u *user) {
 	u.state()
 }
 
-// fewAndMany: a write finds its existing records, few or most of the collection, in any order, among new IDs.
+// fewAndMany: a write finds its existing records, few or most of the collection, among new IDs.
 func fewAndMany(t *testing.T, u *user) {
 	const records = 20
 	id := func(i int) string { return fmt.Sprintf("%c%d", "bB"[i%2], i) }
@@ -117,7 +114,6 @@ func fewAndMany(t *testing.T, u *user) {
 	}
 }
 
-// onlyTTL: writing only a TTL keeps the record's stamp and updates the collection's. TTL 0 ends the record at once.
 func onlyTTL(t *testing.T, u *user) {
 	first := u.put("bookmarks", bso("a", "x")).Modified
 	u.wait(1e9)

@@ -8,13 +8,13 @@ import (
 	ss "holdfast/internal/syncstorage"
 )
 
-// model implements the Store contract for one user with maps: slow, simple, and not safe for concurrent use. Rejected
+// model implements the Store contract for a user with maps: slow, simple, and not safe for concurrent use. Rejected
 // operations do not change it.
 type model struct {
-	last        ss.Timestamp // greatest stamp, including deletions
+	last        ss.Timestamp
 	collections map[string]*modelCollection
 	batches     map[ss.BatchID]*modelBatch
-	quota       ss.Optional[int64] // the user's own
+	quota       ss.Optional[int64]
 }
 
 // modelCollection keeps expired records until swept, like an engine.
@@ -40,7 +40,6 @@ func (m *model) collection(name string) *modelCollection {
 	return &modelCollection{}
 }
 
-// live returns the record if visible at the horizon.
 func (c *modelCollection) live(id string, horizon ss.Timestamp) (ss.BSO, bool) {
 	b, ok := c.records[id]
 	return b, ok && b.Live(horizon)
@@ -117,12 +116,10 @@ func (m *model) List(q *ss.Query) (page, error) {
 	return p, nil
 }
 
-// behind returns a record at the offset.
 func behind(o ss.Offset) ss.BSO {
 	return ss.BSO{ID: o.ID, Modified: o.Modified, SortIndex: o.SortIndex}
 }
 
-// inOrder compares two records by listing order.
 func inOrder(s ss.Sort, a, b ss.BSO) int {
 	key := func(r ss.BSO) int64 {
 		switch {
@@ -131,7 +128,7 @@ func inOrder(s ss.Sort, a, b ss.BSO) int {
 		case r.SortIndex.Set:
 			return r.SortIndex.Value
 		}
-		return -1 << 62 // missing: last
+		return -1 << 62
 	}
 	n := strings.Compare(a.ID, b.ID)
 	switch {

@@ -10,7 +10,6 @@ func (m *model) used(collection string, now ss.Timestamp) ss.Used {
 	return ss.Used{Collection: m.collection(collection).usage(now).Bytes, User: m.Usage(now).Bytes()}
 }
 
-// merged returns the collection after the updates.
 func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp, mode ss.MergeMode) *modelCollection {
 	c := &modelCollection{stamp, map[string]ss.BSO{}}
 	maps.Copy(c.records, m.collection(name).records)
@@ -24,7 +23,6 @@ func (m *model) merged(name string, us map[string]ss.Update, stamp ss.Timestamp,
 	return c
 }
 
-// replace replaces the collection unless the quota forbids it.
 func (m *model) replace(w ss.Write, c *modelCollection) (ss.Written, error) {
 	old := m.collection(w.Collection)
 	before := m.used(w.Collection, w.Now)

@@ -25,7 +25,6 @@ func ownQuotaChecks() []check {
 	}
 }
 
-// counted returns a write with an enforced quota for every user.
 func (u *user) counted(collection string, limit int64) ss.Write {
 	w := u.limited(collection, limit)
 	w.Quota.Own = true
@@ -54,7 +53,6 @@ func ownQuotaFromTheFirstWrite(t *testing.T, u *user) {
 	equal(t, "another user's own quota", v.usage().Quota, ss.Optional[int64]{})
 }
 
-// ownQuotaByEveryWrite: a user's own quota replaces a smaller and a larger one, however records are written.
 func ownQuotaByEveryWrite(t *testing.T, u *user) {
 	for _, way := range []string{"Put", "Post", "Append", "Commit"} {
 		for _, servers := range []int64{0, 10, 500} {
@@ -81,7 +79,7 @@ func ownQuotaNoLimit(t *testing.T, u *user) {
 }
 
 func ownQuotaTakenAway(t *testing.T, u *user) {
-	u.setQuota(ss.Optional[int64]{}) // no own quota
+	u.setQuota(ss.Optional[int64]{})
 	u.wantState("removing a quota that is not set", state{collections: map[string]collectionState{}})
 	u.setQuota(ss.Some[int64](200))
 	u.put("bookmarks", bso("a", xs(150)))

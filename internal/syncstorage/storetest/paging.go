@@ -25,7 +25,6 @@ func turn(t tb, q ss.Query, p page) ss.Query {
 	return q
 }
 
-// wholeInPages: pages of any size add up to the whole listing.
 func wholeInPages(t *testing.T, u *user) {
 	library(u)
 	first := u.list("bookmarks").records[0].modified
@@ -53,7 +52,6 @@ func wholeInPages(t *testing.T, u *user) {
 	}
 }
 
-// pagesUnderWrites: unchanged records are listed once, even if others change between pages.
 func pagesUnderWrites(t *testing.T, u *user) {
 	for _, sort := range []ss.Sort{ss.Newest, ss.Oldest, ss.ByIndex} {
 		u := u.other()

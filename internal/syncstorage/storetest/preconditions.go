@@ -33,7 +33,7 @@ func preconditionTable(t *testing.T, u *user) {
 		users := map[bool]prepared{}
 		for _, tc := range PreconditionCases() {
 			if m.on == theRecord && m.name != "Put" && tc.Modified == 0 {
-				continue // a missing record is NotFound: MissingRecord
+				continue
 			}
 			name := fmt.Sprintf("%s, %s", m.name, tc.Name)
 			has := tc.Modified != 0
@@ -58,8 +58,7 @@ func preconditionTable(t *testing.T, u *user) {
 	}
 }
 
-// preconditionResource: record, collection and user have different stamps, and every method checks its own
-// resource's.
+// preconditionResource: record, collection and user have different stamps; each method checks its own.
 func preconditionResource(t *testing.T, u *user) {
 	for _, m := range methods() {
 		u := u.other()
@@ -121,7 +120,6 @@ func preconditionDeleted(t *testing.T, u *user) {
 	equal(t, "payload", u.get("bookmarks", "a").payload, "y")
 }
 
-// preconditionMissing: a missing record is NotFound, whatever the precondition.
 func preconditionMissing(t *testing.T, u *user) {
 	u.put("bookmarks", expiring("expired", "x", 1))
 	u.wait(5e9)
@@ -137,7 +135,6 @@ func preconditionMissing(t *testing.T, u *user) {
 	u.wantState("reading and deleting missing resources", before)
 }
 
-// preconditionHidden: a collection with only an open batch has modified time 0.
 func preconditionHidden(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	err := u.tryList(t.Context(), &ss.Query{Collection: "bookmarks", Now: u.now, If: ifModifiedSince(0)})
@@ -146,7 +143,6 @@ func preconditionHidden(t *testing.T, u *user) {
 	must(t, "create-only commit", err)
 }
 
-// refusedAppend: a rejected append stages nothing and opens no batch.
 func refusedAppend(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	never := u.writeIf("bookmarks", ifUnmodifiedSince(0))

@@ -41,8 +41,8 @@ func (u *user) limitedEach(collection string, limit int64) ss.Write {
 
 func xs(n int64) string { return strings.Repeat("x", int(n)) }
 
-// quotaTable runs the table for every way to write. An enforced quota rejects without a change; otherwise the write
-// succeeds. Used is returned either way. On a slow engine each case uses one way.
+// quotaTable runs the table for every way to write. An enforced quota rejects without a change. Used is returned
+// either way. On a slow engine each case uses one way.
 func quotaTable(t *testing.T, u *user) {
 	for i, tc := range QuotaCases() {
 		for j, way := range []string{"Put", "Post", "Append", "Commit"} {
@@ -80,7 +80,6 @@ func quotaCase(t *testing.T, u *user, tc *QuotaCase, way string, enforce bool) {
 	}
 }
 
-// storeBy writes an update in one of the ways.
 func (u *user) storeBy(ctx context.Context, way string, w ss.Write, update ss.Update) (ss.Written, error) {
 	updates := []ss.Update{update}
 	switch way {
@@ -109,7 +108,6 @@ func quotaSum(t *testing.T, u *user) {
 	must(t, "another user", err)
 }
 
-// quotaOfACollection: each collection has its own limit, in batches too, and expired records do not count.
 func quotaOfACollection(t *testing.T, u *user) {
 	for _, name := range []string{"bookmarks", "tabs", newName()} {
 		w := u.limitedEach(name, 100)
@@ -160,7 +158,6 @@ func quotaShrinking(t *testing.T, u *user) {
 	used("DeleteCollection", 0)(u.store.DeleteCollection(t.Context(), u.owner, w))
 }
 
-// quotaShrinkingByBatch: the same with a batch, as browsers write.
 func quotaShrinkingByBatch(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(100)), bso("b", xs(100)))
 	w := u.limited("bookmarks", 50)
@@ -177,7 +174,6 @@ func quotaShrinkingByBatch(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 140)
 }
 
-// quotaStaged: staged records count in addition to stored ones, and a rejected append stages nothing.
 func quotaStaged(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(40)))
 	w := u.limited("bookmarks", 100)
@@ -222,7 +218,7 @@ func quotaStagedOverStored(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 100)
 }
 
-// quotaCommit: a commit checks the quota against current records, and a rejected one leaves the batch open.
+// quotaCommit: a commit checks the quota against current records; a rejected batch stays open.
 func quotaCommit(t *testing.T, u *user) {
 	w := u.limited("bookmarks", 100)
 	b := newBatch()
@@ -267,7 +263,6 @@ func quotaExpired(t *testing.T, u *user) {
 	must(t, "Put over the expired", err)
 }
 
-// quotaExpiredByBatch is quotaExpired for staged records.
 func quotaExpiredByBatch(t *testing.T, u *user) {
 	u.put("tabs", expiring("a", xs(100), 10))
 	u.wait(11e9)
@@ -283,7 +278,6 @@ func quotaExpiredByBatch(t *testing.T, u *user) {
 	equal(t, "Used", got.Used.User, 100)
 }
 
-// quotaUsed: every write that stores records returns the usage after it.
 func quotaUsed(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(7)))
 	w := u.limited("bookmarks", 1000)
@@ -305,8 +299,8 @@ func quotaUsed(t *testing.T, u *user) {
 	used("Put after deletes", 13)(u.store.Put(t.Context(), u.owner, w, ss.Update{ID: "d", SortIndex: ss.Some[int64](1)}))
 }
 
-// quotaEdge: of concurrent writes that would each just fit, one succeeds, with either limit. Different collections do
-// not share a collection limit.
+// quotaEdge: of concurrent writes that would each just fit, one succeeds. Different collections do not share a
+// collection limit.
 func quotaEdge(t *testing.T, u *user) {
 	for name, limited := range map[string]func(u *user, collection string, limit int64) ss.Write{
 		"quota of the user": (*user).limited, "quota of a collection": (*user).limitedEach,
@@ -353,5 +347,4 @@ func quotaEdgeOf(t *testing.T, u *user, limit string, limited func(u *user, coll
 	}
 }
 
-// sharedBatch is used by several users.
 const sharedBatch ss.BatchID = "0123456789abcdef0123456789abcdef"

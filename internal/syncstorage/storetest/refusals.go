@@ -95,7 +95,6 @@ func methods() []method {
 	}
 }
 
-// tryList reads a listing to its end.
 func (u *user) tryList(ctx context.Context, q *ss.Query) error {
 	l, err := u.store.List(ctx, u.owner, q)
 	if err != nil {
@@ -105,7 +104,6 @@ func (u *user) tryList(ctx context.Context, q *ss.Query) error {
 	return err
 }
 
-// zeroOwner: with the zero owner, users would share data.
 func zeroOwner(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "x"))
 	nobody := *u

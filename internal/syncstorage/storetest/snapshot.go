@@ -19,7 +19,6 @@ func snapshotChecks() []check {
 	}
 }
 
-// listingWhileWritten: a listing yields the records from when it was opened, whatever is written later.
 func listingWhileWritten(t *testing.T, u *user, payload string) {
 	for i := range 10 {
 		u.put("history", bso(fmt.Sprint(i), payload))
@@ -55,12 +54,12 @@ func listingWhileWritten(t *testing.T, u *user, payload string) {
 }
 
 // stampAndRows: while a writer adds records, a listing contains exactly those up to its stamp. Otherwise a client
-// asking for newer ones would never see the rest.
+// asking for newer ones would miss the rest.
 func stampAndRows(t *testing.T, u *user) {
 	const n = 60
 	var (
 		mu     sync.Mutex
-		stamps []ss.Timestamp // by record
+		stamps []ss.Timestamp
 	)
 	ctx, done := context.WithCancelCause(t.Context())
 	finished := errors.New("the writer finished")
@@ -101,8 +100,8 @@ func stampAndRows(t *testing.T, u *user) {
 	equal(t, "records", len(u.list("history").records), n)
 }
 
-// infosOfOneSnapshot: the user's stamp in Collections and Usage matches the collections in the result, and a write's
-// counters change together.
+// infosOfOneSnapshot: the user's stamp in Collections and Usage matches the collections, and a write's counters
+// change together.
 func infosOfOneSnapshot(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", "x"))
 	done := make(chan error, 1)

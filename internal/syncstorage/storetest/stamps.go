@@ -22,7 +22,6 @@ func stampChecks() []check {
 	}
 }
 
-// clockRuns: if the clock advanced, a write's stamp is the request time.
 func clockRuns(t *testing.T, u *user) {
 	b := u.stage("forms")
 	for name, write := range map[string]func() ss.Written{
@@ -41,7 +40,6 @@ func clockRuns(t *testing.T, u *user) {
 	equal(t, "DeleteCollection", u.deleteCollection("tabs").Modified, u.now)
 }
 
-// stampsGrow writes in every way while the clock moves by step.
 func stampsGrow(t *testing.T, u *user, step ss.Timestamp) {
 	begin, writes := u.now, 0
 	last := u.now - tick
@@ -71,7 +69,6 @@ func stampsGrow(t *testing.T, u *user, step ss.Timestamp) {
 	}
 }
 
-// clockBetweenTicks: stamps are multiples of Tick, even if the clock is not.
 func clockBetweenTicks(t *testing.T, u *user) {
 	u.now += 7
 	equal(t, "first", u.put("bookmarks", bso("a", "x")).Modified, t0)
@@ -96,7 +93,6 @@ func oneStampPerWrite(t *testing.T, u *user) {
 	}
 }
 
-// acrossCollections: a write stamps only its own collection, and a user's stamps are unique.
 func acrossCollections(t *testing.T, u *user) {
 	want := map[string]ss.Timestamp{}
 	for range 3 {
@@ -117,7 +113,7 @@ func acrossCollections(t *testing.T, u *user) {
 	equal(t, "user", cs.Modified, want["forms"])
 }
 
-// tombstones: after a collection is deleted, the user's stamp and all later ones are not before it.
+// tombstones: after a collection is deleted, the user's stamp and all later stamps are not before it.
 func tombstones(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -134,7 +130,6 @@ func tombstones(t *testing.T, u *user) {
 	equal(t, "the first write again", u.put("bookmarks", bso("a", "x")).Modified, gone.Modified+2*tick)
 }
 
-// newLife: nothing remains after DeleteAll, not even the stamp.
 func newLife(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))
@@ -172,7 +167,6 @@ func previous(t *testing.T, u *user) {
 	equal(t, "Commit without a collection", v.commit("bookmarks", b).Previous, 0)
 }
 
-// nothingWritten: reads, appends and rejected writes use no stamp.
 func nothingWritten(t *testing.T, u *user) {
 	stamp := u.put("bookmarks", bso("a", "x")).Modified
 	u.wait(1e9)

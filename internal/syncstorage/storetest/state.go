@@ -33,10 +33,9 @@ func (r record) String() string {
 	return fmt.Sprintf("{%q index %s payload %q modified %v expiry %v}", r.id, index, payload, r.modified, r.expiry)
 }
 
-// page is a listing read completely.
 type page struct {
 	modified ss.Timestamp
-	records  []record // without expiry, which listings omit
+	records  []record
 	next     ss.Offset
 	more     bool
 }
@@ -93,7 +92,6 @@ func (s state) equal(o state) bool {
 	})
 }
 
-// state reads everything and checks that the ways to read agree.
 func (u *user) state() state {
 	u.t.Helper()
 	cs, usage := u.collections(), u.usage()

@@ -16,16 +16,16 @@ import (
 
 // Harness describes a backend.
 type Harness struct {
-	// Store is the store to test. Its database may contain other users, but only the suite may sweep it: a sweep
-	// affects all users, and each test runs at its own time.
+	// Store may contain other users, but only the suite may sweep it: a sweep affects all users, and each test runs
+	// at its own time.
 	Store ss.Store
 
-	// Faulty opens another store, in a database of the backend's choice, that calls fault wherever the engine can
-	// fail and returns its error. If nil, the group Faults is skipped.
+	// Faulty opens another store, in any database, that calls fault wherever the engine can fail and returns its
+	// error. If nil, the group Faults is skipped.
 	Faulty func(t testing.TB, fault func(point string) error) ss.Store
 
-	// Reap is set if the engine removes expired rows itself and Sweep does nothing. It does so immediately, and
-	// returns the number of records and batches.
+	// Reap is set if the engine removes expired rows instead of Sweep. It does so immediately, and returns the number
+	// of records and batches.
 	Reap func(ctx context.Context, now ss.Timestamp) (int, error)
 
 	// Apart gives every test its own database, for engines slowed down by other tests' data.
@@ -71,11 +71,9 @@ func equal[T any](t tb, what string, got, want T) {
 	suite.Equal(t, what, got, want)
 }
 
-// check is a test with a fresh user.
 type check = suite.Case[*user]
 
-// groups returns the tests. Tests that sweep run serially, at times long before all others, so as not to remove their
-// records.
+// groups returns the tests. Tests that sweep run serially, at times long before all others.
 func groups() []suite.Group[*user] {
 	return []suite.Group[*user]{
 		{Name: "Values", Cases: valueChecks()},

@@ -25,7 +25,6 @@ func sweepChecks() []check {
 	}
 }
 
-// lastSweep is between this group's data and that of other groups.
 const lastSweep = early + 10_000*hour
 
 func (u *user) sweep(limit int) int {
@@ -55,9 +54,8 @@ func (u *user) drain() (total int) {
 	}
 }
 
-// sweepBounded: a sweep removes at most limit rows, returns how many, and changes nothing visible.
 func sweepBounded(t *testing.T, u *user) {
-	u.at(lastSweep).drain() // data from an earlier run
+	u.at(lastSweep).drain()
 	v := u.other()
 	u.post("tabs", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 30), bso("d", "x"))
 	v.post("forms", expiring("a", "x", 10), expiring("b", "x", 20), expiring("c", "x", 3600))
@@ -87,7 +85,6 @@ func sweepBoundary(t *testing.T, u *user) {
 	u.wantVisible("after it", "tabs", "c")
 }
 
-// sweepCounters: swept records are subtracted once.
 func sweepCounters(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	u.post("tabs", expiring("a", xs(10), 10), expiring("b", xs(20), 10), bso("c", xs(30)))

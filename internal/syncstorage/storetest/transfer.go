@@ -26,7 +26,6 @@ func transferChecks() []check {
 
 type dump []ss.Restore
 
-// export returns the user's data and collection names.
 func (u *user) export() (names []string, d dump) {
 	u.t.Helper()
 	for e, err := range u.store.Export(u.t.Context(), u.owner, u.now) {
@@ -49,7 +48,6 @@ func (u *user) export() (names []string, d dump) {
 	return names, d
 }
 
-// restore restores an exported collection.
 func (u *user) restore(w ss.Write, r ss.Restore) ss.Restored {
 	u.t.Helper()
 	restored, err := u.store.Restore(u.t.Context(), u.owner, w, r)
@@ -68,7 +66,6 @@ func at(id, payload string, modified ss.Timestamp) ss.BSO {
 	return ss.BSO{ID: id, Payload: []byte(payload), Modified: modified}
 }
 
-// transferRoundTrip: exported data is restored with its stamps, and later writes get later ones.
 func transferRoundTrip(t *testing.T, u *user) {
 	name := newName()
 	u.put("bookmarks", ss.Update{ID: "..", SortIndex: ss.Some[int64](-7), Payload: text("ż\x00'\"\\\n")})
@@ -77,7 +74,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 	u.put("tabs", expiring("expired", "x", 1))
 	u.put("meta", bso("global", "{}"))
 	u.put(name, bso("~ ", "last"))
-	u.deleteBSO("meta", "global") // the empty collection stays
+	u.deleteBSO("meta", "global")
 	u.wait(5e9)
 	names, exported := u.export()
 	before := u.state()
@@ -104,7 +101,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 func transferOfNobody(t *testing.T, u *user) {
 	names, _ := u.export()
 	equal(t, "collections of a user without data", len(names), 0)
-	u.stage("bookmarks", bso("a", "x")) // invisible
+	u.stage("bookmarks", bso("a", "x"))
 	names, _ = u.export()
 	equal(t, "collections of a batch", len(names), 0)
 }
@@ -143,7 +140,6 @@ func transferGivenUp(t *testing.T, u *user) {
 	equal(t, "collections", names, []string{"bookmarks"})
 }
 
-// transferLaterStays: neither records nor collections get an earlier stamp.
 func transferLaterStays(t *testing.T, u *user) {
 	first := u.put("bookmarks", bso("later", "here")).Modified
 	u.wait(1e9)
@@ -196,7 +192,6 @@ func transferBesideAWriter(t *testing.T, u *user) {
 	u.wantState("a restore that was refused", before)
 }
 
-// transferUnderAQuota: a restore is limited and counted like any other write.
 func transferUnderAQuota(t *testing.T, u *user) {
 	u.put("tabs", bso("a", xs(50)))
 	u.setQuota(ss.Some[int64](60))
@@ -219,7 +214,6 @@ func transferTooManyNames(t *testing.T, u *user) {
 	u.wantState("a name too many", state{collections: map[string]collectionState{}})
 }
 
-// transferBesideABatch: an open batch stays open and can be committed.
 func transferBesideABatch(t *testing.T, u *user) {
 	b := u.stage("bookmarks", bso("a", "staged"))
 	u.restore(u.write("bookmarks"), ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "restored", t0-hour)}})

@@ -12,7 +12,7 @@ import (
 const (
 	// t0 is the time at which tests begin.
 	t0 ss.Timestamp = 1_700_000_000_120
-	// early is the start of tests that sweep, decades before t0, so that they do not find other tests' records.
+	// early is when sweeping tests begin, decades before t0, so that they do not find other tests' records.
 	early ss.Timestamp = 200_000_000_120
 
 	tick   ss.Timestamp = ss.Tick
@@ -52,7 +52,6 @@ func newBatch() ss.BatchID {
 
 func newName() string { return fmt.Sprintf("test-%016x", rand.Uint64()) }
 
-// other returns another fresh owner on the same store, at the same time.
 func (u *user) other() *user {
 	v := *u
 	v.owner = newOwner()

@@ -105,7 +105,6 @@ func (u *user) keeps(t *testing.T, values map[string]string) {
 	}
 }
 
-// payloadIsCopied: callers may reuse buffers after a write.
 func payloadIsCopied(t *testing.T, u *user) {
 	for i, way := range ways() {
 		id := fmt.Sprint(i)
@@ -122,7 +121,6 @@ func payloadIsCopied(t *testing.T, u *user) {
 	equal(t, "between append and commit", u.get("tabs", "a").payload, "as written")
 }
 
-// hostile returns valid IDs that parsers often mishandle.
 func hostile() []string {
 	return []string{
 		" ", "  ", ".", "..", "...", "/", "a/b", "//", `\`, `\\`, `a\nb`, "{guid}", "{5f2a0b1c-6d1e-4f7a-9a64-2d3f1f0a7a11}",

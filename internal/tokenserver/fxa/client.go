@@ -20,18 +20,17 @@ const maxResponse = 256 << 10
 
 // Client is a tokenserver.Verifier for an accounts server.
 type Client struct {
-	base    string // without trailing slash
-	profile string // profile server URL without trailing slash; ""
+	base    string
+	profile string
 	timeout time.Duration
 	http    *http.Client
 	now     clock.Clock
 	keys    keySource
 
-	audience, issuer string // required in event tokens; "": all are refused
+	audience, issuer string
 }
 
-// New returns a client without contacting the accounts server. It returns errcode.Invalid for an invalid configured
-// key.
+// New contacts no server. It returns errcode.Invalid for an invalid configured key.
 func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 	c := &Client{
 		base:     cfg.AccountsServer(),
@@ -63,7 +62,7 @@ func New(cfg tokenserver.Config, now clock.Clock) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// newHTTP uses the environment's proxy and follows no redirects, so that tokens only reach the configured server.
+// newHTTP uses the environment's proxy and follows no redirects, so tokens only reach the configured server.
 func newHTTP() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 64 << 10
@@ -73,7 +72,6 @@ func newHTTP() *http.Client {
 	}
 }
 
-// fetchKeys returns the accounts server's RSA signature keys, possibly none.
 func (c *Client) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 	status, body, err := c.call(ctx, http.MethodGet, c.base+"/v1/jwks", nil, "")
 	if err != nil {
@@ -120,7 +118,7 @@ func (c *Client) remoteVerify(ctx context.Context, token string) (tokenserver.Id
 	return identity(&claims{Subject: answer.User, Scope: answer.Scope, Generation: answer.Generation, Email: answer.Email})
 }
 
-// isVerdict reports whether a status means an invalid token, rather than a busy or wrong server.
+// isVerdict reports whether a status means an invalid token, not a busy or wrong server.
 func isVerdict(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -149,7 +147,6 @@ func (c *Client) Email(ctx context.Context, token string) (string, error) {
 
 var errNoProfile = errors.New("no address from the profile server")
 
-// call sends a request, with a bearer token unless "". It returns tokenserver.ErrAccountsUnavailable.
 func (c *Client) call(ctx context.Context, method, url string, body []byte, bearer string) (status int, answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

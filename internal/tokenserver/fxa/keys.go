@@ -19,20 +19,15 @@ import (
 )
 
 const (
-	// keyLife is how long fetched keys are used.
 	keyLife = time.Hour
-	// freshGap and failedGap are the minimum time between fetches, after success and failure, because anybody can
-	// send tokens with an unknown key. During freshGap an outage goes unnoticed, and tokens with a new key are
-	// refused.
+	// freshGap and failedGap are the minimum time between fetches after success and failure, because anybody can send
+	// unknown keys. During freshGap an outage goes unnoticed, and new keys are refused.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )
 
-// keySource provides the accounts server's public keys, or tokenserver.ErrAccountsUnavailable.
 type keySource interface {
-	// current returns the keys, possibly none.
 	current(ctx context.Context) ([]jose.JSONWebKey, error)
-	// newer returns the keys after a token named an unknown key.
 	newer(ctx context.Context) ([]jose.JSONWebKey, error)
 }
 
@@ -41,7 +36,7 @@ type fixedKeys []jose.JSONWebKey
 func (k fixedKeys) current(context.Context) ([]jose.JSONWebKey, error) { return k, nil }
 func (k fixedKeys) newer(context.Context) ([]jose.JSONWebKey, error)   { return k, nil }
 
-// fetchedKeys are published by the accounts server. Old keys are used while fetching fails.
+// fetchedKeys keeps using old keys while fetching fails.
 type fetchedKeys struct {
 	fetch  func(context.Context) ([]jose.JSONWebKey, error)
 	now    clock.Clock
@@ -49,8 +44,8 @@ type fetchedKeys struct {
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	fetched time.Time // last success
-	tried   time.Time // last attempt
+	fetched time.Time
+	tried   time.Time
 	failure error
 }
 
@@ -79,7 +74,6 @@ func (f *fetchedKeys) newer(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if recent {
 		return keys, failure
 	}
-	// All callers share a fetch, which continues if one cancels.
 	ended := f.flight.DoChan("", func() (any, error) {
 		f.refresh(context.WithoutCancel(ctx))
 		return nil, nil
@@ -104,7 +98,7 @@ func (f *fetchedKeys) refresh(ctx context.Context) {
 	}
 }
 
-// since is absolute, so that keys do not stay forever after the clock is set back.
+// since is absolute, so that keys expire even after the clock is set back.
 func (f *fetchedKeys) since(t time.Time) time.Duration { return f.now().Sub(t).Abs() }
 
 func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
@@ -119,7 +113,6 @@ func configuredKey(k tokenserver.JWK) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// publicKey rejects keys that cannot verify RS256.
 func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	var key jose.JSONWebKey
 	if err := key.UnmarshalJSON(raw); err != nil {

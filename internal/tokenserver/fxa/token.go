@@ -15,10 +15,10 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// maxToken limits tokens in bytes. The accounts server's are about a thousand long.
+// maxToken limits tokens in bytes; usual ones are about a thousand long.
 const maxToken = 16 << 10
 
-// claims are the checked claims of an access token. Not the audience: the scope decides who may accept the token.
+// claims are the checked claims. The scope, not the audience, decides who may accept the token.
 type claims struct {
 	Subject    string           `json:"sub"`
 	Expires    *jwt.NumericDate `json:"exp"`
@@ -73,15 +73,14 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return t, nil
 }
 
-// isAccessToken checks the header typ (RFC 9068), which distinguishes access tokens from ID tokens.
 func isAccessToken(h jose.Header) bool {
 	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	typ = strings.ToLower(typ)
 	return strings.TrimPrefix(typ, "application/") == "at+jwt"
 }
 
-// open verifies a token's signature and decodes its claims. It returns *tokenserver.Refusal,
-// tokenserver.ErrAccountsUnavailable, or errNoKey, which wraps why there is no key.
+// open verifies a token and decodes its claims. It returns *tokenserver.Refusal, tokenserver.ErrAccountsUnavailable,
+// or errNoKey, which wraps the reason.
 func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	keys, err := c.keys.current(ctx)
 	if err != nil {
@@ -108,7 +107,7 @@ func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	return nil
 }
 
-// verified returns the payload if any key made the signature. The kid is only a hint: a configured key may have none.
+// verified tries all keys: the kid is only a hint, and configured keys may have none.
 func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	for _, k := range keys {
 		var payload json.RawMessage
@@ -119,7 +118,6 @@ func verified(t *jwt.JSONWebToken, keys []jose.JSONWebKey) ([]byte, bool) {
 	return nil, false
 }
 
-// identity checks a verified token's claims.
 func identity(cl *claims) (tokenserver.Identity, error) {
 	if !slices.Contains(cl.Scope, tokenserver.Scope) {
 		return tokenserver.Identity{}, refused("the token has another scope")
@@ -138,7 +136,7 @@ func refused(why string) error {
 	return &tokenserver.Refusal{Reason: tokenserver.BadCredentials, Cause: errors.New(why)}
 }
 
-// scopes is encoded as a string separated by spaces (OAuth) or commas (legacy), or as an array.
+// scopes is a string separated by spaces (OAuth) or commas (legacy), or an array.
 type scopes []string
 
 // UnmarshalJSON implements json.Unmarshaler.

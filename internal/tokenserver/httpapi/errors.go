@@ -16,7 +16,6 @@ type answer struct {
 	location, name, description string
 }
 
-// status is an HTTP error with its own response.
 type status struct {
 	answer
 	reason string // for the log; quotes no client input
@@ -80,8 +79,8 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 // retryAfter is the Retry-After of a 503 in seconds.
 const retryAfter = 10
 
-// WriteError writes an error in the protocol's format, also the listener's own errors such as panics and overload. It
-// never exposes causes.
+// WriteError writes an error in the protocol's format, also for the listener's panics and overload. It never exposes
+// causes.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	a := answerTo(err)
 	h := w.Header()
@@ -109,7 +108,6 @@ func (a answer) body() []byte {
 	return body
 }
 
-// send writes a complete response, not to be cached.
 func send(w http.ResponseWriter, httpStatus int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")

@@ -9,8 +9,8 @@ import (
 
 var errEventsOff = errors.New("account events are not configured: set tokenserver.fxa_webhook_enabled")
 
-// events accepts the accounts server's events. All invalid events get the same response. Without a configuration
-// every event gets it, as from the reference server, so the response does not reveal the configuration.
+// events gives all invalid events the same response, even without a configuration, so as not to reveal that, like the
+// reference server.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	token, err := bearer(r)
 	if err == nil && !h.Service.AcceptsEvents() {

@@ -18,24 +18,23 @@ type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
 
-	// Verifications limits concurrent token verifications, which may call the accounts server, shared among client
-	// addresses. They hold no slot of the gate, so a slow accounts server delays only sign-ins. nil: no limit.
+	// Verifications limits concurrent token verifications across client addresses. As they may call the accounts
+	// server, they hold no slot of the gate, so a slow one delays only sign-ins. nil: no limit.
 	Verifications *fairshare.Pool
 }
 
-// NewVerifications returns a pool for Handler.Verifications with a maximum wait.
+// NewVerifications returns a pool with a maximum wait.
 func NewVerifications(wait time.Duration) *fairshare.Pool {
 	return fairshare.New(maxVerifications, maxVerifications, wait)
 }
 
 const maxVerifications = 128
 
-// SetVerificationWait changes the maximum wait for Verifications.
+// SetVerificationWait changes the maximum wait.
 func (h *Handler) SetVerificationWait(wait time.Duration) {
 	h.Verifications.Resize(maxVerifications, maxVerifications, wait)
 }
 
-// verify calls fn, which verifies a token, and then acquires a slot.
 func (h *Handler) verify(w http.ResponseWriter, r *http.Request, fn func() error) error {
 	if err := h.Verifications.Do(r.Context(), web.Client(w), fn); err != nil {
 		return err

@@ -21,7 +21,6 @@ const (
 	timeout = time.Minute
 	// tokenLife exceeds the timeout, because the node's clock may be ahead.
 	tokenLife = 10 * time.Minute
-	// maxAnswer is how many response bytes are read to reuse the connection.
 	maxAnswer = 64 << 10
 )
 

@@ -16,7 +16,7 @@ func (s *Store) SetAccess(ctx context.Context, a tokenserver.Account, r tokenser
 	if err := r.Check(); err != nil {
 		return err
 	}
-	// With the lock a concurrent sign-in either records its refusal before the record is deleted, or sees the rule.
+	// With the lock a concurrent sign-in either records its refusal before this, or sees the rule.
 	return s.locked(ctx, "token.set_access_tx", a, func(tx *pgdb.Tx) error {
 		if _, err := tx.Exec(sqlClearRefused, a.FxAUID); err != nil {
 			return err

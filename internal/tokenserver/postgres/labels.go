@@ -25,7 +25,6 @@ func (s *Store) SetLabel(ctx context.Context, a tokenserver.Account, l tokenserv
 	return changed > 0, err
 }
 
-// labelRow is a row in account_labels.
 type labelRow struct{ tokenserver.Label }
 
 func (r *labelRow) dest() []any { return []any{&r.FxAUID, &r.Text, &r.FromProfile, &r.SetAt} }

@@ -8,7 +8,6 @@ import (
 	"holdfast/internal/tokenserver"
 )
 
-// userRow is a row in users with its node's URL. In sqlAccountState all columns may be NULL.
 type userRow struct {
 	uid, generation, createdAt, nodeID *int64
 	email, clientState, nodeURL        *string

@@ -1,4 +1,4 @@
-// Package sqlite stores accounts and nodes in one SQLite file. A write is a transaction in the single writer, which
+// Package sqlite stores accounts and nodes in a SQLite file. A write is a transaction in the single writer, which
 // serves as the write lock, even against other processes. Nearly all sign-ins change nothing and only read.
 package sqlite
 
@@ -31,8 +31,8 @@ var _ tokenserver.Store = (*Store)(nil)
 // New returns a store on a file with Migrations applied.
 func New(db *sqlitedb.DB) *Store { return &Store{db: db, set: sync.OnceValues(Migrations)} }
 
-// Ping implements tokenserver.Store. It checks the migrations each time, because a newer release may change the
-// tables meanwhile.
+// Ping implements tokenserver.Store. It checks the migrations each time: a newer release may change the tables
+// meanwhile.
 func (s *Store) Ping(ctx context.Context) error {
 	return migrate.Ready(ctx, s.set, s.db.Pending, "the token database needs %d migrations")
 }

@@ -12,7 +12,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testAccountIsNamed: every method rejects an account that is missing or does not fit the tables.
 func testAccountIsNamed(t *testing.T, e env) {
 	ctx := t.Context()
 	long := ts.Account{FxAUID: fmt.Sprintf("%0250d", 1), Domain: "accounts.example"}
@@ -64,7 +63,6 @@ func testFirstSignIn(t *testing.T, e env) {
 	}
 }
 
-// testIsolation: operations leave other accounts alone, even with the same ID at another accounts server.
 func testIsolation(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	other := ts.Account{FxAUID: a.FxAUID, Domain: "elsewhere.example"}
@@ -133,7 +131,6 @@ func testUIDsNeverComeAgain(t *testing.T, e env) {
 	}
 }
 
-// testSkipUIDs: a restored database does not assign UIDs that the lost server may have assigned.
 func testSkipUIDs(t *testing.T, e env) {
 	const skipped = 5000
 	first := e.signIn(t, account(), signIn(7, "aa", 5))
@@ -206,7 +203,6 @@ func testChangePassword(t *testing.T, e env) {
 	}
 }
 
-// testForeignWrites: other processes' writes count at the next sign-in.
 func testForeignWrites(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	u := e.signIn(t, a, signIn(7, "aa", 5))

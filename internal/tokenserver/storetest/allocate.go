@@ -56,7 +56,6 @@ func AllocateCases() []AllocateCase {
 	}
 }
 
-// testAllocate signs a new account in on each case's nodes and compares the table.
 func testAllocate(t *testing.T, e env) {
 	flag := map[bool]int{true: 1}
 	for _, c := range AllocateCases() {

@@ -10,7 +10,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// atOnce runs n sign-ins, half in another process, and returns their users.
 func (e env) atOnce(t *testing.T, n int, a func(i int) ts.Account, in func(i int) ts.SignIn) (users []ts.User, errs []error) {
 	t.Helper()
 	users = make([]ts.User, n)
@@ -40,7 +39,7 @@ func testFirstSignInsAtOnce(t *testing.T, e env) {
 	}
 }
 
-// testNewKeysAtOnce: of several new keys for one account change, one wins; the others did not follow it.
+// testNewKeysAtOnce: of several new keys for an account change, one wins; the others did not follow it.
 func testNewKeysAtOnce(t *testing.T, e env) {
 	a := account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))
@@ -63,7 +62,6 @@ func testNewKeysAtOnce(t *testing.T, e env) {
 	}
 }
 
-// testRetireDuringSignIns: a deleted account stays deleted during concurrent sign-ins.
 func testRetireDuringSignIns(t *testing.T, e env) {
 	for range 5 {
 		a := account()

@@ -17,7 +17,6 @@ type Case struct {
 	Plan    ts.Plan
 }
 
-// caseNow is the time of each sign-in; caseNode is its users' node.
 const (
 	caseNow  = 100_000
 	caseNode = "https://node.example"

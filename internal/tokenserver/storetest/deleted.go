@@ -10,7 +10,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// testDelete: a deleted account comes back as new, and its rows stay until they are forgotten.
 func testDelete(t *testing.T, e env) {
 	ctx, a, b := t.Context(), account(), account()
 	first := e.signIn(t, a, signIn(7, "aa", 5))
@@ -36,7 +35,7 @@ func testDelete(t *testing.T, e env) {
 	}
 	_, err := e.Store.SignIn(ctx, a, closed(signIn(1, "aa", 1)))
 	suite.WantCode(t, "SignIn when new accounts are refused", err, errcode.Denied)
-	back := e.signIn(t, a, signIn(1, "aa", 1)) // earlier generation and keys
+	back := e.signIn(t, a, signIn(1, "aa", 1))
 	if back.UID == first.UID || back.UID == second.UID || back.Generation != 1 || back.CreatedAt <= second.CreatedAt {
 		t.Errorf("came back as %+v", back)
 	}
@@ -110,7 +109,6 @@ func testDueDeleted(t *testing.T, e env) {
 	}
 }
 
-// testRevoked: denied accounts, and those deleted since the time.
 func testRevoked(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, caseNode)

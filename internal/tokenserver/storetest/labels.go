@@ -124,7 +124,6 @@ func testLabelGoes(t *testing.T, e env) {
 	both("another account is deleted", true, func(ts.Account, ts.User) { _, err := e.Store.Delete(ctx, account(), t0); must(t, err) })
 }
 
-// testFindLabels: labels are found by prefix in any case, in pages, with the account's current row.
 func testFindLabels(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
@@ -171,7 +170,6 @@ func testFindLabels(t *testing.T, e env) {
 	}
 }
 
-// testRandomLabels compares labels with a map during random operations by operators, accounts servers and cleanups.
 func testRandomLabels(t *testing.T, e env) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &labelModel{env: e, t: t, prefix: account().FxAUID, want: map[string]ts.Label{}, rows: map[string][]ts.User{}}
@@ -196,7 +194,6 @@ func testRandomLabels(t *testing.T, e env) {
 	})
 }
 
-// labelModel holds accounts with their labels and rows, in a domain and with a label prefix of their own.
 type labelModel struct {
 	env
 	t        *testing.T

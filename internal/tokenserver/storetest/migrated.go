@@ -9,8 +9,8 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// Migrated checks a store on migrated data: every row is intact, and writes continue. For each schema version, the
-// backend's testdata/schema has a script that writes only this data:
+// Migrated checks a store on migrated data: every row is intact, and writes continue. For each schema version,
+// testdata/schema has a script that writes only this data:
 //
 //   - two nodes, the second down, and that there was a first;
 //   - alice with new keys, and bob, deleted, on the first node;

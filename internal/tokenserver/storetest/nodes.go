@@ -138,8 +138,6 @@ func testNoNode(t *testing.T, e env) {
 	e.signIn(t, a, signIn(7, "aa", 5))
 }
 
-// testMoved: an operator moves accounts by replacing them with their node down, or by removing the node, and may
-// rename a node.
 func testMoved(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	old := e.addNode(t, "https://a.example")
@@ -162,7 +160,6 @@ func testMoved(t *testing.T, e env) {
 	}
 }
 
-// testOtherServices: other services' rows in the same tables are ignored.
 func testOtherServices(t *testing.T, e env) {
 	ctx, a := t.Context(), account()
 	e.exec(t, `INSERT INTO services (id, service, pattern) VALUES (77, 'other-1.0', '')`)

@@ -112,7 +112,6 @@ func testFindUsers(t *testing.T, e env) {
 	}
 }
 
-// testDue: rows replaced before the time, longest replaced first, with what a purge needs to know.
 func testDue(t *testing.T, e env) {
 	ctx, day := t.Context(), int64(24*time.Hour/time.Millisecond)
 	e.addNode(t, "https://a.example")
@@ -253,7 +252,6 @@ func testListAccess(t *testing.T, e env) {
 	}
 }
 
-// testRefused: unadmitted accounts are listed until the operator decides.
 func testRefused(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
