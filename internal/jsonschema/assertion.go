@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// assertion holds the checks made before the library validates a value by a subschema: whether steps are left, and
-// the keywords that tell alternatives apart.
+// assertion holds the checks made before the library validates a value: whether steps are left, and the keywords that
+// tell alternatives apart.
 //
-// The library checks those keywords too, but also descends into alternatives that do not apply, so a tree with k
-// kinds of nodes costs k^depth. And for every array item it compares an `enum` of 16,000 numbers one by one, as
-// fractions. Here both fail at once.
+// The library also descends into alternatives that do not apply, so a tree with k kinds of nodes costs k^depth, and
+// for every array item compares an `enum` of 16,000 numbers individually, as fractions. Here both fail at once.
 type assertion struct {
 	node     *node
 	types    []string            // nil: all
@@ -24,7 +23,7 @@ type assertion struct {
 	tags     []tag
 	weight   int // own keywords
 
-	alternative bool // check required and tags here, not in the library: they select the alternative
+	alternative bool // check required and tags here: they select the alternative
 }
 
 // tag is a member with `enum` or `const`, which selects the alternative in a union.
@@ -56,7 +55,6 @@ func (d *document) asserts() map[*node]*assertion {
 	return all
 }
 
-// alternatives returns the subschemas of anyOf and oneOf, and those they apply to the same value.
 func (d *document) alternatives() map[*node]bool {
 	all := map[*node]bool{}
 	var add func(n *node)
@@ -109,7 +107,7 @@ func (d *document) newAssertion(n *node) *assertion {
 // perStep is how many regular expression instructions per character take as long as a step.
 const perStep = 32
 
-// cost returns the steps for v itself, without contents or referenced subschemas. The divisors are measured.
+// cost returns the steps for v itself, without contents and references. The divisors are measured.
 func (a *assertion) cost(v any) int {
 	steps := a.weight
 	switch v := v.(type) {
@@ -148,8 +146,7 @@ func size(v any) int {
 	return sum
 }
 
-// refusal is why an assertion fails, at the value or a member. Mismatched: the subschema was probably not meant for
-// the value.
+// refusal is why an assertion fails. Mismatched: the subschema was probably not meant for the value.
 type refusal struct {
 	member     []string // at most one
 	reason     string

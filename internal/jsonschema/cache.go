@@ -12,17 +12,15 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Cache caches compiled schemas within a byte budget shared by tenants (package fairshare). The tenant that first
-// needs a schema is charged, and above its share evicts its own schemas.
-//
-// Documents are keyed by hash: tenants share equal documents, but not documents that merely have the same $id.
+// Cache caches compiled schemas by document hash, within a byte budget shared by tenants (package fairshare). The
+// tenant that first needs a schema is charged, and above its share evicts its own schemas.
 type Cache struct {
 	budget    *fairshare.Pool // bytes
 	compilers *fairshare.Pool
 
 	mu        sync.Mutex
 	schemas   map[documentHash]*Entry
-	recent    *linked.List // all entries, most recently used first
+	recent    *linked.List
 	tenants   map[string]int
 	evictions int64
 	waiting   int // uses waiting for bytes
@@ -45,18 +43,18 @@ type Entry struct {
 }
 
 const (
-	// Compilations limits concurrent compilations; one tenant may run one less.
+	// Compilations limits concurrent compilations; a tenant may run one less.
 	Compilations = 2
 
 	// CompileMemory limits a compilation's memory, in addition to the budget.
 	CompileMemory = 4 * MaxCompiled
 
-	// waits is how many uses may wait for memory, and for compilation, and how long.
+	// waits is how many uses may wait for memory or compilation, and how long.
 	waits    = 256
 	waitMost = 10 * time.Second
 )
 
-// NewCache returns a cache with a budget of at least MinSchemaMemory bytes.
+// NewCache returns a cache with a budget of at least MinSchemaMemory.
 func NewCache(bytes int) *Cache {
 	return &Cache{
 		budget:    fairshare.New(int64(max(bytes, MinSchemaMemory)), waits, waitMost),
@@ -83,7 +81,7 @@ func (c *Cache) Stats() CacheStats {
 
 // Acquire returns a document's schema on behalf of a tenant; the caller must release it. Even concurrent callers
 // compile a document once, and it stays cached while in use. Errors are not cached. Without memory, Acquire waits a
-// few seconds and then returns errcode.Unavailable.
+// few seconds before errcode.Unavailable.
 func (c *Cache) Acquire(ctx context.Context, tenant string, text []byte) (*Entry, error) {
 	hash := sha256.Sum256(text)
 	for {
@@ -192,7 +190,7 @@ func (c *Cache) charge(ctx context.Context, e *Entry, bytes int) error {
 		c.waiting--
 		c.mu.Unlock()
 	}()
-	if c.take(e, bytes) { // an entry was released before this use counted as waiting
+	if c.take(e, bytes) { // released before this use counted as waiting
 		return nil
 	}
 	if err := c.budget.Acquire(ctx, e.tenant, int64(bytes)); err != nil {

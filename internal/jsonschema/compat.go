@@ -12,7 +12,7 @@ type Effect uint8
 // Effects, in order of severity.
 const (
 	Harmless Effect = iota // the new schema accepts all
-	Unknown                // undecidable from the schemas alone: validate the values
+	Unknown                // undecidable from the schemas: validate the values
 	Breaking               // the new schema rejects some or all
 )
 
@@ -21,7 +21,7 @@ func (e Effect) String() string {
 	return [...]string{"harmless", "unknown", "breaking"}[e]
 }
 
-// Change is a difference between two schemas. Pointer is into the new document or, if removed, the old one.
+// Change is a difference between schemas. Pointer is into the new document or, if removed, the old.
 type Change struct {
 	Pointer string
 	Change  string // "a required member was added"
@@ -41,7 +41,7 @@ func (r Report) Effect() (worst Effect) {
 
 // Compatible reports whether valid values remain valid, comparing keyword by keyword. A breaking change may be
 // harmless in context. A harmless change is harmless, except that an optional member may be added to an open object,
-// although a record may contain that name with another type. Annotations are ignored. The error is Check's.
+// although a record may contain that name with another type. The error is Check's.
 func Compatible(before, after []byte) (Report, error) {
 	o, err := parse(before)
 	if err != nil {
@@ -59,8 +59,7 @@ func Compatible(before, after []byte) (Report, error) {
 	return c.report, nil
 }
 
-// Limits for a comparison. Reference cycles meet in as many pairs as the product of their lengths, each nested in the
-// previous.
+// Limits for a comparison. Reference cycles meet in as many pairs as the product of their lengths.
 const (
 	maxPairs   = 5_000
 	maxChanges = 1_000
@@ -95,8 +94,8 @@ func orAnything(n *node) *node {
 	return n
 }
 
-// compare reports how n differs from o. Keywords are independent conditions, so it suffices that each condition in n
-// follows from the same condition in o.
+// compare reports how n differs from o. Keywords are independent, so it suffices that each condition in n follows
+// from the same condition in o.
 func (c *comparison) compare(o, n *node, at pointer) {
 	o = o.target()
 	if t := n.target(); t != n {

@@ -35,7 +35,7 @@ func (c *comparison) values(o, n *node, at pointer) {
 	}
 }
 
-// typesOf returns the allowed types. Non-integer numbers are a separate type, so that "number" includes "integer".
+// typesOf treats non-integer numbers as a type, so that "number" includes "integer".
 func typesOf(n *node) []string {
 	types := n.strings("type")
 	if single := n.text("type"); single != "" {
@@ -153,7 +153,6 @@ func tighter(a, b limit, sign int) limit {
 	return b
 }
 
-// compareLimits returns a positive number if a is tighter than b; sign is 1 for lower bounds and -1 for upper ones.
 func compareLimits(a, b limit, sign int) int {
 	switch {
 	case a.value == nil && b.value == nil:

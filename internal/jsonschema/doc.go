@@ -4,13 +4,13 @@
 // this package protects it from hostile schemas and values:
 //
 //   - [Check] rejects schemas that are too large or deep, refer outside the document, or grow when references are expanded.
-//   - A [Schema] ends a validation at [MaxSteps]: the library cannot be interrupted, and alternatives describing the same member double their work per level of the value.
+//   - A [Schema] ends a validation at [MaxSteps]: the library cannot be interrupted, and alternatives describing the same member double their work per level.
 //   - A [Sandbox] tries new schemas in a killable process.
-//   - A [Cache] compiles each document once, by hash, so that tenants' `$id`s are independent, within a measured byte budget shared by tenants.
+//   - A [Cache] compiles each document once, by hash, so that tenants' `$id`s are independent, within a measured byte budget.
 //
-// `format`, `contentEncoding`, `contentMediaType` and `contentSchema` are annotations, the default in Draft 2020-12,
-// and reject nothing. A `pattern` is an RE2 expression, which runs in linear time; other ECMA-262 features, such as
-// lookahead, are rejected with their location. Numbers keep their exact decimal value.
+// `format`, `contentEncoding`, `contentMediaType` and `contentSchema` are only annotations, the default in Draft
+// 2020-12. A `pattern` is an RE2 expression, which runs in linear time; other ECMA-262 features, such as lookahead,
+// are rejected. Numbers keep their exact decimal value.
 package jsonschema
 
 import "holdfast/internal/canonjson"
@@ -20,19 +20,19 @@ const (
 	MaxBytes      = 64 << 10 // document
 	MaxDepth      = canonjson.MaxDepth
 	MaxSubschemas = 2_000
-	MaxPointers   = 1 << 20 // for all subschemas, in bytes; the library keeps several copies of each
+	MaxPointers   = 1 << 20 // bytes for all subschemas; the library keeps several copies
 	MaxPattern    = 10_000  // instructions in all regular expressions
 	MaxRanges     = 500_000 // in all their character classes
-	MaxInPlace    = 1_000   // subschemas validated against one value, through references
-	MaxWrittenOut = 50_000  // subschemas with every reference expanded, recursion once
+	MaxInPlace    = 1_000   // subschemas validated against a value, through references
+	MaxWrittenOut = 50_000  // subschemas with references expanded, recursion once
 
-	// MaxCompiled limits a compiled schema, in bytes. Real schemas take at most 100 times their document: 6 MB.
+	// MaxCompiled limits a compiled schema, in bytes. Real ones take at most 100 times their document: 6 MB.
 	MaxCompiled = 8 << 20
 
 	// MinSchemaMemory is the minimum Cache budget: two compiled schemas of maximum size.
 	MinSchemaMemory = 2 * MaxCompiled
 
-	// MaxSteps limits a validation: about one step per pair of subschema and nested value. It takes half a second on
-	// a slow core; the largest value with a plain schema takes a tenth.
+	// MaxSteps limits a validation: about a step per pair of subschema and nested value. It takes half a second on a
+	// slow core; the largest value with a plain schema takes a tenth.
 	MaxSteps = 400_000
 )

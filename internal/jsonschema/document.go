@@ -29,8 +29,7 @@ type place struct {
 	reach   reach
 }
 
-// places lists keywords that contain schemas, in walking order, including those from older drafts that the library
-// reads.
+// places lists keywords that contain schemas, in walking order, even from older drafts if the library reads them.
 var places = []place{
 	{"$defs", dict, onNothing},
 	{"definitions", dict, onNothing},
@@ -64,7 +63,7 @@ type document struct {
 	pointers  int
 	patterns  int
 	ranges    int // in character classes
-	longest   int // maximum of subschemas applying to one value
+	longest   int // maximum of subschemas applying to a value
 
 	expressions map[string]*pattern
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// failure is why a value does not match. Mismatched means that the subschema was probably not meant for the value:
-// its type or selecting member differs. Left means that a member or item was left over by another failure, as for
+// failure is why a value does not match. Mismatched means that the subschema was probably not meant for it: type or
+// selecting member differ. Left means that a member or item was left over by another failure, as for
 // unevaluatedProperties.
 type failure struct {
 	at         pointer
@@ -20,11 +20,11 @@ type failure struct {
 	keyword    string // "": none
 	node       *node  // nil: metaschema
 	mismatched bool
-	level      int // depth of the subschema's value; 0: root
+	level      int
 	left       bool
 }
 
-// explain converts the library's failures for a schema document to one error. The library walks maps in random order,
+// explain converts the library's failures for a schema document to an error. The library walks maps in random order,
 // so explain picks the first location, and there the alphabetically first reason.
 func explain(err error) *Error {
 	var none *document
@@ -37,8 +37,8 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf says what a schema document's keyword expects. The metaschema's own reasons are about its keywords, such
-// as "must match one of anyOf".
+// expectedOf says what a keyword expects. The metaschema's own reasons are about its keywords, such as "must match
+// one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
 		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",
@@ -55,7 +55,6 @@ var expectedOf = func() map[string]string {
 	return m
 }()
 
-// failures returns between one and MaxSchemaFailures failures, most relevant first.
 func (d *document) failures(err error) []failure {
 	if tree, ok := errors.AsType[*santhosh.ValidationError](err); ok {
 		return sorted(d.leaves(tree))
@@ -208,13 +207,12 @@ func keywordOf(k santhosh.ErrorKind) string {
 	}
 }
 
-// Maximum bytes for a reported bound, and for a number in a sentence.
+// Maximum bytes for a reported bound, and a number in a sentence.
 const (
 	maxBound  = 256
 	maxInText = 32
 )
 
-// bound returns the JSON under the keyword, or "" for a schema or if too long.
 func (f *failure) bound() string {
 	if f.node == nil || slices.ContainsFunc(places, func(p place) bool { return p.keyword == f.keyword }) {
 		return ""
@@ -241,7 +239,7 @@ func (f *failure) number() string {
 	return string(n)
 }
 
-// reason describes a keyword's requirement without quoting the value; bound is its number, if any.
+// reason describes a requirement without quoting the value.
 func reason(k santhosh.ErrorKind, bound string) string {
 	if bound != "" {
 		switch k.(type) {
@@ -258,7 +256,7 @@ func reason(k santhosh.ErrorKind, bound string) string {
 		}
 	}
 	switch k := k.(type) {
-	case *kind.Type: // from the metaschema, as the next three: assertions report their own
+	case *kind.Type: // from the metaschema, like the next three
 		return "must be of type " + strings.Join(k.Want, " or ")
 	case *kind.Enum:
 		return "must be one of the values of enum"

@@ -6,7 +6,7 @@ import (
 )
 
 // fanout limits how references multiply subschemas. In the library, a 2 KB document with 24 schemas, each offering
-// the next twice, becomes 2^24 subschemas, for one value or, with members in between, a nested one.
+// the next twice, becomes 2^24 subschemas, for one value or, with members in between, a nested value.
 //
 // A schema that recurs at a nested value is a list or tree and counts once: the value determines the depth, and
 // MaxSteps limits it.
@@ -29,7 +29,7 @@ func (d *document) fanout() error {
 
 const onTheWay = -1
 
-// countInPlace returns how many subschemas apply to n's value, at most MaxInPlace+1; -1 for endless recursion.
+// countInPlace counts the subschemas for n's value, at most MaxInPlace+1; -1 for endless recursion.
 func (n *node) countInPlace() int {
 	if n.inPlace != 0 {
 		return n.inPlace
@@ -47,7 +47,7 @@ func (n *node) countInPlace() int {
 	return sum
 }
 
-// countWrittenOut returns n's subschemas with every reference expanded, at most MaxWrittenOut+1.
+// countWrittenOut counts n's subschemas with references expanded, at most MaxWrittenOut+1.
 func (n *node) countWrittenOut() int {
 	switch n.writtenOut {
 	case onTheWay:
@@ -67,7 +67,6 @@ func (n *node) countWrittenOut() int {
 	return sum
 }
 
-// here returns the other subschemas that apply to n's value, with all possible targets of a $dynamicRef.
 func (n *node) here() []*node {
 	all := slices.Clip(n.same)
 	if n.ref != nil {

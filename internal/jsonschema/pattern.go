@@ -58,7 +58,7 @@ func (d *document) patternAt(expression string, at pointer) (int, error) {
 	return count, nil
 }
 
-// instructions estimates the compiled size, at most MaxPattern+1, before compiling: 30 KB can compile to 130 MB.
+// instructions estimates the compiled size, at most MaxPattern+1: 30 KB can compile to 130 MB.
 func instructions(re *syntax.Regexp) int {
 	sum := 1
 	for _, sub := range re.Sub {
@@ -96,8 +96,8 @@ func ranges(re *syntax.Regexp) int {
 // rangesOfClass is an upper bound for \p{L}, the largest class.
 const rangesOfClass = 750
 
-// likelyRanges estimates, before parsing, an upper bound for expanded class ranges, which take memory to parse. A
-// wide case-insensitive range takes a millisecond, so it counts as many ranges as take that long.
+// likelyRanges estimates, before parsing, an upper bound for class ranges, which take memory. A wide case-insensitive
+// range takes a millisecond, so it counts as many ranges as take that long.
 func likelyRanges(expression string) int {
 	sum := rangesOfClass * (strings.Count(expression, `\p`) + strings.Count(expression, `\P`))
 	if !folds.MatchString(expression) {
@@ -118,7 +118,6 @@ func likelyRanges(expression string) int {
 	}
 }
 
-// lastFolded is the last character with a case variant.
 const lastFolded = 0x1e943
 
 var folds = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
@@ -139,12 +138,11 @@ func (p *pattern) compile(expression string) (*regexp.Regexp, error) {
 	return regexp.Compile(expression)
 }
 
-// counts are keywords whose number the library stores as an int.
 var counts = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
 }
 
-// checkCounts rejects overflow: the library takes the low bits of 2^64 for a maximum of zero.
+// checkCounts rejects overflow: the library takes the low bits of 2^64, a maximum of zero.
 func (d *document) checkCounts() error {
 	for _, n := range d.nodes {
 		for _, keyword := range counts {

@@ -13,8 +13,8 @@ const (
 )
 
 // probes returns values following the schema's structure up to the size limit, since cheap values do not reveal an
-// expensive schema. Some are broad, some deep. Half are invalid at their leaves, because only failures make the
-// library try all alternatives.
+// expensive schema: broad and deep, half with invalid leaves, because only failures make the library try all
+// alternatives.
 func (d *document) probes() (all []any) {
 	for turn := range probeTurns {
 		for _, wrong := range []bool{false, true} {
@@ -102,7 +102,6 @@ func (p *prober) given(nodes []*node) (any, bool) {
 	return values[p.turn%len(values)], true
 }
 
-// members returns the subschemas per described member, with an invented name for all others.
 func (p *prober) members(nodes []*node) map[string][]*node {
 	members := map[string][]*node{}
 	var rest []*node
@@ -142,7 +141,6 @@ func itemsOf(nodes []*node) (items []*node) {
 	return items
 }
 
-// further returns the name on which the path continues, and the selecting names.
 func (p *prober) further(members map[string][]*node, names []string) (kept []string) {
 	var ways []string
 	for _, name := range names {

@@ -22,7 +22,7 @@ func (d *document) name(n *node) error {
 		base = n.resource.url
 	}
 	id := n.text("$id")
-	id, _, _ = strings.Cut(id, "#") // the metaschema allows an empty fragment
+	id, _, _ = strings.Cut(id, "#")
 	if id != "" || n.resource == nil {
 		address, _, err := join(base, id)
 		if err != nil {
@@ -50,7 +50,7 @@ func (d *document) name(n *node) error {
 	return nil
 }
 
-// resolve resolves all references. Targets must be schemas in the document.
+// resolve resolves all references, which must target schemas in the document.
 func (d *document) resolve() error {
 	for _, n := range d.nodes {
 		for _, keyword := range []string{"$ref", "$dynamicRef"} {

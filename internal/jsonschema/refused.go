@@ -6,10 +6,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// MaxSchemaFailures limits the failures in a SchemaError.
+// MaxSchemaFailures limits a SchemaError.
 const MaxSchemaFailures = 20
 
-// SchemaFailure is a reason why a schema rejects a value.
+// SchemaFailure is a reason for rejecting a value.
 type SchemaFailure struct {
 	Pointer  string // into the request
 	Location string // into the stored value (RFC 6901)
@@ -18,7 +18,7 @@ type SchemaFailure struct {
 	Reason   string // completes a sentence
 }
 
-// SchemaError means that a schema rejects a value, for at least one failure, in order of location.
+// SchemaError means that a schema rejects a value, with failures in order of location.
 type SchemaError struct{ Failures []SchemaFailure }
 
 func (e *SchemaError) Error() string { return e.Failures[0].Reason }

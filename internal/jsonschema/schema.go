@@ -15,8 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxExplain limits the steps to explain an invalid value or part: the library keeps every alternative's failures in
-// memory.
+// maxExplain limits the steps to explain a rejection: the library keeps every alternative's failures in memory.
 const maxExplain = MaxSteps / 20
 
 // Schema is a compiled schema document. It is safe for concurrent use.
@@ -31,20 +30,18 @@ type Schema struct {
 	idle  chan *instance // capacity is the maximum number of instances
 
 	mu   sync.Mutex
-	made int                  // instances
-	grow func(bytes int) bool // may another instance be created? nil: always
+	made int // instances
+	grow func(bytes int) bool
 }
 
-// instance is a schema compiled by the library, for one validation at a time: its callbacks cannot identify the
-// validation otherwise.
+// instance is used for one validation at a time: the library's callbacks cannot identify the validation otherwise.
 type instance struct {
 	steps    int              // remaining
 	opposite *santhosh.Schema // negation of the document
 	whole    *santhosh.Schema // the document, with reasons
 }
 
-// Compile compiles a document that passes Check, or returns Check's error. It also returns an *Error above
-// MaxCompiled bytes.
+// Compile compiles a document, or returns Check's error, or an *Error above MaxCompiled bytes.
 func Compile(text []byte) (*Schema, error) {
 	d, err := parse(text)
 	if err != nil {
@@ -76,7 +73,6 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// matching returns the bytes that a match keeps for reuse. Package regexp uses fixed size classes.
 func matching(instructions int) int {
 	if instructions == 0 {
 		return 0
@@ -105,7 +101,6 @@ func (s *Schema) Validate(ctx context.Context, value canonjson.Value) error {
 	return s.hold(ctx, v)
 }
 
-// errTooManySteps means that a validation took MaxSteps.
 var errTooManySteps = &SchemaError{Failures: []SchemaFailure{{Reason: "takes too many steps to validate: simplify the value or the schema"}}}
 
 func (s *Schema) hold(ctx context.Context, v any) error {
@@ -215,7 +210,7 @@ func (s *Schema) pattern(expression string) (santhosh.Regexp, error) {
 
 func formatOf(n *node) string { return "holdfast " + n.at.String() }
 
-// forLibrary returns n's schema for the library, replacing keywords checked by assertions with formats. The schema's
+// forLibrary returns n's schema for the library, with formats instead of keywords checked by assertions. The schema's
 // own `format` is an annotation.
 func (s *Schema) forLibrary(n *node) any {
 	if len(n.keywords) == 0 {

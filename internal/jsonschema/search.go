@@ -9,8 +9,7 @@ import (
 )
 
 // search finds the invalid parts of a value that takes more than maxExplain steps to explain. It validates parts by
-// the subschema meant for them, without building reasons, descends into those that fail, and explains them once small
-// enough.
+// the subschema meant for them, descends into those that fail, and explains them once small enough.
 type search struct {
 	schema   *Schema
 	instance *instance
@@ -19,7 +18,6 @@ type search struct {
 	found    []failure
 }
 
-// search takes at most MaxSteps and returns at least one failure.
 func (s *Schema) search(i *instance, v any) []failure {
 	e := &search{schema: s, instance: i, opposite: *i.opposite, left: MaxSteps}
 	e.opposite.Ref = nil
@@ -41,8 +39,7 @@ func (e *search) within(most int, fn func()) bool {
 	return enough
 }
 
-// refuses reports whether a subschema rejects v. Under `not` the library stops at the first failure and builds no
-// reasons.
+// refuses reports whether a subschema rejects v. Under `not` the library builds no reasons.
 func (e *search) refuses(sub *santhosh.Schema, v any) bool {
 	e.opposite.Not = sub
 	var err error
@@ -199,7 +196,7 @@ func (e *search) parts(sub *santhosh.Schema, v any, at pointer) {
 	}
 }
 
-// meantFor returns a member's subschemas. A forbidden member is added as a failure.
+// meantFor returns a member's subschemas, adding a failure for a forbidden member.
 func (e *search) meantFor(sub *santhosh.Schema, name string, at pointer) (all []*santhosh.Schema) {
 	if by, ok := sub.Properties[name]; ok {
 		all = append(all, by)

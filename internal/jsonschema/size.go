@@ -10,7 +10,7 @@ type meter struct {
 	todo  []reflect.Value
 }
 
-// block identifies a block by address and type: a struct shares its first field's address.
+// block includes the type: a struct shares its first field's address.
 type block struct {
 	at uintptr
 	of reflect.Type
@@ -112,7 +112,7 @@ func (m *meter) first(at uintptr, of reflect.Type) bool {
 	return true
 }
 
-// Runtime overhead of a channel, a map without slots, and a function with few captured variables.
+// Runtime overhead of a channel, an empty map, and a function with few captured variables.
 const (
 	channelSize = 104
 	mapSize     = 48

@@ -15,21 +15,20 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Trial limits. On Linux the process also limits itself, so that it ends even without its parent.
+// Trial limits. On Linux the process also limits itself, to end even without its parent.
 const (
 	TrialTime   = 2 * time.Second // CPU time
 	TrialWait   = 6 * time.Second // wall-clock time, for busy machines
 	TrialMemory = 256 << 20       // bytes
 )
 
-// Sandbox tries schemas in killable processes: the second line of defense after Check, for unforeseen slow or large
-// schemas.
+// Sandbox tries schemas in killable processes: a second line of defense against unforeseen slow or large schemas.
 type Sandbox struct {
 	command func(context.Context) *exec.Cmd
 }
 
-// NewSandbox returns a sandbox whose command only calls Main: the server's own binary with a hidden verb. The
-// environment defaults to empty, because the server's may contain secrets.
+// NewSandbox takes a command that only calls Main: the server's own binary with a hidden verb. The environment
+// defaults to empty, because the server's may contain secrets.
 func NewSandbox(command func(context.Context) *exec.Cmd) *Sandbox {
 	return &Sandbox{command: command}
 }
@@ -43,12 +42,12 @@ type verdict struct {
 	Passed  bool   `json:"passed"`
 	Pointer string `json:"pointer"`
 	Reason  string `json:"reason"`
-	Broken  string `json:"broken"` // the trial could not run
+	Broken  string `json:"broken"`
 }
 
-// Trial compiles a document that passed Check, and validates generated values and the samples by it. It returns nil
-// if that is cheap, whether or not they match, else an *Error; errcode.Unavailable on a busy machine or if ctx ended;
-// errcode.Internal if the process cannot start. The caller limits concurrent trials.
+// Trial compiles a checked document, and validates generated values and the samples. It returns nil if that is cheap,
+// whether or not they match, else an *Error; errcode.Unavailable on a busy machine or if ctx ended; errcode.Internal
+// if the process cannot start. The caller limits concurrent trials.
 func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) error {
 	input, err := json.Marshal(trial{document, samples})
 	if err != nil {
@@ -76,7 +75,6 @@ func (s *Sandbox) Trial(ctx context.Context, document []byte, samples [][]byte) 
 	return trialResult(err, output.Bytes(), complaint.String())
 }
 
-// trialResult derives the result from how the process ended.
 func trialResult(ended error, output []byte, complaint string) error {
 	if exit, ok := errors.AsType[*exec.ExitError](ended); ok && exit.ExitCode() != 1 {
 		// Killed by the timeout or the kernel, or out of memory.
@@ -97,7 +95,7 @@ func trialResult(ended error, output []byte, complaint string) error {
 	return &Error{Pointer: v.Pointer, Reason: v.Reason}
 }
 
-// Main runs in the trial process: it limits itself, reads the trial and writes the verdict.
+// Main runs in the trial process, with limits: it reads the trial and writes the verdict.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetMemoryLimit(TrialMemory * 3 / 4)
 	var v verdict

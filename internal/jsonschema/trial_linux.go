@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// isolate gives the process its own process group, to be killed as a whole.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

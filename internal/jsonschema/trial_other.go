@@ -4,7 +4,7 @@ package jsonschema
 
 import "os/exec"
 
-// isolate does nothing: the process starts no others, and is killed alone.
+// isolate does nothing: the process starts no others.
 func isolate(*exec.Cmd) {}
 
 // confine does nothing: the timeout and the runtime's memory limit apply.

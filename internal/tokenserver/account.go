@@ -13,7 +13,7 @@ const accountIDLength = 32
 // Account is an account, from a verified token or the operator.
 type Account struct {
 	FxAUID string
-	Domain string // setting fxa_email_domain
+	Domain string
 }
 
 // Email returns the account's key in the table users. The server knows no real e-mail address.
@@ -53,7 +53,7 @@ func ParseAccount(s, domain string) (Account, error) {
 	return a, nil
 }
 
-// accountOf returns a row's account, with the row's own domain: the setting may have changed.
+// accountOf keeps the row's domain: the setting may have changed.
 func accountOf(email string) Account {
 	i := strings.LastIndexByte(email, '@')
 	if i < 0 {

@@ -90,7 +90,6 @@ func (s *Service) purge(ctx context.Context, u DueUser) error {
 	return nil
 }
 
-// purger returns nil if there is nothing to delete: no node, or shared data.
 func (s *Service) purger(u DueUser) Purger {
 	switch {
 	case u.Node == "":
@@ -108,8 +107,8 @@ func (s *Service) IsLocal(u *User) bool {
 	return s.local != nil && (u.Node == Self || u.Node == s.publicURL)
 }
 
-// inheritQuota gives a new storage user the previous user's quota. It runs before the first token is issued, and
-// again until the old user is cleaned up, so that the quota survives a crash in between.
+// inheritQuota gives a new storage user the previous user's quota, before the first token, and again until the old
+// user is cleaned up: it must survive a crash in between.
 func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time.Time) error {
 	if s.inherit == nil || !s.IsLocal(u) || u.CreatedAt < s.deadlines(now).Replaced.UnixMilli() {
 		return nil
@@ -142,7 +141,7 @@ func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	ended := s.deadlines(now).Deleted.UnixMilli()
 	for i := range users {
 		u := DueUser{User: users[i]}
-		if u.NodeID == s.Config().SpannerNodeID { // the account may be signed in again with the same keys
+		if u.NodeID == s.Config().SpannerNodeID {
 			st, err := s.store.AccountState(ctx, a)
 			if err != nil {
 				return i, err

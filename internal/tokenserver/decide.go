@@ -83,14 +83,13 @@ func Decide(st AccountState, s SignIn) (Plan, error) {
 	return st.follow(current, s, created), nil
 }
 
-// dropDeleted makes a deleted account new.
 func (st *AccountState) dropDeleted() {
 	if slices.ContainsFunc(st.Users, func(u User) bool { return u.IsDeleted() }) {
 		st.Users = slices.DeleteFunc(slices.Clone(st.Users), func(u User) bool { return u.IsDeleted() })
 	}
 }
 
-// maxAhead is how far the accounts server's clock may be ahead. Storing a later generation or key time would refuse
+// maxAhead limits how far the accounts server's clock is ahead. Storing a later generation or key time would refuse
 // all later sign-ins.
 const maxAhead = 24 * time.Hour
 
@@ -114,7 +113,6 @@ func decideRetired(current *User, s SignIn) (Plan, error) {
 	return Plan{User: *current}, nil
 }
 
-// current returns the row with the greatest generation, then the newest.
 func (st *AccountState) current() *User {
 	best := &st.Users[0]
 	for i := range st.Users[1:] {
@@ -136,7 +134,6 @@ func (st *AccountState) pastState(current *User, state string) bool {
 	return false
 }
 
-// Protocol messages for an invalid client state.
 const (
 	stateEmpty        = "empty string"
 	stateStale        = "stale value"
@@ -172,7 +169,6 @@ func checkSignIn(current *User, past bool, s SignIn) error {
 	return nil
 }
 
-// follow plans an accepted sign-in's changes. New rows get created as their time.
 func (st *AccountState) follow(current *User, s SignIn, created int64) Plan {
 	next := *current
 	next.Generation = nextGeneration(current, s)

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// hashedIDs returns account and device IDs for metrics: HMACs with fxa_metrics_hash_secret, as 32 hex digits.
-// Sign-ins no longer include a device ID, but clients expect the hash of a fixed text.
+// hashedIDs returns account and device IDs for metrics: HMACs with fxa_metrics_hash_secret, as 32 hex digits. Clients
+// still expect a device ID, the hash of a fixed text.
 func hashedIDs(secret, fxaUID string) (uid, device string) {
 	uid = shortMAC(secret, fxaUID)
 	return uid, shortMAC(secret, uid+"none")

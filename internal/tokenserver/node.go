@@ -15,7 +15,6 @@ import (
 // several addresses, and a public URL can be set later.
 const Self = "self"
 
-// maxNodeURL is the length of the column nodes.node.
 const maxNodeURL = 64
 
 // Node is a row in nodes: a storage server and its capacity.

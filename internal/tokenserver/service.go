@@ -16,8 +16,8 @@ import (
 type Claims struct {
 	UID            int64
 	FxAUID         string
-	FxAKID         string // KeyID.String
-	Node           string // URL
+	FxAKID         string
+	Node           string
 	Expires        time.Time
 	HashedFxAUID   string
 	HashedDeviceID string
@@ -98,7 +98,7 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 		ensure, address = s.store.EnsureNode, s.Config().InitNodeURL
 	}
 	if address == "" || len(address) > maxNodeURL && s.Config().InitNodeURL == "" {
-		address = Self // resolves to the public URL
+		address = Self
 	}
 	address, err := CheckNodeURL(address)
 	if err != nil {
@@ -115,17 +115,17 @@ func (s *Service) EnsureNode(ctx context.Context) (string, error) {
 // Request is a sign-in with a verified access token.
 type Request struct {
 	Identity Identity
-	Token    string // access token, for the profile server
+	Token    string
 	Keys     KeyID
-	Duration string // query parameter
-	Origin   string // server URL as reached by the client
+	Duration string
+	Origin   string
 }
 
 // Grant is the result of a sign-in.
 type Grant struct {
 	Token, Key   string
 	UID          int64
-	Endpoint     string // user's storage
+	Endpoint     string
 	Duration     time.Duration
 	HashedFxAUID string
 	NodeType     string

@@ -42,8 +42,8 @@ func (u *User) IsDeleted() bool { return u.Generation == Deleted }
 // KeyID returns the row's key ID.
 func (u *User) KeyID() KeyID { return KeyID{u.KeysChangedAt, u.ClientState} }
 
-// needsNode reports whether the account needs a new node: its row was replaced without a successor, which is how
-// operators move accounts, or its node is gone.
+// needsNode reports whether the account's row was replaced without a successor, which is how operators move accounts,
+// or its node is gone.
 func (u *User) needsNode() bool { return u.Replaced || u.Node == "" }
 
 // Access is the operator's rule for an account.

@@ -15,7 +15,6 @@ const (
 	passwordChange = "https://schemas.accounts.firefox.com/event/password-change"
 )
 
-// eventClaims are a security event token's claims (RFC 8417), without expiry.
 type eventClaims struct {
 	Subject  string                     `json:"sub"`
 	Issuer   string                     `json:"iss"`
@@ -51,7 +50,7 @@ func (c *Client) Events(ctx context.Context, token string) ([]tokenserver.Event,
 }
 
 // asRefusal turns errors into refusals where an access token would be verified remotely, except
-// tokenserver.ErrAccountsUnavailable, because refused events are not sent again.
+// tokenserver.ErrAccountsUnavailable: refused events are not sent again.
 func asRefusal(err error) error {
 	if !errors.Is(err, tokenserver.ErrAccountsUnavailable) && (errors.Is(err, errNoJWT) || errors.Is(err, errNoKey)) {
 		return refused(err.Error())

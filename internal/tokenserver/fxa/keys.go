@@ -20,8 +20,8 @@ import (
 
 const (
 	keyLife = time.Hour
-	// freshGap and failedGap are the minimum time between fetches after success and failure, because anybody can send
-	// unknown keys. During freshGap an outage goes unnoticed, and new keys are refused.
+	// freshGap and failedGap are the minimum time between fetches after success and failure: anybody can send unknown
+	// keys. During freshGap an outage goes unnoticed, and new keys are refused.
 	freshGap  = time.Second
 	failedGap = time.Minute
 )
@@ -36,7 +36,6 @@ type fixedKeys []jose.JSONWebKey
 func (k fixedKeys) current(context.Context) ([]jose.JSONWebKey, error) { return k, nil }
 func (k fixedKeys) newer(context.Context) ([]jose.JSONWebKey, error)   { return k, nil }
 
-// fetchedKeys keeps using old keys while fetching fails.
 type fetchedKeys struct {
 	fetch  func(context.Context) ([]jose.JSONWebKey, error)
 	now    clock.Clock
@@ -118,7 +117,6 @@ func publicKey(raw []byte) (jose.JSONWebKey, error) {
 	if err := key.UnmarshalJSON(raw); err != nil {
 		return key, err
 	}
-	// A key without a modulus is parsed as zero bits.
 	if k, ok := key.Key.(*rsa.PublicKey); !ok || k.N.BitLen() < 1024 {
 		return key, errors.New("not a public RSA key")
 	}

@@ -91,7 +91,6 @@ func (c *Client) open(ctx context.Context, t *jwt.JSONWebToken, dst any) error {
 	}
 	payload, ok := verified(t, keys)
 	if kid := t.Headers[0].KeyID; !ok && kid != "" && !named(keys, kid) {
-		// The accounts server may have rotated its key.
 		keys, err := c.keys.newer(ctx)
 		if err != nil {
 			return err

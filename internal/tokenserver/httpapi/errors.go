@@ -76,7 +76,6 @@ func answerToRefusal(r *tokenserver.Refusal) answer {
 	return a
 }
 
-// retryAfter is the Retry-After of a 503 in seconds.
 const retryAfter = 10
 
 // WriteError writes an error in the protocol's format, also for the listener's panics and overload. It never exposes

@@ -14,14 +14,13 @@ type grant struct {
 	Key          string `json:"key"`
 	UID          int64  `json:"uid"`
 	Endpoint     string `json:"api_endpoint"`
-	Duration     int64  `json:"duration"` // seconds
+	Duration     int64  `json:"duration"`
 	HashedFxAUID string `json:"hashed_fxa_uid"`
 	HashAlg      string `json:"hashalg"`
 	NodeType     string `json:"node_type"`
 }
 
-// signIn verifies credentials before application and keys. Clients decide by this order whether to sign in again or
-// give up.
+// signIn verifies credentials before application and keys. Clients rely on this order to sign in again or give up.
 func (h *Handler) signIn(w http.ResponseWriter, r *http.Request, rt route, at web.Address) error {
 	token, err := bearer(r)
 	if err != nil {

@@ -63,7 +63,7 @@ func (s *Store) AddNode(ctx context.Context, n tokenserver.Node) (tokenserver.No
 	return r.node(), nil
 }
 
-// EnsureNode implements tokenserver.Nodes.
+// EnsureNode implements tokenserver.Store.
 func (s *Store) EnsureNode(ctx context.Context, n tokenserver.Node) (bool, error) {
 	_, err := s.AddNode(ctx, n)
 	if errcode.Is(err, errcode.Conflict) {

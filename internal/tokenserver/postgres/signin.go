@@ -31,7 +31,7 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 			if r.state.Records(refusal) {
 				return recordRefusal(tx, a, in.Now)
 			}
-			return nil // commit the recorded refusal
+			return nil
 		}
 		u, err = apply(tx, a, in, plan)
 		return err

@@ -37,7 +37,6 @@ func orZero[T any](v *T) (zero T) {
 	return *v
 }
 
-// nullable converts a mark to a parameter.
 func nullable(m tokenserver.Mark) *int64 {
 	if !m.Known {
 		return nil

@@ -32,7 +32,7 @@ func (s *Store) SignIn(ctx context.Context, a tokenserver.Account, in tokenserve
 			if st.Records(refusal) {
 				return recordRefusal(c, a, in.Now)
 			}
-			return nil // commit the recorded refusal
+			return nil
 		}
 		u, err = apply(c, a, in, plan)
 		return err

@@ -44,7 +44,6 @@ func nullable(m tokenserver.Mark) any {
 	return m.Value
 }
 
-// optional converts a pointer to a parameter; NULL leaves a column unchanged.
 func optional[T any](v *T) any {
 	if v == nil {
 		return nil

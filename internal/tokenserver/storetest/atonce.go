@@ -85,7 +85,6 @@ func testRetireDuringSignIns(t *testing.T, e env) {
 	}
 }
 
-// testPlacesAtOnce: concurrent new accounts take as many places.
 func testPlacesAtOnce(t *testing.T, e env) {
 	e.addNode(t, "https://a.example")
 	e.addNode(t, "https://b.example")

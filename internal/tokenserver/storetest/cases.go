@@ -27,7 +27,6 @@ func Cases() []Case {
 	return slices.Concat(casesOfNewcomers(), casesOfProgress(), casesOfRefusal(), casesOfOrder(), casesOfPlace(), casesOfRetired(), casesOfFuture())
 }
 
-// row returns a current row; a negative keys time is unknown.
 func row(generation int64, state string, keys int64) ts.User {
 	u := ts.User{Generation: generation, ClientState: state, CreatedAt: 1000, Node: caseNode}
 	if keys >= 0 {
@@ -41,7 +40,6 @@ func at(u ts.User, created, replaced int64) ts.User {
 	return u
 }
 
-// astray moves the row to a missing node.
 func astray(u ts.User) ts.User {
 	u.Node = ""
 	return u
@@ -51,7 +49,6 @@ func made(u ts.User) ts.User { return at(u, caseNow, 0) }
 
 func stateOf(users ...ts.User) ts.AccountState { return ts.AccountState{Users: users} }
 
-// signIn returns a sign-in; 0 is unknown.
 func signIn(generation int64, state string, keys int64) ts.SignIn {
 	return ts.SignIn{
 		Generation: ts.At(generation), Keys: ts.KeyID{ChangedAt: ts.At(keys), ClientState: state}, Now: time.UnixMilli(caseNow),
@@ -134,7 +131,6 @@ func casesOfRefusal() []Case {
 	}
 }
 
-// casesOfOrder break several rules at once; the first decides.
 func casesOfOrder() []Case {
 	is := stateOf(row(7, "aa", 5))
 	twice := stateOf(at(row(8, "bb", 8), 2000, 0), at(row(7, "aa", 5), 1000, 2000))

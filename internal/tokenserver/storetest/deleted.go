@@ -15,10 +15,10 @@ func testDelete(t *testing.T, e env) {
 	first := e.signIn(t, a, signIn(7, "aa", 5))
 	later := signIn(8, "bb", 8)
 	later.Now = t0.Add(time.Second)
-	second := e.signIn(t, a, later) // replaces the first now
+	second := e.signIn(t, a, later)
 	other := e.signIn(t, b, signIn(7, "aa", 5))
 
-	for i := range 2 { // again after an interruption
+	for i := range 2 {
 		deleted, err := e.Store.Delete(ctx, a, t0.Add(time.Duration(i+1)*time.Hour))
 		must(t, err)
 		if len(deleted) != 2 || deleted[0].UID != second.UID || deleted[1].UID != first.UID {
@@ -48,7 +48,6 @@ func testDelete(t *testing.T, e env) {
 		t.Errorf("after the rows were forgotten they are %+v", got)
 	}
 
-	// Also an account deleted by the accounts server.
 	_, err = e.Store.Replace(ctx, b, t0, true)
 	must(t, err)
 	_, err = e.Store.Delete(ctx, b, t0)
@@ -61,7 +60,6 @@ func testDelete(t *testing.T, e env) {
 	suite.WantCode(t, "Delete", err, errcode.Denied)
 }
 
-// testDeleteAll includes rows that no sign-in reads.
 func testDeleteAll(t *testing.T, e env) {
 	a := account()
 	for i := range int64(ts.MaxUsers + 5) {
@@ -72,7 +70,6 @@ func testDeleteAll(t *testing.T, e env) {
 	}
 }
 
-// testDueDeleted: rows of deleted accounts are due first.
 func testDueDeleted(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, caseNode)

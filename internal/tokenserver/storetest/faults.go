@@ -9,7 +9,6 @@ import (
 	ts "holdfast/internal/tokenserver"
 )
 
-// faultyWrite is a write that fails wherever the engine can.
 type faultyWrite struct {
 	name    string
 	prepare func(t *testing.T, e env, a ts.Account)

@@ -90,7 +90,6 @@ func testBadLabels(t *testing.T, e env) {
 	}
 }
 
-// testLabelGoes: a label is deleted with its account, at once or with the last row.
 func testLabelGoes(t *testing.T, e env) {
 	ctx := t.Context()
 	both := func(what string, want bool, end func(a ts.Account, u ts.User)) {
@@ -184,7 +183,7 @@ func testRandomLabels(t *testing.T, e env) {
 			"profile": func(rt *rapid.T) { m.set(rt, ts.Label{Text: text.Draw(rt, "text"), FromProfile: true, SetAt: 2}) },
 			"sign in": func(rt *rapid.T) {
 				a := m.pick(rt)
-				_, _ = m.Store.SignIn(t.Context(), a, signIn(7, "aa", 5)) // refused if retired
+				_, _ = m.Store.SignIn(t.Context(), a, signIn(7, "aa", 5))
 				m.read(rt, a)
 			},
 			"delete":  m.delete,

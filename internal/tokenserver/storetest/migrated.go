@@ -19,7 +19,7 @@ func Migrated(t *testing.T, s ts.Store) {
 	t.Helper()
 	ctx := t.Context()
 	must(t, s.Ping(ctx))
-	const before = 1795262400000 // when alice got new keys
+	const before = 1795262400000
 	alice := ts.Account{FxAUID: "alice", Domain: "accounts.example"}
 	bob := ts.Account{FxAUID: "bob", Domain: "accounts.example"}
 	one := ts.Node{ID: 1, URL: "https://one.example", Available: 5, Load: 2, Capacity: 10}

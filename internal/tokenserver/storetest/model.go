@@ -32,7 +32,6 @@ func testRandomSignIns(t *testing.T, e env) {
 	})
 }
 
-// life is an account as seen by the test.
 type life struct {
 	env
 	t    *testing.T
@@ -41,7 +40,7 @@ type life struct {
 	now  int64
 	last ts.User
 	seen map[int64]bool
-	left map[string]bool // earlier client states
+	left map[string]bool
 }
 
 func (l *life) change(_ int, err error) {

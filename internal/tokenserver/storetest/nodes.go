@@ -30,7 +30,6 @@ func testColumns(t *testing.T, e env) {
 	}
 }
 
-// testFirstNode: the default node is added once.
 func testFirstNode(t *testing.T, e env) {
 	ctx := t.Context()
 	ensure := func() bool {
@@ -116,7 +115,6 @@ func testSetNode(t *testing.T, e env) {
 	suite.WantCode(t, "an unknown node", err, errcode.NotFound)
 }
 
-// testNoNode: without a free place, nothing is written.
 func testNoNode(t *testing.T, e env) {
 	a := account()
 	for _, node := range []ts.Node{

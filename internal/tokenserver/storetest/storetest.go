@@ -46,7 +46,6 @@ func Run(t *testing.T, open Opener) {
 
 type check = suite.Case[env]
 
-// groups returns the tests.
 func groups() []suite.Group[env] {
 	return []suite.Group[env]{
 		{Name: "Accounts", Cases: []check{
@@ -119,7 +118,6 @@ func newEnv(t testing.TB, open Opener, fault func(point string) error) env {
 	return e
 }
 
-// t0 is the time of most sign-ins.
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func account() ts.Account { return ts.Account{FxAUID: ident.New(), Domain: "accounts.example"} }
@@ -158,7 +156,6 @@ func (e env) exec(t testing.TB, format string, args ...any) {
 	e.SQL(t, fmt.Sprintf(format, args...))
 }
 
-// insert writes a row like another process and returns its UID.
 func (e env) insert(t testing.TB, a ts.Account, u ts.User) int64 {
 	t.Helper()
 	null := func(known bool, v int64) string {
@@ -182,7 +179,6 @@ func (e env) insert(t testing.TB, a ts.Account, u ts.User) int64 {
 	return uid
 }
 
-// dump returns all tables, to compare before and after.
 func (e env) dump(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder

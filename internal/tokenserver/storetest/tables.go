@@ -68,7 +68,6 @@ func testListUsers(t *testing.T, e env) {
 	}
 }
 
-// testFindUsers: unreplaced rows by account ID prefix.
 func testFindUsers(t *testing.T, e env) {
 	ctx := t.Context()
 	e.addNode(t, "https://a.example")
@@ -288,7 +287,7 @@ func testRefused(t *testing.T, e env) {
 	if _, err := e.Store.SignIn(ctx, a, signIn(6, "aa", 5)); !errcode.Is(err, errcode.Denied) {
 		t.Errorf("an old generation: %v", err)
 	}
-	list() // refused for another reason
+	list()
 }
 
 // testRefusedIsBounded: strangers cannot fill the disk; the latest are kept.
@@ -312,5 +311,4 @@ func testRefusedIsBounded(t *testing.T, e env) {
 	}
 }
 
-// until returns the same deadline for all rows.
 func until(t time.Time) ts.Deadlines { return ts.Deadlines{Replaced: t, Deleted: t} }
