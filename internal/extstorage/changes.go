@@ -19,7 +19,7 @@ type Change struct {
 	Op        ChangeOp
 	Namespace Namespace
 	Key       Key
-	Revision  Revision // written, deleted or expired
+	Revision  Revision
 	At        Moment
 }
 

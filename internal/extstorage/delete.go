@@ -40,7 +40,7 @@ func (h *Holdings) Add(more Holdings) {
 // DeleteStep limits a deletion step.
 type DeleteStep struct {
 	Rows      int64
-	Bytes     int64 // approximate record bytes
+	Bytes     int64
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone, if this step finishes
 	Caller    Caller

@@ -36,9 +36,9 @@ func (d *Imported) Add(n Imported) {
 
 const (
 	maxImportedNumber = 1_000_000_000_000_000 // revisions and change numbers: later ones still fit every client's number type
-	maxImportedSchema = 1_000_000_000         // schema versions
-	maxClockAhead     = 24 * time.Hour        // for the other server
-	maxActivated      = 10_000                // namespaces with a schema that an import remembers
+	maxImportedSchema = 1_000_000_000
+	maxClockAhead     = 24 * time.Hour
+	maxActivated      = 10_000 // namespaces with a schema that an import remembers
 
 	// seqLeap is the gap after the other install's last change, which may have grown since the export.
 	seqLeap = 1_000_000_000

@@ -31,8 +31,8 @@ const (
 type Limits struct {
 	Value      int
 	Metadata   int
-	Items      int           // per bulk put or batch
-	ItemsBytes int           // values and metadata of all items
+	Items      int
+	ItemsBytes int
 	MinTTL     time.Duration // inclusive
 	MaxTTL     time.Duration // inclusive
 }

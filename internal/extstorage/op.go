@@ -25,7 +25,7 @@ type Op struct {
 	// The following fields are for Put only.
 
 	Value     canonjson.Value
-	Sum       canonjson.Number // increment result for the response
+	Sum       canonjson.Number
 	Metadata  canonjson.Value
 	ExpiresAt Moment // 0: never
 	Keep      bool   // keep an existing record's metadata and TTL

@@ -48,7 +48,7 @@ func (s *Service) checkRegistration(r *Registration, now Moment) error {
 type QuotaChange struct {
 	Tier      string
 	Overrides Overrides
-	Reset     bool // to the default tier without overrides, first
+	Reset     bool
 }
 
 func (c *QuotaChange) of(r Registration, now Moment) Registration {

@@ -140,7 +140,6 @@ func (op *Op) leave(known Known, before knownValue) {
 	}
 }
 
-// unchanged requires that a change was the record's last write; 0: no record.
 func unchanged(seq Seq) Precondition {
 	if seq == 0 {
 		return Precondition{Revision: Some[Revision](0)}

@@ -99,7 +99,7 @@ type DryFailure struct {
 // SchemaReport describes the effect of activating a document.
 type SchemaReport struct {
 	Active        SchemaVersion // version compared with; 0: none
-	Compatibility Compatibility // "harmless" without an active schema
+	Compatibility Compatibility
 	DryRun        DryRun
 }
 

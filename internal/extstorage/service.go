@@ -47,7 +47,7 @@ type Options struct {
 	Validators Validators
 	Documents  Documents
 	Config     Config
-	CursorKeys [][]byte // at least 32 bytes each, shared by all processes; the first signs
+	CursorKeys [][]byte // at least 32 bytes each, the same on all processes; the first signs
 	Clock      clock.Clock
 
 	// After is the clock for waiting requests; nil: time.After.
@@ -113,7 +113,6 @@ type Slot interface {
 	Without(wait func() error) error
 }
 
-// do calls fn while the tenant holds a unit of the pool. It waits for the unit without the request's slot.
 func (r *Request) do(ctx context.Context, p *fairshare.Pool, fn func() error) error {
 	client := string(r.Grant.Owner.Tenant)
 	acquired := p.TryAcquire(client, 1)
@@ -203,7 +202,6 @@ func (s *Service) quota(in *Install, now Moment) Quota {
 
 const repeats = 10
 
-// write executes tasks, all or nothing. A task's error is an *ItemError.
 func (s *Service) write(ctx context.Context, r Request, tasks []Task) ([]Result, error) {
 	for i := range tasks {
 		if err := s.checkTask(&tasks[i]); err != nil {

@@ -31,7 +31,6 @@ type signal struct {
 	waiters int
 }
 
-// wait returns a channel that is closed after the next change. Call leave to stop waiting.
 func (s *signals) wait(o Owner) (made <-chan struct{}, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

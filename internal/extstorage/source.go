@@ -4,7 +4,6 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// inRequest converts error pointers from the task's value to the request.
 func (t *Task) inRequest(err error) error {
 	switch e := err.(type) { //nolint:errorlint // wrapped errors have their pointer already
 	case *SchemaError:

@@ -36,7 +36,7 @@ type BatchPart struct {
 	ID      BatchID
 	Opens   bool
 	Updates []Update
-	Limits  BatchLimits // for the whole batch
+	Limits  BatchLimits
 }
 
 // BatchLimits limit a batch when it is committed.

@@ -58,7 +58,7 @@ type Collections struct {
 // CollectionUsage is an entry in info/collection_usage and collection_counts.
 type CollectionUsage struct {
 	Name    string
-	Records int64 // live only
+	Records int64
 	Bytes   int64 // live payloads only
 }
 

@@ -21,7 +21,6 @@ type ExportHeader struct {
 
 const exportVersion = 1
 
-// exportLine is any later line. Times are Unix milliseconds.
 type exportLine struct {
 	Collection string    `json:"collection,omitempty"`
 	ID         *string   `json:"id,omitempty"`

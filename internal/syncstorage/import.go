@@ -24,7 +24,7 @@ type ImportOptions struct {
 
 // Imported counts imported lines.
 type Imported struct {
-	Collections, Records int64 // lines
+	Collections, Records int64
 	Written              int64
 	Expired              int64 // skipped
 	Newer                int64 // skipped: later time here
@@ -64,8 +64,8 @@ type Import struct {
 	owner   Owner
 	opts    ImportOptions
 	clock   clock.Clock
-	stamps  map[string]Timestamp // collections here; without Preserve
-	last    Timestamp            // user's stamp here; with Preserve
+	stamps  map[string]Timestamp
+	last    Timestamp
 }
 
 // NewImport reads an export's header. Lines may be as long as the largest allowed record.

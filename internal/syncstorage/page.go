@@ -9,7 +9,7 @@ type Pages struct{ pool sync.Pool }
 type Page struct {
 	pages   *Pages
 	records []BSO
-	pieces  [][]byte // payload memory; those after used are left over
+	pieces  [][]byte
 	used    int
 	size    int
 }

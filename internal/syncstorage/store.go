@@ -102,7 +102,7 @@ type Write struct {
 // Written is the result of a write.
 type Written struct {
 	Modified Timestamp
-	Previous Timestamp // collection's stamp before; 0: none
+	Previous Timestamp
 
 	// Used is the live payload bytes after the write, with staged records after an append. Writes that store records
 	// compute it if Write.Quota has a limit. Where that decides nothing, it may include unswept expired records, and

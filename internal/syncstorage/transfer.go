@@ -9,7 +9,7 @@ import (
 // Exported is an exported collection or record.
 type Exported struct {
 	Collection CollectionStamp
-	BSO        *BSO // nil: the collection itself
+	BSO        *BSO
 }
 
 // ExportSequence returns Store.Export's result. run calls yield until it returns false; its error ends the sequence.

@@ -224,7 +224,6 @@ func (f *fields) has(name string) bool {
 	return ok
 }
 
-// maxText limits strings outside of values, in bytes.
 const maxText = 8 << 10
 
 func (f *fields) text(name string) string {

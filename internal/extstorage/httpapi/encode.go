@@ -25,7 +25,6 @@ func appendFlag(b []byte, v bool) []byte { return strconv.AppendBool(b, v) }
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a string. Invalid UTF-8 becomes U+FFFD, but requests cannot store any.
 func appendString[T ~string](b []byte, text T) []byte {
 	s := string(text)
 	b = append(b, '"')

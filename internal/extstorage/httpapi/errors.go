@@ -81,7 +81,6 @@ func invalid(pointer, reason string) error {
 
 func under(pointer string, err error) error { return ext.Under(pointer, err) }
 
-// inList adds the position in the request to an item error's or oversized list's pointer.
 func inList(list string, err error) error {
 	if large, ok := err.(*ext.LimitError); ok { //nolint:errorlint // as in ext.Under
 		return large.Under(list)

@@ -38,7 +38,7 @@ type exchange struct {
 	ask    ext.Request
 
 	schemas bool
-	charged int64 // memory charged for the response, in bytes
+	charged int64
 }
 
 // Serve implements web.Handler. If an export fails halfway, the caller must close the connection.
@@ -87,7 +87,7 @@ func (x *exchange) serve(act *action) (err error) {
 			return err
 		}
 		if _, err := x.precondition(ext.Optional[int64]{}); err != nil {
-			return err // before waiting for a slow body
+			return err
 		}
 	}
 	if act.media != "" {

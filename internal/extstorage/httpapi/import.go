@@ -57,7 +57,7 @@ type importer struct {
 
 	header   *ext.ExportHeader // first export line; nil: not read yet
 	complete bool
-	counted  [2]int64 // records and schemas according to the completion line
+	counted  [2]int64
 
 	records []ext.Record
 	at      []int
@@ -158,7 +158,6 @@ func incomplete(reason string) error {
 	return &refusal{http.StatusBadRequest, "IMPORT_INCOMPLETE", "", reason, errcode.Invalid}
 }
 
-// readLine returns the next line, valid until the next call, io.EOF, or *ext.LimitError above maxLine.
 func (im *importer) readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

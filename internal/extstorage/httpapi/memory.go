@@ -62,7 +62,7 @@ func (x *exchange) keep(n int) {
 }
 
 func sizeOf(records []ext.Record) int {
-	n := 2 * rowBytes // cursor
+	n := 2 * rowBytes
 	for i := range records {
 		n += sizeOfRecord(&records[i])
 	}
@@ -76,7 +76,7 @@ func sizeOfRecord(r *ext.Record) int {
 func sizeOfSchema(s *ext.Schema) int { return rowBytes + len(s.Document) }
 
 func sizeOfSchemas(all []ext.Schema) int {
-	n := 2 * rowBytes // cursor
+	n := 2 * rowBytes
 	for i := range all {
 		n += sizeOfSchema(&all[i])
 	}

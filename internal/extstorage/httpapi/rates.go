@@ -24,13 +24,13 @@ const (
 // Rates limits requests per install and tenant, shared by Handler and Runner. A nil Rates is unlimited.
 type Rates struct {
 	now   clock.Clock
-	rates atomic.Pointer[rates] // nil: no limits
+	rates atomic.Pointer[rates]
 }
 
 type rates struct {
 	of            ext.Rates
 	reads, writes *rate.Buckets
-	tenants       *rate.Shared // shared by a tenant's installs
+	tenants       *rate.Shared
 }
 
 const ratedClients = 10_000

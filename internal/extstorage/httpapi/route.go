@@ -41,7 +41,7 @@ type action struct {
 }
 
 const (
-	spelling = 4 // text bytes per canonical byte
+	spelling = 4
 
 	smallBody  = 16 << 10
 	recordBody = spelling*(ext.MaxValueBytes+ext.MaxMetadataBytes) + smallBody

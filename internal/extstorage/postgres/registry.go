@@ -124,7 +124,7 @@ type schemaRow struct {
 	ext.Schema
 
 	created, updated pgtype.Timestamptz
-	document         []byte // in the engine's format; empty: not selected
+	document         []byte
 	size             int64
 }
 

@@ -79,7 +79,6 @@ func (a *revisions) keep(o ext.Owner, all []*revision) {
 	}
 }
 
-// revise runs a write that depends on stored values. The first to get a turn runs all waiting.
 func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Applied, error) {
 	if err := ctx.Err(); err != nil {
 		return ext.Applied{}, errcode.Wrap(errcode.Unavailable, "the request timed out waiting for other writes to the install", err)
@@ -98,7 +97,7 @@ func (s *Store) revise(ctx context.Context, o ext.Owner, w *ext.Write) (ext.Appl
 	if !r.isDone() && s.revisions.remove(o, r) {
 		return ext.Applied{}, err
 	}
-	select { // another goroutine runs it
+	select {
 	case <-r.done:
 		return r.outcome.applied, r.outcome.err
 	case <-ctx.Done():
@@ -132,7 +131,7 @@ func (s *Store) reviseAll(ctx context.Context, o ext.Owner, all []*revision) {
 	}()
 	for len(all) > 0 {
 		outcomes, err := s.reviseTogether(ctx, o, all)
-		if err != nil && len(all) > 1 && !errcode.Is(err, errcode.Unavailable) { // one of them caused the error
+		if err != nil && len(all) > 1 && !errcode.Is(err, errcode.Unavailable) {
 			outcomes, err = s.reviseTogether(ctx, o, all[:1])
 		}
 		if err != nil {

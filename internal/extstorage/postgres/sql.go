@@ -123,7 +123,6 @@ const installColumns = `coalesce(i.tier, ''), coalesce(i.overrides::text, '{}'),
 // counted excludes tombstones, and rows inserted only to lock a rejected write.
 const counted = `(u.bytes_used, u.keys_count, u.namespaces_count, CASE WHEN u.closed_seq IS NULL THEN u.change_seq ELSE 0 END) <> (0, 0, 0, 0)`
 
-// within is a span's condition. Comparing the tenant alone helps the planner estimate the row count.
 func within(of string) string {
 	owner := `(` + of + `.tenant_id, ` + of + `.extension_install_id)`
 	return of + `.tenant_id BETWEEN $1::uuid AND $3::uuid AND ` + owner + ` > ($1::uuid, $2::uuid) AND ` + owner + ` <= ($3::uuid, $4::uuid)`

@@ -94,7 +94,6 @@ func now(m ext.Moment) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: m.Time(), Valid: true}
 }
 
-// before returns the cutoff for a retention.
 func before(m ext.Moment, kept time.Duration) pgtype.Timestamptz {
 	return now(m - ext.Moment(kept.Milliseconds()))
 }

@@ -158,11 +158,10 @@ func mismatch(op *ext.Op, revision ext.Revision, seq ext.Seq) error {
 	return op.Precondition.Check(revision, seq)
 }
 
-// columns holds a write's operations, an array per field.
 type columns struct {
 	kinds, namespaces, keys, revisions, matches, noneMatches array
 	values, metadata, expiries, keeps, schemas               array
-	sums                                                     array // empty: NULL
+	sums                                                     array
 }
 
 func columnsOf(w *ext.Write) *columns {
@@ -261,7 +260,6 @@ func (a *array) value(v canonjson.Value) {
 	}
 }
 
-// tags appends * or the numbers; NULL if unset. Other tags were dropped by the parser.
 func (a *array) tags(t ext.Tags) {
 	switch {
 	case !t.Set:

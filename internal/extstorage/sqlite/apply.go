@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/outbox"
 )
 
-// step is an install's write in progress: what it read, and the new counters.
 type step struct {
 	c      *sqlite.Conn
 	o      ext.Owner
@@ -31,11 +30,11 @@ type step struct {
 	ver    ext.SchemaVersion // ns's active schema; 0: none
 
 	countedAt ext.Moment // time of has
-	recounted bool       // countedAt differs from the stored time
-	hidesKey  bool       // a put replaces an expired record that is still counted
+	recounted bool
+	hidesKey  bool // a put replaces an expired record that is still counted
 
-	moves bool  // a namespace gained its first key or lost its last
-	moved int64 // resulting change in namespaces with a schema but no key
+	moves bool // a namespace gained its first key or lost its last
+	moved int64
 }
 
 type row struct {
@@ -149,7 +148,6 @@ func (st *step) finish() error {
 	return sqlitedb.Exec(st.c, sql, st.o.Tenant, st.o.Install, st.has.Bytes, st.has.Keys, st.has.Namespaces, st.last, st.countedAt, st.now)
 }
 
-// count updates the counters. It reads a namespace's counter only if its keys change.
 func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err error) {
 	st.has.Bytes += d.Bytes
 	st.has.Keys += d.Keys
@@ -185,7 +183,6 @@ func (st *step) count(ns ext.Namespace, d ext.Delta) (before, after int64, err e
 	return before, sp.keys, err
 }
 
-// spare counts the namespaces that had a schema but no key before the operations.
 func (st *step) spare() (int64, error) {
 	if !st.moves {
 		return 0, nil
@@ -259,7 +256,6 @@ func (s *Store) Apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ex
 	return applied, nil
 }
 
-// apply runs a write in the file's writer. It decides everything before changing anything.
 func (s *Store) apply(ctx context.Context, o ext.Owner, w ext.Write) (applied ext.Applied, err error) {
 	var (
 		st      *step
@@ -315,7 +311,7 @@ func (s *Store) perform(c *sqlite.Conn, st *step, w *ext.Write, effects []effect
 
 type effect struct {
 	ext.Effect
-	old *ext.Header // previous record; nil: none
+	old *ext.Header
 	seq ext.Seq
 
 	before *effect // preceding operation on the record; nil: the row was read

@@ -47,7 +47,6 @@ func remove(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (n int,
 	return len(all), st.finish()
 }
 
-// removeClosed is remove for an install that is being deleted: it appends no changes.
 func removeClosed(c *sqlite.Conn, o ext.Owner, now, due ext.Moment, limit int) (int, error) {
 	d, found, err := deletionOf(c, o)
 	if err != nil || !found {

@@ -123,7 +123,6 @@ const (
 	sqlChanges = `SELECT seq, op, namespace, key, revision, at FROM ext_storage_changes` + mine + `AND seq > ?3 ORDER BY seq LIMIT ?4 + 0`
 )
 
-// sqlUncounted finds owners of records or namespace counters without a counter row.
 var sqlUncounted = uncounted(`ext_storage_records`) + ` UNION ` + uncounted(`ext_storage_namespaces`) +
 	` ORDER BY tenant_id, extension_install_id LIMIT ?5 + 0`
 

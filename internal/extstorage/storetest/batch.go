@@ -116,7 +116,6 @@ func checksOnly(t *testing.T, u *user) {
 	equal(t, "events", u.events(), events)
 }
 
-// checkHolds: of many batches checking and changing the same record, one succeeds.
 func checkHolds(t *testing.T, u *user) {
 	lock := u.do(put("s", "lock", `0`))
 	errs := testdb.Concurrently(parallel, func(i int) error {
@@ -138,7 +137,6 @@ func batchNamespaces(t *testing.T, u *user) {
 	u.state()
 }
 
-// seenWhole: readers never see part of a batch.
 func seenWhole(t *testing.T, u *user) {
 	u.apply(put("s", "a", `0`), put("s", "b", `0`), put("s", "c", `0`))
 	errs := testdb.Concurrently(8, func(i int) error {

@@ -52,7 +52,6 @@ func (u *user) fillAll() {
 	u.revokeToken("b", u.now+hour)
 }
 
-// filled is the Holdings after fillAll.
 var filled = ext.Holdings{Records: 14, Bytes: 6*9 + 7*3 + 3, Schemas: 3, Changes: 16, Answers: 1, Tokens: 2}
 
 func (u *user) holdings() ext.Holdings {
@@ -95,7 +94,6 @@ func (u *user) deleteAll(rows int64) ext.Deletion {
 	return ext.Deletion{}
 }
 
-// whole returns a user for the whole tenant.
 func (u *user) whole() *user {
 	v := *u
 	v.owner = ext.Services(u.owner.Tenant)
@@ -120,7 +118,6 @@ func (u *user) wantEvent(topic string, d ext.Deletion) {
 		[]any{topic, d.FinishedAt, d.StartedAt, "admin", "x", d.Deleted})
 }
 
-// deleteInstall: all the install's rows are deleted, in steps that may be interrupted, and no others.
 func deleteInstall(t *testing.T, u *user) {
 	for _, rows := range []int64{1, 3, 1000} {
 		u := u.other()
@@ -160,7 +157,6 @@ func deleteInstall(t *testing.T, u *user) {
 	}
 }
 
-// deleteNothing: an unknown install becomes a tombstone.
 func deleteNothing(t *testing.T, u *user) {
 	equal(t, "deleted", u.deleteAll(10), ext.Deletion{StartedAt: u.now, FinishedAt: u.now})
 	_, err := u.try(put("s", "a", `1`))
@@ -256,7 +252,6 @@ func deleteRefuses(t *testing.T, u *user) {
 	wantError(t, "a token of a service", whole.h.Tokens.RevokeToken(t.Context(), whole.owner, ext.RevokedToken{ID: "a", ExpiresAt: u.now + 1}), ext.ErrInstallDeleted)
 }
 
-// deleteUnderWriters: concurrent writes fail, or their data is deleted.
 func deleteUnderWriters(t *testing.T, u *user) {
 	for round := range 5 {
 		u := u.other()
@@ -312,7 +307,7 @@ func deleteTenant(t *testing.T, u *user) {
 	for _, of := range []*user{u, v, stranger} {
 		of.fillAll()
 	}
-	w.deleteAll(10) // a tombstone
+	w.deleteAll(10)
 	registered.setInstall(ext.Registration{Tier: "tin"}, false)
 	schemas.register("a", `{}`)
 	u.whole().revokeToken("s", u.now+hour)
@@ -514,7 +509,7 @@ func findInstalls(t *testing.T, u *user) {
 	at(1, 1).apply(put("s", "a", `1`))
 	at(1, 2).apply(put("s", "a", `12`))
 	at(1, 2).revoke()
-	at(0, 2).whole().revokeToken("a", u.now+hour) // the tenant's
+	at(0, 2).whole().revokeToken("a", u.now+hour)
 	find := func(from, to, limit int) (all []ext.Owner) {
 		found, err := u.h.Inspector.FindInstalls(t.Context(), at(0, from).owner.Install, at(0, to).owner.Install, limit)
 		must(t, "FindInstalls", err)

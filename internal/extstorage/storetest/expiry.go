@@ -54,7 +54,6 @@ func keepExpiry(t *testing.T, u *user) {
 	equal(t, "expires in a new life", []ext.Moment{it.ExpiresAt, it.CreatedAt}, []ext.Moment{until + hour, u.now})
 }
 
-// newLife: a put over an expired record keeps nothing from it.
 func newLife(t *testing.T, u *user) {
 	old := expiring("s", "a", `"old"`, u.now+minute)
 	old.Metadata = `{"old":true}`
@@ -85,7 +84,6 @@ func expiredIsNotCounted(t *testing.T, u *user) {
 	}
 }
 
-// readsDoNotWrite: reading an expired record does not remove it.
 func readsDoNotWrite(t *testing.T, u *user) {
 	u.apply(expiring("s", "a", `1`, u.now+minute), put("s", "b", `1`))
 	u.now += hour

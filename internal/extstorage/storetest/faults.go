@@ -31,7 +31,6 @@ func (u *user) faulty(t *testing.T) *suite.Trip {
 	return p
 }
 
-// everything is state plus rows that clients do not see.
 type everything struct {
 	state
 	changes []ext.Change

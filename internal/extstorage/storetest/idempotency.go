@@ -68,7 +68,6 @@ func idempotencyOther(t *testing.T, u *user) {
 	equal(t, "revision", u.get("s", "a").Revision, ext.Revision(2))
 }
 
-// idempotencyRefused: a rejected request may succeed when repeated.
 func idempotencyRefused(t *testing.T, u *user) {
 	op := guarded(put("s", "a", `2`), ifRevision(1))
 	_, err := u.applyOnce("key", 1, op)

@@ -262,7 +262,6 @@ func swapQuotaTogether(t *testing.T, u *user) {
 	}
 }
 
-// installApart: the service, not the store, checks registration and revocation.
 func installApart(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`))
 	before := u.state()

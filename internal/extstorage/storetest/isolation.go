@@ -50,7 +50,7 @@ func apart(t *testing.T, a, b *user) {
 		_, err := b.try(guarded(put("s", "a", `1`), g))
 		wantCode(t, "a precondition of another's record", err, errcode.Conflict, errcode.Precondition)
 	}
-	b.apply(put("u", "a", `1`)) // another install's schemas do not apply
+	b.apply(put("u", "a", `1`))
 	equal(t, "item", b.do(guarded(put("s", "a", `"mine"`), ifNone)), ext.Item{Revision: 1, Seq: 2, Created: true, CreatedAt: b.now, UpdatedAt: b.now})
 	b.apply(put("s", "a", `"mine"`), put("t", "c", `"mine"`), del("s", "b"))
 	b.activate("u", b.register("u", `{}`).Version)

@@ -299,7 +299,6 @@ func wantBounded(t tb, p ext.Page, limit, bytes int) {
 	}
 }
 
-// listBytes: a page ends before the record that exceeds its bytes, counting only requested parts.
 func listBytes(t *testing.T, u *user) {
 	for key, n := range map[string]int{"a": 5, "b": 100, "c": 10, "d": 10, "e": 2} {
 		op := put("s", key, `"`+strings.Repeat("x", n-2)+`"`)
@@ -434,7 +433,7 @@ func exportPages(t *testing.T, u *user) {
 	for _, limit := range []int{1, 2, 7, 30, 35, 69, 70, 71} {
 		equal(t, fmt.Sprintf("pages of %d", limit), u.export(limit, 0), want)
 	}
-	for _, bytes := range []int{1, 8, 9, 50, 500, 559, 560, 561} { // 8 bytes per record
+	for _, bytes := range []int{1, 8, 9, 50, 500, 559, 560, 561} {
 		equal(t, fmt.Sprintf("pages of %d bytes", bytes), u.export(100, bytes), want)
 	}
 }

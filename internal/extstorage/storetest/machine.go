@@ -67,7 +67,7 @@ func newMachine(rt *rapid.T, u *user) *machine {
 func (m *machine) steps() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"Apply":        m.stepApply,
-		"Apply more":   m.stepApply, // twice as likely
+		"Apply more":   m.stepApply,
 		"Get":          m.stepGet,
 		"List":         m.stepList,
 		"Export":       m.stepExport,
@@ -211,7 +211,6 @@ func (m *machine) stepChanges(rt *rapid.T) {
 	equal(rt, "last", got.Last, want.Last)
 }
 
-// stepSweep: nothing else in the database is due.
 func (m *machine) stepSweep(rt *rapid.T) {
 	due := m.now - rapid.SampledFrom([]ext.Moment{0, second, hour, day}).Draw(rt, "not due before")
 	for {
@@ -248,7 +247,6 @@ func (m *machine) stepDrop(rt *rapid.T) {
 	delete(m.model.active, ns)
 }
 
-// stepDelete deletes the install, compares everything after some steps, and reopens it.
 func (m *machine) stepDelete(rt *rapid.T) {
 	m.close()
 	var d ext.Deletion

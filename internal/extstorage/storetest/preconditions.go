@@ -118,7 +118,6 @@ func oneDeletes(t *testing.T, u *user) {
 	equal(t, "counters", u.audited(), ext.Counters{})
 }
 
-// refusedWrite: a failed precondition changes nothing: no record, counter, number or event.
 func refusedWrite(t *testing.T, u *user) {
 	u.apply(put("settings", "a", `1`))
 	before, events := u.state(), u.events()

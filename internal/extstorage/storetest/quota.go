@@ -92,7 +92,7 @@ func quotaShrink(t *testing.T, u *user) {
 	u.apply(put("x", "a", `4321`))
 	u.apply(del("x", "c"))
 	u.apply(del("z", "a"))
-	u.apply(del("x", "b"), put("x", "d", `1`)) // one deleted, one added
+	u.apply(del("x", "b"), put("x", "d", `1`))
 	before := u.state()
 	for what, c := range map[string]struct {
 		op  ext.Op
@@ -187,12 +187,11 @@ func expiredNeverCounts(t *testing.T, u *user) {
 			{Seq: 4, Op: ext.ChangePut, Namespace: "n", Key: "d", Revision: 1, At: u.now},
 		})
 		u.state()
-		u.apply(del(other, "a"), del("s", "b")) // these no longer count
+		u.apply(del(other, "a"), del("s", "b"))
 		equal(t, what+": counters", u.audited(), ext.Counters{Bytes: 6, Keys: 2, Namespaces: 2})
 	}
 }
 
-// expiredIsNoRoom: after lowering a quota, expired records do not allow more than the new quota.
 func expiredIsNoRoom(t *testing.T, u *user) {
 	u.apply(put("s", "a", `1`), put("s", "b", `1`), expiring("s", "c", `1`, u.now+minute), expiring("s", "d", `1`, u.now+minute))
 	u.quota.Keys = 2
@@ -219,7 +218,6 @@ func expiredIsNoRoom(t *testing.T, u *user) {
 	u.state()
 }
 
-// manyExpired: a write needs no second attempt, however many records expired.
 func manyExpired(t *testing.T, u *user) {
 	const expired = 600
 	for n := 0; n < expired; n += 100 {
@@ -275,13 +273,13 @@ func quotaOfTwoClocks(t *testing.T, u *user) {
 	equal(t, "the record that has expired by the fast clock", u.get("s", "a").Value, canonjson.Value(`1`))
 	_, err = u.try(put("s", "d", `1`))
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
-	u.apply(put("s", "a", `2`)) // it no longer expires
+	u.apply(put("s", "a", `2`))
 	_, err = fast.try(put("s", "d", `1`))
 	wantError(t, "a fourth by the fast clock", err, overQuota(0, "keys", 2, 4))
 	u.apply(del("s", "c"), del("s", "b"))
 	_, err = fast.try(put("s", "d", `1`), put("s", "e", `1`))
 	wantError(t, "two keys where one fits", err, overQuota(1, "keys", 2, 3))
-	fast.apply(expiring("s", "d", `1`, u.now+minute)) // expired by its own clock
+	fast.apply(expiring("s", "d", `1`, u.now+minute))
 	fast.apply(put("s", "e", `1`))
 	_, err = u.try(put("s", "f", `1`))
 	wantError(t, "a fourth by the other", err, overQuota(0, "keys", 2, 4))
@@ -352,7 +350,6 @@ func lastPlace(t *testing.T, u *user) {
 	}
 }
 
-// lastPlaceByTwoClocks: with differing clocks, at most as many succeed as fit by the later clock.
 func lastPlaceByTwoClocks(t *testing.T, u *user) {
 	u.quota.Keys = 5
 	u.apply(expiring("s", "old", `1`, u.now+minute), expiring("s", "older", `1`, u.now+minute), put("s", "a", `1`))

@@ -231,11 +231,11 @@ func schemaChanges(t *testing.T, u *user) {
 	try(1, true)
 	try(2, false)
 	try(999, false)
-	u.apply(put("t", "a", `1`)) // another namespace has no schema
+	u.apply(put("t", "a", `1`))
 	u.activate("s", 2)
 	try(1, false)
 	try(2, true)
-	u.apply(del("s", "a"), look("s", "a")) // only values are validated
+	u.apply(del("s", "a"), look("s", "a"))
 	u.setStatus("s", 2, ext.Deprecated)
 	try(2, false)
 	try(0, true)

@@ -155,7 +155,6 @@ func restoreSchemas(t *testing.T, u *user) {
 	u.apply(op)
 }
 
-// restoreSchemaStatus: restoring an existing version changes its status, but never to draft.
 func restoreSchemaStatus(t *testing.T, u *user) {
 	for range 3 {
 		u.register("s", `{}`)

@@ -44,7 +44,6 @@ func add(ns, key string, by canonjson.Number) ext.Op {
 	return op
 }
 
-// merge returns a merge patch; an absent record is ErrNoRecord.
 func merge(ns, key string, patch canonjson.Value) ext.Op {
 	op := put(ns, key, "")
 	op.Keep = true
@@ -129,7 +128,7 @@ func reviseRefused(t *testing.T, u *user) {
 
 func reviseQuota(t *testing.T, u *user) {
 	u.apply(put("s", "a", `99`))
-	u.quota.Bytes = 4 // including metadata
+	u.quota.Bytes = 4
 	_, err := u.try(add("s", "a", "1"))
 	wantError(t, "a longer number", err, item(0, &ext.QuotaError{What: "bytes", Limit: 4, Used: 5}))
 	equal(t, "a shorter one", u.do(add("s", "a", "-90")).Sum, "9")

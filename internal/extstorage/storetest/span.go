@@ -34,7 +34,6 @@ type ownerRange struct {
 
 func newOwnerRange(u *user) ownerRange { return ownerRange{u, newUUID()[:24]} }
 
-// owner returns an install by tenant and install number, below 256.
 func (s ownerRange) owner(tenant, install int) ext.Owner {
 	return ext.Owner{
 		Tenant:  ext.TenantID(fmt.Sprintf("%s%012x", s.prefix, tenant<<40)),
@@ -112,7 +111,7 @@ func spanPages(_ *testing.T, u *user) {
 			s.want("all after one", span, all[i+1:]...)
 		}
 	}
-	span.After = s.owner(1, 0x0b) // unused ID
+	span.After = s.owner(1, 0x0b)
 	s.want("all after an unused ID", span, all[2:]...)
 }
 

@@ -80,7 +80,6 @@ func (u *user) clean() {
 	u.at(afterSwept).drain()
 }
 
-// sweepBounded: a sweep removes at most limit rows across installs, oldest first, and nothing visible to clients.
 func sweepBounded(t *testing.T, u *user) {
 	u.clean()
 	v := u.other()
@@ -110,13 +109,12 @@ func sweepBoundary(t *testing.T, u *user) {
 	u.now++
 	equal(t, "at the moment", u.sweep(10), 1)
 	u.now -= 10
-	u.wantGone("s", "a") // after setting the clock back
+	u.wantGone("s", "a")
 	u.now += 11
 	equal(t, "at the next", u.sweep(10), 1)
 	u.state()
 }
 
-// sweepTells: swept records appear in the feed as expired, in order of expiry.
 func sweepTells(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "b", `1`, u.now+10), expiring("s", "a", `1`, u.now+20), expiring("a", "z", `1`, u.now+10))
@@ -188,7 +186,6 @@ func sweepCounters(t *testing.T, u *user) {
 	u.state()
 }
 
-// clockTurnedBack: after setting the clock back, swept records stay removed; unswept expired ones return.
 func clockTurnedBack(t *testing.T, u *user) {
 	u.clean()
 	u.apply(expiring("s", "a", `1`, u.now+minute), expiring("s", "b", `1`, u.now+hour))

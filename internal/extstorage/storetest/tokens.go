@@ -69,7 +69,6 @@ func revokeToken(t *testing.T, u *user) {
 	equal(t, "of another install", v.revoked(), []string(nil))
 }
 
-// revokeTokenAgain: a token keeps its first revocation time and latest expiry.
 func revokeTokenAgain(t *testing.T, u *user) {
 	u.revokeToken("a", u.now+hour)
 	first := u.now

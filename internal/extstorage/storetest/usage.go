@@ -130,7 +130,7 @@ func filledInstalls(t *testing.T, u *user) {
 	want("of nothing")
 	v := u.other()
 	v.owner.Tenant = u.owner.Tenant
-	u.apply(put("a", "a", `"`+strings.Repeat("x", 75)+`"`)) // 79 bytes with metadata
+	u.apply(put("a", "a", `"`+strings.Repeat("x", 75)+`"`))
 	want("just below")
 	u.apply(put("a", "a", `"`+strings.Repeat("x", 76)+`"`))
 	full := inspection.Filling{Bytes: 80, Namespaces: 1, Keys: 1}

@@ -23,7 +23,6 @@ const (
 	day               = 24 * hour
 )
 
-// user is a fresh install on the store under test, with its own clock.
 type user struct {
 	t     tb
 	h     Harness
@@ -51,7 +50,6 @@ func (u *user) other() *user {
 	return &v
 }
 
-// at returns a copy of the user at another time.
 func (u *user) at(now ext.Moment) *user {
 	v := *u
 	v.now = now
@@ -173,7 +171,6 @@ func (u *user) usage() ext.Usage {
 	return us
 }
 
-// audited returns the counters of live records after an audit, which must find the stored counters correct.
 func (u *user) audited() ext.Counters {
 	u.t.Helper()
 	u.stored()
@@ -196,7 +193,6 @@ type state struct {
 	last     ext.Seq
 }
 
-// state reads everything and checks that the methods agree.
 func (u *user) state() state {
 	u.t.Helper()
 	var s state

@@ -23,7 +23,6 @@ func valueChecks() []check {
 	}
 }
 
-// wantKept puts values as a client would send them, and checks that every read returns their canonical form.
 func wantKept(t *testing.T, u *user, texts ...string) {
 	t.Helper()
 	for i, text := range texts {

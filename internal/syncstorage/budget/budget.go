@@ -41,7 +41,6 @@ type Index struct {
 // Schema lists a database's tables.
 type Schema []Table
 
-// ownQuota is the user's own quota, which batch commits never write.
 const ownQuota = "quota"
 
 // Current returns this release's schema.
@@ -68,7 +67,7 @@ func Current() Schema {
 			Columns: []string{"sortindex", "payload", "ttl"},
 		},
 		{
-			Name: "write_control", Key: []string{"service", "shard"}, // read-only for writes
+			Name: "write_control", Key: []string{"service", "shard"},
 			Columns: []string{"holder", "read_only_until", "log_until"},
 		},
 	}

@@ -14,7 +14,7 @@ type Plan struct {
 	Parent int
 	Record int
 	Batch  int
-	Quota  int // counters; 0 without a quota
+	Quota  int
 }
 
 // Commit returns the plan of a batch commit; quota means that bytes are counted.
@@ -30,7 +30,7 @@ func (s Schema) Commit(quota bool) Plan {
 // Open returns the plan for opening a batch and staging records. No single request needs more.
 func (s Schema) Open() Plan {
 	return Plan{
-		Parent: s.Write("user_collections", "modified"), // new collections only
+		Parent: s.Write("user_collections", "modified"),
 		Record: s.Write("batch_bsos", s.table("batch_bsos").Columns...),
 		Batch:  s.Write("batches", s.table("batches").Columns...),
 	}

@@ -16,7 +16,6 @@ var (
 	asLines = layout{media: typeNewlines, after: "\n"}
 )
 
-// negotiate returns the layout with the greater quality in Accept, JSON by default, or false.
 func negotiate(h http.Header) (l layout, ok bool) {
 	accept := strings.Join(h.Values("Accept"), ",")
 	if strings.TrimSpace(accept) == "" {

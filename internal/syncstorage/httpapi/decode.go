@@ -59,7 +59,6 @@ func (d *decoder) list() ([]ss.Item, error) {
 	return items, nil
 }
 
-// lines parses an application/newlines POST: an object per line, but no empty lines.
 func (d *decoder) lines() ([]ss.Item, error) {
 	var items []ss.Item
 	seen := ids{}

@@ -17,7 +17,6 @@ func appendBSO(b []byte, r *ss.BSO) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString replaces invalid UTF-8, which requests cannot store, by U+FFFD.
 func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(appendEscaped(append(b, '"'), s), '"')
 }

@@ -97,7 +97,7 @@ func pieceOf(s []byte, n int) int {
 			return i
 		}
 	}
-	return n // not UTF-8
+	return n
 }
 
 func appendHead(b []byte, r *ss.BSO) []byte {

@@ -83,7 +83,7 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 		return err
 	}
 	if x.route.resource == infoConfiguration {
-		return act(h, x) // the limits are public
+		return act(h, x)
 	}
 	if err = h.authenticate(x, at, now); err != nil {
 		return err
@@ -104,7 +104,6 @@ func (h *Handler) serve(x *exchange, at web.Address, now time.Time) error {
 	return act(h, x)
 }
 
-// acquireSlot waits for a slot and checks the token again, which may have expired.
 func (h *Handler) acquireSlot(x *exchange) error {
 	if err := web.AcquireSlot(x.out, x.in); err != nil {
 		return err

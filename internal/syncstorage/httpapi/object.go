@@ -70,7 +70,7 @@ const (
 	fieldPayload
 	fieldSortIndex
 	fieldTTL
-	fieldModified // allowed but ignored, like the next
+	fieldModified
 	fieldCollection
 
 	fieldUnknown field = 0
@@ -127,7 +127,6 @@ func (d *decoder) payload() (v ss.Optional[[]byte], ok bool, err error) {
 	return ss.Some(d.payloads[from:len(d.payloads):len(d.payloads)]), true, nil
 }
 
-// integer parses a whole number or null. Overflow becomes the ends of int64, beyond all limits.
 func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	switch d.json.Next() {
 	case jx.Null:
@@ -140,7 +139,7 @@ func (d *decoder) integer() (v ss.Optional[int64], ok bool, err error) {
 	if err != nil {
 		return v, false, err
 	}
-	if bytes.ContainsAny(raw, ".eE") { // ParseInt would report a long number as out of range first
+	if bytes.ContainsAny(raw, ".eE") {
 		return v, false, nil
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)

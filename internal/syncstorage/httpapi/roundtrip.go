@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// isRoundTripSafe reports whether clients get the text back unchanged: in UTF-8 with paired surrogates.
 func isRoundTripSafe(text []byte) bool {
 	if !utf8.Valid(text) {
 		return false
@@ -19,7 +18,7 @@ func isRoundTripSafe(text []byte) bool {
 		text = text[i:]
 		switch unit := surrogate(text); {
 		case unit == 0:
-			text = text[2:] // any other escape, including a backslash
+			text = text[2:]
 		case unit < 0xdc00 && surrogate(text[6:]) >= 0xdc00:
 			text = text[12:]
 		default:

@@ -59,7 +59,7 @@ const noIndex = -10_000_000_000
 
 func arguments(o ss.Owner, coll int32, q *ss.Query, large int64) (pgdb.Statement, []any) {
 	if !q.Full && large >= 0 {
-		large = math.MaxInt64 // estimates are impossible for a list of IDs
+		large = math.MaxInt64
 	}
 	statement := &lists[q.Sort][0]
 	if q.IDs != nil {
@@ -135,7 +135,7 @@ type reader struct {
 	last       row         // last on the page; only if large, with a next page
 
 	row     row
-	payload pgtype.DriverBytes // current row's; valid until the next
+	payload pgtype.DriverBytes
 }
 
 type row struct {

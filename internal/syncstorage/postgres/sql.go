@@ -129,7 +129,6 @@ func listing(sort ss.Sort, byID bool) pgdb.Named[listed] {
 		) b ON true`}, args)
 }
 
-// listOrders are orders with their conditions after an offset. Missing sortindexes come last.
 var listOrders = [...]struct{ by, after string }{
 	ss.Newest: {
 		by:    `modified DESC, bso_id DESC`,

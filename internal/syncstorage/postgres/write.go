@@ -77,7 +77,6 @@ func unexpected(f pgdb.Statement, result []int64) error {
 	return errcode.Wrap(errcode.Internal, "internal error", fmt.Errorf("%s answered %v", f.Name, result))
 }
 
-// store is call for a function that stores records and returns the user's quota.
 func (s *Store) store(ctx context.Context, f pgdb.Statement, w *ss.Write, a *pgdb.Args) (ss.Written, error) {
 	written, err := s.call(ctx, f, w.If, a)
 	if err != nil {

@@ -46,7 +46,6 @@ func (s *Store) Append(ctx context.Context, o ss.Owner, w ss.Write, p ss.BatchPa
 	return written, err
 }
 
-// openBatch finds or creates the batch, and its collection's row, which stays invisible until stamped.
 func (st *step) openBatch(b ss.BatchID, create bool) error {
 	if !create {
 		if !st.batch.open || st.batch.expiry <= st.w.Now {
@@ -62,7 +61,6 @@ func (st *step) openBatch(b ss.BatchID, create bool) error {
 	return nil
 }
 
-// stage adds a record to the batch. Unset columns keep earlier values.
 func (st *step) stage(b ss.BatchID, u *ss.Update) ss.Delta {
 	var columns []string
 	values := append(st.key(), string(b), u.ID)
@@ -246,7 +244,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 	if err != nil {
 		return ss.Written{}, err
 	}
-	now := st.rows[st.coll] // previous counters, if not NULL
+	now := st.rows[st.coll]
 	p := of(st.o, spannerdb.Params{
 		"coll": st.coll, "batch": string(b), "stamp": st.stamp.Time(), "end": ss.MaxTimestamp.Time(),
 		"longest": int64((ss.MaxTimestamp - st.stamp) / 1000), "never": expiresAt(st.stamp, 0), "forever": int64(forever * 1000),
@@ -263,7 +261,7 @@ func (st *step) drain(b ss.BatchID, us []ss.Update) (ss.Written, error) {
 		parent.Statement = sqlParentCounted
 		parent.Params = with(spanner.NullInt64{Int64: now.count, Valid: true}, spanner.NullInt64{Int64: now.bytes, Valid: true})
 	case count.write:
-		st.tx.Predict(2) // the counters, reset to NULL
+		st.tx.Predict(2)
 		parent.Statement, parent.Params = sqlParentCounted, with(count.count, count.bytes)
 	}
 	changes := []spannerdb.Change{parent, {Statement: sqlDrain, Params: p, Rows: load.Records - len(us)}}

@@ -68,7 +68,7 @@ func (s *Store) DeleteCollection(ctx context.Context, o ss.Owner, w ss.Write) (w
 		st.whole = []any{st.coll}
 		st.remove("user_collections", st.key()...)
 		if st.found.modified == 0 {
-			return nil // only open batches
+			return nil
 		}
 		written = ss.Written{Modified: st.stamp, Previous: st.found.modified}
 		st.change(spanner.InsertOrUpdate, "user_collections", userKey(), []string{"modified"}, append(keyOf(o, ss.TombstoneID), st.stamp.Time())...)

@@ -142,7 +142,7 @@ func (r *reader) listing() (_ *ss.Listing, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.collection = head.Modified // 0: no such collection
+	r.collection = head.Modified
 	if err := r.q.If.Check(r.collection); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,6 @@ func (s *Store) Collections(ctx context.Context, o ss.Owner) (cs ss.Collections,
 	return cs, nil
 }
 
-// nameAll calls set with each collection's name. Cached names never change, so they need no snapshot.
 func (s *Store) nameAll(ctx context.Context, ids []int64, set func(i int, name string)) error {
 	var strange []int64
 	for _, id := range ids {

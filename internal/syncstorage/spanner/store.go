@@ -40,7 +40,7 @@ type Store struct {
 	db     *spannerdb.DB
 	set    func() (migrate.Set, error)
 	schema budget.Schema
-	ids    sync.Map // name (string) to ID (int64); neither changes
+	ids    sync.Map
 	names  sync.Map
 	pages  ss.Pages
 }
@@ -93,7 +93,6 @@ func (s *Store) lookup(ctx context.Context, name string) (int64, error) {
 	})
 }
 
-// find looks a name up in the cache, then with each in a snapshot or transaction.
 func (s *Store) find(name string, each func(spannerdb.Statement, spannerdb.Params, func(*spanner.Row) error) error) (int64, error) {
 	if id, ok := s.ids.Load(name); ok {
 		return id.(int64), nil

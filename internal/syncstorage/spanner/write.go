@@ -32,7 +32,7 @@ type step struct {
 	changes []*spanner.Mutation
 	load    budget.Load
 	delta   ss.Delta
-	live    int64 // change in the user's live bytes
+	live    int64
 	whole   []any // key of the user or collection changing as a whole; nil: only records
 }
 
@@ -65,9 +65,9 @@ type staged struct {
 }
 
 type merged struct {
-	there    int64 // existing records
+	there    int64
 	old, new int64 // bytes of those, and of their replacements
-	oldLive  int64 // their live bytes
+	oldLive  int64
 	newLive  int64
 }
 
@@ -116,7 +116,6 @@ type kind struct {
 	params spannerdb.Params
 }
 
-// write runs the kind's statement and then fn in a transaction.
 func (s *Store) write(ctx context.Context, k kind, o ss.Owner, w ss.Write, fn func(*step) error) error {
 	if err := checkOwner(o); err != nil {
 		return err
@@ -194,7 +193,6 @@ func (st *step) log(p spannerdb.Params) error {
 // loggedRecords keeps log entries below 2,621,440 characters. Beyond it the whole collection is logged.
 const loggedRecords = 5000
 
-// send buffers the changes, or returns an error if Spanner would reject them.
 func (st *step) send() error {
 	if st.parent != nil {
 		st.changes = append([]*spanner.Mutation{st.parent}, st.changes...)
@@ -280,7 +278,7 @@ func (st *step) finish() (ss.Written, error) {
 type counters struct {
 	write        bool
 	count, bytes spanner.NullInt64
-	used         ss.Used // 0 without a quota
+	used         ss.Used
 }
 
 // quota checks the quota. Otherwise it resets the counters to NULL, as this write makes them wrong.
@@ -310,7 +308,6 @@ func (st *step) sum(before collection, used ss.Used) counters {
 	}
 }
 
-// counted returns the bytes by the counters, or false if one is NULL.
 func (st *step) counted() (used ss.Used, counted bool) {
 	used.Collection = st.found.bytes
 	for id, c := range st.rows {
@@ -325,7 +322,6 @@ func (st *step) counted() (used ss.Used, counted bool) {
 	return used, true
 }
 
-// recount counts live bytes and corrects counters, except in the write's own collection.
 func (st *step) recount() (live ss.Used, err error) {
 	p := of(st.o, spannerdb.Params{"coll": st.coll, "stamp": st.stamp.Time(), "now": st.w.Now.Time()})
 	err = st.tx.ForEach(sqlRecount, p, func(r *spanner.Row) error {

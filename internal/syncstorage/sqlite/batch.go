@@ -71,10 +71,9 @@ func (st *step) batch(b ss.BatchID) (ss.Delta, error) {
 	return totals, err
 }
 
-// staged holds, per update, what earlier appends staged under its ID.
 type staged []struct {
 	exists  bool
-	payload ss.Optional[int64] // size in bytes, if staged
+	payload ss.Optional[int64]
 }
 
 func (old staged) delta(us []ss.Update) (d ss.Delta) {

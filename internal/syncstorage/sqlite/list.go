@@ -61,7 +61,7 @@ func (s *Store) list(snapshot *sqlitedb.Snapshot, user int64, q *ss.Query) (*ss.
 	switch {
 	case err != nil:
 		return nil, err
-	case !whole: // larger than its share of the collection
+	case !whole:
 		return p.stream(snapshot, coll.Modified)
 	}
 	snapshot.Release()

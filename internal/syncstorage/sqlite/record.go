@@ -99,7 +99,7 @@ type change struct {
 
 type changes struct {
 	insert, update []change
-	header         []change // the payload stays
+	header         []change
 	remove         []int64
 }
 
@@ -121,7 +121,7 @@ func (st *step) plan(old *header, u *ss.Update, mode ss.MergeMode) {
 	bytes := int64(len(b.Payload))
 	switch live := old.live(st.stamp); {
 	case live && !u.Payload.Set:
-		bytes = old.bytes // old was read without its payload
+		bytes = old.bytes
 		st.header = append(st.header, c)
 	case old.row != 0:
 		delta.Bytes -= old.bytes

@@ -26,7 +26,7 @@ func Migrations() (migrate.Set, error) {
 type Store struct {
 	db    *sqlitedb.DB
 	set   func() (migrate.Set, error)
-	names sync.Map // name (string) to ID (int64); never change
+	names sync.Map
 	pages syncstorage.Pages
 }
 

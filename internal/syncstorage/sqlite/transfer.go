@@ -72,7 +72,7 @@ func (s *Store) export(ctx context.Context, o ss.Owner, now ss.Timestamp, add fu
 // Restore implements syncstorage.Store.
 func (s *Store) Restore(ctx context.Context, o ss.Owner, w ss.Write, r ss.Restore) (restored ss.Restored, err error) {
 	records := slices.Clone(r.Records)
-	slices.SortFunc(records, func(a, b ss.BSO) int { return strings.Compare(b.ID, a.ID) }) // see descending
+	slices.SortFunc(records, func(a, b ss.BSO) int { return strings.Compare(b.ID, a.ID) })
 	err = s.write(ctx, call{name: "sync.restore", owner: o, creates: true}, w, func(st *step) error {
 		restored.Newer = 0
 		if err := w.If.Check(st.last); err != nil {

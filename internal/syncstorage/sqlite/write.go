@@ -14,7 +14,7 @@ type step struct {
 	user  int64
 	w     ss.Write
 	coll  int64
-	named bool // new name, to be inserted
+	named bool
 	known bool
 	last  ss.Timestamp
 	found collection
@@ -95,7 +95,6 @@ func (s *Store) cached(name string) int64 {
 
 func scanInt64(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) }
 
-// begin reads the collection's ID and all the user's counters at once: a user has few collections.
 func (st *step) begin(creates bool) error {
 	if st.coll == 0 {
 		id, found, err := sqlitedb.QueryRow(st.c, sqlCollectionID, scanInt64, st.w.Collection)
@@ -141,7 +140,6 @@ func (st *step) name() error {
 	return sqlitedb.Exec(st.c, sqlCountName, st.user)
 }
 
-// open inserts the collection's row, referenced by its records, unless it exists.
 func (st *step) open(modified ss.Timestamp) error {
 	if st.found.Row {
 		return nil

@@ -93,7 +93,6 @@ func batchTotals(t *testing.T, u *user) {
 	}
 }
 
-// batchHolds: an ID staged twice counts once, with its last payload.
 func batchHolds(t *testing.T, u *user) {
 	l := ss.BatchLimits{Records: 2, Bytes: 10}
 	w := u.write("bookmarks")
@@ -173,7 +172,6 @@ func batchLifetime(t *testing.T, u *user) {
 	}
 }
 
-// batchSlowClock: the clock determines the lifetime, not stamps, which may be far ahead.
 func batchSlowClock(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.now -= 24 * hour
@@ -184,7 +182,6 @@ func batchSlowClock(t *testing.T, u *user) {
 	equalIDs(t, "records", u.list("bookmarks"), "a", "b", "c")
 }
 
-// refusedCommit: a rejected commit leaves the batch unchanged, without that request's records.
 func refusedCommit(t *testing.T, u *user) {
 	for _, tc := range []struct {
 		name   string
@@ -255,7 +252,6 @@ func writeMeanwhile(t *testing.T, u *user) {
 	equal(t, "c", u.get("bookmarks", "c").payload, "meanwhile")
 }
 
-// endsWithCollection: deleting a collection deletes its batches, even if it existed only for one.
 func endsWithCollection(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	old := u.stage("bookmarks", bso("b", "x"))

@@ -25,7 +25,7 @@ func MergeCases() []MergeCase {
 		five   = ss.Some[int64](5)
 		nine   = ss.Some[int64](-9)
 		long   = ss.Some[int64](3600)
-		minute = ss.Some[int64](60) // expires exactly at CaseSecond
+		minute = ss.Some[int64](60)
 		zero   = ss.Some[int64](0)
 		// Most cases begin with this record.
 		full    = &ss.Update{ID: "a", SortIndex: five, Payload: text("old"), TTL: long}
@@ -103,7 +103,7 @@ func StageCases() []StageCase {
 type PreconditionCase struct {
 	Name     string
 	If       ss.Precondition
-	Modified ss.Timestamp // CaseFirst, or 0 for an absent resource
+	Modified ss.Timestamp
 	Want     error
 }
 

@@ -155,7 +155,6 @@ func concurrentNames(t *testing.T, u *user) {
 	equal(t, "collections", len(u.state().collections), 3)
 }
 
-// hiddenCollection: a batch leaves a missing collection invisible.
 func hiddenCollection(t *testing.T, u *user) {
 	for _, name := range []string{"tabs", newName()} {
 		b := u.stage(name, bso("a", "x"))

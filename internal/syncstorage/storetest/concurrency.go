@@ -288,7 +288,7 @@ func deleteAllAgainstWrite(t *testing.T, u *user) {
 				}
 				_, err = u.store.Commit(t.Context(), u.owner, u.write(name), ss.BatchPart{ID: b, Limits: limits()})
 				if errors.Is(err, ss.ErrNoBatch) || errcode.Is(err, errcode.Precondition) {
-					err = nil // DeleteAll came in between
+					err = nil
 				}
 			default:
 				_, err = u.store.Post(t.Context(), u.owner, u.write(name), []ss.Update{bso("a", "x"), bso("b", "x")})

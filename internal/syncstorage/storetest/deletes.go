@@ -80,7 +80,6 @@ func deleteEverything(t *testing.T, u *user) {
 	v.wantState("DeleteAll of another user", untouched)
 }
 
-// deleteExpired: deletes include expired records, so that counters stay correct.
 func deleteExpired(t *testing.T, u *user) {
 	u.post("bookmarks", expiring("a", "expired", 10), expiring("b", "expired", 10), bso("c", "x"))
 	u.wait(20e9)

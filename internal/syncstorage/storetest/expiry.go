@@ -77,7 +77,7 @@ func expiredAtOnce(t *testing.T, u *user) {
 // would reappear.
 func horizon(t *testing.T, u *user) {
 	u.put("tabs", bso("c", "x"))
-	u.now -= hour // the next stamps are ahead of the clock
+	u.now -= hour
 	u.put("tabs", expiring("a", "x", 0))
 	u.wantVisible("a ttl of 0 with a slow clock", "tabs", "c")
 	w := u.put("tabs", expiring("b", "x", 1))
@@ -97,7 +97,6 @@ func horizonOfEach(t *testing.T, u *user) {
 	u.state()
 }
 
-// expiredWrittenOver: a write over an expired record takes nothing from it.
 func expiredWrittenOver(t *testing.T, u *user) {
 	for _, way := range ways() {
 		u := u.other()

@@ -50,7 +50,6 @@ func library(u *user) *model {
 	return m
 }
 
-// sorts checks each order against a literal list; anyQuery checks them against the model.
 func sorts(t *testing.T, u *user) {
 	library(u)
 	for sort, want := range map[ss.Sort][]string{
@@ -206,7 +205,6 @@ func anyQuery(t *testing.T, u *user) {
 	})
 }
 
-// samePage compares pages from store and model; only IDs unless the page is full.
 func samePage(t tb, q *ss.Query, got, want page) {
 	t.Helper()
 	if !q.Full {
@@ -274,7 +272,6 @@ func largeListing(t *testing.T, u *user) {
 	equalIDs(t, "limit 0", u.query(q))
 }
 
-// largeAmongSmall: a page is much larger than the collection's average record suggests.
 func largeAmongSmall(t *testing.T, u *user) {
 	const small, large, size = 400, 8, 1 << 19
 	for from := 0; from < small; from += 50 {
@@ -309,7 +306,6 @@ func largeAmongSmall(t *testing.T, u *user) {
 	}
 }
 
-// closedUnread: closing a listing releases its resources, read or not.
 func closedUnread(t *testing.T, u *user) {
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		u.put("history", bso(id, xs(2<<20)))

@@ -85,7 +85,7 @@ func (m *machine) steps() map[string]func(*rapid.T) {
 		"Get":              m.stepGet,
 		"List":             m.stepList,
 		"Put":              m.stepPut,
-		"Put again":        m.stepPut, // twice as likely
+		"Put again":        m.stepPut,
 		"Post":             m.stepPost,
 		"open a batch":     m.stepOpen,
 		"Append":           m.stepAppend,

@@ -87,7 +87,6 @@ func newAndOld(t *testing.T, u *user) {
 	u.state()
 }
 
-// fewAndMany: a write finds its existing records, few or most of the collection, among new IDs.
 func fewAndMany(t *testing.T, u *user) {
 	const records = 20
 	id := func(i int) string { return fmt.Sprintf("%c%d", "bB"[i%2], i) }

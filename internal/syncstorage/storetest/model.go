@@ -17,7 +17,6 @@ type model struct {
 	quota       ss.Optional[int64]
 }
 
-// modelCollection keeps expired records until swept, like an engine.
 type modelCollection struct {
 	modified ss.Timestamp
 	records  map[string]ss.BSO

@@ -119,7 +119,7 @@ func ownQuotaOutlivesAWipe(t *testing.T, u *user) {
 	equal(t, "the quota", u.usage().Quota, ss.Some[int64](30))
 	_, err := u.store.Put(t.Context(), u.owner, u.counted("bookmarks", 100), bso("a", xs(31)))
 	wantError(t, "a byte too many", err, ss.ErrQuota)
-	u.put(newName(), bso("a", "x")) // the number of names is in the same row
+	u.put(newName(), bso("a", "x"))
 	u.deleteAll()
 	equal(t, "the quota after another DeleteAll", u.usage().Quota, ss.Some[int64](30))
 }

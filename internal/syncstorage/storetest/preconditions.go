@@ -22,7 +22,6 @@ func preconditionChecks() []check {
 	}
 }
 
-// preconditionTable runs the table on every method. A rejected request changes nothing.
 func preconditionTable(t *testing.T, u *user) {
 	type prepared struct {
 		u      *user

@@ -72,7 +72,7 @@ func quotaCase(t *testing.T, u *user, tc *QuotaCase, way string, enforce bool) {
 	wantError(t, name, err, nil)
 	if way == "Append" {
 		u.wantState(name, before)
-		return // Used may include records that will be replaced
+		return
 	}
 	u.wantUsage(name, "bookmarks", 1, tc.After)
 	if w.Quota.Limited() {
@@ -136,7 +136,6 @@ func quotaOfACollection(t *testing.T, u *user) {
 	wantError(t, "Put of a byte more", err, ss.ErrQuota)
 }
 
-// quotaShrinking: over a lowered limit, a user can still delete, and write without adding bytes.
 func quotaShrinking(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(100)), bso("b", xs(100)), bso("c", xs(100)), bso("d", xs(100)))
 	w := u.limited("bookmarks", 50)
@@ -218,7 +217,6 @@ func quotaStagedOverStored(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 2, 100)
 }
 
-// quotaCommit: a commit checks the quota against current records; a rejected batch stays open.
 func quotaCommit(t *testing.T, u *user) {
 	w := u.limited("bookmarks", 100)
 	b := newBatch()

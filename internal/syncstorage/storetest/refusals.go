@@ -23,12 +23,11 @@ func refusalChecks() []check {
 type kind int
 
 const (
-	reads  kind = iota
-	stages      // invisible until a commit
+	reads kind = iota
+	stages
 	writes
 )
 
-// resource is whose stamp a precondition is checked against.
 type resource int
 
 const (

@@ -113,7 +113,6 @@ func acrossCollections(t *testing.T, u *user) {
 	equal(t, "user", cs.Modified, want["forms"])
 }
 
-// tombstones: after a collection is deleted, the user's stamp and all later stamps are not before it.
 func tombstones(t *testing.T, u *user) {
 	u.put("bookmarks", bso("a", "x"))
 	u.put("tabs", bso("a", "x"))

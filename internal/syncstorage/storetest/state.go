@@ -140,7 +140,6 @@ func equalIDs(t tb, what string, got page, want ...string) {
 	}
 }
 
-// wantError checks for one of the package's own errors, or nil.
 func wantError(t tb, step string, err, want error) {
 	t.Helper()
 	if !sameError(err, want) {

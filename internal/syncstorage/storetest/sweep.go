@@ -214,7 +214,6 @@ func sweepWhileWritten(t *testing.T, u *user) {
 	u.at(lastSweep).wantUsage("everything", "tabs", 0, 0)
 }
 
-// sweepAgainstWrites: sweeping an expired record does not remove its concurrent replacement.
 func sweepAgainstWrites(t *testing.T, u *user) {
 	u.at(lastSweep).drain()
 	const rounds, records = 8, 30

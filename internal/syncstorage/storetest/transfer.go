@@ -94,7 +94,7 @@ func transferRoundTrip(t *testing.T, u *user) {
 		equal(t, "the stamp of "+names[i], again[i].Modified, exported[i].Modified)
 		equal(t, "the records of "+names[i], records(again[i]), records(exported[i]))
 	}
-	v.now = t0 - hour // this server's clock is behind
+	v.now = t0 - hour
 	equal(t, "the stamp of the next write", v.put("forms", bso("a", "x")).Modified, before.modified+tick)
 }
 
@@ -157,7 +157,6 @@ func transferLaterStays(t *testing.T, u *user) {
 	u.wantUsage("Restore", "bookmarks", 3, 13)
 }
 
-// transferOverTheExpired: expired records count as absent, and their bytes are subtracted.
 func transferOverTheExpired(t *testing.T, u *user) {
 	u.put("bookmarks", expiring("a", "12345", 10))
 	u.wait(60e9)
@@ -178,7 +177,6 @@ func transferAgain(t *testing.T, u *user) {
 	u.wantState("no record at all", before)
 }
 
-// transferBesideAWriter: a concurrent write or DeleteAll is detected, and nothing is restored.
 func transferBesideAWriter(t *testing.T, u *user) {
 	r := ss.Restore{Modified: t0 - hour, Records: []ss.BSO{at("a", "xy", t0-hour)}}
 	last := u.restore(u.writeIf("bookmarks", ifUnmodifiedSince(0)), r).User

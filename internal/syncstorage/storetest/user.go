@@ -58,7 +58,6 @@ func (u *user) other() *user {
 	return &v
 }
 
-// at returns a copy of the user at another time.
 func (u *user) at(now ss.Timestamp) *user {
 	v := *u
 	v.now = now
@@ -146,7 +145,6 @@ func (u *user) deleteAll() {
 	must(u.t, "DeleteAll", u.store.DeleteAll(u.t.Context(), u.owner, ss.Precondition{}))
 }
 
-// wrote checks a write's error and clears Used, which is only defined with a quota.
 func (u *user) wrote(step string) func(ss.Written, error) ss.Written {
 	u.t.Helper()
 	return func(w ss.Written, err error) ss.Written {

@@ -70,7 +70,6 @@ func payloads(t *testing.T, u *user) {
 	})
 }
 
-// payloadsOfAnyBytes: an engine that stores bytes stores any payload.
 func payloadsOfAnyBytes(t *testing.T, u *user) {
 	var every [256]byte
 	for i := range every {
@@ -161,7 +160,7 @@ func orderOfIDs(t *testing.T, u *user) {
 	for _, id := range ids {
 		us = append(us, bso(id, id))
 	}
-	u.post("bookmarks", us...) // one stamp, so the ID decides
+	u.post("bookmarks", us...)
 	slices.Sort(ids)
 	equalIDs(t, "oldest", u.query(ss.Query{Collection: "bookmarks", Sort: ss.Oldest}), ids...)
 	slices.Reverse(ids)
