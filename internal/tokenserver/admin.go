@@ -18,22 +18,22 @@ func (s *Service) ParseAccount(id string) (Account, error) {
 	return ParseAccount(id, s.Config().FxAEmailDomain)
 }
 
-// AccountState returns an account's stored state.
+// AccountState is Store.AccountState.
 func (s *Service) AccountState(ctx context.Context, a Account) (AccountState, error) {
 	return s.store.AccountState(ctx, a)
 }
 
-// FindUsers returns a page of storage users by account ID prefix, ordered by User.Email.
+// FindUsers is Store.FindUsers.
 func (s *Service) FindUsers(ctx context.Context, prefix, after string, limit int) ([]User, error) {
 	return s.store.FindUsers(ctx, prefix, after, limit)
 }
 
-// ListUsers returns a page of storage users ordered by UID.
+// ListUsers is Store.ListUsers.
 func (s *Service) ListUsers(ctx context.Context, after int64, limit int, replaced bool) ([]User, error) {
 	return s.store.ListUsers(ctx, after, limit, replaced)
 }
 
-// Revoked returns the users whose unexpired tokens are revoked.
+// Revoked is Store.Revoked.
 func (s *Service) Revoked(ctx context.Context) (Revoked, error) {
 	return s.store.Revoked(ctx, s.now().Add(-s.Config().TokenLife()))
 }
@@ -47,28 +47,28 @@ func (s *Service) Adopt(ctx context.Context, a Account, generation int64, keys K
 	})
 }
 
-// SetAccess allows or denies an account, or removes its rule.
+// SetAccess is Store.SetAccess.
 func (s *Service) SetAccess(ctx context.Context, a Account, r Rule) error {
 	return s.store.SetAccess(ctx, a, r, s.now())
 }
 
-// ListAccess returns a page of allowed and denied accounts.
+// ListAccess is Store.ListAccess.
 func (s *Service) ListAccess(ctx context.Context, after string, limit int) ([]Rule, error) {
 	return s.store.ListAccess(ctx, after, limit)
 }
 
-// Refused returns accounts with refused sign-ins, most recent first.
+// Refused is Store.Refused.
 func (s *Service) Refused(ctx context.Context, limit int) ([]Refused, error) {
 	return s.store.Refused(ctx, limit)
 }
 
-// SetLabel sets the operator's label for an account, or removes it if "".
+// SetLabel is Store.SetLabel for an operator.
 func (s *Service) SetLabel(ctx context.Context, a Account, text string) error {
 	_, err := s.store.SetLabel(ctx, a, Label{FxAUID: a.FxAUID, Text: text, SetAt: millis(s.now())})
 	return err
 }
 
-// LabelsOf returns labels by account ID.
+// LabelsOf is Store.LabelsOf.
 func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]Label, error) {
 	labels := map[string]Label{}
 	for some := range slices.Chunk(fxaUIDs, 500) {
@@ -81,12 +81,12 @@ func (s *Service) LabelsOf(ctx context.Context, fxaUIDs []string) (map[string]La
 	return labels, nil
 }
 
-// FindLabels returns a page of labels by prefix, with storage users.
+// FindLabels is Store.FindLabels.
 func (s *Service) FindLabels(ctx context.Context, prefix string, after Label, limit int) ([]Labelled, error) {
 	return s.store.FindLabels(ctx, FindLabels{Prefix: prefix, Domain: s.Config().FxAEmailDomain, After: after, Limit: limit})
 }
 
-// ListNodes returns all nodes ordered by ID.
+// ListNodes is Store.ListNodes.
 func (s *Service) ListNodes(ctx context.Context) ([]Node, error) {
 	return s.store.ListNodes(ctx)
 }

@@ -130,7 +130,7 @@ func (s *Service) inheritQuota(ctx context.Context, a Account, u *User, now time
 }
 
 // DeleteAccount deletes the data of an account's storage users at once, even after an interruption, and returns how
-// many. The account may come back as new. Rows stay until tokens expire, so that Cleanup deletes data written
+// many. The account may come back as new. Rows stay until tokens expire, for Cleanup to delete data written
 // meanwhile: nodes may not know of the deletion.
 func (s *Service) DeleteAccount(ctx context.Context, a Account) (int, error) {
 	now := s.now()

@@ -39,11 +39,10 @@ const (
 type Plan struct {
 	Op Op
 	// User is the current row after the sign-in, without UID if Insert, and node if Allocate.
-	User User
-	// Allocate means that Allocate must choose the node.
+	User     User
 	Allocate bool
 	// Replace means that the account's other unreplaced rows become replaced at User.CreatedAt. Without Insert that
-	// repairs rows from processes that do not lock accounts.
+	// repairs other processes' rows.
 	Replace bool
 }
 

@@ -25,13 +25,11 @@ var ErrAccountsUnavailable error = errcode.New(errcode.Unavailable, "the account
 
 // Verifier verifies the accounts server's tokens. It returns *Refusal with BadCredentials, or ErrAccountsUnavailable.
 type Verifier interface {
-	// AccessToken verifies a sign-in's bearer token and its Scope.
 	AccessToken(ctx context.Context, token string) (Identity, error)
 
 	// Email asks the profile server for the account's address.
 	Email(ctx context.Context, token string) (string, error)
 
-	// Events verifies a security event token and returns its events.
 	Events(ctx context.Context, token string) ([]Event, error)
 }
 

@@ -11,8 +11,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Self is the node of a server without a public URL. Clients use the address of their sign-in, so a server may have
-// several addresses, and a public URL can be set later.
+// Self is the node of a server without a public URL. Clients use the address of their sign-in, so several are
+// possible, and a public URL can be set later.
 const Self = "self"
 
 const maxNodeURL = 64

@@ -49,7 +49,6 @@ type Options struct {
 	// Inherit gives a new storage user an earlier user's quota; from is newest first. nil: no quotas.
 	Inherit func(ctx context.Context, from []User, to *User) error
 
-	// CountEvent is called for every account event.
 	CountEvent func(EventKind)
 }
 

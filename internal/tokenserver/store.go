@@ -22,7 +22,6 @@ type Store interface {
 	Admission
 	Labels
 
-	// Ping checks that the engine is available with the required schema version. It returns errcode.Unavailable.
 	Ping(ctx context.Context) error
 }
 
@@ -85,7 +84,7 @@ type Deadlines struct {
 type DueUser struct {
 	User
 
-	// KeysLive means that the account's unreplaced row has the same key ID. In a storage keyed by account and key ID,
+	// KeysLive means that the account's unreplaced row has the same key ID: in a storage keyed by account and key ID,
 	// as on Spanner, the data is in use.
 	KeysLive bool
 }
@@ -98,7 +97,6 @@ type Nodes interface {
 	// AddNode adds a node and returns it with its ID, or errcode.Conflict if the URL exists.
 	AddNode(ctx context.Context, n Node) (Node, error)
 
-	// EnsureNode adds a node unless its URL exists.
 	EnsureNode(ctx context.Context, n Node) (added bool, err error)
 
 	// EnsureFirstNode adds a node only once, so that operators can remove all nodes.
@@ -146,8 +144,7 @@ type Refused struct {
 	Attempts int64
 }
 
-// MaxRefused limits refused_sign_ins; new rows replace the oldest. Otherwise the accounts server's millions of
-// accounts could fill it.
+// MaxRefused limits refused_sign_ins; new rows replace the oldest. Otherwise strangers could fill it.
 const MaxRefused = 1000
 
 // Check returns errcode.Invalid for a note that the table cannot store.

@@ -18,8 +18,8 @@ type Handler struct {
 	Service *tokenserver.Service
 	Clock   clock.Clock
 
-	// Verifications limits concurrent token verifications across client addresses. As they may call the accounts
-	// server, they hold no slot of the gate, so a slow one delays only sign-ins. nil: no limit.
+	// Verifications limits concurrent token verifications across client addresses, which hold no slot of the gate, so
+	// a slow accounts server delays only sign-ins. nil: no limit.
 	Verifications *fairshare.Pool
 }
 
