@@ -1,10 +1,10 @@
 // Package canonjson parses JSON (RFC 8259) into a canonical form with exact decimal numbers, and operates on it by
 // JSON Pointer (RFC 6901), JSON Merge Patch (RFC 7396), and increments.
 //
-// Canonical values are equal if and only if their bytes are. So sizes, comparisons and hashes are the same on every
-// engine, and a merge reads both texts in one pass without building a tree. Unlike the JSON Canonicalization Scheme
-// (RFC 8785), the form preserves numbers exactly and orders members like PostgreSQL's jsonb. See [Value].
+// Canonical values are equal if and only if their bytes are, so sizes, comparisons and hashes are the same on every
+// engine, and merges need no tree. Unlike the JSON Canonicalization Scheme (RFC 8785), the form preserves numbers
+// exactly and orders members like PostgreSQL's jsonb. See [Value].
 //
 // The parser is handwritten: others accept duplicate names, lone surrogates and invalid UTF-8, lose number spellings
-// or error positions, and build a tree to be serialized again. docs/decisions/0012 contains the measurements.
+// or error positions, and build a tree. docs/decisions/0012 contains measurements.
 package canonjson

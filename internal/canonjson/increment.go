@@ -14,11 +14,11 @@ type Increment struct {
 	Create   bool   // create missing objects on the path, and the number, starting at 0
 }
 
-// Apply returns the value with the number replaced by the sum, and the sum. An empty v means no value.
+// Apply returns the value with the number replaced by the sum, and the sum. An empty v means no value. It never
+// replaces an existing scalar on the path.
 //
 // Error pointers are "/pointer", "/by", "/min", "/max", or "". It returns an *Error if the number is missing or not a
-// number, or the sum exceeds Number; a *BoundError beyond Min or Max; a *LimitError above limit bytes. It never
-// replaces an existing scalar on the path.
+// number, or the sum exceeds Number; a *BoundError beyond Min or Max; a *LimitError above limit bytes.
 func (in *Increment) Apply(v Value, limit int) (Value, Number, error) {
 	text := []byte(v)
 	place, missing, err := in.find(text)

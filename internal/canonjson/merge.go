@@ -1,7 +1,7 @@
 package canonjson
 
 // Merge applies a merge patch (RFC 7396): an object's members replace v's recursively, and null removes them; any
-// other patch replaces v. Errors are Parse's, into the result.
+// other patch replaces v. It returns Parse's errors, into the result.
 func (v Value) Merge(patch Value, limit int) (Value, error) {
 	merged := merge(make([]byte, 0, len(v)+len(patch)), []byte(v), []byte(patch))
 	return canonical(merged, limit)

@@ -12,7 +12,7 @@ import (
 // exponent only where it saves more than 20 zeros, with one nonzero digit before the point and no plus sign. Most
 // numbers have this spelling, also in PostgreSQL's numeric.
 //
-// A number has at most 400 digits, without zeros at either end, and is 0 or between 1e-308 and 1e309 in absolute
+// A number has at most 400 digits, without zeros at either end, and is 0 or from 1e-308 to below 1e309 in absolute
 // value. Engines allow more, but then ten bytes could expand to a hundred thousand. "" means no number.
 type Number string
 
@@ -64,7 +64,7 @@ type literal struct {
 	simple          bool
 }
 
-// readLiteral reads a number; length 0 means not valid. A simple literal has no exponent and so few digits that only
+// readLiteral reads a number; length 0 means not valid. A simple literal is short and without exponent, so that only
 // superfluous zeros can make it non-canonical.
 func readLiteral(text []byte) (l literal) {
 	i := 0
@@ -162,7 +162,6 @@ func readExponent(text []byte) (exponent, n int) {
 	return exponent, start + digits
 }
 
-// trim removes zeros from both ends.
 func (d *decimal) trim() {
 	for len(d.digits) > 0 && d.digits[0] == '0' {
 		d.digits = d.digits[1:]
@@ -176,7 +175,6 @@ func (d *decimal) trim() {
 	}
 }
 
-// outOfBounds returns why a trimmed number is rejected, or "".
 func (d *decimal) outOfBounds() string {
 	switch exponent := d.point - 1; {
 	case len(d.digits) > MaxDigits:
@@ -267,7 +265,6 @@ func (n Number) decimal() decimal {
 
 func (d *decimal) unit() int { return d.point - len(d.digits) }
 
-// scaled returns the number in units of ten to the exponent, at most the number's own.
 func (d *decimal) scaled(exponent int) *big.Int {
 	i := new(big.Int)
 	if len(d.digits) == 0 {

@@ -18,22 +18,22 @@ type parser struct {
 	out    []byte
 	limit  int // maximum bytes in out; longer texts are read for their size
 	zeros  int // maximum zeros from exponents in out
-	spared int // zeros so far
+	spared int
 
 	members []member
 	moved   []byte
 	digits  []byte
 
 	reason string
-	path   []string // innermost first
+	path   []string
 }
 
 // member is an object member, as offsets into parser.out.
 type member struct {
-	start int // opening quote
+	start int
 	colon int
 	end   int
-	name  int // length without quotes and escapes
+	name  int
 }
 
 func (p *parser) refuse(reason string) bool {
@@ -191,7 +191,6 @@ func (p *parser) order(a, b member) int {
 	return compareNames(p.out[a.start+1:a.colon-1], p.out[b.start+1:b.colon-1])
 }
 
-// compareNames compares canonical names without quotes, in jsonb order.
 func compareNames(a, b []byte) int {
 	a, b = unescape(a), unescape(b)
 	return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
@@ -213,7 +212,6 @@ func (p *parser) sort(members []member) bool {
 	return true
 }
 
-// plain contains the ASCII bytes that stand for themselves in a string.
 var plain = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -221,7 +219,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// str reads a string. escapes is how many bytes escaping adds, without quotes.
+// str reads a string. escapes is how many bytes escaping adds.
 func (p *parser) str() (escapes int, ok bool) {
 	text, from := p.text, p.at // the quote is copied with the text after it
 	i := from + 1
@@ -258,7 +256,6 @@ func (p *parser) str() (escapes int, ok bool) {
 	return 0, p.refuse(notJSON)
 }
 
-// escape reads an escape sequence. more is how many bytes escaping adds.
 func (p *parser) escape() (more int, ok bool) {
 	if p.at+1 >= len(p.text) {
 		return 0, p.refuse(notJSON)
@@ -331,7 +328,6 @@ func hex4(text []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// shortEscapes maps characters to their short escape's letter.
 var shortEscapes = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
 func appendEscaped(out []byte, r rune) []byte {
@@ -352,7 +348,6 @@ func appendString(out []byte, s string) []byte {
 	return append(out, '"')
 }
 
-// unescape decodes a canonical string without quotes, returning s itself if nothing is escaped.
 func unescape(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s

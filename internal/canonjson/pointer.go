@@ -58,7 +58,6 @@ func (v Value) Lookup(p Pointer) (Value, bool) {
 	return Value(place.of(text)), true
 }
 
-// element returns the member or item named by a token in the array or object at from.
 func element(text []byte, from int, token string) (span, bool) {
 	switch text[from] {
 	case '{':

@@ -66,7 +66,6 @@ func AppendRestored(to, text []byte) ([]byte, error) {
 	return to, err
 }
 
-// parsers pools parsers with scratch memory.
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
 func parserOf(text []byte, limit int) *parser {

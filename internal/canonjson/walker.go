@@ -13,7 +13,6 @@ type span struct{ from, to int }
 
 func (s span) of(text []byte) []byte { return text[s.from:s.to] }
 
-// walk returns a walker at the first element.
 func walk(text []byte, from int) walker {
 	w := walker{text: text}
 	w.stand(from + 1)
@@ -42,12 +41,10 @@ func (w *walker) stand(at int) {
 	w.value = span{at, end}
 }
 
-// member returns the element with its name, as spelled.
 func (w *walker) member() []byte { return w.text[w.start:w.value.to] }
 
 func (w *walker) isNull() bool { return w.text[w.value.from] == 'n' }
 
-// skip returns the offset after the canonical value at at.
 func skip(text []byte, at int) int {
 	switch text[at] {
 	case '"':
