@@ -11,8 +11,10 @@ import (
 //
 //   - no white space;
 //   - object members in the order of PostgreSQL's jsonb: shorter names first, then by UTF-8 bytes;
-//   - in strings, \" and \\, the short escapes \b \f \n \r \t, other characters before space as lower-case \u00xx, and everything else in UTF-8;
-//   - numbers as digits without exponent, superfluous zeros and the sign of -0, unless an exponent saves more than 20 zeros: 1.0, 1e0 and 10e-1 are 1, and 1000e300 is 1e303. See [Number].
+//   - in strings, \" and \\, the short escapes \b \f \n \r \t, other characters before space as lower-case \u00xx,
+//     and everything else in UTF-8;
+//   - numbers as digits without exponent, superfluous zeros and the sign of -0, unless an exponent saves more than 20
+//     zeros: 1.0, 1e0 and 10e-1 are 1, and 1000e300 is 1e303. See [Number].
 //
 // "" means no value. Other values come from this package's functions or from storage.
 type Value string

@@ -95,7 +95,7 @@ type Deletions interface {
 	// NextInstall returns the tenant's next install that still occupies rows, even just a tombstone, or "".
 	NextInstall(ctx context.Context, t TenantID, after InstallID) (InstallID, error)
 
-	// Holdings counts an owner's rows, for Services those of the whole tenant without its installs' tombstones.
+	// Holdings counts an owner's rows, for Services the whole tenant's rows without its installs' tombstones.
 	Holdings(ctx context.Context, o Owner) (Holdings, error)
 
 	// Reopen reverts a finished deletion and reports whether there was a tombstone. Tokens issued from now on work

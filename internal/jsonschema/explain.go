@@ -37,7 +37,7 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf says what a keyword expects. The metaschema's own reasons are about its keywords, such as "must match
+// expectedOf describes a keyword's expectation. The metaschema's own reasons are about its keywords, such as "must match
 // one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{

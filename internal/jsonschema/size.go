@@ -27,7 +27,7 @@ func (m *meter) add(v any) {
 	}
 }
 
-// look counts what v points to. v itself belongs to its container.
+// look counts the blocks that v points to. v itself belongs to its container.
 func (m *meter) look(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:

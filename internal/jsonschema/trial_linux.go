@@ -13,7 +13,7 @@ func isolate(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }
 
-// confine limits CPU seconds and memory beyond what is mapped (the runtime reserves addresses at start), and forbids
+// confine limits CPU seconds, and memory beyond current mappings (the runtime reserves addresses), and forbids
 // files and core dumps.
 func confine() error {
 	seconds := uint64(TrialTime / time.Second)

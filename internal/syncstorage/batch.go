@@ -12,7 +12,7 @@ const BatchLifetime = 2 * time.Hour
 // ErrNoBatch means that the batch is unknown, expired, committed, or someone else's. A common error reveals nothing.
 var ErrNoBatch error = errcode.New(errcode.Invalid, "batch not found, expired or already committed")
 
-// ErrBatchTooLarge means that counted totals, not declared ones, exceed the batch limits.
+// ErrBatchTooLarge means that counted totals, not declared totals, exceed the batch limits.
 var ErrBatchTooLarge error = errcode.New(errcode.TooLarge, "the batch is too large")
 
 // BatchID identifies an open batch: 32 hex digits.

@@ -2,7 +2,7 @@ package syncstorage
 
 import "holdfast/internal/errcode"
 
-// Collection IDs. Operators' scripts know the standard ones; client-chosen names start at FirstCustomID.
+// Collection IDs. Operators' scripts know the standard IDs; client-chosen names start at FirstCustomID.
 const (
 	// TombstoneID is not a collection. Its row in user_collections stores the user's last stamp, is the write lock,
 	// and counts names that the user added.

@@ -21,7 +21,7 @@ const (
 	// recordSize is a record's memory without its payload: its slice element and ID.
 	recordSize = 160
 
-	// pieceSize is the buffer size for payloads. One allocation per payload, or a growing slice, would dominate a
+	// pieceSize is the buffer size for payloads. An allocation per payload, or a growing slice, would dominate a
 	// listing's cost.
 	pieceSize = 64 << 10
 
@@ -84,7 +84,7 @@ func (g *Page) alloc(n int) []byte {
 	return (*next)[:n:n]
 }
 
-// Fits reports whether one more record stays within GatherMax.
+// Fits reports whether another record stays within GatherMax.
 func (g *Page) Fits(payload int) bool { return g.size+recordSize+payload <= GatherMax }
 
 // Size returns the records' memory in bytes.

@@ -100,7 +100,7 @@ func (l *Listing) Close() {
 // ContinueAfter sets the next page.
 func (l *Listing) ContinueAfter(next Offset) { l.Next, l.More = next, true }
 
-// Page returns how many found records are on the page. Backends read one more to detect a next page.
+// Page returns how many found records are on the page. Backends read an extra record to detect a next page.
 func (q *Query) Page(found int) (n int, more bool) {
 	if q.Limit.Set && found > q.Limit.Value {
 		return q.Limit.Value, true

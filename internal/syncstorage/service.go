@@ -53,7 +53,7 @@ func NewService(o Options) (*Service, error) {
 // Reload replaces the settings at runtime.
 func (s *Service) Reload(c Config) { s.conf.Store(&c) }
 
-// Limits returns a collection's limits, or the general ones for "".
+// Limits returns a collection's limits, or the general limits for "".
 func (s *Service) Limits(collection string) Limits { return s.conf.Load().Limits.For(collection) }
 
 // MaxNames returns how many new collection names a user may create.

@@ -106,7 +106,7 @@ type Written struct {
 
 	// Used is the live payload bytes after the write, with staged records after an append. Writes that store records
 	// compute it if Write.Quota has a limit. Where that decides nothing, it may include unswept expired records, and
-	// records to be replaced by staged ones.
+	// records to be replaced by staged records.
 	Used Used
 
 	Quota Quota // for this user; set by writes that store records

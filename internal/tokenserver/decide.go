@@ -35,7 +35,7 @@ const (
 	Insert    // new row, i.e. new storage user
 )
 
-// Plan is what a backend must write for a sign-in.
+// Plan lists the writes of a sign-in.
 type Plan struct {
 	Op Op
 	// User is the current row after the sign-in, without UID if Insert, and node if Allocate.

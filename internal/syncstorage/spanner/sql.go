@@ -22,7 +22,7 @@ var (
 )
 
 // A write's reads, in one message: a UNION of numbered parts, each seeking by key. The hint takes exclusive locks at
-// once: with shared ones, two writers of a user would wait for each other, and Spanner would abort one.
+// once: with shared locks, two writers of a user would wait for each other, and Spanner would abort one.
 const (
 	exclusive = `@{LOCK_SCANNED_RANGES=exclusive}`
 

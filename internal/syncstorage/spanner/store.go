@@ -174,7 +174,7 @@ func userKey() []string { return []string{"fxa_uid", "fxa_kid", "collection_id"}
 
 func keyOf(o ss.Owner, coll int64) []any { return []any{o.FxAUID, o.FxAKID, coll} }
 
-// forever is the TTL, in seconds, of records without one: the reference server's DEFAULT_BSO_TTL, about 66 years.
+// forever is the TTL, in seconds, of records without a TTL: the reference server's DEFAULT_BSO_TTL, about 66 years.
 // Expiry is never NULL: a record never expires if its expiry is exactly that long after its stamp, or the end of
 // time. Clients cannot set half as much.
 const forever = 2_100_000_000

@@ -198,7 +198,7 @@ func quotaStaged(t *testing.T, u *user) {
 	u.wantUsage("Commit", "bookmarks", 3, 60)
 }
 
-// quotaStagedOverStored: records to be replaced by staged ones do not count, if the result depends on it.
+// quotaStagedOverStored: records to be replaced by staged records do not count, if the result depends on it.
 func quotaStagedOverStored(t *testing.T, u *user) {
 	u.post("bookmarks", bso("a", xs(90)), bso("b", xs(5)))
 	w := u.limited("bookmarks", 100)

@@ -54,7 +54,7 @@ func listingWhileWritten(t *testing.T, u *user, payload string) {
 }
 
 // stampAndRows: while a writer adds records, a listing contains exactly those up to its stamp. Otherwise a client
-// asking for newer ones would miss the rest.
+// asking for newer records would miss the rest.
 func stampAndRows(t *testing.T, u *user) {
 	const n = 60
 	var (
