@@ -44,9 +44,9 @@ type Store interface {
 	Usage(ctx context.Context, o Owner, now Moment) (Usage, error)
 
 	// Sweep removes at most limit rows of a kind that were due by then, across installs, and returns how many. Kinds:
-	// expired records, earliest first, each with a change now (except in an install being deleted); changes older than
-	// ChangesKept; stored responses older than AnswersKept; revocations of expired tokens; tombstones whose events are
-	// published.
+	// expired records, earliest first, each with a change now (except in an install being deleted); changes older
+	// than ChangesKept; stored responses older than AnswersKept; revocations of expired tokens; tombstones whose
+	// events are published.
 	Sweep(ctx context.Context, kind Swept, now, due Moment, limit int) (int, error)
 
 	// Ping checks that the engine is reachable with the required schema version. It returns errcode.Unavailable with

@@ -37,8 +37,8 @@ func explain(err error) *Error {
 	return first.at.refuse(first.reason)
 }
 
-// expectedOf describes a keyword's expectation. The metaschema's own reasons are about its keywords, such as "must match
-// one of anyOf".
+// expectedOf describes a keyword's expectation. The metaschema's own reasons are about its keywords, such as "must
+// match one of anyOf".
 var expectedOf = func() map[string]string {
 	m := map[string]string{
 		"type":       "one or an array of null, boolean, object, array, number, integer and string, each once",

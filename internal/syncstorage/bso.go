@@ -77,8 +77,8 @@ const (
 	FromBatch MergeMode = true
 )
 
-// Merge returns the updated record and its change to the counters. old may be nil. An expired record counts as absent,
-// but stays in the counters until it is overwritten or swept.
+// Merge returns the updated record and its change to the counters. old may be nil. An expired record counts as
+// absent, but stays in the counters until it is overwritten or swept.
 func Merge(old *BSO, u *Update, stamp Timestamp, mode MergeMode) (BSO, Delta) {
 	delta := Delta{Records: 1}
 	if old != nil {

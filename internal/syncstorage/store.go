@@ -41,8 +41,8 @@ type Store interface {
 	// collection, whose unchanged stamp is Written.Modified. It returns ErrNoBatch or ErrBatchTooLarge.
 	Append(ctx context.Context, o Owner, w Write, p BatchPart) (Written, error)
 
-	// Commit writes the staged records, and over them the last request's, with a single stamp, which starts TTLs, and ends
-	// the batch. If applies to the collection. It returns ErrNoBatch or ErrBatchTooLarge.
+	// Commit writes the staged records, and over them the last request's, with a single stamp, which starts TTLs, and
+	// ends the batch. If applies to the collection. It returns ErrNoBatch or ErrBatchTooLarge.
 	Commit(ctx context.Context, o Owner, w Write, p BatchPart) (Written, error)
 
 	// DeleteBSO deletes a record, to which If applies, and stamps its collection. It returns errcode.NotFound if

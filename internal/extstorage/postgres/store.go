@@ -1,9 +1,9 @@
 // Package postgres stores extension storage in PostgreSQL, on one server or distributed by Citus.
 //
-// A write is a call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in
-// a single round trip and transaction. Values that depend on stored records are computed from an earlier read; if a record
-// changed meanwhile, the call fails and they are computed again after locking. A read is a single statement and
-// snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's search for
+// A write is a call to a PL/pgSQL function, which locks the install and applies the rules of package extstorage in a
+// single round trip and transaction. Values that depend on stored records are computed from an earlier read; if a
+// record changed meanwhile, the call fails and they are computed again after locking. A read is a single statement
+// and snapshot. On Citus the tenant is the distribution column, used by every statement except the sweep's search for
 // work.
 package postgres
 

@@ -86,9 +86,9 @@ var (
 			AND (b.expiry IS NULL OR b.expiry > greatest($4::timestamp, c.modified))`}
 )
 
-// listing returns a query's statement. Joining the collection with the page yields stamp and records from a
-// snapshot without a transaction. The single user_collections row drives the join, so records keep the inner SELECT's
-// order. Unset bounds are infinite.
+// listing returns a query's statement. Joining the collection with the page yields stamp and records from a snapshot
+// without a transaction. The single user_collections row drives the join, so records keep the inner SELECT's order.
+// Unset bounds are infinite.
 //
 // An extra record detects a next page. Count and last record are computed in advance only for pages too large to
 // gather, estimated from the average record.

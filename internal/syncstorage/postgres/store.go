@@ -1,7 +1,7 @@
 // Package postgres stores Firefox Sync data in PostgreSQL, on one server or distributed by Citus.
 //
-// A write is a call to a PL/pgSQL function, which locks the user and applies the rules of package syncstorage in
-// a single round trip and transaction. A read is a single statement and snapshot. Users are keyed by Owner.UID, the
+// A write is a call to a PL/pgSQL function, which locks the user and applies the rules of package syncstorage in a
+// single round trip and transaction. A read is a single statement and snapshot. Users are keyed by Owner.UID, the
 // distribution column on Citus, used by every statement except the sweep's search for work.
 package postgres
 

@@ -1,9 +1,9 @@
 // Package spanner stores Firefox Sync data in Cloud Spanner.
 //
 // (Owner.FxAUID, Owner.FxAKID) is the first part of every key, so a user's data is stored together, and deleting a
-// row deletes the rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a
-// query reads everything needed, package syncstorage's rules decide, and the commit carries the changes. A batch
-// commit moves the staged records inside the database, with statements in a single message.
+// row deletes the rows interleaved in it. A read is a single query and snapshot. A write is a transaction: a query
+// reads everything needed, package syncstorage's rules decide, and the commit carries the changes. A batch commit
+// moves the staged records inside the database, with statements in a single message.
 //
 // Spanner's own locks serialize a user's writes: each reads all the user's rows in user_collections and changes one.
 //
