@@ -23,7 +23,7 @@ type Holdings struct {
 	Schemas  int64 `json:"schemas"`
 	Changes  int64 `json:"changes"`
 	Answers  int64 `json:"answers"` // stored responses for idempotency keys
-	Tokens   int64 `json:"tokens"`
+	Tokens   int64 `json:"tokens"`  // revoked
 }
 
 // Add adds another owner's counts.
@@ -40,7 +40,7 @@ func (h *Holdings) Add(more Holdings) {
 // DeleteStep limits a deletion step.
 type DeleteStep struct {
 	Rows      int64
-	Bytes     int64
+	Bytes     int64 // of records, approximate
 	Now       Moment
 	KeptUntil Moment // when to sweep the tombstone, if this step finishes
 	Caller    Caller
