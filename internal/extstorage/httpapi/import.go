@@ -57,7 +57,7 @@ type importer struct {
 
 	header   *ext.ExportHeader // first export line; nil: not read yet
 	complete bool
-	counted  [2]int64
+	counted  [2]int64 // records and schemas in the completion line
 
 	records []ext.Record
 	at      []int
