@@ -17,51 +17,44 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Database is the open database of a service, for everything that the server itself
-// does with it.
+// Database is the open database of a service.
 type Database struct {
 	Service string
 	Target  Target
-	Where   string        // for messages: the path or URL, without secrets
-	Wait    time.Duration // maximum wait of a request for its turn at the database
+	Where   string        // shown in messages, without secrets
+	Wait    time.Duration // limits how long a request waits for its turn
 
-	// Hung reports, without blocking, whether the server does not answer. A request then waits for its turn no
-	// longer than HungWait. nil: not supported by the engine.
+	// Hung reports, without blocking, whether the server stopped answering. Requests then wait only HungWait for
+	// their turn. nil: unsupported.
 	Hung     func() bool
 	HungWait time.Duration
 
-	// Pooler reports whether a connection pooler is in between, and whether statements
-	// are prepared. nil: not supported by the engine.
+	// Pooler reports whether a connection pooler is in between and whether statements are prepared. nil: unsupported.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
-	// Size returns how much disk space the database uses, in bytes. nil: not supported by
-	// the engine.
+	// Size returns the disk usage in bytes. nil: unsupported.
 	Size func(context.Context) (int64, error)
 
-	// Set by the service, optional.
-
-	// AfterMigrate does what migrations cannot, and describes it; "" if there was nothing
-	// to do. It is idempotent.
+	// AfterMigrate does and describes work that SQL migrations cannot do; "" if nothing was left to do. It must be
+	// idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup changes the copy of a SQLite file, and AfterRestore a restored database whose copy has this age, so that it
-	// does not issue the numbers that the original issues after it was copied.
+	// AfterBackup prepares the copy of a SQLite file. AfterRestore prepares a restored database, given the age of its
+	// copy, so that it does not reissue numbers the original has issued since.
 	AfterBackup  func(context.Context, *sqlitedb.DB) error
 	AfterRestore func(ctx context.Context, age time.Duration) error
-	// MigrateAtStart migrates a database server at every start. A SQLite file is always
-	// migrated.
+	// MigrateAtStart migrates a database server at every start; SQLite files always are.
 	MigrateAtStart bool
 
-	sets []migrate.Set // of the server and of the service
+	sets []migrate.Set // first the server's, then the service's
 	conn connection
 	file *sqlitedb.DB // nil for a database server
 
-	rounds sweepRounds // nil: of one process, or without sweeps
+	rounds sweepRounds // nil if only one process sweeps
 
-	verify func(context.Context) (problems []string, how string, err error) // of a database server; nil: not supported
-	advice string                                                           // about errors for which Remedy has none
+	verify func(context.Context) (problems []string, how string, err error) // nil if unsupported
+	advice string                                                           // for errors without a Remedy
 }
 
-// pool is the common interface of all engines.
 type pool interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 	Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
@@ -71,19 +64,16 @@ type pool interface {
 	SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error)
 }
 
-// sweepRounds are the rounds of sweeps in a database that several processes share.
 type sweepRounds interface {
 	BeginRound(ctx context.Context, job string, every time.Duration) (bool, error)
 	AbortRound(ctx context.Context, job string) error
 }
 
-// connection is a pool that can be closed.
 type connection interface {
 	pool
 	Close() error
 }
 
-// closing adapts an engine that closes without an error.
 type closing struct {
 	pool
 	close func()
@@ -91,7 +81,6 @@ type closing struct {
 
 func (c closing) Close() error { c.close(); return nil }
 
-// pool returns the connections without the function that closes them.
 func (d *Database) pool() any {
 	if c, ok := d.conn.(closing); ok {
 		return c.pool
@@ -99,8 +88,7 @@ func (d *Database) pool() any {
 	return d.conn
 }
 
-// Rows returns the access to the rows of tables. owners is for the rows of owners on
-// Spanner; nil for everything else.
+// Rows returns access to table rows. owners is only for Spanner.
 func (d *Database) Rows(owners rows.Owners) rows.Database {
 	switch c := d.pool().(type) {
 	case *sqlitedb.DB:
@@ -113,13 +101,13 @@ func (d *Database) Rows(owners rows.Owners) rows.Database {
 	return nil
 }
 
-// Traits returns the traits of the engine.
+// Traits returns the engine's traits.
 func (d *Database) Traits() Traits { return d.Target.Kind.Traits() }
 
 // Embedded reports whether the database is a SQLite file.
 func (d *Database) Embedded() bool { return d.file != nil }
 
-// Disk returns the free space for the server and the size of the disk of a SQLite file, in bytes.
+// Disk returns the free space and the size of the SQLite file's disk in bytes.
 func (d *Database) Disk() (free, size float64, err error) {
 	return durable.Space(filepath.Dir(d.Target.Path))
 }
@@ -127,8 +115,7 @@ func (d *Database) Disk() (free, size float64, err error) {
 // File returns the SQLite file; nil for a database server.
 func (d *Database) File() *sqlitedb.DB { return d.file }
 
-// Migrate applies the pending migrations. The error of a server that refuses the connection says what an operator
-// can do about it.
+// Migrate applies the pending migrations. If the server refuses the connection, the error says how to fix it.
 func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, err error) {
 	applied, err = d.eachSet(ctx, d.conn.Migrate)
 	if d.file == nil {
@@ -139,12 +126,12 @@ func (d *Database) Migrate(ctx context.Context) (applied []migrate.Migration, er
 	return applied, err
 }
 
-// Pending returns the migrations that have not been applied.
+// Pending returns the migrations not yet applied.
 func (d *Database) Pending(ctx context.Context) ([]migrate.Migration, error) {
 	return d.eachSet(ctx, d.conn.Pending)
 }
 
-// Unmigrated reports whether the database has no table of the service.
+// Unmigrated reports whether the service has no tables yet.
 func (d *Database) Unmigrated(ctx context.Context) (bool, error) {
 	own := d.sets[len(d.sets)-1]
 	pending, err := d.conn.Pending(ctx, own)
@@ -160,7 +147,6 @@ func (d *Database) Relations(ctx context.Context) (r pgdb.Relations, err error) 
 	return pg.Relations(ctx)
 }
 
-// eachSet calls fn for the migrations of the server and for those of the service.
 func (d *Database) eachSet(
 	ctx context.Context, fn func(context.Context, migrate.Set) ([]migrate.Migration, error),
 ) (all []migrate.Migration, err error) {
@@ -174,14 +160,13 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
-// SecretHashes returns the hashes (package secrethash) of the secrets that the data of
-// the service depends on, by setting; nil if their table does not exist.
+// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data, by setting; nil without
+// a table.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
 
-// SetSecretHash replaces the hash old of a secret; "" if there is none. It returns
-// false if another process was faster.
+// SetSecretHash replaces a secret's hash old, which may be "". It returns false if another process did so first.
 func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string) (changed bool, err error) {
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
@@ -202,12 +187,10 @@ func (d *Database) AbortRound(ctx context.Context, job string) error {
 	return d.rounds.AbortRound(ctx, job)
 }
 
-// Connections returns the number of connections in use, the number of idle ones, and
-// the maximum.
+// Connections returns the connections in use, the idle ones, and the maximum.
 func (d *Database) Connections() (active, idle, most int) { return d.conn.Connections() }
 
-// turns is how many callers a SQLite file can use at once: its writer commits waiting
-// writes as a group, and few reads run at once.
+// turns limits the callers of a SQLite file: its writer commits waiting writes as a group, and few reads run at once.
 const turns = 32
 
 // Turns returns how many callers can use the database at once.
@@ -219,11 +202,10 @@ func (d *Database) Turns() int {
 	return most
 }
 
-// Waits returns how often, and for how long in total, callers waited for a connection.
+// Waits returns how often and how long in total callers waited for a connection.
 func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
 
-// Queued returns the number of writes waiting for the writer of a SQLite file; 0 on
-// database servers.
+// Queued returns the number of queued SQLite writes; 0 on database servers.
 func (d *Database) Queued() int {
 	if d.file == nil {
 		return 0
@@ -231,12 +213,10 @@ func (d *Database) Queued() int {
 	return d.file.Queued()
 }
 
-// connMemory is the approximate memory of a connection to a database server: buffers
-// and statement descriptions.
+// connMemory estimates a server connection: buffers and statement descriptions.
 const connMemory = 256 << 10
 
-// Memory returns the maximum memory of connections and their caches in bytes: in the
-// heap of the Go runtime, and outside of it, where SQLite allocates.
+// Memory returns the maximum memory that connections use, in bytes: in the Go heap, and outside (SQLite).
 func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()
@@ -257,21 +237,20 @@ func (d *Database) Backup(ctx context.Context, path string) error {
 	return errors.Join(d.AfterBackup(ctx, copied), copied.Close())
 }
 
-// fileSize returns the size of a SQLite file with its write-ahead log, in bytes.
+// fileSize includes the write-ahead log.
 func fileSize(path string) (size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
 	}
 	size = info.Size()
-	if info, err := os.Stat(path + "-wal"); err == nil { // it may not exist
+	if info, err := os.Stat(path + "-wal"); err == nil { // the log may not exist
 		size += info.Size()
 	}
 	return size, nil
 }
 
-// Verify reads the whole database while it is in use, and returns what is damaged, at most
-// 20 lines, and what was checked.
+// Verify reads the whole database while it is in use. It returns up to 20 lines about damage, and how it checked.
 func (d *Database) Verify(ctx context.Context) (problems []string, how string, err error) {
 	switch {
 	case d.file != nil:
@@ -283,17 +262,16 @@ func (d *Database) Verify(ctx context.Context) (problems []string, how string, e
 	return nil, "not read: the engine verifies its data itself", nil
 }
 
-// Distribution returns how Citus distributes the tables of the service; nil without Citus.
+// Distribution describes how Citus distributes the service's tables; nil without Citus.
 func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error) {
 	pg, ok := d.pool().(*pgdb.DB)
 	if !ok {
 		return nil, nil
 	}
-	return pg.Distribution(ctx, d.sets[len(d.sets)-1]) // the migrations of the service
+	return pg.Distribution(ctx, d.sets[len(d.sets)-1]) // the service's migrations
 }
 
-// Remedy says how an operator fixes an error of a SQLite file, or of a server that refuses a connection; "" for other
-// errors of a database server.
+// Remedy says how to fix an error from a SQLite file or a refused connection; otherwise "".
 func (d *Database) Remedy(err error) string {
 	if d.file == nil {
 		return pgdb.Remedy(err, d.Service+".database_url")
@@ -301,12 +279,12 @@ func (d *Database) Remedy(err error) string {
 	return sqlitedb.Remedy(err, d.Where)
 }
 
-// Advice is Remedy, and general advice about other errors.
+// Advice is Remedy with a fallback for other errors.
 func (d *Database) Advice(err error) string {
 	return cmp.Or(d.Remedy(err), d.advice, "start the database, or correct "+d.Service+".database_url")
 }
 
-// Ready returns a check of the database by ping. Its errors name the database.
+// Ready wraps ping; its errors name the database.
 func (d *Database) Ready(ping func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := ping(ctx); err != nil {

@@ -1,6 +1,5 @@
-// Package engine opens the database that a service's database_url selects:
-// SQLite, PostgreSQL or Cloud Spanner, each with the same pool settings; and Redis, for
-// data that may be lost. It knows no service.
+// Package engine opens the database that a service's database_url selects (SQLite, PostgreSQL or Cloud Spanner), with
+// the same pool settings for each, and Redis for data that may be lost. It knows no service.
 package engine
 
 import (
@@ -16,7 +15,7 @@ import (
 // Kind is a database engine.
 type Kind string
 
-// The engines. Citus is PostgreSQL: its migrations find the extension.
+// The engines. Citus is PostgreSQL: its migrations detect the extension.
 const (
 	SQLite   Kind = "sqlite"
 	Postgres Kind = "postgres"
@@ -24,7 +23,7 @@ const (
 	Redis    Kind = "redis" // not for a database_url
 )
 
-// Title returns the name of an engine for people.
+// Title returns the engine's display name.
 func (k Kind) Title() string {
 	switch k {
 	case SQLite:
@@ -35,39 +34,38 @@ func (k Kind) Title() string {
 	return strings.ToUpper(string(k[:1])) + string(k[1:])
 }
 
-// Traits are what a copy of rows must know of an engine. The zero value is an engine without limits, which numbers
-// owners and stores all rows and counters.
+// Traits describe an engine to code that copies rows. The zero value has no limits, numbers owners, and stores all
+// rows and counters.
 type Traits struct {
-	// NamesOwners says that the engine names an owner by two texts instead of a number (rows.Spanner), so it has no rows of
-	// owners that were replaced. It stores no counters, may delete expired rows by itself, and reads one owner at a time.
+	// NamesOwners: two texts identify an owner instead of a number (rows.Spanner), so rows of replaced owners do not
+	// exist. The engine stores no counters, may expire rows by itself, and reads one owner at a time.
 	NamesOwners bool
 
-	// RowsOfUpdate limits the rows in a transaction, which the engine gets as a whole with its commit and may ask to repeat.
-	// 0: rows can be written while they arrive.
+	// RowsOfUpdate limits the rows in a transaction, which are sent together at commit and may have to be repeated.
+	// 0: rows can be written as they arrive.
 	RowsOfUpdate int
 
-	// IsRaw says that views are of type rows.RawView and updates of type rows.RawUpdate.
+	// IsRaw: views are rows.RawView and updates rows.RawUpdate.
 	IsRaw bool
 
-	// NoImport says why the engine cannot be the target of an import; "" if it can.
+	// NoImport says why the engine cannot be an import target; "" if it can.
 	NoImport string
 }
 
-// Traits returns the traits of an engine.
+// Traits returns the engine's traits.
 func (k Kind) Traits() Traits {
 	switch k {
 	case Postgres:
 		return Traits{IsRaw: true}
 	case Spanner:
 		return Traits{
-			NamesOwners: true, RowsOfUpdate: 5000, // its commits are limited by the number of values
+			NamesOwners: true, RowsOfUpdate: 5000, // commits are limited by the number of values
 			NoImport: "Spanner cannot be the target of an import: its tables are those of Mozilla's server",
 		}
 	}
 	return Traits{}
 }
 
-// example is a database_url of an engine.
 var example = map[Kind]string{
 	SQLite:   "sqlite:PATH",
 	Postgres: "postgres://user@host/database",
@@ -78,13 +76,12 @@ var example = map[Kind]string{
 // Target is a parsed database_url.
 type Target struct {
 	Kind Kind
-	Path string // of a SQLite file; "" otherwise
-	URL  string // of a PostgreSQL database or a Redis server, or the name of a Spanner database; "" for a file
+	Path string // SQLite only
+	URL  string // PostgreSQL or Redis URL, or Spanner database name
 }
 
-// Parse reads a database_url. An empty one selects the SQLite file. supported
-// lists the engines that the service can use. Errors do not quote the URL, which
-// may hold a password.
+// Parse parses a database_url; "" selects the SQLite file. supported lists the service's engines. Errors do not quote
+// the URL, which may contain a password.
 func Parse(databaseURL, file string, supported ...Kind) (Target, error) {
 	if databaseURL == "" {
 		return Target{Kind: SQLite, Path: file}, nil
@@ -133,7 +130,6 @@ func examples(kinds []Kind) string {
 	return strings.Join(all, " or ")
 }
 
-// spannerDatabase matches database names of Spanner: instance IDs have 2 to 64
-// characters, database IDs 2 to 30. The ID of a domain-scoped project contains a
-// colon.
+// spannerDatabase matches Spanner database names: instance IDs have 2 to 64 characters, database IDs 2 to 30. A
+// domain-scoped project ID contains a colon.
 var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)

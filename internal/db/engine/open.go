@@ -20,23 +20,22 @@ import (
 	"holdfast/internal/obs"
 )
 
-// Backend creates the store S of a service on one engine with the handle DB.
+// Backend creates a service's store S on the engine handle DB.
 type Backend[DB, S any] struct {
 	Migrations func() (migrate.Set, error)
-	New        func(DB) S // nil: the service does not support the engine
+	New        func(DB) S // nil if the service does not support the engine
 }
 
-// Backends are the backends of one service.
+// Backends are a service's backends.
 type Backends[S any] struct {
 	SQLite   Backend[*sqlitedb.DB, S]
 	Postgres Backend[*pgdb.DB, S]
 	Spanner  Backend[*spannerdb.DB, S]
 
-	// SpannerOptions, if set, completes the options of the Spanner client.
+	// SpannerOptions, if set, completes the Spanner client options.
 	SpannerOptions func(*spannerdb.Options)
 }
 
-// supported returns the engines that have a backend.
 func (b Backends[S]) supported() (kinds []Kind) {
 	if b.SQLite.New != nil {
 		kinds = append(kinds, SQLite)
@@ -52,21 +51,20 @@ func (b Backends[S]) supported() (kinds []Kind) {
 
 // Opener opens the databases of one process.
 type Opener struct {
-	Data   string // folder of the SQLite files without a database_url
+	Data   string // folder for SQLite files without a database_url
 	Create bool   // create missing folders and files
-	// Temporary opens an empty file in a temporary folder, which Close removes, in place of a
-	// SQLite file that does not exist.
+	// Temporary replaces a missing SQLite file with an empty one in a temporary folder, which Close removes.
 	Temporary bool
-	Lock      bool // lock SQLite files, so that no other server uses them
+	Lock      bool // lock SQLite files against other servers
 	Copies    bool // the process only copies databases
 	Metrics   *obs.Metrics
 
 	locks     []*sqlitedb.Lock
-	temporary []string // folders
+	temporary []string
 	redis     []*redisdb.DB
 }
 
-// Close closes the connections to Redis, releases the locks and removes temporary files. The databases must be closed before.
+// Close closes Redis connections, releases the locks and removes temporary folders. Close the databases first.
 func (o *Opener) Close() (err error) {
 	for _, db := range o.redis {
 		db.Close()
@@ -81,7 +79,6 @@ func (o *Opener) Close() (err error) {
 	return err
 }
 
-// lock locks a SQLite file for this Opener.
 func (o *Opener) lock(ctx context.Context, service, path string) error {
 	held := func(l *sqlitedb.Lock) bool { return l.Locks(path) } // services may share a file
 	if !o.Lock || slices.ContainsFunc(o.locks, held) {
@@ -98,19 +95,18 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 	return nil
 }
 
-// File returns the SQLite file of a service without a database_url.
+// File returns the path of a service's SQLite file without a database_url.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, FileName(service)) }
 
-// fileSuffix ends the names of SQLite files.
 const fileSuffix = ".db"
 
-// FileName returns the name of the SQLite file of a service: in the data folder, in backups and in replicas.
+// FileName returns the name of a service's SQLite file in the data folder, backups and replicas.
 func FileName(service string) string { return service + fileSuffix }
 
-// ServiceOf returns the service whose SQLite file has a name, if it is the name of one.
+// ServiceOf is the inverse of FileName.
 func ServiceOf(file string) (service string, ok bool) { return strings.CutSuffix(file, fileSuffix) }
 
-// URLError means that a database_url is not valid.
+// URLError reports an invalid database_url.
 type URLError struct {
 	Setting string
 	err     error
@@ -118,12 +114,11 @@ type URLError struct {
 
 func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
-// Unwrap returns what is wrong with the URL.
+// Unwrap returns the cause.
 func (e *URLError) Unwrap() error { return e.err }
 
-// Open opens the database selected by the settings of a service, and the store of the
-// service on it. It does not migrate, and a database server may be unavailable. The
-// caller must Close the Database.
+// Open opens a service's database and creates its store. It does not migrate, and a database server may be down. The
+// caller must close the Database.
 func Open[S any](ctx context.Context, o *Opener, service string, s settings.Database, b Backends[S]) (store S, db *Database, err error) {
 	t, err := Parse(s.DatabaseURL, o.File(service), b.supported()...)
 	if err != nil {
@@ -182,7 +177,7 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	return db, nil
 }
 
-// prepare creates the folder of a SQLite file if it may, and returns the path of the file to open.
+// prepare creates the SQLite file's folder if allowed, and returns the file to open.
 func (o *Opener) prepare(service, path string) (string, error) {
 	if o.Create {
 		return path, MakeFolder(filepath.Dir(path))
@@ -218,8 +213,7 @@ func (o *Opener) openPostgres(ctx context.Context, d *Database, s settings.Datab
 }
 
 func (o *Opener) openSpanner(ctx context.Context, d *Database, s settings.Database, complete func(*spannerdb.Options)) (*spannerdb.DB, error) {
-	// The driver prefers this variable to its options, but the configuration decides
-	// whether it applies.
+	// The driver prefers this variable to its options, but only the configuration may select an emulator.
 	if err := os.Unsetenv("SPANNER_EMULATOR_HOST"); err != nil {
 		return nil, err
 	}
@@ -247,13 +241,13 @@ type FileError struct {
 
 func (e *FileError) Error() string { return e.Path + ": " + e.err.Error() }
 
-// Unwrap returns why the file cannot be opened.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.err }
 
-// Remedy says how an operator fixes the error.
+// Remedy says how to fix the error.
 func (e *FileError) Remedy() string { return sqlitedb.Remedy(e.err, e.Path) }
 
-// ServerError means that the client of a database server cannot be created.
+// ServerError means that a database client cannot be created.
 type ServerError struct {
 	err    error
 	advice string
@@ -261,21 +255,20 @@ type ServerError struct {
 
 func (e *ServerError) Error() string { return e.err.Error() }
 
-// Unwrap returns the error of the client.
+// Unwrap returns the cause.
 func (e *ServerError) Unwrap() error { return e.err }
 
-// Remedy says how an operator fixes the error.
+// Remedy says how to fix the error.
 func (e *ServerError) Remedy() string { return e.advice }
 
-// MissingError means that a SQLite file does not exist and must not be created.
+// MissingError means that a SQLite file is missing and must not be created.
 type MissingError struct{ Service, Path string }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("the %s database %s does not exist; set --data to the data folder of the server", e.Service, e.Path)
 }
 
-// MakeFolder creates a folder that only its owner can read, unless it exists, and makes it
-// durable.
+// MakeFolder durably creates a folder with mode 0700, unless it exists.
 func MakeFolder(path string) error {
 	if err := durable.MakeFolder(path); err != nil {
 		return fmt.Errorf("cannot create the data folder: %w", err)

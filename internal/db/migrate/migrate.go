@@ -1,15 +1,13 @@
 // Package migrate determines which migrations a service still needs.
 //
-// The migrations of a service for one engine are files named NNNN_name.sql in a folder
-// embedded in the binary. They only go forward. The package of the engine (sqlitedb,
-// pgdb) applies them under a lock and records each in the table schema_migrations with
-// the name of the service, so that services may share a database.
+// The migrations of a service and engine are embedded files named NNNN_name.sql. They only go forward. The engine's
+// package (sqlitedb, pgdb) applies them under a lock and records each in the table schema_migrations with the service
+// name, so services may share a database.
 //
-// Servers of two releases may use one database during an upgrade, and a release can be
-// rolled back. So a migration only adds, and what it makes obsolete is removed by a
-// later release, when no release in use needs it. The name of such a migration ends in
-// _needs_NNNN, the newest migration that a release must know to continue; older
-// releases then report this instead of failing later.
+// Two releases may use one database during an upgrade, and a release can be rolled back. So a migration only adds; a
+// later release removes what became obsolete, once no release in use needs it. Such a migration's name ends in
+// _needs_NNNN, the newest migration a release must know to continue, so older releases report this instead of failing
+// later.
 package migrate
 
 import (
@@ -27,13 +25,13 @@ import (
 
 // Migration is one migration.
 type Migration struct {
-	Version  int    // 1, 2, 3 … without a gap
-	Name     string // from the file name
+	Version  int // 1, 2, 3 … without a gap
+	Name     string
 	SQL      string
 	Checksum string // SHA-256 of SQL, hex
 
-	// Former are the checksums of earlier texts, one for each line "-- formerly SHA-256". Databases
-	// that they made stay as they are, and work like those of the present text.
+	// Former are checksums of earlier texts, from lines "-- formerly SHA-256". Databases made by them work the same
+	// and stay as they are.
 	Former []string
 }
 
@@ -44,11 +42,10 @@ type Applied struct {
 	Checksum string
 }
 
-// ErrDevelopment means that the ledger was written by an unreleased version in another
-// form.
+// ErrDevelopment means that an unreleased version wrote the ledger in another form.
 var ErrDevelopment = errcode.New(errcode.Unavailable, "the database was made by a development version of Holdfast before its first release: move it away and start with an empty one")
 
-// Set is the list of all migrations of one service for one engine, in order.
+// Set lists a service's migrations for one engine, in order.
 type Set struct {
 	Service    string
 	Migrations []Migration
@@ -56,8 +53,7 @@ type Set struct {
 
 var needs = regexp.MustCompile(`_needs_(\d{4})$`)
 
-// needed returns the newest migration that a release must know to work with the schema
-// after this one; 0 if this one only adds.
+// needed returns the newest migration a release must know after this one; 0 if this one only adds.
 func needed(name string) int {
 	m := needs.FindStringSubmatch(name)
 	if m == nil {
@@ -71,9 +67,8 @@ var formerly = regexp.MustCompile(`(?m)^-- formerly ([0-9a-f]{64})$`)
 
 var filename = regexp.MustCompile(`^(\d{4})_([a-z0-9_]+)\.sql$`)
 
-// Load reads the migrations of a service from a folder. It fails on other file names
-// and on gaps or duplicates in the numbers. These are build mistakes, which a test
-// finds.
+// Load reads a service's migrations from a folder. Bad file names, gaps and duplicate numbers are build mistakes,
+// which a test finds.
 func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	if err != nil {
@@ -109,10 +104,9 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	return set, nil
 }
 
-// Pending returns the migrations that the ledger does not have. Newer rows in the
-// ledger are fine, since a newer release ran before, unless they removed what this
-// binary needs. A row that differs from the migration of the same number, and from its
-// former texts, is an error, because the schema is unknown then.
+// Pending returns the migrations missing from the ledger. Newer rows are fine (a newer release ran before) unless
+// they removed something this binary needs. A row that matches neither its migration nor a former text is an error:
+// the schema is unknown.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {

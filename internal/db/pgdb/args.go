@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Args are the arguments of a Call in the binary format. Each method adds the argument of a parameter of the type
-// in its name.
+// Args are the arguments of a Call in the binary format. Each method adds a parameter of the type in its name.
 type Args struct {
 	values [][]byte
 	buffer []byte
@@ -26,20 +25,20 @@ func newArgs(params []string) *Args {
 	return &Args{values: make([][]byte, 0, n), buffer: make([]byte, 0, 16*n), params: params}
 }
 
-// begin begins an argument. It returns false if its value is not needed.
+// begin returns false if the value is not needed.
 func (a *Args) begin(param, typ string) bool {
 	if a.declares {
 		a.params = append(a.params, param+" "+typ)
 		return false
 	}
-	// A comparison of equal constants reads no more than their lengths and addresses.
+	// Comparing equal constants only reads their lengths and addresses.
 	if i := len(a.values); a.err == nil && (i >= len(a.params) || a.params[i] != param) {
 		a.err = fmt.Errorf("argument %d is %s, want one of %v in this order", i+1, param, a.params)
 	}
 	return true
 }
 
-// complete returns an error if the arguments are not those of the parameters.
+// complete checks that every parameter got an argument.
 func (a *Args) complete() error {
 	if a.err == nil && len(a.values) != len(a.params) {
 		return fmt.Errorf("%d arguments, want %d", len(a.values), len(a.params))
@@ -47,8 +46,7 @@ func (a *Args) complete() error {
 	return a.err
 }
 
-// add adds the value that encode appends to the buffer. Earlier values stay valid when the
-// buffer grows.
+// add appends a value. Earlier values stay valid when the buffer grows.
 func (a *Args) add(encode func(b []byte) []byte) {
 	from := len(a.buffer)
 	a.buffer = encode(a.buffer)
@@ -64,7 +62,7 @@ func (a *Args) uint64(v uint64) {
 // Bigint adds a bigint.
 func (a *Args) Bigint(param string, v int64) { a.BigintOrNull(param, v, true) }
 
-// BigintOrNull adds a bigint, or NULL if it is not set.
+// BigintOrNull adds a bigint; NULL unless set.
 func (a *Args) BigintOrNull(param string, v int64, set bool) {
 	switch {
 	case !a.begin(param, "bigint"):
@@ -102,10 +100,10 @@ func (a *Args) Text(param, v string) {
 	}
 }
 
-// Bytea adds a bytea without copying it; nil is an empty one.
+// Bytea adds a bytea without copying it; nil is empty, not NULL.
 func (a *Args) Bytea(param string, v []byte) { a.BytesOrNull(param, v, true) }
 
-// BytesOrNull adds a bytea without copying it, or NULL if it is not set.
+// BytesOrNull adds a bytea without copying it; NULL unless set.
 func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	if !a.begin(param, "bytea") {
 		return
@@ -119,7 +117,7 @@ func (a *Args) BytesOrNull(param string, v []byte, set bool) {
 	a.values = append(a.values, v)
 }
 
-// UUID adds a uuid. The server refuses a text that is not one.
+// UUID adds a uuid. The server rejects invalid ones.
 func (a *Args) UUID(param, id string) {
 	if a.begin(param, "uuid") {
 		a.add(func(b []byte) []byte { return appendID(b, id) })
@@ -136,7 +134,7 @@ func (a *Args) UUIDOrNull(param, id string) {
 	}
 }
 
-// appendID appends the 16 bytes of a UUID, or other bytes, which the server refuses.
+// appendID appends the 16 bytes of a UUID, or bytes that the server rejects.
 func appendID(b []byte, id string) []byte {
 	var digits [2 * 16]byte
 	n := 0
@@ -164,17 +162,17 @@ func (a *Args) JSONB(param string, v []byte) {
 	case v == nil:
 		a.null()
 	default:
-		a.add(func(b []byte) []byte { return append(append(b, 1), v...) }) // 1 is the version of the format
+		a.add(func(b []byte) []byte { return append(append(b, 1), v...) }) // format version 1
 	}
 }
 
-// timestampEpoch is the epoch of timestamp, 2000-01-01, in Unix microseconds.
+// timestampEpoch is 2000-01-01, PostgreSQL's epoch, in Unix microseconds.
 const timestampEpoch = 946_684_800_000_000
 
 // Timestamp adds a timestamp in UTC.
 func (a *Args) Timestamp(param string, v time.Time) { a.TimestampOrNull(param, v, true) }
 
-// TimestampOrNull adds a timestamp in UTC, or NULL if it is not set.
+// TimestampOrNull adds a timestamp in UTC; NULL unless set.
 func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamp", v, set)
 }
@@ -182,7 +180,7 @@ func (a *Args) TimestampOrNull(param string, v time.Time, set bool) {
 // Timestamptz adds a timestamptz.
 func (a *Args) Timestamptz(param string, v time.Time) { a.TimestamptzOrNull(param, v, true) }
 
-// TimestamptzOrNull adds a timestamptz, or NULL if it is not set.
+// TimestamptzOrNull adds a timestamptz; NULL unless set.
 func (a *Args) TimestamptzOrNull(param string, v time.Time, set bool) {
 	a.time(param, "timestamptz", v, set)
 }
@@ -197,7 +195,7 @@ func (a *Args) time(param, typ string, v time.Time, set bool) {
 	}
 }
 
-// Bigints adds a bigint[] of n elements. element returns the i-th, false for NULL.
+// Bigints adds a bigint[]. element returns false for NULL.
 func (a *Args) Bigints(param string, n int, element func(i int) (int64, bool)) {
 	if !a.begin(param, "bigint[]") {
 		return
@@ -211,7 +209,7 @@ func (a *Args) Bigints(param string, n int, element func(i int) (int64, bool)) {
 	})
 }
 
-// Integers adds an integer[] of n elements.
+// Integers adds an integer[].
 func (a *Args) Integers(param string, n int, element func(i int) int32) {
 	if !a.begin(param, "integer[]") {
 		return
@@ -221,7 +219,7 @@ func (a *Args) Integers(param string, n int, element func(i int) int32) {
 	})
 }
 
-// Texts adds a text[] of n elements.
+// Texts adds a text[].
 func (a *Args) Texts(param string, n int, element func(i int) string) {
 	if !a.begin(param, "text[]") {
 		return
@@ -254,7 +252,7 @@ func (a *Args) UUIDsOrNull(param string, all []string) {
 	}
 }
 
-// Byteas adds a bytea[] of n elements. element returns the i-th, false for NULL.
+// Byteas adds a bytea[]. element returns false for NULL.
 func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	if !a.begin(param, "bytea[]") {
 		return
@@ -270,7 +268,7 @@ func (a *Args) Byteas(param string, n int, element func(i int) ([]byte, bool)) {
 	})
 }
 
-// array adds an array of n elements of the type of; size is their total size in bytes.
+// array adds an array; size is the total size of its elements in bytes.
 func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) ([]byte, bool)) {
 	a.add(func(b []byte) []byte {
 		b = slices.Grow(b, 20+4*n+size)
@@ -278,11 +276,11 @@ func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) (
 			b = binary.BigEndian.AppendUint64(b, 0) // no dimension
 			return binary.BigEndian.AppendUint32(b, of)
 		}
-		b = binary.BigEndian.AppendUint32(b, 1) // dimension
-		b = binary.BigEndian.AppendUint32(b, 1) // there may be NULLs
+		b = binary.BigEndian.AppendUint32(b, 1)
+		b = binary.BigEndian.AppendUint32(b, 1) // may contain NULLs
 		b = binary.BigEndian.AppendUint32(b, of)
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
-		b = binary.BigEndian.AppendUint32(b, 1) // index of the first
+		b = binary.BigEndian.AppendUint32(b, 1) // lower bound
 		for i := range n {
 			at := len(b)
 			b = binary.BigEndian.AppendUint32(b, 0)

@@ -13,10 +13,9 @@ import (
 	"holdfast/internal/work"
 )
 
-// Call runs a statement, a call of a function of a service, that returns one value of type
-// bigint[] without NULLs. It takes half of the time that the driver needs for QueryRow,
-// because the caller encodes the arguments into one buffer and no types are looked up.
-// Arguments and result have the binary format, also in the simple protocol mode.
+// Call runs a function call that returns one bigint[] without NULLs. It takes half the time of the driver's QueryRow,
+// because the caller encodes the arguments into one buffer and no types are looked up. Values are binary even in
+// simple protocol mode.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)
@@ -41,7 +40,6 @@ func call(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool)
 	return result, err
 }
 
-// begin sends a statement.
 func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool) (*pgconn.ResultReader, error) {
 	if err := a.complete(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
@@ -56,8 +54,7 @@ func begin(ctx context.Context, c *pgx.Conn, s Statement, a *Args, prepared bool
 	return c.PgConn().ExecStatement(ctx, known, a.values, binaryFormat, binaryFormat), nil
 }
 
-// CallEach is ForEach for a statement with many rows: like Call, it looks up no types, and
-// fn decodes each row, which is valid until it returns.
+// CallEach is ForEach without type lookups, like Call. fn decodes each row, which is valid until fn returns.
 func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), fn func(r *Row) error) error {
 	return db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		start()
@@ -87,8 +84,7 @@ func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), 
 	})
 }
 
-// Row is a row of CallEach. Its methods return the zero value for NULL. A value of another
-// type makes CallEach fail.
+// Row is a row of CallEach. NULL reads as the zero value. A value of another type makes CallEach fail.
 type Row struct {
 	values [][]byte
 	err    error
@@ -97,7 +93,7 @@ type Row struct {
 // IsNull reports whether a value is NULL.
 func (r *Row) IsNull(i int) bool { return r.values[i] == nil }
 
-// Raw returns a text or a bytea without copying it.
+// Raw returns a text or bytea without copying it.
 func (r *Row) Raw(i int) []byte { return r.values[i] }
 
 // Bigint returns a bigint.
@@ -109,7 +105,7 @@ func (r *Row) Bigint(i int) int64 {
 	return int64(binary.BigEndian.Uint64(v))
 }
 
-// Micros returns a timestamptz, which is finite, in Unix microseconds.
+// Micros returns a finite timestamptz in Unix microseconds.
 func (r *Row) Micros(i int) int64 {
 	if r.IsNull(i) {
 		return 0
@@ -126,7 +122,7 @@ func (r *Row) UUID(i int) string {
 	return pgtype.UUID{Bytes: [16]byte(v), Valid: true}.String()
 }
 
-// has checks the length of a value.
+// has checks the value's length.
 func (r *Row) has(i, length int) bool {
 	ok := len(r.values[i]) == length
 	if !ok && r.err == nil {
@@ -135,7 +131,6 @@ func (r *Row) has(i, length int) bool {
 	return ok
 }
 
-// bigints decodes a bigint[] of one dimension.
 func bigints(b []byte) ([]int64, error) {
 	const head, element = 20, 4 + 8
 	if len(b) < head || (len(b)-head)%element != 0 || binary.BigEndian.Uint32(b) != 1 || binary.BigEndian.Uint32(b[8:]) != pgtype.Int8OID {

@@ -11,14 +11,12 @@ import (
 )
 
 const (
-	// oldestKeys returns the keys of the oldest entries, each with its entries.
 	oldestKeys = `SELECT table_name, key, array_agg(id) AS entries
 		FROM (SELECT id, table_name, key FROM copy_log WHERE service = $1::text ORDER BY id LIMIT $2::bigint) AS oldest
 		GROUP BY table_name, key ORDER BY min(id) LIMIT $3::bigint`
 
 	countEntries = `SELECT count(*) FROM copy_log WHERE service = $1::text`
 
-	// olderEntries returns entries that have a newer one of the same key.
 	olderEntries = `SELECT id FROM copy_log AS l WHERE service = $1::text
 		AND NOT EXISTS (SELECT FROM (SELECT max(id) AS id FROM copy_log WHERE service = $1::text GROUP BY table_name, key) AS newest WHERE newest.id = l.id)
 		LIMIT $2::bigint`
@@ -62,7 +60,7 @@ func (v *view) Changes(service string, of map[string]*rows.Table, limit rows.Log
 			}
 		}
 	}
-	// The rows that are read from now on are as new as these entries, or newer.
+	// Rows read from now on are at least as new as these entries.
 	if err := v.tx.Rollback(v.ctx); err != nil {
 		return nil, nil, err
 	}

@@ -18,12 +18,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// On Citus a trigger runs on each node that has rows of its table, in the transaction of the
-// write there. It uses tables of that node with the names of those that the coordinator has:
-// each node logs the changes of its rows, and compares the end of a lease with its own clock.
+// On Citus, triggers run on the node that stores the row, in the writing transaction, and use that node's copies of
+// the coordinator's tables: each node logs its own changes and checks leases by its own clock.
 
-// workerTables creates the tables on a worker. Numbers of entries differ from those of other
-// nodes, so that they identify an entry.
+// workerTables creates these tables on a worker. Entry numbers differ between nodes, so a number identifies an entry.
 const workerTables = `DO $do$ BEGIN
 	CREATE TABLE IF NOT EXISTS read_only (service TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, until TIMESTAMPTZ NOT NULL);
 	CREATE TABLE IF NOT EXISTS copy_state (service TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, log_until TIMESTAMPTZ NOT NULL);
@@ -43,8 +41,8 @@ func isCitus(ctx context.Context, tx pgx.Tx) (citus bool, err error) {
 	return citus, err
 }
 
-// onWorkers runs a statement on each worker of Citus, in a transaction of its own, and returns
-// the results: the only value, or the command tag. It does nothing on PostgreSQL.
+// onWorkers runs a statement in a separate transaction on each Citus worker. Each result is the only value or the
+// command tag. It does nothing on plain PostgreSQL.
 func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results []string, err error) {
 	if citus, err := isCitus(ctx, tx); err != nil || !citus {
 		return nil, err
@@ -66,8 +64,7 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	}, &node, &ok, &result)
 }
 
-// onWorkers is onWorkers in the transaction. It returns the least number of rows that the
-// statement has changed on a worker, or that many if there are none.
+// onWorkers runs within tx. It returns the lowest number of rows changed on a worker, or many without workers.
 func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err error) {
 	if err := tx.ready(&s, nil); err != nil {
 		return 0, err
@@ -79,7 +76,7 @@ func (tx *Tx) onWorkers(many int64, s Statement, args ...any) (least int64, err 
 	return many, err
 }
 
-// everywhere runs a statement on the coordinator, or on PostgreSQL, and then on each worker.
+// everywhere runs a statement on the coordinator (or PostgreSQL), then on each worker.
 func (tx *Tx) everywhere(s Statement, args ...any) error {
 	if _, err := tx.Exec(s, args...); err != nil {
 		return err
@@ -88,23 +85,21 @@ func (tx *Tx) everywhere(s Statement, args ...any) error {
 	return err
 }
 
-// prepareWorkers creates the tables on the workers that do not have them.
 func (tx *Tx) prepareWorkers() error {
 	citus, err := isCitus(tx.ctx, tx.tx)
 	if err != nil || !citus {
 		return err
 	}
-	if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil { // IF NOT EXISTS fails if another does the same
+	if _, err := tx.Exec(lockSchema, int64(migrationLock)); err != nil { // IF NOT EXISTS fails if another session does the same
 		return err
 	}
 	_, err = tx.onWorkers(0, Statement{Name: "citus.tables", SQL: workerTables})
 	return err
 }
 
-// workersOf is the name in copy_state of the workers that log the changes of a service.
+// workersOf is the copy_state key for the workers that log a service's changes.
 func workersOf(service string) string { return "workers of " + service }
 
-// rememberWorkers records the workers of Citus, which log changes from now on.
 func (tx *Tx) rememberWorkers(service string) error {
 	citus, err := isCitus(tx.ctx, tx.tx)
 	if err != nil || !citus {
@@ -120,10 +115,9 @@ func (tx *Tx) rememberWorkers(service string) error {
 	return err
 }
 
-// errWorkers means that changes of some rows may be in no log that can be read.
+// errWorkers means that changes to some rows may be in no readable log.
 var errWorkers = fmt.Errorf("%w: workers of Citus were added or removed since it began; run it again", rows.ErrLapsed)
 
-// sameWorkers returns errWorkers if the workers are not those that rememberWorkers recorded.
 func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {
 	if citus, err := isCitus(ctx, tx); err != nil || !citus {
 		return err
@@ -137,12 +131,12 @@ func sameWorkers(ctx context.Context, tx pgx.Tx, service string) error {
 }
 
 const (
-	settlePatience = 90 * time.Second // Citus ends them once a minute
+	settlePatience = 90 * time.Second // Citus finishes them once a minute
 	settlePause    = 100 * time.Millisecond
 )
 
-// Settle waits until each worker of Citus has committed what the coordinator has: a worker that
-// crashed between PREPARE and COMMIT PREPARED hides the rows of the transaction until then.
+// Settle waits until each worker has committed the coordinator's transactions: a worker that crashed between PREPARE
+// and COMMIT PREPARED hides the rows until then.
 func (d tables) Settle(ctx context.Context) error {
 	var first map[string]bool
 	for tries := 0; ; tries++ {
@@ -165,7 +159,7 @@ func (d tables) Settle(ctx context.Context) error {
 	}
 }
 
-// prepared returns the transactions that workers have prepared.
+// prepared returns the transactions prepared on workers.
 func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
 	err = d.db.Tx(ctx, "copy.settle", func(tx *Tx) error {
 		lists, err := onWorkers(tx.ctx, tx.tx, `SELECT coalesce(json_agg(gid), '[]') FROM pg_prepared_xacts
@@ -185,9 +179,9 @@ func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
 	return ids, err
 }
 
-// boundLocksEverywhere limits the wait for locks on all nodes and allows triggers of distributed
-// tables, whose risks concern triggers that use other rows of distributed tables. One connection
-// to each node makes the locks of a transaction come in the same order everywhere.
+// boundLocksEverywhere bounds lock waits on all nodes and allows triggers on distributed tables, which are risky only
+// if they use other distributed rows. One connection per node takes a transaction's locks in the same order
+// everywhere.
 var boundLocksEverywhere = []string{
 	`SET LOCAL citus.propagate_set_commands TO 'local'`,
 	`SET LOCAL lock_timeout TO '` + lockWait.String() + `'`,

@@ -22,18 +22,16 @@ const (
 	LockNotAvailable = "55P03"
 )
 
-// IsState reports whether the server refused a statement with one of some SQLSTATEs.
+// IsState reports whether err carries one of the SQLSTATEs.
 func IsState(err error, states ...string) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains(states, pg.Code)
 }
 
-// isRetryable reports whether the server rolled back a transaction because of concurrent
-// ones, so that it can be retried.
+// isRetryable reports whether concurrent transactions caused a rollback.
 func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
-// classify adds a code to an error of the driver. It returns an error with a code,
-// such as one of a service, unchanged.
+// classify adds a code to a driver error. Errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -43,13 +41,13 @@ func classify(err error) error {
 	}
 	var pg *pgconn.PgError
 	switch {
-	// The context first: the driver wraps its error in others.
-	case errors.Is(err, context.DeadlineExceeded): // patience cancels too
+	// The context first: the driver wraps its error.
+	case errors.Is(err, context.DeadlineExceeded): // patience also cancels
 		return errcode.Wrap(errcode.Unavailable, "the database took too long", err)
 	case errors.Is(err, context.Canceled):
 		return errcode.Wrap(errcode.Unavailable, "the request ended before the database answered", err)
 	case errors.As(err, &pg):
-		// From refuse_write_v1. Citus does not keep the code of an error of a COPY to its workers.
+		// From refuse_write_v1. Citus drops the code when a COPY to a worker fails.
 		if pg.Code == "HF503" || pg.Code == "XX000" && pg.Message == "the service is read-only" {
 			return rows.ErrReadOnly
 		}
@@ -64,7 +62,7 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
-// lost reports whether an error is of the connection and not of the server.
+// lost reports a connection error rather than a server error.
 func lost(err error) bool {
 	var (
 		connect *pgconn.ConnectError
@@ -75,16 +73,15 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// nodeFailed reports whether a server of Citus has lost another one. Citus has no SQLSTATE for that: errors that
-// libpq makes itself have XX000, as those of a server that shuts down have.
+// nodeFailed reports whether a Citus server lost another. Citus has no SQLSTATE for that: libpq's own errors have
+// XX000, like errors of a server that is shutting down.
 func nodeFailed(pg *pgconn.PgError) bool {
 	return pg.Code == "XX000" && (strings.Contains(pg.Where, "while executing command on ") ||
 		strings.HasPrefix(pg.Message, "could not commit transaction for shard ") ||
 		strings.HasPrefix(pg.Message, "postmaster was shut down"))
 }
 
-// connectError is a connection error in one line. The text of the driver has a line for
-// each address, with and without TLS.
+// connectError prints one line; the driver prints one for each address, with and without TLS.
 type connectError struct{ err error }
 
 func (e *connectError) Unwrap() error { return e.err }
@@ -107,8 +104,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy says how an operator fixes an error with which a running server refuses a connection, or a connection pooler a
-// statement; "" for any other error. setting is the name of the setting with the URL.
+// Remedy says how to fix a connection that the server refuses, or a statement that a pooler refuses; otherwise "".
+// setting names the setting with the URL.
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -116,13 +113,13 @@ func Remedy(err error, setting string) string {
 	}
 	_, refused := errors.AsType[*connectError](err)
 	switch {
-	case pg.Code == "26000" || pg.Code == "42P05": // a prepared statement is on another connection
+	case pg.Code == "26000" || pg.Code == "42P05": // the prepared statement is on another connection
 		return "add default_query_exec_mode=exec to " + setting
 	case !refused:
 		return ""
 	case pg.Code == "3D000": // no such database
 		return "create the database, or correct " + setting
-	case strings.HasPrefix(pg.Code, "28"): // no such role, a wrong password, or no line of pg_hba.conf
+	case strings.HasPrefix(pg.Code, "28"): // no such role, wrong password, or no line in pg_hba.conf
 		return "correct " + setting + ", create the role, or allow it in pg_hba.conf"
 	case pg.Code == "42704": // no such parameter
 		return "correct " + setting
@@ -130,13 +127,12 @@ func Remedy(err error, setting string) string {
 	return ""
 }
 
-// classifyState returns the code and message for an SQLSTATE (PostgreSQL manual,
-// appendix A).
+// classifyState maps an SQLSTATE (PostgreSQL manual, appendix A).
 func classifyState(state string) (errcode.Code, string) {
 	switch state {
-	case "42P01", "42883", "42703", "3F000": // a table, function, column or schema is missing
+	case "42P01", "42883", "42703", "3F000": // missing table, function, column or schema
 		return errcode.Unavailable, "the schema of the database is outdated: run holdfast migrate"
-	case "26000", "42P05": // a prepared statement is on another connection
+	case "26000", "42P05": // the prepared statement is on another connection
 		return errcode.Unavailable, "a connection pooler does not support prepared statements: add default_query_exec_mode=exec to database_url"
 	case "53100":
 		return errcode.Unavailable, "the database's disk is full"
@@ -144,7 +140,7 @@ func classifyState(state string) (errcode.Code, string) {
 		return errcode.Unavailable, "the database server has no free connection"
 	case "25006":
 		return errcode.Unavailable, "the database is read-only"
-	case "57014", "25P03": // 25P03: idle in a transaction for too long
+	case "57014", "25P03": // 25P03: idle in transaction for too long
 		return errcode.Unavailable, "the database took too long"
 	case "42501", "3D000":
 		return errcode.Unavailable, "the database does not exist, or access is denied"

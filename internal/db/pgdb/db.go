@@ -21,36 +21,33 @@ import (
 
 // Options configure Open. Only URL is required.
 type Options struct {
-	// URL is postgres://user@host/database or the key=value form.
+	// URL is postgres://user@host/database or in key=value form.
 	URL string
 
-	// MaxConns is the maximum number of connections; 0 means 10.
+	// MaxConns defaults to 10.
 	MaxConns int
 
-	// ConnectTimeout is how long a caller waits for a free or a new connection, on Citus also
-	// for a node that is busy; 0 means 30 s.
+	// ConnectTimeout limits the wait for a connection, and on Citus for a busy node; default 30 s.
 	ConnectTimeout time.Duration
 
-	// MaxLifetime and MaxIdle are the age and the idle time after which a connection is
-	// replaced; 0 means 1 h and 30 min.
+	// MaxLifetime and MaxIdle limit a connection's age and idle time; default 1 h and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
-	// StatementTimeout limits a statement outside Tx, including lock waits, a whole Tx,
-	// and the wait for each row of a stream; 0 means 30 s. The statement is cancelled on
-	// the server. It is not a session setting, which a pooler would not preserve.
+	// StatementTimeout limits a statement outside Tx including lock waits, a whole Tx, and the wait for each row of a
+	// stream; default 30 s. It cancels the statement on the server. It is not a session setting, which a pooler would
+	// not preserve.
 	StatementTimeout time.Duration
 
 	// ApplicationName appears in pg_stat_activity, unless the URL sets one.
 	ApplicationName string
 
-	// Observe, if set, is called for every statement and transaction with its name, its
-	// duration, including the wait for a connection, and its error.
+	// Observe, if set, gets the name, duration (including the wait for a connection) and error of every statement and
+	// transaction.
 	Observe func(statement string, d time.Duration, err error)
 
-	// Fault, if set, is called at every point where the engine can fail: before a
-	// statement, with its name, and before a commit, with "commit". Its error is treated
-	// as an error of the engine. To have a commit that can fail, statements outside Tx
-	// then run in a transaction each. For tests only.
+	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
+	// counts as a database error. Statements outside Tx then run in their own transactions, so that their commits can
+	// fail.
 	Fault func(point string) error
 }
 
@@ -60,14 +57,13 @@ type DB struct {
 	opts     Options
 	prepares bool // statements are prepared on each connection
 	where    string
-	nodes    *nodes // of Citus; nil: see Distributed
+	nodes    *nodes // on Citus; see Distributed
 	pulse    *pulse
 	life     context.Context // until Close
 	end      context.CancelFunc
 }
 
-// Open checks the options and creates the pool. It connects when the first connection
-// is needed, so it succeeds while the server is unavailable.
+// Open creates the pool. It connects on first use, so it succeeds while the server is down.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf, err := pgxpool.ParseConfig(opts.URL)
 	if err != nil {
@@ -88,8 +84,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	conf.MaxConns = int32(opts.MaxConns)
 	conf.MaxConnLifetime, conf.MaxConnLifetimeJitter = opts.MaxLifetime, opts.MaxLifetime/10
 	conf.MaxConnIdleTime = opts.MaxIdle
-	// An idle connection is checked before use. If its server disappeared silently, the
-	// check must not use up the time of the caller.
+	// An idle connection is checked before use. If its server vanished silently, the check must not use up the
+	// caller's time.
 	conf.PingTimeout = 5 * time.Second
 	conf.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return p.IdleDuration > time.Second || hasPendingData(p.Conn.PgConn().Conn())
@@ -100,8 +96,8 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	if params := conf.ConnConfig.RuntimeParams; params["application_name"] == "" && opts.ApplicationName != "" {
 		params["application_name"] = opts.ApplicationName
 	}
-	// When a caller gives up, the statement is cancelled on the server. If that is not
-	// confirmed within a second, the connection is closed.
+	// When a caller gives up, the statement is cancelled on the server. The connection is closed unless that is
+	// confirmed within a second.
 	conf.ConnConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: time.Second}
 	}
@@ -119,16 +115,14 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Patient returns the database with another StatementTimeout, for statements that read
-// everything.
+// Patient returns the database with another StatementTimeout, for statements that read everything.
 func (db *DB) Patient(timeout time.Duration) *DB {
 	patient := *db
 	patient.opts.StatementTimeout = timeout
 	return &patient
 }
 
-// Where returns the database for messages: the hosts and ports, or the socket, that the
-// URL and the environment select, without the password.
+// Where names the selected hosts and ports or socket, without the password.
 func (db *DB) Where() string { return db.where }
 
 func describe(c *pgx.ConnConfig) string {
@@ -139,7 +133,7 @@ func describe(c *pgx.ConnConfig) string {
 		if network == "unix" {
 			list = &sockets
 		}
-		if !slices.Contains(*list, address) { // with and without TLS
+		if !slices.Contains(*list, address) { // listed with and without TLS
 			*list = append(*list, address)
 		}
 	}
@@ -160,15 +154,14 @@ func (db *DB) Close() {
 	db.pool.Close()
 }
 
-// Connections returns the number of connections in use, the number of idle ones, and
-// the maximum.
+// Connections returns the connections in use, the idle ones, and the maximum.
 func (db *DB) Connections() (active, idle, most int) {
 	s := db.pool.Stat()
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
-// Pooler reports whether a connection pooler such as PgBouncer is in between, and
-// whether statements are prepared, which not every pooler supports.
+// Pooler reports whether a pooler such as PgBouncer is in between, and whether statements are prepared, which not
+// every pooler supports.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -179,27 +172,26 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p.pause()
 	defer conn.Release()
 	var backend uint32
-	// A pooler sends its clients another process ID than that of the server.
+	// A pooler sends its clients a different process ID.
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&backend)
 	mode := conn.Conn().Config().DefaultQueryExecMode
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
 }
 
-// Waits returns how many callers have waited for a connection, including those that
-// gave up, and for how long in total, without those that gave up.
+// Waits returns how many callers waited for a connection, and how long in total, not counting the time of callers
+// that gave up.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
 }
 
-// session is a connection in use, with a place on a node of Citus.
+// session is a connection in use, with its place on a Citus node.
 type session struct {
 	*pgx.Conn
 	place place
 }
 
-// run calls fn with a session on a node, which may be nil, again if the server asks for a
-// retry, and observes the whole under the name.
+// run calls fn with a session on a node (nil: any), retries if the server asks for it, and observes the total.
 func (db *DB) run(ctx context.Context, name string, on *node, fn func(context.Context, *session) error) error {
 	start := time.Now()
 	err := db.retry(ctx, on, fn)
@@ -213,15 +205,15 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// maxTries is the maximum number of tries of a transaction that the server rolls back
-// because of others, which happens only at stricter isolation levels than ours.
+// maxTries limits retries of transactions the server rolls back because of others, which only happens at stricter
+// isolation levels than ours.
 const maxTries = 5
 
 func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *session) error) error {
 	for try := 1; ; try++ {
 		err := db.once(ctx, on, fn)
 		if full, ok := errors.AsType[*fullError](err); ok && on == nil {
-			on = full.node // wait for a place there without a connection
+			on = full.node // wait there without a connection
 			continue
 		}
 		if err == nil || try >= maxTries || !isRetryable(err) || !clock.Sleep(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
@@ -245,7 +237,7 @@ func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *sess
 	if err != nil {
 		return err
 	}
-	spoiled := true // also where fn panics
+	spoiled := true // also if fn panics
 	defer func() { release(conn, spoiled) }()
 	p.renew(db.opts.StatementTimeout)
 	s.Conn = conn.Conn()
@@ -268,11 +260,9 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// release returns a connection to the pool unless it is broken or a statement was
-// cancelled on it: the cancel request may reach the server when the next statement
-// runs, and would cancel that. Such a connection is removed from the pool at once. The
-// driver takes up to 15 seconds to close it if the server does not answer, and
-// meanwhile its place could not be used.
+// release returns a connection to the pool unless it is broken or a statement was cancelled on it: the cancel request
+// may arrive late and hit the next statement. Such a connection leaves the pool at once, because the driver may take
+// 15 seconds to close it, and would block its slot meanwhile.
 func release(conn *pgxpool.Conn, spoiled bool) {
 	if !spoiled && !conn.Conn().IsClosed() {
 		conn.Release()
@@ -286,7 +276,6 @@ func release(conn *pgxpool.Conn, spoiled bool) {
 	}()
 }
 
-// fault calls Options.Fault.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

@@ -10,22 +10,22 @@ import (
 	"holdfast/internal/db/migrate"
 )
 
-// Distribution describes how Citus distributes the tables of a service.
+// Distribution describes how Citus distributes a service's tables.
 type Distribution struct {
-	Version string   // of Citus
-	Tables  []string // the distributed tables of the service; all others are on the coordinator or on every node
-	Shards  int      // of each table
+	Version string   // Citus version
+	Tables  []string // the service's distributed tables; the others are on the coordinator or on every node
+	Shards  int      // per table
 	Group   int      // colocation group of the first table
-	Others  []string // distributed tables in that group that are not of the service
+	Others  []string // other distributed tables in that group
 
 	Problems []DistributionProblem
 
-	// Separate is a transaction that moves the tables and functions of the service to a colocation
-	// group of their own. It changes metadata only: the shards stay where they are.
+	// Separate is a transaction that moves the service's tables and functions to their own colocation group. It only
+	// changes metadata; shards stay in place.
 	Separate string
 }
 
-// DistributionProblem is a table or a function that is not with the others of its service.
+// DistributionProblem is a table or function placed apart from the others of its service.
 type DistributionProblem struct{ Says, Fix string }
 
 var (
@@ -33,10 +33,10 @@ var (
 	distributesFunction = regexp.MustCompile(`create_distributed_function\(\s*'(\w+)(\([^']*\))',\s*'(\w+)'`)
 )
 
-// distributed is what the migrations of a service distribute.
+// distributed lists the objects that a service's migrations distribute.
 type distributed struct {
-	tables, columns              []string // the first one has a colocation group of its own, the others are in it
-	functions, names, parameters []string // functions with the types of their parameters, and the parameter whose node runs a call
+	tables, columns              []string // the first table has its own colocation group, which the others join
+	functions, names, parameters []string // functions with parameter types, and the parameter that selects the node
 }
 
 func distributedBy(set migrate.Set) (d distributed) {
@@ -54,7 +54,7 @@ func distributedBy(set migrate.Set) (d distributed) {
 
 var (
 	sqlCitusVersion = Statement{Name: "citus.version", SQL: `SELECT extversion FROM pg_extension WHERE extname = 'citus'`}
-	// A later migration may have removed a table or a function.
+	// A later migration may have removed a table or function.
 	sqlDistributedTables = Statement{Name: "citus.tables_of_service", SQL: `
 		SELECT name, coalesce(p.partmethod = 'h' AND column_to_column_name(p.logicalrelid, p.partkey) = key, false),
 			coalesce(p.colocationid, 0)::int, (SELECT count(*) FROM pg_dist_shard s WHERE s.logicalrelid = p.logicalrelid)::int
@@ -71,8 +71,7 @@ var (
 		WHERE partmethod = 'h' AND colocationid = $1::int AND logicalrelid::text <> ALL ($2::text[]) ORDER BY 1`}
 )
 
-// Distribution returns how Citus distributes what the migrations of a service distribute; nil
-// without Citus. It changes nothing.
+// Distribution compares the distribution in the database with the migrations; nil without Citus.
 func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution, error) {
 	d, want := &Distribution{}, distributedBy(set)
 	citus, err := db.QueryRow(ctx, sqlCitusVersion, nil, &d.Version)
@@ -100,7 +99,6 @@ func (db *DB) Distribution(ctx context.Context, set migrate.Set) (*Distribution,
 	return d, err
 }
 
-// readTables sets Tables, Shards and Group.
 func (d *Distribution) readTables(ctx context.Context, db *DB, want distributed) (problems []DistributionProblem, err error) {
 	first := want.tables[0]
 	var (
@@ -133,7 +131,6 @@ func (d *Distribution) readTables(ctx context.Context, db *DB, want distributed)
 	return problems, err
 }
 
-// readFunctions returns the functions whose calls are not delegated to the node of their rows.
 func (d *Distribution) readFunctions(ctx context.Context, db *DB, want distributed) (problems []DistributionProblem, err error) {
 	var (
 		function, parameter string
@@ -152,7 +149,6 @@ func (d *Distribution) readFunctions(ctx context.Context, db *DB, want distribut
 	return problems, err
 }
 
-// separate returns Distribution.Separate.
 func (d distributed) separate(tables []string) string {
 	if len(tables) == 0 || tables[0] != d.tables[0] {
 		return "" // its problems come first

@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Citus places a row by the hash that PostgreSQL computes of the distribution column: hashint8 for
-// a bigint, and lookup3 by Bob Jenkins over the 16 bytes of a UUID. layout checks both on the server.
+// Citus places a row by PostgreSQL's hash of the distribution column: hashint8 for a bigint, and Bob Jenkins's
+// lookup3 for the 16 bytes of a UUID. layout checks both on the server.
 
-const hashLength = 16 // of a UUID
+const hashLength = 16 // a UUID
 
-// hashOf returns the hash of a bigint or of a UUID in text. It returns false for other values.
+// hashOf hashes a bigint or a UUID string, and returns false for other values.
 func hashOf(value any) (hash int32, ok bool) {
 	switch v := value.(type) {
 	case int64:
@@ -28,7 +28,6 @@ func hashOf(value any) (hash int32, ok bool) {
 	return 0, false
 }
 
-// hashOfBinary is hashOf for a value in the binary format.
 func hashOfBinary(value []byte) (hash int32, ok bool) {
 	switch len(value) {
 	case 8:
@@ -73,7 +72,7 @@ func last(a, b, c uint32) int32 {
 	return int32(b)
 }
 
-// keyOf returns the hash of the parameter that decides on the node of a statement.
+// keyOf hashes the parameter that selects the statement's node.
 func keyOf(s *Statement, args []any) (hash int32, ok bool) {
 	if len(args) > 0 {
 		if _, mode := args[0].(pgx.QueryExecMode); mode { // see Unprepared

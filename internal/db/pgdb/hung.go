@@ -13,25 +13,24 @@ import (
 	"holdfast/internal/clock"
 )
 
-// pulse knows whether the server answers. A busy server keeps requests waiting, too, but it ends statements, and it
-// answers a question on a connection of its own.
+// pulse knows whether the server answers. A busy server makes requests wait, too, but it finishes statements and
+// answers a probe on a new connection.
 type pulse struct {
 	life  context.Context
-	limit time.Duration // without an answer, until the server is taken for hung
+	limit time.Duration // time without an answer before the server counts as hung
 	ask   func(context.Context) error
 
-	answered atomic.Int64 // end of the latest statement, in nanoseconds since 1970
-	silent   atomic.Bool  // the latest question was not answered
+	answered atomic.Int64 // end of the latest statement, Unix nanoseconds
+	silent   atomic.Bool  // the latest probe got no answer
 
 	mu     sync.Mutex
 	asking bool
 }
 
-// Hung reports whether the server does not answer: no statement has ended for Options.ConnectTimeout, and a new
-// connection has got no answer. The first call after a third of that time without an answer only starts the question.
+// Hung reports whether the server stopped answering: no statement has finished for Options.ConnectTimeout, and a new
+// connection got no answer. The first call after a third of that time only starts the probe.
 func (db *DB) Hung() bool { return db.pulse.hung(time.Now()) }
 
-// beat records an answer.
 func (p *pulse) beat() {
 	p.answered.Store(time.Now().UnixNano())
 }
@@ -50,7 +49,7 @@ func (p *pulse) hung(now time.Time) bool {
 	return p.silent.Load() && quiet >= p.limit
 }
 
-// examine asks until the server answers.
+// examine probes until the server answers.
 func (p *pulse) examine() {
 	for {
 		ctx, cancel := context.WithTimeout(p.life, p.limit/2)
@@ -67,7 +66,7 @@ func (p *pulse) examine() {
 	}
 }
 
-// ask sends a statement on a connection of its own, because all connections of the pool may wait.
+// ask uses a new connection, because all pooled ones may be waiting.
 func (db *DB) ask(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, db.pool.Config().ConnConfig)
 	if err != nil {
@@ -78,7 +77,7 @@ func (db *DB) ask(ctx context.Context) error {
 	return err
 }
 
-// answers reports whether a statement has ended because the server has answered it.
+// answers reports whether the server's answer ended a statement.
 func answers(err error) bool {
 	_, refused := errors.AsType[*pgconn.PgError](err)
 	return err == nil || refused

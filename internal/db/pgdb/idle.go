@@ -5,13 +5,12 @@ import (
 	"syscall"
 )
 
-// hasPendingData reports whether an idle connection has received something: EOF, or
-// the shutdown notice of the server. A restarted server leaves a pool full of such
-// connections, each of which would fail a request. The check is one system call, where
-// a ping is a round trip. It does not detect a server that disappeared silently.
+// hasPendingData reports whether an idle connection received EOF or the server's shutdown notice. A server restart
+// leaves a pool full of such connections, and each would fail a request. The check is one system call instead of a
+// ping's round trip. It cannot detect a server that vanished silently.
 func hasPendingData(conn net.Conn) bool {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = c.NetConn() // TLS may send data of its own: then a ping decides
+		conn = c.NetConn() // TLS may send its own data: then a ping decides
 	}
 	c, ok := conn.(syscall.Conn)
 	if !ok {
@@ -21,8 +20,7 @@ func hasPendingData(conn net.Conn) bool {
 	if err != nil {
 		return true
 	}
-	// Not Read, which would block behind a reader that the driver leaves after a slow
-	// write.
+	// Not Read, which would block behind a reader that the driver leaves after a slow write.
 	var quiet bool
 	err = raw.Control(func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)

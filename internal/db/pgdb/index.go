@@ -7,24 +7,22 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// indexLock is the key of the advisory lock for creating indexes. Unlike migrationLock, no
-// statement waits for it, because CREATE INDEX CONCURRENTLY would wait for that statement.
+// indexLock is the advisory lock key for creating indexes. Unlike migrationLock, nothing waits for it, because CREATE
+// INDEX CONCURRENTLY would wait for that statement.
 const indexLock = migrationLock + 1
 
 var (
 	lockIndex  = Statement{Name: "index.lock", SQL: `SELECT pg_try_advisory_xact_lock($1::bigint)`}
 	indexState = Statement{Name: "index.state", SQL: `
 		SELECT indisvalid AND indisready FROM pg_index WHERE indexrelid = to_regclass($1::text)`}
-	// A transaction keeps the snapshot of its last query until its next statement, and
-	// CREATE INDEX CONCURRENTLY waits for all snapshots.
+	// A transaction keeps its last query's snapshot until its next statement, and CREATE INDEX CONCURRENTLY waits for
+	// all snapshots.
 	holdStill = Statement{Name: "index.hold", SQL: `SET LOCAL idle_in_transaction_session_timeout = 0`}
 )
 
-// EnsureIndex creates an index without blocking writes, unless it exists, and reports
-// whether it did. The remains of a failed attempt are dropped first. create is CREATE
-// INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an existing index
-// invalid. It uses two connections and is subject to the statement_timeout of the
-// role.
+// EnsureIndex creates an index without blocking writes, unless it exists, and reports whether it did. It first drops
+// the remains of a failed attempt. create is CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an
+// existing index invalid. It uses two connections, and the role's statement_timeout applies.
 func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, err error) {
 	patient := db.Patient(longestMigration)
 	for {
@@ -38,7 +36,7 @@ func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, 
 	}
 }
 
-// ensureIndex is EnsureIndex unless another process is creating the index.
+// ensureIndex returns busy if another process is creating the index.
 func (db *DB) ensureIndex(ctx context.Context, name, create string) (made, busy bool, err error) {
 	err = db.Tx(ctx, "index", func(tx *Tx) error {
 		var free, valid bool

@@ -15,24 +15,21 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// migrationLock is the key of the advisory lock for migrations: the bytes "holdfast".
+// migrationLock is the advisory lock key for migrations: the bytes "holdfast".
 const migrationLock = 0x686f6c6466617374
 
-// longestMigration limits a migration, such as an index on a large table, and the wait
-// for another process that applies it.
+// longestMigration limits a migration (e.g. an index on a large table) and the wait for another process applying it.
 const longestMigration = 6 * time.Hour
 
-// A migration waits for users of a table that it alters, and all others wait for the
-// migration. During a dump of an hour, no request would be served. So a migration
-// gives up after lockWait, lets the others proceed, and retries for some minutes.
+// A migration waits for a table's users, and everyone else waits for the migration: during an hour-long dump, no
+// request would be served. So a migration gives up after lockWait, lets others proceed, and retries for some minutes.
 const (
 	lockWait  = 2 * time.Second
 	lockPause = time.Second
 	lockTries = 100
 )
 
-// explained is the SQLSTATE of an error that a migration raises with a message for the
-// operator.
+// explained is the SQLSTATE of errors that a migration raises for the operator.
 const explained = "HF001"
 
 // oldest is the first supported major version.
@@ -61,14 +58,13 @@ var (
 	hasCitus      = Statement{Name: "migrate.citus", SQL: `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 )
 
-// citusMarker is a line of a migration. The statements after it run only if the Citus
-// extension is installed, in the same transaction: they distribute the tables.
+// citusMarker is a line in a migration. Statements after it distribute tables, in the same transaction, if Citus is
+// installed.
 const citusMarker = "-- citus"
 
-// Migrate applies the pending migrations of the service, a transaction each, and
-// returns them. Two processes may do so at once: every transaction takes the lock and
-// reads the ledger again. The lock belongs to the transaction, so it works through a
-// pooler. Without pending migrations it does not wait for the lock.
+// Migrate applies the pending migrations, each in a transaction, and returns them. Processes may migrate
+// concurrently: each transaction takes the lock and rereads the ledger. The lock is scoped to the transaction, so it
+// works through a pooler. Without pending migrations it does not wait for the lock.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil
@@ -95,11 +91,11 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 }
 
-// migrateOne applies the next migration and returns it; nil if there is none.
+// migrateOne applies the next migration and returns it, or nil.
 func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Migration, err error) {
 	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
 		next = nil
-		// Timeouts that the operator has set for normal statements.
+		// The operator may have set timeouts for normal statements.
 		if _, err := tx.Exec(boundNothing); err != nil {
 			return err
 		}
@@ -155,7 +151,7 @@ func (tx *Tx) ledger(service string) (ledger []migrate.Applied, err error) {
 	return ledger, development(err)
 }
 
-// development returns migrate.ErrDevelopment for a ledger without the column service.
+// development returns migrate.ErrDevelopment if the ledger lacks the column service.
 func development(err error) error {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "42703" {
 		return migrate.ErrDevelopment
@@ -169,7 +165,7 @@ func (tx *Tx) apply(service string, m migrate.Migration) error {
 		return err
 	}
 	if citus {
-		// Otherwise Citus refuses functions after a change of a distributed table.
+		// Otherwise Citus rejects functions after a change to a distributed table.
 		if _, err := tx.Exec(oneConnection); err != nil {
 			return err
 		}
@@ -187,8 +183,8 @@ func (tx *Tx) apply(service string, m migrate.Migration) error {
 	return err
 }
 
-// script runs any number of statements, each by itself: Citus passes the whole text of a change of a
-// distributed table on to its workers, which take one statement.
+// script runs statements one by one: Citus forwards the whole text of a change to its workers, which accept one
+// statement.
 func (tx *Tx) script(sql string) error {
 	for _, statement := range splitStatements(sql) {
 		if _, err := tx.tx.Conn().PgConn().Exec(tx.ctx, statement).ReadAll(); err != nil {
@@ -200,8 +196,8 @@ func (tx *Tx) script(sql string) error {
 
 var dollarQuote = regexp.MustCompile(`\$[a-z]*\$`)
 
-// splitStatements splits a script. A statement ends with a semicolon at the end of a line, before a comment at most,
-// outside a body in dollar quotes, which are not nested.
+// splitStatements splits at semicolons that end a line (a comment may follow) outside dollar-quoted bodies, which
+// must not nest.
 func splitStatements(sql string) (all []string) {
 	var statement strings.Builder
 	body, code := false, false
@@ -226,7 +222,6 @@ func splitStatements(sql string) (all []string) {
 	return all
 }
 
-// splitCitus splits a migration at the marker.
 func splitCitus(sql string) (plain, distribute string) {
 	at := 0
 	for line := range strings.Lines(sql) {
@@ -238,7 +233,7 @@ func splitCitus(sql string) (plain, distribute string) {
 	return sql, ""
 }
 
-// Pending returns the migrations of the service that have not been applied.
+// Pending returns the migrations not yet applied.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var (
 		ledger []migrate.Applied
@@ -249,7 +244,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		return nil
 	}, &a.Version, &a.Name, &a.Checksum)
 	if IsState(err, NoTable) {
-		err = nil // no ledger: no migration was applied
+		err = nil // no ledger: nothing was applied
 	}
 	if err != nil {
 		return nil, development(err)
@@ -257,16 +252,16 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 	return set.Pending(ledger)
 }
 
-// IsCitus reports whether the database has the Citus extension.
+// IsCitus reports whether the Citus extension is installed.
 func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 	_, err = db.QueryRow(ctx, hasCitus, nil, &citus)
 	return citus, err
 }
 
-// Relations describe a database, without the relations of PostgreSQL and its extensions.
+// Relations counts the relations that do not belong to PostgreSQL or an extension.
 type Relations struct {
 	Tables int
-	Citus  bool // it has the Citus extension
+	Citus  bool // the extension is installed
 }
 
 var relations = Statement{Name: "migrate.relations", SQL: `
@@ -275,7 +270,7 @@ var relations = Statement{Name: "migrate.relations", SQL: `
 			AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')),
 		EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')`}
 
-// Relations counts the tables, views and sequences.
+// Relations counts tables, views and sequences.
 func (db *DB) Relations(ctx context.Context) (r Relations, err error) {
 	_, err = db.QueryRow(ctx, relations, nil, &r.Tables, &r.Citus)
 	return r, err

@@ -10,20 +10,20 @@ import (
 
 // Arg is an argument with its parameter.
 type Arg struct {
-	Param string // name and type: "p_tenant uuid"; without a type, the statement has the cast
+	Param string // name and type, e.g. "p_tenant uuid"; without a type, the statement casts it
 	Value any
 }
 
-// Named is a statement whose parameters have names, with the function that returns the arguments of one
-// execution. In its SQL, f(...) is a call with all arguments in named notation, and @name is a single argument.
+// Named is a statement with named parameters. In its SQL, f(...) calls f with all arguments in named notation, and
+// @name is one argument.
 type Named[A any] struct {
 	Statement
 	args   func(A) []Arg
 	params []string
 }
 
-// NewNamed numbers the parameters once. It panics if the SQL has a parameter that is no argument, or no place
-// for an argument. args must return the same parameters for every A, also for the zero value.
+// NewNamed numbers the parameters once. It panics if a parameter has no argument or an argument no place. args must
+// return the same parameters for every A, including the zero value.
 func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	var zero A
 	n := Named[A]{Statement: s, args: args}
@@ -34,7 +34,7 @@ func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	return n
 }
 
-// Args returns the arguments in the order of the parameters' numbers.
+// Args returns the arguments in parameter order.
 func (n *Named[A]) Args(of A) []any {
 	args := n.args(of)
 	if len(args) != len(n.params) {
@@ -50,14 +50,14 @@ func (n *Named[A]) Args(of A) []any {
 	return values
 }
 
-// Call is Named for DB.Call, DB.CallEach and Tx.Call: a function writes the arguments in the binary format.
+// Call is Named for DB.Call, DB.CallEach and Tx.Call: a function writes the arguments in binary.
 type Call[A any] struct {
 	Statement
 	write  func(A, *Args)
 	params []string
 }
 
-// NewCall is NewNamed for a Call. write must not depend on its value in the choice of parameters.
+// NewCall is NewNamed for a Call. write must not choose parameters by its value.
 func NewCall[A any](s Statement, write func(A, *Args)) Call[A] {
 	var zero A
 	a := Args{declares: true}
@@ -78,7 +78,7 @@ func (c *Call[A]) Args(of A) *Args {
 
 var namedParam = regexp.MustCompile(`\(\.\.\.\)|@[a-z]\w*`)
 
-// withParams replaces f(...) and @name by numbered parameters.
+// withParams replaces f(...) and @name with numbered parameters.
 func withParams(sql string, params []string) string {
 	names, numbered, used := make([]string, len(params)), make([]string, len(params)), make([]bool, len(params))
 	for i, p := range params {

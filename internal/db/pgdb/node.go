@@ -11,17 +11,16 @@ import (
 	"holdfast/internal/work"
 )
 
-// A node of Citus that does not answer must not take the connections that the users of other nodes
-// need, so only some of the connections may wait for the same node. If statements are under way
-// there and none ends, the coordinator is asked to connect to the node. As long as it cannot, the
-// statements for that node are refused at once.
+// A Citus node that does not answer must not exhaust the connections that other nodes' users need, so only some may
+// wait for the same node. If statements are running there and none finishes, the coordinator is asked to connect to
+// the node. While it cannot, statements for that node fail at once.
 
 const (
-	silence    = 2 * time.Second // of a node with statements under way, until it is examined
+	silence    = 2 * time.Second // of a node with running statements, before it is probed
 	probePause = time.Second
 
-	// turnPatience is the time after which a request that waits for a node, or has a statement
-	// under way there, no longer keeps requests for other nodes waiting for their turn.
+	// turnPatience is how long a request that waits for a node, or runs a statement there, keeps its turn from
+	// requests for other nodes.
 	turnPatience = 100 * time.Millisecond
 )
 
@@ -30,22 +29,22 @@ var (
 	errSilent = errcode.New(errcode.Unavailable, "a node of the database does not answer")
 )
 
-// Silent reports whether a statement was refused or ended because its node does not answer.
+// Silent reports whether a statement failed because its node does not answer.
 func Silent(err error) bool { return errors.Is(err, errSilent) }
 
-// node limits the statements that are under way on a node of Citus, or those on all nodes.
+// node limits the statements running on one Citus node, or those that use all nodes.
 type node struct {
-	places chan struct{} // one element for each statement
+	places chan struct{} // one element per statement
 	life   context.Context
 	probe  func(context.Context) (answers bool, err error)
 
 	others func() []*node // the nodes that a statement on all nodes uses; nil for a single node
-	wide   *node          // nil for that one
+	wide   *node          // nil for the all-nodes node itself
 
 	mu       sync.Mutex
-	under    map[*patience]struct{} // waits of the statements
-	answered time.Time              // the end of the latest statement, or the start of the first
-	examined bool                   // a goroutine examines the node
+	under    map[*patience]struct{} // the running statements' timeouts
+	answered time.Time              // end of the latest statement, or start of the first
+	examined bool                   // a goroutine is probing the node
 	removed  bool                   // from the cluster
 	silent   bool
 	changed  chan struct{} // closed when silent changes
@@ -55,7 +54,7 @@ func newNode(life context.Context, places int) *node {
 	return &node{places: make(chan struct{}, places), life: life, under: map[*patience]struct{}{}, changed: make(chan struct{})}
 }
 
-// check returns errSilent if the node does not answer, and has it examined if it may be so.
+// check returns errSilent if the node does not answer, and starts a probe on suspicion.
 func (n *node) check() (changed <-chan struct{}, err error) {
 	for _, other := range n.each() {
 		if _, err := other.check(); err != nil {
@@ -68,13 +67,12 @@ func (n *node) check() (changed <-chan struct{}, err error) {
 		return nil, errSilent
 	}
 	if len(n.under) > 0 && time.Since(n.answered) > silence {
-		n.answered = time.Now() // again after as long
+		n.answered = time.Now() // next suspicion after the same time
 		n.suspect()
 	}
 	return n.changed, nil
 }
 
-// each returns the single nodes of a node that stands for all.
 func (n *node) each() []*node {
 	if n.others == nil {
 		return nil
@@ -82,7 +80,7 @@ func (n *node) each() []*node {
 	return n.others()
 }
 
-// suspect has the node examined. n.mu must be locked.
+// suspect starts a probe. n.mu must be held.
 func (n *node) suspect() {
 	if n.others != nil {
 		for _, other := range n.others() {
@@ -98,8 +96,7 @@ func (n *node) suspect() {
 	}
 }
 
-// enter takes a place. With try it returns a fullError instead of waiting for one. It returns
-// errBusy when the patience ends.
+// enter takes a place. If there is none, try returns a fullError instead of waiting. It returns errBusy when p ends.
 func (n *node) enter(p *patience, try bool) error {
 	for {
 		changed, err := n.check()
@@ -130,7 +127,7 @@ func (n *node) enter(p *patience, try bool) error {
 	}
 }
 
-// begin registers a statement that has a place.
+// begin registers a statement in its place.
 func (n *node) begin(p *patience) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +142,6 @@ func (n *node) begin(p *patience) error {
 	return nil
 }
 
-// leave ends a statement.
 func (n *node) leave(p *patience, answered bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -161,7 +157,7 @@ func (n *node) examine() {
 	for {
 		answers, err := n.probe(n.life)
 		n.mu.Lock()
-		// If the coordinator does not answer either, nothing is known about the node.
+		// If the coordinator does not answer either, the node's state is unknown.
 		done := n.removed || n.life.Err() != nil || err == nil && answers || err != nil && !n.silent
 		n.examined = !done
 		n.mu.Unlock()
@@ -174,8 +170,7 @@ func (n *node) examine() {
 	}
 }
 
-// set records whether a node is silent. Then the statements under way there are canceled, and those
-// on all nodes.
+// set records whether the node is silent, and if so cancels the statements on it and on all nodes.
 func (n *node) set(silent bool) {
 	n.mu.Lock()
 	changed := n.silent != silent
@@ -192,8 +187,7 @@ func (n *node) set(silent bool) {
 	}
 }
 
-// announce wakes those who wait for a place, and cancels what is under way on a silent node. n.mu
-// must be locked.
+// announce wakes waiters, and cancels statements on a silent node. n.mu must be held.
 func (n *node) announce() {
 	close(n.changed)
 	n.changed = make(chan struct{})
@@ -208,15 +202,15 @@ func (n *node) cancel() {
 	}
 }
 
-// place is the place of a session on a node.
+// place is a session's place on a node.
 type place struct {
 	node     *node
 	patience *patience
-	meter    *work.Meter // of the request; may be nil
+	meter    *work.Meter // the request's meter; may be nil
 	yield    *time.Timer
 }
 
-// wait takes a place on a node, which may be nil.
+// wait takes a place on a node (nil: none needed).
 func (l *place) wait(on *node) error {
 	if on == nil {
 		return nil
@@ -224,8 +218,8 @@ func (l *place) wait(on *node) error {
 	return l.enter(on, false)
 }
 
-// take is wait for a session that has a connection already. It returns a fullError if there is no
-// place, and does nothing if the session has one.
+// take is wait for a session that already holds a connection: it returns a fullError instead of waiting, and does
+// nothing if the session has a place.
 func (l *place) take(on *node) error {
 	if on == nil || l.node != nil {
 		return nil
@@ -251,7 +245,6 @@ func (l *place) stop() {
 	}
 }
 
-// leave gives the place back.
 func (l *place) leave() {
 	if l.node != nil {
 		l.stop()
@@ -260,7 +253,7 @@ func (l *place) leave() {
 	}
 }
 
-// fullError means that a transaction must run again when there is a place on a node.
+// fullError means that a transaction must restart when the node has a place.
 type fullError struct{ node *node }
 
 func (*fullError) Error() string { return errBusy.Error() }

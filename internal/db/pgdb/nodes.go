@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	layoutAge   = 30 * time.Second // after which the placement of shards is read again
-	layoutPause = time.Second      // after an attempt to read it
+	layoutAge   = 30 * time.Second // before the shard placement is read again
+	layoutPause = time.Second      // between attempts
 )
 
 var (
-	// Two hashes that Citus computes, and the distribution of a table.
+	// Two hashes computed by Citus, and a table's distribution.
 	sqlHashes = Statement{Name: "citus.hashes", SQL: `
 		SELECT worker_hash(-1234567890123::bigint), worker_hash('0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5'::uuid)`}
 	sqlShards = Statement{Name: "citus.shards", SQL: `
@@ -27,7 +27,6 @@ var (
 	sqlProbe      = Statement{Name: "citus.probe", SQL: `SELECT citus_check_connection_to_node($1::text, $2::integer)`}
 )
 
-// address is that of a node of Citus.
 type address struct {
 	host string
 	port int32
@@ -39,7 +38,7 @@ type shard struct {
 	on       address
 }
 
-// layout is the placement of the shards of a table.
+// layout is a table's shard placement.
 type layout struct {
 	shards []shard
 	nodes  map[address]*node
@@ -62,14 +61,14 @@ func (l *layout) find(hash int32) *node {
 	return l.nodes[l.shards[i].on]
 }
 
-// nodes are the nodes of Citus that a service uses.
+// nodes are the Citus nodes that a service uses.
 type nodes struct {
-	most  int // connections of the pool
+	most  int // pool connections
 	life  context.Context
 	read  func(context.Context) (shards []shard, citus bool, err error)
 	probe func(context.Context, address) (answers bool, err error)
 
-	layout  atomic.Pointer[layout] // nil: not known, or not Citus
+	layout  atomic.Pointer[layout] // nil: unknown, or not Citus
 	plain   atomic.Bool            // not Citus
 	reading atomic.Bool
 	wide    *node
@@ -78,11 +77,11 @@ type nodes struct {
 	tried time.Time
 }
 
-// Distributed returns the database of a service that Citus distributes like a table. The node of a
-// statement is known by its Key from then on.
+// Distributed returns the database of a service that Citus distributes like table. From then on a statement's Key
+// selects its node.
 func (db *DB) Distributed(table string) *DB {
 	plain := *db
-	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not those of requests
+	plain.nodes, plain.opts.Observe, plain.opts.Fault = nil, nil, nil // its statements are not requests
 	distributed := *db
 	distributed.nodes = newNodes(db.life, db.opts.MaxConns,
 		func(ctx context.Context) ([]shard, bool, error) { return plain.readShards(ctx, table) }, plain.probe)
@@ -104,12 +103,11 @@ func newNodes(
 	return ns
 }
 
-// nodeOf returns the node of a statement, or nil if it is not known.
+// nodeOf returns the statement's node, or nil if unknown.
 func (db *DB) nodeOf(s *Statement, args []any) *node {
 	return db.nodes.of(s, func() (int32, bool) { return keyOf(s, args) })
 }
 
-// nodeOfCall is nodeOf for a Call.
 func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	return db.nodes.of(s, func() (int32, bool) {
 		if s.Key == 0 || s.Key > len(a.values) {
@@ -119,7 +117,7 @@ func (db *DB) nodeOfCall(s *Statement, a *Args) *node {
 	})
 }
 
-// of returns the node of a statement. Its key is hashed only on Citus.
+// of hashes the key only on Citus.
 func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	if ns == nil || s.Key == 0 && !s.Wide {
 		return nil
@@ -138,7 +136,7 @@ func (ns *nodes) of(s *Statement, key func() (hash int32, ok bool)) *node {
 	return l.find(hash)
 }
 
-// current returns the placement of the shards, which is read in the background.
+// current returns the shard placement, and refreshes it in the background.
 func (ns *nodes) current() *layout {
 	l := ns.layout.Load()
 	if ns.plain.Load() || l != nil && time.Since(l.read) < layoutAge || !ns.reading.CompareAndSwap(false, true) {
@@ -151,7 +149,7 @@ func (ns *nodes) current() *layout {
 	return l
 }
 
-// refresh reads the placement of the shards, unless that was just tried.
+// refresh rereads the placement, unless that was just tried.
 func (ns *nodes) refresh() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -161,16 +159,16 @@ func (ns *nodes) refresh() {
 	defer func() { ns.tried = time.Now() }()
 	shards, citus, err := ns.read(ns.life)
 	if err != nil {
-		return // the caller of a statement gets such an error too
+		return // the caller's statement reports the error, too
 	}
 	ns.plain.Store(!citus)
 	if len(shards) == 0 {
-		return // there are no tables yet
+		return // no tables yet
 	}
 	ns.set(shards)
 }
 
-// set replaces the layout. Nodes that stay keep their state.
+// set replaces the layout. Remaining nodes keep their state.
 func (ns *nodes) set(shards []shard) {
 	old, l := ns.layout.Load(), &layout{shards: shards, nodes: map[address]*node{}, read: time.Now()}
 	for _, s := range shards {
@@ -200,15 +198,14 @@ func (ns *nodes) set(shards []shard) {
 	}
 }
 
-// remove ends the examination of a node that is no longer used.
+// remove ends the probing of an unused node.
 func (n *node) remove() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.removed = true
 }
 
-// readShards returns the ranges of hashes of a table, none if it is not distributed by a hash that
-// this package computes.
+// readShards returns a table's hash ranges; none unless it is distributed by a hash that this package computes.
 func (db *DB) readShards(ctx context.Context, table string) (shards []shard, citus bool, err error) {
 	if citus, err = db.IsCitus(ctx); err != nil || !citus {
 		return nil, citus, err
@@ -220,7 +217,7 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 	ours, _ := hashOf(int64(-1234567890123))
 	oursOfUUID, _ := hashOf("0b39fa7e-0f3e-4d6f-9c3f-b4d4a25c1be5")
 	if bigint != ours || uuid != oursOfUUID {
-		return nil, false, nil // such as on a machine with another order of bytes
+		return nil, false, nil // e.g. a different byte order
 	}
 	var one shard
 	err = db.ForEach(ctx, sqlShards, []any{table}, func() { shards = nil }, func() error {
@@ -230,11 +227,11 @@ func (db *DB) readShards(ctx context.Context, table string) (shards []shard, cit
 	return shards, true, err
 }
 
-// probeTime limits the time in which the coordinator connects to a node.
+// probeTime limits the coordinator's attempt to connect to a node.
 const probeTime = 2 * time.Second
 
-// probe reports whether the coordinator can connect to a node. It uses a connection of its own:
-// those of the pool may all wait.
+// probe reports whether the coordinator can connect to a node. It uses a new connection, because all pooled ones may
+// be waiting.
 func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*probeTime)
 	defer cancel()
@@ -252,7 +249,7 @@ func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	}
 	_, err = one(ctx, tx, sqlProbe, []any{at.host, at.port}, []any{&answers})
 	if ctx.Err() != nil {
-		return false, nil // the coordinator answers, but waits for the node
+		return false, nil // the coordinator answers, but is waiting for the node
 	}
 	return answers, err
 }

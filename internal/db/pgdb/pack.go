@@ -15,21 +15,19 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// PostgreSQL counts microseconds from 2000-01-01. In its binary format the least and the greatest
-// number are infinite.
+// PostgreSQL counts microseconds from 2000-01-01. In its binary format, the extreme values are infinite.
 const (
 	microsOf2000  = 946_684_800_000_000
 	microsOfMilli = 1000
 )
 
-// reader packs the rows of a result.
 type reader struct {
 	columns []rows.Column
 	types   *pgtype.Map
 	packed  rows.Packed
 }
 
-// each calls fn for each row of a result, and closes it.
+// each calls fn for each row, and closes the result.
 func (r *reader) each(found pgx.Rows, fn func(rows.Packed) error) error {
 	defer found.Close()
 	for found.Next() {
@@ -57,7 +55,7 @@ func (r *reader) read(found pgx.Rows) (err error) {
 			p, space = p.AppendSpace(true, len(uuidForm))
 			formatUUID(space, raw)
 		case c.Kind == rows.Text, c.Kind == rows.UUID, c.Kind == rows.RawJSON, c.Kind == rows.Date:
-			p = p.AppendText(raw) // a text in either format, or a UUID in text format
+			p = p.AppendText(raw) // text in either format, or a UUID in text format
 		case c.Kind == rows.Bytes && isBinary:
 			p = p.AppendBytes(raw)
 		case (c.Kind == rows.Integer || c.Kind == rows.Bool) && isBinary:
@@ -82,7 +80,7 @@ func (r *reader) read(found pgx.Rows) (err error) {
 	return nil
 }
 
-// moment returns a time of the binary format in the unit of a column.
+// moment converts a binary time to the column's unit.
 func moment(micros int64, c rows.Column) (int64, error) {
 	if micros == math.MinInt64 || micros == math.MaxInt64 {
 		return 0, fmt.Errorf("%s is infinite", c.Name)
@@ -98,13 +96,13 @@ func moment(micros int64, c rows.Column) (int64, error) {
 	return millis, nil
 }
 
-// copyReader is the binary format of COPY for rows.
+// copyReader encodes rows in the binary COPY format.
 type copyReader struct {
 	columns []rows.Column
-	oids    []uint32 // of their types
+	oids    []uint32 // column types
 	types   *pgtype.Map
 	rows    rows.Reader
-	left    []byte // to be read
+	left    []byte // unread
 	buffer  []byte
 	ended   bool
 }
@@ -129,7 +127,6 @@ func (r *copyReader) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// fill fills the buffer with the next rows.
 func (r *copyReader) fill() error {
 	b := r.buffer[:0]
 	if r.buffer == nil {
@@ -161,7 +158,7 @@ func (r *copyReader) fill() error {
 
 var errRange = errors.New("PostgreSQL cannot store the value in this column")
 
-// append appends a value with its length.
+// append appends a value after its length.
 func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) ([]byte, error) {
 	if v.IsNull() {
 		return binary.BigEndian.AppendUint32(b, math.MaxUint32), nil
@@ -191,7 +188,7 @@ func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) (
 		return binary.BigEndian.AppendUint64(length(b, 8), uint64(v.Integer-microsOf2000)), nil
 	case rows.Text, rows.RawJSON, rows.Bytes:
 		return append(length(b, len(v.Data)), v.Data...), nil
-	case rows.JSON: // jsonb, with the version of its format
+	case rows.JSON: // jsonb with its format version
 		return append(append(length(b, 1+len(v.Data)), 1), v.Data...), nil
 	case rows.UUID:
 		return appendUUID(length(b, len(pgtype.UUID{}.Bytes)), v.Data)
@@ -213,7 +210,7 @@ func length(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, ui
 
 const uuidForm = "00000000-0000-0000-0000-000000000000"
 
-// formatUUID writes the text of a UUID into 36 bytes.
+// formatUUID writes 36 bytes.
 func formatUUID(into, id []byte) {
 	copy(into, uuidForm)
 	for at := 0; len(id) > 0; id = id[1:] {
@@ -225,7 +222,7 @@ func formatUUID(into, id []byte) {
 	}
 }
 
-// appendUUID appends the bytes of a UUID in text.
+// appendUUID appends the bytes of a UUID in text form.
 func appendUUID(b, text []byte) ([]byte, error) {
 	before := len(b)
 	for len(text) > 1 {

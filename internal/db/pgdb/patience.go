@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// patience is a timeout for each of a series of steps, with one context and one timer.
+// patience applies a timeout to each step in a series, with one context and one timer.
 type patience struct {
 	context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
 
-// newPatience returns a context that ends with ctx, after end, or when a step takes
-// longer than allowed; the first one may take d.
+// newPatience returns a context that ends with ctx, after end, or when a step takes too long; the first may take d.
 func newPatience(ctx context.Context, d time.Duration) *patience {
 	p := &patience{}
 	p.Context, p.cancel = context.WithCancelCause(ctx)
@@ -23,20 +22,19 @@ func newPatience(ctx context.Context, d time.Duration) *patience {
 	return p
 }
 
-// renew starts the next step. It must not be called concurrently.
+// renew starts the next step. Not safe for concurrent use.
 func (p *patience) renew(d time.Duration) { p.timer.Reset(d) }
 
-// pause ends a step without starting the next one.
+// pause ends a step without starting the next.
 func (p *patience) pause() { p.timer.Stop() }
 
-// end releases the context.
 func (p *patience) end() {
 	p.timer.Stop()
 	p.cancel(nil)
 }
 
-// explain adds to the error of a step that it timed out, or that its node does not answer:
-// the driver only knows that its context ended.
+// explain adds to an error that the step timed out or its node does not answer: the driver only knows that the
+// context ended.
 func (p *patience) explain(err error) error {
 	cause := context.Cause(p.Context)
 	if err != nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, errSilent)) {

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Dump implements rows.RawView by COPY in its binary format.
+// Dump implements rows.RawView with binary COPY.
 func (v *view) Dump(w io.Writer, t *rows.Table, owner int, span rows.Span) (int64, error) {
 	sql := `COPY (SELECT ` + t.Names() + ` FROM ` + relation(t) + ` WHERE ` + whereLiteral(t, owner, span) + ` ORDER BY ` + t.KeyNames() +
 		`) TO STDOUT (FORMAT binary)`
@@ -21,7 +21,7 @@ func (v *view) Dump(w io.Writer, t *rows.Table, owner int, span rows.Span) (int6
 // Load implements rows.RawUpdate.
 func (u update) Load(r io.Reader, t *rows.Table) error { return u.copyFrom(t, r) }
 
-// whereLiteral is Table.Where with the values in the text: COPY has no parameters.
+// whereLiteral is Table.Where with literals: COPY has no parameters.
 func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	where, args := t.Where(owner, span, parameter)
 	return numbered.ReplaceAllStringFunc(where, func(p string) string {
@@ -40,14 +40,14 @@ func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	})
 }
 
-// Sum implements rows.RawView. The server computes the hashes, so rows need not be sent, on
-// Citus not even to the coordinator.
+// Sum implements rows.RawView. The server computes the hashes, so rows are not sent, on Citus not even to the
+// coordinator.
 func (v *view) Sum(t *rows.Table, owner int, span rows.Span) (d rows.Digest, err error) {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		all[i] = c.Name
 		switch c.Kind {
-		case rows.JSON, rows.RawJSON, rows.Map: // equal numbers may differ in their digits; others have no hash
+		case rows.JSON, rows.RawJSON, rows.Map: // equal numbers may differ in digits; the others have no hash
 			all[i] += `::text`
 		case rows.Integer, rows.Text, rows.Bytes, rows.UUID, rows.Millis, rows.MillisUTC, rows.Micros,
 			rows.Texts, rows.UUIDs, rows.Bool, rows.Date, rows.Real:

@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// eachTable runs statements for each table, in a transaction of its own. A trigger waits for
-// the writers of its table, and they may wait for each other's tables.
+// eachTable uses one transaction per table: a trigger waits for its table's writers, and they may wait for each
+// other's tables.
 func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group, statements func(t *rows.Table) []string) error {
 	for _, g := range groups {
 		for _, t := range g.Tables {
@@ -28,8 +28,7 @@ func (d tables) eachTable(ctx context.Context, name string, groups []rows.Group,
 	return nil
 }
 
-// locking runs a transaction that locks a table, as a migration does: others wait for it
-// only for a short time.
+// locking locks a table like a migration: others wait only briefly.
 func (d tables) locking(ctx context.Context, name string, statements []string) error {
 	for tries := 1; ; tries++ {
 		err := d.db.Tx(ctx, name, func(tx *Tx) error {
@@ -44,7 +43,7 @@ func (d tables) locking(ctx context.Context, name string, statements []string) e
 			if citus {
 				all = slices.Concat(boundLocksEverywhere, statements)
 			}
-			for _, s := range all { // each alone, because Citus sends its text to other nodes
+			for _, s := range all { // one by one, because Citus forwards the text to other nodes
 				if err := tx.script(s); err != nil {
 					return err
 				}
@@ -84,18 +83,18 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	return d.eachTable(ctx, "copy.log", groups, func(t *rows.Table) []string { return logging(service, t) })
 }
 
-// lastEntry is the number of the last entry of the log, also after it was deleted.
+// lastEntry is the last entry's number, even if that was deleted.
 const lastEntry = `(SELECT last_value FROM copy_log_id_seq)`
 
 var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHERE service = $1::text`}
 
-// withoutJIT is a setting of functions of triggers. The statement that fires one may have
-// disabled all scans, as sync_update_v1 does: the queries of the trigger then seem so
-// expensive that they are compiled, for each row, which takes 1,000 times as long.
+// withoutJIT is a setting for trigger functions. The firing statement may have disabled all scans, as sync_update_v1
+// does: the trigger's queries then look so expensive that PostgreSQL compiles them for each row, which takes 1,000
+// times as long.
 const withoutJIT = `SET jit = off`
 
-// logged are the triggers of a table: those of statements, with the table of changed rows, and one
-// for rows that get another key, which no statement of a service does.
+// logged are a table's triggers: statement triggers with the table of changed rows, and one for rows whose key
+// changes, which no service does.
 func logged(t *rows.Table) map[string]string {
 	key := t.KeyNames()
 	return map[string]string{
@@ -106,8 +105,8 @@ func logged(t *rows.Table) map[string]string {
 	}
 }
 
-// logging returns the statements that create the triggers of a table. A trigger for each row would
-// double the time that PostgreSQL takes for 100 rows.
+// logging returns the statements that create a table's triggers. Row triggers would double PostgreSQL's time for 100
+// rows.
 func logging(service string, t *rows.Table) []string {
 	add := func(of string) string {
 		return `INSERT INTO copy_log (service, table_name, key)
@@ -117,7 +116,7 @@ func logging(service string, t *rows.Table) []string {
 	}
 	slow := ""
 	if !t.Process {
-		// By the beginning of the transaction: one that has begun goes on.
+		// Decided at the start of the transaction: a running one continues.
 		slow = `
 			IF EXISTS (SELECT FROM copy_state WHERE service = '` + rows.SlowOf(service) + `' AND log_until > clock_timestamp()
 				AND (extract(epoch FROM transaction_timestamp()) * 1000)::bigint % ` + slowPeriod + ` < state::bigint) THEN
@@ -182,7 +181,7 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 		for name := range logged(t) {
 			statements = append(statements, `DROP TRIGGER IF EXISTS `+name+` ON `+relation(t))
 		}
-		// CASCADE for placements that Citus has moved and not yet deleted: they have the triggers, too.
+		// CASCADE for placements that Citus has moved but not yet deleted: they have the triggers, too.
 		return append(statements, `DROP FUNCTION IF EXISTS copy_log_`+t.Name+`() CASCADE`)
 	})
 	if err != nil {
@@ -203,11 +202,11 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 	})
 }
 
-// end is the end of a lease: $3 is its duration in milliseconds, or 0.
+// end is the end of a lease; $3 is its duration in milliseconds, or 0.
 const end = `CASE WHEN $3::bigint = 0 THEN '9999-01-01 00:00:00+00'::timestamptz ELSE clock_timestamp() + $3::bigint * interval '1 millisecond' END`
 
-// refuseWrite creates the function of a trigger before each statement. Its query has a
-// snapshot of its own, and the statement holds the lock of its table, for which Close waits.
+// refuseWrite creates the function of a BEFORE STATEMENT trigger. Its query gets a new snapshot, and the statement
+// holds the table lock that Close waits for.
 const refuseWrite = `
 	CREATE OR REPLACE FUNCTION refuse_write_v1() RETURNS TRIGGER LANGUAGE plpgsql VOLATILE ` + withoutJIT + ` AS $$
 	BEGIN
@@ -230,7 +229,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		if citus { // a trigger that is also for TRUNCATE is not created where the rows are
+		if citus { // Citus nodes do not get a trigger that also covers TRUNCATE
 			events = "INSERT OR UPDATE OR DELETE"
 		}
 		if err := tx.prepareWorkers(); err != nil {
@@ -244,7 +243,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if err != nil {
 			return err
 		}
-		// The row of the coordinator decides who is the holder.
+		// The coordinator's row decides who the holder is.
 		if _, err := tx.onWorkers(0, Statement{Name: "read_only.set_workers", SQL: set}, service, holder, lease.Milliseconds()); err != nil {
 			return err
 		}
@@ -253,16 +252,15 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	if err != nil {
 		return err
 	}
-	// The lock that the trigger needs is granted when all transactions that have written the
-	// table have ended, and later ones see that the service is read-only.
+	// The lock for the trigger is granted once all transactions that wrote the table have ended; later ones see the
+	// service as read-only.
 	return d.eachTable(ctx, "read_only.close", groups, func(t *rows.Table) []string {
 		return []string{`CREATE OR REPLACE TRIGGER read_only BEFORE ` + events + ` ON ` + relation(t) + `
 			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`}
 	})
 }
 
-// A lease is prolonged while this much of it is left, so that the commit is not later than
-// its end.
+// A lease with less time left is not prolonged, so that the commit cannot come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {

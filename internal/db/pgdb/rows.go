@@ -17,13 +17,12 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns the access to the rows of a service's tables.
+// Rows returns access to the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db.Patient(longestCopy), new(sync.Map)} }
 
-// longestCopy limits a transaction of a copy, such as one that reads a whole table.
+// longestCopy limits a copy's transaction, which may read a whole table.
 const longestCopy = 6 * time.Hour
 
-// tables implements rows.Database.
 type tables struct {
 	db    *DB
 	types *sync.Map // see update
@@ -49,8 +48,8 @@ func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
 
 func (d tables) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.db.Tx(ctx, "copy.update", func(tx *Tx) error {
-		// On Citus: one connection to each node for statements, so that they see each other, and
-		// those that INSERT … SELECT opens for each shard stay open: all of them take 0.4 s.
+		// On Citus, one connection per node lets statements see each other. INSERT … SELECT opens one per shard and
+		// keeps it open; opening them all takes 0.4 s.
 		if err := tx.script(`SET LOCAL statement_timeout = 0; SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
 			SET LOCAL citus.max_cached_conns_per_worker TO 32`); err != nil {
 			return err
@@ -66,20 +65,19 @@ type view struct {
 	citus bool
 }
 
-// begin begins a transaction. On Citus each node has a snapshot of its own, so that a
-// transaction that has written several may be seen in part. All rows of an owner are on one node.
+// begin begins a transaction. On Citus each node has its own snapshot, so a transaction that wrote to several may be
+// seen in part. An owner's rows are all on one node.
 func (v *view) begin() (err error) {
-	// Spans are large enough to be compiled, which takes longer than to read them.
+	// Spans are large enough to be compiled, which takes longer than reading them.
 	begin := `BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL jit = off`
 	if v.citus {
-		// One connection to each node, because each connection has another snapshot.
+		// One connection per node, because each has a different snapshot.
 		begin += `; SET LOCAL citus.max_adaptive_executor_pool_size TO 1`
 	}
 	v.tx, err = v.conn.BeginTx(v.ctx, pgx.TxOptions{BeginQuery: begin})
 	return err
 }
 
-// parameter returns a parameter of a column's type.
 func parameter(i int, c rows.Column) string {
 	p := "$" + strconv.Itoa(i)
 	switch c.Kind {
@@ -114,10 +112,10 @@ func parameter(i int, c rows.Column) string {
 	return p + "::text"
 }
 
-// relation returns the name of a table.
+// relation returns the table's name in PostgreSQL.
 func relation(t *rows.Table) string { return cmp.Or(t.PostgresName, t.Name) }
 
-// from returns what is read instead of a table.
+// from returns the FROM item of a table.
 func from(t *rows.Table) string {
 	if t.PostgresFrom != "" {
 		return "(" + t.PostgresFrom + ") AS copied"
@@ -149,7 +147,7 @@ func selected(t *rows.Table) string {
 	return strings.Join(all, ", ")
 }
 
-// newTarget returns what the driver scans a column into that has no faster way.
+// newTarget returns a scan target for columns without a faster path.
 func newTarget(kind rows.Kind) any {
 	switch kind {
 	case rows.Integer, rows.Bool:
@@ -212,12 +210,11 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 		where, args := t.Where(owner, span, parameter)
 		return `SELECT ` + selected(t) + ` FROM ` + from(t) + ` WHERE ` + where + ` ORDER BY ` + t.KeyNames(), args
 	}
-	if len(span.Among) == 0 || v.citus || t.Unindexed { // on Citus each query sends messages
+	if len(span.Among) == 0 || v.citus || t.Unindexed { // on Citus each query costs messages
 		sql, args := query(span)
 		return v.each(t.Columns, sql, fn, args...)
 	}
-	// A query for each owner, sent at once, reads an index in its order. One query for all
-	// of them would sort the rows.
+	// One query per owner, sent together, reads an index in order. A single query for all owners would sort the rows.
 	batch := &pgx.Batch{}
 	for _, one := range span.Among {
 		sql, args := query(rows.Span{Only: one})
@@ -226,7 +223,6 @@ func (v *view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packe
 	return v.batch(t, batch, fn)
 }
 
-// batch calls fn for the rows of all queries.
 func (v *view) batch(t *rows.Table, batch *pgx.Batch, fn func(rows.Packed) error) error {
 	answers := v.tx.SendBatch(v.ctx, batch)
 	r := v.reader(t.Columns)
@@ -254,7 +250,7 @@ func (v *view) reader(columns []rows.Column) *reader {
 	return &reader{columns: columns, types: v.conn.TypeMap()}
 }
 
-// keysOfQuery is how many keys a query finds on Citus, where each query sends messages.
+// keysOfQuery limits the keys of a query on Citus, where each query costs messages.
 const keysOfQuery = 200
 
 func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) error {
@@ -273,7 +269,6 @@ func (v *view) Find(t *rows.Table, keys []rows.Row, fn func(rows.Packed) error) 
 	return v.batch(t, batch, fn)
 }
 
-// whereKeys returns the condition of rows with some keys, and its arguments.
 func whereKeys(t *rows.Table, keys []rows.Row) (where string, args []any, err error) {
 	alternatives := make([]string, len(keys))
 	for i, key := range keys {

@@ -22,7 +22,7 @@ import (
 type update struct {
 	ctx   context.Context
 	tx    pgx.Tx
-	known *sync.Map // the types of columns, []uint32, by *rows.Table
+	known *sync.Map // column types, []uint32, by *rows.Table
 }
 
 func (u update) exec(sql string, args ...any) error {
@@ -49,7 +49,6 @@ func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	return u.copyRows(t, oids, all)
 }
 
-// copyRows inserts rows into a table with these types of columns.
 func (u update) copyRows(t *rows.Table, oids []uint32, all rows.Reader) error {
 	for _, c := range t.Columns {
 		if c.Kind == rows.Map {
@@ -61,14 +60,13 @@ func (u update) copyRows(t *rows.Table, oids []uint32, all rows.Reader) error {
 	return u.copyFrom(t, &copyReader{columns: t.Columns, oids: oids, types: u.tx.Conn().TypeMap(), rows: all})
 }
 
-// copyFrom runs a COPY of the table from the binary format.
 func (u update) copyFrom(t *rows.Table, from io.Reader) error {
 	r := failing{Reader: from}
 	_, err := u.tx.Conn().PgConn().CopyFrom(u.ctx, &r, `COPY `+relation(t)+` (`+t.Names()+`) FROM STDIN (FORMAT binary)`)
 	return cmp.Or(r.err, err)
 }
 
-// failing keeps the error of a reader: the server's error after it is another one.
+// failing keeps the reader's error, which the server's error would hide.
 type failing struct {
 	io.Reader
 	err error
@@ -82,7 +80,6 @@ func (r *failing) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// types returns the types of a table's columns.
 func (u update) types(t *rows.Table) ([]uint32, error) {
 	if known, ok := u.known.Load(t); ok {
 		return known.([]uint32), nil
@@ -94,7 +91,6 @@ func (u update) types(t *rows.Table) ([]uint32, error) {
 	return oids, err
 }
 
-// typesOf is types for a table that is used once.
 func (u update) typesOf(t *rows.Table) ([]uint32, error) {
 	query, err := u.tx.Conn().Prepare(u.ctx, "", `SELECT `+t.Names()+` FROM `+relation(t))
 	if err != nil {
@@ -107,7 +103,7 @@ func (u update) typesOf(t *rows.Table) ([]uint32, error) {
 	return oids, nil
 }
 
-// registerHstore makes the connection know the type, which is one of an extension.
+// registerHstore tells the connection about the extension's type.
 func (u update) registerHstore() error {
 	types := u.tx.Conn().TypeMap()
 	if _, ok := types.TypeForName("hstore"); ok {
@@ -121,8 +117,7 @@ func (u update) registerHstore() error {
 	return nil
 }
 
-// arguments returns the values of the first columns for the driver. A COPY has the types
-// of the columns, and statements those of parameter.
+// arguments converts a row's first columns for the driver. COPY uses the column types, statements those of parameter.
 func arguments(columns []rows.Column, row rows.Row, isCopy bool) ([]any, error) {
 	args := make([]any, len(row))
 	for i, v := range row {
@@ -184,13 +179,12 @@ func parseUUID(text string) (id pgtype.UUID, err error) {
 }
 
 const (
-	rowsOfStatement    = 50  // that Put puts without a temporary table
-	statementsOfRepeat = 500 // that repeat sends at once
+	rowsOfStatement    = 50  // that Put writes without a temporary table
+	statementsOfRepeat = 500 // that repeat sends together
 	bytesOfRepeat      = 1 << 20
 )
 
-// withTemporary runs a statement that uses a temporary table with rows that have the first columns
-// of a table.
+// withTemporary runs a statement that uses a temporary table, filled with the first columns of rows.
 func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Batch, statement func(name string) string) error {
 	part := rows.Table{Name: t.Name, PostgresName: t.PostgresName, Columns: columns}
 	temporary := rows.Table{Name: "copied_" + t.Name, Columns: columns}
@@ -210,8 +204,7 @@ func (u update) withTemporary(t *rows.Table, columns []rows.Column, all *rows.Ba
 	return u.exec(`DROP TABLE ` + temporary.Name)
 }
 
-// deleteAmong deletes the rows of many owners by a temporary table with them, for the same
-// reason as Put.
+// deleteAmong deletes many owners' rows through a temporary table, for the same reason as Put.
 func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	var all rows.Batch
 	for _, one := range among {
@@ -224,8 +217,8 @@ func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	})
 }
 
-// Put copies many rows into a temporary table first: a statement with the values of many rows takes
-// longer to plan than to run, and on Citus it sends messages for each shard.
+// Put copies many rows into a temporary table first: a statement with many rows of values takes longer to plan than
+// to run, and on Citus it sends messages for each shard.
 func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	if all.Len() == 0 {
 		return nil
@@ -267,7 +260,7 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
-// repeat runs a statement for each row, and sends many at a time.
+// repeat runs a statement for each row, in batches.
 func (u update) repeat(t *rows.Table, sql string, all rows.Reader) error {
 	batch, size := &pgx.Batch{}, 0
 	send := func() error {

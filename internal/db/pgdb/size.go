@@ -10,8 +10,7 @@ var (
 		FROM run_command_on_all_nodes('SELECT pg_database_size(current_database())') WHERE success`}
 )
 
-// Size returns the size of the database on the disk in bytes, on Citus that of all nodes that
-// respond.
+// Size returns the database's disk usage in bytes; on Citus, the total of the nodes that respond.
 func (db *DB) Size(ctx context.Context) (size int64, err error) {
 	citus, err := db.IsCitus(ctx)
 	if err != nil {

@@ -10,23 +10,22 @@ import (
 	"holdfast/internal/work"
 )
 
-// Statement is SQL with the name under which it is observed, such as "sync.put". The
-// SQL casts its parameters, because not every mode of the driver asks the server for
-// their types.
+// Statement is SQL with the name under which it is observed, e.g. "sync.put". The SQL casts its parameters, because
+// not every driver mode asks the server for their types.
 type Statement struct {
 	Name string
 	SQL  string
 
-	// Key is the number of the parameter that has the value of the distribution column, a
-	// bigint or a UUID: on Citus the statement runs on one node. 0: it has no such parameter.
+	// Key is the number of the parameter that holds the distribution column, a bigint or UUID: on Citus the statement
+	// runs on one node. 0: no such parameter.
 	Key int
 
-	// Wide says that the statement uses every node of Citus.
+	// Wide marks a statement that uses every Citus node.
 	Wide bool
 }
 
-// Unprepared returns the arguments of a statement that the server plans for each call, by their values.
-// A prepared statement may get a generic plan from its sixth call on.
+// Unprepared makes the server plan a statement for its actual values. A prepared statement may get a generic plan
+// from its sixth call on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
 // QueryRow runs a statement that returns at most one row and scans it into dest.
@@ -38,7 +37,7 @@ func (db *DB) QueryRow(ctx context.Context, s Statement, args []any, dest ...any
 	return found, err
 }
 
-// Exec runs a statement that returns no rows, and returns the number of changed rows.
+// Exec runs a statement and returns the number of changed rows.
 func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		changed, err = exec(ctx, c, s, args)
@@ -47,9 +46,8 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 	return changed, err
 }
 
-// ForEach runs a statement, scans every row into dest and calls fn. An error of fn
-// ends it. If the server asks for a retry, begin is called first, which must discard
-// the rows so far.
+// ForEach scans every row into dest and calls fn, whose error ends it. If the server asks for a retry, begin is
+// called first and must discard the rows so far.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
@@ -57,12 +55,12 @@ func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func()
 	})
 }
 
-// querier is a connection, or a transaction on one.
+// querier is a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// alone runs a single statement on a node, which may be nil.
+// alone runs a single statement on a node (nil: any).
 func (db *DB) alone(ctx context.Context, name string, on *node, fn func(context.Context, *pgx.Conn) error) error {
 	return db.run(ctx, name, on, func(ctx context.Context, s *session) error {
 		if db.opts.Fault == nil {
@@ -88,7 +86,7 @@ func one(ctx context.Context, q querier, s Statement, args, dest []any) (bool, e
 		if err := rows.Scan(dest...); err != nil {
 			return false, err
 		}
-		rows.Close() // before Err, which is complete only then
+		rows.Close() // before Err, which is only complete then
 	}
 	return found, rows.Err()
 }
@@ -111,7 +109,7 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	_, err = pgx.ForEachRow(rows, dest, func() error {
 		if first {
 			first = false
-			meter.Resume() // from here on it is mostly this process that works
+			meter.Resume() // from here on mostly this process works
 		}
 		return fn()
 	})
@@ -121,8 +119,8 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	return err
 }
 
-// Tx runs fn in a transaction and commits it if fn returns nil. fn may run again if
-// the server asks for a retry, and must start from scratch each time.
+// Tx runs fn in a transaction and commits it if fn returns nil. If the server asks for a retry, fn runs again and
+// must start from scratch.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
 		t := &Tx{db: db, ctx: ctx, place: &s.place}
@@ -134,7 +132,6 @@ func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error 
 	})
 }
 
-// transaction runs fn in a transaction, which commit ends if fn returns nil.
 func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) error, commit func(pgx.Tx) error) error {
 	tx, err := c.Begin(ctx)
 	if err != nil {
@@ -150,8 +147,8 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 		return err
 	}
 	if undo := tx.Rollback(ctx); undo != nil && !errors.Is(undo, pgx.ErrTxClosed) {
-		// The server also rolls back when the connection closes, and the pool closes a
-		// connection that is returned inside a transaction.
+		// The server also rolls back when the connection closes, and the pool closes connections returned inside a
+		// transaction.
 		return errors.Join(err, undo)
 	}
 	return err
@@ -160,16 +157,16 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 // Tx is an open transaction.
 type Tx struct {
 	db  *DB
-	ctx context.Context // of the transaction: none of its statements outlives it
+	ctx context.Context // the transaction's context: no statement outlives it
 	tx  pgx.Tx
 
 	queued pgx.Batch
 	place  *place
-	full   *fullError // if set, the transaction must run again on that node
+	full   *fullError // if set, the transaction must restart on that node
 }
 
-// Queue adds a statement whose result is of no interest. It is sent with the next
-// statement or with the commit, which saves a round trip, and its error is returned there.
+// Queue adds a statement whose result does not matter. It is sent with the next statement or the commit, saving a
+// round trip, and its error is returned there.
 func (tx *Tx) Queue(s Statement, args ...any) error {
 	if err := tx.enter(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err
@@ -178,7 +175,6 @@ func (tx *Tx) Queue(s Statement, args ...any) error {
 	return nil
 }
 
-// flush sends what is queued.
 func (tx *Tx) flush() error {
 	if tx.queued.Len() == 0 {
 		return nil
@@ -188,7 +184,6 @@ func (tx *Tx) flush() error {
 	return tx.tx.SendBatch(tx.ctx, &batch).Close()
 }
 
-// commit commits with what is queued.
 func (tx *Tx) commit(t pgx.Tx) error {
 	if tx.queued.Len() == 0 {
 		return t.Commit(tx.ctx)
@@ -202,7 +197,7 @@ func (tx *Tx) commit(t pgx.Tx) error {
 	return tx.flush()
 }
 
-// enter takes a place for a statement on a node, which may be nil.
+// enter takes a place on a node (nil: any).
 func (tx *Tx) enter(s *Statement, on *node) error {
 	if err := tx.place.take(on); err != nil {
 		tx.full, _ = errors.AsType[*fullError](err)
@@ -211,7 +206,6 @@ func (tx *Tx) enter(s *Statement, on *node) error {
 	return tx.db.fault(s.Name)
 }
 
-// ready prepares for a statement on a node, which is observed by its name.
 func (tx *Tx) ready(s *Statement, on *node) error {
 	if err := tx.flush(); err != nil {
 		return err

@@ -10,21 +10,19 @@ import (
 	"holdfast/internal/work"
 )
 
-// Rows is the result of a statement that is read row by row. It holds a connection
-// until Close.
+// Rows is a result read row by row. It holds a connection until Close.
 type Rows struct {
 	rows     pgx.Rows
 	conn     *pgxpool.Conn
 	patience *patience // runs while waiting for the server
 	timeout  time.Duration
-	ahead    bool // the first row was fetched and not yet returned
+	ahead    bool // the first row was fetched but not yet returned
 	ended    bool
 	closed   bool
 }
 
-// Stream runs a statement whose result may be too large for memory. It returns when
-// the first row has arrived. The statement timeout limits the wait for the first row
-// and for each further row, but not the time that the caller takes between rows.
+// Stream runs a statement whose result may not fit in memory, and returns when the first row arrives. The statement
+// timeout limits the wait for each row, not the time the caller takes between rows.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)
@@ -49,7 +47,7 @@ func (db *DB) stream(ctx context.Context, s *Statement, args []any) (*Rows, erro
 		p.end()
 		return nil, err
 	}
-	defer at.leave() // the coordinator has the rows when it sends the first one
+	defer at.leave() // the coordinator has all rows when it sends the first
 	conn, err := db.acquire(p)
 	if err != nil {
 		p.end()
@@ -91,11 +89,11 @@ func (r *Rows) Next() bool {
 // Scan reads the row into dest. A *pgtype.DriverBytes is valid until Next.
 func (r *Rows) Scan(dest ...any) error { return classify(r.rows.Scan(dest...)) }
 
-// Err returns the reason why Next returned false; nil at the end of the rows.
+// Err returns the error that ended Next, if any.
 func (r *Rows) Err() error { return classify(r.patience.explain(r.rows.Err())) }
 
-// Close returns the connection; a second call does nothing. Unread rows are not
-// fetched: the statement is cancelled in the background, and the connection is closed.
+// Close returns the connection. Unread rows are not fetched: the statement is cancelled in the background, and the
+// connection is closed.
 func (r *Rows) Close() {
 	if r.closed {
 		return

@@ -6,9 +6,8 @@ import (
 )
 
 var (
-	// A process that waits for the lock of another one compares with the new time, because the
-	// condition is evaluated again after the wait. A round in the future began before the clock of
-	// the server was set back.
+	// A process that waited for another's lock compares with the new time, because the condition is evaluated again.
+	// A round in the future began before the server's clock was set back.
 	beginRound = Statement{Name: "sweep.begin", SQL: `
 		INSERT INTO sweep_rounds AS latest (job, begun_at) VALUES ($1::text, clock_timestamp())
 		ON CONFLICT (job) DO UPDATE SET begun_at = clock_timestamp()
@@ -16,14 +15,13 @@ var (
 	abortRound = Statement{Name: "sweep.abort", SQL: `UPDATE sweep_rounds SET begun_at = '-infinity' WHERE job = $1::text`}
 )
 
-// BeginRound begins a round of a sweep and returns true, unless a process has begun one within the
-// interval by the clock of the database server.
+// BeginRound begins a sweep round unless a process began one within the interval, by the database server's clock.
 func (db *DB) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	n, err := db.Exec(ctx, beginRound, job, every.Microseconds())
 	return n > 0, err
 }
 
-// AbortRound lets any process begin a round of a sweep at once.
+// AbortRound lets any process begin the next round at once.
 func (db *DB) AbortRound(ctx context.Context, job string) error {
 	_, err := db.Exec(ctx, abortRound, job)
 	return err

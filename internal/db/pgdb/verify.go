@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// maxProblems limits the problems that Verify returns for a database.
+// maxProblems limits the problems that Verify returns.
 const maxProblems = 20
 
 const (
@@ -26,9 +26,8 @@ const (
 	amcheckSchema = `SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'`
 )
 
-// Verify reads every row of the schema, and checks tables and indexes where the extension
-// amcheck is installed. It returns what is damaged, at most 20 lines, and what was checked.
-// Reads and writes continue.
+// Verify reads every row of the schema, and checks tables and indexes if the extension amcheck is installed. It
+// returns up to 20 lines about damage, and how it checked. Reads and writes continue.
 func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
 	err = db.Patient(longestCopy).run(ctx, "server.verify", nil, func(ctx context.Context, s *session) error {
 		v := &verification{ctx: ctx, conn: s.Conn}
@@ -41,7 +40,6 @@ func (db *DB) Verify(ctx context.Context) (problems []string, how string, err er
 	return problems, how, err
 }
 
-// verification is the state of Verify.
 type verification struct {
 	ctx      context.Context
 	conn     *pgx.Conn
@@ -49,13 +47,11 @@ type verification struct {
 	how      string
 }
 
-// verified is a table or an index.
 type verified struct {
 	id   int64
 	name string
 }
 
-// verifiedIndex is an index.
 type verifiedIndex struct {
 	verified
 	table int64
@@ -96,7 +92,7 @@ func (v *verification) all() error {
 	return v.amcheckShards(placed)
 }
 
-// amcheck checks tables on this server, and their indexes, by functions of the extension.
+// amcheck checks the tables on this server and their indexes.
 func (v *verification) amcheck(schema string, tables []verified) error {
 	here := map[int64]bool{}
 	for _, t := range tables {
@@ -145,10 +141,10 @@ func (v *verification) list(sql string) ([]verified, error) {
 	})
 }
 
-// note takes note of an error that means damage, and returns another one.
+// note records an error that means damage, and returns any other.
 func (v *verification) note(name string, err error) error {
 	damage, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" { // internal errors and input/output errors
+	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" { // internal errors and I/O errors
 		return err
 	}
 	v.add(name, damage.Message)

@@ -11,7 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Answers of checkPlacement. Citus reports the first line of an error without its SQLSTATE.
+// Answers of checkPlacement. Citus reports an error's first line without its SQLSTATE.
 const (
 	damageFound  = "holdfast: damage: "
 	checkAbsent  = "holdfast: amcheck is absent"
@@ -20,8 +20,8 @@ const (
 		WHERE c.relnamespace = current_schema()::regnamespace ORDER BY 2`
 	runOnPlacements = `SELECT nodename || ':' || nodeport, success, coalesce(result, '') FROM run_command_on_placements($1::oid::regclass, $2::text, false)`
 
-	// checkPlacement checks a shard and its indexes with the extension of its own server. Citus replaces
-	// %1$s with the name of the shard. It fails with one of the answers, or for another reason.
+	// checkPlacement checks a shard and its indexes with amcheck on the shard's server. Citus replaces %1$s with the
+	// shard's name. It fails with one of the answers, or for another reason.
 	checkPlacement = `DO $check$
 		DECLARE
 			v_shard CONSTANT regclass := $name$%1$s$name$::regclass;
@@ -57,7 +57,7 @@ const (
 		END $check$`
 )
 
-// placed returns the tables whose rows Citus keeps in shards: on this server they are empty.
+// placed returns the tables with shards, which are empty on this server.
 func (v *verification) placed() ([]verified, error) {
 	var citus bool
 	if err := v.conn.QueryRow(v.ctx, hasCitus.SQL).Scan(&citus); err != nil || !citus {
@@ -66,7 +66,6 @@ func (v *verification) placed() ([]verified, error) {
 	return v.list(placedTables)
 }
 
-// amcheckShards checks the shards of tables on their nodes, one after the other.
 func (v *verification) amcheckShards(tables []verified) error {
 	var absent, refused []string // nodes
 	for _, t := range tables {
@@ -109,7 +108,7 @@ func (v *verification) amcheckShards(tables []verified) error {
 	return nil
 }
 
-// addFound adds what checkPlacement has found on a node.
+// addFound records the answers of checkPlacement on a node.
 func (v *verification) addFound(node, found string) error {
 	var lines []string
 	if err := json.Unmarshal([]byte(found), &lines); err != nil {
@@ -121,7 +120,6 @@ func (v *verification) addFound(node, found string) error {
 	return nil
 }
 
-// distinct lists nodes, each once.
 func distinct(nodes []string) string {
 	slices.Sort(nodes)
 	return strings.Join(slices.Compact(nodes), ", ")

@@ -11,22 +11,22 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Server is what a server says about itself.
+// Server describes a Redis server.
 type Server struct {
 	Address   string
-	Version   string // such as 7.0.15
-	Replica   bool   // it accepts no writes
-	Cluster   bool   // it is part of one
-	Down      bool   // its cluster does not serve all keys
+	Version   string // e.g. 7.0.15
+	Replica   bool   // accepts no writes
+	Cluster   bool   // part of a cluster
+	Down      bool   // the cluster does not serve all keys
 	MaxMemory int64  // bytes; 0: no limit
-	Eviction  string // what it does at the limit, such as volatile-lru
+	Eviction  string // policy at the limit, e.g. volatile-lru
 }
 
-// inspectTimeout limits questions to all nodes of a cluster. Nobody who uses a service waits for
-// the answers, and some nodes are connected first.
+// inspectTimeout limits queries to all cluster nodes. No request waits for them, and some nodes must be connected
+// first.
 const inspectTimeout = 5 * time.Second
 
-// Servers asks each server that the connection uses.
+// Servers queries each server that the connection uses.
 func (db *DB) Servers(ctx context.Context) (all []Server, err error) {
 	err = db.run(ctx, "info", inspectTimeout, func(ctx context.Context, c rueidis.Client) error {
 		nodes := c.Nodes()
@@ -52,7 +52,7 @@ func ask(ctx context.Context, c rueidis.Client) (s Server, err error) {
 	s.Version, s.Eviction = info["redis_version"], info["maxmemory_policy"]
 	s.Replica = info["role"] == "slave"
 	s.Cluster = info["cluster_enabled"] == "1"
-	s.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64) // others than Redis may not say
+	s.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64) // Redis alternatives may omit it
 	if s.Cluster {
 		text, err := c.Do(ctx, c.B().ClusterInfo().Build()).ToString()
 		if err != nil {
@@ -63,7 +63,7 @@ func ask(ctx context.Context, c rueidis.Client) (s Server, err error) {
 	return s, nil
 }
 
-// fields reads lines of the form name:value. RESP3 puts the format of a text before it.
+// fields parses name:value lines. RESP3 puts the text's format before them.
 func fields(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) {

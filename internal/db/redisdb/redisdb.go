@@ -1,8 +1,7 @@
 // Package redisdb connects to a Redis server or cluster whose data may be lost.
 //
-// An operation takes at most Options.Timeout and is not repeated. After several failures
-// in a row, operations fail at once, and a new connection is made in the background until
-// it works: so a server that is away costs its callers little.
+// An operation takes at most Options.Timeout and is not retried. After several consecutive failures, operations fail
+// at once while a new connection is attempted in the background, so an unavailable server costs its callers little.
 package redisdb
 
 import (
@@ -23,19 +22,17 @@ import (
 
 // Options configure Open. Only URL is required.
 type Options struct {
-	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It selects a
-	// cluster if the server is part of one; addr=host:port parameters name more of its
-	// servers.
+	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It selects a cluster if the server belongs to
+	// one; addr=host:port parameters name more servers.
 	URL string
 
-	// Timeout limits an operation; 0 means 100 ms.
+	// Timeout limits an operation; default 100 ms.
 	Timeout time.Duration
 
-	// Probe, if set, checks a new connection before it is used: it should write something.
+	// Probe, if set, checks a new connection before use. It should write something.
 	Probe func(ctx context.Context, c rueidis.Client) error
 
-	// Observe, if set, is called for every operation with its name, its duration and its
-	// error.
+	// Observe, if set, gets every operation's name, duration and error.
 	Observe func(name string, d time.Duration, err error)
 }
 
@@ -47,12 +44,12 @@ type DB struct {
 
 	mu       sync.Mutex
 	current  rueidis.Client // nil: not connected
-	failures int            // of current, in a row
+	failures int            // consecutive, of current
 	last     error          // why current is nil
-	opened   atomic.Int64   // how often the connection was given up
+	opened   atomic.Int64   // how many connections were abandoned
 
-	broken chan struct{} // has a value if current was given up
-	first  chan struct{} // closed after the first attempt to connect
+	broken chan struct{} // signals that current was abandoned
+	first  chan struct{} // closed after the first attempt
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -60,20 +57,20 @@ type DB struct {
 const (
 	defaultTimeout = 100 * time.Millisecond
 
-	// maxFailures in a row make the client give up a connection.
+	// maxFailures consecutive failures make the client abandon a connection.
 	maxFailures = 5
 
-	// dialTimeout limits an attempt to connect, and how long a connection may be silent.
+	// dialTimeout limits a connection attempt, and how long a connection may be silent.
 	dialTimeout = time.Second
 
-	// probeEvery is the time between attempts to connect.
+	// probeEvery is the time between connection attempts.
 	probeEvery = time.Second
 
-	// buffer is the size of each of the two buffers of a connection.
+	// buffer is the size of a connection's two buffers.
 	buffer = 64 << 10
 )
 
-// Parse returns errcode.Invalid unless the text is a URL of a Redis server.
+// Parse parses a Redis URL; its error is errcode.Invalid.
 func Parse(url string) (rueidis.ClientOption, error) {
 	o, err := rueidis.ParseURL(url)
 	if err != nil {
@@ -82,8 +79,7 @@ func Parse(url string) (rueidis.ClientOption, error) {
 	return o, nil
 }
 
-// Open checks the options and begins to connect. It waits for the first attempt, whose
-// failure is not an error.
+// Open checks the options and waits for the first connection attempt, whose failure is not an error.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	o, err := Parse(opts.URL)
 	if err != nil {
@@ -94,7 +90,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	}
 	o.Dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}
 	o.ConnWriteTimeout = dialTimeout
-	// A caller that gives up must not cost the connection, which others share.
+	// A caller that gives up must not cost the shared connection.
 	o.AlwaysPipelining = true
 	o.DisableRetry = true
 	o.DisableCache = true
@@ -133,14 +129,14 @@ func (db *DB) Close() {
 	}
 }
 
-// State reports whether there is a connection, and how often one was given up.
+// State reports whether there is a connection, and how many were abandoned.
 func (db *DB) State() (up bool, opened int64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.current != nil, db.opened.Load()
 }
 
-// connect connects whenever there is no connection.
+// connect reconnects until ctx ends.
 func (db *DB) connect(ctx context.Context) {
 	defer close(db.done)
 	for first := true; ; first = false {
@@ -164,7 +160,6 @@ func (db *DB) connect(ctx context.Context) {
 	}
 }
 
-// dial makes a connection that works.
 func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	c, err := rueidis.NewClient(db.client)
 	if err != nil || db.opts.Probe == nil {
@@ -179,9 +174,8 @@ func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	return c, nil
 }
 
-// Run runs an operation on the connection. Its error is errcode.Unavailable if the server
-// is away, not ready or full, and errcode.Internal for other errors of Redis. Then it is
-// not known whether the operation had an effect.
+// Run runs an operation. Its error is errcode.Unavailable if the server is down, not ready or full, and
+// errcode.Internal for other Redis errors. After an error, the operation may or may not have taken effect.
 func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, db.opts.Timeout, fn)
 }
@@ -220,7 +214,7 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// judge counts failures of a connection, and gives it up after too many.
+// judge counts a connection's failures, and abandons it after too many.
 func (db *DB) judge(c rueidis.Client, err error) {
 	away := errcode.Is(err, errcode.Unavailable) && !outOfMemory(err)
 	db.mu.Lock()
@@ -238,17 +232,16 @@ func (db *DB) judge(c rueidis.Client, err error) {
 	}
 	db.current, db.last = nil, err
 	db.opened.Add(1)
-	go c.Close() // it waits up to a second for a silent server
+	go c.Close() // waits up to a second for a silent server
 	select {
 	case db.broken <- struct{}{}:
 	default:
 	}
 }
 
-// refusals are the errors of a server that cannot serve anybody now.
+// refusals are errors of a server that cannot serve anyone now.
 var refusals = []string{"OOM ", "READONLY ", "LOADING ", "CLUSTERDOWN ", "MASTERDOWN ", "NOREPLICAS ", "BUSY ", "TRYAGAIN ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "MISCONF "}
 
-// classify gives an error its code.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -270,12 +263,11 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Unavailable, "Redis is unavailable", err)
 }
 
-// outOfMemory reports whether the server refused a write because it is full. It still
-// serves reads.
+// outOfMemory reports whether a full server refused a write. It still serves reads.
 func outOfMemory(err error) bool { return hasReply(err, "OOM ") }
 
-// readOnly reports whether the server has become a replica: the one to write to may have
-// the same name, so it takes a new connection to reach it.
+// readOnly reports whether the server became a replica: the new primary may have the same name, so only a new
+// connection reaches it.
 func readOnly(err error) bool { return hasReply(err, "READONLY ") }
 
 func hasReply(err error, prefix string) bool {

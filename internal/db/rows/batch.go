@@ -5,13 +5,13 @@ import (
 	"iter"
 )
 
-// Reader reads rows one after the other.
+// Reader reads rows in sequence.
 type Reader interface {
-	// Next returns the next row, which is valid until the next call. After the last one it returns io.EOF.
+	// Next returns a row, valid until the next call, and io.EOF after the last one.
 	Next() (Packed, error)
 }
 
-// Batch holds rows of one table in a few buffers, which the garbage collector need not follow.
+// Batch holds one table's rows in a few buffers, which the garbage collector need not scan.
 type Batch struct {
 	columns int
 	rows    int
@@ -20,11 +20,11 @@ type Batch struct {
 }
 
 const (
-	bufferSize   = 64 << 10 // of a buffer that holds many rows
+	bufferSize   = 64 << 10 // holds many rows
 	spareBuffers = 64
 )
 
-// spare are buffers to use again: without garbage the collector does not run.
+// spare buffers are reused: without garbage the collector does not run.
 var spare = make(chan []byte, spareBuffers)
 
 func newBuffer(n int) []byte {
@@ -38,7 +38,7 @@ func newBuffer(n int) []byte {
 	return make([]byte, 0, max(n, bufferSize))
 }
 
-// Free makes the batch empty. Its rows must not be used any more.
+// Free empties the batch. Its rows become invalid.
 func (b *Batch) Free() {
 	for _, buffer := range b.buffers {
 		if cap(buffer) != bufferSize {
@@ -52,7 +52,7 @@ func (b *Batch) Free() {
 	*b = Batch{}
 }
 
-// Add adds a copy of a row. All rows have the same number of columns.
+// Add copies a row. All rows must have the same number of columns.
 func (b *Batch) Add(p Packed) {
 	last := len(b.buffers) - 1
 	if last < 0 || cap(b.buffers[last])-len(b.buffers[last]) < len(p) {
@@ -72,10 +72,10 @@ func (b *Batch) Add(p Packed) {
 // Len returns the number of rows.
 func (b *Batch) Len() int { return b.rows }
 
-// Bytes returns the size of the rows in bytes.
+// Bytes returns the total row size in bytes.
 func (b *Batch) Bytes() int { return b.bytes }
 
-// Reader returns a reader of the rows in the order in which they were added. They are parts of the batch.
+// Reader reads the rows in insertion order. They share the batch's memory.
 func (b *Batch) Reader() Reader { return &batchReader{b, 0, nil} }
 
 type batchReader struct {
@@ -97,12 +97,12 @@ func (r *batchReader) Next() (Packed, error) {
 	return row, nil
 }
 
-// All returns the rows, as Reader does, with values of their own.
+// All iterates over unshared copies of the rows.
 func (b *Batch) All() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for r := b.Reader(); ; {
 			p, err := r.Next()
-			if err != nil || !yield(p.Row()) { // io.EOF: there is no other error
+			if err != nil || !yield(p.Row()) { // io.EOF is the only error
 				return
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Digest is the number of rows, and the sum of the hashes of each.
+// Digest is a row count and the sum of the row hashes.
 type Digest struct {
 	Rows   int64
 	Hi, Lo uint64
@@ -28,7 +28,7 @@ func (d *Digest) Add(p Packed) {
 // String returns the sum in hexadecimal.
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
 
-// Clone returns a copy that shares no memory with r.
+// Clone returns a copy that shares no memory.
 func (r Row) Clone() Row {
 	c := slices.Clone(r)
 	for i, v := range c {
@@ -48,7 +48,7 @@ func (r Row) Text() string {
 	return string(text)
 }
 
-// ParseKey reads a key of a table, or the first columns of it, from a JSON array.
+// ParseKey parses a table key, or its first columns, from a JSON array.
 func (t *Table) ParseKey(text string) (Row, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -72,7 +72,7 @@ func (t *Table) ParseKey(text string) (Row, error) {
 	return key, nil
 }
 
-// Compare orders owners and keys: by integers, or by the bytes of texts.
+// Compare orders owners and keys by integers or text bytes.
 func (r Row) Compare(o Row) int {
 	return slices.CompareFunc(r, o, func(a, b any) int {
 		if n, ok := a.(int64); ok {

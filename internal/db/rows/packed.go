@@ -7,12 +7,11 @@ import (
 	"slices"
 )
 
-// Packed is the values of a row, one after the other: copies pass millions of rows, and as
-// values of their own they would cost more in the garbage collector than all the rest.
-// Digests are of this encoding.
+// Packed encodes a row's values in sequence: copies handle millions of rows, and separate values would cost more in
+// the garbage collector than everything else. Digests depend on this encoding.
 type Packed []byte
 
-// The kinds of values. A text and bytes have their length before them.
+// Value kinds. Texts and bytes are prefixed with their length.
 const (
 	ofNull byte = iota
 	ofInteger
@@ -36,7 +35,7 @@ func (p Packed) AppendText(text []byte) Packed { return append(p.length(ofText, 
 // AppendBytes appends bytes.
 func (p Packed) AppendBytes(b []byte) Packed { return append(p.length(ofBytes, len(b)), b...) }
 
-// AppendSpace appends a text or bytes of n bytes, which the caller writes into space.
+// AppendSpace appends n bytes (text or bytes), which the caller writes into space.
 func (p Packed) AppendSpace(isText bool, n int) (all Packed, space []byte) {
 	kind := ofBytes
 	if isText {
@@ -47,7 +46,7 @@ func (p Packed) AppendSpace(isText bool, n int) (all Packed, space []byte) {
 	return all, all[len(p):]
 }
 
-// AppendTextBy appends a text that appendTo appends to what it gets.
+// AppendTextBy appends the text written by appendTo.
 func (p Packed) AppendTextBy(appendTo func([]byte) ([]byte, error)) (Packed, error) {
 	p = p.length(ofText, 0)
 	all, err := appendTo(p)
@@ -62,7 +61,7 @@ func (p Packed) length(kind byte, n int) Packed {
 	return binary.BigEndian.AppendUint64(append(p, kind), uint64(n))
 }
 
-// Append appends a value of a Row.
+// Append appends a Row value.
 func (p Packed) Append(v any) Packed {
 	switch v := v.(type) {
 	case nil:
@@ -78,7 +77,7 @@ func (p Packed) Append(v any) Packed {
 	}
 }
 
-// Pack appends the values of a row.
+// Pack appends a row's values.
 func (r Row) Pack(p Packed) Packed {
 	for _, v := range r {
 		p = p.Append(v)
@@ -86,11 +85,11 @@ func (r Row) Pack(p Packed) Packed {
 	return p
 }
 
-// Value is a value of a packed row: NULL, an integer, or a text or bytes.
+// Value is a packed value: NULL, integer, text or bytes.
 type Value struct {
 	kind    byte
 	Integer int64
-	Data    []byte // a part of the row
+	Data    []byte // shares the row's memory
 }
 
 // IsNull reports whether the value is NULL.
@@ -127,7 +126,7 @@ func (p Packed) First(n int) Packed {
 	return p[:len(p)-len(rest)]
 }
 
-// Row returns the values, which share no memory with p.
+// Row unpacks the values; they share no memory with p.
 func (p Packed) Row() Row {
 	r := Row{}
 	for len(p) > 0 {
@@ -147,7 +146,7 @@ func (p Packed) Row() Row {
 	return r
 }
 
-// Packing returns a function that calls fn with each row packed.
+// Packing adapts fn to unpacked rows.
 func Packing(fn func(Packed) error) func(Row) error {
 	var p Packed
 	return func(r Row) error {

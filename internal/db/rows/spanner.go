@@ -2,34 +2,29 @@ package rows
 
 import "context"
 
-// Spanner describes how Cloud Spanner stores a table. It names the owner of a row by two
-// texts instead of a number, the first column.
+// Spanner describes how Cloud Spanner stores a table. Two texts name a row's owner instead of a number.
 type Spanner struct {
-	// Keys are the two columns instead of the number of the owner; empty if the table has
-	// no owners.
+	// Keys are the two columns that replace the owner number; empty without owners.
 	Keys []string
 
-	// From, if set, is a query with the columns of Keys and of the table, to read from
-	// instead of the table.
+	// From, if set, is a query with Keys and the table's columns, read instead of the table.
 	From string
 
-	// Lacks are columns that are only computed by From, not written.
+	// Lacks are columns computed by From and not written.
 	Lacks []string
 
-	// Write, if set, changes the values of a row to those that Spanner stores.
+	// Write, if set, converts a row to Spanner's stored values.
 	Write func(Row)
 
-	// Elsewhere, if set, changes the values of a row of Spanner to those that another
-	// engine stores.
+	// Elsewhere, if set, converts a Spanner row to another engine's stored values.
 	Elsewhere func(Row)
 
-	// Compare, if set, changes the values of a row of any engine to those that both
-	// engines keep. It returns false for a row that Spanner may delete by itself. now is
-	// in milliseconds since 1970.
+	// Compare, if set, reduces a row of any engine to the values both engines keep. It returns false for rows that
+	// Spanner may expire. now is in Unix milliseconds.
 	Compare func(r Row, now int64) bool
 }
 
-// Common returns Spanner.Compare, for engines that name owners by texts; nil if the rows are compared as they are.
+// Common returns Spanner.Compare for engines that name owners by texts; nil if rows are compared unchanged.
 func (t *Table) Common() func(r Row, now int64) bool {
 	if t.Spanner == nil {
 		return nil
@@ -37,7 +32,7 @@ func (t *Table) Common() func(r Row, now int64) bool {
 	return t.Spanner.Compare
 }
 
-// Elsewhere returns Spanner.Elsewhere, for engines that name owners by texts; nil if the rows are the same elsewhere.
+// Elsewhere returns Spanner.Elsewhere for engines that name owners by texts; nil if rows are stored unchanged.
 func (t *Table) Elsewhere() func(Row) {
 	if t.Spanner == nil {
 		return nil
@@ -45,21 +40,19 @@ func (t *Table) Elsewhere() func(Row) {
 	return t.Spanner.Elsewhere
 }
 
-// Owner is an owner with a number and the texts that name it on Spanner.
+// Owner is an owner's number with its texts on Spanner.
 type Owner struct {
 	Number int64
 	Keys   [2]string
 
-	// Current is the number of the owner who has these texts now: Number, unless another
-	// has replaced it.
+	// Current is the number that owns these texts now: Number, unless the owner was replaced.
 	Current int64
 }
 
-// Owners knows the owners of a service.
+// Owners looks up a service's owners.
 type Owners interface {
-	// After returns the next owners after a number in their order. If there are fewer
-	// than n, they are the last ones.
+	// After returns up to n owners after a number, in order; fewer than n means the end.
 	After(ctx context.Context, number int64, n int) ([]Owner, error)
-	// Find returns the owners with these numbers that exist, in any order.
+	// Find returns the existing owners with these numbers, in any order.
 	Find(ctx context.Context, numbers []int64) ([]Owner, error)
 }

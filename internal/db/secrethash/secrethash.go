@@ -1,8 +1,8 @@
-// Package secrethash makes salted hashes of the server's secrets. A database stores them
-// to detect that a secret was lost or replaced.
+// Package secrethash makes salted hashes of the server's secrets. A database stores them to detect a lost or replaced
+// secret.
 //
-// A generated secret has 256 bits and cannot be guessed, so its hash is fast. That of any
-// other secret is slow, to protect weak ones from readers of a database or a backup.
+// Generated secrets have 256 bits and cannot be guessed, so their hash is fast. Other secrets get a slow hash, which
+// protects weak ones from readers of a database or backup.
 package secrethash
 
 import (
@@ -19,12 +19,12 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// cost is about 10 ms and 4 MB on a server, more on a small board. A start computes one
-// hash for each secret that was not generated, so a higher cost delays it.
+// cost is about 10 ms and 4 MB on a server, more on a small board. Each start hashes every secret that was not
+// generated, so a higher cost delays it.
 var cost = params{memory: 4 << 10, passes: 3}
 
-// Limits of parameters in a database, so that a writer of the database cannot make a
-// server compute for minutes.
+// Limits for stored parameters, so that someone who can write to the database cannot keep a server computing for
+// minutes.
 const (
 	mostMemory = 64 << 10
 	mostPasses = 16
@@ -32,13 +32,13 @@ const (
 	keySize    = 32
 )
 
-// params are the parameters of Argon2id. The zero value stands for HMAC-SHA256.
+// params are Argon2id parameters. The zero value means HMAC-SHA256.
 type params struct {
 	memory uint32 // in KiB
 	passes uint32
 }
 
-// New returns the hash of a secret, in the PHC string format.
+// New hashes a secret, in PHC string format.
 func New(secret string) string {
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt) // never fails
@@ -49,9 +49,8 @@ func New(secret string) string {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(cost.key(secret, salt)))
 }
 
-// isGenerated reports whether a secret looks like 32 random bytes in hexadecimal, as the
-// server and `openssl rand -hex 32` make it: with more than half of the digits. Of random
-// ones, fewer than one in 10^15 have not.
+// isGenerated reports whether a secret looks like 32 random bytes in hexadecimal, as made by the server and `openssl
+// rand -hex 32`: it uses more than half of the digits. Fewer than one in 10^15 random secrets do not.
 func isGenerated(secret string) bool {
 	var digits [16]bool
 	distinct := 0
@@ -85,7 +84,7 @@ type Hash struct {
 
 var errFormat = errcode.New(errcode.Internal, "unknown format of a secret hash: run the release that made it")
 
-// Parse parses a result of New, also with another cost.
+// Parse parses a result of New, even with another cost.
 func Parse(text string) (h Hash, err error) {
 	fields := strings.Split(text, "$")
 	if len(fields) != 6 || fields[0] != "" {

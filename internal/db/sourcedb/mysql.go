@@ -17,11 +17,11 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// connectTimeout limits the time to connect and sign in.
+// connectTimeout limits connecting and signing in.
 const connectTimeout = 30 * time.Second
 
-// openMySQL accepts mysql://user:password@host:port/database with the parameters that Mozilla's server
-// accepts: unix_socket, and those of connectTLS.
+// openMySQL accepts mysql://user:password@host:port/database with the parameters of Mozilla's server: unix_socket,
+// and those of connectTLS.
 func openMySQL(u *url.URL) (*DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.User = u.User.Username()
@@ -67,8 +67,7 @@ type mysqlConn struct {
 	cause *cause
 }
 
-// cause is a log of the driver that keeps the first error: why the connection broke. The driver
-// itself returns an error that does not say why.
+// cause logs for the driver and keeps the first error: why the connection broke, which the driver's own error omits.
 type cause struct {
 	mu  sync.Mutex
 	err error
@@ -85,7 +84,7 @@ func (c *cause) Print(values ...any) {
 	}
 }
 
-// of returns why the connection broke, and errors of the server and the context as they are.
+// of returns why the connection broke; server and context errors pass unchanged.
 func (c *cause) of(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +94,6 @@ func (c *cause) of(err error) error {
 	return c.err
 }
 
-// signIn connects and signs in.
 func signIn(ctx context.Context, cfg *mysql.Config, limit time.Duration) (driver.Conn, error) {
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -121,7 +119,7 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 		return nil, errors.Join(errors.New("the driver of MySQL lacks an interface"), conn.Close())
 	}
 	for _, sql := range []string{
-		// A target that is slower than the source must not end a query.
+		// A target slower than the source must not end a query.
 		`SET SESSION net_write_timeout = 3600, SESSION wait_timeout = 86400`,
 		`SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ`,
 		`START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY`,
@@ -133,7 +131,7 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 	for _, sql := range []string{
 		`SET SESSION max_statement_time = 0`,              // MariaDB only
 		`SET SESSION max_execution_time = 0`,              // MySQL only
-		`SET SESSION information_schema_stats_expiry = 0`, // MySQL only: Last must not be of yesterday
+		`SET SESSION information_schema_stats_expiry = 0`, // MySQL only: Last needs current statistics
 	} {
 		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
 			if e, ok := errors.AsType[*mysql.MySQLError](err); !ok || e.Number != errUnknownVariable {
@@ -154,7 +152,7 @@ func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (
 	}
 	ended := false
 	defer func() {
-		if ended { // otherwise Close would read the other rows: the caller closes the connection
+		if ended { // otherwise Close would read the remaining rows: the caller closes the connection
 			err = errors.Join(err, found.Close())
 		}
 	}()
@@ -179,7 +177,7 @@ func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (
 	}
 }
 
-// value returns a value in one of the types of Each.
+// value converts to one of Each's types.
 func value(v driver.Value) (any, error) {
 	switch v := v.(type) {
 	case nil, int64:

@@ -12,14 +12,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// parameters are those of a mysql:// URL. They have the names and values of MySQL's client library, which
-// Mozilla's server uses.
+// parameters of a mysql:// URL have the names and values of MySQL's client library, which Mozilla's server uses.
 var parameters = []string{"unix_socket", "ssl_mode", "ssl_ca", "ssl_cert", "ssl_key"}
 
 var errMode = errors.New("ssl_mode: expected DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY")
 
-// connectTLS sets the use of TLS by the parameters of a URL. Without ssl_mode the connection
-// is plain, or verified as with VERIFY_CA if ssl_ca is set, as with that library.
+// connectTLS configures TLS from a URL's parameters. Like that library, it defaults to a plain connection, or to
+// VERIFY_CA if ssl_ca is set.
 func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	mode, ca := strings.ToUpper(query.Get("ssl_mode")), query.Get("ssl_ca")
 	if mode == "" && ca != "" {
@@ -37,7 +36,7 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	case "REQUIRED":
 		t.InsecureSkipVerify = true
 	case "VERIFY_CA":
-		t.InsecureSkipVerify = true // of the name: VerifyConnection verifies the rest
+		t.InsecureSkipVerify = true // only skips the name: VerifyConnection checks the rest
 		t.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(s, t.RootCAs) }
 	case "VERIFY_IDENTITY":
 	default:
@@ -70,7 +69,7 @@ func connectTLS(cfg *mysql.Config, host string, query url.Values) error {
 	return nil
 }
 
-// verifyChain verifies the certificate of a server except for its name.
+// verifyChain verifies a server certificate except its name.
 func verifyChain(s tls.ConnectionState, roots *x509.CertPool) error {
 	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, c := range s.PeerCertificates[1:] {

@@ -36,11 +36,9 @@ func openPostgres(address string) (*DB, error) {
 	return db, nil
 }
 
-// sslModes are the values of sslmode.
 var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
-// parseReason returns what is wrong with a URL that the driver does not accept. Texts of the driver may
-// have the password.
+// parseReason explains why the driver rejects a URL, without the driver's text, which may contain the password.
 func parseReason(address string, err error) error {
 	if missing, ok := errors.AsType[*os.PathError](err); ok {
 		return fmt.Errorf("sslrootcert, sslcert, sslkey: cannot read %s: %w", missing.Path, missing.Err)

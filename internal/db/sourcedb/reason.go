@@ -15,7 +15,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Error numbers of MySQL.
+// MySQL error numbers.
 const (
 	errTooMany         = 1040
 	errDatabaseDenied  = 1044
@@ -33,7 +33,7 @@ const (
 	errLimitOfUser     = 1226
 )
 
-// Errors of the source that the operator can fix.
+// Source errors that the operator can fix.
 var (
 	errUnknown   = errors.New("the database does not exist")
 	errMissing   = errors.New("the table or one of its columns does not exist: expected the tables of Mozilla's server")
@@ -47,7 +47,7 @@ var (
 	errNoTLS     = errors.New("the database does not offer TLS: enable it there, or use ssl_mode=DISABLED")
 )
 
-// words are the parameters of a URL that errors name.
+// words are the URL parameters that errors mention.
 type words struct{ mode, ca, cert, key, verifyCA string }
 
 func (db *DB) words() words {
@@ -57,7 +57,7 @@ func (db *DB) words() words {
 	return words{"sslmode", "sslrootcert", "sslcert", "sslkey", "sslmode=verify-ca"}
 }
 
-// reason returns an error of the database in words for the operator.
+// reason rephrases a database error for the operator.
 func (db *DB) reason(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -132,10 +132,9 @@ func (db *DB) denied() error {
 	return fmt.Errorf("access denied: check the user and the password; if the user requires TLS or a client certificate, set %s, %s and %s", w.mode, w.cert, w.key)
 }
 
-// hasCertificate reports whether the URL has a client certificate.
 func (db *DB) hasCertificate() bool { return db.tls != nil && len(db.tls.Certificates) > 0 }
 
-// connectReason is reason for a connection that was not opened.
+// connectReason is reason for a failed connection attempt.
 func (db *DB) connectReason(err error) error {
 	switch why := db.reason(err); {
 	case errors.Is(err, context.Canceled):
@@ -149,8 +148,7 @@ func (db *DB) connectReason(err error) error {
 	case isDial(err):
 		return why
 	case db.hasCertificate() && (isClosed(err) || isAlert(err) || isReset(err)):
-		// A server that does not accept a certificate may close the connection before the
-		// client reads why.
+		// A server that rejects a certificate may close the connection before the client reads the reason.
 		w := db.words()
 		return fmt.Errorf("the database does not accept the client certificate: check that %s is signed by an authority that the database knows, and has not expired", w.cert)
 	case isAlert(err):
@@ -162,13 +160,13 @@ func (db *DB) connectReason(err error) error {
 	}
 }
 
-// isDial reports whether the server could not be reached at all.
+// isDial reports whether the server was unreachable.
 func isDial(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "dial"
 }
 
-// isAlert reports whether the server ended the TLS handshake with an error.
+// isAlert reports whether the server aborted the TLS handshake.
 func isAlert(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "remote error"
@@ -180,7 +178,7 @@ func isReset(err error) bool {
 	return ok && (e.Op == "read" || e.Op == "write") && !e.Timeout()
 }
 
-// otherServer is the error for a server that does not speak the protocol.
+// otherServer means that the server does not speak the protocol.
 func (db *DB) otherServer() error {
 	if db.MySQL {
 		return errors.New("the server does not respond as MySQL or MariaDB: check the host and the port, and use postgres:// for PostgreSQL")
@@ -188,7 +186,7 @@ func (db *DB) otherServer() error {
 	return errors.New("the server does not respond as PostgreSQL: check the host and the port; use mysql:// for MySQL or MariaDB, and sslmode=disable if it does not offer TLS")
 }
 
-// certificateReason returns why the certificate of a server was refused, or "".
+// certificateReason explains why the server's certificate was rejected; "" for other errors.
 func (db *DB) certificateReason(err error) string {
 	w := db.words()
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

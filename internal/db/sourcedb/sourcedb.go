@@ -1,6 +1,5 @@
-// Package sourcedb reads the databases of other servers in MySQL, MariaDB and PostgreSQL, for
-// imports. Every read is in a read-only transaction, and nothing is written, so a database user
-// who may only SELECT is enough. It knows no tables.
+// Package sourcedb reads other servers' databases in MySQL, MariaDB and PostgreSQL, for imports. All reads run in
+// read-only transactions and nothing is written, so a user with SELECT is enough. It knows no tables.
 package sourcedb
 
 import (
@@ -16,29 +15,26 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// DB is a database of another server. Connections are opened by Snapshot.
+// DB is another server's database. Snapshot opens the connections.
 type DB struct {
-	Where string // for messages: the URL without the password
+	Where string // URL without the password, for messages
 	MySQL bool   // or MariaDB; otherwise PostgreSQL
 
-	tls     *tls.Config   // nil: plain
-	limit   time.Duration // of MySQL to connect and sign in
+	tls     *tls.Config   // nil: no TLS
+	limit   time.Duration // to connect and sign in; MySQL only
 	connect func(context.Context) (connection, error)
 }
 
-// connection is in a transaction with one snapshot.
+// connection runs one transaction with one snapshot.
 type connection interface {
-	// each calls fn for each row of a query. A value is nil, an int64 or a []byte, which is
-	// valid until fn returns.
+	// each calls fn for each row. Values are nil, int64 or []byte, valid until fn returns.
 	each(ctx context.Context, sql string, fn func([]any) error) error
 	close()
 }
 
-// examples are the URLs that Open accepts.
 const examples = "mysql://user:password@host/database or postgres://user:password@host/database"
 
-// Open parses the URL of a database. It does not connect. Errors do not quote the URL, which may
-// have a password.
+// Open parses a database URL without connecting. Errors do not quote the URL, which may contain a password.
 func Open(address string) (*DB, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -60,9 +56,9 @@ type Snapshot struct {
 	db   *DB
 }
 
-// Snapshot calls fn with a snapshot of the database, on a connection of its own.
+// Snapshot calls fn with a database snapshot, on a new connection.
 func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
-	// Canceling ends a query whose rows are not all read.
+	// Canceling ends a query with unread rows.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conn, err := db.connect(ctx)
@@ -77,13 +73,13 @@ func (db *DB) Snapshot(ctx context.Context, fn func(*Snapshot) error) error {
 	return nil
 }
 
-// Each calls fn for each row of a query. Integers must be selected as 64-bit integers and texts
-// as Bytes. fn must not keep the values and cannot query.
+// Each calls fn for each row. Queries must select 64-bit integers, and texts through Bytes. fn must not keep the
+// values or run queries.
 func (s *Snapshot) Each(sql string, fn func(values []any) error) error {
 	return s.each(s.db.Where, sql, fn)
 }
 
-// each is Each with errors about what.
+// each mentions what in its errors.
 func (s *Snapshot) each(what, sql string, fn func(values []any) error) error {
 	var stopped error
 	err := s.conn.each(s.ctx, sql, func(values []any) error {
@@ -99,12 +95,12 @@ func (s *Snapshot) each(what, sql string, fn func(values []any) error) error {
 	return nil
 }
 
-// Check returns an error that names the table if it lacks a column or the user may not read it.
+// Check returns an error that names the table if a column is missing or unreadable.
 func (s *Snapshot) Check(table string, columns ...string) error {
 	return s.each(s.db.Where+", table "+table, "SELECT "+strings.Join(columns, ", ")+" FROM "+table+" LIMIT 0", func([]any) error { return nil })
 }
 
-// Int returns the integer that a query of one row selects; 0 for NULL or without a row.
+// Int returns the integer selected by a one-row query; 0 for NULL or no row.
 func (s *Snapshot) Int(sql string) (n int64, err error) {
 	err = s.Each(sql, func(v []any) error {
 		n, _ = v[0].(int64)
@@ -113,7 +109,7 @@ func (s *Snapshot) Int(sql string) (n int64, err error) {
 	return n, err
 }
 
-// Text returns the text that a query of one row selects; "" for NULL or without a row.
+// Text returns the text selected by a one-row query; "" for NULL or no row.
 func (s *Snapshot) Text(sql string) (text string, err error) {
 	err = s.Each(sql, func(v []any) error {
 		b, _ := v[0].([]byte)
@@ -123,8 +119,7 @@ func (s *Snapshot) Text(sql string) (text string, err error) {
 	return text, err
 }
 
-// Last returns the last number that the database has assigned to a column, or the greatest one
-// in the table if that is greater.
+// Last returns the last number the database assigned to a column, or the column's maximum if greater.
 func (s *Snapshot) Last(table, column string) (int64, error) {
 	greatest, err := s.Int("SELECT " + s.db.Integer("max("+column+")") + " FROM " + table)
 	if err != nil {
@@ -140,7 +135,7 @@ func (s *Snapshot) Last(table, column string) (int64, error) {
 	return max(greatest, last), err
 }
 
-// Raw reports whether the database stores a text column as bytes that may not be UTF-8.
+// Raw reports whether a text column is stored as bytes that may not be UTF-8.
 func (s *Snapshot) Raw(table, column string) (bool, error) {
 	if !s.db.MySQL {
 		encoding, err := s.Text(`SELECT convert_to(getdatabaseencoding()::text, 'UTF8')`)
@@ -151,7 +146,7 @@ func (s *Snapshot) Raw(table, column string) (bool, error) {
 	return charset == "" || charset == "binary", err
 }
 
-// Integer returns an expression that selects an integer as Each needs it.
+// Integer returns an expression that selects an integer for Each.
 func (db *DB) Integer(expression string) string {
 	if db.MySQL {
 		return expression
@@ -159,8 +154,7 @@ func (db *DB) Integer(expression string) string {
 	return "(" + expression + ")::bigint"
 }
 
-// Bytes returns an expression that selects a text as Each needs it: in UTF-8, or as it is stored
-// if the column is Raw.
+// Bytes returns an expression that selects a text for Each: in UTF-8, or unchanged if the column is Raw.
 func (db *DB) Bytes(expression string) string {
 	if db.MySQL {
 		return expression
@@ -188,7 +182,7 @@ func where(scheme, user, host, database string) string {
 	return u.String()
 }
 
-// Where returns the condition that a column with the number of an owner is in a span.
+// Where returns the condition that an owner column is in a span.
 func Where(column string, span rows.Span) string {
 	var sql strings.Builder
 	sql.WriteString(" WHERE true")

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// An entry of the log has all keys that a write has changed, as JSON, so Changes may return some
-// more than the limit.
+// A log entry is the JSON list of all keys changed by a write, so Changes may exceed the limit slightly.
 
 func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogLimit) (all []rows.Change, entries []int64, err error) {
 	found := v.tx.Query(v.ctx, spanner.Statement{SQL: `SELECT id, changes FROM copy_log WHERE service = @service`, Params: Params{"service": service}})
@@ -40,7 +39,7 @@ func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogL
 	return all, entries, v.renumber(all, of)
 }
 
-// changes adds the keys of an entry that are not known yet.
+// changes adds an entry's unknown keys.
 func changes(all []rows.Change, text string, known map[string]bool, of map[string]*rows.Table) ([]rows.Change, error) {
 	var entry map[string][]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &entry); err != nil {
@@ -67,7 +66,7 @@ func changes(all []rows.Change, text string, known map[string]bool, of map[strin
 	return all, nil
 }
 
-// renumber sets the numbers of owners that have replaced those of the changes.
+// renumber replaces the numbers of replaced owners.
 func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
 	var numbers []int64
 	for _, c := range all {
@@ -100,8 +99,8 @@ func (v view) Logged(service string) (int64, error) {
 	return v.number(`SELECT COUNT(*) FROM copy_log WHERE service = @service`, Params{"service": service})
 }
 
-// Duplicates returns entries of writes that have changed the same keys as others. Entries are
-// random numbers, and any may stay, because each is complete.
+// Duplicates returns entries that repeat keys of others. Entry numbers are random, and any entry may stay, because
+// each is complete.
 func (v view) Duplicates(service string, limit int) (entries []int64, err error) {
 	err = v.tx.Query(v.ctx, spanner.Statement{SQL: `
 		SELECT id FROM copy_log WHERE service = @service

@@ -14,8 +14,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// classify adds a code to an error of the driver. It returns an error with a code,
-// such as one of a service, unchanged.
+// classify adds a code to a driver error. Errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -37,8 +36,7 @@ func classify(err error) error {
 	return errcode.Wrap(code, message, cause)
 }
 
-// statusError prints Spanner's message and status without the labels and quotes of
-// the driver.
+// statusError prints Spanner's message and status without the driver's labels and quotes.
 type statusError struct{ err error }
 
 func (e *statusError) Unwrap() error { return e.err }
@@ -50,10 +48,9 @@ func (e *statusError) Error() string {
 	return e.err.Error()
 }
 
-// tooLarge reports whether Spanner rejected a request for its size: InvalidArgument for
-// the mutations or the bytes of a transaction, ResourceExhausted for a message. Its errors
-// have a link to the page of the limits. The link is missing in results of a statement in
-// a batch and in errors of gRPC, so the text is checked too.
+// tooLarge reports whether Spanner rejected a request's size: InvalidArgument for a transaction's mutations or bytes,
+// ResourceExhausted for a message. Most of these errors link to the page about limits; batch statement results and
+// gRPC errors do not, so the text is checked, too.
 func tooLarge(err error) bool {
 	text := spanner.ErrDesc(err)
 	says := func(phrases ...string) bool {
@@ -64,15 +61,14 @@ func tooLarge(err error) bool {
 		return linksToLimits(err) ||
 			says("too many mutations", "exceeds the maximum total bytes-size", "Transaction resource limits exceeded")
 	case codes.ResourceExhausted:
-		// Not "received message larger than max" in lower case: that is of gRPC for Go, and
-		// the response is too large.
+		// Not "received message larger than max" in lower case: that comes from gRPC for Go and means the response is
+		// too large.
 		return says("send message larger than max", "Received message larger than max")
 	}
 	return false
 }
 
-// linksToLimits looks for the link in the details of an error and of the errors that it
-// wraps, because the status of the driver has none.
+// linksToLimits searches the error's and its causes' details, because the driver's status has none.
 func linksToLimits(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if slices.ContainsFunc(status.Convert(err).Details(), isLinkToLimits) {
@@ -89,7 +85,7 @@ func isLinkToLimits(detail any) bool {
 	})
 }
 
-// classifyStatus returns the code and message for a gRPC status.
+// classifyStatus maps a gRPC status.
 func classifyStatus(status codes.Code, text string) (errcode.Code, string) {
 	switch status {
 	case codes.Canceled:

@@ -21,41 +21,34 @@ type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string
 
-	// EmulatorHost is the host:port of the Spanner emulator, which is used in plain text
-	// and without credentials instead of Google Cloud. The emulator allows one read-write
-	// transaction at a time, so they are serialized.
+	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. The emulator
+	// allows one read-write transaction at a time, so they are serialized.
 	EmulatorHost string
 
-	// MaxTransactions is the maximum number of open transactions, including reads; 0
-	// means 10.
+	// MaxTransactions limits the open transactions, including reads; default 10.
 	MaxTransactions int
 
-	// Wait is how long a caller waits for one of them; 0 means 30 s.
+	// Wait is how long a caller waits for a transaction slot; default 30 s.
 	Wait time.Duration
 
-	// Timeout limits a transaction with all its retries, and the wait for each row of a
-	// stream; 0 means 30 s.
+	// Timeout limits a transaction with all its retries, and the wait for each row of a stream; default 30 s.
 	Timeout time.Duration
 
-	// RouteToLeader sends read-write transactions directly to the leader replica, by the
-	// header x-goog-spanner-route-to-leader.
+	// RouteToLeader sends read-write transactions directly to the leader replica (header
+	// x-goog-spanner-route-to-leader).
 	RouteToLeader bool
 
-	// Observe, if set, is called for every read and write with its name, its duration,
-	// including the wait for its turn, and its error.
+	// Observe, if set, gets the name, duration (including the wait for a slot) and error of every read and write.
 	Observe func(name string, d time.Duration, err error)
 
-	// Mutations, if set, is called for every commit with the predicted number of
-	// mutations and the number that Spanner counted; 0 if it reports none, as the
-	// emulator.
+	// Mutations, if set, gets the predicted and counted mutations of every commit. The emulator counts none: 0.
 	Mutations func(name string, predicted, counted int)
 
-	// Fault, if set, is called at every point where the engine can fail: before a
-	// statement, with its name, and before a commit, with "commit". Its error is treated
-	// as an error of the engine. For tests only.
+	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
+	// counts as a database error.
 	Fault func(point string) error
 
-	// Client has further options of the driver, for tests.
+	// Client has more driver options, for tests.
 	Client []option.ClientOption
 }
 
@@ -64,15 +57,14 @@ type DB struct {
 	client   atomic.Pointer[spanner.Client]
 	renewing sync.Mutex
 	opts     Options
-	slots    chan struct{} // one for each open transaction
-	alone    chan struct{} // for the only transaction on an emulator, see enterAlone; nil: any number
+	slots    chan struct{} // one per open transaction
+	alone    chan struct{} // the emulator's only transaction, see enterAlone; otherwise nil
 
 	waits   atomic.Int64
 	waiting atomic.Int64 // nanoseconds
 }
 
-// Open checks the options and creates the client. It connects on first use, so it
-// succeeds while Spanner is unavailable.
+// Open creates the client. It connects on first use, so it succeeds while Spanner is down.
 func Open(ctx context.Context, opts Options) (*DB, error) {
 	orElse := func(d *time.Duration, otherwise time.Duration) {
 		if *d <= 0 {
@@ -96,7 +88,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Advice says how an operator fixes a database that cannot be used. setting names the setting with the URL.
+// Advice says how to fix an unusable database. setting names the setting with the URL.
 func (o *Options) Advice(setting string) string {
 	if o.EmulatorHost != "" {
 		return "start the emulator on " + o.EmulatorHost + " and run: holdfast migrate"
@@ -114,9 +106,8 @@ func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 // lostSession distinguishes a lost session from other missing objects.
 const lostSession = "Session not found"
 
-// renew creates a new client if err says that the session of the old one does not
-// exist any more: the database was restored under its name, or the emulator was
-// restarted. The driver itself would keep that session for a week.
+// renew replaces the client if err says that its session is gone: the database was restored under its name, or the
+// emulator restarted. The driver itself would keep the session for a week.
 func (db *DB) renew(old *spanner.Client, err error) {
 	if spanner.ErrCode(err) != codes.NotFound || !strings.Contains(spanner.ErrDesc(err), lostSession) {
 		return
@@ -124,7 +115,7 @@ func (db *DB) renew(old *spanner.Client, err error) {
 	db.renewing.Lock()
 	defer db.renewing.Unlock()
 	if db.client.Load() != old {
-		return // another request has renewed it
+		return // another request renewed it
 	}
 	fresh, err := db.opts.connect(context.Background()) // the client outlives the request
 	if err != nil {
@@ -134,7 +125,6 @@ func (db *DB) renew(old *spanner.Client, err error) {
 	time.AfterFunc(db.opts.Timeout, old.Close) // other requests may still use it
 }
 
-// client returns the options of the driver.
 func (o *Options) client() []option.ClientOption {
 	if o.EmulatorHost == "" {
 		return o.Client
@@ -149,19 +139,17 @@ func (o *Options) client() []option.ClientOption {
 // Close closes the client.
 func (db *DB) Close() { db.client.Load().Close() }
 
-// Connections returns the number of open transactions and the maximum; idle is always
-// 0.
+// Connections returns the open transactions and the maximum; none are idle.
 func (db *DB) Connections() (active, idle, most int) { return len(db.slots), 0, cap(db.slots) }
 
-// Waits returns how many callers have waited for their turn, and for how long in
-// total.
+// Waits returns how many callers waited for a slot, and how long in total.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.waits.Load(), time.Duration(db.waiting.Load())
 }
 
 var errBusy = errcode.New(errcode.Unavailable, "too many open transactions")
 
-// enter waits for a slot, or for the emulator.
+// enter waits for a slot.
 func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
@@ -187,7 +175,7 @@ func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 
 func leave(slots chan struct{}) { <-slots }
 
-// observe reports a statement that began at start, and maps its error to a code.
+// observe reports a statement and classifies its error.
 func (db *DB) observe(name string, start time.Time, err error) error {
 	err = classify(err)
 	if db.opts.Observe != nil {
@@ -196,7 +184,6 @@ func (db *DB) observe(name string, start time.Time, err error) error {
 	return err
 }
 
-// fault calls Options.Fault.
 func (db *DB) fault(point string) error {
 	if db.opts.Fault == nil {
 		return nil

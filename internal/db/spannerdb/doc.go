@@ -1,15 +1,11 @@
-// Package spannerdb opens Cloud Spanner databases for the services.
+// Package spannerdb opens Cloud Spanner databases.
 //
-// Every operation has a name for its metrics. Every returned error has a code of package
-// errcode, determined by the gRPC status. A read is a single-use transaction: one round trip
-// and one snapshot without locks. A write is a read-write transaction that begins with its
-// first statement. It reads everything that it needs in one message, and writes by
-// mutations in the commit or by one message of DML before it. Transactions that Spanner
-// aborts are retried.
+// Every operation has a name for metrics, and every error a code of package errcode, derived from its gRPC status. A
+// read is a single-use transaction: one round trip, one snapshot, no locks. A write is a read-write transaction that
+// begins with its first statement, reads everything in one message, and writes with mutations in the commit or one
+// DML message before it. Transactions that Spanner aborts are retried.
 //
-// A write predicts the mutations of its commit, because Spanner rejects a commit with more
-// than 80,000, and only at its end.
+// A write predicts its commit's mutations, because Spanner rejects more than 80,000, and only at commit.
 //
-// The client has one multiplexed session and no session pool. The number of open
-// transactions is limited.
+// The client has one multiplexed session and no session pool. Open transactions are limited.
 package spannerdb

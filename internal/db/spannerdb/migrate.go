@@ -19,11 +19,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// longestMigration limits a migration, and the wait for other schema changes.
+// longestMigration limits a migration, including the wait for other schema changes.
 const longestMigration = 6 * time.Hour
 
-// A database runs one schema change at a time. Some engines reject a concurrent one, which
-// is then retried.
+// A database runs one schema change at a time. Some engines reject a concurrent one, which is retried.
 const (
 	schemaPause = time.Second
 	schemaTries = 300
@@ -40,7 +39,7 @@ const createLedger = `CREATE TABLE IF NOT EXISTS schema_migrations (
 var readLedger = Statement{"migrate.ledger", `
 	SELECT version, name, checksum FROM schema_migrations WHERE service = @service ORDER BY version`}
 
-// Pending returns the migrations of the service that have not been applied.
+// Pending returns the migrations not yet applied.
 func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration, error) {
 	var ledger []migrate.Applied
 	err := db.ForEach(ctx, readLedger, Params{"service": set.Service}, func(r *spanner.Row) error {
@@ -49,7 +48,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		return err
 	})
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		err = nil // no ledger: no migration was applied
+		err = nil // no ledger: nothing was applied
 	}
 	if err != nil {
 		return nil, err
@@ -64,12 +63,10 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 	return a, err
 }
 
-// Migrate applies the pending migrations of the service and returns them. On an emulator
-// it first creates the database and its instance if they do not exist.
+// Migrate applies the pending migrations and returns them. On an emulator it first creates the instance and database.
 //
-// Spanner has no transactional schema changes. An interrupted migration is applied again,
-// so each of its statements must be idempotent (IF NOT EXISTS). Two processes may migrate
-// concurrently.
+// Spanner has no transactional schema changes. An interrupted migration is applied again, so its statements must be
+// idempotent (IF NOT EXISTS). Processes may migrate concurrently.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
 	defer cancel()
@@ -88,8 +85,8 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 	pending, err := db.Pending(ctx, set)
 	if spanner.ErrCode(err) == codes.NotFound {
-		// The driver requested its session before the database existed, and got the error
-		// only now. It requests a new session after such an error.
+		// The driver requested its session before the database existed and only reports it now. After such an error
+		// it requests a new session.
 		pending, err = db.Pending(ctx, set)
 	}
 	if err != nil {
@@ -107,7 +104,7 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	return applied, nil
 }
 
-// apply applies a migration. fresh is set if this process has added it to the ledger.
+// apply applies a migration. fresh: this process added it to the ledger.
 func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, set migrate.Set, m migrate.Migration) (fresh bool, err error) {
 	ddl, dml := split(m.SQL)
 	if len(ddl) > 0 {
@@ -147,7 +144,7 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 	return fresh, err
 }
 
-// alter changes the schema and waits until the change is complete.
+// alter changes the schema and waits for completion.
 func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, ddl ...string) error {
 	for tries := 1; ; tries++ {
 		op, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: db.opts.Database, Statements: ddl})
@@ -170,7 +167,7 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 	}
 }
 
-// create creates the database on an emulator, and its instance, unless they exist.
+// create creates the instance and database on an emulator.
 func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
 	parts := strings.Split(db.opts.Database, "/") // projects P instances I databases D
 	if len(parts) != 6 {
@@ -204,9 +201,8 @@ func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (
 	return nil
 }
 
-// split splits a migration into the statements that change the schema, which Spanner runs
-// first, and those that change data. A statement ends with a semicolon at the end of a
-// line, and a comment is a line of its own.
+// split separates schema changes, which Spanner runs first, from data changes. A statement ends with a semicolon at
+// the end of a line; comments take whole lines.
 func split(sql string) (ddl, dml []string) {
 	var statement strings.Builder
 	for line := range strings.Lines(sql) {

@@ -15,14 +15,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// writeShards is the number of rows of a service in the table write_control, which is in
-// the migrations of each service that can be copied. Its writes read one of them in their
-// transaction, because Spanner has no triggers: it says whether the service is read-only,
-// and whether to log the write. Changing all rows conflicts with every write in progress,
-// so it waits for them or aborts them, and later ones see the change.
+// writeShards is the number of rows a service has in write_control, a table in each copyable service's migrations.
+// Spanner has no triggers, so each write reads one row in its transaction, which says whether the service is
+// read-only and whether to log the write. Changing all rows conflicts with every running write: it waits for them or
+// aborts them, and later ones see the change.
 const writeShards = 512
 
-// Shard returns the row of write_control for the writes of an owner.
+// Shard returns the write_control row for an owner's writes.
 func Shard(owner ...string) int64 {
 	var sum uint32
 	for _, text := range owner {
@@ -34,10 +33,10 @@ func Shard(owner ...string) int64 {
 // ErrReadOnly means that the service is read-only.
 var ErrReadOnly = errcode.New(errcode.Unavailable, "the service is read-only")
 
-// LogMutations is the number of mutations of LogChanges.
+// LogMutations is the number of mutations in LogChanges.
 const LogMutations = 3
 
-// LogChanges logs the keys of changed rows by table, or the beginnings of keys.
+// LogChanges logs the keys (or key prefixes) of changed rows by table.
 func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	text, err := json.Marshal(changes)
 	if err != nil {
@@ -47,7 +46,7 @@ func (tx *Tx) LogChanges(service string, changes map[string][][]any) error {
 	return tx.Buffer(spanner.Insert("copy_log", []string{"id", "service", "changes"}, []any{rand.Int64(), service, string(text)}))
 }
 
-// setControl writes columns of all rows of a service. Missing rows are inserted.
+// setControl writes columns in all of a service's rows, and inserts missing rows.
 func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	all := make([]*spanner.Mutation, writeShards)
 	for i := range all {
@@ -57,11 +56,11 @@ func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	return tx.Buffer(all...)
 }
 
-// controlled is what the rows of a service say.
+// controlled is the state in a service's rows.
 type controlled struct {
 	holder     string
 	until, log time.Time
-	now        time.Time // of the database
+	now        time.Time // database time
 }
 
 var readControl = Statement{"read_only.get", `
@@ -81,7 +80,6 @@ func getControl(each func(Statement, Params, func(*spanner.Row) error) error, se
 	return c, err
 }
 
-// end returns the end of a lease.
 func end(now time.Time, lease time.Duration) time.Time {
 	if lease == 0 {
 		return rows.Forever
@@ -102,13 +100,13 @@ func (d tables) Log(ctx context.Context, service string, _ []rows.Group) error {
 	})
 }
 
-// currentTime returns the time of the database.
+// currentTime returns the database's time.
 func currentTime(tx *Tx) (now time.Time, err error) {
 	err = tx.ForEach(Statement{"copy.time", `SELECT CURRENT_TIMESTAMP()`}, nil, func(r *spanner.Row) error { return r.Columns(&now) })
 	return now, err
 }
 
-// clearLog deletes the log. Entries that are added meanwhile stay, which does no harm.
+// clearLog deletes the log. Entries added meanwhile stay, which is harmless.
 func (d tables) clearLog(ctx context.Context, service string) error {
 	if err := d.db.enterAlone(ctx); err != nil {
 		return err
@@ -117,8 +115,8 @@ func (d tables) clearLog(ctx context.Context, service string) error {
 	return d.deleteAll(ctx, `copy_log WHERE service = @service`, Params{"service": service})
 }
 
-// deleteAll deletes rows in as many transactions as necessary. On an emulator it requires
-// that this process has no other one.
+// deleteAll deletes rows in as many transactions as needed. On an emulator, this process must have no other
+// transaction.
 func (d tables) deleteAll(ctx context.Context, from string, p Params) error {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
@@ -144,7 +142,7 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 			return rows.ErrLapsed
 		}
 		if c.log.After(c.now.Add(rows.LogLease - time.Minute)) {
-			return nil // it was prolonged just now
+			return nil // just prolonged
 		}
 		return setControl(tx, service, []string{"log_until"}, c.now.Add(rows.LogLease))
 	})
@@ -159,7 +157,7 @@ func (d tables) Unlog(ctx context.Context, service string, _ []rows.Group) error
 	return d.clearLog(ctx, service)
 }
 
-// Slow is not supported: a write reads whether it may in a query, not in a trigger.
+// Slow is unsupported: a write checks permission with a query, not in a trigger.
 func (tables) Slow(context.Context, string, time.Duration) error { return errors.ErrUnsupported }
 
 func (d tables) Close(ctx context.Context, service, holder string, lease time.Duration, _ []rows.Group) error {
@@ -171,7 +169,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 		if c.holder != "" && c.holder != holder {
 			return errcode.Newf(errcode.Conflict, "%s is read-only already", service)
 		}
-		now, err := currentTime(tx) // without a row, c has none
+		now, err := currentTime(tx) // without a row, c has no time
 		if err != nil {
 			return err
 		}
@@ -179,8 +177,7 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	})
 }
 
-// A lease is prolonged while this much of it is left, so that the commit is not later than
-// its end.
+// A lease with less time left is not prolonged, so that the commit cannot come after its end.
 const leaseMargin = 5 * time.Second
 
 func (d tables) Prolong(ctx context.Context, service, holder string, lease time.Duration) error {
@@ -210,7 +207,7 @@ func (d tables) Reopen(ctx context.Context, service string, _ []rows.Group) erro
 func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
 	c, err := getControl(func(s Statement, p Params, fn func(*spanner.Row) error) error { return d.db.ForEach(ctx, s, p, fn) }, service)
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		return "", time.Time{}, nil // the table does not exist
+		return "", time.Time{}, nil // no table
 	}
 	if err != nil || c.holder == "" || c.until.Equal(rows.Forever) {
 		return c.holder, time.Time{}, err

@@ -13,17 +13,15 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns the access to the rows of a service's tables, which have the numbers of
-// their owners as on other engines.
+// Rows returns access to the rows of the service's tables, with owner numbers as on other engines.
 func (db *DB) Rows(owners rows.Owners) rows.Database { return tables{db, owners} }
 
-// tables implements rows.Database.
 type tables struct {
 	db     *DB
 	owners rows.Owners
 }
 
-// ownersOfQuery is for how many owners rows are read at once.
+// ownersOfQuery limits the owners whose rows are read together.
 const ownersOfQuery = 100
 
 // Settle has nothing to wait for.
@@ -61,17 +59,17 @@ type view struct {
 	tx  *spanner.ReadOnlyTransaction
 }
 
-// wanted is an owner in a parameter, with the rest of a key.
+// wanted is an owner parameter with the rest of a key.
 type wanted struct {
 	N   int64  `spanner:"n"`
 	UID string `spanner:"uid"`
 	KID string `spanner:"kid"`
-	I   int64  `spanner:"i"` // the integer of the rest of a key
-	A   string `spanner:"a"` // its first text
+	I   int64  `spanner:"i"` // integer in the rest of the key
+	A   string `spanner:"a"` // first text in the rest of the key
 	B   string `spanner:"b"`
 }
 
-// fields returns the names of the fields of wanted for the columns of a key.
+// fields returns the names of wanted's fields for key columns.
 func fields(columns []rows.Column) []string {
 	names, texts := make([]string, len(columns)), []string{"a", "b"}
 	for i, c := range columns {
@@ -84,7 +82,7 @@ func fields(columns []rows.Column) []string {
 	return names
 }
 
-// set sets the fields for the values of a key.
+// set fills in a key's values.
 func (w *wanted) set(columns []rows.Column, key rows.Row) {
 	for i, name := range fields(columns) {
 		switch name {
@@ -98,7 +96,7 @@ func (w *wanted) set(columns []rows.Column, key rows.Row) {
 	}
 }
 
-// of returns the columns of the owner of a table, and how many of Columns they replace.
+// of returns a table's owner columns, and how many of Columns they replace.
 func of(t *rows.Table) (keys []string, replaced int) {
 	if len(t.Spanner.Keys) == 0 {
 		return nil, 0
@@ -106,7 +104,7 @@ func of(t *rows.Table) (keys []string, replaced int) {
 	return t.Spanner.Keys, 1
 }
 
-// query returns a query for the rows that begin with keys of n columns.
+// query selects the rows whose keys begin with n given columns.
 func query(t *rows.Table, n int) string {
 	keys, replaced := of(t)
 	columns := make([]string, 0, len(t.Columns))
@@ -158,7 +156,6 @@ func (v view) each(t *rows.Table, sql string, all []wanted, fn func(rows.Packed)
 	})
 }
 
-// column returns a value of a row.
 func column(r *spanner.Row, i int, kind rows.Kind) (any, error) {
 	switch kind {
 	case rows.Integer:
@@ -212,13 +209,13 @@ func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed
 
 func wantedOf(o rows.Owner) wanted { return wanted{N: o.Number, UID: o.Keys[0], KID: o.Keys[1]} }
 
-// current returns those of the owners that exist and were not replaced.
+// current returns the owners that exist and were not replaced.
 func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, error) {
 	found, err := d.owners.Find(ctx, numbers)
 	return slices.DeleteFunc(found, func(o rows.Owner) bool { return o.Current != o.Number }), err
 }
 
-// ownersOf returns the owners of rows that are there, by number.
+// ownersOf returns the rows' existing owners by number.
 func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64]rows.Owner, error) {
 	var numbers []int64
 	for row := range all {
@@ -232,7 +229,7 @@ func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64
 	return byNumber, err
 }
 
-// pages calls fn for the owners of a span in their order.
+// pages calls fn for a span's owners in order.
 func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) error) error {
 	after, until := int64(0), int64(-1)
 	if span.After != nil {
@@ -297,7 +294,6 @@ func distinct(numbers []int64) []int64 {
 	return slices.Compact(numbers)
 }
 
-// number runs a query for one number.
 func (v view) number(sql string, p Params) (n int64, err error) {
 	err = v.tx.Query(v.ctx, spanner.Statement{SQL: sql, Params: p}).Do(func(r *spanner.Row) error { return r.Columns(&n) })
 	return n, err
@@ -317,7 +313,7 @@ func (v view) Total(t rows.Total) (int64, error) {
 	return v.number(t.Query(t.Table.Name), nil)
 }
 
-// Unknown returns the number of owners in a table whose numbers are not known.
+// Unknown counts a table's owners without a known number.
 func (v view) Unknown(t *rows.Table) (int64, error) {
 	keys := strings.Join(t.Spanner.Keys, ", ")
 	n, err := v.number(`SELECT COUNT(*) FROM (SELECT DISTINCT `+keys+` FROM `+t.Name+`)`, nil)
@@ -333,7 +329,7 @@ func (v view) Unknown(t *rows.Table) (int64, error) {
 	return n, err
 }
 
-// NthOwner returns an owner without counting rows.
+// NthOwner does not count rows.
 func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, error) {
 	number := int64(0)
 	if after != nil {
@@ -346,7 +342,7 @@ func (v view) NthOwner(_ *rows.Table, _ int, after rows.Row, _ int) (rows.Row, e
 	return rows.Row{found[len(found)-1].Number}, nil
 }
 
-// Last returns the greatest number: the next one is computed from it.
+// Last returns the greatest number, from which the next one is computed.
 func (v view) Last(t *rows.Table) (int64, error) {
 	return v.number(`SELECT GREATEST(IFNULL(MAX(`+t.Columns[0].Name+`), 0), 99) FROM `+t.Name, nil)
 }

@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// update collects mutations for the commit of its transaction.
+// update collects mutations for the commit.
 type update struct {
 	ctx context.Context
 	d   tables
@@ -28,7 +28,7 @@ func (u update) buffer(all ...*spanner.Mutation) error {
 	return u.tx.Buffer(all...)
 }
 
-// Delete deletes all rows of a table at once, in transactions of its own.
+// Delete deletes all rows of a table in separate transactions.
 func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	if owner == 0 || span.Only == nil && span.After == nil && span.Until == nil {
 		return u.d.deleteAll(u.ctx, t.Name+` WHERE true`, nil)
@@ -55,7 +55,7 @@ func (u update) Delete(t *rows.Table, owner int, span rows.Span) error {
 	return remove([]wanted{wantedOf(found[0])})
 }
 
-// Insert keeps all rows in memory, as the mutations of a commit are.
+// Insert keeps all rows in memory, like the commit's mutations.
 func (u update) Insert(t *rows.Table, all rows.Reader) error {
 	var b rows.Batch
 	for {
@@ -100,7 +100,7 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 
 var errNotUTF8 = errcode.New(errcode.Invalid, "a value is not UTF-8: Spanner stores only UTF-8")
 
-// value returns a value for the driver.
+// value converts a value for the driver.
 func value(v any, kind rows.Kind) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -124,8 +124,8 @@ func value(v any, kind rows.Kind) (any, error) {
 	return v, nil
 }
 
-// eachCurrent calls fn for the rows of owners that were not replaced, with the values of
-// Spanner.Keys. Owners who do not exist are left out, or are an error if they must exist.
+// eachCurrent calls fn for rows of owners that were not replaced, with the values of Spanner.Keys. A missing owner is
+// an error if mustExist, and skipped otherwise.
 func (u update) eachCurrent(t *rows.Table, all iter.Seq[rows.Row], mustExist bool, fn func(row rows.Row, owner []any) error) error {
 	if _, replaced := of(t); replaced == 0 {
 		for row := range all {

@@ -15,8 +15,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ServerMigrations returns the migrations of the server's own tables, which are in each
-// database of a service.
+// ServerMigrations returns the migrations for the server's own tables, present in each service's database.
 func ServerMigrations() (migrate.Set, error) {
 	return migrate.Load("server", migrations, "migrations")
 }
@@ -26,8 +25,7 @@ var (
 	readSecretHash   = Statement{"secrets.read_one", `SELECT setting, hashed FROM secret_hashes WHERE service = @service AND setting = @setting`}
 )
 
-// SecretHashes returns the hashes of the secrets of a service by setting, or nil if the
-// table does not exist.
+// SecretHashes returns a service's secret hashes by setting, or nil without a table.
 func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]string, error) {
 	hashes := map[string]string{}
 	err := db.ForEach(ctx, readSecretHashes, Params{"service": service}, func(r *spanner.Row) error {
@@ -37,13 +35,12 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 		return err
 	})
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		return nil, nil // the table does not exist
+		return nil, nil // no table
 	}
 	return hashes, err
 }
 
-// SetSecretHash replaces the hash old of a secret, or adds a hash if old is "". It returns
-// false if another process was faster.
+// SetSecretHash replaces the hash old, or adds one if old is "". It returns false if another process did so first.
 func (db *DB) SetSecretHash(ctx context.Context, service, setting, old, hash string) (changed bool, err error) {
 	err = db.Write(ctx, "secrets.set", func(tx *Tx) error {
 		var have, name string

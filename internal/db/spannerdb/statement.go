@@ -13,19 +13,18 @@ import (
 	"holdfast/internal/work"
 )
 
-// Statement is SQL with the name under which it is observed, such as "sync.put".
+// Statement is SQL with the name under which it is observed, e.g. "sync.put".
 type Statement struct {
 	Name string
 	SQL  string
 }
 
-// Params are the parameters of a statement, by name.
+// Params are a statement's parameters by name.
 type Params = map[string]any
 
 func (s Statement) with(p Params) spanner.Statement { return spanner.Statement{SQL: s.SQL, Params: p} }
 
-// ForEach runs a query on a current snapshot and calls fn for every row. An error of
-// fn ends it.
+// ForEach runs a query on a current snapshot and calls fn for every row. An error from fn ends it.
 func (db *DB) ForEach(ctx context.Context, s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return db.observe(s.Name, start, db.each(ctx, s, p, fn))
@@ -54,22 +53,22 @@ func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.
 type Tx struct {
 	db        *DB
 	name      string
-	ctx       context.Context // of the transaction: none of its statements outlives it
+	ctx       context.Context // the transaction's context: no statement outlives it
 	tx        *spanner.ReadWriteTransaction
 	predicted int
 
-	unpredicted bool // the mutations of the commit are not predicted
+	unpredicted bool // the commit's mutations are not predicted
 }
 
-// Write runs fn in a read-write transaction and commits it if fn returns nil. fn may
-// run again if Spanner aborts the transaction, and must start from scratch each time.
+// Write runs fn in a read-write transaction and commits it if fn returns nil. If Spanner aborts the transaction, fn
+// runs again and must start from scratch.
 func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error {
 	start := time.Now()
 	return db.observe(name, start, db.write(ctx, name, fn))
 }
 
-// isLostByEmulator reports whether an emulator has aborted a transaction for one of another
-// process. Spanner returns ABORTED, and the driver runs the function again.
+// isLostByEmulator reports whether an emulator aborted a transaction for another process. Spanner returns ABORTED
+// instead, and the driver retries.
 func isLostByEmulator(err error) bool {
 	switch spanner.ErrCode(err) {
 	case codes.NotFound:
@@ -81,8 +80,8 @@ func isLostByEmulator(err error) bool {
 	}
 }
 
-// enterAlone waits on an emulator until this process has no other transaction of several
-// statements: a read-write transaction ends the others of its session.
+// enterAlone waits on an emulator until this process has no other multi-statement transaction: a read-write
+// transaction ends the others of its session.
 func (db *DB) enterAlone(ctx context.Context) error {
 	if db.alone == nil {
 		return nil
@@ -144,8 +143,7 @@ func (db *DB) write(ctx context.Context, name string, fn func(*Tx) error) error 
 	return err
 }
 
-// ForEach runs a query and calls fn for every row. The rows are locked until the
-// commit.
+// ForEach runs a query and calls fn for every row. The rows stay locked until the commit.
 func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error {
 	if err := tx.db.fault(s.Name); err != nil {
 		return err
@@ -153,24 +151,23 @@ func (tx *Tx) ForEach(s Statement, p Params, fn func(*spanner.Row) error) error 
 	return tx.tx.Query(tx.ctx, s.with(p)).Do(fn)
 }
 
-// Predict adds to the predicted number of mutations of the commit.
+// Predict adds to the commit's predicted mutations.
 func (tx *Tx) Predict(mutations int) { tx.predicted += mutations }
 
-// Predicted returns the predicted number of mutations of the commit.
+// Predicted returns the commit's predicted mutations.
 func (tx *Tx) Predicted() int { return tx.predicted }
 
-// Buffer adds mutations that are sent with the commit, in one message. Statements of
-// the same transaction do not see them.
+// Buffer adds mutations, sent with the commit in one message. The transaction's own statements do not see them.
 func (tx *Tx) Buffer(ms ...*spanner.Mutation) error { return tx.tx.BufferWrite(ms) }
 
 // Change is a statement that writes.
 type Change struct {
 	Statement
 	Params Params
-	Rows   int // required number of changed rows; -1: any number
+	Rows   int // required number of changed rows; -1: any
 }
 
-// Exec runs statements that write, in order, in one message.
+// Exec runs writing statements in order, in one message.
 func (tx *Tx) Exec(changes ...Change) error {
 	statements := make([]spanner.Statement, len(changes))
 	for i, c := range changes {

@@ -12,8 +12,7 @@ import (
 	"holdfast/internal/work"
 )
 
-// Rows is the result of a query that is read row by row from one snapshot. It counts as an
-// open transaction until Close.
+// Rows is a query result read row by row from one snapshot. It counts as an open transaction until Close.
 type Rows struct {
 	db       *DB
 	ctx      context.Context
@@ -22,13 +21,12 @@ type Rows struct {
 	tx       *spanner.ReadOnlyTransaction
 	rows     *spanner.RowIterator
 	first    *spanner.Row
-	ahead    bool // the first row was fetched and not yet returned
+	ahead    bool // the first row was fetched but not yet returned
 	late     bool
 	closed   bool
 }
 
-// Stream runs a query whose result may be too large for memory. It returns when the first
-// row has arrived.
+// Stream runs a query whose result may not fit in memory, and returns when the first row arrives.
 func (db *DB) Stream(ctx context.Context, s Statement, p Params) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, s, p)
@@ -64,7 +62,6 @@ func (db *DB) stream(ctx context.Context, s Statement, p Params) (*Rows, error) 
 
 var errLate = errcode.New(errcode.Unavailable, "the database took too long")
 
-// next fetches the next row, or nil at the end.
 func (r *Rows) next() (*spanner.Row, error) {
 	if r.late {
 		return nil, errLate
@@ -91,7 +88,7 @@ func (r *Rows) Next() (*spanner.Row, error) {
 	return row, classify(err)
 }
 
-// Beside runs another query on the snapshot of the rows.
+// Beside runs another query on the same snapshot.
 func (r *Rows) Beside(s Statement, p Params, fn func(*spanner.Row) error) error {
 	start := time.Now()
 	return r.db.observe(s.Name, start, r.beside(s, p, fn))

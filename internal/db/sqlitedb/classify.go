@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// openError is classify for a file that cannot be opened. Errors that an operator can fix
-// do not have the text of the engine.
+// openError is classify for a file that cannot be opened. Errors that an operator can fix omit SQLite's text.
 func openError(path string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultNotADB:
@@ -23,7 +22,7 @@ func openError(path string, err error) error {
 	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
 }
 
-// quiet is an error without the text of its cause.
+// quiet hides its cause's text.
 type quiet struct {
 	said  *errcode.Error
 	cause error
@@ -33,8 +32,7 @@ func (q quiet) Error() string { return q.said.Error() }
 
 func (q quiet) Unwrap() []error { return []error{q.said, q.cause} }
 
-// classify adds a code to an error of the engine by its result code. It returns an
-// error with a code, such as one of a service, unchanged.
+// classify adds a code to a SQLite error by its result code. Errors with a code pass unchanged.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -43,10 +41,10 @@ func classify(err error) error {
 		return err
 	}
 	code := sqlite.ErrCode(err)
-	if code == sqlite.ResultConstraintTrigger { // the only triggers are those of Close
+	if code == sqlite.ResultConstraintTrigger { // only Close creates triggers that fail
 		return rows.ErrReadOnly
 	}
-	if code == sqlite.ResultIOErrSHMSize { // no space for the index of the WAL
+	if code == sqlite.ResultIOErrSHMSize { // no space for the WAL index
 		code = sqlite.ResultFull
 	}
 	switch code.ToPrimary() {

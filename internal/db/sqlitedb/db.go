@@ -20,27 +20,23 @@ import (
 
 // Options configure Open.
 type Options struct {
-	// Path of the file. It is created in an existing folder, readable by its owner only.
+	// Path is created in an existing folder with mode 0600.
 	Path string
 
-	// Readers is the maximum number of concurrent reads, including streams; 0 means 64.
-	// Connections are opened when first needed.
+	// Readers limits concurrent reads, including streams; default 64. Connections are opened on demand.
 	Readers int
 
-	// SmallCache limits the page cache of the writer to an eighth, for a command that
-	// changes each page once.
+	// SmallCache limits the writer's page cache to an eighth, for commands that change each page once.
 	SmallCache bool
 
-	// Observe, if set, is called for every read and write with its name, its duration,
-	// including the wait for the group, and its error.
+	// Observe, if set, gets the name, duration (including the wait for the group) and error of every read and write.
 	Observe func(step string, d time.Duration, err error)
 
 	// ObserveGroup, if set, is called for every group of writes.
 	ObserveGroup func(Group)
 
-	// Fault, if set, is called at every point of a write where SQLite can fail: "begin",
-	// "step NAME" after the statements of a write, and "commit". Its error is treated as
-	// an error of SQLite. For tests only.
+	// Fault, for tests, is called wherever SQLite can fail in a write: "begin", "step NAME" after a write's
+	// statements, and "commit". Its error counts as a SQLite error.
 	Fault func(point string) error
 }
 
@@ -87,9 +83,8 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// create creates the file unless it exists, and makes its name durable. It does not open an existing file: when a
-// process closes any descriptor of a file, it loses the locks that SQLite has on it for
-// another DB of the process.
+// create creates a missing file and makes its name durable. It must not open an existing one: closing any descriptor
+// drops the SQLite locks that another DB in this process has on the file.
 func create(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, access(path))
@@ -104,7 +99,6 @@ func create(path string) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-// openConn opens a connection with the pragmas of every connection.
 func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	if err := keepPlans(); err != nil {
 		return nil, err
@@ -113,13 +107,11 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another process, such as a command, may hold the lock during its transaction, or may
-	// be recovering the WAL.
+	// Another process (e.g. a command) may hold the lock for its transaction, or be recovering the WAL.
 	conn.SetBusyTimeout(patience)
 	pragmas := []string{`foreign_keys = ON`, `temp_store = MEMORY`}
 	if mode&sqlite.OpenReadWrite == 0 {
-		// There are many connections, and each drops its cache when it begins to read after
-		// a write.
+		// There are many connections, and each drops its cache when it reads after a write.
 		pragmas = append(pragmas, cacheSize(readerCache))
 	} else {
 		if err := keepLog(conn); err != nil {
@@ -139,35 +131,32 @@ func openConn(path string, mode sqlite.OpenFlags) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// CheckpointPages is the number of frames in the WAL after which it is written to the
-// database file.
+// CheckpointPages is the number of WAL frames that triggers a checkpoint.
 const CheckpointPages = 4000
 
 var autoCheckpoint = fmt.Sprintf(`PRAGMA wal_autocheckpoint = %d`, CheckpointPages)
 
-// Bytes of the page cache of a connection. The driver allocates 8 KiB for a page of 4
-// KiB.
+// Bytes of a connection's page cache. The driver allocates 8 KiB for a 4 KiB page.
 const (
 	readerCache = 128 << 10
 	writerCache = 4 << 20
 	perPage     = 2
-	perConn     = 128 << 10 // other memory of a connection
+	perConn     = 128 << 10 // a connection's other memory
 )
 
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }
 
-// CacheBytes returns the maximum memory of the connections outside the heap of the Go
-// runtime.
+// CacheBytes returns the connections' maximum memory outside the Go heap.
 func (db *DB) CacheBytes() int64 {
 	readers := int64(cap(db.readers.free))
 	return writerCache*perPage + perConn + readers*(readerCache*perPage+perConn)
 }
 
-// patience is how long a connection waits for another process.
+// patience limits the wait for another process.
 const patience = 5 * time.Second
 
-// keepLog switches a file to WAL. If two processes do so at once on a new file, each
-// waits for a lock of the other, so SQLite does not wait and reports "busy" to both.
+// keepLog switches a file to WAL. If two processes switch a new file at once, each waits for a lock that the other
+// holds, so SQLite returns "busy" to both without waiting.
 func keepLog(conn *sqlite.Conn) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		err := sqlitex.ExecuteTransient(conn, `PRAGMA journal_mode = WAL`, nil)
@@ -177,13 +166,11 @@ func keepLog(conn *sqlite.Conn) error {
 	}
 }
 
-// Close completes the accepted writes and closes the file. Reads in progress keep
-// their connection until they end.
+// Close completes the accepted writes and closes the file. Running reads keep their connections.
 func (db *DB) Close() error {
 	db.once.Do(func() { close(db.closing) })
 	<-db.stopped
-	// The connection of the writer is closed last: only a connection that may write can
-	// remove the WAL.
+	// The writer's connection closes last: only a connection that may write can remove the WAL.
 	return errors.Join(db.readers.close(), db.writer.close())
 }
 
@@ -193,11 +180,9 @@ func (db *DB) observe(name string, start time.Time, err error) {
 	}
 }
 
-// errClosed is the error of calls after Close.
 var errClosed = errcode.New(errcode.Unavailable, "the database is closed")
 
-// Backup writes a consistent, compact copy to a path that does not exist yet, while
-// reads and writes continue.
+// Backup writes a consistent, compact copy to a new path while reads and writes continue.
 func (db *DB) Backup(ctx context.Context, path string) error {
 	conn, err := db.readers.take(ctx)
 	if err != nil {

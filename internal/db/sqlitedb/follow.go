@@ -12,26 +12,25 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Follower lets a replica read the write-ahead log (WAL) of a file. It holds a read
-// transaction, which prevents SQLite from overwriting frames that were not read, and it
-// checkpoints the file instead of the writer. It is not safe for concurrent use.
+// Follower lets a replica read a file's write-ahead log (WAL). Its read transaction keeps SQLite from overwriting
+// unread frames, and it checkpoints instead of the writer. It is not safe for concurrent use.
 //
-// The read transaction does not protect frames if another process checkpointed all of
-// them just before it began. So a caller compares the salts of the WAL.
+// The read transaction does not protect frames that another process checkpointed just before, so callers compare the
+// WAL's salts.
 type Follower struct {
 	db      *DB
-	held    *sqlite.Conn // has the read transaction
-	next    *sqlite.Conn // begins the next one before held ends its own
-	control *sqlite.Conn // checkpoints; without a transaction
+	held    *sqlite.Conn // holds the read transaction
+	next    *sqlite.Conn // begins the next one before held ends
+	control *sqlite.Conn // checkpoints; has no transaction
 }
 
-// Log is the number of frames in the WAL.
+// Log counts WAL frames.
 type Log struct {
-	Committed    int // frames of committed transactions
-	Checkpointed int // frames that are in the database file
+	Committed    int // in committed transactions
+	Checkpointed int // already in the database file
 }
 
-// Follow returns a follower of the file. Close it before the DB.
+// Follow returns a follower. Close it before the DB.
 func (db *DB) Follow(ctx context.Context) (f *Follower, err error) {
 	f = &Follower{db: db}
 	for _, c := range []struct {
@@ -51,7 +50,7 @@ func (db *DB) Follow(ctx context.Context) (f *Follower, err error) {
 	return f, nil
 }
 
-// Close ends the read transaction. From then on the writer checkpoints by itself.
+// Close ends the read transaction. Then the writer checkpoints again.
 func (f *Follower) Close() error {
 	err := f.closeConns()
 	again := f.db.between(context.Background(), func(w *sqlite.Conn) error {
@@ -73,16 +72,16 @@ func (f *Follower) closeConns() (err error) {
 	return classify(err)
 }
 
-// Path returns the path of the file.
+// Path returns the file's path.
 func (db *DB) Path() string { return db.opts.Path }
 
-// Path returns the path of the WAL.
+// Path returns the WAL's path.
 func (f *Follower) Path() string { return f.db.opts.Path + "-wal" }
 
-// Name returns the name of the database file.
+// Name returns the database file's name.
 func (f *Follower) Name() string { return filepath.Base(f.db.opts.Path) }
 
-// Hold begins a new read transaction and then ends the former one.
+// Hold begins a new read transaction, then ends the previous one.
 func (f *Follower) Hold() error {
 	if err := begin(f.next); err != nil {
 		return err
@@ -112,11 +111,10 @@ func (f *Follower) Release() error {
 	return classify(sqlitex.Execute(f.held, `ROLLBACK`, nil))
 }
 
-// Log returns the number of frames in the WAL.
+// Log counts the WAL frames.
 func (f *Follower) Log() (Log, error) { return f.checkpoint(`PRAGMA wal_checkpoint(NOOP)`) }
 
-// Checkpoint writes frames to the database file, as far as no reader needs the former
-// pages. It does not wait for anything.
+// Checkpoint writes frames to the database file unless a reader needs the old pages. It never waits.
 func (f *Follower) Checkpoint() (Log, error) {
 	return f.checkpoint(`PRAGMA wal_checkpoint(PASSIVE)`)
 }
@@ -128,21 +126,21 @@ func (f *Follower) checkpoint(pragma string) (Log, error) {
 	return l, classify(err)
 }
 
-// Pages calls fn for every page of the file; see Frozen.
+// Pages calls fn for every page; see Frozen.
 func (f *Follower) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	return (&Frozen{f.held}).Pages(ctx, fn)
 }
 
-// Size returns the size of the file; see Frozen.
+// Size returns the file's size; see Frozen.
 func (f *Follower) Size() (pages, bytes uint32, err error) { return (&Frozen{f.held}).Size() }
 
-// Paused runs fn while the writer pauses. Only another process can write meanwhile.
+// Paused runs fn while the writer pauses. Other processes can still write.
 func (f *Follower) Paused(ctx context.Context, fn func() error) error {
 	return f.db.between(ctx, func(*sqlite.Conn) error { return fn() })
 }
 
-// Touch commits a transaction that changes nothing but the counter of changes in page 1,
-// so that the WAL has a frame that is not in the database file.
+// Touch commits a transaction that only changes page 1's change counter, so that the WAL has a frame that is not in
+// the database file.
 func (f *Follower) Touch(ctx context.Context) error {
 	return f.db.between(ctx, func(w *sqlite.Conn) error {
 		if err := sqlitex.Execute(w, `BEGIN IMMEDIATE`, nil); err != nil {
@@ -152,12 +150,10 @@ func (f *Follower) Touch(ctx context.Context) error {
 	})
 }
 
-// Restart makes SQLite begin the WAL again from its first frame. It does nothing if a
-// reader still needs the WAL, or another process has written. If it returns true and the
-// first salt of the WAL is larger by one, no frame was lost.
+// Restart makes SQLite restart the WAL at its first frame, unless a reader needs the WAL or another process wrote. If
+// it returns true and the WAL's first salt grew by one, no frame was lost.
 //
-// captured reads the WAL to its end and returns the number of frames it has read. intact
-// reports whether the WAL still is the one that was read.
+// captured reads the WAL to its end and returns its frame count. intact reports whether the WAL is still the same.
 func (f *Follower) Restart(ctx context.Context, captured func() (int, error), intact func() bool) (done bool, err error) {
 	err = f.db.between(ctx, func(w *sqlite.Conn) error {
 		frames, err := captured()
@@ -170,9 +166,8 @@ func (f *Follower) Restart(ctx context.Context, captured func() (int, error), in
 		if l, err := f.Checkpoint(); err != nil || l.Committed != frames || l.Checkpointed != frames {
 			return err
 		}
-		// With all frames in the file, this transaction reads nothing from the WAL, so that
-		// SQLite begins the WAL again when it commits. The read transaction prevents
-		// another process from doing so before.
+		// All frames are in the file, so this transaction reads nothing from the WAL, and SQLite restarts the WAL at
+		// commit. The read transaction keeps other processes from doing so earlier.
 		if err := sqlitex.Execute(w, `BEGIN IMMEDIATE`, nil); err != nil {
 			if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultBusy {
 				return nil
@@ -188,9 +183,8 @@ func (f *Follower) Restart(ctx context.Context, captured func() (int, error), in
 	return done && err == nil, err
 }
 
-// restart commits a transaction of the writer that begins the WAL again. It begins a read
-// transaction that reads nothing from the WAL, either: while there is one, no process can
-// write a frame to the database file. So the WAL cannot begin once more before a read transaction holds
+// restart commits a writer transaction that restarts the WAL. Its read transaction does not read from the WAL either,
+// and while it lasts no process can checkpoint. So the WAL cannot restart again before a read transaction protects
 // its first frames.
 func (f *Follower) restart(w *sqlite.Conn) error {
 	if err := begin(f.next); err != nil {
@@ -209,7 +203,7 @@ func (f *Follower) restart(w *sqlite.Conn) error {
 	return err
 }
 
-// touch writes page 1 without a change, and commits.
+// touch rewrites page 1 unchanged, and commits.
 func touch(w *sqlite.Conn) error {
 	version, _, err := QueryRow(w, `PRAGMA user_version`, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) })
 	if err == nil {
@@ -224,7 +218,7 @@ func touch(w *sqlite.Conn) error {
 	return err
 }
 
-// between runs fn on the connection of the writer, between two groups of writes.
+// between runs fn on the writer's connection between two groups.
 func (db *DB) between(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	done := make(chan error, 1)
 	call := func(w *sqlite.Conn) { done <- classify(fn(w)) }

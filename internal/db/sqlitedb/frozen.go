@@ -7,11 +7,11 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Frozen is a file as of one moment, while writes continue. It never checkpoints the file, and until Close
-// no process can begin the write-ahead log again.
+// Frozen is a file at one moment, while writes continue. It never checkpoints, and until Close no process can restart
+// the write-ahead log.
 type Frozen struct{ conn *sqlite.Conn }
 
-// Freeze returns the file as it is now. Close it before the DB.
+// Freeze returns the file's current state. Close it before the DB.
 func (db *DB) Freeze() (*Frozen, error) {
 	conn, err := openConn(db.opts.Path, sqlite.OpenReadOnly)
 	if err != nil {
@@ -26,8 +26,7 @@ func (db *DB) Freeze() (*Frozen, error) {
 // Close ends the read transaction.
 func (f *Frozen) Close() error { return classify(f.conn.Close()) }
 
-// Pages calls fn for every page of the file, in the state that the read transaction sees.
-// fn must not keep data.
+// Pages calls fn for every page in the snapshot. fn must not keep data.
 func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) error) error {
 	f.conn.SetInterrupt(ctx.Done())
 	defer f.conn.SetInterrupt(nil)
@@ -41,8 +40,7 @@ func (f *Frozen) Pages(ctx context.Context, fn func(number uint32, data []byte) 
 	})
 }
 
-// Size returns the number of pages of the file, in the state that the read transaction
-// sees, and their size in bytes.
+// Size returns the snapshot's number of pages and their size in bytes.
 func (f *Frozen) Size() (pages, bytes uint32, err error) {
 	if pages, err = f.number(`PRAGMA page_count`); err != nil {
 		return 0, 0, err

@@ -13,28 +13,25 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Lock prevents other servers from using a SQLite file, because a server relies on being
-// the only one. Commands do not take the lock.
+// Lock keeps other servers away from a SQLite file, because a server relies on being the only one. Commands do not
+// lock.
 //
-// It is a kernel lock, so it ends with its process. It is on a separate file, because a
-// process that closes any descriptor of the database file loses SQLite's locks. Release
-// does not remove the lock file; otherwise two servers could lock two files of one name.
+// A kernel lock ends with its process. It is on a separate file, because closing any descriptor of the database file
+// drops SQLite's locks. Release keeps the lock file; otherwise two servers could lock two files with one name.
 type Lock struct{ f *os.File }
 
-// Locks reports whether the lock is that of the SQLite file at path.
+// Locks reports whether the lock protects the SQLite file at path.
 func (l *Lock) Locks(path string) bool { return l.f.Name() == lockFile(path) }
 
-// lockSuffix is the suffix of the lock file.
 const lockSuffix = ".lock"
 
-// lockPatience is how long AcquireLock waits for a server that is shutting down, or for
-// InUse, which holds the lock briefly.
+// lockPatience limits AcquireLock's wait for a server that is shutting down, or for InUse, which locks briefly.
 const lockPatience = time.Second
 
-// InUseError means that another server has the lock of a SQLite file.
+// InUseError means that another server has locked the SQLite file.
 type InUseError struct {
 	Path   string
-	Holder string // such as "process 4711"; "" if unknown
+	Holder string // e.g. "process 4711"; "" if unknown
 }
 
 func (e *InUseError) Error() string {
@@ -48,8 +45,8 @@ func (e *InUseError) Error() string {
 // errLocked means that another open file has the lock.
 var errLocked = errors.New("locked")
 
-// AcquireLock locks the SQLite file at path. The file need not exist, but its folder must.
-// It returns an *InUseError if this process or another one has the lock.
+// AcquireLock locks the SQLite file at path. Its folder must exist. It returns an *InUseError if any process,
+// including this one, has the lock.
 func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	name := lockFile(path)
 	for deadline := time.Now().Add(lockPatience); ; {
@@ -66,8 +63,8 @@ func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	}
 }
 
-// InUse returns an *InUseError if a server has the lock of the SQLite file at path, and
-// another error if the lock file cannot be used.
+// InUse returns an *InUseError if a server has locked the SQLite file, and another error if the lock file is
+// unusable.
 func InUse(path string) error {
 	name := lockFile(path)
 	f, err := os.Open(name)
@@ -87,8 +84,7 @@ func InUse(path string) error {
 // Release releases the lock.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// tryLock locks the lock file. It fails if the file was removed or replaced before it was
-// locked, because then the lock has no effect.
+// tryLock fails if the lock file was removed or replaced before it was locked, because such a lock has no effect.
 func tryLock(name string) (*Lock, error) {
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -111,11 +107,11 @@ func tryLock(name string) (*Lock, error) {
 	}
 }
 
-// lockFile returns the lock file of a SQLite file, which may have several names.
+// lockFile resolves the file's different names to one lock.
 func lockFile(path string) string { return CanonicalPath(path) + lockSuffix }
 
-// describe writes the holder into the lock file. It ignores errors such as a full disk,
-// because the text is only for messages.
+// describe writes the holder into the lock file. The text is only for messages, so errors such as a full disk are
+// ignored.
 func (l *Lock) describe() {
 	host, err := os.Hostname()
 	if err != nil || l.f.Truncate(0) != nil {
@@ -124,8 +120,7 @@ func (l *Lock) describe() {
 	_, _ = fmt.Fprintf(l.f, "%d %s\n", os.Getpid(), host)
 }
 
-// holder reads the holder from the lock file. For a process on another machine or in
-// another container it includes the host name.
+// holder reads the lock file. It adds the host name for another machine or container.
 func holder(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

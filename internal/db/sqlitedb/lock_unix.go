@@ -13,7 +13,7 @@ func lockExclusive(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
-// flock locks an open file. Unlike fcntl it does not lock for the whole process.
+// flock, unlike fcntl, does not lock for the whole process.
 func flock(f *os.File, how int) error {
 	for {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
@@ -29,7 +29,6 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// access returns an error if this process may not read and write a file.
 func access(path string) error {
 	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}

@@ -11,8 +11,7 @@ func lockExclusive(f *os.File) error { return lockFileEx(f, windows.LOCKFILE_EXC
 
 func lockShared(f *os.File) error { return lockFileEx(f, 0) }
 
-// lockFileEx locks a byte far after the text of the file, because others cannot read
-// locked bytes.
+// lockFileEx locks a byte far behind the text, because others cannot read locked bytes.
 func lockFileEx(f *os.File, flags uint32) error {
 	at := &windows.Overlapped{OffsetHigh: 1}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)

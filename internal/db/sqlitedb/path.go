@@ -2,8 +2,8 @@ package sqlitedb
 
 import "path/filepath"
 
-// CanonicalPath returns the absolute path of a file or folder without symbolic links,
-// so that two names of it compare equal. The last element need not exist.
+// CanonicalPath returns the absolute path without symbolic links, so that a file's names compare equal. The last
+// element need not exist.
 func CanonicalPath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs

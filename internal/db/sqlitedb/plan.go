@@ -9,14 +9,13 @@ import (
 	engine "modernc.org/sqlite/lib"
 )
 
-// keepPlans makes the plans of prepared statements independent of their parameters, on all
-// connections that are opened from now on (Query Planner Stability Guarantee). Otherwise
-// SQLite compares parameters of joins and limits with a few values that have better plans,
-// and prepares such a statement again whenever they are bound.
+// keepPlans makes plans independent of parameters on all connections opened later (Query Planner Stability
+// Guarantee). Otherwise SQLite compares parameters of joins and limits with values that have better plans, and
+// reprepares such statements whenever they are bound.
 var keepPlans = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
-	// The driver cannot configure a connection, but SQLite calls this for each that it opens.
+	// The driver cannot configure a connection, but SQLite calls this for each new one.
 	if code := engine.Xsqlite3_auto_extension(tls, address(keepPlansOf)); code != engine.SQLITE_OK {
 		return fmt.Errorf("sqlite3_auto_extension: %s", libc.GoString(engine.Xsqlite3_errstr(tls, code)))
 	}
@@ -31,7 +30,7 @@ func keepPlansOf(tls *libc.TLS, db, _, _ uintptr) int32 {
 	return engine.Xsqlite3_db_config(tls, db, engine.SQLITE_DBCONFIG_ENABLE_QPSG, args)
 }
 
-// address returns a function as SQLite, translated to Go, calls it.
+// address returns a function in the form that SQLite, translated to Go, calls.
 func address(f extension) uintptr {
 	return *(*uintptr)(unsafe.Pointer(&struct{ f extension }{f})) //nolint:gosec // a function value is a pointer
 }

@@ -11,31 +11,29 @@ import (
 )
 
 const (
-	// purgeWait is how long Purge waits for readers of earlier states.
+	// purgeWait limits Purge's wait for readers of earlier states.
 	purgeWait = 30 * time.Second
 
-	// purgePatience is how long one attempt blocks writers, and purgePause the time between two.
+	// purgePatience limits how long an attempt blocks writers; purgePause separates attempts.
 	purgePatience = 100 * time.Millisecond
 	purgePause    = 200 * time.Millisecond
 )
 
-// ErrPurge is returned if a reader needs an earlier state of the file for too long.
+// ErrPurge means that a reader needed an earlier state for too long.
 var ErrPurge = errcode.New(errcode.Unavailable, "a reader, such as a backup or a copy, still needs the deleted content: repeat it when the reader has ended")
 
-// Purge rewrites the file, and empties the WAL, which has earlier versions of pages. What was
-// deleted before is in neither of them when it returns. Secure_delete would not be enough: when
-// SQLite moves rows to another page, the unused space of the old page keeps copies of them.
-// Writers wait, and may time out, while the file is rewritten. Purge waits for readers that began
-// before.
+// Purge rewrites the file and empties the WAL, which contains old page versions. Afterwards neither contains deleted
+// data. Secure_delete would not suffice: when SQLite moves rows to another page, the old page's unused space keeps
+// copies. Writers wait, and may time out, during the rewrite. Purge waits for earlier readers.
 func (db *DB) Purge(ctx context.Context) error {
 	conn, err := openConn(db.opts.Path, sqlite.OpenReadWrite)
 	if err != nil {
 		return classify(err)
 	}
-	defer func() { _ = conn.Close() }() // it has no open transaction
+	defer func() { _ = conn.Close() }() // no open transaction
 	conn.SetBusyTimeout(purgePatience)
 	conn.SetInterrupt(ctx.Done())
-	// The file may be larger than the memory.
+	// The file may be larger than memory.
 	if err := sqlitex.ExecuteTransient(conn, `PRAGMA temp_store = FILE`, nil); err != nil {
 		return classify(err)
 	}
@@ -57,7 +55,7 @@ func (db *DB) Purge(ctx context.Context) error {
 	})
 }
 
-// untilIdle repeats fn while another connection has a lock that it needs.
+// untilIdle retries fn while another connection holds a lock.
 func untilIdle(ctx context.Context, fn func() (isBusy bool, err error)) error {
 	for {
 		isBusy, err := fn()

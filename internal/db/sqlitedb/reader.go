@@ -15,14 +15,12 @@ import (
 	"holdfast/internal/work"
 )
 
-// Read runs fn on one snapshot: all its statements see the same state. fn must
-// not write.
+// Read runs fn on one snapshot. fn must not write.
 func (db *DB) Read(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.read(ctx, name, false, fn)
 }
 
-// ReadOne is Read for an fn that runs only one statement, once. That is a snapshot by
-// itself, and needs no transaction around it.
+// ReadOne is Read for a single statement, run once, which is a snapshot without a transaction.
 func (db *DB) ReadOne(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.read(ctx, name, true, fn)
 }
@@ -52,11 +50,10 @@ type Snapshot struct {
 	readers *readers
 	working bool
 	one     bool // without a transaction
-	broken  bool // fn has not returned: a panic may have left a statement and its old snapshot open
+	broken  bool // fn has not returned: after a panic, a statement and its snapshot may be open
 }
 
-// Snapshot begins a read transaction. The caller must release it soon, because the WAL
-// grows until then and readers are limited.
+// Snapshot begins a read transaction. Release it soon: until then the WAL grows and a reader is taken.
 func (db *DB) Snapshot(ctx context.Context) (*Snapshot, error) { return db.snapshot(ctx, false) }
 
 func (db *DB) snapshot(ctx context.Context, one bool) (*Snapshot, error) {
@@ -82,8 +79,7 @@ func (s *Snapshot) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// Stream releases the read slot, so that another read can run: from now on this one
-// mostly waits for its client.
+// Stream releases the read slot for another read: from now on this one mostly waits for its client.
 func (s *Snapshot) Stream() {
 	if s.working {
 		s.working = false
@@ -94,7 +90,7 @@ func (s *Snapshot) Stream() {
 // Release ends the transaction and returns the connection.
 func (s *Snapshot) Release() {
 	if !s.one {
-		// An error does not matter: the connection is checked before it is used again.
+		// An error does not matter: the connection is checked before reuse.
 		_ = sqlitex.Execute(s.Conn, `ROLLBACK`, nil)
 	}
 	if s.broken {
@@ -105,8 +101,7 @@ func (s *Snapshot) Release() {
 	s.Stream()
 }
 
-// Connections returns the number of connections in use, the number of idle ones, and
-// the maximum.
+// Connections returns the connections in use, the idle ones, and the maximum.
 func (db *DB) Connections() (active, idle, most int) {
 	r := &db.readers
 	r.mu.Lock()
@@ -114,37 +109,33 @@ func (db *DB) Connections() (active, idle, most int) {
 	return len(r.free), len(r.idle), cap(r.free)
 }
 
-// Waits returns how many reads have waited for a connection, and for how long in
-// total.
+// Waits returns how many reads waited for a connection, and how long in total.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	return db.readers.waits.Load(), time.Duration(db.readers.waited.Load())
 }
 
-// Queued returns the number of waiting writes; the queue holds 256.
+// Queued returns the number of queued writes, at most 256.
 func (db *DB) Queued() int { return len(db.queue) }
 
-// readers provides read-only connections, the most recently used first, so that few
-// stay open when there is little load.
+// readers hands out the most recently used read-only connection first, so that few stay open under low load.
 type readers struct {
 	path    string
-	free    chan struct{} // a token for each connection in use
-	working chan struct{} // a token for each read that does not stream
+	free    chan struct{} // a token per connection in use
+	working chan struct{} // a token per read that does not stream
 
-	waits, waited atomic.Int64 // number of waits for a token, and their total in nanoseconds
+	waits, waited atomic.Int64 // token waits, and their total in nanoseconds
 
 	mu     sync.Mutex
 	idle   []*sqlite.Conn
 	closed bool
 }
 
-// newReaders returns at most `most` readers of a file. Reads that do not stream are limited
-// to a few for each processor, because they are CPU bound and use memory.
+// newReaders allows a few non-streaming reads per processor, because they are CPU bound and use memory.
 func newReaders(path string, most int) readers {
 	working := min(most, max(8, 4*runtime.GOMAXPROCS(0)))
 	return readers{path: path, free: make(chan struct{}, most), working: make(chan struct{}, working)}
 }
 
-// take returns a free connection.
 func (r *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	if err := r.wait(ctx, r.free); err != nil {
 		return nil, err
@@ -156,7 +147,6 @@ func (r *readers) take(ctx context.Context) (*sqlite.Conn, error) {
 	return conn, err
 }
 
-// wait waits for a token.
 func (r *readers) wait(ctx context.Context, tokens chan struct{}) error {
 	select {
 	case tokens <- struct{}{}:
@@ -195,7 +185,6 @@ func (r *readers) pop() (*sqlite.Conn, error) {
 	return conn, classify(err)
 }
 
-// giveBack returns a connection to the readers.
 func (r *readers) giveBack(conn *sqlite.Conn) {
 	r.mu.Lock()
 	keep := !r.closed && conn.AutocommitEnabled()
@@ -209,7 +198,6 @@ func (r *readers) giveBack(conn *sqlite.Conn) {
 	<-r.free
 }
 
-// discard closes a connection instead of returning it.
 func (r *readers) discard(conn *sqlite.Conn) {
 	_ = conn.Close()
 	<-r.free

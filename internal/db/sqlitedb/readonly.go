@@ -12,10 +12,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// now is the time in SQL, in milliseconds since 1970.
+// now is SQL for the current Unix milliseconds.
 const now = `CAST(unixepoch('subsec') * 1000 AS INTEGER)`
 
-// operations are the statements that triggers watch.
 var operations = []string{"INSERT", "UPDATE", "DELETE"}
 
 func readOnlyTrigger(t *rows.Table, operation string) string {
@@ -25,7 +24,6 @@ func logTrigger(t *rows.Table, operation string) string {
 	return "copy_log_" + operation + "_" + t.Name
 }
 
-// eachTable calls fn for each table.
 func eachTable(groups []rows.Group, fn func(t *rows.Table) error) error {
 	for _, g := range groups {
 		for _, t := range g.Tables {
@@ -61,15 +59,14 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 	})
 }
 
-// lastEntry is the number of the last entry of the log, also after it was deleted.
+// lastEntry is the last entry's number, even if that was deleted.
 const lastEntry = `coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'copy_log'), 0)`
 
-// logEnd is the number of the entry at which a log ends.
+// logEnd is the entry number at which a log ends.
 func logEnd(service string) string {
 	return `(SELECT CAST(state AS INTEGER) FROM copy_state WHERE service = '` + rows.EndOf(service) + `')`
 }
 
-// logging returns the statement that creates a trigger.
 func logging(service string, t *rows.Table, operation string) string {
 	add := func(of string) string {
 		return `INSERT INTO copy_log (service, table_name, key) SELECT '` + service + `', '` + t.Name + `', ` + key(t, of) +
@@ -139,7 +136,7 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 	})
 }
 
-// end returns the end of a lease in SQL, with one parameter.
+// end returns SQL, with one parameter, for a lease's end.
 func end(lease time.Duration) (sql string, arg int64) {
 	if lease == 0 {
 		return `?`, rows.Forever.UnixMilli()

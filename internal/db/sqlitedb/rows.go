@@ -17,10 +17,9 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Rows returns the access to the rows of a service's tables.
+// Rows returns access to the rows of the service's tables.
 func (db *DB) Rows() rows.Database { return tables{db} }
 
-// tables implements rows.Database.
 type tables struct{ db *DB }
 
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
@@ -43,7 +42,7 @@ func parameter(i int, _ rows.Column) string { return "?" + strconv.Itoa(i) }
 
 func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed) error) error {
 	spans := []rows.Span{span}
-	if len(span.Among) > 0 && !t.Unindexed { // one after the other, in the order of an index: SQLite would sort in memory
+	if len(span.Among) > 0 && !t.Unindexed { // one by one in index order: SQLite would sort in memory
 		spans = nil
 		for _, one := range span.Among {
 			spans = append(spans, rows.Span{Only: one})
@@ -86,7 +85,6 @@ func (v view) each(t *rows.Table, sql string, fn func(rows.Packed) error, args .
 	}, args...)
 }
 
-// appendColumn appends a value of a row.
 func appendColumn(p rows.Packed, scratch []byte, s *sqlite.Stmt, i int, kind rows.Kind) (all rows.Packed, after []byte, err error) {
 	if s.ColumnIsNull(i) {
 		return p.AppendNull(), scratch, nil
@@ -234,7 +232,7 @@ func (u update) SetState(service, state string) error {
 	return Exec(u.c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, ?2, 0) ON CONFLICT (service) DO UPDATE SET state = ?2`, service, state)
 }
 
-// key returns an expression for the key of the row NEW or OLD as JSON.
+// key returns a JSON expression for the key of row NEW or OLD.
 func key(t *rows.Table, of string) string {
 	var b bytes.Buffer
 	for i, c := range t.Columns[:t.Key] {

@@ -7,9 +7,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// These functions run a statement from the statement cache of the connection and reset it
-// afterwards. An argument is an integer, bool, string or []byte, or of a type based on one
-// of these. nil is NULL; empty strings and slices are not.
+// These functions run a statement from the connection's cache and reset it afterwards. An argument's kind is integer,
+// bool, string or []byte. nil is NULL; empty strings and slices are not.
 
 // QueryRow runs a statement that returns at most one row.
 func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
@@ -23,7 +22,7 @@ func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args
 	return v, found, reset(stmt, err)
 }
 
-// Exec runs a statement that returns no rows.
+// Exec runs a statement without rows.
 func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -33,7 +32,7 @@ func Exec(c *sqlite.Conn, sql string, args ...any) error {
 	return reset(stmt, err)
 }
 
-// ForEach runs a statement and calls fn for every row. An error of fn ends it.
+// ForEach runs a statement and calls fn for every row. An error from fn ends it.
 func ForEach(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, args ...any) error {
 	stmt, err := bind(c, sql, args)
 	if err != nil {
@@ -59,7 +58,6 @@ func QueryAll[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args
 	return rows, err
 }
 
-// bind prepares a statement with its arguments.
 func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	stmt, err := c.Prepare(sql)
 	if err != nil {
@@ -70,7 +68,7 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	}
 	for i, arg := range args {
 		i++
-		switch v := arg.(type) { // most are of these types, and reflection costs
+		switch v := arg.(type) { // common types, without reflection
 		case int64:
 			stmt.BindInt64(i, v)
 			continue
@@ -101,11 +99,11 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	return stmt, nil
 }
 
-// Bind prepares a statement with its arguments for a caller that steps it several times
-// and binds some of them again. The caller resets it before each step, and at the end.
+// Bind prepares a statement for a caller that steps it several times and rebinds arguments. The caller resets it
+// before each step and at the end.
 func Bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) { return bind(c, sql, args) }
 
-// reset prepares a statement for its next use. err is the result of its last one.
+// reset resets a statement; err is its last result.
 func reset(stmt *sqlite.Stmt, err error) error {
 	if again := stmt.Reset(); err == nil {
 		err = again
@@ -113,8 +111,7 @@ func reset(stmt *sqlite.Stmt, err error) error {
 	return err
 }
 
-// Repeat runs a statement that returns no rows n times. bind sets all parameters for the
-// i-th run.
+// Repeat runs a statement without rows n times. bind sets all parameters for run i.
 func Repeat(c *sqlite.Conn, sql string, n int, bind func(i int, s *sqlite.Stmt)) error {
 	if n == 0 {
 		return nil

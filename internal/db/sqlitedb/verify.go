@@ -14,12 +14,11 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// maxProblems limits the problems that Verify returns for a file.
+// maxProblems limits the problems that Verify returns.
 const maxProblems = 20
 
-// Verify reads the whole file as of one moment and returns what is damaged, at most 20
-// lines; none if the file is intact. Reads and writes continue, and the WAL grows
-// meanwhile.
+// Verify reads a snapshot of the whole file and returns up to 20 lines about damage. Reads and writes continue, and
+// the WAL grows meanwhile.
 func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	conn, err := db.readers.take(ctx)
 	if err != nil {
@@ -29,8 +28,8 @@ func (db *DB) Verify(ctx context.Context) (problems []string, err error) {
 	return verify(ctx, conn)
 }
 
-// VerifyFile is DB.Verify for a file that no server uses, such as one of a backup. It
-// creates and changes nothing, so the folder may be read-only.
+// VerifyFile is DB.Verify for a file that no server uses, e.g. in a backup. It writes nothing, so the folder may be
+// read-only.
 func VerifyFile(ctx context.Context, path string) (problems []string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func VerifyFile(ctx context.Context, path string) (problems []string, err error)
 	}
 	query := "mode=ro"
 	if _, err := os.Stat(path + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		query = "immutable=1" // otherwise SQLite creates the files of a WAL beside it
+		query = "immutable=1" // otherwise SQLite creates WAL files
 	}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: query}
 	conn, err := sqlite.OpenConn(name.String(), sqlite.OpenReadOnly|sqlite.OpenURI)
@@ -71,7 +70,7 @@ func verify(ctx context.Context, conn *sqlite.Conn) (problems []string, err erro
 	return problems, classify(cmp.Or(ctx.Err(), err))
 }
 
-// damage describes an error that means that a file is damaged; "" for another one.
+// damage describes an error caused by a damaged file; "" for others.
 func damage(err error) string {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt:
@@ -85,7 +84,7 @@ func damage(err error) string {
 	return ""
 }
 
-// Remedy says how an operator fixes an error of a file.
+// Remedy says how to fix a file error.
 func Remedy(err error, path string) string {
 	dir := filepath.Dir(path)
 	switch code := sqlite.ErrCode(err); {

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxGroup is the maximum number of writes in a commit, and groupTime the time after
-	// which a group commits. Both limit how long one caller waits for others.
+	// maxGroup and groupTime limit a commit, and thus how long callers wait for each other.
 	maxGroup  = 256
 	groupTime = 20 * time.Millisecond
 )
@@ -24,11 +23,11 @@ const (
 // Group describes the writes that shared a commit.
 type Group struct {
 	Steps  int
-	Wait   time.Duration // of the first write, which waits longest
-	Commit time.Duration // duration of the commit; 0 if there was none
+	Wait   time.Duration // the first write's, the longest
+	Commit time.Duration // 0 without a commit
 }
 
-// step is one write of a group.
+// step is one write in a group.
 type step struct {
 	ctx    context.Context
 	name   string
@@ -37,33 +36,29 @@ type step struct {
 	check  func(*sqlite.Conn) error // nil: fn may fail
 	fn     func(*sqlite.Conn) error
 	err    error
-	took   time.Duration // of check and fn, the first time
+	took   time.Duration // check and fn, first run
 	done   chan struct{}
 }
 
-// Write runs fn in the transaction of the next group and returns when the commit is
-// durable. An error of fn rolls back only what fn did. If the commit fails, every
-// caller of the group gets the error, and nothing of the group is stored.
+// Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn only rolls
+// back its own changes. If the commit fails, nothing is stored and every caller in the group gets the error.
 //
-// If ctx ends before fn has started, the write is dropped. Once started, fn is not
-// interrupted, because SQLite would roll back the whole group. fn must therefore be
-// short and must not wait for anything.
+// If ctx ends before fn starts, the write is dropped. A running fn is not interrupted, because SQLite would roll back
+// the whole group, so fn must be short and never block.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, fn: fn})
 }
 
-// WriteAlone is Write in a transaction of its own, for large changes. To roll back a
-// part of a transaction, SQLite keeps the old contents of each changed page in memory;
-// to roll back all of it, it keeps nothing.
+// WriteAlone is Write in a separate transaction, for large changes. To roll back part of a transaction, SQLite keeps
+// each changed page's old contents in memory; for a whole transaction it keeps nothing.
 func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
-// WriteChecked is Write in two parts: check reads and may fail; write makes the
-// changes and fails only if SQLite does. It uses no savepoint, for which SQLite copies
-// every page that the write changes, half of the work of a small write. If write does
-// fail, the group is rolled back and all its writes run again, with savepoints: on a
-// file with such writes, every function may run twice and must be idempotent.
+// WriteChecked splits Write: check reads and may fail; write makes changes and only fails if SQLite does. It needs no
+// savepoint, for which SQLite copies every changed page, half the work of a small write. If write does fail, the
+// group is rolled back and all its writes run again with savepoints, so on such a file every function must be
+// idempotent.
 func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, check: check, fn: write})
 }
@@ -82,8 +77,8 @@ func (db *DB) write(s *step) error {
 	return err
 }
 
-// enqueue passes the write to the writer and waits for it. Until then the variables of
-// the caller belong to the writer, so ctx does not end the wait.
+// enqueue passes a write to the writer and waits. Meanwhile the writer owns the caller's variables, so ctx does not
+// end the wait.
 func (db *DB) enqueue(s *step) error {
 	select {
 	case <-db.closing:
@@ -116,7 +111,7 @@ type writer struct {
 	db    *DB
 	conn  *sqlite.Conn
 	group []*step
-	next  *step // taken from the queue, but needs its own group
+	next  *step // dequeued, but needs its own group
 }
 
 func (w *writer) run() {
@@ -134,7 +129,7 @@ func (w *writer) run() {
 	}
 }
 
-// finish runs the writes that were accepted before Close.
+// finish runs the writes accepted before Close.
 func (w *writer) finish() {
 	for {
 		select {
@@ -146,16 +141,15 @@ func (w *writer) finish() {
 	}
 }
 
-// close removes the WAL if no other process has the file open. A second call does
-// nothing.
+// close removes the WAL unless another process has the file open. A second call does nothing.
 func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
 	}
 	conn := w.conn
 	w.conn = nil
-	// A failing checkpoint loses nothing: the WAL is read at the next start. It does not wait for readers of other processes, of which a
-	// server with a replica always is one: while it waited, it would keep them from writing.
+	// A failed checkpoint loses nothing: the next start reads the WAL. It must not wait for other processes' readers,
+	// which include every server with a replica, because it would block their writes.
 	_ = sqlitex.Execute(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
 	return conn.Close()
 }
@@ -167,7 +161,7 @@ func (w *writer) serveAll(s *step) {
 	}
 }
 
-// serve runs first and all other waiting writes as one transaction.
+// serve runs first and all other waiting writes in one transaction.
 func (w *writer) serve(first *step) {
 	w.group = w.group[:0]
 	observed := Group{Wait: time.Since(first.queued)}
@@ -189,8 +183,7 @@ func (w *writer) serve(first *step) {
 		}
 		s.took = time.Since(start)
 		if err == nil && w.conn.AutocommitEnabled() {
-			// SQLite rolled back the transaction (disk full, I/O error), including the other
-			// writes of the group.
+			// SQLite rolled back the whole group (disk full, I/O error).
 			err = givenUp(s.err)
 		}
 	}
@@ -202,7 +195,7 @@ func (w *writer) serve(first *step) {
 	if err != nil && !w.conn.AutocommitEnabled() {
 		_ = w.exec(`ROLLBACK`)
 	}
-	// Before the callers continue, because they may read what was observed.
+	// Before callers continue, because they may read the observations.
 	if w.db.opts.ObserveGroup != nil {
 		observed.Steps = len(w.group)
 		w.db.opts.ObserveGroup(observed)
@@ -216,15 +209,15 @@ func (w *writer) serve(first *step) {
 	clear(w.group)
 }
 
-// another returns the next write of the group, or nil if the group is to be committed.
+// another returns the group's next write, or nil to commit.
 func (w *writer) another(deadline time.Time) *step {
 	if len(w.group) >= maxGroup || w.group[0].alone || time.Now().After(deadline) {
 		return nil
 	}
 	s := w.waiting()
 	if s == nil {
-		// Let callers that are about to queue a write run first, which costs less than
-		// another commit. If there are none, this returns at once.
+		// Let callers that are about to queue a write run first: it is cheaper than another commit, and returns at
+		// once without them.
 		runtime.Gosched()
 		s = w.waiting()
 	}
@@ -235,7 +228,6 @@ func (w *writer) another(deadline time.Time) *step {
 	return s
 }
 
-// waiting returns a write from the queue, or nil.
 func (w *writer) waiting() *step {
 	select {
 	case s := <-w.db.queue:
@@ -252,9 +244,8 @@ func (w *writer) begin() error {
 	return w.lock()
 }
 
-// turn is how often a writer tries to get the lock that another process has. Under load,
-// that process is without it for a fraction of a millisecond between two groups. SQLite
-// itself tries ten times a second.
+// turn is the interval of attempts to get another process's lock. Under load, that process releases it for a fraction
+// of a millisecond between groups. SQLite itself only tries ten times a second.
 const turn = 200 * time.Microsecond
 
 // lock begins a transaction. It waits for other processes.
@@ -274,7 +265,7 @@ func (w *writer) commit() error {
 	return w.exec(`COMMIT`)
 }
 
-// runFirst runs the first write of a transaction, which needs no savepoint.
+// runFirst needs no savepoint.
 func (w *writer) runFirst(s *step) error {
 	err := w.whole(s)
 	if err == nil || w.conn.AutocommitEnabled() {
@@ -289,8 +280,7 @@ func (w *writer) runFirst(s *step) error {
 	return err
 }
 
-// runChecked runs a write that never needs a rollback. A returned error ends the
-// group.
+// runChecked runs a write that never needs a rollback. An error ends the group.
 func (w *writer) runChecked(s *step) error {
 	if s.err = w.check(s); s.err != nil {
 		return nil //nolint:nilerr // the error is stored in the step, which has changed nothing
@@ -315,7 +305,7 @@ func (w *writer) runChecked(s *step) error {
 	return nil
 }
 
-// runStep runs one write between savepoints.
+// runStep runs a write in a savepoint.
 func (w *writer) runStep(s *step) (err error) {
 	if err := w.exec(`SAVEPOINT step`); err != nil {
 		return err
@@ -326,7 +316,7 @@ func (w *writer) runStep(s *step) (err error) {
 	}
 	if err != nil {
 		if undo := w.exec(`ROLLBACK TO step`); undo != nil {
-			// The changes of this write cannot be separated from the others: roll back all.
+			// This write's changes cannot be separated: roll back everything.
 			_ = w.exec(`ROLLBACK`)
 			return undo
 		}
@@ -338,7 +328,7 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
-// givenUp returns the error of a write after which SQLite rolled back the transaction.
+// givenUp is the error after SQLite rolled back the transaction.
 func givenUp(err error) error {
 	if err == nil {
 		err = errcode.New(errcode.Unavailable, "SQLite rolled back the transaction")
@@ -346,7 +336,6 @@ func givenUp(err error) error {
 	return err
 }
 
-// whole runs both parts of a write.
 func (w *writer) whole(s *step) error {
 	if err := w.check(s); err != nil {
 		return err
@@ -354,7 +343,7 @@ func (w *writer) whole(s *step) error {
 	return w.protect(s, s.fn)
 }
 
-// check returns an error if the caller has given up, and calls the check of the write.
+// check also fails if the caller has given up.
 func (w *writer) check(s *step) error {
 	if err := s.ctx.Err(); err != nil {
 		return errcode.Wrap(errcode.Unavailable, "the request ended before its turn", err)
@@ -365,8 +354,7 @@ func (w *writer) check(s *step) error {
 	return w.protect(s, s.check)
 }
 
-// protect calls a function of a write. A panic becomes its error, because the writer
-// must continue for the others.
+// protect turns a panic into an error, because the writer must continue for others.
 func (w *writer) protect(s *step, fn func(*sqlite.Conn) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
