@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// SendJSON writes a complete response. It ignores write errors: the request has been
-// processed even if the client has disconnected.
+// SendJSON writes a complete response. It ignores write errors: the request has been processed even if the client
+// disconnected.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -22,8 +22,7 @@ func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// SendJSONLine is SendJSON for a response that people read with curl: it ends with a
-// newline.
+// SendJSONLine is SendJSON with a final newline, for people using curl.
 func SendJSONLine(w http.ResponseWriter, status int, body []byte) {
 	if bytes.HasSuffix(body, newline) {
 		SendJSON(w, status, body)
@@ -43,13 +42,13 @@ var newline = []byte("\n")
 type File struct {
 	Name   string
 	Type   string // content type
-	Inline bool   // a browser shows it, and runs no script in it
+	Inline bool   // shown by the browser, without scripts
 	Size   int64  // bytes; 0: unknown
 	Write  func(io.Writer) error
 }
 
-// SendFile sends a file, which a browser stores unless it is inline: HTML or SVG could contain a script. The header goes out with the
-// first byte, so an earlier error is answered as usual, and a later error cuts the connection.
+// SendFile sends a file, which browsers download unless it is inline: HTML or SVG may contain scripts. The header is
+// sent with the first byte, so earlier errors get a normal answer, and later ones cut the connection.
 func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
 	disposition := "attachment"
 	if sent.Inline {
@@ -75,10 +74,9 @@ func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
 	return nil
 }
 
-// fileWriter writes the header before the first byte.
 type fileWriter struct {
 	response http.ResponseWriter
-	begin    func() // nil: the header was written
+	begin    func() // nil once the header is written
 }
 
 func (f *fileWriter) start() {
@@ -93,16 +91,16 @@ func (f *fileWriter) Write(p []byte) (int, error) {
 	return f.response.Write(p)
 }
 
-// BodyErrors are the errors of a protocol for a body that cannot be read.
+// BodyErrors are a protocol's errors for unreadable bodies.
 type BodyErrors struct {
 	Announced error // Content-Length exceeds the limit
-	TooLarge  error // more bytes were received than the limit
-	TooSlow   error // the body arrived slower than the listener allows
-	Cut       error // the body ended early or is malformed HTTP
+	TooLarge  error // the received bytes exceed the limit
+	TooSlow   error // below the listener's minimum rate
+	Cut       error // ended early, or malformed HTTP
 }
 
-// Of returns the error for a failed read of a body. It returns err itself if err has a
-// code, such as the error for a body that does not match its signed hash.
+// Of returns the error for a failed body read. Errors with a code pass unchanged, e.g. for a body that does not match
+// its signed hash.
 func (e *BodyErrors) Of(err error) error {
 	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
@@ -116,7 +114,7 @@ func (e *BodyErrors) Of(err error) error {
 	return e.Cut
 }
 
-// Read reads a part of a body. It converts errors other than io.EOF to errors of the protocol.
+// Read converts read errors except io.EOF.
 func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 	n, err := body.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -126,22 +124,19 @@ func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 }
 
 const (
-	// unchargedBytes is the maximum size of bodies and responses that are not charged to
-	// the memory budget. A connection itself uses more, 20 KB: net/http has a goroutine
-	// and two buffers of 4 KiB for it.
+	// unchargedBytes is the maximum body or response that is free. A connection itself uses 20 KB: net/http has a
+	// goroutine and two 4 KiB buffers for it.
 	unchargedBytes = 4 << 10
 
-	// firstBytes is the buffer that is charged and allocated before the first byte of a
-	// larger body. A full buffer grows by bodyGrowth, so that a client that announces a
-	// large body and does not send it uses little of the budget.
+	// firstBytes is the first buffer for a larger body. A full buffer grows by bodyGrowth, so that a client that
+	// announces a large body without sending it uses little of the budget.
 	firstBytes = 64 << 10
 	bodyGrowth = 4
 )
 
-// ReadBody reads the body of a request, of at most limit bytes. It always reads to EOF,
-// because signatures are verified and truncated bodies fail only there. Buffers of more
-// than 4 KiB are charged to the request (ChargeMemory) as the body arrives. The error is
-// one of e or of ChargeMemory.
+// ReadBody reads a request body up to limit bytes. It always reads to EOF, where signatures are verified and
+// truncation is detected. Buffers above 4 KiB are charged as the body arrives (ChargeMemory). The error comes from e
+// or ChargeMemory.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, e.Announced
@@ -150,7 +145,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors
 	if r.ContentLength >= 0 {
 		most = r.ContentLength
 	}
-	most += bytes.MinRead // room for the read that returns EOF
+	most += bytes.MinRead // space for the read that returns EOF
 	size := min(most, unchargedBytes)
 	if r.ContentLength > unchargedBytes-bytes.MinRead {
 		size = min(most, firstBytes)

@@ -10,37 +10,33 @@ import (
 )
 
 const (
-	// FirstBlock is the size of the first block of an answer in bytes. It is not charged: most
-	// answers are short.
+	// FirstBlock is the size of an answer's first block, which is free: most answers are short.
 	FirstBlock = 4 << 10
 
 	// BlockBytes is the size of the other blocks.
 	BlockBytes = 32 << 10
 
-	maxBlocks = 16 // of an answer that is kept until it is complete
+	maxBlocks = 16 // kept until the answer is complete
 )
 
-// Blocks is an answer of any length, which is built from a list. It is kept in
-// blocks that are charged before they are allocated, and sent whole if it is short. A long one is
-// sent while the rest of the list is read, and so is one for which there is no memory. Then an
-// error closes the connection.
+// Blocks builds an answer from a list, in blocks that are charged before allocation. A short answer is sent whole. A
+// long one, or one without memory, is sent while the rest of the list is read; an error then closes the connection.
 type Blocks struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	status    int
 	mediaType string
-	full      [][]byte // blocks before the one that is written
-	charged   int64    // bytes of the blocks
-	sending   bool     // the header was sent
+	full      [][]byte // before the current block
+	charged   int64    // bytes
+	sending   bool     // header sent
 }
 
-// NewBlocks returns an answer without a block; Room returns the first one.
+// NewBlocks returns an answer; Room returns its first block.
 func NewBlocks(w http.ResponseWriter, r *http.Request, status int, mediaType string) *Blocks {
 	return &Blocks{w: w, r: r, status: status, mediaType: mediaType}
 }
 
-// Room returns a block with room for n bytes, at most BlockBytes: b, which is the block that is
-// written, or another one if b is full.
+// Room returns a block with space for n bytes, at most BlockBytes: b, or a new one if b is full.
 func (s *Blocks) Room(b []byte, n int) ([]byte, error) {
 	switch {
 	case cap(b)-len(b) >= n:
@@ -77,7 +73,7 @@ func (s *Blocks) Append(b, text []byte) (_ []byte, err error) {
 	return b, nil
 }
 
-// flush sends the blocks, and returns the last one to be written again.
+// flush sends the blocks, and returns the last one for reuse.
 func (s *Blocks) flush(b []byte) ([]byte, error) {
 	if !s.sending {
 		s.sending = true
@@ -106,7 +102,7 @@ func (s *Blocks) write(b []byte) error {
 	return nil
 }
 
-// Finish sends the rest, of which b is the last block. A client that went away has no effect.
+// Finish sends the rest, which ends with b, and ignores disconnected clients.
 func (s *Blocks) Finish(b []byte) {
 	if !s.sending {
 		n := len(b)
@@ -118,12 +114,11 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// slotTries is how often the rest of an answer waits for a slot, each time as long as a request
-// may wait: an answer that ends early has wasted what it took.
+// slotTries limits waits for a slot in the middle of an answer, each as long as a request may wait: an answer that
+// ends early wastes everything so far.
 const slotTries = 5
 
-// Read reads a slice of the list. It has the slot of the request, which an answer that is being
-// sent has released.
+// Read runs fn with the request's slot, which an answer releases while it is sent.
 func (s *Blocks) Read(fn func() error) error {
 	if !s.sending {
 		return fn()
@@ -141,8 +136,7 @@ func (s *Blocks) Read(fn func() error) error {
 	return fn()
 }
 
-// Slices reads the list in slices, of which each takes at most so much memory, which is charged.
-// next reads and writes a slice, and reports whether there are more.
+// Slices charges memory for each slice, while next reads and writes it and reports whether there are more.
 func (s *Blocks) Slices(memory int64, next func() (more bool, err error)) error {
 	if err := ChargeMemory(s.w, s.r, memory); err != nil {
 		return err

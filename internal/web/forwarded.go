@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// element is an element of a Forwarded header (RFC 7239). Each proxy adds one.
+// element is one proxy's entry in a Forwarded header (RFC 7239).
 type element struct {
-	node  string // of "for": an IP address, "unknown", or an obfuscated name; "" when absent
+	node  string // from "for": an IP address, "unknown", or an obfuscated name; "" if absent
 	host  string
 	proto string
 }
 
-// parseForwarded reads the value of a Forwarded header strictly by RFC 7239: no blanks
-// around "=" and ";", no repeated parameter in an element, quotes around a value that is
-// not a token. For unknown parameters it checks only the syntax.
+// parseForwarded strictly follows RFC 7239: no blanks around "=" and ";", no repeated parameters, quotes around
+// non-tokens. Unknown parameters only need valid syntax.
 func parseForwarded(value string) ([]element, error) {
 	var elements []element
 	for rest := value; ; {
@@ -65,7 +64,7 @@ func nextElement(s string) (e element, rest string, err error) {
 	return e, rest, nil
 }
 
-// nextPair cuts name=value from the front of s. It returns the name in lower case.
+// nextPair cuts name=value from the front of s and lower-cases the name.
 func nextPair(s string) (name, value, rest string, err error) {
 	n := tokenLen(s)
 	if n == 0 || n == len(s) || s[n] != '=' {
@@ -122,7 +121,7 @@ func (e *element) set(name, value string) (err error) {
 	return err
 }
 
-// parseNode reads a node identifier and drops its port.
+// parseNode drops the port.
 func parseNode(s string) (string, error) {
 	bad := errors.New("malformed node identifier")
 	name := s
@@ -149,8 +148,7 @@ func parseNode(s string) (string, error) {
 	return bare, nil
 }
 
-// obfuscated reports whether s is an obfuscated identifier (RFC 7239, section 6.3), which
-// hides an address or port.
+// obfuscated reports whether s is an obfuscated identifier (RFC 7239, section 6.3).
 func obfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false
@@ -163,7 +161,7 @@ func obfuscated(s string) bool {
 	return true
 }
 
-// tokenLen returns the length of the token at the front of s (RFC 7230).
+// tokenLen returns the length of the leading token (RFC 7230).
 func tokenLen(s string) int {
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

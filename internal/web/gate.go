@@ -10,32 +10,29 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Gate limits the requests that are processed at once, and shares the slots among
-// clients (package fairshare). Requests without a slot wait for a short time and are then
-// rejected, which is cheap, so that the others are answered in time. It is safe for
-// concurrent use.
+// Gate limits concurrent requests, and shares its slots among clients (package fairshare). Requests without a slot
+// wait briefly and are then rejected, which is cheap, so that others are answered in time. It is safe for concurrent
+// use.
 type Gate struct {
 	slots *fairshare.Pool
-	open  atomic.Int64 // requests, with a slot or without
+	open  atomic.Int64 // with or without a slot
 }
 
-// NewGate returns a gate with limit slots. As many requests again may wait for one,
-// each at most as long as wait. An eighth of the slots is a reserve that a client
-// cannot use above its share.
+// NewGate returns a gate with limit slots. As many requests again may wait for one, each up to wait. An eighth of the
+// slots is a reserve that clients cannot use above their share.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
 }
 
-// Resize changes the arguments of NewGate. Requests keep their slots.
+// Resize changes the limits. Requests keep their slots.
 func (g *Gate) Resize(limit int, wait time.Duration) {
 	g.slots.Resize(int64(limit), max(limit, 1), wait)
 }
 
-// Identify sets the client of a request after its credentials were verified: a name
-// that is unique among all services, such as "sync 17". Resources are charged to it,
-// and before that to the IP address; memory that is already charged is moved. w is the
-// ResponseWriter of the handler.
+// Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
+// verified. Resources are charged to the client instead of the IP address; memory already charged moves. w is the
+// handler's ResponseWriter.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
 		if r.charged > 0 {
@@ -45,12 +42,9 @@ func Identify(w http.ResponseWriter, client string) {
 	}
 }
 
-// AcquireSlot waits for a slot of the gate, unless the request has one, and for its
-// turn at the database of the service, which the more expensive requests of a client get
-// later (fairshare.Turns). A handler calls it when it has all that it
-// needs to work: after it has verified the credentials and read the body, so that a
-// slow client holds neither. Both are released when the response begins, and by
-// ReleaseSlot. The handler returns the error.
+// AcquireSlot waits for a slot, and for a turn at the service's database, which a client's more expensive requests
+// get later (fairshare.Turns). A handler calls it after verifying credentials and reading the body, so that slow
+// clients hold neither, and returns its error. Both are released when the response begins, or by ReleaseSlot.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -74,9 +68,8 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// WithSlot calls fn, which uses the database before the request is complete, with a slot:
-// to look up credentials, for example. It releases the slot after that, unless the
-// request had one.
+// WithSlot calls fn with a slot if it needs the database earlier, e.g. to look up credentials. It then releases the
+// slot unless the request already had one.
 func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -89,7 +82,7 @@ func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	return fn()
 }
 
-// ReleaseSlot releases the slot of a request before a wait, so that others can work.
+// ReleaseSlot releases a request's slot before a wait.
 func ReleaseSlot(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.slot != "" {
 		r.endTurn()
@@ -98,15 +91,15 @@ func ReleaseSlot(w http.ResponseWriter) {
 	}
 }
 
-// endTurn ends the turn of a request that has one. A request that waits for a node of its
-// database loses it, so that those of other nodes get one.
+// endTurn ends a request's turn. A request that waits for its database node loses it, so that requests for other
+// nodes proceed.
 func (r *response) endTurn() {
 	if r.inTurn.CompareAndSwap(true, false) {
 		r.turns.Release(r.turn, r.meter.Stop())
 	}
 }
 
-// WithoutSlot calls wait without the slot of the request.
+// WithoutSlot calls wait without the request's slot.
 func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) error {
 	r, ok := w.(*response)
 	if !ok || r.slot == "" {
@@ -119,8 +112,7 @@ func WithoutSlot(w http.ResponseWriter, req *http.Request, wait func() error) er
 	return AcquireSlot(w, req)
 }
 
-// Client returns the client to which a request is charged: that of Identify, or its IP
-// address.
+// Client returns the client that a request is charged to: from Identify, or its IP address.
 func Client(w http.ResponseWriter) string {
 	if r, ok := w.(*response); ok {
 		return r.chargedTo()
@@ -128,7 +120,7 @@ func Client(w http.ResponseWriter) string {
 	return ""
 }
 
-// ClientIP returns the IP address of the client of a request, as Resolver.Client does.
+// ClientIP returns the client's IP address; see Resolver.Client.
 func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
 	if r, ok := w.(*response); ok {
 		return r.resolver.Client(r.request)
@@ -136,17 +128,17 @@ func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-// GateStats are the numbers of requests at a gate.
+// GateStats count the requests at a gate.
 type GateStats struct {
-	Slots   int   // maximum that are processed at once
-	Active  int   // being processed, with a slot
+	Slots   int   // maximum
+	Active  int   // with a slot
 	Waiting int   // for a slot
 	Idle    int   // without a slot: receiving the body, sending the response, or waiting for something else
-	Clients int   // that have these requests
+	Clients int   // with such requests
 	Shed    int64 // rejected so far
 }
 
-// Stats returns the numbers of requests at the gate.
+// Stats returns the gate's statistics.
 func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{
@@ -155,19 +147,17 @@ func (g *Gate) Stats() GateStats {
 	}
 }
 
-// Load returns the used share of the slots plus the used share of the queue: 0 is
-// idle, 1 is full, 2 means that requests are rejected.
+// Load is the used share of the slots plus that of the queue: 0 is idle, 1 full; at 2, requests are rejected.
 func (g *Gate) Load() float64 { return g.slots.Load() }
 
-// Delays that clients are asked for.
+// Delays requested from clients.
 const (
-	retryAfter   = 10 * time.Second // after a rejected request; at most twice that
-	leastBackoff = time.Minute      // for periodic clients while the gate is just full
-	mostBackoff  = 10 * time.Minute // and while it rejects requests
+	retryAfter   = 10 * time.Second // after a rejected request; up to twice that
+	leastBackoff = time.Minute      // periodic clients, gate just full
+	mostBackoff  = 10 * time.Minute // periodic clients, gate rejecting
 )
 
-// Backoff returns how long clients without urgent requests should wait; 0 while there
-// are free slots.
+// Backoff returns how long non-urgent clients should wait; 0 while slots are free.
 func (g *Gate) Backoff() time.Duration {
 	over := g.Load() - 1
 	if over < 0 {
@@ -176,8 +166,7 @@ func (g *Gate) Backoff() time.Duration {
 	return leastBackoff + time.Duration(over*float64(mostBackoff-leastBackoff))
 }
 
-// retryAfterSeconds adds a random part, so that clients that were rejected together do
-// not return together.
+// retryAfterSeconds is partly random, so that clients rejected together do not return together.
 func retryAfterSeconds() int {
 	return int((retryAfter + rand.N(retryAfter)) / time.Second)
 }

@@ -17,49 +17,47 @@ import (
 	"holdfast/internal/work"
 )
 
-// Handler answers a request for an address, or returns an error for the ErrorWriter of
-// its service. An error after the response has begun closes the connection, so that
-// the client does not mistake a part for the whole. Errors are logged, so their text
-// must not quote what a client sent.
+// Handler answers a request, or returns an error for the service's ErrorWriter. An error after the response has begun
+// closes the connection, so that the client does not mistake a part for the whole. Errors are logged, so they must
+// not quote client input.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
-// Answered is an error that the handler has written into a response that had begun. It is
-// logged, and the response is complete.
+// Answered is an error that the handler wrote into a response it had begun. It is logged, and the response is
+// complete.
 type Answered struct{ Err error }
 
 func (a *Answered) Error() string { return a.Err.Error() }
 
 func (a *Answered) Unwrap() error { return a.Err }
 
-// ErrorWriter writes an error in the form of the protocol.
+// ErrorWriter writes an error in the protocol's form.
 type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
 // Service is a service on a listener.
 type Service struct {
-	Name  string // in logs and metrics
+	Name  string // for logs and metrics
 	Serve Handler
 	Error ErrorWriter
 
-	// Route returns the route of a raw path for logs and metrics, from a small fixed set.
+	// Route returns a raw path's route for logs and metrics, from a small fixed set.
 	Route func(path string) string
 
-	// Routes are its routes, from the tables by which Serve finds an operation. Tests walk them.
+	// Routes come from the tables that Serve uses. Tests walk them.
 	Routes []Route
 
-	// Reason, if set, returns why a request was refused, from a small fixed set, for
-	// metrics and logs; "" for other errors. It is called once for each error.
+	// Reason, if set, returns why a request was refused, for metrics and logs, from a small fixed set; "" for other
+	// errors. It is called once per error.
 	Reason func(error) string
 
-	// Turns, if set, limits the requests with a slot that use the database of the service
-	// at once. They wait for it here, where clients share it fairly, and not in the order
-	// of arrival.
+	// Turns, if set, limits the requests that use the service's database at once. Here, unlike at the database,
+	// clients share it fairly.
 	Turns *fairshare.Turns
 }
 
-// Route is a route of a Service: a label that Service.Route returns, and a method.
+// Route is a label returned by Service.Route, and a method.
 type Route struct{ Label, Method string }
 
-// RoutesOf returns the routes of a table of methods by resource, of which label returns the label.
+// RoutesOf returns the routes in a table of methods by resource.
 func RoutesOf[Resource ~uint8, Action any](label func(Resource) string, table []map[string]Action) (all []Route) {
 	for i, methods := range table {
 		for method := range methods {
@@ -69,24 +67,23 @@ func RoutesOf[Resource ~uint8, Action any](label func(Resource) string, table []
 	return all
 }
 
-// Mount is a service and the paths that it owns on a listener.
+// Mount is a service with its paths on a listener.
 type Mount struct {
 	Service
-	Owns func(path string) bool // by the raw path without the public prefix
+	Owns func(path string) bool // path is raw, without the public prefix
 }
 
-// Mux passes each request of a listener to the service that owns its path. It resolves
-// the address of a request once.
+// Mux passes a listener's requests to the service that owns the path. It resolves each address once.
 type Mux struct {
 	Resolver *Resolver
 	Options  Options
-	Mounts   []Mount // the first that owns a path serves it
+	Mounts   []Mount // the first owner serves a path
 	Default  Service // serves all other paths
 
-	changed atomic.Pointer[Options] // instead of Options
+	changed atomic.Pointer[Options] // replaces Options
 }
 
-// Change changes the options for the requests that begin from now on.
+// Change changes the options for future requests.
 func (m *Mux) Change(change func(*Options)) {
 	o := *m.options()
 	change(&o)
@@ -100,13 +97,11 @@ func (m *Mux) options() *Options {
 	return &m.Options
 }
 
-// ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := m.Resolver.Resolve(r)
 	m.serve(m.owner(at.Path), w, r, at)
 }
 
-// owner returns the service that owns a path.
 func (m *Mux) owner(path string) *Service {
 	for i := range m.Mounts {
 		if m.Mounts[i].Owns(path) {
@@ -116,7 +111,6 @@ func (m *Mux) owner(path string) *Service {
 	return &m.Default
 }
 
-// serve passes a request to a service.
 func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at Address) {
 	route := service.Route(at.Path)
 	if m.options().Trace == nil {
@@ -128,50 +122,45 @@ func (m *Mux) serve(service *Service, w http.ResponseWriter, r *http.Request, at
 	})
 }
 
-// Handler returns an http.Handler that serves all paths with the service, at the
-// addresses of the requests.
+// Handler serves all paths with the service, at the requests' own addresses.
 func (service Service) Handler(o Options) http.Handler {
 	return &Mux{Resolver: &Resolver{}, Options: o, Default: service}
 }
 
-// Options apply to all services of a listener.
+// Options apply to a listener's services.
 type Options struct {
 	Log *slog.Logger
 
-	// Quiet omits the log lines of requests that did not fail because of the server.
+	// Quiet only logs requests that failed because of the server.
 	Quiet bool
 
-	// ClientAddress adds the IP address of the client to the lines, and logs each request
-	// with a Reason, also with Quiet.
+	// ClientAddress logs the client's IP address, and each request with a Reason even if Quiet.
 	ClientAddress bool
 
-	// Gate, if set, limits the requests that are processed at once. Listeners may share
-	// it. A service uses it by AcquireSlot.
+	// Gate, if set, limits concurrent requests; see AcquireSlot. Listeners may share it.
 	Gate *Gate
 
-	// Memory, if set, limits the memory of requests in bytes. Listeners may share it. A
-	// service uses it by ChargeMemory. Bodies and responses that it does not charge are
-	// charged as they are read and written: see StreamBody and StaticBody.
+	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Uncharged bodies and
+	// responses are charged as they are read and written: see StreamBody and StaticBody.
 	Memory *Memory
 
-	// Trace, if set, is called around every request.
+	// Trace, if set, wraps every request.
 	Trace func(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc)
 
-	// Observe, if set, is called for every request. method and status come from small
-	// fixed sets; 499 means that the client closed the connection.
+	// Observe, if set, is called for every request. method and status come from small fixed sets; 499 means that the
+	// client closed the connection.
 	Observe func(service, route, method string, status int, d time.Duration)
 
-	// Pace is the minimum rate at which a client must send its body and read the response.
+	// Pace is the minimum rate for sending the body and reading the response.
 	Pace Rate
 }
 
-// statusClientClosed is logged and counted for a request that failed because its client
-// closed the connection. A 5xx would be a server error.
+// statusClientClosed stands for a request that failed because its client closed the connection. A 5xx would be a
+// server error.
 const statusClientClosed = 499
 
-// handle serves a request with everything that surrounds the handler of a service. It
-// sets X-Request-Id to that of the client if it is valid, else to a new one. An
-// ErrorWriter finds it in the response header.
+// handle sets X-Request-Id to the client's if valid, else to a new ID, which an ErrorWriter finds in the response
+// header.
 func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, at Address, route string) {
 	o := m.options()
 	start := time.Now()
@@ -191,7 +180,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		r = r.WithContext(work.With(r.Context(), &rec.meter))
 	}
 	rec.request, rec.resolver, rec.memory = r, m.Resolver, o.Memory
-	defer rec.releaseMemory() // also when an error writer panics
+	defer rec.releaseMemory() // even if an error writer panics
 
 	err := service.serve(rec, rec.chargeBody(r), at)
 	if err == nil {
@@ -212,7 +201,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 		if service.Reason != nil {
 			reason = service.Reason(err)
 		}
-		service.Error(rec, r, err) // also if the client has closed the connection: it may only have closed its side
+		service.Error(rec, r, err) // even if the client has closed the connection, maybe only its side
 	}
 	x := exchange{id: id, route: route, method: method(r.Method), status: rec.status, bytes: rec.pace.bytes, start: start, took: time.Since(start), left: left, reason: reason}
 	if left && !begun {
@@ -230,7 +219,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	rec.releaseMemory()
 	_, answered := errors.AsType[*Answered](err)
 	if begun && err != nil && !answered || rec.full != nil {
-		panic(http.ErrAbortHandler) // the server's way to cut a connection
+		panic(http.ErrAbortHandler) // how net/http cuts a connection
 	}
 	rec.wait(time.Now(), 0) // for the buffered rest of the response
 	if body != nil {
@@ -238,7 +227,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 }
 
-// serve calls the handler of the service. A panic becomes an error.
+// serve turns a panic into an error.
 func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
 	defer ReleaseSlot(w)
 	defer func() {
@@ -249,7 +238,6 @@ func (service *Service) serve(w *response, r *http.Request, at Address) (err err
 	return service.Serve(w, r, at)
 }
 
-// panicked is the panic of a handler as an error.
 type panicked struct {
 	value any
 	stack []byte
@@ -257,16 +245,14 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// clientClosed reports whether a request failed because its client closed the
-// connection. A body that is sent too slowly ends the context too, but then the client is
-// still connected.
+// clientClosed reports whether the client caused the failure by closing the connection. A slow body also ends the
+// context, but its client is still connected.
 func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug
 }
 
-// method returns the method of a request if it is known, else "other": unknown methods
-// would each create a metric.
+// method returns "other" for unknown methods, which would each create a metric.
 func method(m string) string {
 	switch m {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -275,20 +261,19 @@ func method(m string) string {
 	return "other"
 }
 
-// exchange is a request and its response for the log.
+// exchange is a logged request and response.
 type exchange struct {
 	id, route, method string
 	status            int
-	bytes             int64 // of the response body
+	bytes             int64 // response body
 	start             time.Time
 	took              time.Duration
 	left              bool   // the client closed the connection
-	client            string // its address; "" when it is not logged or not known
-	reason            string // why the request was refused; "" otherwise
+	client            string // address; "" if unknown or not logged
+	reason            string // refusal; otherwise ""
 }
 
-// log writes the one line of a request. It contains no path, query, header or body,
-// because they are secret or private.
+// log writes a request's only line, without path, query, header or body, which are secret or private.
 func (service *Service) log(ctx context.Context, o *Options, x exchange, err error) {
 	level := slog.LevelInfo
 	switch {
@@ -318,7 +303,7 @@ func (service *Service) log(ctx context.Context, o *Options, x exchange, err err
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
 		}
 	}
-	// LogAttrs would look up the source line, which is not needed.
+	// LogAttrs would look up the unused source line.
 	record := slog.NewRecord(x.start.Add(x.took), level, "request", 0)
 	record.AddAttrs(attrs...)
 	_ = o.Log.Handler().Handle(ctx, record)

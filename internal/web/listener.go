@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// listener gives connections more time than net/http does: to clients that open a
-// connection before they have a request, and to clients that read slowly but steadily.
+// listener gives connections more time than net/http: clients that connect before they have a request, and slow but
+// steady readers.
 type listener struct {
 	net.Listener
 	limits    Limits
@@ -27,22 +27,20 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// conn is a connection of a listener.
 type conn struct {
 	*net.TCPConn
 	limits    *Limits
-	malformed MalformedHandler // nil: as in listener
-	line      requestLine      // used only by the goroutine that reads
-	begun     bool             // a byte was received; used only by the goroutine that reads
-	sent      int64            // bytes; used only by the goroutine that writes
-	acked     int64            // bytes that the peer had acknowledged at the last missed deadline
+	malformed MalformedHandler // as in listener
+	line      requestLine      // reader goroutine only
+	begun     bool             // first byte received; reader goroutine only
+	sent      int64            // bytes; writer goroutine only
+	acked     int64            // bytes acknowledged at the last missed deadline
 }
 
-// Read allows a new connection the idle timeout for its first byte. net/http starts the
-// header timeout at the accept. But clients open connections before they have a request:
-// browsers in advance, and Go's client when another connection becomes free first. A
-// request that is sent while such a connection is closed is lost. Over TLS the first byte
-// is that of the handshake, and then a client of HTTP/1.1 has the header timeout.
+// Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
+// but clients connect early: browsers in advance, and Go's client when another connection becomes free first. Closing
+// such a connection loses a request sent meanwhile. Over TLS the first byte belongs to the handshake, and an HTTP/1.1
+// client then has the header timeout.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if c.malformed != nil && n > 0 {
@@ -62,7 +60,7 @@ func (c *conn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// after returns the deadline of a timeout; 0 has none.
+// after returns no deadline for 0.
 func after(d time.Duration) (deadline time.Time) {
 	if d > 0 {
 		deadline = time.Now().Add(d)
@@ -70,9 +68,9 @@ func after(d time.Duration) (deadline time.Time) {
 	return deadline
 }
 
-// Write continues after its deadline while the peer acknowledges earlier bytes. The
-// write itself does not show this: the kernel buffers megabytes and accepts more only
-// when a third of them has been sent, and a peer acknowledges in batches.
+// Write continues past its deadline while the peer acknowledges earlier bytes. A blocked write does not show
+// progress: the kernel buffers megabytes and accepts more only after sending a third, and peers acknowledge in
+// batches.
 func (c *conn) Write(p []byte) (written int, err error) {
 	if c.malformed != nil {
 		if status := malformedStatus(p); status != 0 {
@@ -94,12 +92,11 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// maxGraces limits the time that a peer can earn at once, in grace periods. Batches of
-// 60 KiB, which are usual, take that long at the default pace.
+// maxGraces limits what a peer can earn at once, in grace periods. The usual 60 KiB batches take that long at the
+// default pace.
 const maxGraces = 3
 
-// earned returns the time that a peer has earned by acknowledging bytes since the last
-// call.
+// earned returns the time earned by bytes acknowledged since the last call.
 func (c *conn) earned() time.Duration {
 	queued, ok := unacknowledged(c.TCPConn)
 	if !ok || c.limits.Pace.Grace <= 0 {

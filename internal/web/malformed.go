@@ -13,13 +13,11 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// A malformed HTTP request, such as one for /storage/%zz, never reaches a handler:
-// net/http writes its own response in plain text to the connection and closes it. Our
-// connections write the error of the service instead, with the same status. Over TLS they
-// see only encrypted bytes, so the response is that of net/http. A type of our own around
-// a tls.Conn would lose HTTP/2, which net/http serves only on a *tls.Conn, unless the
-// handshake was done before net/http gets the connection: then its limits, its log and
-// its place in the shutdown would be ours too. HTTP/2 itself resets the stream.
+// Malformed HTTP requests, e.g. for /storage/%zz, never reach a handler: net/http writes a plain-text response and
+// closes the connection. Our connections replace it with the service's error and the same status. Over TLS they only
+// see encrypted bytes, so net/http's response remains: a wrapper around tls.Conn would lose HTTP/2, which net/http
+// only serves on a *tls.Conn, or would have to do the handshake itself, with its limits, log and shutdown. HTTP/2
+// itself resets the stream.
 
 // Errors of requests that net/http refuses.
 var (
@@ -30,7 +28,7 @@ var (
 	errVersion          = errcode.New(errcode.Invalid, "unsupported version of HTTP: use HTTP/1.1")
 )
 
-// refusals are these errors by the status of net/http.
+// refusals are keyed by net/http's status.
 var refusals = map[int]error{
 	http.StatusBadRequest:                  errMalformed,
 	http.StatusExpectationFailed:           errExpectation,
@@ -41,22 +39,19 @@ var refusals = map[int]error{
 
 // MalformedHandler is a handler that also answers malformed requests.
 type MalformedHandler interface {
-	// ServeMalformed answers a malformed request with a status. r has the address of the
-	// peer and, if they could be read, the method and the target.
+	// ServeMalformed answers a malformed request. r has the peer's address and, if readable, method and target.
 	ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 }
 
-// The header of the response that net/http writes to a malformed request, after the
-// status with its text and maybe a reason.
+// net/http ends its response to a malformed request with this header, after the status text and maybe a reason.
 const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusedExpectation begins the response to an expectation other than 100-continue, after
-// which net/http waits for the body that the client has not sent. No service has this
-// status.
+// refusedExpectation starts the response to an expectation other than 100-continue, after which net/http waits for
+// the unsent body. No service uses this status.
 const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
 
-// malformedStatus returns the status of such a response, or 0 if p is not one. Responses
-// of handlers have more header fields, at least a date.
+// malformedStatus returns such a response's status, or 0. Handlers' responses have more header fields, at least a
+// date.
 func malformedStatus(p []byte) int {
 	const version, digits = "HTTP/1.1 ", 3
 	if len(p) < len(version)+digits || string(p[:len(version)]) != version {
@@ -72,8 +67,7 @@ func malformedStatus(p []byte) int {
 	return 0
 }
 
-// ServeMalformed implements MalformedHandler: the service that owns the path writes the
-// error.
+// ServeMalformed implements MalformedHandler.
 func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int) {
 	at := m.Resolver.Resolve(r)
 	service := m.owner(at.Path)
@@ -85,7 +79,7 @@ func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 	m.serve(&refusing, w, r, at)
 }
 
-// withStatus has a status of its own.
+// withStatus fixes the status.
 type withStatus struct {
 	http.ResponseWriter
 	status int
@@ -94,15 +88,14 @@ type withStatus struct {
 // WriteHeader implements http.ResponseWriter.
 func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 
-// lineBytes is the length of the stored part of a request line, enough to find the
-// service.
+// lineBytes of the request line are stored, enough to find the service.
 const lineBytes = 512
 
-// requestLine is the beginning of the current request of a connection.
+// requestLine is the start of a connection's current request.
 type requestLine struct {
 	text  []byte
-	whole bool // the line is complete
-	ahead byte // first byte of the next request, if hasAhead; read while this one is answered
+	whole bool
+	ahead byte // next request's first byte, if hasAhead; read while this one is answered
 	has   bool
 }
 
@@ -114,8 +107,8 @@ func (l *requestLine) next() {
 	}
 }
 
-// add adds bytes that were read into a buffer of the given size. After a body net/http
-// reads a single byte to detect a disconnect: it belongs to the next request.
+// add adds bytes read into a buffer of that size. After a body, net/http reads a single byte to detect a disconnect:
+// it belongs to the next request.
 func (l *requestLine) add(p []byte, size int) {
 	if l.whole {
 		if size == 1 && len(p) == 1 {
@@ -131,7 +124,6 @@ func (l *requestLine) add(p []byte, size int) {
 	l.whole = l.whole || len(l.text) == lineBytes
 }
 
-// request returns the malformed request of the line.
 func (l *requestLine) request(peer net.Addr) *http.Request {
 	r := &http.Request{
 		URL: &url.URL{}, Header: http.Header{}, Body: http.NoBody, RemoteAddr: peer.String(),
@@ -151,9 +143,8 @@ func startRequest(c net.Conn, state http.ConnState) {
 	}
 }
 
-// answerMalformed writes the error of the service in place of that of net/http. It
-// lingers, because closing the connection would discard the response for a peer that is
-// still sending: see pacedBody.linger.
+// answerMalformed writes the service's error. It lingers, because closing would discard the response for a peer that
+// is still sending: see pacedBody.linger.
 func (c *conn) answerMalformed(status int) error {
 	a := &shortAnswer{header: http.Header{"Connection": {"close"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 	r := c.line.request(c.RemoteAddr())
@@ -166,34 +157,31 @@ func (c *conn) answerMalformed(status int) error {
 	}
 	_ = c.CloseWrite()
 	_ = c.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes) // until the peer has closed its side too
+	_, _ = io.CopyN(io.Discard, c.TCPConn, lingerBytes) // until the peer closes its side
 	return nil
 }
 
-// shortAnswer is a response that is written in one piece.
+// shortAnswer is a response written in one piece.
 type shortAnswer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-// Header implements http.ResponseWriter.
 func (a *shortAnswer) Header() http.Header { return a.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (a *shortAnswer) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
 	}
 }
 
-// Write implements http.ResponseWriter.
 func (a *shortAnswer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
 	return a.body.Write(p)
 }
 
-// bytes returns the response in wire format.
+// bytes returns the wire format.
 func (a *shortAnswer) bytes() []byte {
 	a.header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	var b bytes.Buffer

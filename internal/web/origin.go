@@ -9,18 +9,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Origin is the public address of the server. Clients sign it, and it is the base of the
-// URLs that the server returns.
+// Origin is the server's public address, which clients sign and returned URLs start with.
 type Origin struct {
 	Scheme string // http or https
-	Host   string // lower case; an IPv6 literal without brackets
+	Host   string // lower case; IPv6 without brackets
 	Port   uint16 // never 0
-	Prefix string // of the path: "", or "/…" without a trailing slash
+	Prefix string // "" or "/…" without a trailing slash
 }
 
-// ParseOrigin reads a public URL, such as https://example.org:8443/sync. The path is the
-// prefix of all paths of the server. It returns errcode.Invalid for a scheme other than http
-// and https, for a user, query or fragment, and for a path with more than one spelling.
+// ParseOrigin parses a public URL such as https://example.org:8443/sync; the path prefixes all paths. Another scheme,
+// a user, a query, a fragment, or a path with several spellings is errcode.Invalid.
 func ParseOrigin(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -44,13 +42,12 @@ func ParseOrigin(text string) (Origin, error) {
 		port = defaultPort(u.Scheme)
 	}
 	if ip, err := netip.ParseAddr(host); err == nil {
-		host = ip.String() // browsers normalize it before they sign it
+		host = ip.String() // browsers normalize it before signing
 	}
 	return Origin{Scheme: u.Scheme, Host: host, Port: port, Prefix: prefix}, nil
 }
 
-// String returns the URL without the default port of the scheme and without a trailing
-// slash.
+// String returns the URL without the default port or trailing slash.
 func (o Origin) String() string {
 	host := o.Host
 	if strings.Contains(host, ":") {
@@ -62,12 +59,11 @@ func (o Origin) String() string {
 	return o.Scheme + "://" + host + o.Prefix
 }
 
-// Map interprets a raw path (and query) that reached this process with the prefix, or
-// without it because a proxy removed it. public is the target that the client sent, inner
-// is the target without the prefix.
+// Map interprets a raw path (and query) that arrived with the prefix, or without because a proxy removed it. public
+// is the client's target, inner the target without the prefix.
 //
-// A target that begins with the prefix counts as complete. So a proxy that removes the
-// prefix must not receive paths like /sync/sync/….
+// A target that begins with the prefix counts as complete, so a proxy that removes it must not receive paths like
+// /sync/sync/….
 func (o Origin) Map(target string) (public, inner string) {
 	if o.Prefix == "" {
 		return target, target
@@ -90,8 +86,7 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
-// splitHost splits a host and an optional port, as in a Host header. port is 0 if it is
-// absent.
+// splitHost returns port 0 if it is absent.
 func splitHost(s string) (host string, port uint16, ok bool) {
 	host = s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
@@ -118,8 +113,7 @@ func parsePort(s string) (uint16, bool) {
 	return uint16(n), err == nil
 }
 
-// validName reports whether s may be a host name or an IPv4 literal. It allows the
-// underscore, which is not in the standards but in use.
+// validName accepts host names and IPv4 literals. Underscores are not standard but in use.
 func validName(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -132,8 +126,7 @@ func validName(s string) bool {
 	return true
 }
 
-// plainPath reports whether s is "" or a path with only one spelling: without escapes,
-// empty segments, "." and "..".
+// plainPath accepts "" and paths with only one spelling: no escapes, empty segments, "." or "..".
 func plainPath(s string) bool {
 	if s == "" {
 		return true

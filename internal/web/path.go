@@ -7,13 +7,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// errPath is the error of Segments.
 var errPath = errcode.New(errcode.Invalid, "malformed path: check the percent-encoding")
 
-// Segments splits a raw path at its slashes and decodes the segments: "/a%2Fb//.." has the
-// segments "a/b", "" and "..". The path is not cleaned, and after a trailing slash the
-// last segment is empty. It returns errcode.Invalid for a path that does not begin with a
-// slash or has an invalid escape.
+// Segments splits a raw path and decodes its segments: "/a%2Fb//.." yields "a/b", "" and "..". A trailing slash adds
+// an empty segment. A missing leading slash or invalid escape is errcode.Invalid.
 func Segments(path string) ([]string, error) {
 	if path == "" || path[0] != '/' {
 		return nil, errPath

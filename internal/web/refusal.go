@@ -7,8 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Refusal is an error with its HTTP status, and its code and message in the protocol. The
-// error writer of the protocol sends it.
+// Refusal is an error with its HTTP status and the protocol's code and message. The protocol's error writer sends it.
 type Refusal struct {
 	Status  int
 	Code    string
@@ -21,14 +20,14 @@ func Refuse(status int, code, message string) *Refusal {
 	return &Refusal{Status: status, Code: code, Message: message}
 }
 
-// RefuseMethod returns the Refusal of a method that a path does not support, and sets the header Allow.
+// RefuseMethod refuses an unsupported method, and sets the Allow header.
 func RefuseMethod(w http.ResponseWriter, allowed ...string) *Refusal {
 	list := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", list)
 	return Refuse(http.StatusMethodNotAllowed, "method-not-allowed", "this path supports "+list)
 }
 
-// RefuseFor returns a Refusal with its cause.
+// RefuseFor returns a Refusal with a cause.
 func RefuseFor(cause error, status int, code, message string) *Refusal {
 	return &Refusal{Status: status, Code: code, Message: message, Cause: cause}
 }

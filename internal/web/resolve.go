@@ -12,29 +12,26 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Address is the address of a request as its client sees it.
+// Address is a request's address from the client's perspective.
 type Address struct {
 	Origin
-	Target string // path and query as the client sent them, with the public prefix
-	Path   string // raw path without query and without prefix
+	Target string // path and query as sent, with the public prefix
+	Path   string // raw path without query and prefix
 
-	// Err is set if the address is not known. It is errcode.Invalid if the request target
-	// is not a path, the Host header is missing or malformed, or a forwarding header of a
-	// trusted proxy is malformed. Of the other fields only Path may then be set.
+	// Err is errcode.Invalid if the request target is not a path, the Host header is missing or malformed, or a
+	// trusted proxy's forwarding header is malformed. Then at most Path is set.
 	Err error
 }
 
-// Resolver determines the public address of requests and the address of their clients.
-// It is safe for concurrent use.
+// Resolver determines the public addresses of requests and their clients. It is safe for concurrent use.
 type Resolver struct {
-	public  *Origin // nil: see each request
+	public  *Origin // nil: depends on the request
 	trusted atomic.Pointer[[]netip.Prefix]
 }
 
-// NewResolver returns a resolver. If publicURL is not "", it is the origin of every
-// request. Otherwise the origin comes from the Host header or, for peers in
-// trustedProxies (addresses or CIDRs), from their Forwarded or X-Forwarded-… headers. It
-// returns errcode.Invalid for a malformed argument.
+// NewResolver returns a resolver. A non-empty publicURL is every request's origin. Otherwise the origin comes from
+// the Host header or, for peers in trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers.
+// Malformed arguments are errcode.Invalid.
 func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	r := &Resolver{}
 	if publicURL != "" {
@@ -47,7 +44,7 @@ func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	return r, r.Trust(trustedProxies)
 }
 
-// Trust replaces the trusted proxies. It returns errcode.Invalid, and changes nothing, for a malformed one.
+// Trust replaces the trusted proxies. A malformed one is errcode.Invalid and changes nothing.
 func (r *Resolver) Trust(proxies []string) error {
 	var trusted []netip.Prefix
 	for _, text := range proxies {
@@ -76,7 +73,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return ip.Unmap().Prefix(ip.Unmap().BitLen())
 }
 
-// Resolve returns the address of a request.
+// Resolve returns a request's address.
 func (r *Resolver) Resolve(req *http.Request) Address {
 	target, ok := originForm(req.RequestURI)
 	if !ok {
@@ -84,7 +81,7 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	}
 	o, err := r.origin(req)
 	if err != nil {
-		path, _, _ := strings.Cut(target, "?") // without a prefix: a public URL, which could have one, has no such error
+		path, _, _ := strings.Cut(target, "?") // no prefix: a public URL, which could have one, has no such error
 		return Address{Path: path, Err: err}
 	}
 	public, inner := o.Map(target)
@@ -92,8 +89,8 @@ func (r *Resolver) Resolve(req *http.Request) Address {
 	return Address{Origin: o, Target: public, Path: path}
 }
 
-// originForm returns the path and query of a request target. A client that takes the
-// server for a proxy sends the whole URL.
+// originForm returns a request target's path and query. A client that takes the server for a proxy sends the whole
+// URL.
 func originForm(target string) (string, bool) {
 	if strings.HasPrefix(target, "/") {
 		return target, true
@@ -128,24 +125,23 @@ func (r *Resolver) origin(req *http.Request) (Origin, error) {
 	return seen.origin()
 }
 
-// Trusts reports whether an address is that of a trusted proxy.
+// Trusts reports whether ip is a trusted proxy.
 func (r *Resolver) Trusts(ip netip.Addr) bool {
 	trusted := r.trusted.Load()
 	ip = ip.Unmap().WithZone("")
 	return trusted != nil && slices.ContainsFunc(*trusted, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// trustsNode is Trusts for a node of a forwarding header.
 func (r *Resolver) trustsNode(node string) bool {
 	ip, err := netip.ParseAddr(node)
 	return err == nil && r.Trusts(ip)
 }
 
-// forwarded has the known parts of the public address of a request.
+// forwarded holds the known parts of a request's public address.
 type forwarded struct {
 	host  string // with or without a port
 	proto string
-	port  string // "" if it follows from the host or the protocol
+	port  string // "" if implied by host or protocol
 }
 
 func (f forwarded) origin() (Origin, error) {
@@ -168,10 +164,8 @@ func (f forwarded) origin() (Origin, error) {
 	return Origin{Scheme: scheme, Host: host, Port: port}, nil
 }
 
-// follow replaces the address of the connection by that of the forwarding headers. Each
-// proxy appends its entry, so follow reads from the last entry to the first, as long as
-// the sender of the entry is a trusted proxy. It ignores the entries before that, which
-// anybody may have written.
+// follow applies the forwarding headers to the connection's address. Each proxy appends its entry, so follow reads
+// backwards while the sender is a trusted proxy; anybody may have written the entries before that.
 func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	if values := h.Values("Forwarded"); len(values) > 0 {
 		elements, err := parseForwarded(strings.Join(values, ","))
@@ -199,18 +193,16 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 		"X-Forwarded-Host": &f.host, "X-Forwarded-Proto": &f.proto, "X-Forwarded-Port": &f.port,
 	} {
 		if values := list(h, name); len(values) > 0 {
-			// Many proxies replace these headers instead of appending to them, so there
-			// may be fewer entries than hops.
+			// Many proxies replace these headers instead of appending, so there may be fewer entries than hops.
 			*into = values[max(0, len(values)-hops)]
 		}
 	}
 	return nil
 }
 
-// Client returns the address of the client of a request. It trusts only the headers of
-// trusted proxies. ok is false if they do not contain it, or if Forwarded and
-// X-Forwarded-For differ: a proxy that sets one of them may pass on the other unchanged
-// from its client. ip is then the address of a proxy.
+// Client returns the client's address, trusting only trusted proxies' headers. ok is false if they do not contain it,
+// or if Forwarded and X-Forwarded-For differ: a proxy that sets one may pass on the client's other header. ip is then
+// a proxy's address.
 func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
@@ -237,8 +229,8 @@ func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	return client, ok
 }
 
-// sender returns the address that sent a request to the first trusted proxy. nodes are
-// the addresses of a forwarding header, the nearest last.
+// sender returns the address that sent a request to the first trusted proxy. nodes come from a forwarding header,
+// nearest last.
 func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok bool) {
 	ip = proxy
 	for _, node := range slices.Backward(nodes) {
@@ -253,9 +245,8 @@ func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok b
 	return ip, true
 }
 
-// Network returns a name for the source of a request: the address of its client, for
-// IPv6 the /64 network, because one client may have all of its addresses. If the client
-// is not known, it is that of a proxy.
+// Network names a request's source: the client's address, or for IPv6 its /64 network, because one client may own all
+// of it. An unknown client counts as its proxy.
 func (r *Resolver) Network(req *http.Request) string {
 	ip, _ := r.Client(req)
 	switch {
@@ -267,8 +258,7 @@ func (r *Resolver) Network(req *http.Request) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// forwardedNodes returns the "for" parameters of the header Forwarded, or none if it has
-// only other parameters.
+// forwardedNodes returns the "for" parameters of Forwarded, if any.
 func forwardedNodes(h http.Header) (nodes []string, err error) {
 	elements, err := parseForwarded(strings.Join(h.Values("Forwarded"), ","))
 	if err != nil {
@@ -285,7 +275,7 @@ func forwardedNodes(h http.Header) (nodes []string, err error) {
 	return nodes, nil
 }
 
-// list returns the entries of a list header, over all of its lines.
+// list returns a list header's entries from all lines.
 func list(h http.Header, name string) []string {
 	lines := h.Values(name)
 	if len(lines) == 0 {

@@ -10,35 +10,34 @@ import (
 	"holdfast/internal/work"
 )
 
-// response records the response of a handler and limits how slowly the client may read
-// it.
+// response records a handler's response and limits how slowly the client may read it.
 type response struct {
 	http.ResponseWriter
 	status int // 0 until the header is written
 	pace   pace
-	piece  int                      // bytes of the next write; 0: startBytes
+	piece  int                      // next write's bytes; 0: startBytes
 	conn   *http.ResponseController // nil: no limit
-	body   *pacedBody               // of the request; nil: none
+	body   *pacedBody               // the request's, or nil
 
 	request  *http.Request
-	resolver *Resolver        // nil: the address of the client is not known
+	resolver *Resolver        // nil: client address unknown
 	gate     *Gate            // nil: no limit
 	turns    *fairshare.Turns // nil: no limit
 	turn     fairshare.Turn
 	kind     fairshare.Kind
-	meter    work.Meter // of the work during the turn
+	meter    work.Meter // work during the turn
 	inTurn   atomic.Bool
-	slot     string  // client to which the slot and the turn of the request are charged; "" without a slot
-	client   string  // set by Identify; "" before
+	slot     string  // client charged for slot and turn; "" without a slot
+	client   string  // set by Identify
 	memory   *Memory // nil: no limit
-	charged  int64   // bytes of memory that are charged for the request
-	streams  bool    // StreamBody
-	static   bool    // StaticBody
-	full     error   // there was no memory for a piece of the response
+	charged  int64   // bytes charged
+	streams  bool    // see StreamBody
+	static   bool    // see StaticBody
+	full     error   // set if a piece of the response found no memory
 }
 
-// newResponse also removes the write deadline of the server, which starts at the header of
-// the request: over HTTP/2 it would end the exchange while a long body still arrives.
+// newResponse also removes the server's write deadline, which starts at the request header: over HTTP/2 it would end
+// the exchange while a long body still arrives.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
 	if rate.Grace > 0 {
@@ -48,8 +47,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	return r
 }
 
-// wait sets the deadline for writing n bytes. It also applies when the server flushes its
-// buffer: a header stays there until bytes of the body follow or the exchange ends.
+// wait sets the deadline for writing n bytes. It also applies to flushes of net/http's buffer, which holds a header
+// until body bytes follow or the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
@@ -57,7 +56,6 @@ func (r *response) wait(now time.Time, n int) {
 	_ = r.conn.SetWriteDeadline(r.pace.deadline(now, n))
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && status >= http.StatusOK { // others are provisional
 		r.status = status
@@ -69,16 +67,15 @@ func (r *response) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// FlushError implements what http.ResponseController expects.
+// FlushError is for http.ResponseController.
 func (r *response) FlushError() error {
 	r.wait(time.Now(), 0)
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Sizes of the writes that have a deadline each. The deadline is always the one for the least size:
-// with a later deadline a client that reads nothing would get as much time as a slow reader.
-// A client that reads fast gets larger pieces, because each costs a system call and often wakes
-// the client. The first piece fits into the buffers of a new connection.
+// Sizes of writes, each with a deadline. The deadline is always the smallest size's: otherwise a client that reads
+// nothing would get as much time as a slow reader. Fast clients get larger pieces, because each costs a system call
+// and often wakes the client. The first piece fits into a new connection's buffers.
 const (
 	pieceBytes = 16 << 10
 	startBytes = 64 << 10
@@ -111,8 +108,8 @@ func (r *response) Write(p []byte) (written int, err error) {
 		r.pace.left = max(r.pace.left, 0) // conn.Write may have allowed more
 		written += n
 		if len(piece) >= pieceBytes {
-			// A goroutine that produces and writes a long response without a wait would work until
-			// the scheduler ends its time slice of 10 ms, and many of them delay all others.
+			// A goroutine that writes a long response without waiting would run for the scheduler's time slice of 10
+			// ms, and many of them delay all others.
 			runtime.Gosched()
 		}
 		if err != nil || written == len(p) {
@@ -121,7 +118,6 @@ func (r *response) Write(p []byte) (written int, err error) {
 	}
 }
 
-// chargedTo returns the client to which the request is charged.
 func (r *response) chargedTo() string {
 	if r.client == "" && r.resolver != nil {
 		r.client = "address " + r.resolver.Network(r.request)
@@ -129,5 +125,4 @@ func (r *response) chargedTo() string {
 	return r.client
 }
 
-// Unwrap implements what http.ResponseController expects.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }

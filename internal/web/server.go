@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Limits are the limits of a connection.
+// Limits limit a connection.
 type Limits struct {
-	Header      time.Duration // maximum time for the header of a request, from its first byte
-	Idle        time.Duration // maximum wait for the first or the next request
-	HeaderBytes int           // approximate maximum of a request line and its header
-	Pace        Rate          // minimum rate of bodies, in both directions
+	Header      time.Duration // for a request header, from its first byte
+	Idle        time.Duration // wait for the first or next request
+	HeaderBytes int           // request line and header, approximately
+	Pace        Rate          // for bodies, in both directions
 }
 
 // DefaultLimits suit clients on slow mobile networks.
@@ -36,10 +36,9 @@ type Server struct {
 	malformed MalformedHandler // nil: net/http answers malformed requests
 }
 
-// NewServer returns a server with these limits. A MalformedHandler answers malformed
-// requests and those whose header is too large; net/http closes the connection of a slow
-// one. A handler that is not a Mux must read the body and respond within
-// l.Pace.Grace, because nothing extends its deadlines.
+// NewServer returns a server with limits. A MalformedHandler answers malformed requests and too large headers;
+// net/http closes slow connections. A handler other than Mux must read the body and respond within l.Pace.Grace,
+// because nothing extends its deadlines.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	malformed, _ := h.(MalformedHandler)
 	return &Server{limits: l, malformed: malformed, Server: &http.Server{
@@ -48,20 +47,17 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 		IdleTimeout:       l.Idle,
 		// net/http adds 4 KiB.
 		MaxHeaderBytes: max(l.HeaderBytes-4<<10, 1),
-		// For responses of net/http itself. It also makes net/http set a new deadline for
-		// each request on a connection.
+		// For net/http's own responses. It also makes net/http set a new deadline for each request.
 		WriteTimeout: l.Pace.Grace,
 		ConnState:    startRequest,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}}
 }
 
-// shuttingDownKey is the context key of the shutdown signal.
 type shuttingDownKey struct{}
 
-// ShuttingDown returns a context that ends when the server of a request accepts no
-// more requests and waits for the current ones. A handler that waits for something
-// should then answer at once. ctx is the context of the request.
+// ShuttingDown returns a context that ends when the request's server stops accepting requests. A waiting handler
+// should then answer at once. ctx is the request's context.
 func ShuttingDown(ctx context.Context) context.Context {
 	if ending, ok := ctx.Value(shuttingDownKey{}).(context.Context); ok {
 		return ending
@@ -69,23 +65,20 @@ func ShuttingDown(ctx context.Context) context.Context {
 	return context.Background()
 }
 
-// Drain configures the shutdown of a server.
+// Drain configures a server's shutdown.
 type Drain struct {
-	// NotReady makes the readiness check fail. It may be nil.
+	// NotReady makes the readiness check fail; may be nil.
 	NotReady func()
-	// Delay is how long requests are still accepted after that, until load balancers have
-	// noticed.
+	// Delay is how long requests are still accepted, until load balancers have noticed.
 	Delay time.Duration
-	// Grace is how long requests may continue after the listener is closed. Then they are
-	// cut off.
+	// Grace limits requests after the listener is closed. Then they are aborted.
 	Grace time.Duration
-	// Times, if set, returns Delay and Grace when the shutdown begins.
+	// Times, if set, replaces Delay and Grace when the shutdown begins.
 	Times func() (delay, grace time.Duration)
 }
 
-// Serve serves the listener until ctx ends and then drains it. It returns when no
-// request is left: nil after an orderly shutdown, else why the listener failed or that
-// requests were cut off.
+// Serve serves the listener until ctx ends, then drains it. It returns when no request is left: nil after an orderly
+// shutdown, or an error if the listener failed or requests were aborted.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = &listener{Listener: l, limits: srv.limits}
 	if srv.TLSConfig == nil {
@@ -110,8 +103,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	handler := srv.Handler
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if draining.Load() {
-			// The next request of the client goes to another server. Closing idle connections,
-			// as SetKeepAlivesEnabled does, would lose a request in transit.
+			// The client's next request goes to another server. Closing idle connections, like SetKeepAlivesEnabled,
+			// would lose a request in transit.
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)
@@ -148,8 +141,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Grace)
 	defer cancel()
-	// Shutdown would not know a connection that is being accepted now. If the service manager keeps the socket open, the next
-	// server accepts those after it.
+	// Shutdown would miss a connection that is being accepted. If the service manager keeps the socket open, the next
+	// server accepts later ones.
 	if err := l.Close(); err != nil {
 		return broken(err)
 	}
@@ -164,7 +157,7 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// lastRequests lets clients that send one request after the other have the answer that says that the connection ends. It waits
+// lastRequests lets clients that send requests in sequence read the answer that closes their connection. It waits
 // until no connection is open, or for as long as such a client takes.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond

@@ -1,6 +1,5 @@
-// Package dockerflow serves the root of the main listener: the paths of Mozilla's
-// Dockerflow, which monitoring and load balancers of sync servers request, and a status
-// page.
+// Package dockerflow serves the main listener's root: a status page, and Mozilla's Dockerflow paths, which monitoring
+// and load balancers for sync servers request.
 package dockerflow
 
 import (
@@ -16,49 +15,47 @@ import (
 	"holdfast/internal/web"
 )
 
-// Handler serves the root, independent of the enabled services. It answers other paths
-// with 404.
+// Handler serves the root for any set of services, and 404 for other paths.
 type Handler struct {
 	Version Version
 
-	// Ping checks the databases of the enabled services. It may be nil.
+	// Ping checks the enabled services' databases; may be nil.
 	Ping func(context.Context) error
 
 	// Quota, if set, is reported in /__heartbeat__.
 	Quota func() Quota
 
-	// Pool, if set, returns the state of a pool of database connections.
+	// Pool, if set, returns the state of a database connection pool.
 	Pool func() Pool
 
-	// Root, if set, serves the path "/".
+	// Root, if set, serves "/".
 	Root web.Handler
 }
 
-// Quota is the user quota in the response of /__heartbeat__.
+// Quota is the user quota in /__heartbeat__.
 type Quota struct {
 	Enabled bool  `json:"enabled"`
-	Size    int64 `json:"size"`                // maximum bytes of a collection
-	User    int64 `json:"user_size,omitempty"` // maximum bytes of a user
+	Size    int64 `json:"size"`                // bytes per collection
+	User    int64 `json:"user_size,omitempty"` // bytes per user
 }
 
 // Version is the response of /__version__.
 type Version struct {
-	Source  string `json:"source"` // URL of the repository
+	Source  string `json:"source"` // repository URL
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
-	Build   string `json:"build"` // URL of the job that built it
+	Build   string `json:"build"` // build job URL
 }
 
-// Pool is the state of a pool of connections.
+// Pool is the state of a connection pool.
 type Pool struct {
 	Active, Idle, Max int
 }
 
-// pingTimeout is the time after which a database counts as unavailable. Monitoring does
-// not wait much longer itself.
+// pingTimeout makes a database count as unavailable. Monitoring does not wait much longer itself.
 const pingTimeout = 5 * time.Second
 
-// Serve is a web.Handler. Its web.ErrorWriter is WriteError.
+// Serve is a web.Handler; its web.ErrorWriter is WriteError.
 func (d *Handler) Serve(w http.ResponseWriter, r *http.Request, at web.Address) error {
 	if at.Err != nil {
 		return at.Err
@@ -88,7 +85,6 @@ func (d *Handler) action(path string) web.Handler {
 	return nil
 }
 
-// heartbeat reports whether the databases are available.
 func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Address) error {
 	health := struct {
 		Version  string `json:"version"`
@@ -113,8 +109,7 @@ func (d *Handler) heartbeat(w http.ResponseWriter, r *http.Request, _ web.Addres
 	return sendValue(w, status, health)
 }
 
-// lbHeartbeat reports whether the server can serve another request. It cannot while all
-// database connections are in use.
+// lbHeartbeat reports whether the server can take a request: not while all database connections are in use.
 func (d *Handler) lbHeartbeat(w http.ResponseWriter, _ *http.Request, _ web.Address) error {
 	if d.Pool == nil {
 		return sendValue(w, http.StatusOK, struct{}{})
@@ -147,7 +142,7 @@ var (
 	errMethod = errcode.New(errcode.Invalid, "method not allowed")
 )
 
-// Label returns the route of a path.
+// Label returns a path's route.
 func Label(path string) string {
 	switch path {
 	case "/", "/__heartbeat__", "/__lbheartbeat__", "/__version__":
@@ -156,7 +151,7 @@ func Label(path string) string {
 	return "other"
 }
 
-// WriteError writes an error in the form of the sync protocol: an integer.
+// WriteError writes an error like the sync protocol: an integer.
 func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
 	const codeMethod = 1
 	status, code := http.StatusInternalServerError, 0

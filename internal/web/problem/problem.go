@@ -15,37 +15,37 @@ import (
 // ContentType is the content type of problem documents.
 const ContentType = "application/problem+json"
 
-// Document is a problem document. Code, RequestID, TraceID and Retriable are extensions, and a protocol may
-// embed Document in a struct with more of them.
+// Document is a problem document. Code, RequestID, TraceID and Retriable are extensions; protocols may embed Document
+// and add more.
 type Document struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
 	Detail    string `json:"detail"`
-	Instance  string `json:"instance,omitempty"` // path of the request
+	Instance  string `json:"instance,omitempty"` // request path
 	Code      string `json:"code"`
 	RequestID string `json:"requestId,omitempty"`
 	TraceID   string `json:"traceId,omitempty"`
 	Retriable bool   `json:"retriable"` // the same request may succeed later
 }
 
-// Field says what is wrong with one part of a request.
+// Field describes a problem with one part of a request.
 type Field struct {
-	Pointer   string `json:"pointer"`             // to a member of the body (RFC 6901); "" for another part
-	Parameter string `json:"parameter,omitempty"` // of the path or the query
+	Pointer   string `json:"pointer"`             // to a body member (RFC 6901); otherwise ""
+	Parameter string `json:"parameter,omitempty"` // in the path or query
 	Code      string `json:"code"`
 	Detail    string `json:"detail"`
 }
 
-// Occurrence identifies the request in which a problem occurred.
+// Occurrence identifies the request with the problem.
 type Occurrence struct{ Path, RequestID, TraceID string }
 
-// In returns the occurrence of a request.
+// In returns a request's occurrence.
 func In(w http.ResponseWriter, r *http.Request) Occurrence {
 	return Occurrence{r.URL.EscapedPath(), w.Header().Get("X-Request-Id"), obs.TraceID(r)}
 }
 
-// New returns the document of a refusal.
+// New returns a refusal's document.
 func New(e *web.Refusal, in Occurrence) Document {
 	retriable := e.Status == http.StatusServiceUnavailable || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests
 	return Document{
@@ -54,7 +54,6 @@ func New(e *web.Refusal, in Occurrence) Document {
 	}
 }
 
-// codes are the status and the code of each kind of error.
 var codes = map[errcode.Code]struct {
 	status int
 	code   string
@@ -65,7 +64,7 @@ var codes = map[errcode.Code]struct {
 	errcode.Quota: {http.StatusInsufficientStorage, "quota"}, errcode.Unavailable: {http.StatusServiceUnavailable, "unavailable"},
 }
 
-// Refusal returns the refusal of an error by its code. A web.Refusal is its own.
+// Refusal returns the refusal for an error's code. A web.Refusal is its own.
 func Refusal(err error) *web.Refusal {
 	if own, ok := errors.AsType[*web.Refusal](err); ok {
 		return own
@@ -76,7 +75,7 @@ func Refusal(err error) *web.Refusal {
 	return web.RefuseFor(err, http.StatusInternalServerError, "internal", "internal error: the server log has the details under this requestId")
 }
 
-// BodyErrors are the refusals of a body that is larger than most bytes, comes too slowly, or ends early.
+// BodyErrors are refusals for a body that exceeds most bytes, is too slow, or ends early.
 func BodyErrors(most int) *web.BodyErrors {
 	large := web.Refuse(http.StatusRequestEntityTooLarge, "too-large", "the body is larger than "+strconv.Itoa(most)+" bytes")
 	return &web.BodyErrors{
@@ -86,16 +85,16 @@ func BodyErrors(most int) *web.BodyErrors {
 	}
 }
 
-// Encode returns the body of an answer with a document, or with a struct that embeds one.
+// Encode encodes a document, or a struct that embeds one.
 func Encode(document any) []byte {
 	body, err := json.Marshal(document)
 	if err != nil {
-		return []byte("{}") // not possible: it has only texts and numbers
+		return []byte("{}") // impossible: it only contains texts and numbers
 	}
 	return append(body, '\n')
 }
 
-// Send writes an answer with a body that Encode has made, or that has such a body in it.
+// Send writes an answer whose body is, or contains, a result of Encode.
 func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	if status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
@@ -105,5 +104,5 @@ func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client has left
+	_, _ = w.Write(body) // the client may have left
 }

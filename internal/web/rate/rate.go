@@ -1,8 +1,7 @@
-// Package rate limits the rate of each client with token buckets.
+// Package rate limits each client's rate with token buckets.
 //
-// A bucket fills at a steady rate. Buckets are local to the process, so a client that
-// reaches n processes has n times the rate. The number of buckets is bounded: the least
-// recently used one is dropped, and is full when its client returns.
+// A bucket fills steadily. Buckets are local to the process, so a client that reaches n processes gets n times the
+// rate. Their number is bounded: the least recently used is dropped, and starts full when its client returns.
 package rate
 
 import (
@@ -20,7 +19,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Limit is the limit of each client: Events in each Per, and at most Burst at once.
+// Limit allows a client Events in each Per, and Burst at once.
 type Limit struct {
 	Events int
 	Per    time.Duration
@@ -34,11 +33,10 @@ func (l Limit) check(clients int) error {
 	return nil
 }
 
-// every returns the tokens that a bucket gains per second.
+// every returns tokens per second.
 func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
 
-// Buckets are the buckets of all clients. They are safe for concurrent use. A nil *Buckets
-// has no limit.
+// Buckets hold all clients' buckets. They are safe for concurrent use. A nil *Buckets has no limit.
 type Buckets struct {
 	limit Limit
 	every float64 // tokens per second
@@ -48,8 +46,7 @@ type Buckets struct {
 	byKey *simplelru.LRU[string, *rate.Limiter]
 }
 
-// New returns buckets for at most the given number of clients, about 300 bytes each. It
-// returns errcode.Invalid for a number that is not above 0.
+// New returns buckets for up to clients clients, about 300 bytes each. Numbers below 1 are errcode.Invalid.
 func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	if err := l.check(clients); err != nil {
 		return nil, err
@@ -61,17 +58,15 @@ func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 	return &Buckets{limit: l, every: l.every(), now: now, byKey: byKey}, nil
 }
 
-// State is the state of a bucket for the response headers. The zero value, without a
-// limit, sets no headers.
+// State is a bucket's state for response headers. The zero value sets none.
 type State struct {
-	Limit     int           // maximum tokens in the bucket
-	Remaining int           // tokens in the bucket
-	Reset     time.Duration // until the bucket is full
-	Retry     time.Duration // until a rejected request may be retried; 0 if it was allowed
+	Limit     int           // bucket size
+	Remaining int           // tokens left
+	Reset     time.Duration // until full
+	Retry     time.Duration // until a rejected request may retry; 0 if allowed
 }
 
-// Tighter returns the state that rejects a request first, and if both have rejected one,
-// the state with the longer Retry.
+// Tighter returns the state that rejects first; if both rejected, the longer Retry.
 func (s State) Tighter(t State) State {
 	if s.Limit == 0 || t.Limit > 0 && cmp.Or(cmp.Compare(t.Retry, s.Retry), cmp.Compare(s.Remaining, t.Remaining), cmp.Compare(t.Reset, s.Reset)) > 0 {
 		return t
@@ -79,8 +74,8 @@ func (s State) Tighter(t State) State {
 	return s
 }
 
-// Allow takes n tokens of a client if the bucket has them. It reports whether it did, and
-// the state after it. For more tokens than the burst it takes a full bucket.
+// Allow takes n tokens if available, and returns the resulting state. More tokens than the burst require a full
+// bucket.
 func (b *Buckets) Allow(key string, n int) (ok bool, s State) { return b.allow(key, n, true) }
 
 // Check is Allow without taking tokens.
@@ -113,8 +108,7 @@ func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// until returns how long the bucket takes to gain tokens, plus a microsecond for the
-// rounding of fractions.
+// until returns how long the bucket takes to gain tokens, plus a microsecond for rounding.
 func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0
@@ -122,10 +116,9 @@ func until(tokens, every float64) time.Duration {
 	return time.Duration(tokens/every*1e6+1) * time.Microsecond
 }
 
-// SetHeaders sets RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset and, if the
-// request was rejected, Retry-After. Times are whole seconds, rounded up. The fields are
-// those of draft-ietf-httpapi-ratelimit-headers-06, which clients support; later drafts
-// have fewer, structured fields.
+// SetHeaders sets RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset and, for a rejected request, Retry-After, in
+// whole seconds, rounded up. The fields follow draft-ietf-httpapi-ratelimit-headers-06, which clients support; later
+// drafts have fewer, structured fields.
 func (s State) SetHeaders(h http.Header) {
 	if s.Limit == 0 {
 		return
@@ -138,7 +131,7 @@ func (s State) SetHeaders(h http.Header) {
 	}
 }
 
-// seconds rounds up to whole seconds, except for rounding errors.
+// seconds rounds up, except for rounding errors.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(math.Ceil((d - 10*time.Microsecond).Seconds())), 10)
 }

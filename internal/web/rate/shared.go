@@ -11,14 +11,11 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Shared are buckets that the members of a group share, such as the installs of a
-// tenant. They are safe for concurrent use.
+// Shared are buckets shared by a group's members, e.g. a tenant's installs. They are safe for concurrent use.
 //
-// Tokens that a member takes are its debt, and tokens that the bucket gains pay the debts
-// of all members at the same rate. As in package fairshare, there is a reserve. The share of a
-// member is the rest of the burst divided by the number of members in debt. A member that
-// has used a fraction of its share must leave the same fraction of the reserve free, and
-// above its share all of it.
+// Tokens taken are a member's debt, and tokens gained pay all members' debts at the same rate. As in package
+// fairshare, there is a reserve. A member's share is the rest of the burst divided by the members in debt. A member
+// that used a fraction of its share must leave the same fraction of the reserve free; above its share, all of it.
 type Shared struct {
 	limit   Limit
 	every   float64 // tokens per second
@@ -29,9 +26,8 @@ type Shared struct {
 	byKey *simplelru.LRU[string, *group]
 }
 
-// NewShared returns buckets for at most the given number of groups. A group uses about
-// 150 bytes for each member in debt, until the debt is paid. It returns errcode.Invalid for
-// a number that is not above 0.
+// NewShared returns buckets for up to groups groups. A group uses about 150 bytes per member in debt. Numbers below 1
+// are errcode.Invalid.
 func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	if err := l.check(groups); err != nil {
 		return nil, err
@@ -43,24 +39,22 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 	return &Shared{limit: l, every: l.every(), reserve: float64(fairshare.Reserve(int64(l.Burst))), now: now, byKey: byKey}, nil
 }
 
-// group is a bucket. Its members in debt are a heap, ordered by the end of their debts.
+// group is a bucket. Its members in debt are a heap, ordered by when their debts end.
 type group struct {
-	at      time.Time // of the last payment
+	at      time.Time // last payment
 	paid    float64   // tokens paid to each member in debt since all debts were 0
-	debt    float64   // of all members
+	debt    float64   // total
 	members map[string]*member
 	queue   []*member
 }
 
-// member is a member that is in debt.
 type member struct {
 	name  string
-	until float64 // value of group.paid at which the debt is paid
+	until float64 // value of group.paid that clears the debt
 	index int     // in the queue
 }
 
-// Allow takes n tokens for a member of a group if it may have them. It reports whether it
-// did, and the state for the member after it.
+// Allow takes n tokens for a member if it may have them, and returns the member's resulting state.
 func (b *Shared) Allow(key, name string, n int) (ok bool, s State) {
 	return b.allow(key, name, n, true)
 }
@@ -95,14 +89,14 @@ func (b *Shared) allow(key, name string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// view is a bucket as a member sees it, in tokens.
+// view is a bucket from a member's perspective, in tokens.
 type view struct {
 	burst, reserve float64
 	free           float64
-	debt           float64 // of all
+	debt           float64 // total
 	owed           float64 // by the member
-	share          float64 // of the member
-	members        float64 // in debt, the member counted
+	share          float64 // member's share
+	members        float64 // in debt, including this one
 }
 
 func (b *Shared) view(g *group, name string) view {
@@ -117,11 +111,10 @@ func (b *Shared) view(g *group, name string) view {
 	return v
 }
 
-// tiny is the tolerated rounding error in tokens.
+// tiny is the tolerated rounding error.
 const tiny = 1e-6
 
-// fits reports whether the member may take n tokens. A member without debt may take any
-// number of free tokens.
+// fits reports whether the member may take n tokens. Without debt, any free tokens.
 func (v *view) fits(n float64) bool {
 	left := v.free - n + tiny
 	return left >= v.reserve || left >= v.reserve*(v.owed+n)/v.share || left >= 0 && v.owed <= tiny
@@ -137,10 +130,9 @@ func (v *view) remaining() int {
 	return left
 }
 
-// wait returns how many tokens the bucket must gain until the member may take n, if no
-// other member takes any.
+// wait returns how many tokens the bucket must gain before the member may take n, if no other member takes any.
 func (v *view) wait(n float64) float64 {
-	paid := v.owed * v.members // then its debt is 0
+	paid := v.owed * v.members // clears the debt
 	least := min(v.debt, max(paid, n-v.free))
 	if n+v.reserve <= v.burst {
 		least = min(least, n+v.reserve-v.free)
@@ -151,7 +143,7 @@ func (v *view) wait(n float64) float64 {
 	return least
 }
 
-// pay distributes gained tokens among the debts.
+// pay distributes gained tokens among debts.
 func (g *group) pay(tokens float64) {
 	for tokens > 0 && len(g.queue) > 0 {
 		n, first := float64(len(g.queue)), g.queue[0]
@@ -172,7 +164,6 @@ func (g *group) pay(tokens float64) {
 	}
 }
 
-// take adds to the debt of a member.
 func (g *group) take(name string, n float64) {
 	g.debt += n
 	m := g.members[name]

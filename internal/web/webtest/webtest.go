@@ -17,12 +17,11 @@ import (
 	"holdfast/internal/web"
 )
 
-// Transport is for clients of parallel tests: httptest.Server.Close closes the idle connections of
-// http.DefaultTransport, so requests that are about to use them fail.
+// Transport is for parallel tests: httptest.Server.Close closes http.DefaultTransport's idle connections, so requests
+// about to use them fail.
 var Transport = http.DefaultTransport.(*http.Transport).Clone()
 
-// Serve serves a service as the binary does. If o has no log, warnings and errors of the
-// server fail the test.
+// Serve serves a service like the binary. Without a log in o, the server's warnings and errors fail the test.
 func Serve(t testing.TB, service web.Service, o web.Options) *httptest.Server {
 	return Listen(t, &web.Mux{Resolver: &web.Resolver{}, Options: o, Default: service})
 }
@@ -37,8 +36,7 @@ func Listen(t testing.TB, m *web.Mux) *httptest.Server {
 	return s
 }
 
-// failures is a log handler that fails the test on warnings and errors, which the server
-// logs for a 5xx and a panic.
+// failures fails the test on warnings and errors, which the server logs for a 5xx or panic.
 type failures struct{ t testing.TB }
 
 func (f failures) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -55,8 +53,7 @@ func (f failures) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Request returns a request to the server at base with a raw target. A body has the
-// content type application/json.
+// Request returns a request with a raw target. A body gets the content type application/json.
 func Request(t testing.TB, base, method, target string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, base, body)
@@ -71,8 +68,7 @@ func Request(t testing.TB, base, method, target string, body io.Reader) *http.Re
 	return r
 }
 
-// SetHeaders replaces headers of a request. Each has the form "Name: value"; one without a
-// value is removed.
+// SetHeaders replaces headers given as "Name: value"; an empty value removes the header.
 func SetHeaders(r *http.Request, headers ...string) {
 	for i, h := range headers {
 		name, value, _ := strings.Cut(h, ":")
@@ -87,7 +83,7 @@ func SetHeaders(r *http.Request, headers ...string) {
 	}
 }
 
-// HeapBytes returns the size of the live heap.
+// HeapBytes returns the live heap size.
 func HeapBytes() int64 {
 	runtime.GC()
 	runtime.GC() // a sync.Pool survives one
