@@ -8,8 +8,7 @@ import (
 	"holdfast/internal/canonjson"
 )
 
-// parseClaims reads the claims, a JSON object with unique names. Parsers disagree on a
-// repeated name: some take the first value and some the last.
+// parseClaims rejects repeated names: some parsers take the first value, some the last.
 func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	if _, err := canonjson.Parse(raw, maxToken); err != nil {
 		return nil, malformed("the claims are not valid JSON: the text " + err.Error())
@@ -21,7 +20,6 @@ func parseClaims(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// stringClaim returns a claim that is a string, or "" if it is absent.
 func stringClaim(members map[string]json.RawMessage, name string) (string, error) {
 	raw, ok := members[name]
 	if !ok {
@@ -34,7 +32,6 @@ func stringClaim(members map[string]json.RawMessage, name string) (string, error
 	return *s, nil
 }
 
-// stringsClaim returns a claim that is a string or a list of strings.
 func stringsClaim(members map[string]json.RawMessage, name string) ([]string, error) {
 	if raw, ok := members[name]; !ok || raw[0] != '[' {
 		one, err := stringClaim(members, name)
@@ -57,12 +54,10 @@ func stringsClaim(members map[string]json.RawMessage, name string) ([]string, er
 	return list, nil
 }
 
-// maxSeconds is the largest accepted time. Up to here a float64 is exact and far from
-// overflow.
+// maxSeconds is the largest accepted time: a float64 is still exact and far from overflow.
 const maxSeconds = 1 << 53
 
-// timeClaim returns a claim that is a number of seconds since 1970, without its
-// fraction. ok is false if the claim is absent.
+// timeClaim truncates Unix seconds. ok is false if the claim is absent.
 func timeClaim(members map[string]json.RawMessage, name string) (at time.Time, ok bool, err error) {
 	raw, ok := members[name]
 	if !ok {

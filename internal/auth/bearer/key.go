@@ -18,32 +18,28 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Supported algorithms, as tokens and settings spell them.
+// Algorithms, as tokens and settings spell them.
 const (
-	EdDSA = "EdDSA" // Ed25519
-	ES256 = "ES256" // ECDSA over P-256 with SHA-256
-	HS256 = "HS256" // HMAC with SHA-256
+	EdDSA = "EdDSA"
+	ES256 = "ES256" // ECDSA with P-256 and SHA-256
+	HS256 = "HS256" // HMAC-SHA-256
 )
 
-// algorithms is the list for the parser, which rejects tokens of other algorithms.
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}
 
-// minSecret is the minimum length of an HS256 secret in bytes: the length of the hash
-// (RFC 7518, section 3.2).
+// minSecret is the minimum HS256 secret length in bytes: the hash length (RFC 7518, section 3.2).
 const minSecret = 32
 
-// Key is a key as it is configured.
+// Key is a configured key.
 type Key struct {
-	ID  string // kid of the tokens; may be empty if there is only one key
-	Alg string // EdDSA, ES256 or HS256
+	ID  string // the tokens' kid; may be empty if there is only one key
+	Alg string
 
-	// Text is the secret itself for HS256, at least 32 bytes, not decoded. For the
-	// other algorithms it is PEM: PUBLIC KEY, which can only verify, or PRIVATE KEY or
-	// EC PRIVATE KEY, which can also sign.
+	// Text is the HS256 secret, at least 32 bytes, not decoded. Other algorithms use PEM: PUBLIC KEY only verifies;
+	// PRIVATE KEY and EC PRIVATE KEY also sign.
 	Text string
 }
 
-// key is a parsed Key.
 type key struct {
 	id     string
 	alg    jose.SignatureAlgorithm
@@ -51,7 +47,7 @@ type key struct {
 	signer jose.Signer // nil for a public key
 }
 
-// read parses a Key. Its errors are errcode.Invalid and do not quote Text.
+// read returns errcode.Invalid, and does not quote Text.
 func (k Key) read() (key, error) {
 	refused := func(why string) (key, error) {
 		return key{}, errcode.Newf(errcode.Invalid, "bearer key %q: %s", k.ID, why)
@@ -94,7 +90,6 @@ func (k Key) read() (key, error) {
 	return out.withSigner(private)
 }
 
-// withSigner returns the key with a signer that uses its private half.
 func (k key) withSigner(private any) (key, error) {
 	header := new(jose.SignerOptions).WithType("JWT")
 	if k.id != "" {
@@ -108,7 +103,6 @@ func (k key) withSigner(private any) (key, error) {
 	return k, nil
 }
 
-// algorithmOf returns the algorithm of a curve, or "" if it is not supported.
 func algorithmOf(c elliptic.Curve) jose.SignatureAlgorithm {
 	if c != elliptic.P256() {
 		return ""
@@ -126,8 +120,7 @@ func parse(block *pem.Block) (any, error) {
 	return x509.ParsePKCS8PrivateKey(block.Bytes)
 }
 
-// DerivedKeys returns keys that are derived from secrets, which may have other uses. Each
-// secret gives one key, and other names give other keys.
+// DerivedKeys derives a key from each secret, which may have other uses, and name.
 func DerivedKeys(secrets []string, name string) (keys []Key, err error) {
 	for i, secret := range secrets {
 		if slices.Contains(secrets[:i], secret) {

@@ -17,11 +17,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxToken is the maximum length of a token in bytes.
+// maxToken is the maximum token length in bytes.
 const maxToken = 8 << 10
 
-// maxVerified is the number of tokens in the cache. Most are shorter than a kilobyte;
-// tokens of the maximum length would take 60 MB.
+// maxVerified limits the cached tokens. Most are below a kilobyte; at maximum length they would take 60 MB.
 const maxVerified = 4096
 
 // encoding is strict, so that each token has only one spelling.
@@ -29,29 +28,27 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // Options configure a Keyring. Only Keys is required.
 type Options struct {
-	// Keys verify tokens. The first one also signs, if it can. To rotate it without
-	// 401s, add the new key last on every server, then move it first on every server,
-	// then remove the old one when its last token has expired.
+	// Keys verify tokens. The first also signs, if it can. To rotate it without 401s, add the new key last on every
+	// server, then move it first on every server, then remove the old key when its last token has expired.
 	Keys []Key
 
-	// Issuer and Audience, if set, are the required iss and aud of a token. Sign sets
-	// them.
+	// Issuer and Audience, if set, are required, and set by Sign.
 	Issuer, Audience string
 
-	// Leeway is the tolerated difference between clocks, in either direction.
+	// Leeway is the tolerated clock difference in either direction.
 	Leeway time.Duration
 
-	// MaxLifetime, if above 0, is the maximum lifetime of a token.
+	// MaxLifetime, if above 0, limits a token's lifetime.
 	MaxLifetime time.Duration
 }
 
-// Keyring verifies tokens and signs them. It is safe for concurrent use.
+// Keyring verifies and signs tokens. It is safe for concurrent use.
 type Keyring struct {
 	keys []key
 	opts Options
 
-	// cache has verified tokens. A client sends the same token with every request, and
-	// verifying its signature costs more than the rest of the authentication.
+	// A client sends the same token with every request, and verifying its signature costs more than the rest of the
+	// authentication.
 	cache *lru.Cache[string, verified]
 }
 
@@ -61,22 +58,22 @@ type verified struct {
 	hasFrom, hasIssuedAt bool
 }
 
-// Claims are the claims of a verified token.
+// Claims are a verified token's claims.
 type Claims struct {
-	KeyID    string // of the key that signed the token
+	KeyID    string
 	Issuer   string
 	Subject  string
 	ID       string // jti
 	Audience []string
-	Expires  time.Time // always set; the other times are zero if the claim is absent
-	Ends     time.Time // when Verify starts to reject the token: Expires plus Leeway
+	Expires  time.Time // always set; other absent times are zero
+	Ends     time.Time // Expires plus Leeway: when Verify starts to reject the token
 	IssuedAt time.Time
 	From     time.Time       // nbf
-	Raw      json.RawMessage // the whole object, strict JSON; read-only
+	Raw      json.RawMessage // the whole object; read-only
 }
 
-// NewKeyring parses the keys. It returns errcode.Invalid for a key that cannot be parsed,
-// for an empty list, and, with several keys, for an empty or repeated ID.
+// NewKeyring parses the keys. It returns errcode.Invalid for bad keys, an empty list, and, with several keys, empty
+// or repeated IDs.
 func NewKeyring(o Options) (*Keyring, error) {
 	cache, err := lru.New[string, verified](maxVerified)
 	if err != nil {
@@ -100,7 +97,7 @@ func NewKeyring(o Options) (*Keyring, error) {
 	return k, nil
 }
 
-// Format implements fmt.Formatter. It keeps the secrets out of logs with every verb.
+// Format keeps the secrets out of logs with every verb.
 func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "bearer.Keyring(%d keys)", len(k.keys))
 }
@@ -113,8 +110,7 @@ func (k *Keyring) find(id string) (key, bool) {
 	return k.keys[i], true
 }
 
-// Parse verifies the token in the value of an Authorization header. The errors
-// are ErrMissing and those of Verify.
+// Parse verifies the token in an Authorization header. It returns ErrMissing or an error of Verify.
 func (k *Keyring) Parse(header string, now time.Time) (Claims, error) {
 	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.Trim(token, " ")
@@ -124,8 +120,8 @@ func (k *Keyring) Parse(header string, now time.Time) (Claims, error) {
 	return k.Verify(token, now)
 }
 
-// Verify checks the signature, the required claims and the times of a token. The errors
-// are ErrMalformed, ErrSignature, ErrExpired, ErrNotYet, ErrTooLong and ErrForeign.
+// Verify checks a token's signature, required claims and times. The errors are ErrMalformed, ErrSignature,
+// ErrExpired, ErrNotYet, ErrTooLong and ErrForeign.
 func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 	v, known := k.cache.Get(token)
 	if !known {
@@ -139,12 +135,12 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 		return Claims{}, err
 	}
 	if !known {
-		k.cache.Add(strings.Clone(token), v) // a clone, because token may be a part of a header
+		k.cache.Add(strings.Clone(token), v) // a clone, because token may be part of a header
 	}
 	return v.Claims, nil
 }
 
-// verify checks a token that is not in the cache, except for its times.
+// verify checks everything but the times.
 func (k *Keyring) verify(token string) (verified, error) {
 	if err := checkEncoding(token); err != nil {
 		return verified{}, err
@@ -167,8 +163,7 @@ func (k *Keyring) verify(token string) (verified, error) {
 	return decode(raw, by.id)
 }
 
-// checkEncoding rejects what the parser accepts: a second spelling of the same token,
-// and a header that is not UTF-8.
+// checkEncoding rejects two things the parser accepts: other spellings of a token, and a header that is not UTF-8.
 func checkEncoding(token string) error {
 	if len(token) > maxToken {
 		return malformed("longer than " + strconv.Itoa(maxToken) + " bytes")
@@ -192,14 +187,13 @@ func checkEncoding(token string) error {
 
 var errNoKey = fmt.Errorf("%w: no key with this kid and alg", ErrSignature)
 
-// signer returns the key that a header names.
 func (k *Keyring) signer(h jose.Header) (key, error) {
 	for _, name := range []jose.HeaderKey{"crit", "b64"} {
 		if _, ok := h.ExtraHeaders[name]; ok {
 			return key{}, malformed("the header parameters crit and b64 are not supported")
 		}
 	}
-	// A token that was made for another purpose must not be accepted (RFC 8725, section 3.11).
+	// A token made for another purpose must be rejected (RFC 8725, section 3.11).
 	if given, ok := h.ExtraHeaders[jose.HeaderType]; ok {
 		kind, isText := given.(string)
 		if kind = strings.ToLower(kind); !isText || kind != "" && kind != "jwt" && kind != "at+jwt" {
@@ -216,7 +210,6 @@ func (k *Keyring) signer(h jose.Header) (key, error) {
 	return by, nil
 }
 
-// decode reads claims that the key keyID signed.
 func decode(raw []byte, keyID string) (verified, error) {
 	members, err := parseClaims(raw)
 	if err != nil {
@@ -240,8 +233,7 @@ func decode(raw []byte, keyID string) (verified, error) {
 	return v, nil
 }
 
-// valid checks a token against the clock and the options. The checks of go-jose accept
-// a token at the time of its expiry, which RFC 7519 does not.
+// valid checks the times and options. go-jose accepts a token at the moment of expiry, which RFC 7519 does not.
 func (k *Keyring) valid(v *verified, now time.Time) error {
 	earliest, latest := now.Add(-k.opts.Leeway), now.Add(k.opts.Leeway)
 	switch {
@@ -258,7 +250,7 @@ func (k *Keyring) valid(v *verified, now time.Time) error {
 	return nil
 }
 
-// start returns when the lifetime of a token starts: iat, else nbf, else now.
+// start returns the start of the lifetime: iat, else nbf, else now.
 func (v *verified) start(now time.Time) time.Time {
 	switch {
 	case v.hasIssuedAt:
@@ -269,10 +261,9 @@ func (v *verified) start(now time.Time) time.Time {
 	return now
 }
 
-// Sign returns a token that is valid from now for ttl, at least one second. claims must
-// encode to a JSON object. Sign adds iat, exp, and the Issuer and Audience of the
-// Keyring. It returns errcode.Invalid if claims is not an object or has one of these
-// claims, if the token would be too long, or if the first key is public.
+// Sign returns a token valid from now for ttl, at least one second. It adds iat, exp, Issuer and Audience to claims.
+// It returns errcode.Invalid if claims is not a JSON object or contains one of these, if the token would be too long,
+// or if the first key is public.
 func (k *Keyring) Sign(claims any, now time.Time, ttl time.Duration) (string, error) {
 	by := k.keys[0]
 	if by.signer == nil {

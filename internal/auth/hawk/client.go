@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// SignHTTP sets the Authorization header of an outgoing request. The server must know
-// key under id. payloadHash is PayloadHash of the body, or "" to leave the body
-// unsigned. It returns ErrMalformed if the URL of the request has no valid host and port.
+// SignHTTP sets a request's Authorization header. payloadHash is the body's PayloadHash, or "" to leave it unsigned.
+// It returns ErrMalformed if the URL's host or port is invalid.
 func SignHTTP(r *http.Request, id, key string, now time.Time, payloadHash string) error {
 	authority := r.Host
 	if authority == "" {
@@ -28,10 +27,8 @@ func SignHTTP(r *http.Request, id, key string, now time.Time, payloadHash string
 	return nil
 }
 
-// HostPort splits the authority of a URL or the value of a Host header into the fields
-// of Request: the host in lower case, an IPv6 literal without brackets, and the port,
-// which defaults to 443 for the scheme "https" and to 80 for others. The error is
-// ErrMalformed.
+// HostPort splits a URL authority or Host header into Request fields: host in lower case, IPv6 without brackets, and
+// port, by default 443 for "https" and otherwise 80. The error is ErrMalformed.
 func HostPort(authority, urlScheme string) (host string, port uint16, err error) {
 	u := url.URL{Host: authority}
 	host, port = strings.ToLower(u.Hostname()), 80
@@ -51,8 +48,8 @@ func HostPort(authority, urlScheme string) (host string, port uint16, err error)
 	return host, port, nil
 }
 
-// validHost rejects an unclosed bracket, a blank, a newline and other characters that
-// could forge a line of the text under the MAC.
+// validHost rejects unclosed brackets, blanks, newlines and other characters that could forge a line of the signed
+// text.
 func validHost(host string) bool {
 	if strings.Contains(host, ":") {
 		return net.ParseIP(host) != nil

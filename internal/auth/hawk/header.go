@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Maximum lengths in bytes. They bound the work for unauthenticated clients. Real
-// values are much shorter; the longest is a token of about 500 bytes.
+// Maximum lengths in bytes bound the work for unauthenticated clients. Real values are much shorter; the longest is a
+// token with about 500 bytes.
 const (
 	maxHeader = 4096
 	maxID     = 2048
@@ -19,18 +19,16 @@ const (
 
 const scheme = "Hawk "
 
-// Header is the content of an Authorization header of the Hawk scheme.
+// Header is a Hawk Authorization header.
 type Header struct {
 	ID    string // identifies the key; here a tokenlib token
-	TS    int64  // when the client signed: seconds since 1970 by its clock
+	TS    int64  // client clock, Unix seconds
 	Nonce string
-	Hash  string // base64 of the payload hash, "" if the body is not signed
+	Hash  string // base64; "" if the body is unsigned
 	Ext   string // opaque, signed
-	MAC   string // base64
+	MAC   string
 }
 
-// String returns the value of the header. ParseHeader reads it back if it accepts the
-// fields.
 func (h Header) String() string {
 	b := make([]byte, 0, 160+len(h.ID)+len(h.Ext))
 	b = append(b, scheme...)
@@ -59,9 +57,8 @@ func appendField(b []byte, name, value string) []byte {
 	return append(b, '"')
 }
 
-// ParseHeader reads the value of an Authorization header. id, ts, nonce and mac are
-// required, hash and ext are optional. Other fields, repeated fields and empty values
-// are errors. The error is ErrMalformed with a reason that quotes no value.
+// ParseHeader parses an Authorization header. id, ts, nonce and mac are required; hash and ext are optional. Unknown
+// or repeated fields and empty values are errors. The error is ErrMalformed with a reason that quotes no value.
 func ParseHeader(value string) (Header, error) {
 	if len(value) > maxHeader {
 		return Header{}, malformed("longer than %d bytes", maxHeader)
@@ -113,7 +110,6 @@ func nextField(s string) (name, text, rest string, err error) {
 	return name, text, rest, nil
 }
 
-// fields is the set of fields that have been read.
 type fields uint8
 
 const (
@@ -162,8 +158,7 @@ func (h *Header) set(seen *fields, name, text string) error {
 	return nil
 }
 
-// parseTS accepts only the canonical form of a number, because the MAC is computed over
-// the text.
+// parseTS accepts only the canonical form of a number, because the MAC covers the text.
 func parseTS(text string) (int64, bool) {
 	if text == "" || len(text) > maxTS || (text[0] == '0' && text != "0") {
 		return 0, false

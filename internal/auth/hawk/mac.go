@@ -9,29 +9,28 @@ import (
 	"time"
 )
 
-// Request is the part of a request that every Hawk signature covers.
+// Request is the part of a request that every signature covers.
 type Request struct {
 	Method string
-	// Target is the path and query exactly as in the request line. Re-encoding them would
-	// break the MAC of clients that escape differently (`%7B` for `{`).
+	// Target is the raw path and query. Re-encoding would break clients that escape differently (`%7B` for `{`).
 	Target string
-	// Host and Port are those of the public address, which the client connects to. An
-	// IPv6 literal has no brackets, as Firefox signs it.
+	// Host and Port are the public address the client connects to. IPv6 literals have no brackets, as Firefox signs
+	// them.
 	Host string
 	Port uint16
 }
 
-// Sign returns h with the MAC over h and r under the key.
+// Sign returns h with its MAC.
 func (h Header) Sign(key string, r Request) Header {
 	mac := h.mac(key, r)
 	h.MAC = string(mac[:])
 	return h
 }
 
-// Verify checks the MAC over h and r under the key, and then that h.TS differs from now
-// by at most skew. The errors are ErrMAC and ErrSkew. MACs are compared in constant time.
+// Verify checks the MAC, then that h.TS is within skew of now. The errors are ErrMAC and ErrSkew. Comparison takes
+// constant time.
 //
-// The MAC does not cover the body: if h.Hash is set, read the body through Body.
+// The MAC does not cover the body: if h.Hash is set, read it through Body.
 func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration) error {
 	want := h.mac(key, r)
 	if subtle.ConstantTimeCompare(want[:], []byte(h.MAC)) != 1 {
@@ -43,7 +42,6 @@ func (h Header) Verify(key string, r Request, now time.Time, skew time.Duration)
 	return nil
 }
 
-// mac returns the base64 of the HMAC over the canonical text of h and r.
 func (h Header) mac(key string, r Request) [44]byte {
 	text := make([]byte, 0, 64+len(h.Nonce)+len(r.Method)+len(r.Target)+len(r.Host)+len(h.Hash)+len(h.Ext))
 	text = append(text, "hawk.1.header\n"...)

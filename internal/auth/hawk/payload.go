@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// PayloadHash returns the value for Header.Hash: the base64 of the SHA-256 over the body
-// and its content type. Case and parameters of the content type (charset) are ignored.
+// PayloadHash returns Header.Hash: the base64 SHA-256 over body and content type, ignoring case and parameters
+// (charset).
 func PayloadHash(contentType string, body []byte) string {
 	p := newPayload(contentType)
 	p.Write(body)
@@ -17,9 +17,8 @@ func PayloadHash(contentType string, body []byte) string {
 	return string(sum[:])
 }
 
-// Body returns a reader that hashes the body and returns ErrPayload instead of io.EOF if
-// the hash differs from the signed one. The caller must read to the end: before that,
-// nothing is verified. Without a signed hash Body returns body itself.
+// Body verifies the body while it is read: on a mismatch with the signed hash, it returns ErrPayload instead of
+// io.EOF. Before the end, nothing is verified. Without a signed hash it returns body.
 func (h Header) Body(body io.ReadCloser, contentType string) io.ReadCloser {
 	if h.Hash == "" {
 		return body
@@ -31,7 +30,7 @@ type verifiedBody struct {
 	io.ReadCloser
 	payload payload
 	want    string
-	end     error // returned at the end of the body, and by later reads
+	end     error // returned at the end of the body and later
 }
 
 func (b *verifiedBody) Read(p []byte) (int, error) {

@@ -12,29 +12,26 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// BodyOptions say what the caller expects of a body.
+// BodyOptions configure a Body.
 type BodyOptions struct {
-	// MinSize and MaxSize bound the size of the object. A larger declared size is
-	// refused before anything is read.
+	// MinSize and MaxSize bound the object. A larger declared size is refused before reading.
 	MinSize, MaxSize int64
-	// Compute lists checksums to compute besides those that the client declares.
+	// Compute lists checksums to compute besides the declared ones.
 	Compute []checksum.Algorithm
-	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload
-	// they are about the object and not about the body.
+	// IgnoreChecksums ignores x-amz-checksum-* headers. In CompleteMultipartUpload they describe the object, not the
+	// body.
 	IgnoreChecksums bool
-	// Cores, if set, computes the MD5 of a large body in a goroutine of its own. Then Read
-	// fills its buffer before it returns.
+	// Cores, if set, computes the MD5 of a large body in a goroutine. Read then fills its buffer before returning.
 	Cores *Cores
 }
 
-// Body reads the bytes of the object out of the body of a request. Memory is bounded, whatever
-// the sizes of the object and of its chunks. Read returns io.EOF, and the last bytes of a
-// declared size, only when everything that the client declared is verified: signatures of
-// chunks and trailer, size, SHA-256, Content-MD5 and checksums. Any other error
-// means that the bytes so far must be discarded; it is an *Error, and stays the same.
+// Body reads the object's bytes from a request body. Memory is bounded for any object and chunk size. Read returns
+// io.EOF, and the last bytes of a declared size, only after verifying everything the client declared: chunk and
+// trailer signatures, size, SHA-256, Content-MD5 and checksums. Any other error means that the bytes so far must be
+// discarded; it is an *Error, and stays the same.
 type Body struct {
 	source   io.Reader
-	chunks   *chunkReader // source, if the body is in chunks
+	chunks   *chunkReader // source of a chunked body
 	declared declared
 	options  BodyOptions
 	digests  *digests
@@ -44,17 +41,16 @@ type Body struct {
 	verified bool
 }
 
-// Result is what is known about a body that was read and verified.
+// Result describes a verified body.
 type Result struct {
 	Size   int64
 	MD5    [16]byte
-	SHA256 string // in hexadecimal, or "" if it was not computed
-	// Checksums are those that the client declared or the caller asked for, in the order of
-	// the constants.
+	SHA256 string // hexadecimal; "" if not computed
+	// Checksums are the declared and the computed ones, in the order of the constants.
 	Checksums []checksum.Checksum
 }
 
-// Body returns a reader of the body of the request.
+// Body returns a reader for the signed request's body.
 func (s *Signed) Body(body io.Reader, o BodyOptions) (*Body, error) {
 	d, err := s.request.parseDeclared(s.payload, o.IgnoreChecksums)
 	if err != nil {
@@ -63,7 +59,7 @@ func (s *Signed) Body(body io.Reader, o BodyOptions) (*Body, error) {
 	return newBody(d, s.request.ContentLength, body, o, &chain{claim: s.claim, key: s.key, previous: s.claim.provided})
 }
 
-// NewBody returns a reader of the body of an anonymous request.
+// NewBody returns a reader for an anonymous request's body.
 func NewBody(r Request, body io.Reader, o BodyOptions) (*Body, error) {
 	p := payload{mode: modeUnsigned}
 	if value, ok := r.header("x-amz-content-sha256"); ok {
@@ -82,8 +78,8 @@ func NewBody(r Request, body io.Reader, o BodyOptions) (*Body, error) {
 	return newBody(d, r.ContentLength, body, o, nil)
 }
 
-// NewFormBody returns a reader of the file of a form upload. The fields, with lower-case names,
-// may have content-md5 and checksums.
+// NewFormBody returns a reader for a form upload's file. fields, with lower-case names, may contain content-md5 and
+// checksums.
 func NewFormBody(fields map[string]string, file io.Reader, o BodyOptions) (*Body, error) {
 	h := make(http.Header, len(fields))
 	for name, value := range fields {
@@ -107,8 +103,7 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 	for _, a := range slices.Concat(b.Declared(), o.Compute) {
 		b.digests.add(a)
 	}
-	// minio-go announces signed chunks for an empty object and then sends none. Its
-	// size is in a header, which is signed.
+	// For an empty object, minio-go announces signed chunks but sends none. The size is in a signed header.
 	if d.mode.isChunked() && !(d.mode == modeChunks && d.size == 0 && contentLength == 0) {
 		b.chunks = newChunkReader(source, d, o.MaxSize, c)
 		b.source = b.chunks
@@ -116,11 +111,10 @@ func newBody(d declared, contentLength int64, source io.Reader, o BodyOptions, c
 	return b, nil
 }
 
-// Size is the declared size of the object, or -1 if the client did not declare it.
+// Size returns the declared object size, or -1.
 func (b *Body) Size() int64 { return b.declared.size }
 
-// Declared lists the checksums that the client gives in headers or announces for the
-// trailer.
+// Declared lists the checksums in headers or announced for the trailer.
 func (b *Body) Declared() []checksum.Algorithm {
 	list := slices.Clone(b.declared.trailers)
 	for _, c := range b.declared.sums {
@@ -130,11 +124,10 @@ func (b *Body) Declared() []checksum.Algorithm {
 	return slices.Compact(list)
 }
 
-// Result returns what is known about the body. It returns false unless Read has
-// returned io.EOF or has delivered all bytes of the declared size.
+// Result returns false until Read has returned io.EOF or all bytes of the declared size.
 func (b *Body) Result() (Result, bool) { return b.result, b.verified }
 
-// CRC64NVME returns the checksum of the bytes that were read so far, or false if it is not computed.
+// CRC64NVME returns the checksum of the bytes read so far, or false if it is not computed.
 func (b *Body) CRC64NVME() (sum uint64, ok bool) {
 	h, ok := b.digests.by[checksum.CRC64NVME].(hash.Hash64)
 	if !ok {
@@ -167,9 +160,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads bytes, computes their digests and reports whether they are the last. While the MD5
-// of one piece is computed, it reads the next one. It does not keep p: the caller may use its
-// memory for something else.
+// fill reads and hashes bytes, and reports whether they are the last. It reads one piece while the MD5 of the
+// previous one is computed. It does not keep p.
 func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	parallel := b.options.Cores != nil && len(p) > parallelPiece && (b.declared.size < 0 || b.declared.size > parallelBody)
 	for more := true; more; more = parallel && n < len(p) && !ended && err == nil {
@@ -182,7 +174,7 @@ func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	return n, ended, err
 }
 
-// next reads some bytes and reports whether they are the last.
+// next reads bytes and reports whether they are the last.
 func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	size := b.declared.size
 	most := size - b.read
@@ -206,7 +198,7 @@ func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	return n, err == io.EOF, nil
 }
 
-// drain reads what follows the last byte of the object: the final chunk and the trailer.
+// drain reads what follows the object's last byte: the final chunk and the trailer.
 func (b *Body) drain() error {
 	var more [1]byte
 	switch _, err := io.ReadFull(b.source, more[:]); err {
@@ -219,12 +211,12 @@ func (b *Body) drain() error {
 	}
 }
 
-// readError makes an error of a connection one about the request: the body ends early.
+// readError turns a connection error into a request error: the body ends early.
 func readError(err error) error {
 	if e, ok := err.(*Error); ok { //nolint:errorlint // ours is never wrapped
 		return e
 	}
-	// They say the same, and nobody must take this error for the end of a verified body.
+	// They mean the same, and must not look like the end of a verified body.
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = nil
 	}
@@ -235,7 +227,7 @@ func tooLarge(o BodyOptions) error {
 	return refuse(TooLarge, "the object is larger than %s", bytesOf(int(o.MaxSize)))
 }
 
-// verify compares all that was declared with what was read.
+// verify compares everything declared with the bytes read.
 func (b *Body) verify() error {
 	if b.read < b.options.MinSize {
 		return refuse(TooSmall, "the object is smaller than %s", bytesOf(int(b.options.MinSize)))

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// canonicalPaths returns the canonical forms of a path: as it was received and,
-// if it differs, as S3 would encode the key in it. Amazon signs the second: its example
-// of PUT sends /test$file.text and signs /test%24file.text. Both forms stand for the
-// same key, so accepting either allows nothing else.
+// canonicalPaths returns a path as received and, if different, as S3 would encode its key. Amazon signs the second:
+// its PUT example sends /test$file.text and signs /test%24file.text. Both name the same key, so accepting either is
+// safe.
 func canonicalPaths(path string) ([]string, error) {
 	decoded, ok := unescape(path, false)
 	if !ok {
@@ -21,10 +20,9 @@ func canonicalPaths(path string) ([]string, error) {
 	return []string{encoded, path}, nil
 }
 
-// parameter is one of a query.
 type parameter struct{ name, value string }
 
-// parseQuery splits and decodes a query. A plus sign is a space, as it is for S3.
+// parseQuery treats a plus sign as a space, like S3.
 func parseQuery(query string) ([]parameter, error) {
 	if query == "" {
 		return nil, nil
@@ -47,8 +45,8 @@ func parseQuery(query string) ([]parameter, error) {
 	return params, nil
 }
 
-// canonicalQuery encodes parameters and sorts them by encoded name, then by encoded
-// value. The signature of a presigned URL is not part of it.
+// canonicalQuery encodes parameters and sorts them by encoded name and value. It leaves out a presigned URL's
+// signature.
 func canonicalQuery(params []parameter, presigned bool) string {
 	if len(params) == 0 {
 		return ""
@@ -81,9 +79,8 @@ func canonicalQuery(params []parameter, presigned bool) string {
 	return string(text)
 }
 
-// canonicalHeaders returns the signed headers, one line each. A header that was signed and
-// not sent is a mismatch, as it is for S3: the usual cause is a presigned URL that is used
-// without its Content-Type.
+// canonicalHeaders returns the signed headers, one per line. A signed header that was not sent is a mismatch, like in
+// S3, usually because a presigned URL is used without its Content-Type.
 func (r Request) canonicalHeaders(c claim) (string, error) {
 	var text []byte
 	for _, name := range c.signed {
@@ -130,7 +127,7 @@ func unescape(s string, plusIsSpace bool) (string, bool) {
 	return string(b), true
 }
 
-// unhex returns the value of a hexadecimal digit, or 255.
+// unhex returns a digit's value, or 255.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':
@@ -143,8 +140,7 @@ func unhex(c byte) byte {
 	return 255
 }
 
-// appendEscaped encodes all bytes but the unreserved characters of RFC 3986, as UriEncode
-// of the specification does.
+// appendEscaped encodes all bytes except RFC 3986's unreserved characters, like the specification's UriEncode.
 func appendEscaped(b []byte, s string, keepSlash bool) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {

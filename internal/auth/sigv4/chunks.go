@@ -12,8 +12,8 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// maxChunkLine is the longest line of the framing: 16 digits, ";chunk-signature=", 64 digits and
-// CRLF are 99 bytes, and a trailer with a SHA-256 is 68.
+// maxChunkLine limits a framing line: 16 digits, ";chunk-signature=", 64 digits and CRLF are 99 bytes, and a SHA-256
+// trailer is 68.
 const maxChunkLine = 128
 
 const (
@@ -23,24 +23,23 @@ const (
 	labelTrailer   = "AWS4-HMAC-SHA256-TRAILER"
 )
 
-// chunkReader removes the framing of a body in chunks. Each chunk is its length in
-// hexadecimal, its signature if chunks are signed, CRLF, the data and CRLF; the last one
-// is empty. The signature of a chunk is verified when its data ends, because a chunk may
-// be larger than memory. The last bytes of a chunk are returned only if it is right.
+// chunkReader removes chunk framing: length in hexadecimal, signature if signed, CRLF, data, CRLF; the last chunk is
+// empty. A signature is verified when the data ends, because a chunk may not fit in memory. A chunk's last bytes are
+// only returned if it is right.
 type chunkReader struct {
 	r        *bufio.Reader
 	declared declared
-	chain    *chain              // nil if chunks are not signed
-	hash     hash.Hash           // of the chunk; nil if chunks are not signed
-	provided string              // signature of the chunk
-	left     int64               // bytes of the chunk that are not read yet
-	budget   int64               // bytes of the object that may still begin
-	sums     []checksum.Checksum // of the trailer
+	chain    *chain              // nil if chunks are unsigned
+	hash     hash.Hash           // the current chunk's; nil if chunks are unsigned
+	provided string              // chunk signature
+	left     int64               // unread bytes in the chunk
+	budget   int64               // object bytes that further chunks may announce
+	sums     []checksum.Checksum // from the trailer
 	err      error
 }
 
 func newChunkReader(r io.Reader, d declared, maxSize int64, c *chain) *chunkReader {
-	// Large reads of data bypass the buffer, so it needs room for lines only.
+	// Large reads bypass the buffer, which only needs to hold lines.
 	reader := &chunkReader{r: bufio.NewReaderSize(r, 4096), declared: d, budget: maxSize}
 	if d.size >= 0 {
 		reader.budget = d.size
@@ -83,7 +82,7 @@ func (c *chunkReader) next(p []byte) (n int, err error) {
 	return n, endedEarly(err)
 }
 
-// begin reads the line before the data of a chunk.
+// begin reads the line before a chunk's data.
 func (c *chunkReader) begin() error {
 	line, err := c.line()
 	if err != nil {
@@ -108,7 +107,7 @@ func (c *chunkReader) begin() error {
 	return nil
 }
 
-// endChunk reads the CRLF after the data of a chunk and verifies its signature.
+// endChunk reads the CRLF after a chunk's data and verifies its signature.
 func (c *chunkReader) endChunk() error {
 	if err := c.crlf(); err != nil {
 		return err
@@ -137,7 +136,7 @@ func (c *chunkReader) verifyChunk() error {
 	return c.chain.verify(labelChunk, emptySHA256+"\n"+hex.EncodeToString(sum[:]), c.provided)
 }
 
-// finish reads what follows the line of the empty chunk. It returns io.EOF if all is right.
+// finish reads what follows the empty chunk's line. It returns io.EOF if all is right.
 func (c *chunkReader) finish() error {
 	if err := c.verifyChunk(); err != nil {
 		return err
@@ -161,7 +160,7 @@ func (c *chunkReader) finish() error {
 	}
 }
 
-// line reads a line with its end. It returns io.EOF only if there is nothing more.
+// line reads a line with its end. It returns io.EOF only if nothing is left.
 func (c *chunkReader) line() (string, error) {
 	line, err := c.r.ReadSlice('\n')
 	switch {
@@ -173,8 +172,7 @@ func (c *chunkReader) line() (string, error) {
 	return string(line), err
 }
 
-// endedEarly makes an end of the input one that is too early. It keeps errors of
-// this package, and nil.
+// endedEarly turns EOF into an error; it keeps this package's errors, and nil.
 func endedEarly(err error) error {
 	if err == nil {
 		return nil

@@ -7,13 +7,12 @@ import (
 	"sync/atomic"
 )
 
-// Cores limits how many bodies compute their MD5 in a goroutine of their own. MD5 takes longer
-// than all other work on a body together, so with an idle core a body arrives as fast as its MD5
-// is computed. Without one, a second goroutine would only cost switches. Cores is safe for
-// concurrent use; nil is no core.
+// Cores limits the bodies that compute their MD5 in a goroutine. MD5 takes longer than all other work together, so
+// with an idle core a body arrives as fast as its MD5 is computed; without one, a goroutine only adds switches. It is
+// safe for concurrent use; nil has no cores.
 type Cores struct{ idle atomic.Int64 }
 
-// NewCores returns half of the cores of the process: each body keeps two busy.
+// NewCores returns half of the process's cores: each body keeps two busy.
 func NewCores() *Cores { return coresOf(runtime.GOMAXPROCS(0) / 2) }
 
 func coresOf(n int) *Cores {
@@ -35,14 +34,13 @@ func (c *Cores) tryAcquire() bool {
 
 func (c *Cores) release() { c.idle.Add(1) }
 
-// Smaller pieces and bodies are not worth a goroutine, which costs 1 to 5 µs: the MD5 of 16 KiB
-// takes 25 µs.
+// Smaller pieces and bodies are not worth a goroutine, which costs 1 to 5 µs: the MD5 of 16 KiB takes 25 µs.
 const (
 	parallelPiece = 16 << 10
 	parallelBody  = 128 << 10
 )
 
-// pipeline writes pieces to a hash in their order, in a goroutine while a core is idle.
+// pipeline writes pieces to a hash in order, in a goroutine while a core is idle.
 type pipeline struct {
 	hash  hash.Hash
 	cores *Cores
@@ -50,7 +48,7 @@ type pipeline struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	running bool
-	stopped sync.Cond // running has become false
+	stopped sync.Cond // signals that running is false
 }
 
 func newPipeline(h hash.Hash, cores *Cores) *pipeline {
@@ -59,7 +57,7 @@ func newPipeline(h hash.Hash, cores *Cores) *pipeline {
 	return p
 }
 
-// write hashes a piece, now or before wait returns. Until then nobody may change it.
+// write hashes a piece at the latest in wait. Do not change the piece before.
 func (p *pipeline) write(piece []byte) {
 	if len(piece) == 0 {
 		return
@@ -77,8 +75,8 @@ func (p *pipeline) write(piece []byte) {
 	p.mu.Unlock()
 }
 
-// run hashes pieces until there are no more. It does not wait for the next one: a client may
-// send it late, and others can use the core meanwhile.
+// run hashes pieces until none are left. It does not wait for a client that sends late, because others can use the
+// core.
 func (p *pipeline) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// digests computes the MD5 of what is written, and other digests on request.
+// digests computes an MD5, and other digests on request.
 type digests struct {
 	md5 *pipeline
 	by  [checksum.NumAlgorithms]hash.Hash // nil if not computed
@@ -23,7 +23,7 @@ func (d *digests) add(a checksum.Algorithm) {
 	}
 }
 
-// write computes the digests of p, and may still compute the MD5 until wait returns.
+// write may still compute the MD5 until wait returns.
 func (d *digests) write(p []byte) {
 	d.md5.write(p)
 	for _, h := range d.by {
@@ -33,7 +33,6 @@ func (d *digests) write(p []byte) {
 	}
 }
 
-// wait returns when the MD5 of all that was written is computed.
 func (d *digests) wait() { d.md5.wait() }
 
 func (d *digests) checksum(a checksum.Algorithm) checksum.Checksum {

@@ -1,14 +1,11 @@
-// Package sigv4 verifies requests that are signed with AWS Signature Version 4
-// for S3, and decodes and checks their bodies. It knows neither buckets nor objects.
+// Package sigv4 verifies S3 requests signed with AWS Signature Version 4, and decodes and checks their bodies. It
+// knows neither buckets nor objects.
 //
-// A Verifier checks the signature of a request in the Authorization header
-// (Verify), in the query of a presigned URL (Verify), or in the fields of a form
-// upload (VerifyForm). The caller supplies secrets through a Lookup. Body then
-// returns a reader of the object's bytes: it removes the framing of chunked
-// uploads, verifies the signature of each chunk, and verifies the size and every
-// digest that the client declared. It delivers neither io.EOF nor the last bytes
-// of a declared size before all of that is verified. A caller must therefore
-// discard what it has read when Read returns an error.
+// A Verifier checks the signature in the Authorization header or a presigned URL's query (Verify), or in a form
+// upload's fields (VerifyForm). The caller supplies secrets through a Lookup. Body then reads the object's bytes: it
+// removes chunk framing and verifies chunk signatures, the size and every declared digest. It returns neither io.EOF
+// nor the last bytes of a declared size before all of that is verified, so a caller must discard everything if Read
+// fails.
 //
 // The rules follow these chapters of the Amazon S3 API Reference and User Guide:
 //
@@ -20,18 +17,17 @@
 //     for 1 to 604800 seconds.
 //   - chunks.go: "Transferring Payload in Multiple Chunks (Chunked Upload)".
 //   - trailer.go: "Signature calculations for trailing headers (chunked uploads)".
-//     STREAMING-UNSIGNED-PAYLOAD-TRAILER has the same framing without signatures.
+//     STREAMING-UNSIGNED-PAYLOAD-TRAILER uses the same framing, unsigned.
 //   - form.go, policy.go: "Authenticating Requests: Browser-Based Uploads Using
-//     POST" and "Creating a POST Policy". Every field of the form must have a
-//     condition, except those that the chapter names.
+//     POST" and "Creating a POST Policy". Every form field needs a condition,
+//     with the exceptions in that chapter.
 //   - checksum.go, combine.go: "Checking object integrity in Amazon S3". A
-//     multipart object has a composite checksum (the digest of the digests of its
-//     parts) or a full-object checksum (CRCs of parts combined).
-//   - errors.go: "Error responses". Code returns the S3 code of an error.
+//     multipart object's checksum is composite (a digest of part digests)
+//     or full-object (combined part CRCs).
+//   - errors.go: "Error responses". Code returns the S3 code.
 //
-// Where Amazon's documents are silent, the rules accept what real clients send.
-// Each such place has a comment that names the client;
-// docs/decisions/0023-signature-version-4.md lists them.
+// Where Amazon's documents are silent, the rules accept what real clients send. A comment names the client;
+// docs/decisions/0023-signature-version-4.md lists them all.
 //
 // Session tokens, Signature Version 2 and Signature Version 4A are refused.
 package sigv4

@@ -7,25 +7,25 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Kind says what is wrong with a request.
+// Kind classifies an error.
 type Kind uint8
 
-// The kinds. The comment gives the S3 error code, which Code returns.
+// Each kind with the S3 code that Code returns.
 const (
-	NoCredentials          Kind = iota + 1 // AccessDenied: the request is anonymous
+	NoCredentials          Kind = iota + 1 // AccessDenied: anonymous request
 	Unsupported                            // InvalidRequest: another signature version, algorithm or payload mode
-	SeveralCredentials                     // InvalidArgument: credentials in the header and in the query
-	SessionToken                           // InvalidToken: session tokens are not supported
+	SeveralCredentials                     // InvalidArgument: credentials in header and query
+	SessionToken                           // InvalidToken: session tokens are unsupported
 	MalformedHeader                        // AuthorizationHeaderMalformed
 	MalformedQuery                         // AuthorizationQueryParametersError
 	MalformedURI                           // InvalidURI
 	MissingDate                            // AccessDenied: no valid x-amz-date or Date header
 	MissingPayloadHash                     // InvalidRequest: no x-amz-content-sha256 header
-	InvalidPayloadHash                     // InvalidArgument: x-amz-content-sha256 is not valid
-	UnsignedHeader                         // AccessDenied: Headers lists the headers that must be signed
+	InvalidPayloadHash                     // InvalidArgument: invalid x-amz-content-sha256
+	UnsignedHeader                         // AccessDenied: Headers must be signed
 	TimeTooSkewed                          // RequestTimeTooSkewed: RequestTime, ServerTime
-	NotYetValid                            // AccessDenied: the presigned URL is of the future
-	Expired                                // AccessDenied: the presigned URL has expired: Expires, ServerTime
+	NotYetValid                            // AccessDenied: presigned URL starts in the future
+	Expired                                // AccessDenied: presigned URL: Expires, ServerTime
 	UnknownKey                             // InvalidAccessKeyId: AccessKeyID
 	Mismatch                               // SignatureDoesNotMatch
 	MissingLength                          // MissingContentLength
@@ -33,17 +33,17 @@ const (
 	TooLarge                               // EntityTooLarge
 	TooSmall                               // EntityTooSmall: below content-length-range
 	Incomplete                             // IncompleteBody: the body ends early
-	MalformedChunk                         // IncompleteBody: the framing is wrong
+	MalformedChunk                         // IncompleteBody: bad framing
 	SizeMismatch                           // IncompleteBody: more or fewer bytes than declared
 	MalformedTrailer                       // MalformedTrailerError
 	PayloadHashMismatch                    // XAmzContentSHA256Mismatch: Expected, Computed
-	InvalidMD5                             // InvalidDigest: Content-MD5 is not valid
-	InvalidChecksum                        // InvalidRequest: an x-amz-checksum header or trailer is not valid
+	InvalidMD5                             // InvalidDigest: invalid Content-MD5
+	InvalidChecksum                        // InvalidRequest: invalid x-amz-checksum header or trailer
 	DigestMismatch                         // BadDigest: Expected, Computed
 	InvalidPolicy                          // InvalidPolicyDocument
 	PolicyExpired                          // AccessDenied
-	PolicyConditionFailed                  // AccessDenied: Field names the field of the form
-	PolicyConditionMissing                 // AccessDenied: Field names a field without a condition
+	PolicyConditionFailed                  // AccessDenied: Field is the form field
+	PolicyConditionMissing                 // AccessDenied: Field is a form field without condition
 	numKinds               = iota + 1
 )
 
@@ -88,10 +88,9 @@ var kinds = [numKinds]kindOf{
 	PolicyConditionMissing: {"policy condition missing", "AccessDenied", errcode.Denied},
 }
 
-// String is the name of the kind in logs and metric labels.
 func (k Kind) String() string { return kinds[k.index()].name }
 
-// Code is the S3 error code.
+// Code returns the S3 error code.
 func (k Kind) Code() string { return kinds[k.index()].code }
 
 func (k Kind) index() Kind {
@@ -101,24 +100,22 @@ func (k Kind) index() Kind {
 	return 0
 }
 
-// Error is what Verify, VerifyForm, Body and Policy.Check return about a request
-// that is wrong. Only the fields that the kind names are set. The text of Error
-// quotes nothing that the client sent; the fields do, because S3's XML
-// errors return them to the client.
+// Error describes an invalid request. Each kind names its fields; others are unset. The text never quotes client
+// input; the fields do, because S3's XML errors return them to the client.
 type Error struct {
 	Kind    Kind
 	Message string
-	Cause   error // of a broken connection, otherwise nil
+	Cause   error // connection error, or nil
 
-	Region                           string    // the region to sign for, if that is what is wrong
+	Region                           string    // the required region, if that is the problem
 	AccessKeyID                      string    // UnknownKey, Mismatch
-	Signature                        string    // Mismatch: as the client sent it
-	StringToSign                     string    // Mismatch: of the request, a chunk or a trailer
-	CanonicalRequest                 string    // Mismatch: of the request, otherwise ""
-	RequestTime, ServerTime, Expires time.Time // of the clock's errors
-	Headers                          []string  // UnsignedHeader; Mismatch, if a signed header was not sent
-	Expected, Computed               string    // of a digest, as it is written in its header
-	Field                            string    // of a form
+	Signature                        string    // Mismatch: as sent
+	StringToSign                     string    // Mismatch: of request, chunk or trailer
+	CanonicalRequest                 string    // Mismatch: request only
+	RequestTime, ServerTime, Expires time.Time // for time errors
+	Headers                          []string  // UnsignedHeader; Mismatch if a signed header was not sent
+	Expected, Computed               string    // digests as written in their header
+	Field                            string    // form field
 }
 
 func (e *Error) Error() string {

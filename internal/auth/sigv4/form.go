@@ -9,20 +9,18 @@ import (
 	"time"
 )
 
-// maxPolicy is the longest policy document in base64. S3 allows 20 KB for a whole form.
+// maxPolicy limits a base64 policy document. S3 allows 20 KB for a whole form.
 const maxPolicy = 20 << 10
 
-// Form is a form upload with a valid signature. The caller must also check the
-// fields against Policy.
+// Form is a form upload with a valid signature. The caller must still check its fields with Policy.
 type Form struct {
 	AccessKeyID string
 	Region      string
 	Policy      Policy
 }
 
-// VerifyForm verifies the signature and the expiration of a form upload. Fields are those of
-// the form before its file; their names are lower-case. The signature covers the policy
-// document, and the document covers the fields: see Policy.Check.
+// VerifyForm verifies a form upload's signature and expiration. fields, with lower-case names, precede the file. The
+// signature covers the policy document, which covers the fields: see Policy.Check.
 func (v *Verifier) VerifyForm(ctx context.Context, fields map[string]string, lookup Lookup) (*Form, error) {
 	c, err := parseForm(fields)
 	if err != nil {
@@ -84,10 +82,8 @@ func parseForm(fields map[string]string) (c claim, err error) {
 	return c, nil
 }
 
-// Check checks the fields of a form against the conditions of the policy. Fields
-// are those of the form, with lower-case names and with ${filename} already
-// replaced, and "bucket", which S3 takes from the address. The size of
-// the file is not checked: pass MinSize and MaxSize to NewFormBody.
+// Check checks form fields against the policy. Names are lower-case, ${filename} is already replaced, and "bucket"
+// comes from the address. Pass MinSize and MaxSize to NewFormBody to check the file's size.
 func (p Policy) Check(fields map[string]string) error {
 	covered := map[string]bool{"policy": true, "x-amz-signature": true, "file": true}
 	for _, c := range p.conditions {
@@ -104,24 +100,22 @@ func (p Policy) Check(fields map[string]string) error {
 	return nil
 }
 
-// Policy is the policy document of a form upload.
+// Policy is a form upload's policy document.
 type Policy struct {
 	Expiration time.Time
-	// MinSize and MaxSize bound the size of the file: content-length-range. MaxSize is
-	// math.MaxInt64 if the policy does not limit it.
+	// MinSize and MaxSize are content-length-range. MaxSize defaults to math.MaxInt64.
 	MinSize, MaxSize int64
 
 	conditions []condition
 }
 
-// condition is about one field of the form.
 type condition struct {
 	field  string
 	prefix bool // starts-with, otherwise eq
 	value  string
 }
 
-// holds compares a value. For Content-Type, starts-with applies to each element of a list.
+// holds applies starts-with to each element of a Content-Type list.
 func (c condition) holds(value string) bool {
 	switch {
 	case !c.prefix:

@@ -7,21 +7,20 @@ import (
 	"time"
 )
 
-// claim is what a request says about its own signature.
+// claim is a request's statement about its signature.
 type claim struct {
 	credential
-	signed    []string // names of the signed headers
-	list      string   // as it was sent
-	provided  string   // the signature, in hexadecimal
+	signed    []string // header names
+	list      string   // as sent
+	provided  string   // hexadecimal signature
 	signature [32]byte
-	stamp     string // the time as it is signed
+	stamp     string // time as signed
 	time      time.Time
-	expires   time.Duration // of a presigned URL
-	payload   string        // the hash of the payload as it is signed
+	expires   time.Duration // presigned URL only
+	payload   string        // payload hash as signed
 	presigned bool
 }
 
-// parseHeader reads the Authorization header and the headers that go with it.
 func (r Request) parseHeader() (c claim, err error) {
 	value, _, ok := single(r.Header, "Authorization")
 	switch {
@@ -63,11 +62,10 @@ func (r Request) parseHeader() (c claim, err error) {
 	return c, nil
 }
 
-// fields are the fields of the Authorization header.
 type fields struct{ credential, signed, signature string }
 
-// parseFields reads Credential=…, SignedHeaders=…, Signature=…, in any order. Some
-// clients write spaces after the commas and some do not.
+// parseFields reads Credential=…, SignedHeaders=…, Signature=… in any order. Only some clients write spaces after
+// commas.
 func parseFields(text string) (f fields, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.Trim(part, " \t"), "=")
@@ -93,8 +91,7 @@ func parseFields(text string) (f fields, err error) {
 	return f, nil
 }
 
-// parseSignedHeaders reads lower-case names in ascending order, separated by
-// semicolons.
+// parseSignedHeaders reads sorted lower-case names separated by semicolons.
 func parseSignedHeaders(text string) (names []string, wrong string) {
 	if strings.Count(text, ";") >= maxSignedHeaders {
 		return nil, "SignedHeaders lists too many headers"
@@ -120,8 +117,7 @@ func isHeaderName(name string) bool {
 	return name != ""
 }
 
-// requestTime is the time at which the client signed. Old clients send it in the
-// Date header only.
+// requestTime also reads Date, the only time header of old clients.
 func requestTime(h http.Header) (time.Time, bool) {
 	value, present, ok := single(h, "X-Amz-Date")
 	if present {
@@ -136,9 +132,8 @@ func requestTime(h http.Header) (time.Time, bool) {
 	return t.UTC(), ok && err == nil && t.Year() < 10000
 }
 
-// checkSigned returns an error if a header that must be signed is not. An unsigned
-// x-amz-* header would let the bearer of a presigned URL do something else with it,
-// such as copy from another object.
+// checkSigned requires signed x-amz-* headers. Otherwise the bearer of a presigned URL could do something else, e.g.
+// copy from another object.
 func (r Request) checkSigned(c claim) error {
 	var missing []string
 	if !slices.Contains(c.signed, "host") {

@@ -16,7 +16,7 @@ const (
 	dateFormat  = "20060102"
 )
 
-// credential is an access key with its scope: KEY/DATE/REGION/s3/aws4_request.
+// credential is KEY/DATE/REGION/s3/aws4_request.
 type credential struct {
 	keyID, date, region string
 }
@@ -25,8 +25,7 @@ func (c credential) scope() string {
 	return c.date + "/" + c.region + "/" + serviceS3 + "/" + terminator
 }
 
-// parseCredential returns what is wrong as a text, because header, query and form
-// report it with different codes.
+// parseCredential returns an error text, because header, query and form use different codes.
 func parseCredential(text string) (c credential, wrong string) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 5 {
@@ -48,8 +47,7 @@ func parseCredential(text string) (c credential, wrong string) {
 	return c, ""
 }
 
-// isPlain reports whether text is visible ASCII that cannot be confused with
-// what separates credentials.
+// isPlain accepts visible ASCII without credential separators.
 func isPlain(text string, most int) bool {
 	if text == "" || len(text) > most {
 		return false
@@ -67,7 +65,7 @@ func isDate(text string) bool {
 	return err == nil && len(text) == len(dateFormat)
 }
 
-// parseStamp reads the time of x-amz-date.
+// parseStamp parses x-amz-date.
 func parseStamp(text string) (time.Time, bool) {
 	if len(text) != len(stampFormat) {
 		return time.Time{}, false
@@ -76,7 +74,7 @@ func parseStamp(text string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// signingKey derives the key that signs for one day, region and service.
+// signingKey derives the key for one day, region and service.
 func signingKey(secret string, c credential) (key [32]byte) {
 	key = mac([]byte("AWS4"+secret), c.date)
 	key = mac(key[:], c.region)
@@ -91,7 +89,6 @@ func mac(key []byte, text string) (sum [32]byte) {
 	return sum
 }
 
-// stringToSign is what the signature of a request covers.
 func stringToSign(stamp, scope, canonical string) string {
 	sum := sha256.Sum256([]byte(canonical))
 	return algorithm + "\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:])

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// Values of x-amz-content-sha256 other than a hash.
+// Special values of x-amz-content-sha256.
 const (
 	unsignedPayload       = "UNSIGNED-PAYLOAD"
 	signedChunks          = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -17,25 +17,24 @@ const (
 	unsignedChunksTrailer = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 )
 
-// mode is how a body is sent.
 type mode uint8
 
 const (
-	modeUnsigned       mode = iota // as it is, not signed
-	modeHash                       // as it is, its SHA-256 is signed
+	modeUnsigned       mode = iota // plain, unsigned
+	modeHash                       // plain, signed SHA-256
 	modeChunks                     // in signed chunks
 	modeChunksTrailer              // in signed chunks, with a signed trailer
-	modeUnsignedChunks             // in chunks with a trailer, not signed
+	modeUnsignedChunks             // unsigned chunks with a trailer
 )
 
 func (m mode) hasSignatures() bool { return m == modeChunks || m == modeChunksTrailer }
 func (m mode) isChunked() bool     { return m >= modeChunks }
 func (m mode) hasTrailer() bool    { return m >= modeChunksTrailer }
 
-// payload is what x-amz-content-sha256 says.
+// payload is a parsed x-amz-content-sha256.
 type payload struct {
 	mode mode
-	hash string // of modeHash, in hexadecimal
+	hash string // modeHash only, hexadecimal
 }
 
 func parsePayload(value string) (payload, error) {
@@ -58,16 +57,15 @@ func parsePayload(value string) (payload, error) {
 	return payload{mode: modeHash, hash: value}, nil
 }
 
-// declared is what the client says about the body.
+// declared is the client's description of the body.
 type declared struct {
 	payload
-	size     int64 // of the object, or -1 if it is not known
+	size     int64 // object size, or -1
 	md5      string
-	sums     []checksum.Checksum  // in the header
-	trailers []checksum.Algorithm // to come in the trailer
+	sums     []checksum.Checksum  // in headers
+	trailers []checksum.Algorithm // announced for the trailer
 }
 
-// parseDeclared reads what the headers of a request say about its body.
 func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err error) {
 	d.payload, d.size = p, r.ContentLength
 	if p.mode.isChunked() {
@@ -94,8 +92,7 @@ func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err
 	return d, err
 }
 
-// checkAlgorithm refuses several checksums, and a checksum of another algorithm than the
-// SDK of the client says, or none.
+// checkAlgorithm refuses several checksums, and one that differs from the SDK's algorithm header.
 func (d *declared) checkAlgorithm(h http.Header) error {
 	list := slices.Clone(d.trailers)
 	for _, c := range d.sums {
@@ -115,8 +112,8 @@ func (d *declared) checkAlgorithm(h http.Header) error {
 	return nil
 }
 
-// decodedLength is the size of the object in a body in chunks. The JavaScript SDK
-// does not know it when it sends a stream with Transfer-Encoding: chunked.
+// decodedLength returns a chunked body's object size. The JavaScript SDK does not know it for streams sent with
+// Transfer-Encoding: chunked.
 func decodedLength(r Request, m mode) (int64, error) {
 	value, present, ok := single(r.Header, "X-Amz-Decoded-Content-Length")
 	switch {
@@ -145,8 +142,8 @@ func parseMD5(h http.Header) (string, error) {
 
 const checksumPrefix = "x-amz-checksum-"
 
-// parseChecksums reads the x-amz-checksum-* headers that have a checksum. One of an
-// unknown algorithm is refused, because the client relies on its verification.
+// parseChecksums reads x-amz-checksum-* headers. Unknown algorithms are refused, because the client relies on
+// verification.
 func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 	for name := range h {
 		suffix, ok := strings.CutPrefix(strings.ToLower(name), checksumPrefix)
@@ -169,7 +166,7 @@ func parseChecksums(h http.Header) (sums []checksum.Checksum, err error) {
 
 func bytesOf(n int) string { return strconv.Itoa(n) + " bytes" }
 
-// parseTrailerNames reads x-amz-trailer. S3 allows checksums only.
+// parseTrailerNames reads x-amz-trailer. S3 only allows checksums.
 func parseTrailerNames(h http.Header) (list []checksum.Algorithm, err error) {
 	var seen [checksum.NumAlgorithms]bool
 	for _, value := range h["X-Amz-Trailer"] {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ParsePolicy reads a policy document in base64.
+// ParsePolicy parses a base64 policy document.
 func ParsePolicy(text string) (p Policy, err error) {
 	if len(text) > maxPolicy {
 		return p, refuse(InvalidPolicy, "the policy of the form is longer than %d bytes", maxPolicy)
@@ -19,7 +19,7 @@ func ParsePolicy(text string) (p Policy, err error) {
 	if err != nil {
 		return p, refuse(InvalidPolicy, "the policy of the form is not valid base64")
 	}
-	// A map, because the names of the members are case-sensitive.
+	// A map, because member names are case-sensitive.
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(document, &members); err != nil {
 		return p, refuse(InvalidPolicy, "the policy of the form is not a JSON object")
@@ -49,8 +49,8 @@ func ParsePolicy(text string) (p Policy, err error) {
 	return p, nil
 }
 
-// add adds a condition: {"field": "value"}, ["eq", "$field", "value"],
-// ["starts-with", "$field", "value"] or ["content-length-range", min, max].
+// add adds a condition: {"field": "value"}, ["eq", "$field", "value"], ["starts-with", "$field", "value"] or
+// ["content-length-range", min, max].
 func (p *Policy) add(text json.RawMessage) error {
 	if bytes.HasPrefix(text, []byte("{")) {
 		var exact map[string]json.RawMessage
@@ -96,7 +96,7 @@ func (p *Policy) limit(low, high json.RawMessage) error {
 	return nil
 }
 
-// number reads a whole number. Some clients write it as a string.
+// number reads a whole number, which some clients write as a string.
 func number(text json.RawMessage) (int64, bool) {
 	digits := string(text)
 	isString(text, &digits)
@@ -104,7 +104,6 @@ func number(text json.RawMessage) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// isString reports whether text is a JSON string, and reads it.
 func isString(text json.RawMessage, s *string) bool {
 	return bytes.HasPrefix(text, []byte(`"`)) && json.Unmarshal(text, s) == nil
 }

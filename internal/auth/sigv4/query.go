@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// maxExpires is how long a presigned URL may be valid, in seconds: seven days.
+// maxExpires is a presigned URL's maximum lifetime in seconds: seven days.
 const maxExpires = 604800
 
-// isPresigned reports whether a query has anything of a presigned URL.
 func isPresigned(query string) bool {
 	return hasParameter(query, "X-Amz-Algorithm") || hasParameter(query, "X-Amz-Credential") || hasParameter(query, "X-Amz-Signature")
 }
 
-// isVersion2 reports whether a query is that of a URL presigned with Signature Version 2.
+// isVersion2 detects a URL presigned with Signature Version 2.
 func isVersion2(query string) bool {
 	return hasParameter(query, "AWSAccessKeyId") && hasParameter(query, "Signature")
 }
@@ -30,7 +29,6 @@ func hasParameter(query, name string) bool {
 	return false
 }
 
-// presigned are the parameters of a presigned URL.
 type presigned struct {
 	algorithm, credential, date, expires, signed, signature, payload string
 }
@@ -77,7 +75,6 @@ func readPresigned(params []parameter) (p presigned, err error) {
 	return p, nil
 }
 
-// parsePresigned reads the claim of a presigned URL.
 func (r Request) parsePresigned(params []parameter) (c claim, err error) {
 	p, err := readPresigned(params)
 	if err != nil {

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// Limits of what a stranger can make the server process. S3 allows 8 KiB of headers
-// and keys of 1,024 bytes, which are 3 KiB when every byte is escaped.
+// Limits for unauthenticated input. S3 allows 8 KiB of headers and 1,024-byte keys, which take 3 KiB fully escaped.
 const (
-	maxTarget        = 16 << 10 // bytes of the request target
-	maxAuthorization = 12 << 10 // bytes of the Authorization header
+	maxTarget        = 16 << 10 // bytes
+	maxAuthorization = 12 << 10 // bytes
 	maxSignedHeaders = 256
-	maxHeaderBytes   = 64 << 10 // of all signed headers
+	maxHeaderBytes   = 64 << 10 // all signed headers
 	maxKeyID         = 128
 	maxRegion        = 64
 )
@@ -21,20 +20,19 @@ const (
 // Request is the part of an HTTP request that a signature covers.
 type Request struct {
 	Method string
-	// Target is path and query, byte for byte as they were in the request line.
+	// Target is the request line's path and query, byte for byte.
 	Target string
-	// Host is the Host header as the client sent it, with its port.
+	// Host is the Host header as sent, with its port.
 	Host   string
 	Header http.Header
-	// ContentLength is that of the framed body, or -1 if it is not known
-	// (Transfer-Encoding: chunked).
+	// ContentLength is the framed body's length, or -1 (Transfer-Encoding: chunked).
 	ContentLength int64
 }
 
-// FromHTTP returns the Request of a request that net/http has read.
+// FromHTTP returns the Request for a net/http request.
 func FromHTTP(r *http.Request) Request {
 	target := r.RequestURI
-	// A request may name its host in the target: http://host/path.
+	// The target may include the host: http://host/path.
 	if _, rest, ok := strings.Cut(target, "://"); ok && !strings.HasPrefix(target, "/") {
 		target = "/"
 		if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -44,22 +42,19 @@ func FromHTTP(r *http.Request) Request {
 	return Request{Method: r.Method, Target: target, Host: r.Host, Header: r.Header, ContentLength: r.ContentLength}
 }
 
-// HasCredentials reports whether the request is signed in any way, also
-// in one that Verify refuses. A request without credentials is anonymous.
+// HasCredentials reports whether the request is signed in any way, even unsupported ones. Otherwise it is anonymous.
 func (r Request) HasCredentials() bool {
 	_, query, _ := strings.Cut(r.Target, "?")
 	return len(r.Header["Authorization"]) > 0 || isPresigned(query) || isVersion2(query)
 }
 
-// ClaimedKeyID returns the access key with which the request claims to be signed, or "".
-// Nothing is verified.
+// ClaimedKeyID returns the unverified access key, or "".
 func (r Request) ClaimedKeyID() string {
 	_, _, c, _ := r.parse() //nolint:dogsled // the claim has what could be parsed
 	return c.keyID
 }
 
-// header returns the value of a header as it is signed: without space at the
-// ends, sequences of spaces as one space, several values joined by a comma.
+// header returns a header as signed: trimmed, with single spaces, values joined by commas.
 func (r Request) header(name string) (string, bool) {
 	values := r.Header[http.CanonicalHeaderKey(name)]
 	switch {
@@ -73,7 +68,7 @@ func (r Request) header(name string) (string, bool) {
 		return strings.Join(all, ","), true
 	case len(values) == 1:
 		return collapse(values[0]), true
-	// net/http removes these two from the header of some requests.
+	// net/http removes these two from some requests.
 	case name == "content-length" && r.ContentLength >= 0:
 		return strconv.FormatInt(r.ContentLength, 10), true
 	case name == "transfer-encoding" && r.ContentLength < 0:
@@ -90,7 +85,7 @@ func collapse(value string) string {
 	return string(slices.CompactFunc([]byte(value), func(a, b byte) bool { return a == ' ' && b == ' ' }))
 }
 
-// single returns a header that may be there once.
+// single returns a header that may occur once.
 func single(h http.Header, name string) (value string, present, ok bool) {
 	values := h[http.CanonicalHeaderKey(name)]
 	switch len(values) {

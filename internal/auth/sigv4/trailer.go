@@ -13,13 +13,12 @@ import (
 
 const trailerSignature = "x-amz-trailer-signature"
 
-// readTrailer reads the lines after the empty chunk: the checksums that
-// x-amz-trailer announced, each once, and in signed bodies their signature. Clients differ in
-// the ends of lines. Amazon's SDKs end the trailer with one empty line, the example in
-// Amazon's chapter with none. minio-go ends a checksum with LF; one empty line follows, and
-// then the signature and an empty line, or in unsigned bodies another empty line.
+// readTrailer reads the lines after the empty chunk: each announced checksum once, and in signed bodies their
+// signature. Line ends differ between clients. Amazon's SDKs end the trailer with one empty line, Amazon's example
+// with none. minio-go ends a checksum with LF, then an empty line; then signature and empty line, or in unsigned
+// bodies another empty line.
 func (c *chunkReader) readTrailer() error {
-	var text []byte // what the signature covers
+	var text []byte // covered by the signature
 	unsigned := c.chain != nil
 	for empty := 0; ; {
 		complete := len(c.sums) == len(c.declared.trailers) && !unsigned
@@ -53,7 +52,6 @@ func (c *chunkReader) readTrailer() error {
 	}
 }
 
-// addTrailer reads a checksum of the trailer.
 func (c *chunkReader) addTrailer(name, value string) error {
 	suffix, ok := strings.CutPrefix(name, checksumPrefix)
 	a, known := checksum.ParseAlgorithm(suffix)

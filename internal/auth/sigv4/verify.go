@@ -11,12 +11,11 @@ import (
 	"holdfast/internal/clock"
 )
 
-// MaxSkew is how far the clock of a client may differ from ours.
+// MaxSkew is the maximum clock difference.
 const MaxSkew = 15 * time.Minute
 
-// Lookup returns the secret of an access key, or false if there is no such key. It may
-// read a database; its error is returned to the caller of Verify unchanged. A caller
-// that needs the owner of the key stores it in a variable of its own.
+// Lookup returns an access key's secret, or false. Verify returns its error unchanged. A caller that needs the key's
+// owner stores it in its own variable.
 type Lookup func(ctx context.Context, accessKeyID string) (secret string, ok bool, err error)
 
 // Verifier verifies signatures for one region. It is safe for concurrent use.
@@ -28,14 +27,12 @@ type Verifier struct {
 	keys map[derived][32]byte
 }
 
-// derived is what a signing key is derived from.
 type derived struct{ secret, date, region string }
 
-// cachedKeys is the number of signing keys that a Verifier remembers. Deriving one takes
-// longer than all else that a signature needs.
+// cachedKeys limits the cached signing keys. Deriving one takes longer than the rest of the verification.
 const cachedKeys = 1000
 
-// New returns a Verifier that accepts signatures for the region, or for any if it is "".
+// New returns a Verifier for a region, or for any if region is "".
 func New(region string, now clock.Clock) *Verifier {
 	return &Verifier{region: region, now: now, keys: map[derived][32]byte{}}
 }
@@ -43,8 +40,8 @@ func New(region string, now clock.Clock) *Verifier {
 // Signed is a request with a valid signature.
 type Signed struct {
 	AccessKeyID string
-	Region      string    // that the client signed for
-	Time        time.Time // when the client signed, by its clock
+	Region      string    // as signed
+	Time        time.Time // client clock
 	Presigned   bool
 
 	request Request
@@ -53,8 +50,8 @@ type Signed struct {
 	claim   claim
 }
 
-// Verify verifies the signature of a request in its Authorization header or, if it is
-// presigned, in its query. It does not touch the body. An error about the request is an *Error.
+// Verify verifies the signature in the Authorization header or a presigned query. It does not touch the body. An
+// invalid request returns an *Error.
 func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signed, error) {
 	path, params, c, err := r.parse()
 	if err != nil {
@@ -98,7 +95,6 @@ func (v *Verifier) Verify(ctx context.Context, r Request, lookup Lookup) (*Signe
 	}, nil
 }
 
-// parse reads the claim of a request, from its header or its query.
 func (r Request) parse() (path string, params []parameter, c claim, err error) {
 	if len(r.Target) > maxTarget {
 		return "", nil, c, refuse(MalformedURI, "the request target is longer than %d bytes", maxTarget)
@@ -139,7 +135,7 @@ func (v *Verifier) checkScope(c claim) error {
 	return &Error{Kind: kind, Message: "the region of the credential is wrong: expected " + v.region, Region: v.region}
 }
 
-// checkTime checks the clock of the client and the life of a presigned URL.
+// checkTime checks the client's clock and a presigned URL's lifetime.
 func (v *Verifier) checkTime(c claim) error {
 	now := v.now().UTC()
 	switch ahead := c.time.Sub(now); {
@@ -161,7 +157,7 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 	if err != nil {
 		return key, err
 	}
-	// An empty secret would let everybody sign.
+	// With an empty secret, anybody could sign.
 	if !ok || secret == "" {
 		return key, &Error{Kind: UnknownKey, Message: "the access key does not exist or is revoked", AccessKeyID: c.keyID}
 	}
@@ -179,8 +175,7 @@ func (v *Verifier) findKey(ctx context.Context, c credential, lookup Lookup) (ke
 	return key, nil
 }
 
-// verifyAny accepts the signature over one of the forms of the path, and reports a
-// mismatch with the first.
+// verifyAny accepts any form of the path, and reports a mismatch with the first.
 func verifyAny(key [32]byte, c claim, method string, paths []string, rest string) error {
 	var mismatch *Error
 	for _, path := range paths {
@@ -204,15 +199,14 @@ func mismatched(c claim, text string) *Error {
 	}
 }
 
-// chain signs the chunks of a body one after the other.
+// chain signs a body's chunks in sequence.
 type chain struct {
 	claim    claim
 	key      [32]byte
-	previous string // the signature before, in hexadecimal
+	previous string // previous signature, hexadecimal
 }
 
-// verify checks the signature of the next chunk or trailer. The label names which, and
-// hashes are what it covers.
+// verify checks the next chunk or trailer, named by label; the signature covers hashes.
 func (c *chain) verify(label, hashes, provided string) error {
 	want, ok := parseSignature(provided)
 	text := label + "\n" + c.claim.stamp + "\n" + c.claim.scope() + "\n" + c.previous + "\n" + hashes

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Values of Claims.Origin in tokens of this server.
+// Values of Claims.Origin.
 const (
 	Origin        = "holdfast"
-	CleanupOrigin = "holdfast-cleanup" // of tokens that delete the storage of replaced users
+	CleanupOrigin = "holdfast-cleanup" // in tokens that delete the storage of replaced users
 )
 
-// Claims are the claims of a Firefox Sync token. Only UID, Expires and Salt are required.
+// Claims are a Firefox Sync token's claims. UID, Expires and Salt are required.
 type Claims struct {
-	UID            int64  // the storage user, above 0
-	FxAUID         string // ID of the account at the accounts server
-	FxAKID         string // ID of the account's key: "keys_changed_at-client_state"
-	Node           string // URL of the storage node of the user
+	UID            int64  // storage user, above 0
+	FxAUID         string // account ID on the accounts server
+	FxAKID         string // key ID: "keys_changed_at-client_state"
+	Node           string // storage node URL
 	Expires        time.Time
 	HashedFxAUID   string // for metrics
 	HashedDeviceID string // for metrics
-	Salt           string // distinguishes two tokens of the same second
-	Origin         string // the tokenserver that made the token; "python" if absent
+	Salt           string // distinguishes tokens of the same second
+	Origin         string // issuing tokenserver; "python" if absent
 }
 
-// wire is the JSON of Claims, in the field order of the Rust tokenserver.
+// wire is the JSON of Claims, in the Rust tokenserver's field order.
 type wire struct {
 	Node           string  `json:"node"`
 	FxAKID         string  `json:"fxa_kid"`
@@ -39,8 +39,7 @@ type wire struct {
 	Salt           string  `json:"salt"`
 }
 
-// maxExpires is the largest accepted expiry. Up to here a float64 is exact and far from
-// overflow.
+// maxExpires is the largest accepted expiry: a float64 is still exact and far from overflow.
 const maxExpires = 1 << 53
 
 func (c Claims) encode() ([]byte, error) {

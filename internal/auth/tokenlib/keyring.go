@@ -20,20 +20,19 @@ const (
 	infoSigning = "services.mozilla.com/tokenlib/v1/signing"
 	infoDerive  = "services.mozilla.com/tokenlib/v1/derive/"
 
-	maxToken  = 2048 // bytes; the maximum ID in package hawk
+	maxToken  = 2048 // bytes; package hawk's maximum ID
 	saltBytes = 3
 )
 
 // encoding is strict, so that each token has only one spelling.
 var encoding = base64.URLEncoding.Strict()
 
-// Keyring makes and verifies tokens with the master secrets of a server. It is safe for
-// concurrent use.
+// Keyring makes and verifies tokens with a server's master secrets. It is safe for concurrent use.
 type Keyring struct {
 	secrets []secret
 
-	// cache has verified tokens. A client sends the same token with every request for an
-	// hour, and verifying it costs more than the rest of the authentication.
+	// A client sends the same token with every request for an hour, and verifying it costs more than the rest of the
+	// authentication.
 	cache *lru.Cache[string, opened]
 }
 
@@ -43,18 +42,17 @@ type opened struct {
 	key    string
 }
 
-// maxOpened is the number of tokens in the cache, of about a kilobyte each.
+// maxOpened limits the cached tokens, about a kilobyte each.
 const maxOpened = 4096
 
 type secret struct {
-	master  []byte // the text of the secret, not decoded even if it is hex
+	master  []byte // the secret's text, not decoded even if hexadecimal
 	signing []byte
 }
 
-// NewKeyring returns a Keyring. The first master secret makes tokens and all of them
-// verify tokens. To rotate a secret without 401s, add the new one last on every server,
-// then move it first on every server, then remove the old one. It returns errcode.Invalid
-// if there is no secret or an empty one.
+// NewKeyring makes tokens with the first master secret and verifies with all. To rotate without 401s, add the new
+// secret last on every server, then move it first on every server, then remove the old one. An empty list or secret
+// is errcode.Invalid.
 func NewKeyring(masters ...string) (*Keyring, error) {
 	if len(masters) == 0 {
 		return nil, errcode.New(errcode.Invalid, "at least one master secret is required")
@@ -77,14 +75,13 @@ func NewKeyring(masters ...string) (*Keyring, error) {
 	return k, nil
 }
 
-// Format implements fmt.Formatter. It keeps the secrets out of logs with every verb.
+// Format keeps the secrets out of logs with every verb.
 func (k *Keyring) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "tokenlib.Keyring(%d secrets)", len(k.secrets))
 }
 
-// Mint returns a token and its Hawk key. It adds a random salt if c has none, and
-// truncates Expires to the second. It returns ErrMalformed for claims that Open would
-// not return.
+// Mint returns a token and its Hawk key. It adds a random salt if missing, and truncates Expires to seconds. It
+// returns ErrMalformed for claims that Open would reject.
 func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	if c.Salt == "" {
 		var salt [saltBytes]byte
@@ -104,16 +101,16 @@ func (k *Keyring) Mint(c Claims) (token, key string, err error) {
 	return token, key, err
 }
 
-// Open verifies the signature of a token and returns its claims and its Hawk key. The
-// errors are ErrMalformed, ErrSignature and ErrExpired (Expires is not after now). With
-// ErrExpired it also returns claims and key, for the route that accepts expired tokens.
+// Open verifies a token and returns its claims and Hawk key. The errors are ErrMalformed, ErrSignature and ErrExpired
+// (Expires is not after now). With ErrExpired it still returns claims and key, for the route that accepts expired
+// tokens.
 func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err error) {
 	o, known := k.cache.Get(token)
 	if !known {
 		if o, err = k.open(token); err != nil {
 			return Claims{}, "", err
 		}
-		k.cache.Add(strings.Clone(token), o) // a clone, because token may be a part of a header
+		k.cache.Add(strings.Clone(token), o) // a clone, because token may be part of a header
 	}
 	if !o.claims.Expires.After(now) {
 		return o.claims, o.key, ErrExpired
@@ -121,7 +118,7 @@ func (k *Keyring) Open(token string, now time.Time) (c Claims, key string, err e
 	return o.claims, o.key, nil
 }
 
-// open verifies a token that is not in the cache, except for its expiry.
+// open verifies everything but the expiry.
 func (k *Keyring) open(token string) (o opened, err error) {
 	payload, by, err := k.verify(token)
 	if err != nil {
@@ -134,7 +131,7 @@ func (k *Keyring) open(token string) (o opened, err error) {
 	return o, err
 }
 
-// verify returns the signed part of the token and the secret that signed it.
+// verify returns the token's signed part and the secret that signed it.
 func (k *Keyring) verify(token string) ([]byte, secret, error) {
 	// The decoder skips line breaks, which would give a token a second spelling.
 	if len(token) > maxToken || strings.ContainsAny(token, "\r\n") {
@@ -159,8 +156,7 @@ func sign(key, payload []byte) []byte {
 	return m.Sum(nil)
 }
 
-// derive returns the Hawk key of a token. The key is the base64 text itself: these 44
-// bytes, not decoded, key the HMAC of a request.
+// derive returns a token's Hawk key: the base64 text itself, whose 44 bytes key the HMAC undecoded.
 func (s secret) derive(token, salt string) (string, error) {
 	key, err := hkdf.Key(sha256.New, s.master, []byte(salt), infoDerive+token, sha256.Size)
 	if err != nil {

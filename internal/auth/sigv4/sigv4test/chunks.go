@@ -19,14 +19,13 @@ type Trailer struct{ Name, Value string }
 // Chunks says how to frame a body.
 type Chunks struct {
 	Mode     string // SignedChunks, SignedChunksTrailer or UnsignedChunksTrailer
-	Size     int    // of a chunk
+	Size     int    // chunk size
 	Trailers []Trailer
-	Stream   bool // send with Transfer-Encoding: chunked, although the size is known
+	Stream   bool // use Transfer-Encoding: chunked although the size is known
 }
 
-// SignChunked signs a request whose body is size bytes of data in chunks, and sets the body. If
-// size is negative, the body is sent with Transfer-Encoding: chunked and no declared size, which only
-// UnsignedChunksTrailer allows.
+// SignChunked signs a request and sets its chunked body. A negative size means Transfer-Encoding: chunked without a
+// declared size, which only UnsignedChunksTrailer allows.
 func (s Signer) SignChunked(r *http.Request, data io.Reader, size int64, c Chunks, now time.Time) {
 	now = now.UTC()
 	r.Header.Set("Content-Encoding", "aws-chunked")
@@ -50,7 +49,7 @@ func (s Signer) SignChunked(r *http.Request, data io.Reader, size int64, c Chunk
 	r.Body = io.NopCloser(e)
 }
 
-// length is the size of the framed body.
+// length returns the framed size.
 func (c Chunks) length(size int64) (n int64) {
 	line := 2
 	if c.Mode != UnsignedChunksTrailer {
@@ -71,7 +70,6 @@ func (c Chunks) length(size int64) (n int64) {
 	return n
 }
 
-// encoder reads data in frames.
 type encoder struct {
 	data     io.Reader
 	chunks   Chunks

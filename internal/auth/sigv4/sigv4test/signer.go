@@ -1,6 +1,5 @@
-// Package sigv4test signs requests with AWS Signature Version 4 for S3, for tests and
-// measurements. It shares no code with package sigv4, so that a mistake
-// in one shows in the other.
+// Package sigv4test signs S3 requests with AWS Signature Version 4 for tests and benchmarks. It shares no code with
+// package sigv4, so that a mistake in one shows in the other.
 package sigv4test
 
 import (
@@ -29,11 +28,11 @@ type Signer struct {
 	AccessKeyID, Secret, Region string
 }
 
-// unsigned are headers that proxies and clients change after signing.
+// unsigned headers change after signing.
 var unsigned = []string{"authorization", "expect", "user-agent", "transfer-encoding", "connection"}
 
-// Sign signs a request in its Authorization header and returns the signature. The payload is the
-// SHA-256 of the body in hexadecimal, or one of the constants.
+// Sign sets the Authorization header and returns the signature. payload is the body's hexadecimal SHA-256 or one of
+// the constants.
 func (s Signer) Sign(r *http.Request, payload string, now time.Time) string {
 	now = now.UTC()
 	r.Header.Set("X-Amz-Date", now.Format("20060102T150405Z"))
@@ -55,7 +54,7 @@ func (s Signer) Sign(r *http.Request, payload string, now time.Time) string {
 	return signature
 }
 
-// Presign adds the signature to the query of a request. All headers of the request must be sent with it.
+// Presign adds the signature to the query. All headers must be sent with the request.
 func (s Signer) Presign(r *http.Request, expires time.Duration, now time.Time) {
 	now = now.UTC()
 	names := []string{"host"}
@@ -73,9 +72,7 @@ func (s Signer) Presign(r *http.Request, expires time.Duration, now time.Time) {
 	r.URL.RawQuery = encode(q) + "&X-Amz-Signature=" + signature
 }
 
-// SignForm adds the fields of a signed form upload for a policy document in JSON. The document
-// must have conditions for the fields x-amz-algorithm, x-amz-credential and x-amz-date,
-// which FormConditions returns.
+// SignForm adds the fields of a signed form upload. The JSON policy must contain FormConditions.
 func (s Signer) SignForm(fields map[string]string, policy string, now time.Time) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(policy))
 	for _, field := range s.form(now) {
@@ -86,7 +83,7 @@ func (s Signer) SignForm(fields map[string]string, policy string, now time.Time)
 	fields["x-amz-signature"] = hex.EncodeToString(sign(key, encoded))
 }
 
-// FormConditions are conditions of a policy document, in JSON, for the fields that SignForm adds.
+// FormConditions returns JSON policy conditions for the fields that SignForm adds.
 func (s Signer) FormConditions(now time.Time) string {
 	var list []string
 	for _, field := range s.form(now) {
@@ -130,8 +127,7 @@ func (s Signer) signature(r *http.Request, q url.Values, names []string, payload
 	return hex.EncodeToString(sign(s.key(now), text))
 }
 
-// encode writes a query as the specification has it: %20 for a space, in the order of the
-// encoded names and values.
+// encode writes a query like the specification: %20 for a space, sorted by encoded name and value.
 func encode(q url.Values) string {
 	escape := func(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 	var all [][2]string
