@@ -12,14 +12,14 @@ import (
 	"slices"
 )
 
-// alsoState is the last object that was sent for a file besides the databases.
+// alsoState is the object last sent for a file besides the databases.
 type alsoState struct {
 	sum    [sha256.Size]byte
 	object string // may be in the target before sent is true
 	sent   bool
 }
 
-// sendAlso sends the other files that have changed, and returns the object of each.
+// sendAlso sends changed files and returns each file's object.
 func (r *Replica) sendAlso(ctx context.Context) (objects map[string]string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.opts.Also)) {
 		content, err := os.ReadFile(r.opts.Also[name])
@@ -31,7 +31,7 @@ func (r *Replica) sendAlso(ctx context.Context) (objects map[string]string, err 
 		}
 		last, sum := r.also[name], sha256.Sum256(content)
 		if last.object == "" || last.sum != sum {
-			// A random name tells nothing about the content.
+			// A random name says nothing about the content.
 			last = alsoState{sum: sum, object: alsoPrefix + name + "/" + rand.Text() + r.keys.suffix()}
 			r.setAlso(name, last)
 		}
@@ -56,7 +56,6 @@ func (r *Replica) setAlso(name string, s alsoState) {
 	r.also[name] = s
 }
 
-// currentAlso returns the objects of other files that the next point may name.
 func (r *Replica) currentAlso() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,73 +13,72 @@ import (
 )
 
 const (
-	// uploads is how many bodies are uploaded at once, and largeUploads how many of them may be large: an upload in parts needs more memory.
+	// uploads limits concurrent uploads, largeUploads the large ones: an upload in parts needs more memory.
 	uploads      = 8
 	largeUploads = 3
 	largeBody    = 1 << 20
 
-	// queued is how many written bodies wait for their upload. Beyond it, a reconciliation finds them.
+	// queued limits the queue. A reconciliation finds the rest.
 	queued = 10_000
 
-	// slack is how many entries that are done may be in memory.
+	// slack limits completed entries in memory.
 	slack = 1000
 )
 
-// bodies keeps the bodies of services in the target. It numbers the written ones. A restore point with everything that was
-// committed before number n was given needs all up to n: the database refers to a body only after it got its number.
+// bodies uploads the services' bodies and numbers them as they are written. The database refers to a body only after
+// it got its number, so a restore point captured at number n needs all bodies up to n.
 type bodies struct {
 	r        *Replica
 	services map[string]Bodies
 	stop     context.CancelFunc
 	running  sync.WaitGroup
-	limit    int // of the queue
-	parallel int // uploads
+	limit    int
+	parallel int
 
-	reconciling sync.Mutex // one reconciliation at a time
-	record      record     // nil: it was not read yet
+	reconciling sync.Mutex
+	record      record // nil: not read yet
 
 	mu      sync.Mutex
-	changed chan struct{} // if not nil, it is closed when something may go on
-	isOpen  bool          // the target is ours
+	changed chan struct{} // closed on progress if not nil
+	isOpen  bool          // the target belongs to us
 	closed  bool          // the services have closed their files
-	last    uint64        // the last number
-	entries []*entry      // by number; the first is not done
-	small   []*entry      // that wait for their upload
+	last    uint64
+	entries []*entry // by number; the first is not done
+	small   []*entry // queue
 	large   []*entry
-	largeUp int               // large ones that are uploaded now
-	waiting map[string]*entry // that are not done, by object name
-	sent    map[nameHash]bool // that were sent during a reconciliation; nil without one
+	largeUp int
+	waiting map[string]*entry // not done, by object name
+	sent    map[nameHash]bool // sent during a reconciliation; otherwise nil
 	status  BodyStatus
-	failed  error // why the last upload failed, or nil
-	stuck   error // why the last reconciliation failed, or nil
+	failed  error // last upload's error
+	stuck   error // last reconciliation's error
 
-	// owed are bodies that a reconciliation must find, and owing those of the one that runs.
+	// owed bodies are left to the next reconciliation, owing ones to the running one.
 	owed, owing debt
-	missing     debt      // what a reconciliation has found, and uploads now
-	reconciled  time.Time // when the last one began
+	missing     debt      // found and being uploaded
+	reconciled  time.Time // start of the last one
 	took        time.Duration
 	noted       noted
 }
 
-// BodyStatus says how far the bodies of services are.
+// BodyStatus describes the upload of bodies.
 type BodyStatus struct {
-	Waiting, WaitingBytes int64    // are not in the target
-	Unreadable            int64    // have no good copy and are not in the target
-	Names                 []string // of the first unreadable ones, with the service and the reason
-	Omitted               []string // which bodies are not replicated, a line each
-	Error                 error    // why the last attempt failed, or nil
+	Waiting, WaitingBytes int64    // not in the target
+	Unreadable            int64    // neither readable nor in the target
+	Names                 []string // first unreadable bodies with service and reason
+	Omitted               []string // descriptions of bodies that are not replicated
+	Error                 error    // last attempt's error
 }
 
-// entry is a body that was written.
 type entry struct {
 	number  uint64
 	body    Body
 	object  string
-	settled bool // its row is committed, or never will be
-	done    bool // it is in the target, deleted, or owed
+	settled bool // its row is committed or never will be
+	done    bool // in the target, deleted, or owed
 }
 
-// debt is the work of a reconciliation before a point may need number from or a later one.
+// debt is work for a reconciliation before a point may need number from or later.
 type debt struct {
 	isOpen       bool
 	from         uint64
@@ -98,11 +97,11 @@ func (d *debt) add(o debt) {
 
 func newBodies(r *Replica) *bodies {
 	b := &bodies{r: r, services: r.opts.Bodies, limit: queued, parallel: uploads, stop: func() {}, waiting: map[string]*entry{}}
-	b.owed.isOpen = len(b.services) > 0 // nothing is known about the target
+	b.owed.isOpen = len(b.services) > 0 // the target is unknown
 	return b
 }
 
-// start uploads bodies as they are written, until ctx ends.
+// start uploads bodies until ctx ends.
 func (b *bodies) start(ctx context.Context) {
 	if len(b.services) == 0 {
 		return
@@ -115,7 +114,7 @@ func (b *bodies) start(ctx context.Context) {
 	b.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
 }
 
-// close uploads the waiting bodies, until ctx ends, and stops.
+// close uploads the queue until ctx ends, and stops.
 func (b *bodies) close(ctx context.Context) error {
 	b.stop() // a reconciliation may take long
 	b.running.Wait()
@@ -126,14 +125,12 @@ func (b *bodies) close(ctx context.Context) error {
 	return err
 }
 
-// watch makes the services report the bodies that they write.
 func (b *bodies) watch() {
 	for _, name := range slices.Sorted(maps.Keys(b.services)) {
 		b.services[name].Watch(func(body Body) func(bool) { return b.written(name, body) })
 	}
 }
 
-// written takes note of a body that a row will refer to.
 func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	e := &entry{body: body, object: bodyName(service, body.Name)}
 	b.mu.Lock()
@@ -147,7 +144,7 @@ func (b *bodies) written(service string, body Body) (settled func(kept bool)) {
 	return func(kept bool) { b.settle(e, kept) }
 }
 
-// settle queues a body whose row is committed. If the queue is full, a reconciliation finds the body by its row.
+// settle queues a committed body. If the queue is full, a reconciliation finds the body by its row.
 func (b *bodies) settle(e *entry, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,7 +161,7 @@ func (b *bodies) settle(e *entry, kept bool) {
 	e.settled = true
 }
 
-// push queues a body, as the next one if first. It is called with the lock.
+// push requires the lock.
 func (b *bodies) push(e *entry, first bool) {
 	queue := &b.small
 	if e.body.Size > largeBody {
@@ -178,13 +175,13 @@ func (b *bodies) push(e *entry, first bool) {
 	b.tell()
 }
 
-// owe leaves a body to a reconciliation. It is called with the lock.
+// owe leaves a body to a reconciliation. It requires the lock.
 func (b *bodies) owe(e *entry) {
 	b.owed.add(debt{isOpen: true, from: e.number, count: 1, bytes: e.body.Size})
 	b.end(e)
 }
 
-// end forgets a body. It is called with the lock.
+// end requires the lock.
 func (b *bodies) end(e *entry) {
 	b.status.Waiting--
 	b.status.WaitingBytes -= e.body.Size
@@ -201,7 +198,7 @@ func (b *bodies) end(e *entry) {
 	b.tell()
 }
 
-// tell wakes all who wait. It is called with the lock.
+// tell wakes all waiters. It requires the lock.
 func (b *bodies) tell() {
 	if b.changed != nil {
 		close(b.changed)
@@ -209,7 +206,7 @@ func (b *bodies) tell() {
 	}
 }
 
-// await waits until isReady returns true, and returns false if ctx ends before. isReady is called with the lock.
+// await returns false if ctx ends before isReady, which is called with the lock, returns true.
 func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	for {
 		b.mu.Lock()
@@ -230,7 +227,6 @@ func (b *bodies) await(ctx context.Context, isReady func() bool) bool {
 	}
 }
 
-// open allows uploads, while the target is ours.
 func (b *bodies) open(ours bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -238,14 +234,13 @@ func (b *bodies) open(ours bool) {
 	b.tell()
 }
 
-// lastNumber returns the number of the body that was written last.
 func (b *bodies) lastNumber() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.last
 }
 
-// has reports whether the target has all bodies up to a number. It is called with the lock.
+// has reports whether the target has all bodies up to number. It requires the lock.
 func (b *bodies) has(number uint64) bool {
 	for _, d := range []debt{b.owed, b.owing} {
 		if d.isOpen && d.from <= number {
@@ -255,21 +250,20 @@ func (b *bodies) has(number uint64) bool {
 	return len(b.entries) == 0 || b.entries[0].number > number
 }
 
-// isReady is has.
 func (b *bodies) isReady(number uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.has(number)
 }
 
-// wait waits for a while until the target has all bodies up to a number, and reports whether it has.
+// wait waits a limited time until the target has all bodies up to number.
 func (b *bodies) wait(ctx context.Context, number uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.r.opts.Interval)
 	defer cancel()
 	return b.await(ctx, func() bool { return b.has(number) }), nil
 }
 
-// upload uploads all bodies up to a number.
+// upload uploads all bodies up to number.
 func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	b.mu.Lock()
 	done, closed := b.has(number), b.closed
@@ -300,7 +294,7 @@ func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	}
 }
 
-// take returns the body that is to be uploaded next, or nil. It is called with the lock.
+// take returns the next body to upload, or nil. It requires the lock.
 func (b *bodies) take() (e *entry) {
 	isLarge := len(b.large) > 0 && b.largeUp < largeUploads && (len(b.small) == 0 || b.large[0].number < b.small[0].number)
 	switch {
@@ -315,7 +309,7 @@ func (b *bodies) take() (e *entry) {
 	return e
 }
 
-// work uploads bodies: until ctx ends, or until none waits or the target fails.
+// work uploads bodies until ctx ends or, unless forever, the queue is empty or the target fails.
 func (b *bodies) work(ctx context.Context, forever bool) {
 	for failures := 0; ctx.Err() == nil; {
 		var e *entry
@@ -335,7 +329,7 @@ func (b *bodies) work(ctx context.Context, forever bool) {
 	}
 }
 
-// uploadEntry uploads a body that was written. An error is one of the target.
+// uploadEntry only returns target errors.
 func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 	source, err := b.r.putBody(ctx, e.object, e.body)
 	b.mu.Lock()
@@ -344,7 +338,7 @@ func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 		b.largeUp--
 	}
 	switch {
-	case source != nil && ctx.Err() == nil: // it was deleted or moved, or is lost: its row says
+	case source != nil && ctx.Err() == nil: // deleted, moved or lost: its row decides
 		b.owe(e)
 	case source != nil || err != nil:
 		b.push(e, true)
@@ -360,7 +354,7 @@ func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// fail records why an upload failed. It is called with the lock.
+// fail requires the lock.
 func (b *bodies) fail(ctx context.Context, err error) {
 	if b.failed == nil && ctx.Err() == nil {
 		b.r.opts.Log.Warn("replica is late: cannot upload", "error", err)
@@ -368,7 +362,7 @@ func (b *bodies) fail(ctx context.Context, err error) {
 	b.failed = err
 }
 
-// putBody uploads a body. source is the error of its copies, err of the target.
+// putBody returns the copies' error in source and the target's in err.
 func (r *Replica) putBody(ctx context.Context, object string, body Body) (source, err error) {
 	if err := r.opts.Fault("send body"); err != nil {
 		return nil, err
@@ -394,12 +388,11 @@ func (r *Replica) putBody(ctx context.Context, object string, body Body) (source
 	return nil, err
 }
 
-// state returns how far the bodies are.
 func (b *bodies) state() BodyStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.status
-	// What a reconciliation owes is among what it has found to be missing.
+	// The owed bodies include the missing ones.
 	s.Waiting += b.owed.count + max(b.owing.count, b.missing.count)
 	s.WaitingBytes += b.owed.bytes + max(b.owing.bytes, b.missing.bytes)
 	s.Error = errors.Join(b.failed, b.stuck)

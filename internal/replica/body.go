@@ -14,31 +14,30 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Bodies are the immutable files of a service besides its database, such as the bodies of objects.
+// Bodies are a service's immutable files besides its database, e.g. object bodies.
 type Bodies struct {
-	// Each calls fn with each file that the database refers to now, from one snapshot. It returns which files it leaves
-	// out, a line each. An error of fn ends it.
+	// Each calls fn for each file that one database snapshot refers to, until fn fails. omitted describes files left
+	// out, a line each.
 	Each func(ctx context.Context, fn func(Body) error) (omitted []string, err error)
 
-	// Watch makes the service call written with each file that this process writes: when it is durable, and before its row
-	// is committed. The service calls settled when the row is committed, with kept, or when it never will be. Neither blocks.
+	// Watch makes the service call written for each new file once it is durable and before its row is committed, and
+	// settled when the row is committed (kept) or never will be. Neither blocks.
 	Watch func(written func(Body) (settled func(kept bool)))
 }
 
-// Body is a file of a service.
+// Body is a service's file.
 type Body struct {
-	Name string // is never used again for another content; with slashes
+	Name string // may contain slashes; never reused for other content
 	Size int64
 
-	// Open opens a verified copy. It fails if the service has deleted or moved it meanwhile.
+	// Open opens a verified copy. It fails if the service has deleted or moved it.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// bodiesAll begins the object names of bodies.
 const bodiesAll = "bodies/"
 
-// bodyName returns the object name for a body, without the suffix for encryption. Each byte that a target may not accept
-// becomes an underscore and two digits.
+// bodyName returns a body's object name without the encryption suffix. Bytes that a target might reject become an
+// underscore and two digits.
 func bodyName(service, name string) string {
 	var object strings.Builder
 	object.WriteString(bodiesAll + service + "/")
@@ -57,16 +56,16 @@ func bodyName(service, name string) string {
 	return object.String()
 }
 
-// The first byte of a body in the target.
+// A stored body's first byte.
 const (
-	stored   = 0 // the content follows as it is
-	deflated = 1 // the content follows, compressed with zstd
+	stored   = 0 // plain content follows
+	deflated = 1 // zstd-compressed content follows
 )
 
 const (
-	// sampleSize is how much of a body is compressed to find out whether it shrinks.
+	// sampleSize is compressed first to see whether the body shrinks.
 	sampleSize = 64 << 10
-	// window limits the memory of a compression.
+	// window limits a compressor's memory.
 	window = 512 << 10
 )
 
@@ -74,13 +73,13 @@ var encoders = sync.Pool{New: func() any {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
 	if err != nil {
-		panic(err) // only if an option is wrong
+		panic(err) // invalid option
 	}
 	return enc
 }}
 
-// pack returns a body as it is in the target. A body whose begin does not shrink by a sixteenth is not compressed. Close it, even if it
-// was not read to its end.
+// pack encodes a body for the target. It does not compress a body whose start shrinks by less than a sixteenth.
+// Always close the result.
 func pack(content io.Reader) (io.ReadCloser, error) {
 	begin := make([]byte, sampleSize)
 	n, err := io.ReadFull(content, begin)
@@ -108,12 +107,12 @@ func pack(content io.Reader) (io.ReadCloser, error) {
 			_, err = io.Copy(enc, io.MultiReader(bytes.NewReader(begin), content))
 			err = errors.Join(err, enc.Close())
 		}
-		_ = w.CloseWithError(err) // nil is the end
+		_ = w.CloseWithError(err) // nil means EOF
 	}()
 	return r, nil
 }
 
-// unpack returns the content of a body that pack has written.
+// unpack reverses pack.
 func unpack(packed io.Reader) (io.ReadCloser, error) {
 	var method [1]byte
 	if _, err := io.ReadFull(packed, method[:]); err != nil {
@@ -132,7 +131,7 @@ func unpack(packed io.Reader) (io.ReadCloser, error) {
 	return nil, errors.New("its format is unknown")
 }
 
-// guarded is a reader that can be closed while another goroutine reads it. It remembers the error of the reader.
+// guarded is a reader that can be closed during a Read, and remembers the reader's error.
 type guarded struct {
 	mu     sync.Mutex
 	r      io.ReadCloser
@@ -140,7 +139,6 @@ type guarded struct {
 	err    error
 }
 
-// Read implements io.Reader.
 func (g *guarded) Read(p []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,7 +152,6 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer.
 func (g *guarded) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,15 +162,15 @@ func (g *guarded) Close() error {
 	return g.r.Close()
 }
 
-// failed returns the error of the reader.
 func (g *guarded) failed() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.err
 }
 
-// OpenBody opens a body in the target. The last Read returns io.EOF only if the content is what was sent. The error is
-// errcode.NotFound if the target does not have it, errcode.Internal if it is damaged or encrypted for others, and errcode.Invalid without identities.
+// OpenBody opens a body in the target. Read returns io.EOF only if the content is intact. Errors: errcode.NotFound
+// for a missing body, errcode.Internal for one that is damaged or encrypted for others, errcode.Invalid without
+// identities.
 func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadCloser, error) {
 	plain := bodyName(service, name)
 	objects := []string{plain, plain + encrypted}
@@ -193,19 +190,18 @@ func (r Restoring) OpenBody(ctx context.Context, service, name string) (io.ReadC
 	return nil, errcode.New(errcode.NotFound, "the replica does not have the object "+plain)
 }
 
-// openedBody reads a body from the target.
 type openedBody struct {
 	keys
 	name    string
 	object  *guarded
-	plain   *io.PipeReader // of the object
+	plain   *io.PipeReader // decrypted object
 	content io.ReadCloser
 }
 
 func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
 	plain, to := io.Pipe()
 	o := &openedBody{keys: k, name: name, object: &guarded{r: object}, plain: plain}
-	go func() { _ = to.CloseWithError(k.open(name, o.object, to)) }() // nil is the end
+	go func() { _ = to.CloseWithError(k.open(name, o.object, to)) }() // nil means EOF
 	var err error
 	if o.content, err = unpack(plain); err != nil {
 		err = o.fail(err)
@@ -214,11 +210,10 @@ func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
 	return o, nil
 }
 
-// Read implements io.Reader.
 func (o *openedBody) Read(p []byte) (int, error) {
 	n, err := o.content.Read(p)
 	if errors.Is(err, io.EOF) {
-		_, err = io.Copy(io.Discard, o.plain) // up to the checksum
+		_, err = io.Copy(io.Discard, o.plain) // verifies the checksum
 		if err == nil {
 			return n, io.EOF
 		}
@@ -229,7 +224,6 @@ func (o *openedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail returns the error for a body that cannot be read.
 func (o *openedBody) fail(err error) error {
 	switch {
 	case len(o.identities) == 0 && errcode.Is(err, errcode.Invalid):
@@ -240,7 +234,6 @@ func (o *openedBody) fail(err error) error {
 	return errcode.Wrap(errcode.Internal, "the object "+o.name+" of the replica is damaged", err)
 }
 
-// Close implements io.Closer.
 func (o *openedBody) Close() error {
 	_ = o.plain.Close()
 	if o.content != nil {

@@ -24,51 +24,51 @@ import (
 type source struct {
 	name   string
 	db     *sqlitedb.DB
-	spool  string // folder for LTX files
-	limit  int64  // maximum bytes in the spool
+	spool  string // LTX folder
+	limit  int64  // spool bytes
 	frames int    // WAL length that triggers a checkpoint
-	least  int64  // bytes of LTX files below which no snapshot is needed
+	least  int64  // LTX bytes below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
 	space  func(folder string) (free, size float64, err error) // durable.Space
-	// written returns the number of the last body that a row may refer to.
+	// written returns the number of the last body a row may refer to.
 	written func() uint64
-	round   uint64             // of the capture
-	once    bool               // for a backup: it is captured once, and not followed
-	follow  *sqlitedb.Follower // nil if it is not captured
+	round   uint64             // current capture
+	once    bool               // backup: captured once, not followed
+	follow  *sqlitedb.Follower // nil: not captured
 	at      position
 	chain   chain
 
-	failures            int // of captures, one after the other
-	compared, restarted int // how often all pages were compared, and the WAL was begun again
+	failures            int // consecutive
+	compared, restarted int // counters: full comparisons, WAL restarts
 
 	mu       sync.Mutex
 	state    state
-	waiting  []ltxFile // ordered by TXID
-	kept     []ltxFile // are in the target, and will be merged there
-	snapshot ltxFile   // has all pages, and waits for the target; the zero value if none does
+	waiting  []ltxFile // by TXID
+	kept     []ltxFile // in the target, to be merged there
+	snapshot ltxFile   // has all pages and waits for the target; may be zero
 	last     snapshot
-	resumed  ltx.TXID // the last one before the server was stopped, until the target confirms it
+	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
 	bytes    int64    // in waiting
 	away     bool     // the spool was full: wait for the target
-	broken   bool     // files were dropped: begin again
+	broken   bool     // files were dropped: start over
 }
 
 // snapshot is the last file with all pages.
 type snapshot struct {
 	size  int64
 	at    time.Time
-	since int64 // size of the files after it
+	since int64 // size of later files
 }
 
 // state is the newest captured state.
 type state struct {
 	run  string
 	txid ltx.TXID
-	asOf time.Time // every write that was acknowledged before is captured
+	asOf time.Time // all writes acknowledged before are captured
 
-	bodies uint64 // its rows refer to bodies up to this number
-	round  uint64 // of the last capture that has found it
+	bodies uint64 // rows refer to bodies up to this number
+	round  uint64 // last capture that found this state
 }
 
 // ltxFile is a file in the spool.
@@ -79,8 +79,7 @@ type ltxFile struct {
 	asOf     time.Time
 }
 
-// counted is the size that the spool limit applies to. The first file of a run is exempt, because it
-// has the whole database.
+// counted is the size counted against the spool limit. A run's first file, with the whole database, is exempt.
 func (f ltxFile) counted() int64 {
 	if f.from == 1 {
 		return 0
@@ -92,7 +91,7 @@ func (f ltxFile) path(spool string) string {
 	return filepath.Join(spool, f.run+"-"+rangeName(f.from, f.to)+".ltx")
 }
 
-// capture writes what was committed since the last call into the spool.
+// capture writes newly committed transactions into the spool.
 func (s *source) capture(ctx context.Context) error {
 	if s.once {
 		return s.captureOnce(ctx)
@@ -124,27 +123,27 @@ func (s *source) capture(ctx context.Context) error {
 	if s.isBroken() {
 		return errors.Join(err, s.stop())
 	}
-	if isGap(err) { // of restart, or of a file that was replaced: the next capture compares all pages
+	if isGap(err) { // from restart, or after the file was replaced: the next capture compares all pages
 		return nil
 	}
 	if err == nil {
 		s.failures = 0
-	} else if s.failures++; s.failures >= maxFailures { // or the WAL would grow until the disk is full
+	} else if s.failures++; s.failures >= maxFailures { // otherwise the WAL would fill the disk
 		return errors.Join(err, s.release())
 	}
 	return err
 }
 
 const (
-	// maxFailures is how often a capture may fail before the writer checkpoints the database again.
+	// maxFailures consecutive failures let the writer checkpoint the database again.
 	maxFailures = 10
-	// reserve is the share of a disk that the spool leaves free for the databases, and maxReserve its limit in bytes.
+	// reserve is the share of a disk that the spool leaves to the databases, up to maxReserve bytes.
 	reserve    = 0.05
 	maxReserve = 1 << 30
 )
 
-// checkSpace releases the database and its waiting files if the disk of the spool is nearly full. It returns an error then,
-// and if the whole database would be captured and has no place.
+// checkSpace fails, after releasing the database and its waiting files, if the spool's disk is nearly full. It also
+// fails if the whole database must be captured and does not fit.
 func (s *source) checkSpace() error {
 	if s.follow != nil && s.hasSpace(0) {
 		return nil
@@ -156,26 +155,24 @@ func (s *source) checkSpace() error {
 	return errors.Join(err, errcode.New(errcode.Unavailable, "the disk with the data folder has too little space for a copy of the database that waits to be sent"))
 }
 
-// size returns the size of the database file in bytes.
 func (s *source) size() int64 {
 	info, err := os.Stat(s.db.Path())
 	if err != nil {
-		return 0 // the capture says what is wrong
+		return 0 // the capture reports the error
 	}
 	return info.Size()
 }
 
-// hasSpace reports whether the disk of the spool has place for a file.
 func (s *source) hasSpace(bytes int64) bool {
 	folder := filepath.Dir(s.spool)
-	if _, err := os.Stat(folder); err != nil { // it is created when there is place
+	if _, err := os.Stat(folder); err != nil { // created when there is space
 		folder = filepath.Dir(folder)
 	}
 	free, size, err := s.space(folder)
 	return err != nil || free-float64(bytes) >= min(reserve*size, maxReserve)
 }
 
-// release drops the waiting files and stops following the database, so that the writer checkpoints it. The next capture begins again.
+// release drops waiting files and stops following, so that the writer checkpoints. The next capture starts over.
 func (s *source) release() error {
 	s.mu.Lock()
 	if s.state.run != "" || len(s.waiting) > 0 {
@@ -187,7 +184,7 @@ func (s *source) release() error {
 	return s.stop()
 }
 
-// begin follows the database and captures all its pages.
+// begin follows the database and captures all pages.
 func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	if err := durable.MakeFolder(s.spool); err != nil {
 		return err
@@ -213,8 +210,8 @@ func (s *source) begin(ctx context.Context, asOf time.Time) (err error) {
 	return nil
 }
 
-// clear empties the spool, except for a file. Files from a former process are not needed: either they are in the
-// target, or this process begins with all pages.
+// clear empties the spool except for one file. Old files are not needed: they are in the target, or this process
+// starts with all pages.
 func (s *source) clear(except string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +228,7 @@ func (s *source) clear(except string) error {
 	return err
 }
 
-// stop ends following the database. The next capture begins again.
+// stop stops following. The next capture starts over.
 func (s *source) stop() error {
 	if s.follow == nil {
 		return nil
@@ -241,7 +238,7 @@ func (s *source) stop() error {
 	return err
 }
 
-// advance captures what the WAL has after the position.
+// advance captures the WAL after the position.
 func (s *source) advance(asOf time.Time) error {
 	if err := s.follow.Hold(); err != nil {
 		return err
@@ -290,9 +287,9 @@ func (s *source) read(to int, asOf time.Time) error {
 	return nil
 }
 
-// restart checkpoints the database and makes SQLite begin the WAL again.
+// restart checkpoints the database and makes SQLite restart the WAL.
 func (s *source) restart(ctx context.Context) error {
-	if _, err := s.follow.Checkpoint(); err != nil { // most of the work, without the writer
+	if _, err := s.follow.Checkpoint(); err != nil { // most of the work, without blocking the writer
 		return err
 	}
 	former := s.at.header
@@ -310,7 +307,7 @@ func (s *source) restart(ctx context.Context) error {
 	defer wal.Close()
 	h, err := readHeader(wal)
 	if err != nil || h == former {
-		return err // if it goes on, a reader still needs it
+		return err // if it continues, a reader still needs it
 	}
 	if h.salt[0] != former.salt[0]+1 || h.pageSize != former.pageSize {
 		return gapError{"another process has begun it again"}
@@ -329,10 +326,10 @@ func (s *source) isIntact() bool {
 	return s.at.check(wal, s.at.frames) == nil
 }
 
-// pinTries limits how often another process may write while a position is determined.
+// pinTries limits retries after other processes' writes while a position is determined.
 const pinTries = 20
 
-// pin begins a read transaction and returns its position in the WAL.
+// pin begins a read transaction and returns its WAL position.
 func (s *source) pin(ctx context.Context) (at position, err error) {
 	for range pinTries {
 		if err := s.follow.Touch(ctx); err != nil {
@@ -350,7 +347,7 @@ func (s *source) pin(ctx context.Context) (at position, err error) {
 	return at, errcode.New(errcode.Unavailable, "other processes write to the database all the time")
 }
 
-// tryPin is pin while the writer pauses. It returns false if another process has written.
+// tryPin pauses the writer. It returns false if another process wrote.
 func (s *source) tryPin() (at position, pinned bool, err error) {
 	before, err := s.position()
 	if err != nil {
@@ -376,7 +373,7 @@ func (s *source) position() (position, error) {
 	return positionAt(wal, l.Committed)
 }
 
-// compare captures the pages that differ from the chain: all pages at the beginning. If full, it also writes a snapshot, which has all pages.
+// compare captures the pages that differ from the chain, initially all. full also writes a snapshot.
 func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	at, err := s.pin(ctx)
 	if err != nil {
@@ -385,18 +382,17 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	if err := s.comparePages(ctx, s.follow, asOf, full); err != nil {
 		return err
 	}
-	s.at = at // not before: a failure would lose what was written since the former position
+	s.at = at // not earlier: a failure would lose writes since the old position
 	s.compared++
 	return nil
 }
 
-// pages are the pages of a database as of one moment.
+// pages are a database's pages at one moment.
 type pages interface {
 	Pages(ctx context.Context, fn func(number uint32, data []byte) error) error
 	Size() (pages, bytes uint32, err error)
 }
 
-// comparePages is compare for pages that do not change.
 func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, full bool) error {
 	size, pageSize, err := from.Size()
 	if err != nil {
@@ -429,7 +425,7 @@ func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, f
 	return nil
 }
 
-// scan writes the pages that differ from the chain, and all pages if all is not nil.
+// scan writes the pages that differ from the chain, and all pages to all unless nil.
 func (n *next) scan(ctx context.Context, from pages, differ, all io.Writer, milliseconds int64) error {
 	header := n.header(milliseconds)
 	to := []*ltx.Encoder{nil, nil}
@@ -473,13 +469,11 @@ func (n *next) scanPage(to []*ltx.Encoder, page uint32, data []byte) error {
 	return to[1].EncodePage(h, data)
 }
 
-// nextFile returns the file that leads to the next state.
 func (s *source) nextFile(n *next, asOf time.Time) ltxFile {
 	return ltxFile{run: s.chain.run, from: n.of.txid + 1, to: n.of.txid + 1, asOf: asOf}
 }
 
-// write writes an LTX file into the spool. It need not be durable: after a power cut, the
-// spool begins again.
+// write writes an LTX file into the spool. It need not be durable: after a power failure the spool starts over.
 func (s *source) write(f ltxFile, encode func(io.Writer) error) (ltxFile, error) {
 	path := f.path(s.spool)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

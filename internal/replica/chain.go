@@ -8,10 +8,10 @@ import (
 	"github.com/superfly/ltx"
 )
 
-// chain is the database state after the last LTX file. A transaction number (TXID) counts LTX
-// files: one file may contain many SQLite transactions.
+// chain is the database state after the last LTX file. A transaction number (TXID) counts LTX files; a file may
+// contain many SQLite transactions.
 type chain struct {
-	run      string // ID; the first file of a run has all pages
+	run      string // ID; a run's first file has all pages
 	txid     ltx.TXID
 	pageSize uint32
 	size     uint32 // in pages
@@ -19,13 +19,12 @@ type chain struct {
 	pages    []ltx.Checksum // by page number - 1
 }
 
-// pageSum is the new checksum for a changed page.
 type pageSum struct {
 	page uint32
 	sum  ltx.Checksum
 }
 
-// next computes the state after a file.
+// next computes the state after another file.
 type next struct {
 	of      chain
 	size    uint32
@@ -33,16 +32,15 @@ type next struct {
 	changed []pageSum
 }
 
-// begin starts to compute the state after a file. The database has size pages after it.
+// begin starts the next state, with size pages.
 func (c *chain) begin(size uint32) *next {
 	n := &next{of: *c, size: size, sum: c.sum}
-	for page := size; page < c.size; page++ { // pages that were cut off
+	for page := size; page < c.size; page++ { // truncated pages
 		n.sum ^= c.pages[page]
 	}
 	return n
 }
 
-// set records a page checksum.
 func (n *next) set(page uint32, sum ltx.Checksum) {
 	if page <= n.of.size {
 		n.sum ^= n.of.pages[page-1]
@@ -51,10 +49,9 @@ func (n *next) set(page uint32, sum ltx.Checksum) {
 	n.changed = append(n.changed, pageSum{page, sum})
 }
 
-// checksum returns the database checksum.
 func (n *next) checksum() ltx.Checksum { return ltx.ChecksumFlag | n.sum }
 
-// apply makes the chain the one after the file.
+// apply advances the chain to n.
 func (n *next) apply(c *chain) {
 	if grow := int(n.size) - len(c.pages); grow > 0 {
 		c.pages = append(c.pages, make([]ltx.Checksum, grow)...)
@@ -67,7 +64,6 @@ func (n *next) apply(c *chain) {
 	c.txid, c.size, c.sum = n.of.txid+1, n.size, n.checksum()
 }
 
-// header returns the LTX header for the next file.
 func (n *next) header(milliseconds int64) ltx.Header {
 	return ltx.Header{
 		Version: ltx.Version, PageSize: n.of.pageSize, Commit: n.size,
@@ -104,8 +100,8 @@ func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int6
 	return enc.Close()
 }
 
-// missing returns a page that transactions must have written but have not; 0 if there is
-// none. Pages above the smallest size were added, each with its content.
+// missing returns a page that the transactions should have written but did not, or 0. Pages above the smallest size
+// were added, each with content.
 func (n *next) missing(c changes) uint32 {
 	lock := ltx.LockPgno(n.of.pageSize)
 	for page := min(n.of.size, c.least) + 1; page <= c.size; page++ {
@@ -116,5 +112,4 @@ func (n *next) missing(c changes) uint32 {
 	return 0
 }
 
-// rangeName returns the base name for an LTX file, without its extension.
 func rangeName(from, to ltx.TXID) string { return fmt.Sprintf("%s-%s", from, to) }

@@ -10,14 +10,13 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Keep says which old restore points are kept: the newest of each of the last hours, days, weeks, months and years
-// in which there is a point. The zero value keeps none for this reason.
+// Keep keeps the newest restore point of each of the last hours, days, weeks, months and years that contain a point.
 type Keep struct{ Hours, Days, Weeks, Months, Years int }
 
-// maxKeep limits each number of a rule.
+// maxKeep limits each number.
 const maxKeep = 10_000
 
-// ParseKeep parses a rule such as "7d 4w 6m", with the units h, d, w, m (months) and y.
+// ParseKeep parses e.g. "7d 4w 6m", with units h, d, w, m (months) and y.
 func ParseKeep(text string) (k Keep, err error) {
 	fields := map[string]*int{"h": &k.Hours, "d": &k.Days, "w": &k.Weeks, "m": &k.Months, "y": &k.Years}
 	for word := range strings.FieldsSeq(text) {
@@ -32,14 +31,13 @@ func ParseKeep(text string) (k Keep, err error) {
 	return k, nil
 }
 
-// period is a unit of a rule.
 type period struct {
 	count int
-	of    func(time.Time) int // the number of the period that has a time; later periods have larger numbers
+	of    func(time.Time) int // number of the period that contains a time, increasing
 }
 
-// Until returns by when no kept point needs data that is deleted at a time, if a point is made every so often. A rule counts only the
-// hours, days and so on that have a point. A point needs files from up to snapshotEvery before it.
+// Until returns when no kept point needs data deleted at a time, if points are made at an interval. Periods without a
+// point do not count. A point needs files from up to snapshotEvery before it.
 func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	last := at
 	for _, p := range []struct {
@@ -61,7 +59,7 @@ func (k Keep) Until(at time.Time, every time.Duration) time.Time {
 	return last.Add(snapshotEvery + every)
 }
 
-// periods returns the units of the rule. They are those of UTC, so that all servers agree; weeks begin on Monday.
+// periods are in UTC, so that all servers agree; weeks begin on Monday.
 func (k Keep) periods() []period {
 	return []period{
 		{k.Hours, func(t time.Time) int { return int(t.Unix() / 3600) }},
@@ -72,17 +70,15 @@ func (k Keep) periods() []period {
 	}
 }
 
-// candidate is a point that may be kept.
 type candidate struct {
 	name   string
 	number uint64
 	at     time.Time
-	files  int  // that a restore reads
-	whole  bool // none of them is missing
+	files  int  // read by a restore
+	whole  bool // no file is missing
 }
 
-// choose returns the names of the points that the rule keeps. A point that lacks a file counts only if no other one is in
-// its period.
+// choose returns the points to keep. A point that lacks a file only counts if it is alone in its period.
 func (k Keep) choose(all []candidate) (names []string) {
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.number, a.number)) })
 	for _, p := range k.periods() {

@@ -11,10 +11,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// locationName is the file in the spool with the name of the target that was claimed.
+// locationName is the spool file that names the claimed target.
 const locationName = "location"
 
-// claimed reports whether a server with a spool has claimed the target with a name.
+// claimed reports whether the spool's server has claimed the target.
 func claimed(spool, location string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(spool, locationName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,7 +23,7 @@ func claimed(spool, location string) (bool, error) {
 	return location != "" && string(text) == location, err
 }
 
-// CheckLost returns an error if a server with a spool has claimed the target with a name before, and it has lost its marker.
+// CheckLost returns an error if the spool's server has claimed the target, which lost its marker.
 func CheckLost(ctx context.Context, t Target, spool, location string) error {
 	before, err := claimed(spool, location)
 	if err != nil || !before {
@@ -35,7 +35,6 @@ func CheckLost(ctx context.Context, t Target, spool, location string) error {
 	return err
 }
 
-// noteLocation notes that the target is claimed.
 func (r *Replica) noteLocation() error {
 	if before, err := claimed(r.opts.Spool, r.opts.Location); err != nil || before || r.opts.Location == "" {
 		return err

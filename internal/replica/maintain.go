@@ -15,24 +15,22 @@ import (
 )
 
 const (
-	// mergeEvery is how often small files in the target are merged, and tidyEvery how
-	// often what is no longer needed is deleted.
+	// mergeEvery and tidyEvery are the intervals of merging small files in the target and deleting unneeded ones.
 	mergeEvery = 5 * time.Minute
 	tidyEvery  = 15 * time.Minute
 
-	// fine is the age up to which every restore point is kept. Of older ones, there is one
-	// for each mergeEvery.
+	// fine is the age up to which every restore point is kept; then one per mergeEvery.
 	fine = time.Hour
 )
 
-// maintain sends snapshots, merges files, and deletes what is no longer needed. It works beside
-// ship, so that a large snapshot does not delay a restore point.
+// maintain sends snapshots, merges files, and deletes unneeded ones. It runs concurrently with ship, so that a large
+// snapshot does not delay a restore point.
 func (r *Replica) maintain(ctx context.Context) error {
 	r.maintaining.Lock()
 	defer r.maintaining.Unlock()
 	published := r.newest()
 	if published.Number == 0 {
-		return nil // nothing is there yet
+		return nil // nothing there yet
 	}
 	now := r.opts.Clock()
 	var err error
@@ -55,7 +53,6 @@ func (r *Replica) maintain(ctx context.Context) error {
 	return err
 }
 
-// sendSnapshot sends the snapshot that waits for the target.
 func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 	f, waits := s.snapshotWaiting()
 	if !waits {
@@ -76,7 +73,7 @@ func (r *Replica) sendSnapshot(ctx context.Context, s *source) error {
 	return r.opts.Fault("sent snapshot")
 }
 
-// ignoreDropped ignores that a file was dropped from the spool meanwhile.
+// ignoreDropped ignores files that were dropped from the spool.
 func ignoreDropped(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -107,7 +104,6 @@ func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
 	return r.opts.Fault("merged")
 }
 
-// compact merges files from the spool into one.
 func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) error {
 	var readers []io.Reader
 	for _, f := range files {
@@ -125,7 +121,7 @@ func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) er
 	return c.Compact(ctx)
 }
 
-// tidy deletes restore points and objects that are no longer needed.
+// tidy deletes unneeded restore points and objects.
 func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
@@ -136,7 +132,7 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 		return err
 	}
 	if !now.equals(r.current()) {
-		return nil // an object in the list may belong to the new run: the next time
+		return nil // a listed object may belong to the new run: next time
 	}
 	if r.replaceLost(newest, filesOf(names)) {
 		return nil
@@ -157,8 +153,8 @@ func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// replaceLost begins new series for databases whose newest point cannot be restored, because somebody has deleted objects in the
-// target, and reports whether there are any.
+// replaceLost starts a new series for each database whose newest point cannot be restored because objects were
+// deleted in the target.
 func (r *Replica) replaceLost(newest Point, files series) (lost bool) {
 	for _, s := range r.sources {
 		place := newest.Files[s.name]
@@ -181,7 +177,7 @@ func (r *Replica) current() current {
 	return now
 }
 
-// readPoints reads the points that were not read before.
+// readPoints reads points that are not cached.
 func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Point, error) {
 	points := map[string]Point{}
 	for _, name := range names {
@@ -201,16 +197,15 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 	return points, nil
 }
 
-// retention says which restore points are kept. Points that are dated in the future, because a clock was wrong, always are.
+// retention selects the restore points to keep. Future points, from a wrong clock, are always kept.
 type retention struct {
 	now   time.Time
-	keep  time.Duration // the age up to which points are kept
-	fine  time.Duration // the age up to which all points are kept
-	every time.Duration // the time between older ones
-	rule  Keep          // which others are kept, of any age
+	keep  time.Duration // age up to which points are kept
+	fine  time.Duration // age up to which all are kept
+	every time.Duration // interval of older ones
+	rule  Keep          // keeps others at any age
 }
 
-// retention returns which restore points this replica keeps now.
 func (r *Replica) retention(now time.Time) retention {
 	if r.opts.Once {
 		return retention{now: now, rule: r.opts.Rule}
@@ -218,20 +213,20 @@ func (r *Replica) retention(now time.Time) retention {
 	return retention{now: now, keep: r.opts.Keep, fine: fine, every: mergeEvery, rule: r.opts.Rule}
 }
 
-// current are objects that may be newer than the newest point.
+// current lists objects that may be newer than the newest point.
 type current struct {
 	runs map[string]string // by database
 	also map[string]bool   // object names
 
-	proposed Point // may be published at any time; the zero value without a proposal
+	proposed Point // may be published at any time; zero if none
 }
 
 func (c current) equals(o current) bool {
 	return maps.Equal(c.runs, o.runs) && maps.Equal(c.also, o.also)
 }
 
-// unneeded returns the objects that can be deleted, in an order in which every point that
-// remains can be restored at any time: points first. The newest point is always kept.
+// unneeded returns the objects to delete, points first, so that remaining points can be restored at any time. The
+// newest point is always kept.
 func unneeded(names []string, points map[string]Point, now current, rule retention) (remove []string) {
 	files := filesOf(names)
 	kept, newest := rule.choose(points, files)
@@ -274,7 +269,6 @@ func unneeded(names []string, points map[string]Point, now current, rule retenti
 	return remove
 }
 
-// choose returns which points to keep, and which is the newest.
 func (rule retention) choose(points map[string]Point, files series) (kept map[string]bool, newest string) {
 	kept = map[string]bool{}
 	slots := map[int64]candidate{}
@@ -327,13 +321,13 @@ type object struct {
 	from, to ltx.TXID
 }
 
-// objects are the LTX files in a run, ordered by first TXID, then by last TXID.
+// objects are a run's LTX files, ordered by first and last TXID.
 type objects []object
 
-// series are the LTX files in a target, by database and run, as "sync.db/RUN".
+// series are LTX files by database and run, e.g. "sync.db/RUN".
 type series map[string]objects
 
-// listWithoutBodies returns the names of all objects but bodies, which may be millions, in their order.
+// listWithoutBodies skips bodies, which may be millions.
 func listWithoutBodies(ctx context.Context, t Target) (names []string, err error) {
 	for _, prefix := range []string{alsoPrefix, filesAll, pointsPrefix} {
 		some, err := t.List(ctx, prefix)
@@ -345,7 +339,6 @@ func listWithoutBodies(ctx context.Context, t Target) (names []string, err error
 	return names, nil
 }
 
-// filesOf returns the LTX files among objects.
 func filesOf(names []string) series {
 	all := series{}
 	for _, name := range names {
@@ -369,7 +362,7 @@ func filesOf(names []string) series {
 	return all
 }
 
-// leadingTo returns the objects that lead to a place, the largest ones. If one is missing, the error names it.
+// leadingTo returns the largest objects that lead to a place. The error names a missing one.
 func (s series) leadingTo(database string, place Place) (objects, error) {
 	chosen, err := s[database+"/"+place.Run].cover(place.TXID)
 	if missing, ok := errors.AsType[missingError](err); ok {
@@ -378,8 +371,8 @@ func (s series) leadingTo(database string, place Place) (objects, error) {
 	return chosen, err
 }
 
-// cover returns the objects that lead to a TXID, the largest ones: first one with all
-// pages. If one is missing, the error has its number.
+// cover returns the largest objects that lead to a TXID, starting with all pages. The error contains a missing
+// object's number.
 func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	for reached := ltx.TXID(0); reached < to; {
 		i, _ := slices.BinarySearchFunc(o, reached+1, func(o object, from ltx.TXID) int { return int(o.from) - int(from) })
@@ -395,7 +388,7 @@ func (o objects) cover(to ltx.TXID) (chosen objects, err error) {
 	return chosen, nil
 }
 
-// missingError means that no object begins with a TXID.
+// missingError means that no object begins with txid.
 type missingError struct{ txid ltx.TXID }
 
 func (e missingError) Error() string { return "no file begins with " + e.txid.String() }

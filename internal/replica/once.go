@@ -12,15 +12,14 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxSeries limits the number of files of a series of backups, all of which a restore reads.
+// maxSeries limits a backup series' files, all of which a restore reads.
 const maxSeries = 500
 
 // listTimeout limits steps that only list, read and delete small objects.
 const listTimeout = 10 * time.Minute
 
-// continueSeries claims the target, and finds out which databases continue the series of the former backup. The stored
-// chain of a database may be continued if the newest point of the target has exactly its state. What a backup that was
-// interrupted has sent after it, no point refers to.
+// continueSeries claims the target and decides which databases continue the previous backup's series: those whose
+// stored chain matches the newest point. No point refers to later files, left by an interrupted backup.
 func (r *Replica) continueSeries(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -59,7 +58,7 @@ func (r *Replica) continueSeries(ctx context.Context) error {
 	return nil
 }
 
-// cutSeries deletes the files of a series after its last point, and reports whether the target has all others.
+// cutSeries deletes a series' files after its last point, and reports whether the target has all others.
 func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whole bool, err error) {
 	names, err := r.opts.Target.List(ctx, filesPrefix(database, c.run))
 	if err != nil {
@@ -77,8 +76,8 @@ func (r *Replica) cutSeries(ctx context.Context, database string, c chain) (whol
 	return missing == nil, nil
 }
 
-// captureOnce writes the pages that differ from the chain into the spool. It leaves the stored chain there, because
-// it is valid until the next point.
+// captureOnce writes pages that differ from the chain into the spool. The stored chain stays valid until the next
+// point.
 func (s *source) captureOnce(ctx context.Context) error {
 	if err := s.clear(chainName); err != nil {
 		return err
@@ -94,8 +93,8 @@ func (s *source) captureOnce(ctx context.Context) error {
 	return errors.Join(s.comparePages(ctx, frozen, asOf, false), frozen.Close())
 }
 
-// closeOnce stores the chains of a backup that has published its point, and empties the spool. Otherwise the next backup
-// continues from the chains that are stored.
+// closeOnce stores the chains of a published backup and empties the spool. Otherwise the next backup continues from
+// the stored chains.
 func (r *Replica) closeOnce() (err error) {
 	for _, s := range r.sources {
 		if r.newest().Number > 0 {
@@ -106,7 +105,7 @@ func (r *Replica) closeOnce() (err error) {
 	return err
 }
 
-// checkPoint returns an error unless the target belongs to this process, and has every file that a new point needs.
+// checkPoint returns an error unless this process owns the target, which has every file for a new point.
 func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -125,7 +124,7 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 	return nil
 }
 
-// readBack returns an error unless an object has the SHA-256 of the bytes that were sent.
+// readBack compares an object's SHA-256.
 func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	r, err := t.Get(ctx, name)
 	if errcode.Is(err, errcode.NotFound) {
@@ -145,10 +144,10 @@ func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	return nil
 }
 
-// Published returns the restore point that Sync has published; its number is 0 before.
+// Published returns the restore point published by Sync; before, its number is 0.
 func (r *Replica) Published() Point { return r.newest() }
 
-// Tidy deletes the restore points that the rule does not keep, and the objects that only they need. An empty rule keeps everything.
+// Tidy deletes the restore points that the rule drops, and their objects. An empty rule keeps everything.
 func (r *Replica) Tidy(ctx context.Context) error {
 	if r.opts.Rule == (Keep{}) {
 		return nil

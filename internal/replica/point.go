@@ -17,29 +17,28 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Point is a restore point: what the databases were at a time.
+// Point is a restore point: the databases at one moment.
 type Point struct {
 	// Number increases with each point.
 	Number uint64 `json:"number"`
-	// Time is when the databases were read. The point has every write that was
-	// acknowledged before.
+	// Time is when the databases were read; earlier acknowledged writes are included.
 	Time time.Time `json:"time"`
 	// Files are the databases by name.
 	Files map[string]Place `json:"files"`
-	// Also are the objects with other files, by name.
+	// Also are the objects of other files, by name.
 	Also map[string]string `json:"also,omitempty"`
 
-	Backup *BackupSize `json:"backup,omitempty"` // of a backup; nil: it was made before there were sizes
+	Backup *BackupSize `json:"backup,omitempty"` // nil for replicas and old backups
 }
 
-// BackupSize says how large a backup is, and how long it took.
+// BackupSize is a backup's size and duration.
 type BackupSize struct {
 	Databases int64         `json:"databases"` // bytes that a restore writes
-	Sent      int64         `json:"sent"`      // bytes that this backup has added to the target, compressed and encrypted
-	Took      time.Duration `json:"took"`      // from the read of the databases until all of it was in the target
+	Sent      int64         `json:"sent"`      // bytes added to the target, compressed and encrypted
+	Took      time.Duration `json:"took"`      // from reading the databases until everything was sent
 }
 
-// Duration formats Took for people.
+// Duration formats Took.
 func (b *BackupSize) Duration() string {
 	if b.Took < time.Second {
 		return b.Took.Round(time.Millisecond).String()
@@ -53,7 +52,7 @@ type Place struct {
 	TXID ltx.TXID `json:"txid"`
 }
 
-// MarkerName is the object that names the owner of a target.
+// MarkerName is the object that names a target's owner.
 const MarkerName = "holdfast-replica.json"
 
 // Other object names in a target.
@@ -63,12 +62,11 @@ const (
 	alsoPrefix   = "also/"
 )
 
-// marker identifies the owner of a replica.
+// marker identifies a replica's owner.
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
-	// Holder is the process that writes to the replica. Another one with a copy of the data
-	// folder has the same server.
+	// Holder is the writing process. Another process with a copy of the data folder has the same Server.
 	Holder string `json:"holder"`
 	// Kind is "" for a replica, and backupKind for backups.
 	Kind string `json:"kind,omitempty"`
@@ -79,21 +77,20 @@ const (
 	backupKind = "backups"
 )
 
-// filesPrefix is the name prefix for LTX files in a run.
 func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
 
-// objectName returns the object name for an LTX file, without the suffix for encryption.
+// objectName returns an LTX file's object name without the encryption suffix.
 func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
 
-// pointName returns the object name for a point. Points are not encrypted, because the server must
-// read them to delete old ones; they contain nothing that object names do not show.
+// pointName returns a point's object name. Points are not encrypted, because the server must read them to delete old
+// ones; they reveal no more than object names do.
 func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
 
-// listedPoint is a point as its name tells it.
+// listedPoint is a point parsed from its name.
 type listedPoint struct {
 	name   string
 	number uint64
@@ -108,7 +105,7 @@ func parsePointName(name string) (p listedPoint, ok bool) {
 	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil && len(number) == 16
 }
 
-// listPoints returns the points of a replica in their order.
+// listPoints returns a replica's points in order.
 func listPoints(ctx context.Context, t Target) (points []listedPoint, err error) {
 	names, err := t.List(ctx, pointsPrefix)
 	for _, name := range names {
@@ -125,14 +122,14 @@ type Listed struct {
 	Time   time.Time
 }
 
-// Content is the content of a target.
+// Content is a target's content.
 type Content struct {
-	Server string   // ID of the server whose data it is
-	Points []Listed // the oldest first
+	Server string   // the data's server ID
+	Points []Listed // oldest first
 }
 
-// Points returns the newest points in a target, the newest first; all of them if most is 0. It returns errcode.NotFound if it has no
-// replica and no backups.
+// Points returns up to most points, newest first; 0 returns all. Without replica or backups it returns
+// errcode.NotFound.
 func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 	if _, err := readMarker(ctx, t); err != nil {
 		return nil, err
@@ -154,7 +151,7 @@ func Points(ctx context.Context, t Target, most int) (all []Point, err error) {
 	return all, nil
 }
 
-// Inspect returns the restore points in a target, or errcode.NotFound if it has no replica.
+// Inspect returns a target's restore points, or errcode.NotFound without a replica.
 func Inspect(ctx context.Context, t Target) (c Content, err error) {
 	m, err := readMarker(ctx, t)
 	if err != nil {
@@ -168,7 +165,6 @@ func Inspect(ctx context.Context, t Target) (c Content, err error) {
 	return c, err
 }
 
-// readPoint reads a point.
 func readPoint(ctx context.Context, t Target, name string) (p Point, err error) {
 	var content bytes.Buffer
 	if err := get(ctx, t, keys{}, name, &content); err != nil {
@@ -180,7 +176,6 @@ func readPoint(ctx context.Context, t Target, name string) (p Point, err error) 
 	return p, nil
 }
 
-// get copies the object content to w and checks it.
 func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error {
 	r, err := t.Get(ctx, name)
 	if errcode.Is(err, errcode.NotFound) {
@@ -193,8 +188,7 @@ func get(ctx context.Context, t Target, k keys, name string, w io.Writer) error 
 	return k.open(name, r, w)
 }
 
-// claim writes the marker. It returns an error if the target belongs to another server or
-// contains other objects.
+// claim writes the marker. It fails if the target belongs to another server or contains other objects.
 func claim(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	if err == nil && found.Server != mine.Server {
@@ -219,14 +213,14 @@ func claim(ctx context.Context, t Target, mine marker) error {
 	return checkHolder(ctx, t, mine)
 }
 
-// OtherServerFix tells an operator how to go on at a target with the data of another server. A restored data folder is
-// another server, too.
+// OtherServerFix tells an operator what to do about a target with another server's data. A restored data folder
+// counts as another server.
 const OtherServerFix = "set another URL, such as with another prefix"
 
 func kindName(m marker) string { return cmp.Or(m.Kind, "a replica") }
 
-// checkHolder returns an error unless this process owns the target. The marker may be missing because the
-// replica was deleted, or because a disk is no longer mounted.
+// checkHolder returns an error unless this process owns the target. The marker may be missing because the replica was
+// deleted or a disk is not mounted.
 func checkHolder(ctx context.Context, t Target, mine marker) error {
 	found, err := readMarker(ctx, t)
 	switch {

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// reconcileEvery is how often the target is compared with the database, for what other processes have written, and
-	// to delete bodies. restFactor times the duration of a reconciliation passes before the next one.
+	// reconcileEvery is the interval for comparing the target with the database, to find other processes' writes and
+	// to delete bodies. At least restFactor times a reconciliation's duration passes before the next one.
 	reconcileEvery = time.Hour
 	restFactor     = 10
 
-	// batch limits the memory of a reconciliation: how many missing bodies it uploads before it reads the database again, and how many it deletes.
+	// batch limits a reconciliation's memory: the missing bodies uploaded before it rereads the database, and the
+	// bodies it deletes.
 	batch = 10_000
 
-	// tries is how often the upload of a body is tried before a reconciliation fails.
+	// tries limits upload attempts per body.
 	tries = 3
 
-	// namesInStatus is how many unreadable bodies a status names.
 	namesInStatus = 20
 
-	// recordName is the object with the bodies that the database no longer refers to.
+	// recordName is the object that lists unreferenced bodies.
 	recordName = "unreferenced-bodies"
 )
 
-// nameHash identifies an object name in memory and in the record.
+// nameHash identifies an object name.
 type nameHash [16]byte
 
 func hashOf(object string) nameHash {
@@ -44,19 +44,19 @@ func hashOf(object string) nameHash {
 
 func (h nameHash) compare(o nameHash) int { return bytes.Compare(h[:], o[:]) }
 
-// record has the bodies in the target that the database no longer refers to. Points up to the number may need them. It says
-// so in numbers of points, because clocks may be wrong.
+// record maps unreferenced bodies in the target to the last point that may need them. It uses point numbers, because
+// clocks may be wrong.
 type record map[nameHash]uint64
 
-// noted are bodies that the last reconciliation has found unreferenced for the first time. Points with a state that was captured
-// in a later round than round do not need them; number is the last point before, or 0 while there is no such point.
+// noted bodies were first found unreferenced by the last reconciliation. Points captured after round do not need
+// them; number is the last point before, or 0 until it exists.
 type noted struct {
 	all    []nameHash
 	round  uint64
 	number uint64
 }
 
-// published notes that a point has the database as it was in a round of captures.
+// published notes that a point was captured in round.
 func (b *bodies) published(number, round uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *bodies) published(number, round uint64) {
 	}
 }
 
-// reconcileIfDue reconciles if a point needs it, or after some time.
+// reconcileIfDue reconciles if a point needs it, or periodically.
 func (b *bodies) reconcileIfDue(ctx context.Context) error {
 	b.mu.Lock()
 	since := b.r.opts.Clock().Sub(b.reconciled)
@@ -89,15 +89,14 @@ func (b *bodies) reconcileIfOwed(ctx context.Context) error {
 	return b.reconcile(ctx)
 }
 
-// oweAll makes points wait for a reconciliation that has not begun yet.
+// oweAll makes points wait for a new reconciliation.
 func (b *bodies) oweAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.owed.add(debt{isOpen: len(b.services) > 0})
 }
 
-// reconcile uploads every body that the database refers to and the target does not have, and deletes those that no
-// point needs.
+// reconcile uploads every referenced body missing from the target, and deletes bodies that no point needs.
 func (b *bodies) reconcile(ctx context.Context) (err error) {
 	b.reconciling.Lock()
 	defer b.reconciling.Unlock()
@@ -120,17 +119,16 @@ func (b *bodies) reconcile(ctx context.Context) (err error) {
 	return err
 }
 
-// reconciliation compares the target with the database.
 type reconciliation struct {
 	b       *bodies
-	have    []nameHash // of all objects in the target, ordered
-	seen    []bool     // the database refers to it, in the order of have
+	have    []nameHash // all bodies in the target, sorted
+	seen    []bool     // parallel to have: referenced
 	failed  map[nameHash]failure
 	omitted []string
-	round   uint64 // of the last capture before the database was read
+	round   uint64 // last capture before the database was read
 }
 
-// failure is a body that could not be read. It is confirmed when that happens twice, with the database read in between.
+// failure is an unreadable body, confirmed if it fails again after the database was reread.
 type failure struct {
 	name      string
 	reason    string
@@ -166,7 +164,6 @@ func (r *reconciliation) run(ctx context.Context) error {
 	return r.clean(ctx)
 }
 
-// missingBody is a body to upload.
 type missingBody struct {
 	service, object string
 	Body
@@ -174,7 +171,8 @@ type missingBody struct {
 
 var errBatch = errors.New("enough for now")
 
-// missing reads from the database which bodies are missing in the target, and whether these are all. Bodies that wait for their upload are not missing.
+// missing reads the database and returns bodies missing from the target, except queued ones. all is false if the
+// batch was full.
 func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, all bool, err error) {
 	r.seen, r.omitted = make([]bool, len(r.have)), nil
 	former := r.failed
@@ -218,7 +216,6 @@ func (r *reconciliation) missing(ctx context.Context) (missing []missingBody, al
 	return missing, true, nil
 }
 
-// tell puts the missing bodies into the status.
 func (r *reconciliation) tell(missing []missingBody) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
@@ -228,14 +225,12 @@ func (r *reconciliation) tell(missing []missingBody) {
 	}
 }
 
-// isSentOrWaits reports whether an object was sent during this reconciliation, or waits for its upload.
 func (b *bodies) isSentOrWaits(object string, h nameHash) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting[object] != nil || b.sent[h]
 }
 
-// upload uploads bodies, several at once.
 func (r *reconciliation) upload(ctx context.Context, missing []missingBody) error {
 	return each(ctx, r.b.parallel, missing, func(ctx context.Context, m missingBody) error {
 		source, err := r.tryUpload(ctx, m)
@@ -268,7 +263,7 @@ func (r *reconciliation) tryUpload(ctx context.Context, m missingBody) (source, 
 	return source, err
 }
 
-// isUnconfirmed reports whether a body could not be read, and may have been deleted or moved.
+// isUnconfirmed reports whether an unreadable body may have been deleted or moved.
 func (r *reconciliation) isUnconfirmed() bool {
 	for _, f := range r.failed {
 		if !f.confirmed {
@@ -278,7 +273,7 @@ func (r *reconciliation) isUnconfirmed() bool {
 	return false
 }
 
-// report puts the findings into the status. It is called with the lock.
+// report updates the status. It requires the lock.
 func (r *reconciliation) report() {
 	s := &r.b.status
 	before := s.Unreadable
@@ -293,7 +288,7 @@ func (r *reconciliation) report() {
 	}
 }
 
-// each calls fn for all values, several at once, until one fails.
+// each calls fn concurrently until one call fails.
 func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Context, T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -315,7 +310,7 @@ func each[T any](ctx context.Context, parallel int, all []T, fn func(context.Con
 	return context.Cause(ctx)
 }
 
-// clean notes which bodies in the target are unreferenced now, and deletes those that no point needs.
+// clean records unreferenced bodies and deletes those that no point needs.
 func (r *reconciliation) clean(ctx context.Context) error {
 	if r.b.record == nil {
 		record, err := r.b.r.readRecord(ctx)
@@ -345,7 +340,7 @@ func (r *reconciliation) clean(ctx context.Context) error {
 	}, next)
 }
 
-// note returns the next record, and the bodies that are unreferenced for the first time.
+// note returns the next record, and the newly unreferenced bodies.
 func (r *reconciliation) note() (next record, fresh []nameHash) {
 	r.b.mu.Lock()
 	defer r.b.mu.Unlock()
@@ -371,7 +366,7 @@ func (r *reconciliation) note() (next record, fresh []nameHash) {
 	return next, fresh
 }
 
-// deleteBodies deletes the bodies in the target that which selects. It does nothing unless one of all is.
+// deleteBodies deletes the bodies that which selects, if all contains any.
 func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, all record) error {
 	isAny := false
 	for h := range all {
@@ -404,7 +399,7 @@ func (r *Replica) deleteBodies(ctx context.Context, which func(nameHash) bool, a
 	})
 }
 
-// finish stores which bodies points after a number do not need. No capture may follow.
+// finish records the bodies that points after number do not need. No capture may follow.
 func (b *bodies) finish(ctx context.Context, number uint64) error {
 	b.reconciling.Lock()
 	defer b.reconciling.Unlock()
@@ -429,10 +424,10 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 	return err
 }
 
-// entrySize is the size of an entry in the stored record.
+// entrySize is a stored record entry's size.
 const entrySize = len(nameHash{}) + 8
 
-// readRecord reads the record. One that is missing or damaged is as good as an empty one: bodies stay longer.
+// readRecord treats a missing or damaged record as empty: bodies stay longer.
 func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timeout)
 	defer cancel()
@@ -458,7 +453,6 @@ func (r *Replica) readRecord(ctx context.Context) (record, error) {
 	return all, nil
 }
 
-// writeRecord replaces the record if it has changed.
 func (r *Replica) writeRecord(ctx context.Context, former, next record) error {
 	if maps.Equal(former, next) {
 		return nil

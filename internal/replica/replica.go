@@ -28,61 +28,59 @@ import (
 
 // Options configure a Replica.
 type Options struct {
-	// Server is the server ID, a random text that is stored in the data folder.
+	// Server is the random server ID in the data folder.
 	Server string
 
-	// Files are the databases by name, such as sync.db, under which they are restored.
+	// Files are the databases by file name, e.g. sync.db.
 	Files map[string]*sqlitedb.DB
 
-	// Also are small files that a restore needs besides the databases, such as the secrets file: paths by name. Each
-	// is sent when it has changed; one that does not exist is left out.
+	// Also are paths of small files that a restore needs, such as the secrets file, by name. Each is sent when it
+	// changes; missing ones are skipped.
 	Also map[string]string
 
-	// Order are the names of the databases in the order in which they are captured; nil: sorted.
+	// Order is the capture order of the databases; nil: sorted.
 	Order []string
 
-	// Once is for a backup: Sync makes one restore point and checks all objects that it sends. It does not checkpoint
-	// databases, so another process, or this one, may replicate or serve them. Tidy deletes the points that Rule does not keep.
+	// Once makes a backup: Sync makes one restore point and checks all objects it sends. It does not checkpoint, so
+	// any process may replicate or serve the databases. Tidy deletes points that Rule drops.
 	Once bool
 
 	Target Target
 
-	// Location, if set, names the target. A target with this name that was claimed before and has lost its marker is refused: the
-	// disk of its folder may not be mounted.
+	// Location, if set, names the target. If that was claimed before and lost its marker, it is refused: its disk may
+	// not be mounted.
 	Location string
 
 	// Recipients can decrypt the replica. Without any, it is not encrypted.
 	Recipients []age.Recipient
 
-	// Spool is a folder for files that are not in the target yet, and SpoolBytes its
-	// limit for each database; 0 means 256 MiB. Beyond the limit, they are dropped, and the
-	// database is sent as a whole when the target is back.
+	// Spool is a folder for unsent files, limited to SpoolBytes per database; default 256 MiB. Beyond it they are
+	// dropped, and the whole database is sent when the target is back.
 	Spool      string
 	SpoolBytes int64
 
-	// Keep is the age up to which there are restore points; 0 means a week. Of those older
-	// than an hour, there is one for each five minutes.
+	// Keep is the age up to which restore points are kept; default a week. After an hour, one per five minutes
+	// remains.
 	Keep time.Duration
 
-	// Rule keeps some of the points that are older than Keep.
+	// Rule keeps some older points.
 	Rule Keep
 
-	// Interval is the time between two restore points; 0 means one second.
+	// Interval between restore points defaults to one second.
 	Interval time.Duration
 
-	// Timeout limits an upload; 0 means 30 seconds. Large objects get another second
-	// for each 100 KB.
+	// Timeout limits an upload; default 30 seconds, plus a second per 100 KB for large objects.
 	Timeout time.Duration
 
-	// Bodies are the files of services besides their databases, by service.
+	// Bodies are the services' other files, by service.
 	Bodies map[string]Bodies
 
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	space func(folder string) (free, size float64, err error) // durable.Space, but in tests
+	space func(folder string) (free, size float64, err error) // durable.Space, except in tests
 
-	// Fault, if set, is called between all steps. Its error ends the step. For tests only.
+	// Fault, for tests, is called between all steps. Its error ends the step.
 	Fault func(point string) error
 }
 
@@ -95,44 +93,43 @@ type Replica struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	capturing          sync.Mutex // one capture at a time
-	shipping           sync.Mutex // one shipment at a time
+	capturing          sync.Mutex
+	shipping           sync.Mutex
 	claimed            bool
-	heldAt             time.Time // when the target was last checked
+	heldAt             time.Time // last check of the target
 	mine               marker
-	number             uint64     // last point number
-	maintaining        sync.Mutex // one maintenance at a time
+	number             uint64 // last point
+	maintaining        sync.Mutex
 	mergedAt, tidiedAt time.Time
-	points             map[string]Point // cache, by object name
+	points             map[string]Point // cache by object name
 	bodies             *bodies
-	sent               atomic.Int64 // bytes of a backup
-	isWatching         bool         // services report the bodies that they write
+	sent               atomic.Int64
+	isWatching         bool // services report their new bodies
 
 	mu        sync.Mutex
 	status    Status
-	published Point                // the newest one
-	proposed  *proposal            // the next one, whose databases are in the target
-	rounds    uint64               // captures that have begun
+	published Point                // newest point
+	proposed  *proposal            // next point, with its databases in the target
+	rounds    uint64               // captures begun
 	also      map[string]alsoState // by name
 }
 
-// Status says how far a replica is.
+// Status is a replica's progress.
 type Status struct {
-	// Since is the time before which every acknowledged write is in the last restore
-	// point. It is zero before the first one.
+	// All writes acknowledged before Since are in the last restore point; zero before the first.
 	Since time.Time
-	// WaitingBytes is the size of captured files that are not in the target.
+	// WaitingBytes counts captured files not in the target.
 	WaitingBytes int64
-	// CaptureError and ShipError are why the last attempt failed, or nil.
+	// CaptureError and ShipError are the last attempts' errors.
 	CaptureError, ShipError error
-	// Bodies are the files of services besides their databases.
+	// Bodies is the status of the services' other files.
 	Bodies BodyStatus
 }
 
-// Lag returns for how long acknowledged writes may be missing in the last restore point.
+// Lag returns how long acknowledged writes may have been missing from the last restore point.
 func (s Status) Lag(now time.Time) time.Duration { return max(0, now.Sub(s.Since)) }
 
-// New returns a replica that does nothing until Start or Sync.
+// New returns a replica that is idle until Start or Sync.
 func New(opts Options) *Replica {
 	if opts.SpoolBytes <= 0 {
 		opts.SpoolBytes = 256 << 20
@@ -184,7 +181,7 @@ func (r *Replica) Start() {
 			err := r.capture(ctx)
 			select {
 			case captured <- struct{}{}:
-			default: // it ships what was captured before
+			default: // ships earlier captures
 			}
 			return err
 		})
@@ -193,8 +190,7 @@ func (r *Replica) Start() {
 	r.running.Go(func() { r.repeat(ctx, nil, r.maintain) })
 }
 
-// repeat calls fn in each interval, or when ready has something, and less often while it
-// fails.
+// repeat calls fn in each interval or when ready fires, and less often while it fails.
 func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(context.Context) error) {
 	failures := 0
 	for {
@@ -224,8 +220,7 @@ func (r *Replica) repeat(ctx context.Context, ready <-chan struct{}, fn func(con
 	}
 }
 
-// Sync captures the writes until now, ships them, and publishes them as a restore point. Without Start, the services must
-// delete no body meanwhile.
+// Sync captures, ships and publishes the writes until now. Without Start, services must not delete bodies meanwhile.
 func (r *Replica) Sync(ctx context.Context) error {
 	if r.opts.Once {
 		if err := r.continueSeries(ctx); err != nil {
@@ -245,11 +240,12 @@ func (r *Replica) Sync(ctx context.Context) error {
 	}))
 }
 
-// CloseBodies uploads the bodies that wait, until ctx ends, and reads no more of them. Call it before the services close their files.
+// CloseBodies uploads the queued bodies until ctx ends, and stops reading bodies. Call it before the services close
+// their files.
 func (r *Replica) CloseBodies(ctx context.Context) error { return r.bodies.close(ctx) }
 
-// Close captures and ships what was written, until ctx ends, and stops. If the target then
-// has everything, the next start sends only the pages that differ.
+// Close captures and ships the remaining writes until ctx ends, and stops. If the target then has everything, the
+// next start only sends differing pages.
 func (r *Replica) Close(ctx context.Context) error {
 	r.stop()
 	r.running.Wait()
@@ -269,14 +265,14 @@ func (r *Replica) Close(ctx context.Context) error {
 	return err
 }
 
-// newest returns the newest point that this process has published.
+// newest returns the newest point published by this process.
 func (r *Replica) newest() Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.published
 }
 
-// capture captures all databases. One that fails does not prevent the others.
+// capture captures all databases, even if some fail.
 func (r *Replica) capture(ctx context.Context) (err error) {
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
@@ -293,7 +289,6 @@ func (r *Replica) capture(ctx context.Context) (err error) {
 	return err
 }
 
-// beginRound counts a capture of all databases.
 func (r *Replica) beginRound() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,14 +296,13 @@ func (r *Replica) beginRound() uint64 {
 	return r.rounds
 }
 
-// begunRounds returns the number of captures that have begun.
 func (r *Replica) begunRounds() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.rounds
 }
 
-// Status returns how far the replica is.
+// Status returns the replica's progress.
 func (r *Replica) Status() Status {
 	bodies := r.bodies.state()
 	r.mu.Lock()
@@ -324,11 +318,11 @@ func (r *Replica) Status() Status {
 	return s
 }
 
-// ship sends what was captured, and publishes a restore point if anything was. If bodies of the point are missing, it waits for them
-// only a while: what is captured meanwhile must not wait for a large body.
+// ship sends captured files and publishes a restore point if there were any. It waits only briefly for missing
+// bodies: later captures must not wait for a large body.
 func (r *Replica) ship(ctx context.Context) error { return r.shipAfter(ctx, r.bodies.wait) }
 
-// shipAfter is ship with a function that waits for all bodies up to a number. It returns false if one is missing.
+// shipAfter is ship with a function that waits for all bodies up to a number and returns false if one is missing.
 func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint64) (bool, error)) error {
 	r.shipping.Lock()
 	defer r.shipping.Unlock()
@@ -342,14 +336,14 @@ func (r *Replica) shipAfter(ctx context.Context, wait func(context.Context, uint
 	return err
 }
 
-// proposal is a point that is published when its bodies are in the target.
+// proposal is a point that will be published once its bodies are in the target.
 type proposal struct {
 	Point
-	bodies uint64 // it may need those up to this number
-	round  uint64 // of the capture
+	bodies uint64 // needs bodies up to this number
+	round  uint64
 }
 
-// send implements ship. All writes acknowledged before since are in the target; since is zero if that is not known.
+// send implements ship. All writes acknowledged before since are in the target; zero: unknown.
 func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (bool, error)) (since time.Time, err error) {
 	err = r.prepare(ctx)
 	r.bodies.open(err == nil)
@@ -380,7 +374,7 @@ func (r *Replica) send(ctx context.Context, wait func(context.Context, uint64) (
 	return p.Time, nil
 }
 
-// sendFiles sends the captured files of all databases. It is incomplete if a database was never captured.
+// sendFiles sends the captured files. It is incomplete if a database was never captured.
 func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, err error) {
 	p, complete = &proposal{Point: Point{Files: map[string]Place{}}}, true
 	for i, s := range r.sources {
@@ -406,7 +400,6 @@ func (r *Replica) sendFiles(ctx context.Context) (p *proposal, complete bool, er
 	return p, complete, nil
 }
 
-// proposedPoint returns the proposed point, or the zero value.
 func (r *Replica) proposedPoint() Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -416,7 +409,7 @@ func (r *Replica) proposedPoint() Point {
 	return r.proposed.Point
 }
 
-// propose returns the next point: p, or the proposed one if bodies of p are missing. nil forgets the proposed one.
+// propose returns the next point: p, or the proposed one if bodies of p are missing. nil drops the proposal.
 func (r *Replica) propose(p *proposal) *proposal {
 	keep := p != nil && !r.bodies.isReady(p.bodies)
 	r.mu.Lock()
@@ -430,7 +423,7 @@ func (r *Replica) propose(p *proposal) *proposal {
 // checkEvery is how often ship checks that this process still owns the target.
 const checkEvery = time.Minute
 
-// prepare claims the target or checks it, and tells databases that wait for it that it answers.
+// prepare claims or checks the target, and wakes databases waiting for it.
 func (r *Replica) prepare(ctx context.Context) error {
 	away := false
 	for _, s := range r.sources {
@@ -478,7 +471,6 @@ func (r *Replica) claim(ctx context.Context) error {
 	return nil
 }
 
-// sendFile uploads a file from the spool.
 func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	content, err := os.Open(f.path(s.spool))
 	if errors.Is(err, os.ErrNotExist) {
@@ -501,7 +493,7 @@ func (r *Replica) sendFile(ctx context.Context, s *source, f ltxFile) error {
 	return nil
 }
 
-// put uploads an object; size determines its timeout. For a backup, it reads the object back.
+// put uploads an object with a timeout depending on size. A backup's object is read back.
 func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reader, size int64) error {
 	if r.opts.Once {
 		size *= 2
@@ -522,7 +514,7 @@ func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reade
 	return readBack(ctx, r.opts.Target, name, sum.Sum(nil))
 }
 
-// counter counts the bytes that are read.
+// counter counts the bytes read.
 type counter struct {
 	io.Reader
 	n int64
@@ -534,7 +526,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// size returns the size of a backup that is complete but for its point.
+// size returns a backup's size before its point is added.
 func (r *Replica) size(p Point) *BackupSize {
 	b := &BackupSize{Sent: r.sent.Load(), Took: max(0, r.opts.Clock().Sub(p.Time))}
 	for _, s := range r.sources {
@@ -543,7 +535,6 @@ func (r *Replica) size(p Point) *BackupSize {
 	return b
 }
 
-// publish writes a restore point.
 func (r *Replica) publish(ctx context.Context, p Point) error {
 	p.Number = r.number + 1
 	if p.Time.IsZero() { // without databases
@@ -562,7 +553,7 @@ func (r *Replica) publish(ctx context.Context, p Point) error {
 	if err != nil {
 		return err
 	}
-	// If the response is lost, the point may exist. Another one must not have its number.
+	// If the response is lost, the point may exist, so the number must not be reused.
 	r.number = p.Number
 	if err := r.put(ctx, pointName(p), keys{}, bytes.NewReader(text), int64(len(text))); err != nil {
 		return err

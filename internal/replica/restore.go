@@ -26,29 +26,29 @@ import (
 // Restoring configures Restore.
 type Restoring struct {
 	Target     Target
-	Identities []age.Identity // of encrypted replicas
+	Identities []age.Identity // for encrypted replicas
 
-	// Into is an existing folder, to which the databases are written under their names. One that exists is an error.
+	// Into is an existing folder for the databases, none of which may exist.
 	Into string
 
-	// At selects the newest point at or before a time; zero selects the newest one.
+	// At selects the newest point at or before a time; zero selects the newest.
 	At time.Time
 
-	// Only selects databases by name; nil selects all. The other files are always restored.
+	// Only selects databases by name; nil selects all. Other files are always restored.
 	Only []string
 
-	// Progress, if set, is called with the name of each database.
+	// Progress, if set, is called with each database's name.
 	Progress func(name string)
 }
 
 // Found is the result of Look.
 type Found struct {
-	Point Point     // that would be restored
+	Point Point     // to restore
 	Until time.Time // the source is known to have acknowledged writes until then; not before Point.Time
 }
 
-// Look chooses the restore point as Restore does, and returns an error if an object is missing. It reads only names, points, and the
-// newest changes after the point.
+// Look chooses the restore point like Restore, and returns an error if an object is missing. It only reads names,
+// points, and the newest later changes.
 func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	newest, chosen, err := r.Choose(ctx)
 	if err != nil {
@@ -85,10 +85,10 @@ func Look(ctx context.Context, r Restoring) (f Found, err error) {
 	return f, nil
 }
 
-// lastChange returns when the newest changes were read that were sent after a point and are in no point; zero without such changes.
+// lastChange returns when the newest changes that are in no point were read; zero if none.
 func (r Restoring) lastChange(ctx context.Context, files series, database string, place Place) (at time.Time, err error) {
 	last := ""
-	for _, key := range slices.Sorted(maps.Keys(files)) { // names of runs begin with their time
+	for _, key := range slices.Sorted(maps.Keys(files)) { // run names begin with their time
 		name, run, _ := strings.Cut(key, "/")
 		if name != database || run < place.Run {
 			continue
@@ -104,7 +104,7 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 	}
 	var begin head
 	if err := get(ctx, r.Target, keys{identities: r.Identities}, last, &begin); err != nil {
-		return at, ctx.Err() // it is in no restore point, so it need not be whole
+		return at, ctx.Err() // it is in no restore point, so it need not be complete
 	}
 	h, _, err := ltx.DecodeHeader(bytes.NewReader(begin))
 	if err != nil {
@@ -113,16 +113,15 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 	return time.UnixMilli(h.Timestamp), nil
 }
 
-// Restored is what Restore has written.
+// Restored is the result of Restore.
 type Restored struct {
-	Point  Point    // the restored moment
-	Newest Point    // the newest point of the replica
-	Files  []string // paths of the databases and the other files
+	Point  Point    // restored
+	Newest Point    // newest in the replica
+	Files  []string // paths of databases and other files
 }
 
-// Restore writes the databases of a replica as they were at a restore point. It checks
-// every object, that none is missing, the checksum of each database, and its structure. If
-// it fails, it leaves no database that it has not checked.
+// Restore writes a replica's databases as of a restore point. It checks that no object is missing or damaged, and
+// each database's checksum and structure. If it fails, it leaves no unchecked database.
 func Restore(ctx context.Context, r Restoring) (done Restored, err error) {
 	k := keys{identities: r.Identities}
 	if done.Newest, done.Point, err = r.Choose(ctx); err != nil {
@@ -193,7 +192,7 @@ func (r Restoring) Choose(ctx context.Context) (newest, chosen Point, err error)
 	return newest, chosen, err
 }
 
-// CheckIdentities returns an error if the data of a restore point is encrypted and the identities do not decrypt it.
+// CheckIdentities returns an error if the identities cannot decrypt a restore point.
 func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 	for _, name := range slices.Sorted(maps.Values(p.Also)) {
 		if !strings.HasSuffix(name, encrypted) {
@@ -207,10 +206,10 @@ func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 			return errcode.New(errcode.Invalid, "the private key is not the one of this data: it was encrypted for other recipients")
 		}
 	}
-	return nil // damage is reported later, by the name of its object
+	return nil // damage is reported later, with the object's name
 }
 
-// head keeps the begin of an LTX file: its header.
+// head keeps an LTX file's header.
 type head []byte
 
 func (h *head) Write(p []byte) (int, error) {
@@ -220,7 +219,6 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// restore writes one database.
 func (r Restoring) restore(ctx context.Context, k keys, place Place, into string) error {
 	if _, err := os.Lstat(into); !errors.Is(err, os.ErrNotExist) {
 		return errors.Join(err, errcode.Newf(errcode.Conflict, "%s exists already", into))
@@ -234,7 +232,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	if err != nil {
 		return err
 	}
-	// The name says that the content was not checked yet, should this process be killed.
+	// The name marks unchecked content in case the process is killed.
 	unchecked := into + ".restoring"
 	if err := os.RemoveAll(unchecked); err != nil {
 		return err
@@ -254,7 +252,7 @@ func (r Restoring) restore(ctx context.Context, k keys, place Place, into string
 	return durable.Rename(unchecked, into)
 }
 
-// write writes a database from objects. Each is checked before its content is used.
+// write checks each object before using its content.
 func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer) (err error) {
 	folder, err := os.OpenRoot(r.Into)
 	if err != nil {
@@ -284,8 +282,7 @@ func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer)
 	return merge(ctx, files, w)
 }
 
-// merge writes the database that LTX files lead to. The files are in order, and the first
-// one has all pages.
+// merge writes the database from ordered LTX files, the first with all pages.
 func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 	read, write := io.Pipe()
 	defer func() { _ = read.Close() }()
@@ -295,10 +292,10 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 		if err == nil {
 			err = c.Compact(ctx)
 		}
-		_ = write.CloseWithError(err) // nil is the end
+		_ = write.CloseWithError(err) // nil means EOF
 		merged <- err
 	}()
-	// It compares the checksum of all pages with the one after the last file.
+	// It compares the checksum of all pages with the last file's.
 	err := ltx.NewDecoder(newBuffered(read)).DecodeDatabaseTo(w)
 	if err != nil {
 		read.CloseWithError(err)
@@ -312,7 +309,7 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 	return nil
 }
 
-// matches returns an error unless an LTX file is what its name says.
+// matches returns an error unless an LTX file matches its name.
 func matches(file io.ReadSeeker, name string) error {
 	h, _, err := ltx.DecodeHeader(file)
 	if err != nil {

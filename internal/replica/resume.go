@@ -15,10 +15,10 @@ import (
 	"holdfast/internal/durable"
 )
 
-// chainName is the file in the spool with the chain of a server that was stopped.
+// chainName is the spool file with a stopped server's chain.
 const chainName = "chain"
 
-// saved is a chain and its last snapshot, as they are stored.
+// saved is a stored chain with its last snapshot.
 type saved struct {
 	Run            string
 	TXID           ltx.TXID
@@ -30,14 +30,13 @@ type saved struct {
 	SnapshotAt          time.Time
 }
 
-// save stores the chain, if the target has all of it, so that the next start sends only
-// the pages that differ.
+// save stores the chain if the target has all of it, so that the next start only sends differing pages.
 func (s *source) save() error {
 	s.mu.Lock()
 	whole := s.chain.run != "" && s.state.run == s.chain.run && s.state.txid == s.chain.txid && len(s.waiting) == 0 && !s.broken
 	last := s.last
 	if s.snapshot.run != "" {
-		last.at = time.Time{} // it was not sent: the next start takes another one
+		last.at = time.Time{} // not sent: the next start makes another
 	}
 	s.mu.Unlock()
 	if s.follow == nil && !s.once || !whole {
@@ -55,7 +54,7 @@ func (s *source) save() error {
 	})
 }
 
-// resume reads the chain that save has stored, and deletes it: it must not be used again.
+// resume reads and deletes the saved chain, which must not be used twice.
 func (s *source) resume() (c chain, last snapshot, err error) {
 	c, last, err = s.saved()
 	if err != nil || c.run == "" {
@@ -65,7 +64,7 @@ func (s *source) resume() (c chain, last snapshot, err error) {
 	return c, last, err
 }
 
-// saved reads the chain that save has stored. A file that is damaged is as good as none.
+// saved ignores a damaged file.
 func (s *source) saved() (c chain, last snapshot, err error) {
 	file, err := os.Open(filepath.Join(s.spool, chainName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -87,9 +86,8 @@ func (s *source) saved() (c chain, last snapshot, err error) {
 	return c, snapshot{size: of.SnapshotSize, since: of.Since, at: of.SnapshotAt}, nil
 }
 
-// confirm checks that the target has the chain that a source has resumed, and nothing
-// after it. If the data folder is an older copy, the target has files of the same series
-// with the same numbers: then a new series begins.
+// confirm checks that the target has the resumed chain and nothing after it. If the data folder is an older copy, the
+// target has other files with the same numbers: a new series begins.
 func (r *Replica) confirm(ctx context.Context, s *source) error {
 	run, resumed := s.unconfirmed()
 	if resumed == 0 {
@@ -118,7 +116,6 @@ func (s *source) unconfirmed() (run string, txid ltx.TXID) {
 	return s.state.run, s.resumed
 }
 
-// confirmed notes whether the target has the resumed chain.
 func (s *source) confirmed(ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// encrypted ends the names of encrypted objects.
 const encrypted = ".age"
 
 // keys encrypt or decrypt objects.
@@ -24,7 +23,7 @@ type keys struct {
 	identities []age.Identity
 }
 
-// suffix ends the names of the objects that are written.
+// suffix ends the names of written objects.
 func (k keys) suffix() string {
 	if len(k.recipients) > 0 {
 		return encrypted
@@ -32,16 +31,14 @@ func (k keys) suffix() string {
 	return ""
 }
 
-// digest begins the checksum that ends each object. It includes the name, so that an object is not taken for
-// another one.
+// digest begins an object's trailing checksum. It includes the name, so that one object cannot replace another.
 func digest(name string) hash.Hash {
 	h := sha256.New()
 	_, _ = io.WriteString(h, strings.TrimSuffix(name, encrypted)+"\n")
 	return h
 }
 
-// seal returns an object with a content: a checksum follows it, and both are encrypted if
-// there are recipients. Close it, even if it was not read to its end.
+// seal appends a checksum and, with recipients, encrypts. Always close the result.
 func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 	sum := digest(name)
 	plain := io.MultiReader(io.TeeReader(content, sum), &tail{sum: sum})
@@ -57,12 +54,12 @@ func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 		if err == nil {
 			err = to.Close()
 		}
-		_ = w.CloseWithError(err) // nil is the end
+		_ = w.CloseWithError(err) // nil means EOF
 	}()
 	return r
 }
 
-// tail reads the checksum of what was read before.
+// tail splits off the trailing checksum.
 type tail struct {
 	sum hash.Hash
 	r   *bytes.Reader
@@ -75,12 +72,12 @@ func (t *tail) Read(p []byte) (int, error) {
 	return t.r.Read(p)
 }
 
-// damagedError names an object of a replica that is damaged or missing.
+// damagedError names a damaged or missing object.
 func damagedError(name, reason string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the object %s of the replica %s", name, reason), cause)
 }
 
-// open copies the content of an object to w, and checks it.
+// open copies an object's content to w and checks it.
 func (k keys) open(name string, object io.Reader, w io.Writer) error {
 	if strings.HasSuffix(name, encrypted) {
 		if len(k.identities) == 0 {
@@ -110,7 +107,7 @@ func (k keys) open(name string, object io.Reader, w io.Writer) error {
 		if _, err := io.MultiWriter(w, sum).Write(peeked[:content]); err != nil {
 			return err
 		}
-		if err != nil { // the end
+		if err != nil { // EOF
 			if !bytes.Equal(sum.Sum(nil), peeked[content:]) {
 				return damagedError(name, "is damaged: its checksum is wrong", nil)
 			}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// push appends a file to those that wait for the target. If they exceed the limit, they are
-// dropped, and the database is captured again when the target is back.
+// push appends a file to the queue. Beyond the limit, the queue is dropped and the database is captured again when
+// the target is back.
 func (s *source) push(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +28,7 @@ func (s *source) push(f ltxFile) {
 	}
 }
 
-// drop forgets what waits for the target. It is called with the lock.
+// drop empties the queue. It requires the lock.
 func (s *source) drop() {
 	for _, f := range slices.Concat(s.waiting, s.kept, []ltxFile{s.snapshot}) {
 		_ = os.Remove(f.path(s.spool))
@@ -38,7 +38,7 @@ func (s *source) drop() {
 	s.state.run = ""
 }
 
-// replace begins a new series in place of a run whose objects are lost.
+// replace starts a new series for a run with lost objects.
 func (s *source) replace(run string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *source) replace(run string) {
 	}
 }
 
-// forget deletes the first files that were kept. It is called with the lock.
+// forget deletes the first kept files. It requires the lock.
 func (s *source) forget(files []ltxFile) {
 	for _, f := range files {
 		_ = os.Remove(f.path(s.spool))
@@ -56,7 +56,7 @@ func (s *source) forget(files []ltxFile) {
 	s.kept = s.kept[min(len(files), len(s.kept)):]
 }
 
-// pushSnapshot makes a file with all pages wait for the target, instead of a former one.
+// pushSnapshot replaces the snapshot waiting for the target.
 func (s *source) pushSnapshot(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,11 +72,11 @@ func (s *source) pushSnapshot(f ltxFile) {
 
 const (
 	snapshotEvery = 24 * time.Hour
-	// snapshotLeast is the size of files for which a restore need not be made faster.
+	// snapshotLeast is a size of files that a restore reads fast enough.
 	snapshotLeast = 16 << 20
 )
 
-// needsSnapshot reports whether a restore would have to read many files after the last snapshot.
+// needsSnapshot reports whether a restore would read many files after the last snapshot.
 func (s *source) needsSnapshot(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,14 +84,12 @@ func (s *source) needsSnapshot(now time.Time) bool {
 	return l.since > 0 && now.Sub(l.at) >= snapshotEvery || l.since > max(l.size, s.least)
 }
 
-// snapshotWaiting returns the snapshot that waits for the target.
 func (s *source) snapshotWaiting() (ltxFile, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapshot, s.snapshot.run != ""
 }
 
-// snapshotShipped notes that a snapshot is in the target.
 func (s *source) snapshotShipped(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +99,7 @@ func (s *source) snapshotShipped(f ltxFile) {
 	}
 }
 
-// mergeable returns the files in the target that lead to a published place, and what they
-// become together.
+// mergeable returns the files in the target that lead to a published place, and their merged file.
 func (s *source) mergeable(place Place) (files []ltxFile, merged ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +116,6 @@ func (s *source) mergeable(place Place) (files []ltxFile, merged ltxFile) {
 	return files, merged
 }
 
-// merged notes that files were merged in the target.
 func (s *source) merged(files []ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +124,7 @@ func (s *source) merged(files []ltxFile) {
 	}
 }
 
-// captured notes that there was nothing to capture.
+// captured notes a capture without changes.
 func (s *source) captured(asOf time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,14 +143,13 @@ func (s *source) isBroken() bool {
 	return s.broken
 }
 
-// pending returns what was captured, and the files that the target does not have.
+// pending returns the captured state and the files missing in the target.
 func (s *source) pending() (state, []ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, append([]ltxFile(nil), s.waiting...)
 }
 
-// shipped notes that a file is in the target.
 func (s *source) shipped(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +166,7 @@ func (s *source) shipped(f ltxFile) {
 	for _, f := range s.kept {
 		size += f.size
 	}
-	if size > s.limit { // they remain in the target as they are
+	if size > s.limit { // they stay unmerged in the target
 		s.forget(s.kept)
 	}
 }

@@ -14,29 +14,29 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Target is where a replica is. Names have slashes and no dots at the begin of a segment.
-// All methods may be called concurrently.
+// Target stores a replica. Names contain slashes, and segments do not begin with a dot. All methods are safe for
+// concurrent use.
 type Target interface {
-	// Put writes an object, which may exist. It is visible only when it is whole.
+	// Put writes or replaces an object, which becomes visible only when complete.
 	Put(ctx context.Context, name string, body io.Reader) error
 
 	// Get reads an object, or returns errcode.NotFound.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
-	// List returns the names that begin with a prefix, in their order.
+	// List returns sorted names with a prefix.
 	List(ctx context.Context, prefix string) ([]string, error)
 
-	// Walk calls fn with the names that begin with a prefix, in any order. It ends with an error of fn.
+	// Walk calls fn for names with a prefix, in any order, until fn fails.
 	Walk(ctx context.Context, prefix string, fn func(name string) error) error
 
-	// Delete deletes an object, which need not exist.
+	// Delete deletes an object if it exists.
 	Delete(ctx context.Context, name string) error
 }
 
-// Folder is a target in a folder, such as one of another disk.
+// Folder is a target in a folder, e.g. on another disk.
 type Folder string
 
-// Put implements Target. Without the marker, the disk of the folder may not be mounted.
+// Put implements Target. Without the marker, the folder's disk may not be mounted.
 func (f Folder) Put(ctx context.Context, name string, body io.Reader) error {
 	if _, err := os.Lstat(filepath.Join(string(f), MarkerName)); err != nil && name != MarkerName { //nolint:gosec // the folder is the operator's
 		return errcode.Newf(errcode.Unavailable, "the folder has no %s: is its disk mounted?", MarkerName)
@@ -73,11 +73,11 @@ func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) er
 	err := filepath.WalkDir(string(f), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // deleted meanwhile, or not yet created
+			return nil // deleted, or not yet created
 		case err != nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
 		case strings.HasPrefix(d.Name(), ".") && path != string(f):
-			return nil // not complete
+			return nil // incomplete
 		}
 		name, err := filepath.Rel(string(f), path)
 		if name = filepath.ToSlash(name); d.IsDir() {
@@ -119,10 +119,9 @@ func (Folder) fail(what string, err error) error {
 	return errcode.Wrap(errcode.Unavailable, "cannot "+what+" an object of the replica", err)
 }
 
-// NewReader returns a reader that stops when a context ends.
+// NewReader returns a reader that stops when ctx ends.
 func NewReader(ctx context.Context, r io.Reader) io.Reader { return contextReader{ctx, r} }
 
-// contextReader stops to read when a context ends.
 type contextReader struct {
 	ctx context.Context //nolint:containedctx // of the call
 	r   io.Reader

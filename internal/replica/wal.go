@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// The format of the WAL: https://sqlite.org/fileformat2.html#the_write_ahead_log
+// The WAL format: https://sqlite.org/fileformat2.html#the_write_ahead_log
 const (
 	walHeaderSize   = 32
 	frameHeaderSize = 24
-	walMagic        = 0x377f0682 // the last bit is set if checksums are big endian
+	walMagic        = 0x377f0682 // last bit: big-endian checksums
 	walVersion      = 3007000
 )
 
@@ -26,11 +26,10 @@ func isGap(err error) bool {
 	return ok
 }
 
-// walSum is the checksum of the WAL up to a frame.
+// walSum is the WAL's checksum up to a frame.
 type walSum [2]uint32
 
-// walHeader is a WAL header. Each time SQLite begins the WAL again, it
-// increments the first salt and chooses the second one at random.
+// walHeader is a WAL header. Each restart of the WAL increments the first salt and randomizes the second.
 type walHeader struct {
 	bigEndian bool
 	pageSize  uint32
@@ -38,18 +37,18 @@ type walHeader struct {
 	sum       walSum
 }
 
-// position is a place in the WAL: everything before it was read.
+// position is a place in the WAL; everything before it was read.
 type position struct {
 	header walHeader
 	frames int
-	sum    walSum // of the last frame
+	sum    walSum // last frame
 }
 
 func (h walHeader) offset(frame int) int64 {
 	return walHeaderSize + int64(frame)*(frameHeaderSize+int64(h.pageSize))
 }
 
-// add continues a checksum; len(b) is a multiple of 8.
+// add continues a checksum; len(b) must be a multiple of 8.
 func (h walHeader) add(s walSum, b []byte) walSum {
 	if h.bigEndian {
 		for ; len(b) >= 8; b = b[8:] {
@@ -65,7 +64,6 @@ func (h walHeader) add(s walSum, b []byte) walSum {
 	return s
 }
 
-// readHeader reads and checks a WAL header.
 func readHeader(r io.ReaderAt) (h walHeader, err error) {
 	b := make([]byte, walHeaderSize)
 	if err := readAt(r, b, 0); err != nil {
@@ -82,7 +80,7 @@ func readHeader(r io.ReaderAt) (h walHeader, err error) {
 	return h, nil
 }
 
-// readAt fills b. A file that ends before is a gap.
+// readAt fills b. A shorter file is a gap.
 func readAt(r io.ReaderAt, b []byte, offset int64) error {
 	_, err := r.ReadAt(b, offset)
 	if errors.Is(err, io.EOF) {
@@ -94,7 +92,7 @@ func readAt(r io.ReaderAt, b []byte, offset int64) error {
 // frame is a frame header.
 type frame struct {
 	page   uint32
-	commit uint32 // in the last frame of a transaction: the database size in pages; otherwise 0
+	commit uint32 // in a transaction's last frame: the database size in pages; otherwise 0
 	salt   [2]uint32
 	sum    walSum
 }
@@ -104,7 +102,6 @@ func parseFrame(b []byte) frame {
 	return frame{page: word(0), commit: word(1), salt: [2]uint32{word(2), word(3)}, sum: walSum{word(4), word(5)}}
 }
 
-// readFrame reads a frame header without checking it.
 func (h walHeader) readFrame(r io.ReaderAt, n int) (frame, error) {
 	b := make([]byte, frameHeaderSize)
 	if err := readAt(r, b, h.offset(n)); err != nil {
@@ -126,17 +123,16 @@ func positionAt(r io.ReaderAt, frames int) (position, error) {
 	return position{header: h, frames: frames, sum: f.sum}, err
 }
 
-// changes are the pages that transactions have written.
+// changes are the pages that transactions wrote.
 type changes struct {
 	pages map[uint32]int64 // offset of the last content by page number
-	size  uint32           // database size in pages after the last transaction
-	least uint32           // smallest database size in between
-	most  uint32           // no page has a larger number
+	size  uint32           // pages after the last transaction
+	least uint32           // smallest size in between
+	most  uint32           // highest page number
 	end   position
 }
 
-// read returns what was written between a position and the given number of committed
-// frames. It checks every checksum.
+// read returns the writes between p and a number of committed frames, and verifies every checksum.
 func (p position) read(r io.ReaderAt, to int) (c changes, err error) {
 	if err := p.check(r, to); err != nil {
 		return c, err
@@ -164,7 +160,7 @@ func (p position) read(r io.ReaderAt, to int) (c changes, err error) {
 	return c, nil
 }
 
-// check returns a gapError if the WAL was begun again or overwritten after the position was taken.
+// check returns a gapError if the WAL was restarted or overwritten after p was taken.
 func (p position) check(r io.ReaderAt, to int) error {
 	h, err := readHeader(r)
 	switch {
@@ -184,9 +180,8 @@ func (p position) check(r io.ReaderAt, to int) error {
 	return err
 }
 
-// commit records the end of a transaction and the database size after it.
 func (c *changes) commit(size uint32) {
-	if c.most > size { // the file was cut, or the transaction needed fewer pages in the end
+	if c.most > size { // the file was truncated, or the transaction needed fewer pages in the end
 		for page := range c.pages {
 			if page > size {
 				delete(c.pages, page)
@@ -200,8 +195,7 @@ func (c *changes) commit(size uint32) {
 	c.size = size
 }
 
-// openWAL opens the WAL of a database. SQLite has no locks on it, which closing it could
-// drop.
+// openWAL: SQLite holds no locks on the WAL that closing it could drop.
 func openWAL(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

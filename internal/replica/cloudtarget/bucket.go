@@ -1,5 +1,5 @@
-// Package cloudtarget keeps a replica in a bucket of a cloud provider, or of any server that
-// speaks its protocol. Package cloudbucket lists the URLs.
+// Package cloudtarget keeps a replica in a cloud provider's bucket or on a compatible server. Package cloudbucket
+// lists the URLs.
 package cloudtarget
 
 import (
@@ -24,7 +24,7 @@ type Bucket struct{ bucket *blob.Bucket }
 
 var _ replica.Target = (*Bucket)(nil)
 
-// Open opens the bucket of a URL. It does not connect to the provider.
+// Open opens a bucket without connecting.
 func Open(ctx context.Context, address string) (*Bucket, error) {
 	u, err := url.Parse(address)
 	if err != nil || !cloudbucket.IsScheme(u.Scheme) {
@@ -56,8 +56,8 @@ func (b *Bucket) Put(ctx context.Context, name string, body io.Reader) error {
 	return b.fail("write", b.write(ctx, name, io.MultiReader(&begin, body)))
 }
 
-// write sends a large object. The provider makes it visible when the writer is closed, and
-// not at all if its context is canceled before.
+// write sends a large object, which becomes visible when the writer is closed, and never if its context is canceled
+// before.
 func (b *Bucket) write(ctx context.Context, name string, body io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

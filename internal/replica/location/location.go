@@ -1,5 +1,5 @@
-// Package location opens the folder or bucket that has a replica or backups, reads the keys of its encryption, and
-// knows the ID of the server whose data is in it.
+// Package location opens the folder or bucket with a replica or backups, reads its encryption keys, and knows the ID
+// of the server that owns the data.
 package location
 
 import (
@@ -25,13 +25,13 @@ import (
 	"holdfast/internal/replica/cloudtarget"
 )
 
-// Settings are the settings that replicas and backups share.
+// Settings are shared by replicas and backups.
 type Settings struct {
 	URL        string   `toml:"url" doc:"Folder or bucket: file:///mnt/disk, s3://bucket?prefix=holdfast/, gs://bucket or azblob://bucket, with the parameters and credentials of storage nodes in buckets. Each server needs its own. Unset: off."`
 	Recipients []string `toml:"recipients" doc:"Public keys (age) that encrypt everything before it is sent. holdfast backup key makes a pair, of which the private key restores. Required for a bucket."`
 }
 
-// Check returns what is wrong with the settings.
+// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	if s.URL != "" {
 		if _, err := parse(s.URL); err != nil {
@@ -46,7 +46,7 @@ func (s *Settings) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Keys returns the recipients, who can decrypt what is written.
+// Keys returns the recipients that can decrypt the data.
 func (s *Settings) Keys() (keys []age.Recipient, err error) {
 	for _, text := range s.Recipients {
 		one, err := age.ParseRecipients(strings.NewReader(text))
@@ -58,8 +58,7 @@ func (s *Settings) Keys() (keys []age.Recipient, err error) {
 	return keys, nil
 }
 
-// Identities reads a file with the private keys that decrypt a replica or a backup, as holdfast backup key and
-// age-keygen write it.
+// Identities reads a private key file, as written by holdfast backup key and age-keygen.
 func Identities(file string) ([]age.Identity, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -72,13 +71,13 @@ func Identities(file string) ([]age.Identity, error) {
 	return all, nil
 }
 
-// IsURL reports whether a text is the URL of a location, not the path of a folder.
+// IsURL reports whether text is a location URL rather than a folder.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
 	return found && (scheme == "file" || cloudbucket.IsScheme(scheme))
 }
 
-// Name returns a URL for messages, without parameters and credentials.
+// Name returns a URL without parameters and credentials, for messages.
 func Name(address string) string {
 	u, err := parse(address)
 	if err != nil {
@@ -91,7 +90,7 @@ func Name(address string) string {
 	return name
 }
 
-// Open opens a location. It does not connect to a provider.
+// Open opens a location without connecting to a provider.
 func Open(ctx context.Context, address string) (t replica.Target, closeIt func() error, err error) {
 	u, err := parse(address)
 	if err != nil {
@@ -107,8 +106,8 @@ func Open(ctx context.Context, address string) (t replica.Target, closeIt func()
 	return b, b.Close, nil
 }
 
-// Outside returns an error if a backup or a replica, at a URL or in a folder, would be in the data folder: it would be lost with the data, and
-// moving the data folder away for a restore would take it along.
+// Outside returns an error if a backup or replica would be in the data folder: it would be lost with the data, or
+// moved away by a restore.
 func Outside(where, data string) error {
 	path := where
 	if u, err := url.Parse(where); err == nil && IsURL(where) {
@@ -126,7 +125,7 @@ func Outside(where, data string) error {
 		return err
 	}
 	for ; ; path = filepath.Dir(path) {
-		// Links lead to other folders above, and bind mounts have other names.
+		// Links lead to other parents, and bind mounts have other names.
 		if target, err := filepath.EvalSymlinks(path); err == nil {
 			path = target
 		}
@@ -154,11 +153,10 @@ func parse(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// serverFile is the file in the data folder with the server ID.
 const serverFile = "server-id"
 
-// ServerID returns the ID of the server with a data folder, and creates one for a new folder. A restored data folder has
-// another one, so that it never writes to the repository of the lost server.
+// ServerID returns the ID of a data folder's server, and creates one for a new folder. A restored folder gets a new
+// ID, so that it never writes to the lost server's repository.
 func ServerID(data string) (string, error) {
 	id, err := KnownServerID(data)
 	if err != nil || id != "" {
@@ -171,7 +169,7 @@ func ServerID(data string) (string, error) {
 	return KnownServerID(data)
 }
 
-// KnownServerID is ServerID without creating one: "" for a new folder.
+// KnownServerID returns "" for a new folder.
 func KnownServerID(data string) (string, error) {
 	name := filepath.Join(data, serverFile)
 	text, err := os.ReadFile(name)
@@ -188,7 +186,7 @@ func KnownServerID(data string) (string, error) {
 	return id, nil
 }
 
-// NewKey returns a new private key in the format of age-keygen, and its public key.
+// NewKey returns a private key in age-keygen's format, and its public key.
 func NewKey(now time.Time) (file, public string, err error) {
 	key, err := age.GenerateX25519Identity()
 	if err != nil {
