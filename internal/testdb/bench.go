@@ -9,8 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// BenchPostgres returns the URL of a database for benchmarks, and a pool of connections to
-// it. With durable the server waits for the disk.
+// BenchPostgres returns a benchmark database's URL and a pool. durable makes the server wait for the disk.
 func BenchPostgres(b *testing.B, conns int, durable bool) (url string, pool *pgxpool.Pool) {
 	b.Helper()
 	if durable {

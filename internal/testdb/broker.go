@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Errors of brokers that the machine does not have.
+// A broker is not installed.
 var (
 	ErrNoPubSub = errors.New("the emulator of Pub/Sub is not installed")
 	ErrNoNATS   = errors.New("nats-server is not installed")
@@ -28,8 +28,7 @@ var (
 	processNATS   = sync.OnceValues(StartNATS)
 )
 
-// BrokerServer is a message broker on a port of loopback that this process started and
-// that ends with it.
+// BrokerServer is a message broker on a loopback port that ends with this process.
 type BrokerServer struct {
 	daemon
 	address string
@@ -37,28 +36,25 @@ type BrokerServer struct {
 	args    []string
 }
 
-// PubSub returns host:port of an emulator of Pub/Sub that tests share. Each test uses its
-// own topics.
+// PubSub returns host:port of a shared Pub/Sub emulator. Each test uses its own topics.
 func PubSub(t testing.TB) string {
 	t.Helper()
 	return sharedBroker(t, EnginePubSub, "TEST_PUBSUB_EMULATOR", remedyPubSub, processPubSub)
 }
 
-// OwnPubSub starts an emulator for one test. Its data is in memory, so it is empty after
-// Start.
+// OwnPubSub starts an emulator for one test. Its data is in memory, so Start empties it.
 func OwnPubSub(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EnginePubSub, remedyPubSub, StartPubSub)
 }
 
-// NATS returns host:port of a server with JetStream that tests share. Each test uses its
-// own subjects.
+// NATS returns host:port of a shared JetStream server. Each test uses its own subjects.
 func NATS(t testing.TB) string {
 	t.Helper()
 	return sharedBroker(t, EngineNATS, "TEST_NATS", remedyNATS, processNATS)
 }
 
-// OwnNATS starts a server for one test. Its streams are in files, which outlive a restart.
+// OwnNATS starts a server for one test. Its streams survive a restart.
 func OwnNATS(t testing.TB) *BrokerServer {
 	t.Helper()
 	return ownBroker(t, EngineNATS, remedyNATS, StartNATS)
@@ -97,7 +93,7 @@ func haveBroker(t testing.TB, engine, remedy string, err error) {
 	}
 }
 
-// StartPubSub starts an emulator of Pub/Sub.
+// StartPubSub starts a Pub/Sub emulator.
 func StartPubSub() (*BrokerServer, error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
@@ -167,5 +163,5 @@ func (s *BrokerServer) Start() error {
 	})
 }
 
-// Address returns the host:port of the server. It does not change when it is restarted.
+// Address returns host:port, which survives restarts.
 func (s *BrokerServer) Address() string { return s.address }

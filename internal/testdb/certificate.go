@@ -9,7 +9,7 @@ import (
 	"math/big"
 )
 
-// SelfSigned returns a certificate that its own key has signed, and the key, both in PEM. A serial number is 1 unless it is set.
+// SelfSigned returns a self-signed certificate and its key in PEM. The serial number defaults to 1.
 func SelfSigned(template *x509.Certificate) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 	"holdfast/internal/ident"
 )
 
-// CitusDatabase returns the URL of a new, empty database on the cluster of TEST_CITUS_URL.
-// It is dropped when the test ends. TEST_CITUS_URL is the URL of a database on the
-// coordinator. All workers must be reachable from here by the names in the cluster.
+// CitusDatabase returns the URL of a new database on the TEST_CITUS_URL cluster, dropped when the test ends.
+// TEST_CITUS_URL is a database on the coordinator; workers must be reachable under their names in the cluster.
 func CitusDatabase(t testing.TB) string {
 	t.Helper()
 	base := os.Getenv("TEST_CITUS_URL")
@@ -50,8 +49,7 @@ func citusDatabase(t testing.TB, base string) string {
 	return coordinator
 }
 
-// CitusCluster is a durable cluster of servers that this process has started. The first one is the
-// coordinator.
+// CitusCluster is a durable cluster started by this process, coordinator first.
 type CitusCluster []*PostgresServer
 
 // OwnCitus starts a cluster with two workers for one test, which may kill and start each server.
@@ -83,8 +81,7 @@ func (c CitusCluster) Database(t testing.TB) string {
 	return citusDatabase(t, c[0].URL())
 }
 
-// joined runs a statement that adds a node, with retries: Citus sometimes loses its
-// connection to a node while databases are created and dropped there.
+// joined retries adding a node: Citus sometimes loses its connection while databases are created and dropped there.
 func joined(t testing.TB, url, sql string, args ...any) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -99,14 +96,13 @@ func joined(t testing.TB, url, sql string, args ...any) {
 	}
 }
 
-// citusNode is a server of a cluster.
 type citusNode struct {
 	host        string
 	port        int
 	coordinates bool
 }
 
-// citusNodes returns the servers of a cluster, the coordinator first.
+// citusNodes returns a cluster's servers, coordinator first.
 func citusNodes(t testing.TB, base string) []citusNode {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -132,15 +128,14 @@ func citusNodes(t testing.TB, base string) []citusNode {
 	return nodes
 }
 
-// CitusLog is a connection to the coordinator that records what the servers of a Citus
-// database do for its statements.
+// CitusLog is a coordinator connection that records how the servers run its statements.
 type CitusLog struct {
 	*pgx.Conn
-	Sent []string // statements that a server has sent to another one
-	Ran  []string // statements that a server has run for another one
+	Sent []string // sent to another server
+	Ran  []string // run for another server
 }
 
-// LogCitus connects to a Citus database. Its servers log for all later connections.
+// LogCitus connects to a Citus database and makes its servers log for all later connections.
 func LogCitus(t testing.TB, url string) *CitusLog {
 	t.Helper()
 	logRemoteCommands(t, url)
@@ -149,7 +144,7 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 		t.Fatal(err)
 	}
 	l := &CitusLog{}
-	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { // the coordinator forwards those of the others
+	conf.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { // the coordinator forwards the others' notices
 		if strings.HasPrefix(n.Message, "executing the") {
 			l.Ran = append(l.Ran, n.Message)
 		} else {
@@ -163,8 +158,7 @@ func LogCitus(t testing.TB, url string) *CitusLog {
 	return l
 }
 
-// logRemoteCommands makes the servers of a Citus database report to each later connection
-// what they send to each other.
+// logRemoteCommands makes the servers report their messages to each other to later connections.
 func logRemoteCommands(t testing.TB, url string) {
 	t.Helper()
 	for _, n := range citusNodes(t, url) {
@@ -174,7 +168,7 @@ func logRemoteCommands(t testing.TB, url string) {
 	}
 }
 
-// Reset forgets what was recorded.
+// Reset clears the record.
 func (l *CitusLog) Reset() { l.Sent, l.Ran = nil, nil }
 
 func withHost(t testing.TB, base string, n citusNode) string {

@@ -15,18 +15,17 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// CitusWatch is a proxy before the coordinator of a Citus database. It records the messages
-// that the servers send to each other for the statements of all its connections.
+// CitusWatch is a proxy to a Citus coordinator that records the servers' messages to each other.
 type CitusWatch struct {
-	URL string // of the database through the proxy
+	URL string // through the proxy
 
 	mu   sync.Mutex
 	sent []CitusMessage
 }
 
-// CitusMessage is a message that a server of a Citus cluster has sent to another one.
+// CitusMessage is a message between servers.
 type CitusMessage struct {
-	To   string // the other server
+	To   string // receiving server
 	Text string
 }
 
@@ -63,7 +62,7 @@ func WatchCitus(t testing.TB, url string) *CitusWatch {
 	return w
 }
 
-// Sent returns the texts of the messages since the last call.
+// Sent returns message texts since the last call.
 func (w *CitusWatch) Sent() (texts []string) {
 	for _, m := range w.Messages() {
 		texts = append(texts, m.Text)
@@ -80,7 +79,6 @@ func (w *CitusWatch) Messages() []CitusMessage {
 	return sent
 }
 
-// serve connects a client to the server until either ends the connection.
 func (w *CitusWatch) serve(client net.Conn, network, address string) {
 	defer client.Close()
 	server, err := net.Dial(network, address)
@@ -95,9 +93,8 @@ func (w *CitusWatch) serve(client net.Conn, network, address string) {
 	_ = w.forward(client, server)
 }
 
-// forward copies the messages of the server and records notices about messages to others.
-// The client gets each notice before the result of its statement, so a test that has the
-// result finds the notices of the statement recorded.
+// forward copies the server's messages and records notices about messages to others. A notice precedes its
+// statement's result, so a test that has the result finds the notices recorded.
 func (w *CitusWatch) forward(client io.Writer, server io.Reader) error {
 	from, head := bufio.NewReader(server), make([]byte, 5)
 	for {

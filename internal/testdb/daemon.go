@@ -12,29 +12,27 @@ import (
 	"time"
 )
 
-// startTimeout limits initdb and the start of a server, on a machine that tests keep busy.
+// startTimeout limits initdb and a server start on a busy machine.
 const startTimeout = 5 * time.Minute
 
-// daemon is a server that this process started, with its own folder.
+// daemon is a server started by this process, with its own folder.
 //
-// It ends with this process in every case: a small shell process reads from a pipe, and at
-// EOF it kills the server and removes the folder. A death signal (PR_SET_PDEATHSIG) does
-// not work, because it is sent when the thread that started the child ends, and Go ends
+// It always ends with this process: a shell reads from a pipe and at EOF kills the server and removes the folder. A
+// death signal (PR_SET_PDEATHSIG) does not work: it is sent when the thread that started the child ends, and Go ends
 // threads at any time.
 type daemon struct {
-	dir        string // for the log and the data
+	dir        string // for log and data
 	attr       *syscall.SysProcAttr
-	stop, kill syscall.Signal // for a shutdown, and for a crash
+	stop, kill syscall.Signal // for a shutdown and a crash
 
 	watch  *exec.Cmd
-	pipe   io.WriteCloser // lines: the PID to kill, or empty for none
+	pipe   io.WriteCloser // lines: the PID to kill, or empty
 	server *exec.Cmd
-	exited chan struct{} // closed when server has ended
+	exited chan struct{} // closed when the server has ended
 }
 
-// watchScript kills the last PID that it read and removes the folder when its input ends.
-// The server may be a child of init by then, and not every init reaps, so the wait for its
-// end is limited.
+// watchScript kills the last PID read and removes the folder at EOF. The server may be a child of init by then, and
+// not every init reaps, so its wait is limited.
 const watchScript = `
 while read -r line; do pid=$line; done
 if [ -n "$pid" ]; then
@@ -45,7 +43,7 @@ if [ -n "$pid" ]; then
 fi
 rm -rf "$1"`
 
-// guard starts the watching process. It must be called before run.
+// guard starts the watching process. Call it before run.
 func (d *daemon) guard() (err error) {
 	d.watch = exec.Command("/bin/sh", "-c", watchScript, "sh", d.dir, strconv.Itoa(int(d.kill)))
 	d.watch.SysProcAttr = d.attr
@@ -56,14 +54,13 @@ func (d *daemon) guard() (err error) {
 	return d.watch.Start()
 }
 
-// run starts the program of the server, which writes to the log.
 func (d *daemon) run(program string, args ...string) error {
 	log, err := os.OpenFile(d.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	// A file, not a pipe: go test waits for all processes that have its output open.
+	// A file, not a pipe: go test waits for all processes that hold its output open.
 	cmd := exec.Command(program, args...)
 	cmd.SysProcAttr, cmd.Dir, cmd.Stdout, cmd.Stderr = d.attr, "/", log, log
 	if err := cmd.Start(); err != nil {
@@ -72,7 +69,7 @@ func (d *daemon) run(program string, args ...string) error {
 	exited := make(chan struct{})
 	d.server, d.exited = cmd, exited
 	go func() {
-		// The log has the reason.
+		// The log contains the reason.
 		_ = cmd.Wait()
 		close(exited)
 	}()
@@ -84,7 +81,7 @@ func (d *daemon) run(program string, args ...string) error {
 
 func (d *daemon) log() string { return filepath.Join(d.dir, "log") }
 
-// await returns when the server responds. The error has the reason why it does not.
+// await waits until the server responds. The error explains why it does not.
 func (d *daemon) await(answers func() error) error {
 	deadline := time.NewTimer(startTimeout)
 	defer deadline.Stop()
@@ -106,7 +103,7 @@ func (d *daemon) await(answers func() error) error {
 	}
 }
 
-// PID returns the ID of the server's first process, or 0 if it does not run.
+// PID returns the server's first process, or 0.
 func (d *daemon) PID() int {
 	if d.server == nil {
 		return 0
@@ -114,13 +111,13 @@ func (d *daemon) PID() int {
 	return d.server.Process.Pid
 }
 
-// Ended returns a channel that is closed when the server has ended for any reason.
+// Ended is closed when the server has ended for any reason.
 func (d *daemon) Ended() <-chan struct{} { return d.exited }
 
-// Stop shuts the server down. Start starts it again.
+// Stop shuts the server down. Start restarts it.
 func (d *daemon) Stop() error { return d.end(d.stop) }
 
-// Kill ends the server like a crash. Start starts it again.
+// Kill crashes the server. Start restarts it.
 func (d *daemon) Kill() error { return d.end(d.kill) }
 
 func (d *daemon) end(sig os.Signal) error {

@@ -8,34 +8,33 @@ import (
 	"testing"
 )
 
-// Names of the engines, also in TEST_REQUIRE.
+// Engine names, also in TEST_REQUIRE.
 const (
 	EngineSQLite   = "sqlite"
 	EnginePostgres = "postgres"
 	EngineCitus    = "citus"
-	EngineSpanner  = "spanner" // the emulator
+	EngineSpanner  = "spanner" // emulator
 
 	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
 	EngineRedis     = "redis"
-	EnginePubSub    = "pubsub" // the emulator
+	EnginePubSub    = "pubsub" // emulator
 	EngineNATS      = "nats"
 	EngineMariaDB   = "mariadb"
 )
 
-// Engines returns the engines in the order of the report.
+// Engines returns the engines in report order.
 func Engines() []string {
 	return []string{EngineSQLite, EnginePostgres, EngineCitus, EngineSpanner, EnginePgBouncer, EngineRedis, EnginePubSub, EngineNATS, EngineMariaDB}
 }
 
-// SQLite records that the test runs on SQLite, which is always available, and returns a
-// folder for its files.
+// SQLite records that the test uses SQLite, which is always available, and returns a folder for its files.
 func SQLite(t testing.TB) string {
 	t.Helper()
 	ran(t, EngineSQLite)
 	return t.TempDir()
 }
 
-// Memory returns a folder in memory, where a sync costs nothing, or the one for temporary files.
+// Memory returns a folder in memory, where a sync is free, or the temporary folder.
 func Memory() string {
 	const folder = "/dev/shm"
 	if info, err := os.Stat(folder); err == nil && info.IsDir() {
@@ -55,14 +54,12 @@ func MemoryFolder(t testing.TB) string {
 	return root
 }
 
-// ran records that a test uses an engine.
 func ran(t testing.TB, engine string) {
 	t.Helper()
 	record(t, engine, Ran, t.Name())
 }
 
-// absent ends a test whose engine is not available: as skipped, or as failed if
-// TEST_REQUIRE names the engine.
+// absent skips a test without its engine, or fails it if TEST_REQUIRE names the engine.
 func absent(t testing.TB, engine, remedy string) {
 	t.Helper()
 	record(t, engine, Absent, remedy)
@@ -72,8 +69,7 @@ func absent(t testing.TB, engine, remedy string) {
 	t.Skipf("no %s: %s", engine, remedy)
 }
 
-// needsServer skips a test that needs a server if go test runs with -short, which starts
-// no servers.
+// needsServer skips tests that need a server under -short, which starts none.
 func needsServer(t testing.TB, engine string) {
 	t.Helper()
 	if testing.Short() {
@@ -82,14 +78,13 @@ func needsServer(t testing.TB, engine string) {
 	}
 }
 
-// Kinds of lines in the engine log: a test ran on the engine, or it was skipped, and the
-// text is the remedy.
+// Line kinds in the engine log: the test ran, or was skipped with a remedy as text.
 const (
 	Ran    = "ran"
 	Absent = "absent"
 )
 
-// record appends a line to the engine log: engine, kind, package folder, text.
+// record appends a line: engine, kind, package folder, text.
 func record(t testing.TB, engine, kind, text string) {
 	t.Helper()
 	path := os.Getenv("TEST_ENGINE_LOG")

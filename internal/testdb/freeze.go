@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Freeze stops the processes of the server, as if its machine hung: it accepts connections and
-// answers nothing. They continue after thaw, and when the test ends.
+// Freeze stops the server's processes as if its machine hung: it accepts connections and answers nothing. They
+// continue after thaw or the test.
 func (s *PostgresServer) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -21,7 +21,7 @@ func (s *PostgresServer) Freeze(t testing.TB) (thaw func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // best effort
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	pids := []int{s.PID()}
 	signal := func(sig syscall.Signal) error {
 		var all error
@@ -56,7 +56,7 @@ func (s *PostgresServer) Freeze(t testing.TB) (thaw func()) {
 	return thaw
 }
 
-// Worker returns the worker whose folder is the name of a node.
+// Worker returns the worker whose folder is a node's name.
 func (c CitusCluster) Worker(t testing.TB, name string) *PostgresServer {
 	t.Helper()
 	for _, s := range c[1:] {

@@ -8,12 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Locks makes concurrent writers of a database wait for a lock and releases them together.
-// If an operation decides on data that it read before it had the lock, several writers
-// succeed where only one may.
+// Locks makes concurrent writers wait for a lock and releases them together. If an operation decides on data read
+// before it had the lock, several writers succeed where only one may.
 type Locks struct {
-	conn  *pgx.Conn // has the locks
-	watch *pgx.Conn // counts the waiting writers
+	conn  *pgx.Conn // holds the locks
+	watch *pgx.Conn // counts waiting writers
 }
 
 // NewLocks connects to the database.
@@ -25,7 +24,7 @@ func NewLocks(t *testing.T, url string) *Locks {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Not the context of the test, which is canceled before its cleanups run.
+		// Not the test's context, which is canceled before cleanups.
 		t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		*c = conn
 	}
@@ -65,9 +64,8 @@ func (l *Locks) Waiting(t *testing.T, n int) {
 	}
 }
 
-// Race opens a transaction with the statement hold, starts step twice, waits until both
-// wait for a lock, ends the transaction with the statement end, and returns the errors of
-// the steps.
+// Race opens a transaction with hold, starts step twice, waits until both wait for a lock, ends the transaction with
+// end, and returns both errors.
 func (l *Locks) Race(t *testing.T, hold, end string, step func(i int) error) [2]error {
 	t.Helper()
 	l.Exec(t, `BEGIN`)

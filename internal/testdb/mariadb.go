@@ -23,17 +23,14 @@ import (
 	"holdfast/internal/ident"
 )
 
-// remedyMariaDB is the remedy for a missing server.
 const remedyMariaDB = "install mariadb-server, or set TEST_MARIADB_URL"
 
-// ErrNoMariaDB means that the machine has no MariaDB.
+// ErrNoMariaDB means that MariaDB is not installed.
 var ErrNoMariaDB = errors.New("MariaDB is not installed")
 
-// processMariaDB is the server of this test process.
 var processMariaDB = sync.OnceValues(StartMariaDB)
 
-// MariaDBDatabase returns the URL of a new, empty database for a user with all rights, which is
-// dropped when the test ends.
+// MariaDBDatabase returns a new database's URL for a user with all rights, dropped when the test ends.
 func MariaDBDatabase(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EngineMariaDB)
@@ -55,7 +52,7 @@ func MariaDBDatabase(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
-// MariaDBScript runs statements, separated by semicolons.
+// MariaDBScript runs statements separated by semicolons.
 func MariaDBScript(t testing.TB, address, script string) {
 	t.Helper()
 	if err := runMariaDB(address, script); err != nil {
@@ -79,7 +76,7 @@ func runMariaDB(address, script string) error {
 	if err != nil {
 		return err
 	}
-	// Not the context of the test, which is canceled before its cleanups run.
+	// Not the test's context, which is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := connector.Connect(ctx)
@@ -90,13 +87,13 @@ func runMariaDB(address, script string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// noLog drops what the driver logs while the server starts.
+// noLog drops the driver's messages while the server starts.
 type noLog struct{}
 
 func (noLog) Print(...any) {}
 
-// MariaDBServer is a server that this process started and that ends with it. It listens on a
-// Unix socket in its own folder and is not durable.
+// MariaDBServer is a server that ends with this process. It listens on a Unix socket in its own folder and is not
+// durable.
 type MariaDBServer struct {
 	daemon
 	program string
@@ -110,7 +107,7 @@ func StartMariaDB() (*MariaDBServer, error) {
 	}
 	program, err := exec.LookPath("mariadbd")
 	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/mariadbd"); err != nil { // not in everybody's PATH
+		if program, err = exec.LookPath("/usr/sbin/mariadbd"); err != nil { // not in every PATH
 			return nil, ErrNoMariaDB
 		}
 	}
@@ -148,7 +145,7 @@ func StartMariaDB() (*MariaDBServer, error) {
 	return s, nil
 }
 
-// ownedByMySQL gives the folder to the user of the package, who is the user of the server.
+// ownedByMySQL gives the folder to the package's user, who runs the server.
 func ownedByMySQL(dir string, attr *syscall.SysProcAttr) error {
 	u, err := user.Lookup("mysql")
 	if err != nil {
@@ -179,22 +176,22 @@ func (s *MariaDBServer) Start() error {
 
 func (s *MariaDBServer) socket() string { return filepath.Join(s.dir, "s") }
 
-// URL returns the URL of the server for its superuser, without a database.
+// URL returns the superuser's URL without a database.
 func (s *MariaDBServer) URL() string {
 	return "mysql://root@/?unix_socket=" + url.QueryEscape(s.socket())
 }
 
-// MariaDBHost is the name in the certificate of the server.
+// MariaDBHost is the name in the server's certificate.
 const MariaDBHost = "mariadb.example.org"
 
-// The certificate of the server and its key, in its folder.
+// The server's certificate and key, in its folder.
 const (
 	certFile = "cert.pem"
 	keyFile  = "key.pem"
 )
 
-// MariaDBCertificate returns the file of the self-signed certificate of the server of MariaDBDatabase. It skips
-// the test if tests did not start that server.
+// MariaDBCertificate returns the file with the self-signed certificate of MariaDBDatabase's server. It skips the test
+// if tests did not start that server.
 func MariaDBCertificate(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -208,8 +205,7 @@ func MariaDBCertificate(t testing.TB, address string) string {
 	return path
 }
 
-// writeCertificate writes a self-signed certificate and its key into a folder. The server, which is
-// another user, reads both.
+// writeCertificate makes the key readable for the server's user.
 func writeCertificate(dir string) error {
 	cert, key, err := SelfSigned(&x509.Certificate{
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0), DNSNames: []string{MariaDBHost}, IsCA: true, BasicConstraintsValid: true,

@@ -11,12 +11,10 @@ import (
 	"time"
 )
 
-// bouncerScript runs PgBouncer until its input ends, which it does with this
-// process, and cleans up.
+// bouncerScript runs PgBouncer until its input ends (with this process), and cleans up.
 const bouncerScript = `"$1" -q "$2" & pid=$!; cat >/dev/null; kill "$pid"; wait "$pid"; rm -rf "$3"`
 
-// PgBouncerCancels says whether the PgBouncer that is installed survives that
-// statements are cancelled under load, which 1.18 does not.
+// PgBouncerCancels reports whether the installed PgBouncer survives cancelled statements under load; 1.18 does not.
 func PgBouncerCancels(t testing.TB) bool {
 	t.Helper()
 	out, err := exec.Command(findBouncer(t), "--version").Output()
@@ -34,7 +32,7 @@ func findBouncer(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's place, not in a user's PATH
+		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's path, not in users' PATH
 	}
 	if err != nil {
 		absent(t, EnginePgBouncer, "install pgbouncer")
@@ -42,10 +40,8 @@ func findBouncer(t testing.TB) string {
 	return path
 }
 
-// PgBouncer starts a PgBouncer in transaction mode in front of a database, with
-// so many connections to it, and returns the database's URL through it. It
-// keeps no prepared statements. The server must be reached by a Unix socket, as
-// those are that testdb starts.
+// PgBouncer starts a PgBouncer in transaction mode, without prepared statements, with a limit of connections to base,
+// and returns the database's URL through it. base must use a Unix socket, like testdb's own servers.
 func PgBouncer(t testing.TB, base string, connections int) string {
 	t.Helper()
 	path := findBouncer(t)
@@ -99,8 +95,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 	return (&url.URL{Scheme: u.Scheme, User: u.User, Path: u.Path, RawQuery: q.Encode()}).String()
 }
 
-// shortDir is a new folder for a socket, whose path must be shorter than that of
-// a folder with a test's name in it.
+// shortDir returns a new folder: with a test's name, the socket path would be too long.
 func shortDir() (string, error) { return os.MkdirTemp("", "holdfast-pgb-") }
 
 // awaitSocket returns when a socket accepts connections. Its file exists a moment earlier.

@@ -10,14 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Explained is a connection that tells the plan of every statement that runs on
-// it, those inside functions and foreign keys included.
+// Explained is a connection that reports the plan of every statement, including those in functions and foreign keys.
 type Explained struct {
 	conn  *pgx.Conn
 	plans []Plan
 }
 
-// Plan is how PostgreSQL has run a statement.
+// Plan is PostgreSQL's plan for a statement.
 type Plan struct {
 	Query string `json:"Query Text"`
 	Plan  Node
@@ -32,7 +31,7 @@ type Node struct {
 	Plans []Node
 }
 
-// Walk calls fn for the node and all below it.
+// Walk calls fn for the node and its descendants.
 func (n *Node) Walk(fn func(*Node)) {
 	fn(n)
 	for i := range n.Plans {
@@ -40,7 +39,7 @@ func (n *Node) Walk(fn func(*Node)) {
 	}
 }
 
-// Explain connects to a database as one that tells its plans.
+// Explain connects to a database.
 func Explain(t *testing.T, url string) *Explained {
 	t.Helper()
 	conf, err := pgx.ParseConfig(url)
@@ -60,7 +59,7 @@ func Explain(t *testing.T, url string) *Explained {
 	if e.conn, err = pgx.ConnectConfig(t.Context(), conf); err != nil {
 		t.Fatal(err)
 	}
-	// Not the context of the test, which is canceled before its cleanups run.
+	// Not the test's context, which is canceled before cleanups.
 	t.Cleanup(func() { _ = e.conn.Close(context.Background()) })
 	_, err = e.conn.Exec(t.Context(), `
 		LOAD 'auto_explain';
@@ -74,8 +73,7 @@ func Explain(t *testing.T, url string) *Explained {
 	return e
 }
 
-// Run executes a statement in a transaction that is rolled back, and returns
-// the plans that were used.
+// Run executes a statement in a transaction that is rolled back, and returns the plans used.
 func (e *Explained) Run(t *testing.T, sql string, args ...any) []Plan {
 	t.Helper()
 	tx, err := e.conn.Begin(t.Context())
@@ -97,9 +95,8 @@ func (e *Explained) Run(t *testing.T, sql string, args ...any) []Plan {
 	return e.plans
 }
 
-// Uses holds the plans of a statement to indexes, as they are made for the first
-// calls and as they are kept for the later ones. No table is read from end to
-// end.
+// Uses expects a statement's plans, both for the first calls and the cached ones, to use indexes and no sequential
+// scan.
 func (e *Explained) Uses(t *testing.T, indexes []string, sql string, args ...any) {
 	t.Helper()
 	for range 7 {

@@ -8,12 +8,11 @@ import (
 	"sync"
 )
 
-var ports sync.Map // addresses that FreePort has tried
+var ports sync.Map // tried by FreePort
 
-// FreePort returns a host:port without a listener, for servers that cannot choose a port
-// and report it, or that restart on the same one. The port is below 32768, where the
-// ephemeral ports begin: one of those is taken between the check and the start of the
-// server every few hundred runs. No port is returned twice: its first owner may not listen yet.
+// FreePort returns a host:port without a listener, for servers that cannot report a port they chose, or that restart
+// on it. Ports are below 32768, where ephemeral ports begin: every few hundred runs, one of those is taken between
+// check and start. No port is returned twice: its owner may not listen yet.
 func FreePort() (string, error) {
 	var all error
 	for range 100 {

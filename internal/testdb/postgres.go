@@ -14,15 +14,12 @@ import (
 	"holdfast/internal/ident"
 )
 
-// remedyPostgres is the remedy for a missing server.
 const remedyPostgres = "install PostgreSQL 15 or newer, or set TEST_POSTGRES_URL"
 
-// process is the server of this test process. It is a global, because tests in helpers of
-// different packages must share it.
+// process is global, because tests in helpers of different packages must share it.
 var process = sync.OnceValues(func() (*PostgresServer, error) { return StartPostgres(PostgresOptions{}) })
 
-// Postgres returns the URL of a database that suites share. Each test uses its own owners
-// and does not delete them.
+// Postgres returns the URL of a shared database. Each test uses its own owners and does not delete them.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EnginePostgres)
@@ -41,8 +38,8 @@ func Postgres(t testing.TB) string {
 	return base
 }
 
-// PostgresDatabase returns the URL of a new, empty database, which is dropped when the test
-// ends. It is for tests of migrations, of plans, and of operations on all owners.
+// PostgresDatabase returns a new database's URL, dropped when the test ends, for tests of migrations, plans, and
+// operations on all owners.
 func PostgresDatabase(t testing.TB) string {
 	t.Helper()
 	base := Postgres(t)
@@ -52,8 +49,8 @@ func PostgresDatabase(t testing.TB) string {
 	return withDatabase(t, base, name)
 }
 
-// DurablePostgres starts a durable server for one test, which may stop, kill and start it.
-// It is for benchmarks and for tests of an unavailable server.
+// DurablePostgres starts a durable server, which the test may stop, kill and start, for benchmarks and tests of an
+// unavailable server.
 func DurablePostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	return OwnPostgres(t, PostgresOptions{Durable: true})
@@ -84,7 +81,7 @@ func execute(t testing.TB, url, sql string, args ...any) {
 }
 
 func try(url, sql string, args ...any) error {
-	// Not the context of the test, which is canceled before its cleanups run.
+	// Not the test's context, which is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
@@ -95,7 +92,7 @@ func try(url, sql string, args ...any) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// WithParameter returns the URL with an additional parameter, such as a session setting.
+// WithParameter adds a parameter to the URL, e.g. a session setting.
 func WithParameter(t testing.TB, base, name, value string) string {
 	t.Helper()
 	u := parse(t, base)

@@ -13,20 +13,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rebalancing limits the time for moving a few small shards, and the wait for another test that does.
+// rebalancing limits moving a few small shards, and the wait for another test that does.
 const rebalancing = 10 * time.Minute
 
-// FewShards makes the tables of an empty Citus database have few shards, so that moving
-// them takes seconds. It must be called before the migrations.
+// FewShards gives an empty Citus database's future tables few shards, so that moving them takes seconds.
 func FewShards(t testing.TB, url string) {
 	t.Helper()
 	conn := connect(t, url)
 	command(t, conn, `ALTER DATABASE `+pgx.Identifier{conn.Config().Database}.Sanitize()+` SET citus.shard_count = 4`)
 }
 
-// Rebalance drains a worker and rebalances the cluster, with the statements of
-// docs/postgresql.md, while several goroutines call write with increasing numbers. It
-// reports an error if a write fails.
+// Rebalance drains a worker and rebalances the cluster with the statements in docs/postgresql.md, while goroutines
+// call write with increasing numbers. It reports an error if a write fails.
 func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) error) {
 	t.Helper()
 	conn := connect(t, url)
@@ -57,15 +55,14 @@ func Rebalance(t testing.TB, url string, write func(ctx context.Context, n int) 
 	}
 }
 
-// moveAlone waits until no other test moves shards, and keeps others from it until the test ends: the slots and
-// roles that Citus creates for a move have the same names in all databases of a server.
+// moveAlone keeps tests from moving shards at the same time: the slots and roles that Citus creates have the same
+// names in all of a server's databases.
 func moveAlone(t testing.TB, base string) {
 	t.Helper()
 	command(t, connect(t, base), `SELECT pg_advisory_lock(hashtext('rebalance'))`)
 }
 
-// writing calls write from several goroutines until stop, which returns the number of
-// writes.
+// writing calls write from several goroutines until stop, which returns the number of writes.
 func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -96,7 +93,7 @@ func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop f
 	}
 }
 
-// guided runs a statement of the guide with the worker of the test.
+// guided runs the guide's statement with the test's worker.
 func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "postgresql.md"))
@@ -109,7 +106,7 @@ func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	command(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
 }
 
-// root returns the folder of the repository.
+// root returns the repository's folder.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

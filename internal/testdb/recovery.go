@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// archiving are the settings of a server that archives its WAL beside its data.
+// archiving makes a server archive its WAL next to its data.
 var archiving = []string{"wal_level=replica", "archive_mode=on", "archive_command=mkdir -p ../archive && cp %p ../archive/%f"}
 
-// ArchivingPostgres starts a durable server for one test. BackUp and Recover restore it as of a time.
+// ArchivingPostgres starts a durable server for one test. BackUp and Recover restore it to a point in time.
 func ArchivingPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	return OwnPostgres(t, PostgresOptions{Durable: true, Settings: archiving})
@@ -23,17 +23,17 @@ func ArchivingPostgres(t testing.TB) *PostgresServer {
 
 var errRecovering = errors.New("the server recovers")
 
-// BackUp makes a base backup, which Recover starts from.
+// BackUp makes the base backup that Recover starts from.
 func (s *PostgresServer) BackUp(t testing.TB) {
 	t.Helper()
 	s.program(t, filepath.Join(s.bin, "pg_basebackup"), "-h", s.dir, "-U", "postgres", "-D", filepath.Join(s.dir, "base"), "-X", "none", "--checkpoint=fast", "--no-sync")
 }
 
-// Recover stops the server, and starts it with the base backup and the archived WAL up to a time.
-// At least one transaction must have been committed later.
+// Recover stops the server and restarts it from the base backup and the archived WAL up to at. At least one later
+// transaction must have been committed.
 func (s *PostgresServer) Recover(t testing.TB, at time.Time) {
 	t.Helper()
-	if err := s.Stop(); err != nil { // this archives the last segment
+	if err := s.Stop(); err != nil { // archives the last segment
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
@@ -67,7 +67,7 @@ recovery_target_action = 'promote'" >>postgresql.auto.conf`, "sh", filepath.Join
 	}
 }
 
-// program runs a program as the user of the server.
+// program runs a program as the server's user.
 func (s *PostgresServer) program(t testing.TB, name string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)

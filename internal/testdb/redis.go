@@ -16,17 +16,14 @@ import (
 	"time"
 )
 
-// remedyRedis is the remedy for a missing server.
 const remedyRedis = "install redis-server 7 or newer, or set TEST_REDIS_URL"
 
-// ErrNoRedis means that the machine has no redis-server.
+// ErrNoRedis means that redis-server is not installed.
 var ErrNoRedis = errors.New("redis-server is not installed")
 
-// processRedis is the server of this test process.
 var processRedis = sync.OnceValues(func() (*RedisServer, error) { return StartRedis() })
 
-// Redis returns the URL of a server that tests share. Each test uses its own prefix of
-// keys, and none flushes it.
+// Redis returns a shared server's URL. Each test uses its own key prefix, and none flushes.
 func Redis(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EngineRedis)
@@ -40,8 +37,8 @@ func Redis(t testing.TB) string {
 	return url
 }
 
-// OwnRedis starts a server for one test, which may stop, flush and kill it. settings are
-// additional arguments, such as "--maxmemory", "2mb".
+// OwnRedis starts a server for one test, which may stop, flush and kill it. settings are arguments such as
+// "--maxmemory", "2mb".
 func OwnRedis(t testing.TB, settings ...string) *RedisServer {
 	t.Helper()
 	needsServer(t, EngineRedis)
@@ -62,8 +59,8 @@ func installed(t testing.TB, err error) {
 	}
 }
 
-// RedisServer is a server on a port of loopback that this process started and that ends
-// with it. It stores nothing on disk: a restart loses everything.
+// RedisServer is a server on a loopback port that ends with this process. It stores nothing on disk: a restart loses
+// everything.
 type RedisServer struct {
 	daemon
 	program, address string
@@ -112,21 +109,19 @@ func (s *RedisServer) Start() error {
 	})
 }
 
-// Address returns the host:port of the server.
+// Address returns host:port.
 func (s *RedisServer) Address() string { return s.address }
 
-// URL returns the URL of the server.
+// URL returns the server's URL.
 func (s *RedisServer) URL() string { return "redis://" + s.address }
 
-// Pause stops the process of the server, which then accepts connections and does not
-// respond, until Continue.
+// Pause stops the process, which accepts connections without responding until Continue.
 func (s *RedisServer) Pause() error { return s.server.Process.Signal(syscall.SIGSTOP) }
 
-// Continue lets a paused server run again.
+// Continue resumes a paused server.
 func (s *RedisServer) Continue() error { return s.server.Process.Signal(syscall.SIGCONT) }
 
-// Command sends a command, on a connection of its own, and returns a simple or bulk
-// string, or the number, that it replies.
+// Command sends a command on a new connection and returns the string or number in the reply.
 func (s *RedisServer) Command(args ...string) (string, error) {
 	conn, err := net.DialTimeout("tcp", s.address, time.Second)
 	if err != nil {
@@ -165,7 +160,7 @@ func (s *RedisServer) Command(args ...string) (string, error) {
 	return "", fmt.Errorf("%s: %s", args[0], strings.TrimSpace(line))
 }
 
-// Must is Command, which must succeed.
+// Must is Command, but fails the test on errors.
 func (s *RedisServer) Must(t testing.TB, args ...string) string {
 	t.Helper()
 	text, err := s.Command(args...)
@@ -175,10 +170,10 @@ func (s *RedisServer) Must(t testing.TB, args ...string) string {
 	return text
 }
 
-// slots is the number of hash slots of a cluster.
+// slots is a cluster's number of hash slots.
 const slots = 16384
 
-// RedisCluster starts a cluster of three servers without replicas for one test.
+// RedisCluster starts three servers without replicas for one test.
 func RedisCluster(t testing.TB) []*RedisServer {
 	t.Helper()
 	all := make([]*RedisServer, 3)

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Script runs any number of statements on a PostgreSQL database.
+// Script runs statements on a PostgreSQL database.
 func Script(t testing.TB, url, sql string) {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), url)

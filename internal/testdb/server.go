@@ -17,31 +17,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrNotInstalled means that the machine has no PostgreSQL 15 or newer.
+// ErrNotInstalled means that PostgreSQL 15 or newer is not installed.
 var ErrNotInstalled = errors.New("PostgreSQL 15 or newer is not installed")
 
 // PostgresOptions configure a server.
 type PostgresOptions struct {
-	// Durable makes acknowledged writes survive a crash, as in production. Suites do not
-	// need it, and fsync would take most of their time.
+	// Durable makes acknowledged writes survive a crash, as in production. Suites do not need it, and fsync would
+	// take most of their time.
 	Durable bool
 
-	// Settings are additional server settings, such as "max_connections=20".
+	// Settings are server settings such as "max_connections=20".
 	Settings []string
 
-	// Initdb are additional arguments of initdb.
+	// Initdb are additional initdb arguments.
 	Initdb []string
 
-	// Dir is the parent of the server's folder; "" means that of temporary files, or of
-	// files in memory if the server is not durable and there is enough of it.
+	// Dir is the parent folder; "" means the temporary folder, or memory if the server is not durable and there is
+	// enough.
 	Dir string
 }
 
-// PostgresServer is a server that this process started and that ends with it. It listens on
-// a Unix socket in its own folder, so it needs no port and others cannot reach it. If it is
-// durable, acknowledged writes survive Kill and Start.
+// PostgresServer is a server that ends with this process. It listens on a Unix socket in its own folder, so it needs
+// no port and is not reachable for others. If durable, acknowledged writes survive Kill and Start.
 type PostgresServer struct {
-	daemon // its folder also has the data and the socket
+	daemon // its folder also contains data and socket
 	opts   PostgresOptions
 	bin    string
 }
@@ -84,9 +83,8 @@ func StartPostgres(opts PostgresOptions) (*PostgresServer, error) {
 	return s, nil
 }
 
-// memoryDir returns a folder of files in memory, or "" if there is none with space for the
-// databases of all tests. Each new database is hundreds of files, which take most of the
-// time of many tests on a disk.
+// memoryDir returns a folder in memory, or "" without space for all tests' databases. A new database is hundreds of
+// files, which dominate many tests on a disk.
 func memoryDir() string {
 	const dir, need = "/dev/shm", 4 << 30
 	var s syscall.Statfs_t
@@ -96,18 +94,17 @@ func memoryDir() string {
 	return dir
 }
 
-// URL returns the URL of the server's first database for its superuser.
+// URL returns the first database's URL for the superuser.
 func (s *PostgresServer) URL() string {
 	return "postgres://postgres@/postgres?host=" + url.QueryEscape(s.dir)
 }
 
-// Host returns the folder of the socket, which is also the name of the server as a node of Citus.
+// Host returns the socket's folder, also the server's name as a Citus node.
 func (s *PostgresServer) Host() string { return s.dir }
 
 var errSlowStart = fmt.Errorf("no end in %s: the machine is too busy", startTimeout)
 
-// initdb creates the database cluster. With ICU its default collation is that of a
-// language, because with a default of bytes, tests would not detect a missing COLLATE "C".
+// initdb uses an ICU language collation by default, because a byte order would hide a missing COLLATE "C".
 func (s *PostgresServer) initdb() error {
 	args := []string{"-D", filepath.Join(s.dir, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"}
 	args = append(args, s.opts.Initdb...)
@@ -117,7 +114,7 @@ func (s *PostgresServer) initdb() error {
 		cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), slices.Concat(args, locale)...)
 		cmd.SysProcAttr, cmd.Dir = s.attr, "/"
 		out, err := cmd.CombinedOutput()
-		if err != nil && ctx.Err() != nil { // it was killed, and has left files
+		if err != nil && ctx.Err() != nil { // it was killed, and left files
 			err = errSlowStart
 		}
 		return out, err
@@ -159,8 +156,8 @@ func (s *PostgresServer) Start() error {
 	})
 }
 
-// unprivileged returns the user of the server process, because PostgreSQL does not run as
-// root. With its own session the server does not get a Ctrl-C for the tests.
+// unprivileged returns the server process's user, because PostgreSQL does not run as root. A separate session keeps
+// Ctrl-C away from the server.
 func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if os.Getuid() != 0 {
@@ -185,9 +182,9 @@ func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	return attr, attr.Credential, nil
 }
 
-// findPostgres returns the folder with the programs of the newest version.
+// findPostgres returns the newest version's program folder.
 func findPostgres() (string, error) {
-	// Debian installs several versions, none of them in PATH.
+	// Debian installs several versions, none in PATH.
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if err != nil {
 		return "", err
@@ -213,8 +210,7 @@ func findPostgres() (string, error) {
 	return found, nil
 }
 
-// version returns the major version of the server in a folder, or 0 if there is none with
-// initdb.
+// version returns a folder's major server version, or 0 without initdb.
 func version(dir string) int {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0

@@ -5,11 +5,10 @@ import (
 	"testing"
 )
 
-// Soaking reports whether the tests that call SoakOnly run, too: always, except in `make test`, which sets
-// TEST_WITHOUT_SOAK.
+// Soaking reports whether tests that call SoakOnly run: always, except in `make test`, which sets TEST_WITHOUT_SOAK.
 func Soaking() bool { return os.Getenv("TEST_WITHOUT_SOAK") == "" }
 
-// SoakOnly leaves a test out of `make test`. why says what makes it slow, or which other test shows the same.
+// SoakOnly skips a test in `make test`. why says what makes it slow, or which other test covers it.
 func SoakOnly(t testing.TB, why string) {
 	t.Helper()
 	if !Soaking() {

@@ -11,17 +11,15 @@ import (
 	"testing"
 )
 
-// ErrNoEmulator means that the machine has no Spanner emulator.
+// ErrNoEmulator means that the Spanner emulator is not installed.
 var ErrNoEmulator = errors.New("the emulator of Cloud Spanner is not installed")
 
-// remedySpanner is the remedy for a missing emulator, which Debian does not have.
+// remedySpanner names Google's packages, because Debian has no emulator.
 const remedySpanner = "install google-cloud-cli-spanner-emulator from Google's package source, or set TEST_SPANNER_EMULATOR_BIN or TEST_SPANNER_EMULATOR"
 
-// emulator is the emulator of this test process, as process is the PostgreSQL server.
 var emulator = sync.OnceValues(StartSpanner)
 
-// Spanner returns host:port of an emulator that tests share. Package spannertest creates
-// databases in it.
+// Spanner returns host:port of a shared emulator. Package spannertest creates databases in it.
 func Spanner(t testing.TB) string {
 	t.Helper()
 	needsServer(t, EngineSpanner)
@@ -55,8 +53,7 @@ func started(t testing.TB, start func() (*SpannerServer, error)) *SpannerServer 
 	return s
 }
 
-// SpannerServer is an emulator that this process started and that ends with it. Its data is
-// in memory, so it is empty after Start.
+// SpannerServer is an emulator that ends with this process. Its data is in memory, so Start empties it.
 type SpannerServer struct {
 	daemon
 	program string
@@ -78,7 +75,7 @@ func StartSpanner() (*SpannerServer, error) {
 		return nil, err
 	}
 	s := &SpannerServer{program: program, host: host}
-	// With its own session the emulator does not get a Ctrl-C for the tests.
+	// A separate session keeps Ctrl-C away from the emulator.
 	s.daemon = daemon{dir: dir, attr: &syscall.SysProcAttr{Setsid: true}, stop: syscall.SIGTERM, kill: syscall.SIGKILL}
 	if err := s.guard(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
@@ -90,17 +87,16 @@ func StartSpanner() (*SpannerServer, error) {
 	return s, nil
 }
 
-// Host returns host:port of the gRPC service. It does not change when the emulator is
-// restarted.
+// Host returns the gRPC service's host:port, which survives restarts.
 func (s *SpannerServer) Host() string { return s.host }
 
-// serving is in the log of an emulator that is ready. A connection to its port would not
-// prove it, because another process may share the port.
+// serving is logged by an emulator that is ready. A connection would not prove it, because another process may share
+// the port.
 const serving = "Server address: "
 
 // Start starts the emulator and waits until it is ready.
 func (s *SpannerServer) Start() error {
-	// Remove the log of the previous run.
+	// Remove the previous run's log.
 	if err := os.RemoveAll(s.log()); err != nil {
 		return err
 	}
@@ -119,7 +115,6 @@ func (s *SpannerServer) Start() error {
 	})
 }
 
-// findEmulator returns the path of the emulator.
 func findEmulator() (string, error) {
 	if path := os.Getenv("TEST_SPANNER_EMULATOR_BIN"); path != "" {
 		return path, nil

@@ -1,4 +1,4 @@
-// Package acmetest starts a certificate authority for tests: Pebble, in the process of the test.
+// Package acmetest runs Pebble, a certificate authority for tests, in the test's process.
 package acmetest
 
 import (
@@ -24,8 +24,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// start sets what Pebble reads from the environment: otherwise it waits up to 15 s before it connects, and refuses
-// requests at random.
+// Otherwise Pebble waits up to 15 s before it connects, and rejects random requests.
 var start = sync.OnceValue(func() error {
 	return errors.Join(os.Setenv("PEBBLE_VA_NOSLEEP", "1"), os.Setenv("PEBBLE_WFE_NONCEREJECT", "0"))
 })
@@ -33,15 +32,15 @@ var start = sync.OnceValue(func() error {
 // Authority is a certificate authority.
 type Authority struct {
 	*httptest.Server
-	Directory string // the URL
-	RootFile  string // PEM file by which clients of the authority verify it
+	Directory string // URL
+	RootFile  string // PEM file that verifies the authority's own server
 	Requests  atomic.Int64
 
 	ca *ca.CAImpl
 }
 
-// Start starts an authority that connects to these addresses instead of ports 443 and 80. Its certificates are valid
-// for so many seconds. All names but those in "none." lead to this machine.
+// Start starts an authority that connects to these addresses instead of ports 443 and 80. validity is in seconds. All
+// names except "none." resolve to this machine.
 func Start(t *testing.T, listen, httpListen string, validity uint64) *Authority {
 	t.Helper()
 	if err := start(); err != nil {
@@ -68,7 +67,7 @@ func Start(t *testing.T, listen, httpListen string, validity uint64) *Authority 
 	return a
 }
 
-// Verify returns why clients do not accept a certificate for a name, or nil.
+// Verify returns an error unless clients accept a certificate for a name.
 func (a *Authority) Verify(c *x509.Certificate, name string) error {
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(a.ca.GetRootCert(0).PEM())
@@ -77,7 +76,7 @@ func (a *Authority) Verify(c *x509.Certificate, name string) error {
 	return err
 }
 
-// Roots returns the root certificate of the issued certificates.
+// Roots returns the root for issued certificates.
 func (a *Authority) Roots() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(a.ca.GetRootCert(0).PEM())
@@ -97,7 +96,6 @@ func portOf(t *testing.T, address string) int {
 	return port
 }
 
-// startDNS starts a name server.
 func startDNS(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

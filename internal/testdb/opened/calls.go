@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// functionParameters are the functions of the migrations, each with the names of its parameters.
+// functionParameters selects the migrations' functions with their parameter names.
 const functionParameters = `
 	SELECT concat_ws(' ', proname, array_to_string(proargnames[:pronargs], ' '))
 	FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
@@ -20,9 +20,9 @@ const functionParameters = `
 
 var givenNames = regexp.MustCompile(`(\w+) => `)
 
-// WantNamedCalls checks the statements of a package that call functions of its migrations, in a migrated database. Each
-// call has every parameter of the function by its name, and the server finds the function for the types. The test is
-// beside the files of the package; no statement in them that calls a function may be missing.
+// WantNamedCalls checks a package's statements that call functions of its migrations, in a migrated database: each
+// call names every parameter, and the server finds the function for the types. The test must be in the package's
+// folder, and no such statement may be missing.
 func WantNamedCalls(t testing.TB, db *pgdb.DB, statements ...pgdb.Statement) {
 	t.Helper()
 	functions := map[string][]string{}
@@ -60,7 +60,7 @@ func WantNamedCalls(t testing.TB, db *pgdb.DB, statements ...pgdb.Statement) {
 	}
 }
 
-// statementsThat returns the names of the statements in the package of the test whose text matches.
+// statementsThat returns the statements in the test's package whose text matches.
 func statementsThat(t testing.TB, matches *regexp.Regexp) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -82,7 +82,7 @@ func statementsThat(t testing.TB, matches *regexp.Regexp) (names []string) {
 	return names
 }
 
-// parenthesized returns the text up to the parenthesis that closes one before it.
+// parenthesized returns the text up to the closing parenthesis.
 func parenthesized(text string) string {
 	depth := 1
 	for i, r := range text {

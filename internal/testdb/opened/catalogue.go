@@ -7,12 +7,11 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// Table is the description of a table in the catalog of PostgreSQL, a line for each column,
-// constraint and index. The index of the primary key is one of the constraints.
+// Table describes a table in PostgreSQL's catalog, one line for each column, constraint and index. The primary key's
+// index counts as a constraint.
 type Table struct{ Columns, Constraints, Indexes string }
 
-// Queries for the lines. A column has its name, type with length, NOT NULL, default and
-// collation.
+// Queries for the lines. A column has name, type with length, NOT NULL, default and collation.
 const (
 	columnLines = `SELECT concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attnotnull THEN 'not null' END,
 			'default ' || pg_get_expr(d.adbin, d.adrelid), 'by ' || nullif(c.collname, 'default'))
@@ -24,8 +23,7 @@ const (
 		AND indisvalid ORDER BY 1`
 )
 
-// CheckTables reports an error if the columns, constraints and indexes of the tables differ
-// from want.
+// CheckTables compares the tables' columns, constraints and indexes.
 func CheckTables(t testing.TB, db *pgdb.DB, want map[string]Table) {
 	t.Helper()
 	for table, want := range want {

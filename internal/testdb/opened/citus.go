@@ -8,9 +8,8 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// WantCitusTables reports an error unless the tables of a database are those in want, by
-// name, each with its distribution by Citus: kind, distribution column, and "colocated" if
-// its shards are placed with those of the table with.
+// WantCitusTables compares tables with their distribution by Citus: kind, distribution column, and "colocated" if
+// placed with the table with.
 func WantCitusTables(t testing.TB, db *pgdb.DB, with string, want ...string) {
 	t.Helper()
 	tables := Lines(t, db, `
@@ -24,7 +23,7 @@ func WantCitusTables(t testing.TB, db *pgdb.DB, with string, want ...string) {
 	}
 }
 
-// WantOneTask reports an error unless Citus runs a statement as one task on one node.
+// WantOneTask expects Citus to run a statement as one task on one node.
 func WantOneTask(t testing.TB, db *pgdb.DB, name, sql string, args ...any) {
 	t.Helper()
 	plan := strings.Join(Lines(t, db, `EXPLAIN `+sql, args...), "\n")

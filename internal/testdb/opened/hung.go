@@ -12,11 +12,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// HungWorker opens a database on a cluster of its own and checks that the owners of one worker are
-// served while the other worker hangs: by a pool of ten connections, while 30 others work for owners
-// of that worker. These are refused at last without a wait, and are served when the worker
-// continues. keys are values of the distribution column of a table; start makes a function that
-// works for one of them.
+// HungWorker opens a database on its own cluster and checks that ten connections keep serving one worker's owners
+// while the other worker hangs and 30 goroutines work for its owners. These finally fail without a wait, and succeed
+// when the worker continues. keys are distribution column values of a table; start returns a function that works for
+// one of them.
 func HungWorker(t testing.TB, migrations Migrations, table string, keys []string, start func(*pgdb.DB) func(ctx context.Context, key int) error) {
 	t.Helper()
 	cluster := testdb.OwnCitus(t)
@@ -28,7 +27,7 @@ func HungWorker(t testing.TB, migrations Migrations, table string, keys []string
 		return Lines(t, db, `SELECT n.nodename FROM pg_dist_placement p JOIN pg_dist_node n USING (groupid)
 			WHERE p.shardid = get_shard_id_for_distribution_column($1::text::regclass, $2::text)`, table, key)[0]
 	}
-	on := map[string][]int{} // keys by worker
+	on := map[string][]int{} // by worker
 	for i, key := range keys {
 		on[nodeOf(key)] = append(on[nodeOf(key)], i)
 		if err := work(t.Context(), i); err != nil { // also opens connections to the workers

@@ -1,7 +1,6 @@
-// Package opened opens the databases of tests with the packages of the engines, as the
-// server does, and migrates them.
+// Package opened opens and migrates test databases like the server, with the engines' packages.
 //
-// It is separate from package testdb, because the tests of those packages import that.
+// It is separate from package testdb, which those packages' tests import.
 package opened
 
 import (
@@ -24,10 +23,10 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// Migrations returns the migrations of a backend. nil means no migrations.
+// Migrations returns a backend's migrations; nil means none.
 type Migrations func() (migrate.Set, error)
 
-// SQLite opens a file. Without a path in opts it creates a new one for the test.
+// SQLite opens a file; by default a new one.
 func SQLite(t testing.TB, opts sqlitedb.Options, migrations Migrations) *sqlitedb.DB {
 	t.Helper()
 	if opts.Path == "" {
@@ -58,7 +57,7 @@ func Postgres(t testing.TB, opts pgdb.Options, migrations Migrations) *pgdb.DB {
 	return db
 }
 
-// Lines returns the rows of a statement with one column of text.
+// Lines returns the rows of a statement with one text column.
 func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
 	t.Helper()
 	var line string
@@ -72,12 +71,11 @@ func Lines(t testing.TB, db *pgdb.DB, sql string, args ...any) (all []string) {
 	return all
 }
 
-// database is a database of any engine.
 type database interface {
 	Migrate(ctx context.Context, set migrate.Set) ([]migrate.Migration, error)
 }
 
-// Migrate migrates a database to the newest schema.
+// Migrate migrates to the newest schema.
 func Migrate(t testing.TB, db database, migrations Migrations) {
 	t.Helper()
 	if migrations == nil {
@@ -92,8 +90,7 @@ func Migrate(t testing.TB, db database, migrations Migrations) {
 	}
 }
 
-// SQLiteFromEachSchema migrates files with the data of every earlier schema to the newest
-// one, and calls check with each.
+// SQLiteFromEachSchema migrates files with data from every earlier schema and calls check with each.
 func SQLiteFromEachSchema(t *testing.T, migrations Migrations, check func(*testing.T, *sqlitedb.DB)) {
 	fromEachSchema(t, migrations, func(t *testing.T) (*sqlitedb.DB, func(script string)) {
 		db := SQLite(t, sqlitedb.Options{}, nil)
@@ -106,7 +103,7 @@ func SQLiteFromEachSchema(t *testing.T, migrations Migrations, check func(*testi
 	}, check)
 }
 
-// PostgresFromEachSchema is SQLiteFromEachSchema with databases whose URLs create returns.
+// PostgresFromEachSchema is SQLiteFromEachSchema with databases from create.
 func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrations Migrations, check func(*testing.T, *pgdb.DB)) {
 	fromEachSchema(t, migrations, func(t *testing.T) (*pgdb.DB, func(script string)) {
 		url := create(t)
@@ -114,8 +111,8 @@ func PostgresFromEachSchema(t *testing.T, create func(testing.TB) string, migrat
 	}, check)
 }
 
-// fromEachSchema reads the data of each schema from testdata/schema/NNNN.sql, where NNNN is
-// the last migration of the schema. The newest one is required: it tests later migrations.
+// fromEachSchema reads data from testdata/schema/NNNN.sql, where NNNN is the schema's last migration. The newest is
+// required: it tests later migrations.
 func fromEachSchema[DB database](
 	t *testing.T, migrations Migrations, open func(*testing.T) (db DB, run func(script string)), check func(*testing.T, DB),
 ) {
@@ -154,8 +151,7 @@ func fromEachSchema[DB database](
 	}
 }
 
-// WantPing expects that ping returns errcode.Unavailable on an empty database, and nil after
-// the migrations.
+// WantPing expects ping to return errcode.Unavailable before the migrations, and nil after.
 func WantPing(t testing.TB, db database, migrations Migrations, ping func(context.Context) error) {
 	t.Helper()
 	if err := ping(t.Context()); !errcode.Is(err, errcode.Unavailable) {

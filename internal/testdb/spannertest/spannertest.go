@@ -1,9 +1,8 @@
-// Package spannertest creates databases for tests in the Spanner emulator.
+// Package spannertest creates test databases in the Spanner emulator.
 //
-// It is separate from package testdb, which most tests import: compiling and linking gRPC
-// and the admin API into all of them would take 20 s with the race detector. It uses the
-// generated stubs and not Google's client, so it ignores the environment
-// (SPANNER_EMULATOR_HOST, credentials).
+// It is separate from package testdb, which most tests import: compiling and linking gRPC and the admin API into all
+// of them would take 20 s with the race detector. It uses the generated stubs instead of Google's client, so it
+// ignores the environment (SPANNER_EMULATOR_HOST, credentials).
 package spannertest
 
 import (
@@ -24,11 +23,11 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// timeout limits the admin requests of a test.
+// timeout limits a test's admin requests.
 const timeout = time.Minute
 
-// Database returns host:port of an emulator and the name of a new, empty database
-// (projects/P/instances/I/databases/D), which is dropped when the test ends.
+// Database returns an emulator's host:port and a new database's name (projects/P/instances/I/databases/D), dropped
+// when the test ends.
 func Database(t testing.TB) (emulator, database string) {
 	t.Helper()
 	emulator, database = Name(t)
@@ -36,19 +35,18 @@ func Database(t testing.TB) (emulator, database string) {
 	return emulator, database
 }
 
-// Name returns host:port of an emulator and a name for a database. Neither the database nor
-// its instance exists. If the test creates them, they are dropped when it ends.
+// Name returns an emulator's host:port and an unused database name. If the test creates database or instance, they
+// are dropped when it ends.
 func Name(t testing.TB) (emulator, database string) {
 	t.Helper()
 	emulator = testdb.Spanner(t)
-	// Each database has its own instance, because the emulator allows 100 databases in one.
+	// One instance per database, because the emulator allows 100 databases in each.
 	database = NewName()
 	t.Cleanup(func() { drop(t, emulator, database) })
 	return emulator, database
 }
 
-// NewName returns an unused name for a database in an instance that does not exist. It is
-// for tests with their own emulator.
+// NewName returns an unused database name in an unused instance, for tests with their own emulator.
 func NewName() string {
 	id := "t" + ident.Hex(12) // 2 to 30 characters that begin with a letter
 	return "projects/test/instances/" + id + "/databases/" + id
@@ -82,7 +80,7 @@ func Create(t testing.TB, emulator, database string) {
 // drop deletes a database and its instance if they exist.
 func drop(t testing.TB, emulator, database string) {
 	t.Helper()
-	// Not the context of the test, which is canceled before its cleanups run.
+	// Not the test's context, which is canceled before cleanups.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	conn := dial(t, emulator)

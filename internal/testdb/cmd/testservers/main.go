@@ -2,10 +2,8 @@
 //
 //	testservers -- go test ./...
 //
-// It starts the servers that the environment does not name, sets the variables that
-// package testdb reads, and forwards signals to the command. At the end it stops the
-// servers and prints a line for each engine: how many tests ran on it, or why none did. It
-// returns the exit code of the command.
+// It starts the servers missing from the environment, sets package testdb's variables, and forwards signals. At the
+// end it prints, for each engine, how many tests ran on it or why none did, and returns the command's exit code.
 package main
 
 import (
@@ -47,7 +45,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_POSTGRES_URL") == "" {
 		server, err := testdb.StartPostgres(testdb.PostgresOptions{})
 		switch {
-		case errors.Is(err, testdb.ErrNotInstalled): // the tests say so
+		case errors.Is(err, testdb.ErrNotInstalled): // the tests report it
 		case err != nil:
 			return 0, fmt.Errorf("PostgreSQL is installed but does not start: %w", err)
 		default:
@@ -58,7 +56,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_REDIS_URL") == "" {
 		server, err := testdb.StartRedis()
 		switch {
-		case errors.Is(err, testdb.ErrNoRedis): // the tests say so
+		case errors.Is(err, testdb.ErrNoRedis): // the tests report it
 		case err != nil:
 			return 0, fmt.Errorf("redis-server is installed but does not start: %w", err)
 		default:
@@ -69,7 +67,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_MARIADB_URL") == "" {
 		server, err := testdb.StartMariaDB()
 		switch {
-		case errors.Is(err, testdb.ErrNoMariaDB): // the tests say so
+		case errors.Is(err, testdb.ErrNoMariaDB): // the tests report it
 		case err != nil:
 			return 0, fmt.Errorf("MariaDB is installed but does not start: %w", err)
 		default:
@@ -86,7 +84,7 @@ func run(args []string) (code int, err error) {
 		}
 		server, err := b.start()
 		switch {
-		case errors.Is(err, testdb.ErrNoPubSub), errors.Is(err, testdb.ErrNoNATS): // the tests say so
+		case errors.Is(err, testdb.ErrNoPubSub), errors.Is(err, testdb.ErrNoNATS): // the tests report it
 		case err != nil:
 			return 0, fmt.Errorf("%s is installed but does not start: %w", b.name, err)
 		default:
@@ -97,7 +95,7 @@ func run(args []string) (code int, err error) {
 	if os.Getenv("TEST_SPANNER_EMULATOR") == "" {
 		server, err := testdb.StartSpanner()
 		switch {
-		case errors.Is(err, testdb.ErrNoEmulator): // the tests say so
+		case errors.Is(err, testdb.ErrNoEmulator): // the tests report it
 		case err != nil:
 			return 0, fmt.Errorf("the emulator of Spanner is installed but does not start: %w", err)
 		default:
@@ -111,8 +109,7 @@ func run(args []string) (code int, err error) {
 	return code, report(os.Stdout, log)
 }
 
-// command runs the command. It forwards signals, because they are meant for the tests, and
-// the servers must stop after them.
+// command forwards signals, because they are meant for the tests, and the servers must stop later.
 func command(args, env []string) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, os.Stdout, os.Stderr
@@ -127,8 +124,7 @@ func command(args, env []string) (code int, err error) {
 	for {
 		select {
 		case s := <-signals:
-			// From a terminal the command gets the signal twice, and the second one makes go
-			// test stop at once.
+			// From a terminal the command gets the signal twice, and the second one makes go test stop at once.
 			_ = cmd.Process.Signal(s)
 		case err := <-ended:
 			if exit, ok := errors.AsType[*exec.ExitError](err); ok {

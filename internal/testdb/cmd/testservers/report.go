@@ -12,7 +12,7 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// report writes a summary of the engine log, a line for each engine.
+// report summarizes the engine log, one line per engine.
 func report(w io.Writer, log string) error {
 	tests, remedies, err := readLog(log)
 	if err != nil {
@@ -33,8 +33,7 @@ func report(w io.Writer, log string) error {
 	return nil
 }
 
-// readLog returns, for each engine, the tests that ran on it and the remedy for those that
-// did not.
+// readLog returns each engine's tests, and the remedy if tests were skipped.
 func readLog(path string) (tests map[string]map[string]bool, remedies map[string]string, err error) {
 	tests, remedies = map[string]map[string]bool{}, map[string]string{}
 	f, err := os.Open(path)
