@@ -11,24 +11,22 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// A log of changes has an entry for each write. So that it does not grow with the number of
-// writes, a compaction deletes the entries of keys that have a newer one, again and again while
-// the copy runs. Entries that are committed later stay. Triggers that replace an entry would cost
-// each write more than the whole copy.
+// Every write adds a log entry. While the copy runs, compactions keep the log short by deleting entries with a newer
+// one for the same key; later commits stay. Triggers that replace entries would cost each write more than the whole
+// copy.
 
 const (
 	keysOfPass        = 5000
 	entriesOfPass     = 100_000
-	entriesOfDelete   = 5000 // in a transaction
+	entriesOfDelete   = 5000 // per transaction
 	duplicatesOfQuery = 100_000
 
-	// A compaction reads the whole log, so it begins when the log has doubled since the last one
-	// and has this many entries more.
+	// A compaction reads the whole log, so it waits until the log has doubled and grown by this many entries.
 	compactAfter = 10_000
-	compactEvery = 5 * time.Second // at most, except before a pass
+	compactEvery = 5 * time.Second // minimum interval, except before a pass
 )
 
-// whileLogged calls fn and meanwhile compacts the log and prolongs it.
+// whileLogged calls fn while compacting and prolonging the log.
 func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := every(c.CompactEvery, cancel, func() error {
@@ -38,11 +36,10 @@ func (c *Copy) whileLogged(ctx context.Context, fn func(context.Context) error) 
 		return c.source.KeepLog(ctx, c.Service)
 	})
 	err := fn(ctx)
-	return cmp.Or(stop(), err) // after cancel, fn returns an error that says less
+	return cmp.Or(stop(), err) // after cancel, fn's error says less
 }
 
-// every calls a function at intervals until stop is called or the function fails, then calls ended.
-// stop returns the error of the function.
+// every calls fn at intervals until stop or a failure, which stop returns, then calls ended.
 func every(interval time.Duration, ended func(), fn func() error) (stop func() error) {
 	var calling errgroup.Group
 	stopped := make(chan struct{})
@@ -67,7 +64,7 @@ func every(interval time.Duration, ended func(), fn func() error) (stop func() e
 	}
 }
 
-// compact deletes entries of the log that have a newer one of the same key, if there may be many.
+// compact deletes superseded entries if there may be many.
 func (c *Copy) compact(ctx context.Context) error {
 	n, err := c.compactFrom(ctx, func(n int64) bool {
 		return n >= 2*c.compacted+c.CompactAfter || n >= c.MaxChanges
@@ -78,15 +75,14 @@ func (c *Copy) compact(ctx context.Context) error {
 	return c.limitLog(ctx, n)
 }
 
-// changesLeft compacts the log, and returns the number of keys in it.
+// changesLeft compacts the log and returns its number of keys.
 func (c *Copy) changesLeft(ctx context.Context) (int64, error) {
 	return c.compactFrom(ctx, func(int64) bool { return true })
 }
 
-// compactFrom compacts the log if the number of its entries makes it necessary, and returns how many are left.
 func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) (left int64, err error) {
-	// A pass must not read the log before a compaction and delete entries after it: where keys
-	// may repeat, the newer entry of a key may be committed first.
+	// A pass must not read the log before a compaction and delete entries after it: where keys may repeat, the newer
+	// entry of a key may commit first.
 	c.logging.Lock()
 	defer c.logging.Unlock()
 	n, err := c.logged(ctx)
@@ -114,7 +110,6 @@ func (c *Copy) compactFrom(ctx context.Context, isNecessary func(n int64) bool) 
 	return c.compacted, err
 }
 
-// logged returns the number of entries in the log.
 func (c *Copy) logged(ctx context.Context) (n int64, err error) {
 	err = c.source.View(ctx, func(v rows.View) (err error) { n, err = v.Logged(c.Service); return err })
 	return n, err
@@ -130,7 +125,7 @@ func (c *Copy) forget(ctx context.Context, entries []int64) error {
 	return nil
 }
 
-// catchUp copies changed rows until a pass is short, or no more time is left.
+// catchUp copies changed rows until a pass is short or time runs out.
 func (c *Copy) catchUp(ctx context.Context) error {
 	p, err := c.newPace(ctx)
 	if err != nil {
@@ -151,8 +146,8 @@ func (c *Copy) catchUp(ctx context.Context) error {
 	}
 }
 
-// pass copies the rows of the oldest keys in the log, and returns how many keys. A key is copied
-// once, however often it was written.
+// pass copies the rows of the oldest logged keys and returns their number. A key is copied once, however often it was
+// written.
 func (c *Copy) pass(ctx context.Context) (int, error) {
 	if err := c.before("pass"); err != nil {
 		return 0, err
@@ -182,10 +177,9 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 	return n, c.forget(ctx, entries)
 }
 
-// changedKeys are the keys of a pass, by their text.
 type changedKeys struct {
 	rows   map[string]map[string]rows.Row // by table
-	whole  map[string]map[string]rows.Row // by table: all rows whose keys begin with these
+	whole  map[string]map[string]rows.Row // key prefixes, by table
 	owners OwnerSet
 }
 

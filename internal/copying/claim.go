@@ -17,33 +17,31 @@ import (
 	"holdfast/internal/ident"
 )
 
-// Only one copy at a time uses a database as source or target: two copies to one target would
-// overwrite new rows with old ones, and two copies from one source would delete each other's
-// entries of the log. A copy writes its Claim into the state of both databases, with a new
-// Beat in each transaction and every beatEvery. Another copy waits claimPatience for a new
-// Beat: so it needs neither a clock nor a session of the database, and continues soon after
-// kill -9. A copy that was only suspended finds the other claim in its next transaction,
-// which it rolls back.
+// Only one copy may use a database: two copies to one target would overwrite new rows with old ones, and two from one
+// source would delete each other's log entries. A copy writes its Claim into both databases' state, with a new Beat
+// in each transaction and every beatEvery. Another copy waits claimPatience for a new Beat, so it needs neither clock
+// nor session and continues soon after kill -9. A copy that was merely suspended finds the other's claim in its next
+// transaction, which it rolls back.
 const (
 	beatEvery     = 500 * time.Millisecond
 	claimPatience = 3 * time.Second
 )
 
-// Claim is the copy or import that uses a database. Its progress is written with each beat, for the console of a server on the database.
+// Claim is the copy or import that uses a database. Each beat stores its progress for a server's console.
 type Claim struct {
 	ID   string `json:"id"`
 	By   string `json:"by"` // for messages
 	Beat string `json:"beat"`
 
-	Kind  string `json:"kind,omitempty"`  // "copy" or "import"
-	From  string `json:"from,omitempty"`  // where the source is, without credentials
-	To    string `json:"to,omitempty"`    // where the target is
-	Began int64  `json:"began,omitempty"` // milliseconds since 1970, as is At
-	At    int64  `json:"at,omitempty"`    // of the beat
+	Kind  string `json:"kind,omitempty"` // "copy" or "import"
+	From  string `json:"from,omitempty"` // without credentials
+	To    string `json:"to,omitempty"`
+	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
+	At    int64  `json:"at,omitempty"`    // last beat
 	Step
 }
 
-// Step is the progress of a copy or import in its current step.
+// Step is the progress in the current step.
 type Step struct {
 	Doing string `json:"doing,omitempty"` // e.g. "rows"
 	Done  int64  `json:"done,omitempty"`
@@ -65,10 +63,9 @@ type claimed struct {
 
 	service, where string
 	own            *Claim
-	step           *atomic.Pointer[Step] // nil in it: none has begun
+	step           *atomic.Pointer[Step] // nil inside: none has begun
 }
 
-// errClaimed means that another copy uses the database.
 func (d *claimed) errClaimed(by *Claim) error {
 	return errcode.Newf(errcode.Conflict, "%s: another copy or import (%s) is using %s: wait until it has ended, or end it", d.service, by.By, d.where)
 }
@@ -78,7 +75,7 @@ func (d *claimed) state(ctx context.Context) (state State, err error) {
 	return state, err
 }
 
-// acquire claims the database. It returns a errcode.Conflict if another copy is running.
+// acquire returns errcode.Conflict if another copy is running.
 func (d *claimed) acquire(ctx context.Context) error {
 	first, err := d.state(ctx)
 	if err != nil {
@@ -108,7 +105,7 @@ func (d *claimed) acquire(ctx context.Context) error {
 	})
 }
 
-// set stores the state with the claim and a new beat.
+// set stores the state with a new beat.
 func (d *claimed) set(u rows.Update, state State) error {
 	own := *d.own
 	own.Beat, own.At = ident.New(), time.Now().UnixMilli()
@@ -119,7 +116,7 @@ func (d *claimed) set(u rows.Update, state State) error {
 	return setState(u, d.service, state)
 }
 
-// Update calls fn, and checks the claim at the end, so that others can read it meanwhile.
+// Update checks the claim at the end, so that others can read it meanwhile.
 func (d *claimed) Update(ctx context.Context, fn func(rows.Update) error) error {
 	return d.Database.Update(ctx, func(u rows.Update) error {
 		later := &laterState{Update: u}
@@ -152,7 +149,7 @@ type laterState struct {
 
 func (u *laterState) SetState(_, text string) error { u.text = text; return nil }
 
-// unwrap returns the transaction of the engine.
+// unwrap returns the engine's transaction.
 func unwrap(u rows.Update) rows.Update {
 	if later, ok := u.(*laterState); ok {
 		return later.Update
@@ -160,12 +157,11 @@ func unwrap(u rows.Update) rows.Update {
 	return u
 }
 
-// check returns an error if another copy has claimed the database.
 func (d *claimed) check(ctx context.Context) error {
 	return d.Update(ctx, func(rows.Update) error { return nil })
 }
 
-// release ends the claim. It ignores errors: without it, the next copy only waits.
+// release ignores errors: otherwise the next copy just waits.
 func (d *claimed) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimPatience)
 	defer cancel()
@@ -179,7 +175,6 @@ func (d *claimed) release(ctx context.Context) {
 	})
 }
 
-// claimAll claims databases until release.
 func claimAll(ctx context.Context, all ...*claimed) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beats errgroup.Group

@@ -14,10 +14,10 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Difference is an owner whose rows in a table are not equal.
+// Difference is an owner whose rows in a table differ.
 type Difference struct {
 	Table          string
-	Owner          rows.Row // empty: the whole table
+	Owner          rows.Row // empty: whole table
 	Source, Target rows.Digest
 
 	group *rows.Group
@@ -33,8 +33,7 @@ func (d Difference) String() string {
 		d.Table, of, d.Source.Rows, d.Source, d.Target.Rows, d.Target)
 }
 
-// Verify compares all owners, and returns the number of rows of the source. Rows that change
-// meanwhile differ.
+// Verify compares all owners and returns the source's row count. Rows that change meanwhile differ.
 func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, error) {
 	if err := c.open(); err != nil {
 		return 0, err
@@ -42,10 +41,10 @@ func (c *Copy) Verify(ctx context.Context, report func(Difference)) (int64, erro
 	return c.compare(ctx, nil, report)
 }
 
-// OwnerSet is a set of owners, by table.
+// OwnerSet is a set of owners by table.
 type OwnerSet map[*rows.Table]map[string]rows.Row
 
-// Add adds an owner of rows in tables.
+// Add adds an owner with rows in tables.
 func (o OwnerSet) Add(owner rows.Row, tables ...*rows.Table) {
 	text := owner.Text()
 	for _, t := range tables {
@@ -65,7 +64,7 @@ func (o OwnerSet) addAll(of OwnerSet) {
 	}
 }
 
-// Spans returns the owners of any of the tables, in their order.
+// Spans returns the owners in any of the tables, in order.
 func (o OwnerSet) Spans(tables ...*rows.Table) (spans []rows.Span) {
 	all := map[string]rows.Row{}
 	for _, t := range tables {
@@ -78,8 +77,7 @@ func (o OwnerSet) Spans(tables ...*rows.Table) (spans []rows.Span) {
 	return spans
 }
 
-// affected returns the tables of a group that may change with one of them. Counters are computed
-// if one of the engines does not have them.
+// affected returns the tables that may change with t. Counters are recomputed if an engine lacks them.
 func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
 	if c.withNames() {
 		return g.Tables
@@ -87,7 +85,7 @@ func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
 	return []*rows.Table{t}
 }
 
-// compare compares the owners in only, or all if it is nil.
+// compare compares the owners in only; nil means all.
 func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Difference)) (total int64, err error) {
 	if err := c.target.Settle(ctx); err != nil {
 		return 0, err
@@ -122,10 +120,8 @@ func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Differenc
 	return total, nil
 }
 
-// ownersOfQuery is the number of owners that one query reads.
 const ownersOfQuery = 200
 
-// ownersAtOnce returns spans of several owners each.
 func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	for some := range slices.Chunk(each, ownersOfQuery) {
 		var span rows.Span
@@ -137,14 +133,13 @@ func ownersAtOnce(each []rows.Span) (spans []rows.Span) {
 	return spans
 }
 
-// digest is the digest of an owner's rows.
 type digest struct {
 	owner rows.Row
 	rows.Digest
 }
 
-// compareSums returns the spans of a table whose sums differ, and the number of rows of the others. It
-// returns all spans if the engines cannot compute the same sums.
+// compareSums returns the spans whose sums differ (all, if the engines cannot compute equal sums) and the number of
+// rows in the others.
 func (c *Copy) compareSums(ctx context.Context, g *rows.Group, t *rows.Table, spans []rows.Span) (total int64, different []rows.Span, err error) {
 	if !c.isRaw(t) {
 		return 0, spans, nil
@@ -236,8 +231,8 @@ func (c *Copy) compareTable(ctx context.Context, g *rows.Group, t *rows.Table, s
 	return total, both.Wait()
 }
 
-// isReplaced reports whether the target, which names owners by texts, has no rows of the owner because
-// another has the texts now.
+// isReplaced reports whether the target, which names owners by texts, has no rows because another owner has the texts
+// now.
 func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 	if !c.to.NamesOwners || d.Target.Rows > 0 || len(d.Owner) == 0 {
 		return false, nil
@@ -248,7 +243,6 @@ func (c *Copy) isReplaced(ctx context.Context, d Difference) (bool, error) {
 
 var errEnded = errors.New("the comparison has ended")
 
-// digests calls fn for the digest of each owner in the order of the owners.
 func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span, fn func(digest) error) error {
 	s := summing{owner: owner, fn: fn}
 	each := s.add
@@ -268,12 +262,12 @@ func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span,
 	return s.end()
 }
 
-// summing adds up rows that arrive in the order of their owners.
+// summing adds up rows that arrive in owner order.
 type summing struct {
-	owner   int // number of its columns
+	owner   int // number of owner columns
 	fn      func(digest) error
 	current digest
-	packed  rows.Packed // the owner of current
+	packed  rows.Packed // owner of current
 }
 
 func (s *summing) add(p rows.Packed) error {
@@ -288,7 +282,6 @@ func (s *summing) add(p rows.Packed) error {
 	return nil
 }
 
-// end calls fn for the last owner.
 func (s *summing) end() error {
 	if s.current.Rows == 0 {
 		return nil

@@ -20,33 +20,32 @@ import (
 	"holdfast/internal/readonly"
 )
 
-// Copy copies the tables of a service from one database to another while servers use the
-// source. First every owner is copied from a snapshot, while the source logs the keys of
-// changed rows. Passes copy these rows until few are left. The last pass runs while the
+// Copy copies a service's tables to another database while servers use the source. It copies all owners from
+// snapshots while the source logs changed keys. Passes copy these until few are left; the last pass runs while the
 // service is read-only, which it stays.
 type Copy struct {
 	Service        string
 	Groups         []rows.Group
 	Source, Target *engine.Database
 	Owners         rows.Owners // required if NeedsOwners
-	OwnersIn       string      // the service whose database has them
+	OwnersIn       string      // service whose database has them
 
-	// MaxChanges is how many changed rows may wait in the log of the source: Run slows writers when
-	// half of them wait, and ends when all do, without a log. 0: DefaultMaxChanges.
+	// MaxChanges limits the changed rows in the source's log: Run slows writers at half, and at all of it stops
+	// without a log. Default DefaultMaxChanges.
 	MaxChanges int64
 
-	// FinishWithin limits how long Run takes, if copying all rows once does not take longer: writers
-	// are slowed, and the last pass begins in time. 0: there is no limit.
+	// FinishWithin limits Run's duration, unless copying all rows once takes longer: it slows writers and begins the
+	// last pass in time. 0: unlimited.
 	FinishWithin time.Duration
 
-	Lease      time.Duration                        // of read-only during the last pass; 0: 30 s
+	Lease      time.Duration                        // read-only lease in the last pass; default 30 s
 	Progress   func(what string, done, total int64) // may be nil
 	Estimate   func(Estimate)                       // may be nil
 	Report     func(line string)                    // may be nil
-	BeforeStep func(point string) error             // for tests only: called before each step
+	BeforeStep func(point string) error             // for tests: called before each step
 
-	// For tests only: the number of keys that a pass copies, when the log of changes is compacted and
-	// measured, and a function that is called with the number of entries before and after.
+	// For tests: keys per pass, when the log is compacted and measured, and a function called with the number of
+	// entries before and after.
 	KeysOfPass   int
 	CompactAfter int64
 	CompactEvery time.Duration
@@ -56,44 +55,44 @@ type Copy struct {
 	source, target rows.Database
 	from, to       engine.Traits
 	tables         map[string]*rows.Table
-	groups         map[string]int // of a table
+	groups         map[string]int // by table
 	state          State
 	moved          int64    // rows so far
-	copied         int64    // rows in the target at the start
-	total          int64    // rows of the source at the start
-	dirty          OwnerSet // that changed since they were verified; nil: any
+	copied         int64    // target rows at the start
+	total          int64    // source rows at the start
+	dirty          OwnerSet // changed since verified; nil: any
 	begun          time.Time
 	refused        refusal
 	logging        sync.Mutex
-	step           *atomic.Pointer[Step] // for the claims; nil: there are none
-	compacted      int64                 // entries of the log after the last compaction, which are left
+	step           *atomic.Pointer[Step] // for claims; may be nil
+	compacted      int64                 // entries left by the last compaction
 }
 
-// State is the progress of a copy, in both databases. The source has only the ID.
+// State is a copy's progress, in both databases. The source only has the ID.
 type State struct {
 	ID     string `json:"id"`
 	Target bool   `json:"target,omitempty"`
 	Group  int    `json:"group,omitempty"`  // in progress
-	After  string `json:"after,omitempty"`  // the owners of the group up to this one are copied
-	Copied bool   `json:"copied,omitempty"` // every owner is copied
+	After  string `json:"after,omitempty"`  // the group's owners up to this one are copied
+	Copied bool   `json:"copied,omitempty"` // all owners are copied
 	Done   bool   `json:"done,omitempty"`
-	Claim  *Claim `json:"claim,omitempty"` // of the copy that is running
+	Claim  *Claim `json:"claim,omitempty"` // running copy
 }
 
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
 const DefaultMaxChanges = 5_000_000
 
-// ShortPass is how long a pass takes at most before the last one begins.
+// ShortPass is a pass duration after which the last one may begin.
 const ShortPass = time.Second
 
 const (
-	rowsOfUpdate = 20_000      // that change, in one transaction, unless the engine has a lower limit
+	rowsOfUpdate = 20_000      // per transaction, unless the engine has a lower limit
 	bytesOfBatch = 2 << 20     // in memory for such a transaction
 	reportEvery  = time.Minute // that writes arrive as fast as they are copied
 	copyLease    = 30 * time.Second
 )
 
-// Run copies the service, or continues a copy that was interrupted.
+// Run starts or resumes the copy.
 func (c *Copy) Run(ctx context.Context) error {
 	c.begun = time.Now()
 	if err := c.open(); err != nil {
@@ -113,7 +112,7 @@ func (c *Copy) Run(ctx context.Context) error {
 		return err
 	}
 	if isNew && !c.withNames() {
-		c.dirty = OwnerSet{} // each span is verified when it is copied
+		c.dirty = OwnerSet{} // spans are verified as they are copied
 	}
 	if err := c.whileLogged(ctx, c.copyWhileLogged); err != nil {
 		if errors.Is(err, errFull) {
@@ -124,7 +123,7 @@ func (c *Copy) Run(ctx context.Context) error {
 	return c.lastPass(ctx)
 }
 
-// copyWhileLogged copies everything but the last changes, and compares it.
+// copyWhileLogged copies and compares everything but the last changes.
 func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	if err := c.copyOwners(ctx); err != nil {
 		return err
@@ -132,16 +131,14 @@ func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	// Owners that are equal now and do not change until the last pass need not be compared
-	// again in it.
+	// Equal owners that do not change until the last pass need not be compared again.
 	only, dirty := c.dirty, OwnerSet{}
 	c.dirty = dirty
 	if _, err := c.compare(ctx, only, func(d Difference) { dirty.Add(d.Owner, c.affected(d.group, d.table)...) }); err != nil {
 		return err
 	}
 	if c.withNames() {
-		// An owner may have got another number, and the engine may have deleted expired
-		// rows, both without a change in the log.
+		// An owner's number may have changed, and the engine may have expired rows, both without a log entry.
 		if err := c.copyAgain(ctx, dirty); err != nil {
 			return err
 		}
@@ -173,12 +170,11 @@ func (c *Copy) open() error {
 	return nil
 }
 
-// NeedsOwners reports whether the copy needs Owners, because one of the databases names owners by texts.
+// NeedsOwners reports whether a database names owners by texts.
 func (c *Copy) NeedsOwners() bool {
 	return c.Source.Traits().NamesOwners || c.Target.Traits().NamesOwners
 }
 
-// withNames reports whether the source or the target names owners by texts.
 func (c *Copy) withNames() bool { return c.from.NamesOwners || c.to.NamesOwners }
 
 func (c *Copy) reportf(format string, args ...any) {
@@ -203,7 +199,7 @@ func (c *Copy) before(point string) error {
 	return c.BeforeStep(point)
 }
 
-// begin continues the copy that the target has begun, or begins a new one.
+// begin resumes the target's copy or begins a new one.
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	c.moved, c.copied, c.dirty, c.compacted = 0, 0, nil, 0
 	c.refused.bySize, c.refused.byTime = 0, 0
@@ -244,15 +240,15 @@ func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 			return false, err
 		}
 	}
-	// Before the source has the ID of this copy: another one may be complete.
+	// Before the source has this copy's ID: another copy may be complete.
 	if err := cmp.Or(c.writable(ctx), c.checkOwners(ctx)); err != nil {
 		return false, err
 	}
 	return true, c.beginNew(ctx)
 }
 
-// endAgain does what is left of a complete copy that was interrupted at its end. It returns
-// an error if the source accepts writes again, or belongs to another copy.
+// endAgain finishes a copy interrupted at its end. It fails if the source accepts writes again or belongs to another
+// copy.
 func (c *Copy) endAgain(ctx context.Context, source State) error {
 	holder, _, err := c.source.ReadOnly(ctx, c.Service)
 	switch {
@@ -266,10 +262,9 @@ func (c *Copy) endAgain(ctx context.Context, source State) error {
 	return nil
 }
 
-// holder is the name under which the copy makes the service read-only.
 func (c *Copy) holder() string { return readonly.ByCopy(c.state.ID) }
 
-// writable returns an error if the source is read-only without an end.
+// writable returns an error if the source is permanently read-only.
 func (c *Copy) writable(ctx context.Context) error {
 	holder, until, err := c.source.ReadOnly(ctx, c.Service)
 	if err == nil && holder != "" && until.IsZero() {
@@ -278,14 +273,14 @@ func (c *Copy) writable(ctx context.Context) error {
 	return err
 }
 
-// unlog removes the log of changes, which costs only space.
+// unlog ignores errors: a leftover log only costs space.
 func (c *Copy) unlog(ctx context.Context) {
 	if err := c.source.Unlog(ctx, c.Service, c.Groups); err != nil {
 		c.reportf("the log of changes was not removed: %v", err)
 	}
 }
 
-// checkOwners returns an error if the source names owners that are not known.
+// checkOwners fails if the source names unknown owners.
 func (c *Copy) checkOwners(ctx context.Context) error {
 	return c.source.View(ctx, func(v rows.View) error {
 		s, ok := v.(interface {
@@ -307,17 +302,16 @@ func (c *Copy) checkOwners(ctx context.Context) error {
 	})
 }
 
-// IsPart reports whether the database has only a part of what is copied to it.
+// IsPart reports whether the database is an incomplete copy.
 func (s State) IsPart() bool { return s.Target && !s.Done }
 
-// IsImport reports whether the database is the target of an import.
+// IsImport reports whether the database is an import target.
 func (s State) IsImport() bool { return s.ID == fillID }
 
-// ErrPart means that a database has only a part of a copy, so nobody but the copy may write.
+// ErrPart means that a database is an incomplete copy, which only the copy may write.
 var ErrPart = errors.New("its database has only a part of a copy or an import: run the same command (holdfast copy or holdfast import) again, or wait until it has finished")
 
-// CheckWhole returns ErrPart if the database of a service has only a part of a copy. It returns no other
-// error: what cannot be read now is found out by others.
+// CheckWhole returns ErrPart for an incomplete copy. It ignores read errors, which others report.
 func CheckWhole(ctx context.Context, db rows.Database, service string) error {
 	isPart := false
 	err := db.View(ctx, func(v rows.View) error {
@@ -331,12 +325,11 @@ func CheckWhole(ctx context.Context, db rows.Database, service string) error {
 	return nil
 }
 
-// stateReader is a rows.View or a rows.Update.
 type stateReader interface {
 	State(service string) (string, error)
 }
 
-// ReadState reads the state of a copy from or to a database. It is empty if no copy uses the database.
+// ReadState reads a database's copy state, empty if none.
 func ReadState(from stateReader, service string) (state State, err error) {
 	text, err := from.State(service)
 	if err == nil && text != "" {
@@ -345,7 +338,7 @@ func ReadState(from stateReader, service string) (state State, err error) {
 	return state, err
 }
 
-// empty returns an error if the target has data other than a part of a copy.
+// empty returns an error if the target has data other than an incomplete copy.
 func (c *Copy) empty(ctx context.Context) error {
 	return c.target.View(ctx, func(v rows.View) error {
 		if state, err := ReadState(v, c.Service); err != nil || state.IsPart() {
@@ -383,7 +376,7 @@ func (c *Copy) beginNew(ctx context.Context) error {
 			return err
 		}
 	}
-	// The ID first: a copy that has another one does not continue with the new log.
+	// The ID first: a copy with another ID does not continue with the new log.
 	c.state = State{ID: ident.New(), Target: true}
 	if err := c.source.Update(ctx, func(u rows.Update) error { return setState(u, c.Service, State{ID: c.state.ID}) }); err != nil {
 		return err
@@ -415,8 +408,7 @@ func setState(u rows.Update, service string, state State) error {
 	return u.SetState(service, string(text))
 }
 
-// lastPass copies what is left while the service is read-only, verifies it, and makes
-// read-only permanent.
+// lastPass makes the service read-only, copies and verifies the rest, and makes read-only permanent.
 func (c *Copy) lastPass(ctx context.Context) error {
 	if err := c.before("close"); err != nil {
 		return err
@@ -424,7 +416,7 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	start := time.Now()
 	err := c.source.Close(ctx, c.Service, c.holder(), c.Lease, c.Groups)
 	if errcode.Is(err, errcode.Conflict) {
-		return err // somebody else did it
+		return err // another holder did it
 	}
 	if err == nil {
 		c.reportf("the service is read-only")
@@ -444,8 +436,8 @@ func (c *Copy) lastPass(ctx context.Context) error {
 	return nil
 }
 
-// reopen ends read-only after a failure. It tries until a lease has ended, because the source may
-// be starting again, and read-only may be permanent.
+// reopen ends read-only after a failure. It retries until a lease has ended, because the source may be restarting and
+// read-only may be permanent.
 func (c *Copy) reopen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Lease)
 	defer cancel()
@@ -463,7 +455,7 @@ func (c *Copy) reopen(ctx context.Context) error {
 	}
 }
 
-// whileClosed copies what is left while the service is read-only, and makes that permanent.
+// whileClosed copies the rest while the service is read-only, then makes that permanent.
 func (c *Copy) whileClosed(ctx context.Context) error {
 	held, release := c.hold(ctx)
 	err := c.finish(held)
@@ -476,15 +468,14 @@ func (c *Copy) whileClosed(ctx context.Context) error {
 	return c.source.Prolong(ctx, c.Service, c.holder(), 0)
 }
 
-// hold prolongs the lease until release, which returns an error if the lease has ended.
-// held ends with the lease.
+// hold prolongs the lease until release, which fails if the lease has ended. held ends with the lease.
 func (c *Copy) hold(ctx context.Context) (held context.Context, release func() error) {
 	held, cancel := context.WithCancel(ctx)
 	release = every(c.Lease/6, cancel, func() error { return c.source.Prolong(ctx, c.Service, c.holder(), c.Lease) })
 	return held, release
 }
 
-// finish copies and verifies what is left. Nobody writes.
+// finish copies and verifies the rest. Nobody writes.
 func (c *Copy) finish(ctx context.Context) error {
 	for {
 		n, err := c.pass(ctx)
@@ -533,7 +524,6 @@ func (c *Copy) finish(ctx context.Context) error {
 	return c.source.Update(ctx, func(rows.Update) error { return nil })
 }
 
-// setLast sets the last numbers that were assigned in tables.
 func (c *Copy) setLast(ctx context.Context, last map[*rows.Table]int64) error {
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for t, n := range last {
@@ -545,13 +535,13 @@ func (c *Copy) setLast(ctx context.Context, last map[*rows.Table]int64) error {
 	})
 }
 
-// TableSize is a table with its number of rows.
+// TableSize is a table with its row count.
 type TableSize struct {
 	Name string
 	Rows int64
 }
 
-// DryRun checks both databases, changes nothing, and returns what would be copied.
+// DryRun checks both databases and returns the tables to copy, without changes.
 func (c *Copy) DryRun(ctx context.Context) (sizes []TableSize, err error) {
 	if err := c.open(); err != nil {
 		return nil, err

@@ -1,8 +1,7 @@
-// Package copying copies the tables of a service from one database to another, of the same engine or of another one,
-// while servers use the source. It knows no service and no engine: tables are described by package rows, and
-// what differs between engines by engine.Traits.
+// Package copying copies a service's tables to another database, of any engine, while servers use the source. It
+// knows no service and no engine: package rows describes tables, and engine.Traits the engines.
 //
-// A Copy is `holdfast copy`. Its steps: claim both databases (claim.go), copy all owners from snapshots (spans.go, pipe.go,
-// write.go), copy what has changed meanwhile (changes.go), as fast as writers change it (pace.go), and compare owner by owner
-// (compare.go). Package importing uses a Fill, which has some of these steps.
+// A Copy is `holdfast copy`. It claims both databases (claim.go), copies all owners from snapshots (spans.go,
+// pipe.go, write.go), copies later changes (changes.go) at least as fast as writers make them (pace.go), and compares
+// owner by owner (compare.go). Package importing uses a Fill, which shares some of these steps.
 package copying

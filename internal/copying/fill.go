@@ -8,8 +8,8 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Fill fills the tables of a service from a source that is only read. It has no log of changes and is never
-// read-only, so the caller, package importing, finds out which owners have changed, and replaces them.
+// Fill fills a service's tables from a read-only source. Without a change log, the caller, package importing, finds
+// and replaces changed owners.
 type Fill struct {
 	copy Copy
 	rows int64 // in the source
@@ -22,7 +22,7 @@ type FillOptions struct {
 	Source     Source
 	Target     *engine.Database
 	Progress   func(what string, done, total int64) // may be nil
-	BeforeStep func(point string) error             // for tests only: called before each step
+	BeforeStep func(point string) error             // for tests: called before each step
 }
 
 // Source is a database that a Fill reads.
@@ -31,7 +31,7 @@ type Source interface {
 	View(ctx context.Context, fn func(rows.View) error) error
 }
 
-// readSource is the rows.Database of a Source.
+// readSource adapts a Source to rows.Database.
 type readSource struct {
 	rows.Database // nil
 
@@ -44,7 +44,7 @@ func (s readSource) View(ctx context.Context, fn func(rows.View) error) error {
 
 func (readSource) KeepLog(context.Context, string) error { return nil }
 
-// NewFill returns a Fill, which has done nothing yet.
+// NewFill returns an idle Fill.
 func NewFill(o FillOptions) *Fill {
 	return &Fill{copy: Copy{
 		Service: o.Service, Groups: o.Groups, Source: &engine.Database{Where: o.Source.Where()}, Target: o.Target, BeforeStep: o.BeforeStep, Progress: o.Progress,
@@ -52,14 +52,13 @@ func NewFill(o FillOptions) *Fill {
 	}}
 }
 
-// CountSource returns the number of rows in the source.
+// CountSource counts the source's rows.
 func (f *Fill) CountSource(ctx context.Context) (int64, error) {
 	err := f.copy.source.View(ctx, func(v rows.View) (err error) { f.rows, err = f.copy.count(v); return err })
 	return f.rows, err
 }
 
-// ClaimTargets claims the targets until release, as a copy does. It returns a errcode.Conflict if a copy or another
-// fill uses one.
+// ClaimTargets claims the targets until release, like a copy. It returns errcode.Conflict if one is in use.
 func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err error) {
 	var targets []*claimed
 	for _, f := range fills {
@@ -70,11 +69,10 @@ func ClaimTargets(ctx context.Context, fills ...*Fill) (release func(), err erro
 	return claimAll(ctx, targets...)
 }
 
-// fillID is the ID of every fill. One can be continued from any address of the source, because all
-// owners are compared.
+// fillID identifies every fill. One can be resumed from any source address, because all owners are compared.
 const fillID = "import"
 
-// Load reads how far the target is filled.
+// Load reads the target's progress.
 func (f *Fill) Load(ctx context.Context) error {
 	return f.copy.target.View(ctx, func(v rows.View) (err error) {
 		f.copy.state, err = ReadState(v, f.copy.Service)
@@ -82,16 +80,16 @@ func (f *Fill) Load(ctx context.Context) error {
 	})
 }
 
-// IsBegun reports whether the target has a part of a fill, or all of it.
+// IsBegun reports whether the target contains a fill, complete or not.
 func (f *Fill) IsBegun() bool { return f.copy.state.ID == fillID }
 
-// IsComplete reports whether everything was filled and is equal.
+// IsComplete reports whether everything is filled and verified.
 func (f *Fill) IsComplete() bool { return f.IsBegun() && f.copy.state.Done }
 
-// CheckEmpty returns an error if the target has data other than a part of a copy.
+// CheckEmpty returns an error if the target has data other than an incomplete copy.
 func (f *Fill) CheckEmpty(ctx context.Context) error { return f.copy.empty(ctx) }
 
-// Begin deletes what a server or a part of a copy has left in the target.
+// Begin deletes rows that a server or an incomplete copy left in the target.
 func (f *Fill) Begin(ctx context.Context) error {
 	f.copy.state = State{ID: fillID, Target: true}
 	return f.copy.target.Update(ctx, func(u rows.Update) error {
@@ -106,22 +104,22 @@ func (f *Fill) Begin(ctx context.Context) error {
 	})
 }
 
-// Continue goes on with the fill that the target has begun, and returns the number of rows that it has. A complete
-// one is not complete any more: other fills of the same import are not, so no server has started since.
+// Continue resumes a fill, even a complete one, and returns the rows it has: other fills in the import are
+// incomplete, so no server has started since.
 func (f *Fill) Continue(ctx context.Context) (copied int64, err error) {
 	f.copy.state.Done = false
 	return f.copy.countTarget(ctx)
 }
 
-// CopyOwners copies the owners that are not copied yet. before and total are numbers of rows for the progress: those
-// that other fills have copied, and those of all fills. It returns before with the rows of this one.
+// CopyOwners copies the remaining owners. before is the number of rows copied by other fills, total that of all
+// fills, for the progress. It returns before plus this fill's rows.
 func (f *Fill) CopyOwners(ctx context.Context, before, total int64) (moved int64, err error) {
 	f.copy.moved, f.copy.total = before, total
 	err = f.copy.copyOwners(ctx)
 	return f.copy.moved, err
 }
 
-// Settle compares all owners, and replaces those that differ.
+// Settle compares all owners and replaces those that differ.
 func (f *Fill) Settle(ctx context.Context) error {
 	f.copy.dirty = OwnerSet{}
 	if _, err := f.CompareAll(ctx, func(d Difference) { f.copy.dirty.Add(d.Owner, d.group.Tables...) }); err != nil {
@@ -130,7 +128,7 @@ func (f *Fill) Settle(ctx context.Context) error {
 	return f.Replace(ctx, f.copy.dirty)
 }
 
-// Replace replaces all rows of owners, whom CompareChanged compares then.
+// Replace replaces all rows of owners; then call CompareChanged.
 func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 	c := &f.copy
 	c.dirty.addAll(changed)
@@ -146,7 +144,7 @@ func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 		}
 		if err := c.source.View(ctx, func(v rows.View) error {
 			w := c.newWriter(ctx)
-			w.silent = true // the rows of an owner that has changed were counted before
+			w.silent = true // an owner's rows were counted before
 			for _, span := range spans {
 				c.progress("changed owners", done, total)
 				done++
@@ -165,24 +163,24 @@ func (f *Fill) Replace(ctx context.Context, changed OwnerSet) error {
 	return nil
 }
 
-// CompareChanged compares the owners that were replaced.
+// CompareChanged compares the replaced owners.
 func (f *Fill) CompareChanged(ctx context.Context, report func(Difference)) error {
 	_, err := f.copy.compare(ctx, f.copy.dirty, report)
 	return err
 }
 
-// CompareAll compares all owners, and returns the number of rows of the source.
+// CompareAll compares all owners and returns the source's row count.
 func (f *Fill) CompareAll(ctx context.Context, report func(Difference)) (int64, error) {
 	f.copy.total = f.rows
 	return f.copy.compare(ctx, nil, report)
 }
 
-// SetLast sets the last numbers that were assigned in tables.
+// SetLast sets the tables' last assigned numbers.
 func (f *Fill) SetLast(ctx context.Context, last map[*rows.Table]int64) error {
 	return f.copy.setLast(ctx, last)
 }
 
-// Complete records that everything is filled and equal.
+// Complete records that everything is filled and verified.
 func (f *Fill) Complete(ctx context.Context) error {
 	state := f.copy.state
 	state.Done = true

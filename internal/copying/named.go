@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// namedDatabase names itself in errors of the database server.
+// namedDatabase names itself in errors.
 type namedDatabase struct {
 	rows.Database
 	where string
@@ -23,13 +23,12 @@ func (d namedDatabase) Update(ctx context.Context, fn func(rows.Update) error) e
 	return Unavailable(d.where, d.Database.Update(ctx, fn))
 }
 
-// unavailableError means that a database cannot be used now.
 type unavailableError struct {
 	where string
 	err   error
 }
 
-// Error drops the lines after the first, which have details of the driver.
+// Error drops the driver's details after the first line.
 func (e *unavailableError) Error() string {
 	line, _, _ := strings.Cut(e.err.Error(), "\n")
 	return e.where + ": " + line + ": run the same command again when the database can be used"
@@ -37,8 +36,7 @@ func (e *unavailableError) Error() string {
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// Unavailable adds what to do to an error of a database that cannot be used. Errors of the source of
-// an import, which a comparison returns too, have no code.
+// Unavailable adds advice to an error of an unusable database. Errors of an import's source have no code.
 func Unavailable(where string, err error) error {
 	if _, named := errors.AsType[*unavailableError](err); named || !errcode.Is(err, errcode.Unavailable) || errors.Is(err, context.Canceled) {
 		return err
@@ -46,7 +44,6 @@ func Unavailable(where string, err error) error {
 	return &unavailableError{where, err}
 }
 
-// count returns the number of rows of all tables.
 func (c *Copy) count(v rows.View) (total int64, err error) {
 	for _, g := range c.Groups {
 		for _, t := range g.Tables {
@@ -60,7 +57,6 @@ func (c *Copy) count(v rows.View) (total int64, err error) {
 	return total, nil
 }
 
-// countTarget returns the number of rows that are copied.
 func (c *Copy) countTarget(ctx context.Context) (total int64, err error) {
 	err = c.target.View(ctx, func(v rows.View) (err error) { total, err = c.count(v); return err })
 	return total, err

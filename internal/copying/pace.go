@@ -12,16 +12,16 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Estimate is how the passes of a copy get on.
+// Estimate is the progress of a copy's passes.
 type Estimate struct {
-	Left     int64         // keys that have changed and are not copied yet
-	Copied   float64       // keys in a second
-	Arriving float64       // keys in a second that have changed and were not in the log
-	Refused  float64       // part of the writes, from 0 to 1, that are refused
-	Within   time.Duration // that is left of FinishWithin; 0: there is no limit
+	Left     int64         // changed keys to copy
+	Copied   float64       // keys per second
+	Arriving float64       // newly changed keys per second
+	Refused  float64       // refused share of writes, 0 to 1
+	Within   time.Duration // left of FinishWithin; 0: unlimited
 }
 
-// End returns when everything will be copied, and false if that is not in sight.
+// End estimates when everything is copied; false if never.
 func (e Estimate) End() (time.Duration, bool) {
 	if e.Left == 0 {
 		return 0, true
@@ -30,7 +30,7 @@ func (e Estimate) End() (time.Duration, bool) {
 	return d, d > 0 && d < longestEstimate
 }
 
-// alone returns how long it takes to copy everything if nobody writes.
+// alone estimates the time without writers.
 func (e Estimate) alone() time.Duration {
 	if e.Left == 0 {
 		return 0
@@ -54,17 +54,17 @@ func (e Estimate) String() string {
 const (
 	longestEstimate = 30 * 24 * time.Hour
 
-	paceEvery = 5 * time.Second // how often the rates are measured
+	paceEvery = 5 * time.Second // interval of measuring rates
 
-	mostRefused  = 0.75 // of the writes, so that large ones have a second of each period
+	mostRefused  = 0.75 // share of writes: large ones get a second of each period
 	leastRefused = 0.05
 
-	// lateAfter is the part of the time that is left in which everything must be copied if the
-	// service becomes read-only. The rest is for the comparison.
+	// lateAfter is the share of the remaining time in which the rest must be copied once the service is read-only.
+	// The comparison needs the other share.
 	lateAfter = 0.8
 )
 
-// seconds returns a duration, which is zero if it is not positive or too long.
+// seconds returns 0 for values that are not positive or too long.
 func seconds(n float64) time.Duration {
 	if math.IsNaN(n) || n <= 0 || n > longestEstimate.Seconds() {
 		return 0
@@ -72,13 +72,12 @@ func seconds(n float64) time.Duration {
 	return time.Duration(n * float64(time.Second))
 }
 
-// isLate reports whether the rest has to be copied while the service is read-only.
+// isLate reports whether the rest must be copied read-only.
 func (e Estimate) isLate() bool {
 	return e.Within != 0 && e.alone() >= time.Duration(lateAfter*float64(e.Within))
 }
 
-// refuse returns the part of the writes to refuse from now on, so that everything is copied in
-// time. With fewer writes, fewer keys change.
+// refuse returns the share of writes to refuse to be in time. With fewer writes, fewer keys change.
 func (e Estimate) refuse() float64 {
 	if e.Within == 0 {
 		return 0
@@ -90,12 +89,12 @@ func (e Estimate) refuse() float64 {
 	case isInSight && end < time.Duration(lateAfter*float64(e.Within)):
 		return e.Refused
 	}
-	wanted := e.Copied - float64(e.Left)/(lateAfter*e.Within.Seconds()) // keys that may change in a second
+	wanted := e.Copied - float64(e.Left)/(lateAfter*e.Within.Seconds()) // sustainable changes per second
 	part := 1 - (1-e.Refused)*max(wanted, 0)/max(e.Arriving, 1)
 	return min(max(part, e.Refused+leastRefused), mostRefused)
 }
 
-// pace measures how fast passes copy changes, and slows writers if the end is not in sight.
+// pace measures passes and slows writers if they will not finish.
 type pace struct {
 	c      *Copy
 	at     time.Time
@@ -109,8 +108,7 @@ func (c *Copy) newPace(ctx context.Context) (*pace, error) {
 	return &pace{c: c, at: time.Now(), left: left, said: time.Now()}, err
 }
 
-// passed counts the keys of a pass. It reports whether the rest has to be copied while the service
-// is read-only.
+// passed counts a pass's keys, and reports whether the rest must be copied read-only.
 func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	c := p.c
 	if p.copied += n; time.Since(p.at) < c.PaceEvery && !c.isOver() {
@@ -136,7 +134,7 @@ func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	return isLate, nil
 }
 
-// report shows an estimate, and reports it once a minute.
+// report reports an estimate once a minute.
 func (p *pace) report(e Estimate, isLate bool) {
 	if p.c.Estimate != nil {
 		p.c.Estimate(e)
@@ -154,7 +152,7 @@ func (p *pace) report(e Estimate, isLate bool) {
 	}
 }
 
-// within returns how much is left of FinishWithin, at least a nanosecond; 0 if there is no limit.
+// within returns the rest of FinishWithin, at least a nanosecond; 0 if unlimited.
 func (c *Copy) within() time.Duration {
 	if c.FinishWithin == 0 {
 		return 0
@@ -162,14 +160,13 @@ func (c *Copy) within() time.Duration {
 	return max(c.FinishWithin-time.Since(c.begun), 1)
 }
 
-// isOver reports whether nothing is left of FinishWithin.
 func (c *Copy) isOver() bool { return c.FinishWithin != 0 && time.Since(c.begun) >= c.FinishWithin }
 
-// refusal is the part of the writes that are refused.
+// refusal is the refused share of writes.
 type refusal struct {
 	mu     sync.Mutex
-	bySize float64 // of the log
-	byTime float64 // that is left
+	bySize float64 // by log size
+	byTime float64 // by remaining time
 	set    float64 // in the source
 }
 
@@ -179,7 +176,7 @@ func (r *refusal) of() float64 {
 	return r.set
 }
 
-// slow changes the part of the writes that are refused, and prolongs that.
+// slow changes and prolongs the refused share.
 func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 	r := &c.refused
 	r.mu.Lock()
@@ -199,10 +196,9 @@ func (c *Copy) slow(ctx context.Context, change func(*refusal)) error {
 	return err
 }
 
-// errFull means that the log has too many entries.
 var errFull = errors.New("too many rows change")
 
-// limitLog slows writers when the log has half of its limit, and returns errFull when it has all.
+// limitLog slows writers when the log is half full, and returns errFull when it is full.
 func (c *Copy) limitLog(ctx context.Context, n int64) error {
 	if n >= c.MaxChanges {
 		return fmt.Errorf("%s: %w: %d wait to be copied, of at most %d: run the command again when fewer rows change, or with a larger --max-changes; the service goes on, and no changes are logged any more",

@@ -15,26 +15,26 @@ import (
 const (
 	sizeOfPiece   = 64 << 10
 	piecesOfPipe  = 256
-	bytesOfPipe   = 2 << 20  // in memory between the source and the target
-	bytesOfUpdate = 16 << 20 // in one transaction, which is written while its rows are read
+	bytesOfPipe   = 2 << 20  // in memory between source and target
+	bytesOfUpdate = 16 << 20 // per transaction, which is written while its rows are read
 )
 
-// pipe passes rows from the source to the target.
+// pipe passes rows from source to target.
 type pipe struct {
 	ctx    context.Context //nolint:containedctx // a pipe is of one copy; readers of rows have no context
 	pieces chan piece
-	bytes  *semaphore.Weighted // that are left of bytesOfPipe
-	spare  chan []byte         // buffers to use again: without garbage the collector does not run
-	sent   int64               // bytes so far, for the source
-	err    error               // of the source, after the last piece
+	bytes  *semaphore.Weighted // free part of bytesOfPipe
+	spare  chan []byte         // reused buffers: without garbage the collector does not run
+	sent   int64               // bytes so far (source only)
+	err    error               // source error, after the last piece
 }
 
-// piece is a part of a pipe: it begins a span, has rows of it, or ends it.
+// piece begins a span, contains its rows, or ends it.
 type piece struct {
 	begins, ends *copiedSpan
 
 	table *rows.Table
-	isRaw bool // data is a part of what RawView.Dump has written; otherwise it has rows, each after its length
+	isRaw bool // data is from RawView.Dump; otherwise length-prefixed rows
 	rows  int
 	data  []byte
 }
@@ -46,7 +46,7 @@ func newPipe(ctx context.Context) *pipe {
 	}
 }
 
-// close ends the pipe, with an error if there are more rows.
+// close ends the pipe; err means that rows are missing.
 func (p *pipe) close(err error) {
 	p.err = err
 	close(p.pieces)
@@ -54,7 +54,7 @@ func (p *pipe) close(err error) {
 
 func weight(x piece) int64 { return int64(min(cap(x.data), bytesOfPipe)) }
 
-// send waits until there is memory.
+// send waits for memory.
 func (p *pipe) send(x piece) error {
 	if err := p.bytes.Acquire(p.ctx, weight(x)); err != nil {
 		return err
@@ -67,7 +67,6 @@ func (p *pipe) send(x piece) error {
 	}
 }
 
-// free gives back the memory of a piece.
 func (p *pipe) free(x piece) {
 	p.bytes.Release(weight(x))
 	if cap(x.data) != sizeOfPiece {
@@ -88,7 +87,6 @@ func (p *pipe) buffer() []byte {
 	}
 }
 
-// sender sends the rows of a table in pieces.
 type sender struct {
 	*pipe
 
@@ -100,7 +98,6 @@ type sender struct {
 
 const sizeOfLength = 4
 
-// add adds a row.
 func (s *sender) add(p rows.Packed) error {
 	if err := s.reserve(sizeOfLength + len(p)); err != nil {
 		return err
@@ -110,7 +107,7 @@ func (s *sender) add(p rows.Packed) error {
 	return nil
 }
 
-// Write adds what RawView.Dump writes.
+// Write adds RawView.Dump output.
 func (s *sender) Write(b []byte) (int, error) {
 	if err := s.reserve(len(b)); err != nil {
 		return 0, err
@@ -119,7 +116,6 @@ func (s *sender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// reserve makes room for n bytes.
 func (s *sender) reserve(n int) error {
 	if len(s.data) > 0 && len(s.data)+n > cap(s.data) {
 		if err := s.flush(); err != nil {
@@ -132,7 +128,6 @@ func (s *sender) reserve(n int) error {
 	return nil
 }
 
-// flush sends what was added.
 func (s *sender) flush() error {
 	if len(s.data) == 0 {
 		return nil
@@ -142,20 +137,20 @@ func (s *sender) flush() error {
 	return s.send(x)
 }
 
-// receiver reads a pipe, and is a rows.Reader and an io.Reader of the rows of a table.
+// receiver reads a pipe as a rows.Reader and io.Reader.
 type receiver struct {
 	*pipe
 
-	now   piece // the first one that is not read completely
+	now   piece // first unfinished piece
 	isNow bool
-	at    int // what is read of its data
+	at    int // read position in its data
 	table *rows.Table
 	isRaw bool
-	rows  int // read since load
-	left  int // bytes to read until the transaction ends
+	rows  int // since load
+	left  int // bytes until the transaction ends
 }
 
-// peek returns the first piece that is not read completely, or io.EOF.
+// peek returns the first unfinished piece, or io.EOF.
 func (r *receiver) peek() (*piece, error) {
 	if r.isNow && r.now.table != nil && r.at == len(r.now.data) {
 		r.take()
@@ -178,13 +173,12 @@ func (r *receiver) peek() (*piece, error) {
 	}
 }
 
-// take ends the first piece.
 func (r *receiver) take() {
 	r.free(r.now)
 	r.now, r.isNow = piece{}, false
 }
 
-// span returns the next span, whose rows follow; nil after the last one.
+// span returns the next span, or nil.
 func (r *receiver) span() (*copiedSpan, error) {
 	x, err := r.peek()
 	if errors.Is(err, io.EOF) {
@@ -198,8 +192,7 @@ func (r *receiver) span() (*copiedSpan, error) {
 	return s, nil
 }
 
-// load inserts the rows of a span, until it has ended or the transaction is large enough. It
-// returns their number.
+// load inserts a span's rows until the span ends or the transaction is large enough.
 func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 	r.rows, r.left = 0, bytesOfUpdate
 	for {
@@ -225,7 +218,7 @@ func (r *receiver) load(u rows.Update) (n int, ended bool, err error) {
 	}
 }
 
-// each calls fn for the rows of a span. fn must not keep them.
+// each calls fn for a span's rows, which fn must not keep.
 func (r *receiver) each(fn func(*rows.Table, rows.Packed) error) error {
 	for {
 		x, err := r.peek()
@@ -242,7 +235,6 @@ func (r *receiver) each(fn func(*rows.Table, rows.Packed) error) error {
 	}
 }
 
-// cut returns the next row of the first piece.
 func (r *receiver) cut() rows.Packed {
 	begin := r.at + sizeOfLength
 	r.at = begin + int(binary.BigEndian.Uint32(r.now.data[r.at:]))
@@ -250,7 +242,7 @@ func (r *receiver) cut() rows.Packed {
 	return rows.Packed(r.now.data[begin:r.at])
 }
 
-// Next returns the next row of the table that load inserts.
+// Next implements rows.Reader for load.
 func (r *receiver) Next() (rows.Packed, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -262,8 +254,7 @@ func (r *receiver) Next() (rows.Packed, error) {
 	return r.cut(), nil
 }
 
-// Read reads what RawView.Dump has written of the table that load inserts. It cannot end in the
-// middle of a table.
+// Read reads RawView.Dump output for load. It cannot end in the middle of a table.
 func (r *receiver) Read(into []byte) (int, error) {
 	x, err := r.peek()
 	if err != nil {
@@ -280,7 +271,7 @@ func (r *receiver) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// unexpected returns an error in the middle of a span.
+// unexpected returns an error for a pipe that ends within a span.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

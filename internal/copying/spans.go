@@ -14,28 +14,25 @@ import (
 )
 
 const (
-	rowsOfFirstSpan = 10_000    // of a table, read from one snapshot, unless an owner has more
-	rowsOfSpan      = 100_000   // at most, of later spans; if an engine names owners by texts, all are like the first
-	bytesOfSpan     = 256 << 20 // after more, spans become smaller: a long snapshot keeps SQLite from checkpoints and PostgreSQL from a vacuum
+	rowsOfFirstSpan = 10_000    // per table and snapshot, unless an owner has more
+	rowsOfSpan      = 100_000   // maximum of later spans, unless an engine names owners by texts
+	bytesOfSpan     = 256 << 20 // spans become smaller above this: long snapshots delay SQLite's checkpoints and PostgreSQL's vacuum
 
-	// keepLogEvery is how often a copy prolongs the log of changes.
 	keepLogEvery = 10 * time.Second
 
-	// triesOfSpans is how often the copy of owners begins again because the target asked to
-	// repeat a transaction, whose rows have to be read again.
+	// triesOfSpans limits restarts after the target asked to repeat a transaction, whose rows must be reread.
 	triesOfSpans = 5
 )
 
-// copiedSpan is the owners that are copied from one snapshot.
+// copiedSpan are the owners copied from one snapshot.
 type copiedSpan struct {
 	group   *rows.Group
 	span    rows.Span
-	unclean bool          // the target may have some of the rows
+	unclean bool          // the target may have some rows
 	next    State         // after the span
-	read    []rows.Digest // by table, once all rows are read; see Copy.digest
+	read    []rows.Digest // by table, once read; see Copy.digest
 }
 
-// copyOwners copies the owners that are not copied yet.
 func (c *Copy) copyOwners(ctx context.Context) error {
 	for try := 1; ; try++ {
 		if err := c.copySpans(ctx); !errors.Is(err, errAgain) || try == triesOfSpans {
@@ -44,11 +41,10 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 	}
 }
 
-// errAgain means that a transaction has to be repeated with rows that are read again.
+// errAgain: a transaction must be repeated with reread rows.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
-// copySpans copies spans one after the other. While a span is written, the next one is read,
-// and the one before is verified.
+// copySpans reads the next span and verifies the previous one while a span is written.
 func (c *Copy) copySpans(ctx context.Context) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	p, checks := newPipe(readCtx), newQueue()
@@ -63,9 +59,8 @@ func (c *Copy) copySpans(ctx context.Context) error {
 	return cmp.Or(err, checks.wait())
 }
 
-// readSpans sends the spans that are not copied yet.
 func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
-	unclean := true // the owners after the last one may be copied in part
+	unclean := true // later owners may be partly copied
 	kept, most := time.Now(), rowsOfFirstSpan
 	for next := c.state; !next.Copied; unclean = false {
 		if err := c.before("span"); err != nil {
@@ -97,7 +92,6 @@ func (c *Copy) readSpans(ctx context.Context, p *pipe) error {
 	return nil
 }
 
-// rowsOfNextSpan returns the size of a span after one of a number of bytes.
 func rowsOfNextSpan(before int, bytes int64) int {
 	if bytes > bytesOfSpan {
 		return max(int(int64(before)*bytesOfSpan/bytes), 1)
@@ -105,7 +99,7 @@ func rowsOfNextSpan(before int, bytes int64) int {
 	return min(2*before, rowsOfSpan)
 }
 
-// readSpan sends the next owners of a group from one snapshot, with at most that many rows of a table.
+// readSpan sends the next owners from one snapshot, with at most most rows per table.
 func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g
@@ -139,7 +133,7 @@ func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	return p.send(piece{ends: s})
 }
 
-// readTable sends the rows of a span in a table, and returns their digest.
+// readTable sends a span's rows in a table and returns their digest.
 func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d rows.Digest, err error) {
 	out := sender{pipe: p, table: t}
 	if c.isRaw(t) {
@@ -166,13 +160,13 @@ func (c *Copy) readTable(v rows.View, s *copiedSpan, t *rows.Table, p *pipe) (d 
 	return d, out.flush()
 }
 
-// isRaw reports whether rows of the table are passed, and their sums computed, without looking at
-// their values, because both databases are of an engine that can do so. Their views are of type rows.RawView.
+// isRaw reports whether rows are passed and summed without decoding, because both databases use the same capable
+// engine. Views then implement rows.RawView.
 func (c *Copy) isRaw(t *rows.Table) bool {
 	return t.IsRaw() && c.from.IsRaw && c.to.IsRaw
 }
 
-// endSpan sets the end of a span, so that no table has many more rows than most.
+// endSpan ends a span so that no table has many more rows than most.
 func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	if g.Owner == 0 {
 		return nil
@@ -189,7 +183,6 @@ func endSpan(v rows.View, g *rows.Group, span *rows.Span, most int) error {
 	return nil
 }
 
-// writeSpans writes the spans that arrive.
 func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) error {
 	for {
 		s, err := in.span()
@@ -213,7 +206,7 @@ func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) erro
 	}
 }
 
-// writeSpan writes the rows of a span while they arrive, in one transaction unless they are many.
+// writeSpan writes rows as they arrive, usually in one transaction.
 func (c *Copy) writeSpan(ctx context.Context, in *receiver, s *copiedSpan) error {
 	for isFirst, ended := true, false; !ended; isFirst = false {
 		var n int
@@ -245,8 +238,7 @@ func (c *Copy) writeSpan(ctx context.Context, in *receiver, s *copiedSpan) error
 	return nil
 }
 
-// writeSpanAtOnce collects rows in memory, because the target gets all of a transaction with its
-// commit and may ask to repeat it.
+// writeSpanAtOnce collects rows in memory, because the target gets a transaction at commit and may ask to repeat it.
 func (c *Copy) writeSpanAtOnce(ctx context.Context, in *receiver, s *copiedSpan) error {
 	w := c.newWriter(ctx)
 	if s.unclean {
@@ -264,15 +256,13 @@ func (c *Copy) writeSpanAtOnce(ctx context.Context, in *receiver, s *copiedSpan)
 	return w.flush()
 }
 
-// progressed reports that n more rows were copied.
 func (c *Copy) progressed(n int) {
 	c.moved += int64(n)
 	total := max(c.total-c.copied, 0)
 	c.progress("rows", min(c.moved, total), total)
 }
 
-// check compares rows that were written with the digests that were read. Where they differ, all
-// owners are compared.
+// check compares written rows with the digests read. If they differ, all owners are compared.
 func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 	var different []*rows.Table
 	if err := c.target.View(ctx, func(v rows.View) error {
@@ -298,7 +288,7 @@ func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 	return nil
 }
 
-// sum returns the digest of the rows of a span in a table, like readTable.
+// sum is readTable without sending.
 func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, err error) {
 	if c.isRaw(t) {
 		return v.(rows.RawView).Sum(t, s.group.Owner, s.span)
@@ -306,12 +296,12 @@ func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, er
 	return d, v.Each(t, s.group.Owner, s.span, func(p rows.Packed) error { d.Add(p); return nil })
 }
 
-// queue runs functions one after the other, while its user goes on.
+// queue runs functions in sequence in the background.
 type queue struct {
 	group errgroup.Group
 	work  chan func() error
 	ended chan struct{}
-	err   error // once it has ended
+	err   error // once ended
 }
 
 func newQueue() *queue {
@@ -328,7 +318,7 @@ func newQueue() *queue {
 	return q
 }
 
-// do runs fn when those before have ended, for which it waits. It returns their error.
+// do runs fn after the previous function, whose error it returns.
 func (q *queue) do(fn func() error) error {
 	select {
 	case q.work <- fn:
@@ -338,7 +328,6 @@ func (q *queue) do(fn func() error) error {
 	}
 }
 
-// wait waits for all functions.
 func (q *queue) wait() error {
 	close(q.work)
 	return q.group.Wait()

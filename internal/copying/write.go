@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// recount corrects the counters of a span in the target. A source that names owners by texts has none.
+// recount corrects a span's counters in the target. Sources that name owners by texts have none.
 func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 	if !c.from.NamesOwners || c.to.NamesOwners {
 		return nil
@@ -26,7 +26,7 @@ func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 	return nil
 }
 
-// copyAgain replaces owners as a whole.
+// copyAgain replaces whole owners.
 func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -46,21 +46,21 @@ func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	return nil
 }
 
-// writer collects rows for transactions of the target.
+// writer collects rows for the target's transactions.
 type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
-	put         bool // replace the rows that are added, and do not only insert
-	silent      bool // do not report progress
+	put         bool // replace existing rows
+	silent      bool // no progress reports
 	after       func(rows.Update) error
 	parts       []*part
 	rows, bytes int
 }
 
-// part deletes the rows of a span, and then inserts or puts rows.
+// part deletes a span's rows, then inserts or puts rows.
 type part struct {
 	table  *rows.Table
-	owner  int        // number of columns of the span
+	owner  int        // number of columns
 	delete *rows.Span // may be nil
 	put    bool
 	rows   rows.Batch
@@ -72,19 +72,19 @@ func (c *Copy) newWriter(ctx context.Context) *writer {
 	}
 }
 
-// delete deletes rows, before those that are added later.
+// delete deletes rows before later additions.
 func (w *writer) delete(t *rows.Table, owner int, span rows.Span) {
 	w.parts = append(w.parts, &part{table: t, owner: owner, delete: &span})
 }
 
-// deleteAll deletes the rows of all tables, children of foreign keys first.
+// deleteAll deletes from all tables, children first.
 func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	for _, t := range slices.Backward(g.Tables) {
 		w.delete(t, g.Owner, span)
 	}
 }
 
-// replace deletes the rows of owners, and adds those that the source has.
+// replace replaces owners' rows with the source's.
 func (w *writer) replace(v rows.View, g *rows.Group, span rows.Span) error {
 	w.deleteAll(g, span)
 	for _, t := range g.Tables {
@@ -132,7 +132,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// elsewhere returns the row that the target stores for a row of the source.
+// elsewhere converts a source row to the target's form.
 func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
 	change := t.Elsewhere()
 	if !c.from.NamesOwners || c.to.NamesOwners || change == nil {
@@ -143,7 +143,6 @@ func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
 	return r.Pack(nil)
 }
 
-// write writes what was collected.
 func (w *writer) write(u rows.Update) error {
 	for _, p := range w.parts {
 		if p.delete != nil {
@@ -170,7 +169,7 @@ func (w *writer) write(u rows.Update) error {
 	return nil
 }
 
-// copyChanged copies rows: parents of foreign keys are written first, and deleted last.
+// copyChanged writes foreign key parents first and deletes them last.
 func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) error {
 	w := c.newWriter(ctx)
 	w.silent = true // see Estimate
@@ -204,7 +203,6 @@ func (c *Copy) copyChanged(ctx context.Context, v rows.View, p changedKeys) erro
 	})
 }
 
-// remove deletes rows by their keys.
 func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	return c.target.Update(ctx, func(u rows.Update) error {
 		for _, g := range slices.Backward(c.Groups) {
@@ -221,7 +219,7 @@ func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	})
 }
 
-// replace replaces all rows whose keys begin with these.
+// replace replaces all rows with these key prefixes.
 func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) error {
 	byLength := map[int][]rows.Span{}
 	for _, key := range keys {
@@ -241,7 +239,7 @@ func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]ro
 	return nil
 }
 
-// put writes the rows with some keys, and returns the keys without a row.
+// put writes the rows with these keys, and returns keys without a row.
 func (c *Copy) put(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) (gone []rows.Row, err error) {
 	w.put = true
 	defer func() { w.put = false }()
