@@ -7,24 +7,23 @@ import (
 	"strings"
 )
 
-// aliasPrefix is the prefix of variables of Mozilla's server. An unknown one is only a
-// warning, because other programs use the prefix too.
+// aliasPrefix starts variables of Mozilla's server. Unknown ones only cause a warning, because other programs use the
+// prefix, too.
 const aliasPrefix = "SYNC_"
 
 // Alias is a supported variable of Mozilla's server.
 type Alias struct {
-	// Env is the name of the variable, or a prefix and "*". The part that "*" matches,
-	// split at double underscores, is then the rest of Path. A full name takes precedence.
+	// Env is a variable name, or a prefix and "*". The part matching "*", split at double underscores, completes
+	// Path. Full names take precedence.
 	Env string
-	// Path is the setting, such as "server.listen", or with "*" in Env the section, such
-	// as "syncstorage.limits.*". If it is empty, the variable is ignored.
+	// Path is the setting (e.g. "server.listen"), or with "*" the section ("syncstorage.limits.*"). "" ignores the
+	// variable.
 	Path string
-	// Note is the reason why the variable is ignored.
+	// Note explains why the variable is ignored.
 	Note string
-	// Transform, if set, converts the value of the variable to the value of the setting.
-	// current is the current text of the setting, "" for other types: the variables for
-	// host and port each change a part of one address. The operator sees the error, which
-	// must not quote a secret.
+	// Transform, if set, converts the variable's value. current is the setting's text so far ("" for other types):
+	// host and port variables each change part of an address. The operator sees the error, which must not quote a
+	// secret.
 	Transform func(current, value string) (string, error)
 }
 
@@ -32,11 +31,10 @@ func (a Alias) path() []string {
 	return strings.Split(strings.TrimSuffix(a.Path, ".*"), ".")
 }
 
-// begins returns the part of Env before the "*"; ok is false if there is no "*".
+// begins returns the part of Env before "*".
 func (a Alias) begins() (string, bool) { return strings.CutSuffix(a.Env, "*") }
 
-// readAliases reads the variables of Mozilla's server into the tree: full names
-// first, in the order of the aliases, because one transform may build on another.
+// readAliases reads full names first, in alias order, because a transform may build on another.
 func (l *loader) readAliases(env map[string]string) {
 	names := slices.Sorted(maps.Keys(env))
 	taken := map[string]bool{}
@@ -63,8 +61,7 @@ func (l *loader) readAliases(env map[string]string) {
 	}
 }
 
-// checkAlias panics if the setting of an alias does not exist. The bug would otherwise
-// show only when somebody sets the variable.
+// checkAlias panics if the setting does not exist. The bug would otherwise only show when somebody sets the variable.
 func (l *loader) checkAlias(a Alias) {
 	if a.Path == "" {
 		return
@@ -75,7 +72,7 @@ func (l *loader) checkAlias(a Alias) {
 	}
 }
 
-// alias applies one variable and reports whether it is known.
+// alias applies a variable and reports whether it is known.
 func (l *loader) alias(a Alias, name string, rest []string, env map[string]string) bool {
 	at := place{name: name}
 	if a.Path == "" {
@@ -107,8 +104,7 @@ func (l *loader) alias(a Alias, name string, rest []string, env map[string]strin
 	return true
 }
 
-// overriding returns the HOLDFAST_ variable that sets the same setting, by value or
-// by file.
+// overriding returns the HOLDFAST_ variable that sets the same setting, directly or by file.
 func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	name := envName(path)
 	if n.kind == secretFile {
@@ -125,7 +121,6 @@ func overriding(path []string, n *node, env map[string]string) (string, bool) {
 	return "", false
 }
 
-// aliasNames lists the known variables.
 func (l *loader) aliasNames() []string {
 	var all []string
 	for _, a := range l.Aliases {

@@ -1,7 +1,6 @@
 // Package conf fills a tree of structs from a TOML file and the environment.
 //
-// The caller defines the tree; conf knows no service and no setting. The exported fields
-// are the settings:
+// The caller defines the tree; conf knows no service and no setting. Exported fields are settings:
 //
 //	type Config struct {
 //		Server struct {
@@ -11,24 +10,21 @@
 //		} `toml:"server" doc:"Listeners and what they share."`
 //	}
 //
-// The values in the tree when Load is called are the defaults. These sources override
-// them, each the ones before it: the file; the variables of Mozilla's server (SYNC_…)
-// that the caller maps; HOLDFAST_ and the path in upper case with two underscores between
-// section and key, such as HOLDFAST_SERVER__LISTEN; flags of the command line. A duration
-// requires a unit, except in SYNC_ variables, where it is a number of seconds.
+// The initial values are the defaults. Later sources override earlier ones: the file; mapped variables of Mozilla's
+// server (SYNC_…); HOLDFAST_ plus the upper-case path with two underscores between section and key, e.g.
+// HOLDFAST_SERVER__LISTEN; command-line flags. Durations need a unit, except in SYNC_ variables, which use seconds.
 //
-// A setting is a string, bool, int, int64, float64, time.Duration, a list of strings, a
-// Secret or a list of them. A struct is a section. A map of structs by name is a section
-// with a subsection for each name. Tags:
+// A setting is a string, bool, int, int64, float64, time.Duration, list of strings, Secret or list of Secrets. A
+// struct is a section; a map of structs is a section with named subsections. Tags:
 //
 //	toml:"name"    the key; required on every exported field, "-" leaves it out
 //	doc:"…"        one sentence for the reference
-//	unit:"bytes"   the unit of a number
+//	unit:"bytes"   a number's unit
 //	secret:"true"  treats a string like a Secret, for packages that may not import conf
-//	reload:"true"  a running server applies a new value; on a section: of all its settings
+//	reload:"true"  a running server applies a new value; on a section: to all settings
 //
-// Every secret x has a key x_file with the name of a file that contains it.
+// Every secret x has a key x_file naming a file that contains it.
 //
-// All problems are reported together, each with its place and what was expected. A
-// report never quotes a value, because it may be a secret in the wrong place.
+// All problems are reported together, each with its place and the expected value. A report never quotes a value,
+// because it may be a misplaced secret.
 package conf

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// environment converts the result of os.Environ to a map. The last of equal names wins,
-// as in most shells.
+// environment keeps the last of equal names, like most shells.
 func environment(environ []string) map[string]string {
 	env := make(map[string]string, len(environ))
 	for _, entry := range environ {
@@ -21,29 +20,25 @@ func environment(environ []string) map[string]string {
 	return env
 }
 
-// Variables of the command line.
+// Command-line variables.
 const (
 	configVariable = prefix + "CONFIG"
 	dataVariable   = prefix + "DATA"
 )
 
-// Kubernetes sets variables for each service of a namespace in its pods. Those of a
-// service named "holdfast" or "holdfast-…" have our prefix. serviceLink matches names
-// such as HOLDFAST_SERVICE_HOST and HOLDFAST_ADMIN_PORT_8001_TCP_ADDR. serviceLinkPort
-// matches HOLDFAST_PORT, which Kubernetes sets to an address; an operator would set it to
-// a number.
+// Kubernetes sets variables for each service in a pod's namespace. A service named "holdfast" or "holdfast-…" uses
+// our prefix. serviceLink matches e.g. HOLDFAST_SERVICE_HOST and HOLDFAST_ADMIN_PORT_8001_TCP_ADDR. serviceLinkPort
+// matches HOLDFAST_PORT, which Kubernetes sets to an address, and an operator to a number.
 var (
 	serviceLink     = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 	serviceLinkPort = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
 )
 
-// isServiceLink reports whether Kubernetes set a variable. Such a variable is not a
-// mistake of the operator.
+// isServiceLink reports whether Kubernetes set a variable.
 func isServiceLink(name, value string) bool {
 	return !strings.Contains(name, "__") && (serviceLink.MatchString(name) || serviceLinkPort.MatchString(name+"="+value))
 }
 
-// readEnvironment reads the HOLDFAST_ variables into the tree.
 func (l *loader) readEnvironment(env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		rest, ours := strings.CutPrefix(name, prefix)
@@ -65,9 +60,8 @@ func (l *loader) readEnvironment(env map[string]string) {
 	}
 }
 
-// envPath returns the path below the section start for the parts of a variable name, or
-// a nil node if there is none. For a named section it prefers a name in the tree
-// ("newtab-images" for NEWTAB_IMAGES) over the part in lower case.
+// envPath resolves a variable's parts below section start; nil if unknown. For named sections it prefers an existing
+// name ("newtab-images" for NEWTAB_IMAGES) to the lower-case part.
 func (l *loader) envPath(start, parts []string) ([]string, *node) {
 	path, n := slices.Clone(start), l.schema.find(start)
 	for _, part := range parts {
@@ -104,7 +98,7 @@ func (l *loader) nearestVariable(name string, parts []string) string {
 	return cmp.Or(didYouMean(name, candidates, dottedVariable), "unset it; holdfast config reference lists the variables")
 }
 
-// dottedVariable converts the name of a variable to a path.
+// dottedVariable converts a variable name to a path.
 func dottedVariable(name string) string {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, prefix), aliasPrefix)
 	return strings.ReplaceAll(name, "__", ".")

@@ -13,7 +13,6 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// readFile reads the settings of a file into the tree.
 func (l *loader) readFile(name string) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -23,9 +22,8 @@ func (l *loader) readFile(name string) {
 	l.readTOML(name, data)
 }
 
-// readTOML reads the settings of a document into the tree. It decodes into maps and
-// walks them along the schema, because the decoder would stop at the first value of a
-// wrong type and does not know reserved sections.
+// readTOML decodes into maps and walks them along the schema, because the decoder would stop at the first wrong type
+// and does not know reserved sections.
 func (l *loader) readTOML(name string, data []byte) {
 	tree := map[string]any{}
 	if err := toml.Unmarshal(data, &tree); err != nil {
@@ -40,7 +38,7 @@ func (l *loader) readTOML(name string, data []byte) {
 	slices.SortStableFunc(l.report.Warnings, byLine)
 }
 
-// reason returns an error of the file system without operation and file name.
+// reason drops operation and file name from a file system error.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
@@ -48,8 +46,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// syntaxError returns the place of an error. It drops the text of the decoder, which
-// describes the parser's state.
+// syntaxError drops the decoder's text, which describes the parser's state.
 func syntaxError(name string, err error) (at place, what string) {
 	at, what = place{name: name}, "not valid TOML"
 	if d, ok := errors.AsType[*toml.DecodeError](err); ok {
@@ -60,7 +57,6 @@ func syntaxError(name string, err error) (at place, what string) {
 	return at, what
 }
 
-// file is a file that is being read.
 type file struct {
 	*loader
 	name  string
@@ -71,7 +67,7 @@ func (f *file) place(path []string) place {
 	return place{f.name, f.lines[joined(path)]}
 }
 
-// table reads the keys of one table, in the order of the file.
+// table reads a table's keys in file order.
 func (f *file) table(at []string, n *node, t map[string]any) {
 	below := func(key string) []string { return append(slices.Clip(at), key) }
 	keys := make([]string, 0, len(t))
@@ -116,8 +112,7 @@ func (f *file) nearestPath(path []string) string {
 
 func joined(path []string) string { return strings.Join(path, "\x00") }
 
-// linesOf returns the line of every key in a valid document. The decoder reports
-// positions only for errors, so this uses its parser.
+// linesOf returns each key's line. The decoder only reports positions for errors, so this uses its parser.
 func linesOf(data []byte) map[string]int {
 	lines := map[string]int{}
 	var p unstable.Parser
@@ -144,8 +139,7 @@ func noteValue(lines map[string]int, p *unstable.Parser, at []string, e *unstabl
 	}
 }
 
-// note records the line where each part of a dotted key first appears. It returns the
-// whole path.
+// note records where each part of a dotted key first appears, and returns the whole path.
 func note(lines map[string]int, p *unstable.Parser, at []string, key unstable.Iterator) []string {
 	path := slices.Clone(at)
 	for key.Next() {

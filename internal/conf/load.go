@@ -6,30 +6,28 @@ import (
 	"strings"
 )
 
-// Options are the sources of a configuration.
+// Options are configuration sources.
 type Options struct {
-	// File is the path of the TOML file, or "".
+	// File is the TOML file's path, or "".
 	File string
-	// Environ is the environment as os.Environ returns it. HOLDFAST_CONFIG and
-	// HOLDFAST_DATA belong to the command line and are skipped.
+	// Environ comes from os.Environ. HOLDFAST_CONFIG and HOLDFAST_DATA belong to the command line and are skipped.
 	Environ []string
-	// Flags are settings of the command line; they override all others.
+	// Flags override all other sources.
 	Flags []Flag
 	// Aliases are the supported variables of Mozilla's server.
 	Aliases []Alias
 }
 
-// Flag is a setting that was given on the command line.
+// Flag is a setting from the command line.
 type Flag struct {
-	Name  string // as it was typed: "--listen"
-	Path  string // the setting: "server.listen"
+	Name  string // as typed: "--listen"
+	Path  string // setting: "server.listen"
 	Value string
 }
 
-// Load overwrites the defaults in dst, a pointer to a struct or a []Section (see the
-// package comment), with the settings of file, environment and flags. The error is an
-// *Error that lists all problems. Settings with a problem then keep their defaults, so
-// the caller may check dst further but must not use it. The report is always valid.
+// Load overwrites the defaults in dst, a pointer to a struct or a []Section (see the package comment), from file,
+// environment and flags. The *Error lists all problems; such settings keep their defaults, so the caller may check
+// dst further but must not use it. The report is always valid.
 func Load(dst any, o Options) (Report, error) {
 	schema, root := schemaOf(dst)
 	l := &loader{Options: o, schema: schema, root: root}
@@ -65,7 +63,7 @@ type loader struct {
 	report   Report
 	problems []Problem
 
-	layer map[string]*node // by path, the node that set it in the current source
+	layer map[string]*node // by path: the node set by the current source
 }
 
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
@@ -82,8 +80,7 @@ func (l *loader) note(at place, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
-// set stores the value of the leaf n at its path. If ok is false, it reports which value
-// was expected.
+// set stores a leaf's value, or reports the expected one unless ok.
 func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {
@@ -109,8 +106,7 @@ func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	l.report.origins[dotted] = at.String()
 }
 
-// readSecret reads the file of a secret without the final newline. For a list of secrets
-// it returns the lines of the file.
+// readSecret reads a secret's file without the final newline; for a list, its lines.
 func (l *loader) readSecret(at place, key string, n *node, name string) (any, bool) {
 	data, err := os.ReadFile(name)
 	if err != nil {

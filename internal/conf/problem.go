@@ -8,17 +8,17 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Problem is an error in the configuration, or a warning or note about it.
+// Problem is an error, warning or note about the configuration.
 type Problem struct {
-	Where string // "holdfast.toml:12", an environment variable, or "default"
-	Key   string // the setting, such as "server.listen"; may be ""
-	What  string // what is wrong: "must be at least 1"
-	Fix   string // what to do; may be ""
+	Where string // "holdfast.toml:12", a variable, or "default"
+	Key   string // e.g. "server.listen"; may be ""
+	What  string // e.g. "must be at least 1"
+	Fix   string // advice; may be ""
 
-	line int // in the file, for sorting
+	line int // for sorting
 }
 
-// place is the source of a setting: a variable or a line of the file.
+// place is a variable or file line.
 type place struct {
 	name string
 	line int
@@ -31,8 +31,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.name, p.line)
 }
 
-// Message returns the problem without its place. It begins with the setting, unless
-// Where is the variable or flag of that setting.
+// Message returns the problem without its place. It begins with the setting, unless Where already names it.
 func (p Problem) Message() string {
 	variable := envName(strings.Split(p.Key, "."))
 	if p.Key == "" || p.Where == variable || p.Where == variable+"_FILE" || strings.HasPrefix(p.Where, "--") {
@@ -52,8 +51,7 @@ func (p Problem) String() string {
 	return s
 }
 
-// Error lists all problems of a configuration. Its code is errcode.Invalid. A caller may
-// add problems of its own checks.
+// Error lists all problems, with code errcode.Invalid. Callers may add their own.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {
@@ -71,7 +69,7 @@ func (e *Error) Error() string {
 // ErrorCode implements errcode.Coder.
 func (e *Error) ErrorCode() errcode.Code { return errcode.Invalid }
 
-// Report has the warnings, notes and origins of a loaded configuration.
+// Report contains a loaded configuration's warnings, notes and origins.
 type Report struct {
 	Warnings []Problem // unknown names, probably mistakes
 	Notes    []Problem // known names without effect
@@ -79,11 +77,9 @@ type Report struct {
 	origins map[string]string
 }
 
-// fromDefault is the origin of a setting that is not set.
 const fromDefault = "default"
 
-// Where returns the origin of a setting such as "server.listen": file and line, a
-// variable, a flag, or "default".
+// Where returns a setting's origin: file and line, variable, flag, or "default".
 func (r Report) Where(path string) string {
 	if w, ok := r.origins[path]; ok {
 		return w
@@ -91,9 +87,8 @@ func (r Report) Where(path string) string {
 	return fromDefault
 }
 
-// didYouMean returns "did you mean X?" for the candidate nearest to name, or "". At most
-// a quarter of the letters may differ, unless it is the only candidate with the same last
-// part (a key in the wrong section). dotted converts names to paths for the comparison.
+// didYouMean returns "did you mean X?" for the nearest candidate, or "". At most a quarter of the letters may differ,
+// unless only one candidate has the same last part (a key in the wrong section). dotted converts names to paths.
 func didYouMean(name string, candidates []string, dotted func(string) string) string {
 	unknown, name := name, dotted(name)
 	key := name[strings.LastIndex(name, ".")+1:]
@@ -101,7 +96,7 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	var sameKey []string
 	for _, c := range candidates {
 		if c == unknown {
-			continue // a section
+			continue // section
 		}
 		if d := editDistance(name, dotted(c)); d < bestDistance {
 			best, bestDistance = c, d
@@ -119,8 +114,7 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	return "did you mean " + best + "?"
 }
 
-// Nearest returns the candidate that name is most likely a misspelling of, or "". At most
-// a quarter of the letters may differ, but always one.
+// Nearest returns the likely intended candidate, or "". At most a quarter of the letters, but always one, may differ.
 func Nearest(name string, candidates []string) string {
 	best, bestDistance := "", max(len(name)/4, 1)+1
 	for _, c := range candidates {
@@ -152,22 +146,21 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// Problems are the problems of a section. Their keys are relative to the section.
+// Problems belong to a section; their keys are relative to it.
 type Problems []Problem
 
-// Addf adds a problem with a setting. The text is like "must be at least 1".
+// Addf adds a problem, e.g. "must be at least 1".
 func (p *Problems) Addf(key, format string, args ...any) {
 	*p = append(*p, Problem{Key: key, What: fmt.Sprintf(format, args...)})
 }
 
-// IsURL reports whether a setting is a URL that begins with https:// or http:// and has a host.
+// IsURL reports whether text is an https:// or http:// URL with a host.
 func IsURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// In returns the problems with the path of the section in their keys and with the origin
-// of each setting.
+// In adds the section's path and the settings' origins.
 func (p Problems) In(section string, r Report) []Problem {
 	moved := make([]Problem, len(p))
 	for i, one := range p {

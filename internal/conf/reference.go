@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Reference returns the settings as Markdown: for each section a table with type, default
-// (the value in dst, also of secrets), variable and description, and at the end the variables of Mozilla's
-// server.
+// Reference returns Markdown: a table per section with type, default (the value in dst, even for secrets), variable
+// and description, then the variables of Mozilla's server.
 func Reference(dst any, aliases ...Alias) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder
@@ -20,8 +19,7 @@ func Reference(dst any, aliases ...Alias) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// Example returns a TOML file in which every setting has its default, the value in dst,
-// and is commented out.
+// Example returns a TOML file with every setting commented out at its value in dst.
 func Example(dst any) string {
 	schema, root := schemaOf(dst)
 	var b strings.Builder
@@ -33,14 +31,14 @@ func Example(dst any) string {
 
 // Setting is a setting with its value.
 type Setting struct {
-	Path  string // such as "server.listen"
-	Value string // as in the file; of a secret only whether it is set
-	Where string // it was set: as Report.Where returns it
+	Path  string // e.g. "server.listen"
+	Value string // as in the file; for secrets, only whether set
+	Where string // origin: see Report.Where
 
-	Reloads bool // a running server applies a new value
+	Reloads bool // see conf's tag reload
 }
 
-// Settings returns all settings of a loaded configuration. Values of secrets are left out.
+// Settings returns a loaded configuration's settings, without secret values.
 func Settings(dst any, r Report) (all []Setting) {
 	schema, root := schemaOf(dst)
 	schema.eachSetting(root, nil, func(n *node, v reflect.Value, path []string) {
@@ -50,7 +48,6 @@ func Settings(dst any, r Report) (all []Setting) {
 	return all
 }
 
-// eachSetting calls visit for every setting below n.
 func (n *node) eachSetting(v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	for _, c := range n.children {
 		below, in := append(slices.Clip(path), c.key), c.in(v)
@@ -69,8 +66,8 @@ func (n *node) eachSetting(v reflect.Value, path []string, visit func(*node, ref
 	}
 }
 
-// eachSection calls visit for n and every section below it, parents first. A named
-// section is visited once, as NAME with the defaults of a new one.
+// eachSection visits n and its subsections, parents first. A named section is visited once, as NAME with a new
+// section's defaults.
 func eachSection(n *node, v reflect.Value, path []string, visit func(*node, reflect.Value, []string)) {
 	visit(n, v, path)
 	for _, c := range n.children {
@@ -156,7 +153,6 @@ func writeExample(b *strings.Builder, s *node, v reflect.Value, path []string) {
 	}
 }
 
-// meaning returns the description of a setting.
 func (n *node) meaning() string {
 	if !n.reloads {
 		return n.doc
@@ -170,7 +166,6 @@ func comment(b *strings.Builder, doc string) {
 	}
 }
 
-// typeName returns the type and unit of a setting for the reference.
 func (n *node) typeName() string {
 	name := [...]string{text: "string", boolean: "boolean", integer: "integer", number: "number", duration: "duration", list: "list of strings"}[n.kind]
 	if n.secret {
@@ -189,5 +184,4 @@ func code(s string) string {
 	return "`" + cell(s) + "`"
 }
 
-// cell escapes the separators of table cells.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

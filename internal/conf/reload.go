@@ -8,10 +8,10 @@ import (
 // Change is a setting that differs between two configurations.
 type Change struct {
 	Path    string
-	Reloads bool // a running server applies it; otherwise it needs a restart
+	Reloads bool // otherwise it needs a restart
 }
 
-// Changes returns the settings that differ between two configurations with the same sections.
+// Changes compares configurations with the same sections.
 func Changes(before, after any) (all []Change) {
 	was := values(before)
 	schema, root := schemaOf(after)
@@ -24,14 +24,13 @@ func Changes(before, after any) (all []Change) {
 	})
 	schema, root = schemaOf(before)
 	schema.eachSetting(root, nil, func(n *node, _ reflect.Value, path []string) {
-		if name := strings.Join(path, "."); was[name].IsValid() { // of a named section that is gone
+		if name := strings.Join(path, "."); was[name].IsValid() { // in a removed named section
 			all = append(all, Change{name, n.reloads})
 		}
 	})
 	return all
 }
 
-// values returns the values of all settings by their paths.
 func values(of any) map[string]reflect.Value {
 	all := map[string]reflect.Value{}
 	schema, root := schemaOf(of)
@@ -39,7 +38,7 @@ func values(of any) map[string]reflect.Value {
 	return all
 }
 
-// isEqual reports whether two values are equal. A list without entries is equal to one that is not set.
+// isEqual treats empty and nil lists as equal.
 func isEqual(a, b reflect.Value) bool {
 	if a.Kind() == reflect.Slice && a.Len()+b.Len() == 0 {
 		return true
@@ -47,7 +46,7 @@ func isEqual(a, b reflect.Value) bool {
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }
 
-// Keep sets the settings of next that need a restart to the values of running. Both have the same sections.
+// Keep resets settings in next that need a restart to their values in running. Both have the same sections.
 func Keep(next, running any) {
 	schema, to := schemaOf(next)
 	same, from := schemaOf(running)

@@ -11,39 +11,39 @@ import (
 type kind uint8
 
 const (
-	section kind = iota // a struct
-	named               // a map of structs by name
+	section kind = iota // struct
+	named               // map of structs by name
 	text
 	boolean
 	integer
 	number
 	duration
 	list       // of strings
-	secretFile // the key x_file of the secret x
+	secretFile // key x_file of secret x
 )
 
-// node is a key of the tree: its type and its field.
+// node is a key in the tree.
 type node struct {
 	kind      kind
 	key       string
 	doc, unit string
 	secret    bool
-	reloads   bool // a server that runs applies a new value
+	reloads   bool
 	typ       reflect.Type
-	index     []int         // of the field in the struct of the parent, through embedded structs
-	value     reflect.Value // of a Section: the struct, which has no parent
-	children  []*node       // of a section: its keys; of named: only the section of a name
+	index     []int         // field index in the parent's struct, through embedded structs
+	value     reflect.Value // a Section's struct, which has no parent
+	children  []*node       // a section's keys; for named: the section of a name
 }
 
-// Section is a top-level section of a configuration that is composed at run time.
+// Section is a top-level section composed at run time.
 type Section struct {
-	Key   string // such as "server"
+	Key   string // e.g. "server"
 	Doc   string // one sentence for the reference
 	Value any    // pointer to a struct
 }
 
-// schemaOf returns the schema of dst, a pointer to a struct or a []Section. It panics on
-// a field of an unsupported type, so that the first start shows the bug.
+// schemaOf accepts a pointer to a struct or a []Section. It panics on an unsupported type, so that the first start
+// shows the bug.
 func schemaOf(dst any) (*node, reflect.Value) {
 	if sections, ok := dst.([]Section); ok {
 		root := &node{kind: section}
@@ -88,8 +88,7 @@ func newNode(t reflect.Type) *node {
 	return n
 }
 
-// addFields adds the fields of the struct t to the keys of n. t is the struct of n or is
-// embedded in it at the index outer.
+// addFields adds the fields of t, n's struct or embedded in it at index outer.
 func (n *node) addFields(t reflect.Type, outer []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -123,7 +122,6 @@ func (n *node) addFields(t reflect.Type, outer []int) {
 	}
 }
 
-// reload declares that all settings of n can be applied by a reload.
 func (n *node) reload() {
 	n.reloads = true
 	for _, c := range n.children {
@@ -131,7 +129,6 @@ func (n *node) reload() {
 	}
 }
 
-// child returns the node of a key below n, or nil.
 func (n *node) child(key string) *node {
 	switch n.kind {
 	case section:
@@ -148,7 +145,6 @@ func (n *node) child(key string) *node {
 	return nil
 }
 
-// find returns the node at a path below n, or nil.
 func (n *node) find(path []string) *node {
 	for _, key := range path {
 		if n = n.child(key); n == nil {
@@ -158,7 +154,7 @@ func (n *node) find(path []string) *node {
 	return n
 }
 
-// in returns the value of n in v, the value of its parent.
+// in returns n's value in its parent's value v.
 func (n *node) in(v reflect.Value) reflect.Value {
 	if n.value.IsValid() {
 		return n.value
@@ -168,8 +164,7 @@ func (n *node) in(v reflect.Value) reflect.Value {
 
 func (n *node) isLeaf() bool { return n.kind > named }
 
-// edit calls change with the value at a path below v. n is the schema of v and must have
-// the path.
+// edit calls change with the value at a path, which must exist, below v, whose schema is n.
 func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) {
 	switch n.kind {
 	case section:
@@ -191,8 +186,7 @@ func (n *node) edit(v reflect.Value, path []string, change func(reflect.Value)) 
 	}
 }
 
-// at returns the value at a path below v, or the zero value if a name in the path is not
-// in its map. n is the schema of v. The value cannot be set.
+// at returns the value at a path below v, whose schema is n, or the zero value for an unknown name. It cannot be set.
 func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	for _, key := range path {
 		c := n.child(key)
@@ -210,8 +204,7 @@ func (n *node) at(v reflect.Value, path []string) reflect.Value {
 	return v
 }
 
-// paths returns the path of every key below n. For a named section it uses the name at
-// the same position in like, so that the paths can be compared with like.
+// paths returns the paths of all keys below n. Named sections take their name from like, for comparison.
 func (n *node) paths(at, like []string) [][]string {
 	var all [][]string
 	if n.kind == named {
@@ -231,7 +224,6 @@ func (n *node) paths(at, like []string) [][]string {
 
 const prefix = "HOLDFAST_"
 
-// envName returns the environment variable of the setting at a path.
 func envName(path []string) string {
 	parts := make([]string, len(path))
 	for i, key := range path {
@@ -240,8 +232,7 @@ func envName(path []string) string {
 	return prefix + strings.Join(parts, "__")
 }
 
-// envPart returns a key as it is spelled in variables. The names of named sections may
-// have characters that shells do not allow in a variable.
+// envPart returns a key as spelled in variables. Section names may contain characters that shells do not allow.
 func envPart(key string) string {
 	return strings.Map(func(c rune) rune {
 		switch {

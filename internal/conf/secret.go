@@ -8,7 +8,7 @@ import (
 // Secret is a string that cannot be printed, logged or marshalled by accident.
 type Secret string
 
-// Reveal returns the string itself.
+// Reveal returns the plain string.
 func (s Secret) Reveal() string { return string(s) }
 
 // String returns "[set]" or "[not set]".
@@ -19,12 +19,11 @@ func (s Secret) String() string {
 	return "[set]"
 }
 
-// Format implements fmt.Formatter. It writes String for every verb, because %x and %#v
-// would show the text.
+// Format writes String for every verb, because %x and %#v would show the text.
 func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
 
-// LogValue implements slog.LogValuer. It returns String.
+// LogValue returns String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText implements encoding.TextMarshaler. It returns String.
+// MarshalText returns String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

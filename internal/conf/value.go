@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// expected describes the valid values of a leaf for an error.
 func (n *node) expected() string {
 	var s string
 	switch n.kind {
@@ -33,7 +32,7 @@ func (n *node) expected() string {
 	return s
 }
 
-// fromText parses the value of a variable. The result is an argument of store.
+// fromText parses a variable for store.
 func (n *node) fromText(s string) (any, bool) {
 	switch n.kind {
 	case text, secretFile:
@@ -56,8 +55,7 @@ func (n *node) fromText(s string) (any, bool) {
 	return nil, false
 }
 
-// fromAlias is fromText for a variable of Mozilla's server, where a duration is a number
-// of seconds.
+// fromAlias is fromText for Mozilla's variables, where durations are seconds.
 func (n *node) fromAlias(s string) (any, bool) {
 	if n.kind == duration {
 		if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -67,7 +65,7 @@ func (n *node) fromAlias(s string) (any, bool) {
 	return n.fromText(s)
 }
 
-// fromTOML converts a value of the TOML decoder. Types are strict: "8" is not a number.
+// fromTOML is strict: "8" is not a number.
 func (n *node) fromTOML(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:
@@ -103,7 +101,6 @@ func (n *node) fromTOML(value any) (any, bool) {
 	return nil, false
 }
 
-// store sets a field to a result of fromText or fromTOML.
 func store(field reflect.Value, value any) {
 	switch v := value.(type) {
 	case string:
@@ -125,8 +122,7 @@ func store(field reflect.Value, value any) {
 	}
 }
 
-// literal returns the value of a field as TOML. For a secret it returns only whether it
-// is set.
+// literal returns a field as TOML; for a secret, only whether it is set.
 func (n *node) literal(field reflect.Value) string {
 	if n.secret {
 		if field.Len() == 0 {
@@ -155,7 +151,7 @@ func (n *node) literal(field reflect.Value) string {
 	return ""
 }
 
-// standard returns the default of a setting as TOML: also of a secret, unless that is empty.
+// standard returns a setting's default as TOML, including non-empty secrets.
 func (n *node) standard(field reflect.Value) string {
 	if n.secret && field.Len() == 0 {
 		return ""
@@ -174,7 +170,7 @@ func formatNumber(f float64) string {
 	return s
 }
 
-// FormatDuration formats a duration without zero units: 2h, not 2h0m0s.
+// FormatDuration omits zero units: 2h, not 2h0m0s.
 func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -193,7 +189,6 @@ func secondsOf(n int64) (any, bool) {
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// fields splits s at each separator, trims the parts and drops empty ones.
 func fields(s, separator string) []string {
 	all := []string{}
 	for part := range strings.SplitSeq(s, separator) {

@@ -1,5 +1,4 @@
-// Package settings has the settings that several services share, with the same names,
-// defaults and checks. A service embeds them in its Config.
+// Package settings defines settings that services embed in their Config, with shared names, defaults and checks.
 package settings
 
 import (
@@ -8,8 +7,7 @@ import (
 	"holdfast/internal/conf"
 )
 
-// Database configures where a service stores its data and how many connections it may
-// use.
+// Database configures a service's database and connections.
 type Database struct {
 	DatabaseURL           string        `toml:"database_url" secret:"true" doc:"Database of the service: sqlite:PATH, postgres://user@host/database (also a Citus cluster) or, for syncstorage only, spanner://projects/P/instances/I/databases/D. Empty: a SQLite file in the data folder, named after the service."`
 	PoolMaxSize           int           `toml:"database_pool_max_size" doc:"Maximum number of PostgreSQL connections; on Spanner, of concurrent transactions."`
@@ -24,7 +22,7 @@ func DefaultDatabase() Database {
 	return Database{PoolMaxSize: 10, PoolConnectionTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second}
 }
 
-// Check returns every setting that is not valid.
+// Check validates the settings.
 func (d *Database) Check() (problems conf.Problems) {
 	if d.PoolMaxSize < 1 {
 		problems.Addf("database_pool_max_size", "must be at least 1")
@@ -43,13 +41,12 @@ type Sweep struct {
 	SweepLimit int           `toml:"sweep_limit" unit:"rows" doc:"Maximum number of rows that one step of a sweep deletes. No effect on Spanner."`
 }
 
-// DefaultSweep deletes data a day after its expiry. That is longer than the error of a
-// clock that is set to a wrong time zone.
+// DefaultSweep deletes data a day after expiry, more than the error of a clock in a wrong time zone.
 func DefaultSweep() Sweep {
 	return Sweep{SweepEvery: 5 * time.Minute, SweepAfter: 24 * time.Hour, SweepLimit: 500}
 }
 
-// Check returns every setting that is not valid.
+// Check validates the settings.
 func (s *Sweep) Check() (problems conf.Problems) {
 	notNegative(&problems, "sweep_interval", s.SweepEvery)
 	notNegative(&problems, "sweep_after", s.SweepAfter)

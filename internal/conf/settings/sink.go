@@ -9,7 +9,7 @@ import (
 
 var errSink = errors.New("expected memory, log, file:PATH, http://…, https://…, pubsub://PROJECT/TOPIC or nats://HOST:PORT/TOPIC")
 
-// CheckSink rejects a setting that does not say where events are published.
+// CheckSink validates a target for published events.
 func CheckSink(setting string) error {
 	if setting == "log" || setting == "memory" {
 		return nil
@@ -29,7 +29,7 @@ func CheckSink(setting string) error {
 	return nil
 }
 
-// CheckSubscription rejects a setting that does not say where events are received.
+// CheckSubscription validates a source of received events.
 func CheckSubscription(setting string) error {
 	if !isBroker(setting, 2) {
 		return errors.New("expected pubsub://PROJECT/TOPIC/SUBSCRIPTION or nats://HOST:PORT/TOPIC/SUBSCRIPTION")
@@ -37,13 +37,13 @@ func CheckSubscription(setting string) error {
 	return nil
 }
 
-// IsBroker reports whether a setting names a topic of a message broker.
+// IsBroker reports whether a setting names a message broker's topic.
 func IsBroker(setting string) bool { return isBroker(setting, 1) }
 
-// brokerName is the name of a topic or subscription.
+// brokerName matches topics and subscriptions.
 var brokerName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._~+%-]{2,254}$`)
 
-// isBroker reports whether a setting is the URL of a broker with a number of names.
+// isBroker reports whether a setting is a broker URL with that many names.
 func isBroker(setting string, names int) bool {
 	u, err := url.Parse(setting)
 	if err != nil || u.Host == "" || u.Scheme != "pubsub" && u.Scheme != "nats" && u.Scheme != "tls" {
