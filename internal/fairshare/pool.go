@@ -1,11 +1,9 @@
-// Package fairshare shares a bounded resource among clients: slots for requests, bytes of
-// memory, streams, calls to other servers.
+// Package fairshare shares a bounded resource among clients: request slots, bytes of memory, streams, calls to other
+// servers.
 //
-// A single client may use all of a pool except its reserve. The fair share of a client
-// is the capacity divided by the number of clients that use the pool or wait for it. A
-// client above its share gets more only while nobody waits and the reserve is free; a
-// client below its share gets what is free. Units are never taken back, so the reserve
-// is what new clients find while others use the rest.
+// A single client may use all of a pool except its reserve. A client's fair share is the capacity divided by the
+// clients using or waiting for the pool. Above its share, a client gets more only while nobody waits and the reserve
+// is free; below, it gets any free units. Units are never taken back, so new clients depend on the reserve.
 package fairshare
 
 import (
@@ -19,24 +17,23 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// ErrFull means that the units did not become free in time. It is errcode.Unavailable.
+// ErrFull means that units did not become free in time. It is errcode.Unavailable.
 var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry later")
 
 // Options configure a pool.
 type Options struct {
-	Capacity int64         // in units of the resource, above 0
+	Capacity int64         // above 0
 	Reserve  int64         // units that a client above its share leaves free; less than Capacity
-	Waiting  int           // maximum number of waiting acquisitions
-	Wait     time.Duration // maximum wait of an acquisition
+	Waiting  int           // maximum number
+	Wait     time.Duration // maximum duration
 
-	// Hung, if set, reports whether the resource does not work, so that no units become free. It is called
-	// during a wait, must not block, and ends a wait that has taken HungWait.
+	// Hung, if set, reports that the resource does not work, so no units will become free. It is polled during waits,
+	// must not block, and ends waits longer than HungWait.
 	Hung     func() bool
 	HungWait time.Duration
 }
 
-// Reserve returns the default reserve of a pool: an eighth of its capacity, and at
-// least one unit if the capacity is two or more.
+// Reserve returns the default reserve: an eighth of the capacity, at least one unit if the capacity is two or more.
 func Reserve(capacity int64) int64 { return min(capacity-1, (capacity+7)/8) }
 
 // Pool is a bounded resource. It is safe for concurrent use.
@@ -46,61 +43,58 @@ type Pool struct {
 	mu      sync.Mutex
 	used    int64
 	peak    int64
-	clients map[string]*client // that use units or wait for them
-	queued  []*client          // of these, the ones that wait
+	clients map[string]*client // using or waiting for units
+	queued  []*client          // clients with waiters
 	waiting int
 	refused int64
 	arrived uint64
-	virtual int64     // virtual time: the start of what was granted last
-	idle    []*client // to be used again
+	virtual int64     // virtual time: start of the latest grant
+	idle    []*client // to be reused
 
-	waiters sync.Pool // of *waiter
+	waiters sync.Pool // *waiter
 }
 
-// client is the state of one client.
 type client struct {
 	name   string
 	used   int64
-	finish int64     // virtual time at which its last units are paid for
-	queue  []*waiter // in the order of arrival
+	finish int64     // virtual time at which its last units are paid
+	queue  []*waiter // in order of arrival
 }
 
-// start returns the virtual time at which the next units of a client begin. A client that
-// got much lately starts later than a client that got little (start-time fair queueing).
+// start returns the virtual time at which the client's next units begin. Clients that recently got much start later
+// (start-time fair queueing).
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
 // waiter is a waiting acquisition.
 type waiter struct {
-	n       int64 // units; when it was granted, the units that it got
-	some    bool  // it takes less if the client has nothing
+	n       int64 // units requested, then granted
+	some    bool  // accepts fewer if the client has none
 	arrived uint64
-	done    chan bool // receives whether it was granted; has room for that
+	done    chan bool // receives the result; buffered
 	timer   *time.Timer
 }
 
-// New returns a pool of capacity units, at least one, with the default reserve. At
-// most waiting acquisitions wait at a time, each at most as long as wait.
+// New returns a pool of at least one unit with the default reserve. At most waiting acquisitions wait, each up to
+// wait.
 func New(capacity int64, waiting int, wait time.Duration) *Pool {
 	capacity = max(capacity, 1)
 	return NewPool(Options{Capacity: capacity, Reserve: Reserve(capacity), Waiting: waiting, Wait: wait})
 }
 
-// NewPool returns a pool with the given reserve.
+// NewPool returns a pool with a custom reserve.
 func NewPool(o Options) *Pool {
 	return &Pool{options: o, clients: map[string]*client{}}
 }
 
-// Acquire takes n units for a client, which must call Release. It waits as long as the
-// pool allows. The errors are ErrFull, also for more units than the capacity, and the
-// cause of ctx.
+// Acquire takes n units, to be released, and waits as the pool allows. The errors are ErrFull, also above the
+// capacity, and ctx's cause.
 func (p *Pool) Acquire(ctx context.Context, name string, n int64) error {
 	_, err := p.acquire(ctx, name, n, false)
 	return err
 }
 
-// acquireSome is Acquire for n units, or if the client has none, for as many of them as
-// are free, but not less than the reserve. It returns the number. So a new client does
-// not wait for those that use all but the reserve.
+// acquireSome takes n units or, if the client has none, as many as are free, but at least the reserve. So a new
+// client does not wait for those that use the rest.
 func (p *Pool) acquireSome(ctx context.Context, name string, n int64) (int64, error) {
 	return p.acquire(ctx, name, n, true)
 }
@@ -114,9 +108,8 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	n = w.n
 	p.waiters.Put(w)
 	if granted {
-		// A goroutine that wakes up runs before those whose connections have become
-		// readable. Without this a client with many waiting requests would delay requests of
-		// others that have not been read yet.
+		// A woken goroutine runs before those whose connections became readable. Otherwise a client with many waiting
+		// requests would delay others' unread requests.
 		runtime.Gosched()
 		return n, nil
 	}
@@ -126,11 +119,11 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	return 0, ErrFull
 }
 
-// await waits until w is granted, refused, or gives up after wait.
+// await waits until w is granted, refused, or timed out.
 func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Duration) (granted bool) {
 	begun, step := time.Now(), wait
 	if p.options.Hung != nil {
-		step = min(step, max(1, (p.options.HungWait+2)/3)) // three steps are not less than the wait
+		step = min(step, max(1, (p.options.HungWait+2)/3)) // three steps cover the wait
 	}
 	w.timer.Reset(step)
 	defer w.timer.Stop()
@@ -150,7 +143,7 @@ func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Dura
 	}
 }
 
-// Do calls fn while the client has a unit. A nil pool is unlimited.
+// Do calls fn while holding a unit. A nil pool is unlimited.
 func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	if p == nil {
 		return fn()
@@ -162,8 +155,8 @@ func (p *Pool) Do(ctx context.Context, name string, fn func() error) error {
 	return fn()
 }
 
-// TryAcquire takes n units if they are free. A failure is not counted as refused: the
-// caller calls Acquire then, or continues without.
+// TryAcquire takes n units if free. A failure does not count as refused: the caller then calls Acquire or does
+// without.
 func (p *Pool) TryAcquire(name string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +169,7 @@ func (p *Pool) TryAcquire(name string, n int64) bool {
 	return ok
 }
 
-// Move charges n units of one client to another, which may then exceed its share.
+// Move charges n units to another client, which may exceed its share.
 func (p *Pool) Move(from, to string, n int64) {
 	if n == 0 || from == to {
 		return
@@ -188,10 +181,10 @@ func (p *Pool) Move(from, to string, n int64) {
 	p.giveBack(from, n)
 }
 
-// Release returns n units of a client.
+// Release returns units.
 func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
 
-// releaseFor is Release of units for which the client owes more.
+// releaseFor releases units that cost the client more.
 func (p *Pool) releaseFor(name string, n, more int64) {
 	if n == 0 {
 		return
@@ -215,8 +208,7 @@ func (p *Pool) giveBack(name string, n int64) {
 	p.grant()
 }
 
-// enter takes the units and returns their number, or returns a waiter, which may have
-// been refused already, and how long it may wait.
+// enter takes units, or returns a waiter, maybe refused, with its maximum wait.
 func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,8 +236,8 @@ func (p *Pool) enter(name string, n int64, some bool) (int64, *waiter, time.Dura
 	return 0, w, p.options.Wait
 }
 
-// Resize changes the arguments of New. Units above a smaller capacity stay with those that have them until they release
-// them; waiters that would never get theirs are refused. Those that wait already do so for as long as before.
+// Resize changes New's arguments. Units above a smaller capacity stay until released; waiters that could never get
+// theirs are refused. Current waits keep their duration.
 func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -265,7 +257,7 @@ func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.grant()
 }
 
-// amount returns how many of n units a client takes.
+// amount returns how many of n units to take.
 func (p *Pool) amount(c *client, n int64, some bool) int64 {
 	if !some || c.used > 0 {
 		return n
@@ -274,7 +266,7 @@ func (p *Pool) amount(c *client, n int64, some bool) int64 {
 	return min(n, max(free, p.options.Reserve, 1))
 }
 
-// waiter returns a waiter whose timer is stopped.
+// waiter returns a waiter with a stopped timer.
 func (p *Pool) waiter() *waiter {
 	if w, ok := p.waiters.Get().(*waiter); ok {
 		return w
@@ -284,7 +276,7 @@ func (p *Pool) waiter() *waiter {
 	return w
 }
 
-// leave removes a waiter that gives up, unless it was granted or refused before.
+// leave removes a waiter unless it was granted or refused.
 func (p *Pool) leave(name string, w *waiter) (granted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -292,15 +284,14 @@ func (p *Pool) leave(name string, w *waiter) (granted bool) {
 		if i := slices.Index(c.queue, w); i >= 0 {
 			p.dequeue(c, i)
 			p.refused++
-			p.grant() // it may have blocked the waiters behind it
+			p.grant() // it may have blocked others
 			return false
 		}
 	}
 	return <-w.done
 }
 
-// refuseOne rejects the newest waiter of the client with the most waiters, so that one
-// client cannot fill the queue.
+// refuseOne rejects the newest waiter of the client with the most, so that one client cannot fill the queue.
 func (p *Pool) refuseOne() {
 	most := p.queued[0]
 	for _, c := range p.queued[1:] {
@@ -315,9 +306,8 @@ func (p *Pool) refuseOne() {
 
 func last(c *client) *waiter { return c.queue[len(c.queue)-1] }
 
-// grant gives free units to waiters: first to the client that uses least, of those to the
-// one that got least lately, and of those to the one that has waited longest. A waiter that needs more than is free blocks
-// those behind it, so that it gets its turn.
+// grant gives free units to the client using least, then the one that recently got least, then the longest waiting. A
+// waiter that needs more than is free blocks others, so that its turn comes.
 func (p *Pool) grant() {
 	for len(p.queued) > 0 {
 		next := p.queued[0]
@@ -338,27 +328,24 @@ func (p *Pool) grant() {
 	}
 }
 
-// mayTake reports whether a client may take n units now. Above its share it waits
-// behind the waiters.
+// mayTake reports whether a client may take n units now. Above its share it waits behind the waiters.
 func (p *Pool) mayTake(c *client, n int64) bool {
 	return len(c.queue) == 0 && p.fits(c, n) && (p.waiting == 0 || p.withinShare(c, n))
 }
 
-// fits reports whether n more units are free for a client.
 func (p *Pool) fits(c *client, n int64) bool {
 	free := p.options.Capacity - p.used - n
 	return free >= p.options.Reserve || free >= 0 && p.withinShare(c, n)
 }
 
-// withinShare reports whether a client would have at most its share with n more
-// units. A client that has nothing may have any number.
+// withinShare reports whether n more units stay within the client's share. A client without units may take any
+// number.
 func (p *Pool) withinShare(c *client, n int64) bool {
 	share := min(p.options.Capacity/int64(len(p.clients)), p.options.Capacity-p.options.Reserve)
 	return c.used == 0 || c.used+n <= share
 }
 
-// client returns the state of a client and creates it if there is none. The caller
-// calls forget or take.
+// client returns or creates a client's state. Call forget or take afterwards.
 func (p *Pool) client(name string) *client {
 	c := p.clients[name]
 	if c != nil {
@@ -374,10 +361,10 @@ func (p *Pool) client(name string) *client {
 	return c
 }
 
-// maxIdle is how many states of clients are kept to be used again.
+// maxIdle limits the states kept for reuse.
 const maxIdle = 64
 
-// forget removes the state of a client that uses nothing and waits for nothing.
+// forget removes the state of an idle client.
 func (p *Pool) forget(c *client) {
 	if c.used > 0 || len(c.queue) > 0 {
 		return
@@ -396,7 +383,6 @@ func (p *Pool) take(c *client, n int64) {
 	p.peak = max(p.peak, p.used)
 }
 
-// dequeue removes a waiter of a client.
 func (p *Pool) dequeue(c *client, i int) {
 	c.queue = slices.Delete(c.queue, i, i+1)
 	p.waiting--
@@ -414,23 +400,23 @@ func (p *Pool) refuse(w *waiter) {
 	w.done <- false
 }
 
-// Stats is the state of a pool.
+// Stats is a pool's state.
 type Stats struct {
 	Capacity int64
 	Used     int64
-	Clients  int   // that use units or wait for them
+	Clients  int   // using or waiting
 	Waiting  int   // acquisitions
-	Refused  int64 // acquisitions by Acquire so far
+	Refused  int64 // total of Acquire
 }
 
-// Stats returns the state of the pool.
+// Stats returns the pool's state.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{p.options.Capacity, p.used, len(p.clients), p.waiting, p.refused}
 }
 
-// TakePeak returns the maximum of used units since the last call.
+// TakePeak returns the maximum use since the last call.
 func (p *Pool) TakePeak() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -439,8 +425,7 @@ func (p *Pool) TakePeak() int64 {
 	return peak
 }
 
-// Load is the used share of the capacity plus the used share of the queue: 0 is idle,
-// 1 is full, 2 means that requests are rejected.
+// Load is the used share of the capacity plus that of the queue: 0 is idle, 1 full; at 2, requests are rejected.
 func (p *Pool) Load() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,40 +9,36 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Turns limits how many requests use a database at once, and how much work they are
-// expected to do there, so that a request of another client never waits for more than
-// that. A request takes one unit of a pool, and more if requests like it were
-// expensive: an expensive request of a client makes its others wait, not those of its
-// neighbours. It is safe for concurrent use.
+// Turns limits the requests using a database and their expected work there, and thus the wait of other clients'
+// requests. A request takes one unit, or more if similar requests were expensive, so a client's expensive requests
+// delay its own and not its neighbours'. It is safe for concurrent use.
 type Turns struct {
 	pool *Pool
-	unit time.Duration // work for which a request takes a unit
-	most int64         // units of a request
+	unit time.Duration // work per unit
+	most int64         // units per request
 
 	mu    sync.Mutex
 	costs *simplelru.LRU[costKey, *cost]
-	kinds map[Kind]*cost // of all clients
+	kinds map[Kind]*cost // all clients
 }
 
-// Kind is a kind of requests of similar cost: a method and a route.
+// Kind identifies requests of similar cost.
 type Kind struct{ Method, Route string }
 
-// costKey names the requests that a client sends of a kind.
 type costKey struct {
 	client string
 	kind   Kind
 }
 
 const (
-	// workInFlight is the work for each processor that requests with a turn are expected to
-	// do: the time that a request of another client waits for them.
+	// workInFlight is the expected work per processor of requests with a turn: the wait of another client's request.
 	workInFlight = 40 * time.Millisecond
 
-	// inFlight is the number of expensive requests for each processor that may have a turn:
-	// one works, and another one is ready when it ends.
+	// inFlight is the number of expensive requests per processor with a turn: one works, the other is ready when it
+	// ends.
 	inFlight = 2
 
-	// maxCosts is the number of clients and kinds whose costs are known.
+	// maxCosts limits the remembered costs.
 	maxCosts = 1 << 14
 )
 
@@ -50,14 +46,12 @@ const (
 type Patience struct {
 	Wait time.Duration
 
-	// Hung, if set, reports whether the database does not answer. It must not block. A request then waits for
-	// HungWait only.
+	// Hung, if set, reports without blocking that the database does not answer. A request then waits only HungWait.
 	Hung     func() bool
 	HungWait time.Duration
 }
 
-// NewTurns returns turns for a database that serves capacity requests at once, on a
-// machine with so many processors. Requests wait without a limit of their number.
+// NewTurns returns turns for a database that serves capacity requests at once. Any number of requests may wait.
 func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
@@ -75,16 +69,15 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	}
 }
 
-// Turn is the turn of a request.
+// Turn is a request's turn.
 type Turn struct {
 	client string
 	units  int64
-	cost   *cost // of the client's requests of this kind
+	cost   *cost // client's cost for the kind
 	kind   Kind
 }
 
-// Acquire waits for the turn of a client's request. The caller must Release it. The
-// errors are those of Pool.Acquire.
+// Acquire waits for a turn, which the caller must Release. The errors are Pool.Acquire's.
 func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, error) {
 	turn := Turn{client: client, kind: kind}
 	turn.cost, turn.units = t.expect(client, kind)
@@ -97,7 +90,7 @@ func (t *Turns) Acquire(ctx context.Context, client string, kind Kind) (Turn, er
 	return turn, err
 }
 
-// Release ends a turn. worked is the work that the request did.
+// Release ends a turn; worked is the request's work.
 func (t *Turns) Release(turn Turn, worked time.Duration) {
 	t.pool.releaseFor(turn.client, turn.units, max(0, int64(worked/t.unit)-turn.units))
 	now := time.Now()
@@ -113,14 +106,13 @@ func (t *Turns) Release(turn Turn, worked time.Duration) {
 	all.add(now, worked)
 }
 
-// Stats returns the state of the pool, in units.
+// Stats returns the state in units.
 func (t *Turns) Stats() Stats { return t.pool.Stats() }
 
-// expect returns the cost of a client's requests of a kind, and the units of the next.
+// expect returns the client's cost for a kind, and its next request's units.
 //
-// The first request of a client takes as many as those of other clients, and the next
-// ones as many as possible until the first has ended: otherwise a client with many
-// concurrent requests would be cheap until it is known.
+// A client's first request takes the usual units, and the next ones the maximum until the first has ended: otherwise
+// a new client with many concurrent requests would be cheap.
 func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +130,6 @@ func (t *Turns) expect(client string, kind Kind) (c *cost, units int64) {
 	return c, t.units(known)
 }
 
-// units returns the units of requests of a cost, which may be nil.
 func (t *Turns) units(c *cost) int64 {
 	if c == nil || c.sum == 0 {
 		return t.most
@@ -146,22 +137,21 @@ func (t *Turns) units(c *cost) int64 {
 	return min(max(1, int64(math.Round(c.expected()/t.unit.Seconds()))), t.most)
 }
 
-// cost is what requests of a kind cost lately.
+// cost is the recent cost of a kind of requests.
 type cost struct {
 	running      int
-	sum, squares float64 // of the work of requests in seconds; older requests weigh less
+	sum, squares float64 // work in seconds; older requests weigh less
 	at           time.Time
 }
 
 const (
-	// halfLife is the time after which a request weighs half as much.
+	// halfLife halves a request's weight.
 	halfLife = 4 * time.Second
-	// leastWeight keeps the sums of a client that was idle for long above 0.
+	// leastWeight keeps a long idle client's sums above 0.
 	leastWeight = 1.0 / 1024
 	leastWork   = time.Microsecond
 )
 
-// add adds a request.
 func (c *cost) add(now time.Time, worked time.Duration) {
 	age := max(0, now.Sub(c.at))
 	weight := max(math.Exp2(-float64(age)/float64(halfLife)), leastWeight)
@@ -169,7 +159,6 @@ func (c *cost) add(now time.Time, worked time.Duration) {
 	c.sum, c.squares, c.at = c.sum*weight+s, c.squares*weight+s*s, now
 }
 
-// expected returns how much work the request does that is found at a random moment: the
-// mean that weighs each request by its work. A client cannot hide expensive requests
-// among many cheap ones, and a rare outlier changes little.
+// expected returns the expected work of the request seen at a random moment: the mean weighted by work. Clients
+// cannot hide expensive requests among cheap ones, and rare outliers change little.
 func (c *cost) expected() float64 { return c.squares / c.sum }
