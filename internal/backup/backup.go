@@ -20,41 +20,39 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Server is a server whose data is backed up.
+// Server is a server to back up.
 type Server struct {
-	Services []*service.Running // in the order in which they are copied
-	Data     string             // the data folder
+	Services []*service.Running // in copy order
+	Data     string             // data folder
 	Log      *slog.Logger
 	Clock    clock.Clock
 }
 
-// Options are options of a backup.
+// Options configure a backup.
 type Options struct {
-	WithoutFiles bool // copy databases and secrets only
+	WithoutFiles bool // only databases and secrets
 
-	// Progress, if set, is called with the number of files of a service that are copied.
+	// Progress, if set, gets the number of service files copied.
 	Progress func(done, total int64)
 }
 
-// IncompleteError means that a backup was made, and lacks files that could not be read.
+// IncompleteError means that a backup was made without files that could not be read.
 type IncompleteError struct{ Lost int64 }
 
 func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("the backup was made without %s that could not be read: see the lines above", service.Count(e.Lost, "file"))
 }
 
-// partialName is in the name of a folder until its backup is complete.
+// partialName is in a folder's name until its backup is complete.
 const partialName = ".partial-"
 
-// IsPartial reports whether a folder has a backup that was interrupted.
+// IsPartial reports whether a folder is an interrupted backup.
 func IsPartial(dir string) bool {
 	return strings.Contains(filepath.Base(service.Absolute(dir)), partialName)
 }
 
-// Make copies the SQLite databases, the secrets file and the files of services to a new
-// folder and returns their names. The folder is named DIR.partial-… until everything is
-// on the disk, so a folder named DIR is complete. If the backup fails, the folder is
-// removed. After an *IncompleteError it is not.
+// Make copies the SQLite databases, the secrets file and the services' files to a new folder, named DIR.partial-…
+// until everything is durable, and returns the names. A failed backup is removed, but not after an *IncompleteError.
 func (b *Server) Make(ctx context.Context, dir string, o Options) (files []string, err error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {
@@ -67,7 +65,7 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 	if err != nil {
 		return nil, fmt.Errorf("backup failed, nothing was kept: %w", err)
 	}
-	defer release() // after the folder was removed: on a full disk, the database can write again
+	defer release() // after removing the folder: on a full disk, the database can write again
 	partial, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+partialName+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a folder in %s: %s: choose a folder that exists and that this user may write to", filepath.Dir(dir), service.Reason(err))
@@ -102,7 +100,7 @@ func (b *Server) Make(ctx context.Context, dir string, o Options) (files []strin
 	return files, nil
 }
 
-// hold makes the services keep the files that their databases refer to.
+// hold makes services keep the files that their databases refer to.
 func (b *Server) hold(ctx context.Context, o Options) (held context.Context, release func(), err error) {
 	var releases []func()
 	release = func() {
@@ -124,7 +122,7 @@ func (b *Server) hold(ctx context.Context, o Options) (held context.Context, rel
 	return ctx, release, nil
 }
 
-// copyFiles copies the files of the services, and logs what the backup lacks.
+// copyFiles copies the services' files and logs missing ones.
 func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []string, lost int64, err error) {
 	progress := o.Progress
 	if progress == nil {
@@ -154,8 +152,6 @@ func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []
 	return names, lost, nil
 }
 
-// copyTo copies the files of a backup in the order of the services and returns their
-// names.
 func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err error) {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
@@ -178,8 +174,7 @@ func (b *Server) copyTo(ctx context.Context, dir string) (names []string, err er
 	return append(names, secrets.File), durable.Create(filepath.Join(dir, secrets.File), durable.Bytes(text))
 }
 
-// publish gives a complete backup its name. What it contains is durable, but for the names
-// in its folder.
+// publish renames a complete backup, whose content is already durable.
 func publish(partial, dir string) error {
 	if err := durable.SyncFolder(partial); err != nil {
 		return err
@@ -187,7 +182,6 @@ func publish(partial, dir string) error {
 	return durable.Rename(partial, dir)
 }
 
-// databases returns the databases of all services.
 func (b *Server) databases() (all []*engine.Database) {
 	for _, s := range b.Services {
 		all = append(all, s.Databases...)

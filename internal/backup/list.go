@@ -17,15 +17,15 @@ import (
 // Listed is a backup at a URL.
 type Listed struct {
 	At  time.Time
-	Has []string // names of its databases and other files
+	Has []string // databases and other files
 
-	Size *Size // nil: it is not known
+	Size *Size // nil: unknown
 }
 
-// Size says how large a backup is, and how long it took.
+// Size is a backup's size and duration.
 type Size = replica.BackupSize
 
-// List returns the latest backups at a URL, or restore points of a replica, the newest first; all of them if most is 0.
+// List returns up to most backups at a URL, or a replica's restore points, newest first; 0 returns all.
 func List(ctx context.Context, address string, most int) (all []Listed, err error) {
 	target, closeIt, err := location.Open(ctx, address)
 	if err != nil {
@@ -42,7 +42,7 @@ func List(ctx context.Context, address string, most int) (all []Listed, err erro
 	return all, err
 }
 
-// Check inspects the backups at backup.url, and changes nothing.
+// Check inspects the backups at backup.url.
 func Check(ctx context.Context, s *Settings, data string, now time.Time) []service.Finding {
 	if s.URL == "" {
 		return nil
@@ -54,7 +54,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 		f = *wrong
 	}
 	if failed := ReadFailure(data); failed != nil && failed.URL == name {
-		f.Says = failed.Text() // which has the cause
+		f.Says = failed.Text() // includes the cause
 		return []service.Finding{f}
 	}
 	if wrong != nil {
@@ -73,16 +73,16 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 	return []service.Finding{{State: service.OK, What: "backup", Says: says}}
 }
 
-// Location is the place of the backups or the replica of a server.
+// Location is where backups or a replica are.
 type Location struct {
-	What  string // the section of its settings
-	Holds string // its content, as people call it
+	What  string // settings section
+	Holds string // content's name for people
 	URL   string
-	Data  string // the data folder
+	Data  string // data folder
 	Spool string
 }
 
-// Inspect returns the content of a location, or a finding if it cannot be used. It changes nothing. A new location has no content.
+// Inspect returns a location's content, empty if new, or a finding if unusable. It changes nothing.
 func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *service.Finding) {
 	name := location.Name(l.URL)
 	f := &service.Finding{State: service.Warning, What: l.What, Fix: "see whether " + name + " can be reached and written; " + l.What + ".url names it"}
@@ -109,7 +109,7 @@ func (l Location) Inspect(ctx context.Context) (c replica.Content, wrong *servic
 	return c, f
 }
 
-// read returns the content of a location. errcode.NotFound means that nothing was written there yet.
+// read returns errcode.NotFound if nothing was written yet.
 func (l Location) read(ctx context.Context, name string) (c replica.Content, err error) {
 	target, closeIt, err := location.Open(ctx, l.URL)
 	if err != nil {
@@ -122,7 +122,7 @@ func (l Location) read(ctx context.Context, name string) (c replica.Content, err
 	c, err = replica.Inspect(ctx, target)
 	if errcode.Is(err, errcode.NotFound) {
 		if _, listed := target.List(ctx, replica.MarkerName); listed != nil {
-			return c, listed // the bucket does not exist
+			return c, listed // no bucket
 		}
 	}
 	return c, err

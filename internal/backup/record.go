@@ -17,8 +17,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// RecordFile is the file in the data folder that says when the latest backup was made, and failureFile the file that says why
-// a later one to a URL failed.
+// RecordFile in the data folder records the latest backup, and failureFile a later failure of a backup to a URL.
 const (
 	RecordFile  = "last-backup.json"
 	failureFile = "backup-failed.json"
@@ -28,28 +27,26 @@ const (
 type Record struct {
 	At      time.Time `json:"at"`
 	Path    string    `json:"path"`    // or a URL without parameters
-	Lost    int64     `json:"lost"`    // files that could not be read
-	Without []string  `json:"without"` // services whose database is on a server
+	Lost    int64     `json:"lost"`    // unreadable files
+	Without []string  `json:"without"` // services with a database server
 
-	Earlier []earlier `json:"earlier,omitempty"` // the latest first
+	Earlier []earlier `json:"earlier,omitempty"` // latest first
 }
 
-// earlier is a backup before the latest.
 type earlier struct {
 	At   time.Time `json:"at"`
 	Path string    `json:"path"`
 }
 
-// maxEarlier limits the number of earlier backups that are remembered.
+// maxEarlier limits the earlier backups in a record.
 const maxEarlier = 1000
 
-// Record records that a backup was made in a folder, for servers on the same data folder.
+// Record records a backup in a folder for servers on the data folder.
 func (b *Server) Record(dir string, lost int64) (err error) {
 	r := Record{At: b.Clock().UTC(), Path: service.Absolute(dir), Lost: lost}
 	return b.record(&r, nil)
 }
 
-// recordSent records the backups that are at a URL.
 func (b *Server) recordSent(ctx context.Context, address string, t replica.Target, lost int64) error {
 	content, err := replica.Inspect(ctx, t)
 	if err != nil || len(content.Points) == 0 {
@@ -63,7 +60,7 @@ func (b *Server) recordSent(ctx context.Context, address string, t replica.Targe
 	return b.record(&Record{At: older[0].At, Path: name, Lost: lost}, older[1:])
 }
 
-// record stores the latest backup, with older backups at the same place, and earlier backups elsewhere.
+// record stores the latest backup, with older ones at the same place and earlier ones elsewhere.
 func (b *Server) record(r *Record, older []earlier) error {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
@@ -82,7 +79,7 @@ func (b *Server) record(r *Record, older []earlier) error {
 	if err != nil {
 		return err
 	}
-	// A backup of root is read by the user of the server.
+	// The server's user must be able to read it after a backup by root.
 	return durable.File{Name: filepath.Join(b.Data, RecordFile), Mode: 0o644}.Replace(durable.Bytes(text))
 }
 
@@ -93,7 +90,7 @@ type Failure struct {
 	Says string    `json:"says"`
 }
 
-// recordFailure records the error of a backup to a URL, or removes the record if failed is nil.
+// recordFailure records a failure, or removes the record if failed is nil.
 func (b *Server) recordFailure(name string, failed error) {
 	path := filepath.Join(b.Data, failureFile)
 	var err error
@@ -115,7 +112,7 @@ func (b *Server) recordFailure(name string, failed error) {
 	}
 }
 
-// ReadFailure returns why the latest backup to a URL failed, or nil if none did.
+// ReadFailure returns the latest backup's failure, or nil.
 func ReadFailure(data string) *Failure {
 	text, err := os.ReadFile(filepath.Join(data, failureFile))
 	f := &Failure{}
@@ -125,7 +122,7 @@ func ReadFailure(data string) *Failure {
 	return f
 }
 
-// exists reports whether a backup may exist: a folder that cannot be read may, and a URL is not asked.
+// exists assumes that unreadable folders and URLs exist.
 func exists(path string) bool {
 	if location.IsURL(path) {
 		return true
@@ -134,7 +131,7 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Known returns the recorded backups that still exist, the latest first.
+// Known returns the recorded backups that still exist, latest first.
 func Known(data string) (all []service.Backup, err error) {
 	last, err := Read(data)
 	if err != nil {
@@ -151,7 +148,7 @@ func Known(data string) (all []service.Backup, err error) {
 	return all, nil
 }
 
-// last returns the time of the latest known backup at a URL, or zero.
+// last returns the latest known backup's time at a URL, or zero.
 func last(data, address string) (at time.Time, err error) {
 	known, err := Known(data)
 	name := location.Name(address)
@@ -163,7 +160,7 @@ func last(data, address string) (at time.Time, err error) {
 	return at, err
 }
 
-// Read returns the record of the latest backup, or nil before the first backup.
+// Read returns the latest backup's record, or nil.
 func Read(data string) (*Record, error) {
 	text, err := os.ReadFile(filepath.Join(data, RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,25 +16,25 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Sending are options of Send.
+// Sending configures Send.
 type Sending struct {
 	Settings
 
-	// Typed says that the URL differs from backup.url, so a failure is not recorded.
+	// Typed: the URL differs from backup.url, so failures are not recorded.
 	Typed bool
 
-	// Identity is the file with the private key of an encrypted backup, so that it can be verified by a restore; or "".
+	// Identity is the private key file for verifying an encrypted backup by a restore, or "".
 	Identity string
 
-	// Progress, if set, is called with each step that may take long.
+	// Progress, if set, is called with each long step.
 	Progress func(what string)
 }
 
 // Sent is a backup in a folder or bucket.
 type Sent struct {
-	Name     string // of the location
+	Name     string // location
 	Point    replica.Point
-	Restored bool // it was restored, to verify it
+	Restored bool // verified by a restore
 }
 
 const (
@@ -42,8 +42,9 @@ const (
 	lockName    = "backup"
 )
 
-// Send adds a backup at a URL: the SQLite databases, the secrets file and the files of services. It sends only changes since the former backup,
-// verifies the backup, and deletes old backups by the rule. Only one process at a time makes backups of a data folder.
+// Send backs up the SQLite databases, the secrets file and the services' files to a URL. It only sends changes since
+// the previous backup, verifies the backup, and deletes old ones by the rule. A data folder is backed up by one
+// process at a time.
 func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	if s.Progress == nil {
 		s.Progress = func(string) {}
@@ -72,7 +73,6 @@ func (b *Server) Send(ctx context.Context, s *Sending) (sent Sent, err error) {
 	return sent, err
 }
 
-// lock prevents other processes from making a backup to a URL at the same time.
 func (b *Server) lock(ctx context.Context) (*sqlitedb.Lock, error) {
 	lock, err := sqlitedb.AcquireLock(ctx, filepath.Join(b.Data, lockName))
 	if inUse, ok := errors.AsType[*sqlitedb.InUseError](err); ok {
@@ -126,7 +126,7 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	return point, restored, errors.Join(err, b.recordSent(ctx, s.URL, o.Target, lost))
 }
 
-// logBodies logs missing bodies, and returns the number of unreadable bodies.
+// logBodies logs missing bodies and returns the number of unreadable ones.
 func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	for _, what := range s.Omitted {
 		b.Log.Warn("not in the backup", "what", what)
@@ -137,7 +137,7 @@ func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	return s.Unreadable
 }
 
-// sync makes the backup, while the services keep the files that it refers to.
+// sync makes the backup while services keep the files it refers to.
 func (b *Server) sync(ctx context.Context, r *replica.Replica) error {
 	held, release, err := b.hold(ctx, Options{})
 	if err != nil {
@@ -147,7 +147,6 @@ func (b *Server) sync(ctx context.Context, r *replica.Replica) error {
 	return r.Sync(held)
 }
 
-// open opens the location of backups.
 func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, closeIt func() error, err error) {
 	recipients, err := s.Keys()
 	if err != nil {
@@ -185,7 +184,7 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	return o, closeIt, err
 }
 
-// spool returns the folder for the state of the backups at a URL.
+// spool returns the folder with the state of backups at a URL.
 func spool(data, address string) string {
 	sum := sha256.Sum256([]byte(address))
 	return filepath.Join(data, spoolFolder, hex.EncodeToString(sum[:8]))

@@ -8,16 +8,16 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Schedule says when backups are due: at times of day, or in an interval. The zero value never is.
+// Schedule determines when backups are due: at times of day, or in an interval. The zero value is never.
 type Schedule struct {
 	times []time.Duration // since midnight, ascending
 	every time.Duration
 }
 
-// leastEvery is the shortest interval of a schedule.
+// leastEvery is the shortest interval.
 const leastEvery = time.Minute
 
-// ParseSchedule parses times of day, such as "03:30 15:30", or an interval, such as "6h".
+// ParseSchedule parses times of day ("03:30 15:30") or an interval ("6h").
 func ParseSchedule(text string) (s Schedule, err error) {
 	invalid := errcode.Newf(errcode.Invalid, "invalid schedule %q: expected times of day such as 03:30 15:30, or an interval of at least 1m such as 6h", text)
 	if every, err := time.ParseDuration(strings.TrimSpace(text)); err == nil {
@@ -40,7 +40,7 @@ func ParseSchedule(text string) (s Schedule, err error) {
 // IsZero reports whether no backup is ever due.
 func (s Schedule) IsZero() bool { return s.every == 0 && len(s.times) == 0 }
 
-// Next returns when the first backup after a time is due. Times of day are in its time zone.
+// Next returns the first due time after a time, whose time zone applies.
 func (s Schedule) Next(after time.Time) time.Time {
 	if s.every > 0 {
 		return after.Add(s.every)

@@ -12,21 +12,20 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Scheduler makes the backups of a running server to backup.url: when they are due, and when an operator
-// asks for a backup. Set Server and call Set before it is used.
+// Scheduler backs up a running server to backup.url when due or requested. Set Server and call Set first.
 type Scheduler struct {
-	// Server returns the server whose data is backed up.
+	// Server returns the server to back up.
 	Server func() *Server
 
 	mu       sync.Mutex
 	settings Settings
 	state    SchedulerState
-	wake     chan struct{} // nil while it does not run
-	retry    time.Time     // after a failure, not before
+	wake     chan struct{} // nil while not running
+	retry    time.Time     // not before, after a failure
 	fails    int           // since the last success
 }
 
-// Set sets the settings, also while the scheduler runs.
+// Set changes the settings, even during Run.
 func (s *Scheduler) Set(settings Settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,28 +40,28 @@ func (s *Scheduler) Settings() Settings {
 	return s.settings
 }
 
-// wakeUp makes the scheduler look whether a backup is due. It is called with the lock.
+// wakeUp requires the lock.
 func (s *Scheduler) wakeUp() {
 	if s.wake == nil {
 		return
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // it wakes up already
+	default: // already waking up
 	}
 }
 
-// SchedulerState is the state of a scheduler.
+// SchedulerState is a scheduler's state.
 type SchedulerState struct {
-	Since time.Time // begin of the running backup; zero if no backup runs
-	Next  time.Time // when the next backup is due; zero without a schedule
+	Since time.Time // start of the running backup, or zero
+	Next  time.Time // next due time, or zero
 }
 
 const (
-	// poll is how often the scheduler looks at the clock, which may have been set.
+	// poll is the interval of checking the clock, which may have been set.
 	poll = 30 * time.Second
 
-	// A backup that failed is tried again after leastRetry, and up to mostRetry after each further failure.
+	// A failed backup is retried after leastRetry, and after up to mostRetry on further failures.
 	leastRetry = 5 * time.Minute
 	mostRetry  = time.Hour
 )
@@ -99,7 +98,7 @@ func (s *Scheduler) CanMake() error {
 	return nil
 }
 
-// Make makes a backup now, unless one is being made. progress is called with each step.
+// Make makes a backup now, unless one is running. progress is called with each step.
 func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent, error) {
 	server := s.Server()
 	if err := s.CanMake(); err != nil {
@@ -111,7 +110,7 @@ func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent,
 	return s.send(ctx, server, progress)
 }
 
-// begin notes the begin of a backup, and reports whether no other one is being made.
+// begin reports whether no other backup is running.
 func (s *Scheduler) begin(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +121,8 @@ func (s *Scheduler) begin(now time.Time) bool {
 	return true
 }
 
-// Verify restores the backup of a moment into the data folder, reads its databases and records the result. Files of services were read when
-// they were sent.
+// Verify restores a backup into the data folder, reads its databases and records the result. Service files were read
+// when sent.
 func (s *Scheduler) Verify(ctx context.Context, at time.Time, progress func(what string)) ([]service.Finding, error) {
 	server, settings := s.Server(), s.Settings()
 	into := spool(server.Data, settings.URL)
@@ -152,7 +151,6 @@ func (s *Scheduler) State() SchedulerState {
 	return s.state
 }
 
-// runDue makes a backup if it is due.
 func (s *Scheduler) runDue(ctx context.Context) {
 	server := s.Server()
 	settings, now := s.Settings(), server.Clock()
@@ -170,7 +168,7 @@ func (s *Scheduler) runDue(ctx context.Context) {
 	}
 }
 
-// send makes a backup, after begin.
+// send makes a backup after begin.
 func (s *Scheduler) send(ctx context.Context, server *Server, progress func(what string)) (Sent, error) {
 	settings := s.Settings()
 	server.Log.Info("making a backup", "url", location.Name(settings.URL))
@@ -185,7 +183,6 @@ func (s *Scheduler) send(ctx context.Context, server *Server, progress func(what
 	return sent, err
 }
 
-// ended notes the end of a backup.
 func (s *Scheduler) ended(server *Server, err error, wasStopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +199,7 @@ func (s *Scheduler) ended(server *Server, err error, wasStopped bool) {
 	s.fails = min(s.fails+1, 8)
 }
 
-// next returns when a backup is due: at once before the first backup. It is zero without a schedule.
+// next returns when a backup is due: now before the first one, zero without a schedule.
 func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	schedule, err := ParseSchedule(s.Schedule)
 	if err != nil || schedule.IsZero() || s.URL == "" {
@@ -218,8 +215,7 @@ func (s *Settings) next(data string, now time.Time) (time.Time, error) {
 	return schedule.Next(at.Local()), nil
 }
 
-// Late reports whether the latest backup is so old that, by the schedule, a second backup is due. It is false without a schedule, and before the
-// first backup.
+// Late reports whether a second backup is due by the schedule; false without a schedule or before the first backup.
 func (s *Settings) Late(data string, now time.Time) bool {
 	schedule, err := ParseSchedule(s.Schedule)
 	if err != nil || schedule.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Settings are the section [backup].
+// Settings is the [backup] section.
 type Settings struct {
 	location.Settings
 
@@ -18,13 +18,13 @@ type Settings struct {
 	Verify   bool   `toml:"verify" reload:"true" doc:"After each backup, also restore its databases into the data folder for a moment and read them, which takes their disk space. Encrypted backups need holdfast backup --identity for that. What was sent is read back in any case."`
 }
 
-// Defaults returns the settings of a server without configuration.
+// Defaults returns the default settings.
 func Defaults() Settings { return Settings{Keep: "7d 4w 6m", Verify: true} }
 
-// NewKey returns a new private key for encrypted backups in the format of age-keygen, and its public key.
+// NewKey returns a private key in age-keygen's format, and its public key.
 func NewKey(now time.Time) (file, public string, err error) { return location.NewKey(now) }
 
-// Check returns what is wrong with the settings.
+// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()
 	if _, err := replica.ParseKeep(s.Keep); err != nil {

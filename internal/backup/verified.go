@@ -16,19 +16,19 @@ import (
 
 const (
 	verifiedFile = "backups-verified.json" // in the data folder
-	maxVerified  = 200                     // verifications that are remembered
-	maxDamage    = 200                     // bytes of a description
+	maxVerified  = 200                     // remembered verifications
+	maxDamage    = 200                     // bytes
 )
 
-// Verification is the latest time that a server restored a backup to verify it.
+// Verification is a server's latest verification of a backup by a restore.
 type Verification struct {
 	Backup time.Time `json:"backup"`
 	URL    string    `json:"url"` // without parameters
 	At     time.Time `json:"at"`
-	Damage string    `json:"damage,omitempty"` // "": all of it could be read
+	Damage string    `json:"damage,omitempty"` // "": intact
 }
 
-// RecordVerified records that a backup was restored to verify it. damage describes what could not be read.
+// RecordVerified records a verification; damage describes unreadable parts.
 func (b *Server) RecordVerified(address string, backup time.Time, damage string) {
 	name := location.Name(address)
 	all, err := readVerified(b.Data)
@@ -60,10 +60,10 @@ func readVerified(data string) (all []Verification, err error) {
 	return all, nil
 }
 
-// Verified returns the verifications of the backups at a URL by the time of the backup in nanoseconds since 1970.
+// Verified returns the verifications of backups at a URL, by backup time in Unix nanoseconds.
 func Verified(data, address string) map[int64]Verification {
 	name, found := location.Name(address), map[int64]Verification{}
-	all, _ := readVerified(data) // it is only a cache of what verification finds
+	all, _ := readVerified(data) // only a cache of findings
 	for _, v := range all {
 		if v.URL == name {
 			found[v.Backup.UnixNano()] = v

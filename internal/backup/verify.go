@@ -23,22 +23,22 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Verifying are options of Verify.
+// Verifying configures Verify.
 type Verifying struct {
 	URL       string
-	Identity  string    // file with the private key of an encrypted backup, or ""
-	At        time.Time // selects the newest backup at or before a time; zero selects the newest
-	Temporary string    // folder for the restored databases
+	Identity  string    // private key file, or ""
+	At        time.Time // selects the newest backup at or before; zero: the newest
+	Temporary string    // folder for restored databases
 	Progress  func(what string)
 
-	damaged bool // an object is
+	damaged bool
 
-	// Bodies, if set, calls fn with each file that restored databases of services refer to, besides those in folder.
+	// Bodies, if set, calls fn with each file that the databases in folder refer to.
 	Bodies func(ctx context.Context, folder string, services []string, fn func(service, name string) error) error
 }
 
-// Verify restores a backup at a URL into a temporary folder. It reads every object, page and index, the secrets file and the
-// files of services, and reports damage by the name of the object.
+// Verify restores a backup at a URL into a temporary folder, reading every object, page and index, the secrets file
+// and the services' files. It reports damage by object name.
 func Verify(ctx context.Context, v Verifying) ([]service.Finding, error) { return v.verify(ctx) }
 
 func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err error) {
@@ -81,7 +81,7 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 
 const damageFix = "use another backup; databases and files that are not named here are still good"
 
-// restoreInto restores databases, and the files that are in every restore, into a new folder.
+// restoreInto restores databases and the common files into a new folder.
 func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error {
 	if err := durable.MakeFolder(r.Into); err != nil {
 		return err
@@ -91,7 +91,6 @@ func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error
 	return err
 }
 
-// verifyDatabase restores a database.
 func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, name string) service.Finding {
 	v.Progress("reading " + name)
 	of, _ := engine.ServiceOf(name)
@@ -109,7 +108,6 @@ func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, nam
 	return f
 }
 
-// verifySecrets restores the secrets file.
 func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring) service.Finding {
 	f := service.Finding{State: service.OK, What: "secrets", Says: secrets.File + " can be read"}
 	err := restoreInto(ctx, r)
@@ -125,11 +123,10 @@ func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring) serv
 }
 
 const (
-	bodyReaders = 8  // at once
-	mostDamages = 20 // that are reported
+	bodyReaders = 8  // concurrent
+	mostDamages = 20 // reported
 )
 
-// verifyBodies reads the files of services.
 func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, services []string) (found []service.Finding) {
 	v.Progress("reading the files of services")
 	var mu sync.Mutex
@@ -162,7 +159,7 @@ func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, servi
 	return append(found, f)
 }
 
-// EachFile calls fn with each file that the databases of services refer to.
+// EachFile calls fn with each file that the services' databases refer to.
 func EachFile(ctx context.Context, services []*service.Running, fn func(of, name string) error) error {
 	for _, s := range services {
 		if s.Files == nil || s.Files.Bodies == nil {
@@ -184,8 +181,8 @@ func readBody(ctx context.Context, r replica.Restoring, of, name string) (err er
 	return errors.Join(err, body.Close())
 }
 
-// verifySent verifies the newest backup at a URL. The databases are restored into the spool. Files of services were read when they were sent.
-// After damage the next backup sends whole databases.
+// verifySent verifies the newest backup at a URL, restoring its databases into the spool. Service files were read
+// when sent. After damage, the next backup sends whole databases.
 func (b *Server) verifySent(ctx context.Context, s *Sending) error {
 	s.Progress("verifying the backup")
 	v := Verifying{URL: s.URL, Identity: s.Identity, Temporary: spool(b.Data, s.URL), Progress: s.Progress}
