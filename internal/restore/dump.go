@@ -17,10 +17,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// dumpBegin begins a dump in the custom format of pg_dump.
+// dumpBegin begins a custom-format dump.
 const dumpBegin = "PGDMP"
 
-// IsDump reports whether a file is a dump of PostgreSQL in the custom format.
+// IsDump reports whether a file is a custom-format pg_dump.
 func IsDump(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -38,7 +38,7 @@ func IsDump(path string) (bool, error) {
 	return string(begin) == dumpBegin, errors.Join(err, file.Close())
 }
 
-// ignoreMissing ignores that a file does not exist: the text may be a URL.
+// ignoreMissing ignores a missing file: the text may be a URL.
 func ignoreMissing(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -46,14 +46,14 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Dump is a dump of PostgreSQL and its target.
+// Dump is a PostgreSQL dump with its target.
 type Dump struct {
 	File     string
 	Services []*service.Running
 	Progress func(step string)
 }
 
-// target returns the only database server of the services.
+// target returns the services' only database server.
 func (d *Dump) target() (*engine.Database, error) {
 	var found *engine.Database
 	for _, s := range d.Services {
@@ -139,7 +139,7 @@ func names(all []*service.Running) (list []string) {
 	return list
 }
 
-// pgRestore runs pg_restore. The password is not among its arguments, which every user of the machine can read.
+// pgRestore keeps the password out of the arguments, which every local user can read.
 func pgRestore(ctx context.Context, address, file string) error {
 	program, err := exec.LookPath("pg_restore")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// folder is a backup folder, or a folder with backup folders.
+// folder is a backup folder, or contains some.
 type folder struct{ path string }
 
 func openFolder(path string) (*folder, error) {
@@ -36,15 +36,14 @@ func openFolder(path string) (*folder, error) {
 
 func (*folder) close() error { return nil }
 
-// backupFolder is a folder with one backup.
 type backupFolder struct {
 	path     string
-	at       time.Time // of the oldest database
+	at       time.Time // oldest database
 	services []string
 	secrets  bool
 }
 
-// read lists the content of a folder; nil if it is not a backup folder.
+// read returns nil if path is not a backup folder.
 func (s *folder) read(path string) (*backupFolder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -169,7 +168,7 @@ func copyFile(ctx context.Context, from, to string) error {
 	}), file.Close())
 }
 
-// open opens a file of a service: in the folder with its name, or in that of one of its nodes.
+// open finds a service's file under its name or in a node's folder.
 func (s *folder) open(_ context.Context, service, name string) (io.ReadCloser, error) {
 	nodes, err := filepath.Glob(filepath.Join(s.path, service+".nodes", "*"))
 	if err != nil {

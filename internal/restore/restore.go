@@ -20,51 +20,51 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// unfinished is the folder in a data folder in which a restore works. A server does not start with it.
+// unfinished is a restore's work folder in a data folder. A server does not start with it.
 const unfinished = ".restoring"
 
-// Request says which data is restored.
+// Request selects the data to restore.
 type Request struct {
-	From     string    // a backup folder, a folder with backup folders, or the URL of a repository
-	Identity string    // file with the private keys that decrypt a repository, or ""
-	At       time.Time // the newest moment that may be restored; zero: no limit
+	From     string    // backup folder, folder with backup folders, or repository URL
+	Identity string    // private key file for a repository, or ""
+	At       time.Time // latest moment to restore; zero: no limit
 	Services []string  // names; nil: all
-	Data     string    // the new data folder
+	Data     string    // new data folder
 	Clock    clock.Clock
 
 	// Progress, if set, is called with each step.
 	Progress func(step string)
 
-	// Finish makes restored data ready for use: it opens the databases in a folder, and restores the files of services.
+	// Finish opens the restored databases and restores the services' files.
 	Finish func(ctx context.Context, f *Finishing) error
 }
 
 // Finishing is restored data that is not ready yet.
 type Finishing struct {
 	Folder   string
-	Services []string      // whose databases are in the folder
+	Services []string      // with databases in the folder
 	Age      time.Duration // since the data was copied
 
-	// Open opens a file of a service, as service.FileSource does.
+	// Open opens a service's file, like service.FileSource.
 	Open func(ctx context.Context, service, name string) (io.ReadCloser, error)
 }
 
-// Plan is the result of a restore, or the one that it would have.
+// Plan is a restore's expected or actual result.
 type Plan struct {
 	From     string
-	At       time.Time // every write that was acknowledged before is restored
+	At       time.Time // earlier acknowledged writes are restored
 	Until    time.Time // the source is known to have acknowledged writes until then; not before At
-	Services []string  // whose databases are restored
-	Secrets  bool      // the secrets file is restored
+	Services []string  // with restored databases
+	Secrets  bool      // whether the secrets file is restored
 }
 
 // source is a backup or a replica.
 type source interface {
 	// plan chooses the moment and the services.
 	plan(ctx context.Context, r *Request) (*Plan, error)
-	// restore writes the databases and the secrets file of the plan into a folder, and verifies them.
+	// restore writes and verifies the plan's databases and secrets file.
 	restore(ctx context.Context, r *Request, p *Plan, folder string) error
-	// open opens a file of a service.
+	// open opens a service's file.
 	open(ctx context.Context, service, name string) (io.ReadCloser, error)
 	close() error
 }
@@ -75,12 +75,10 @@ func (r *Request) stepf(format string, args ...any) {
 	}
 }
 
-// wants reports whether a service is restored.
 func (r *Request) wants(service string) bool {
 	return r.Services == nil || slices.Contains(r.Services, service)
 }
 
-// source opens the source.
 func (r *Request) source(ctx context.Context) (source, error) {
 	if location.IsURL(r.From) {
 		return openRepository(ctx, r.From, r.Identity)
@@ -88,7 +86,7 @@ func (r *Request) source(ctx context.Context) (source, error) {
 	return openFolder(r.From)
 }
 
-// Look returns the plan of Run, and changes nothing.
+// Look returns Run's plan without changing anything.
 func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 	s, err := r.source(ctx)
 	if err != nil {
@@ -101,7 +99,7 @@ func Look(ctx context.Context, r *Request) (p *Plan, err error) {
 	return r.plan(ctx, s)
 }
 
-// plan returns the plan of a source that has all services.
+// plan requires that the source has all services.
 func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	p, err := s.plan(ctx, r)
 	if err != nil {
@@ -118,8 +116,8 @@ func (r *Request) plan(ctx context.Context, s source) (*Plan, error) {
 	return p, nil
 }
 
-// Run restores into a data folder that does not exist or is empty. After an error it leaves nothing; a killed one
-// leaves a folder with which no server starts.
+// Run restores into a new or empty data folder. An error leaves nothing; a kill leaves a folder with which no server
+// starts.
 func Run(ctx context.Context, r *Request) (p *Plan, err error) {
 	s, err := r.source(ctx)
 	if err != nil {
@@ -150,7 +148,6 @@ func Run(ctx context.Context, r *Request) (p *Plan, err error) {
 	return p, publish(work, r.Data)
 }
 
-// fill restores everything into the work folder.
 func (r *Request) fill(ctx context.Context, s source, p *Plan, work string) error {
 	if err := s.restore(ctx, r, p, work); err != nil {
 		return err
@@ -164,7 +161,7 @@ func (r *Request) fill(ctx context.Context, s source, p *Plan, work string) erro
 	return r.Finish(ctx, &Finishing{Folder: work, Services: p.Services, Age: max(0, r.Clock().Sub(p.At)), Open: s.open})
 }
 
-// publish moves the content of the work folder to the data folder. As long as the work folder exists, no server starts.
+// publish moves the work folder's content to the data folder. No server starts while the work folder exists.
 func publish(work, data string) error {
 	entries, err := os.ReadDir(work)
 	if err != nil {
@@ -181,7 +178,7 @@ func publish(work, data string) error {
 	return durable.SyncFolder(data)
 }
 
-// CheckFinished returns an error if a restore into a data folder was interrupted.
+// CheckFinished returns an error after an interrupted restore into a data folder.
 func CheckFinished(data string) error {
 	if exists(filepath.Join(data, unfinished)) {
 		return fmt.Errorf("%s was not restored completely: delete the folder and run holdfast restore again", data)
@@ -189,7 +186,6 @@ func CheckFinished(data string) error {
 	return nil
 }
 
-// checkEmpty returns an error if a data folder has data.
 func checkEmpty(data string) error {
 	entries, err := os.ReadDir(data)
 	switch {
