@@ -1,3 +1,3 @@
-// Package secrets keeps the secrets that the server generates in a file of the data folder (file.go), and keeps a server
-// from serving data with other secrets than those that the data was written with (guard.go).
+// Package secrets stores generated secrets in the data folder (file.go), and keeps a server from serving data written
+// with other secrets (guard.go).
 package secrets

@@ -16,48 +16,46 @@ import (
 	"holdfast/internal/ident"
 )
 
-// File is the name of the file in the data folder with the generated secrets. It
-// is TOML with the sections and keys of the configuration.
+// File in the data folder contains the generated secrets: TOML with the configuration's sections and keys.
 const File = "secrets.toml"
 
-// Path returns the absolute path of a file of secrets in a data folder.
+// Path returns a secrets file's absolute path.
 func Path(data, name string) string { return service.Absolute(filepath.Join(data, name)) }
 
-// MinLength is the recommended minimum length of a secret that an operator chooses: a shorter one
-// can be guessed.
+// MinLength is recommended for chosen secrets: shorter ones can be guessed.
 const MinLength = 32
 
-// The settings of the server that can be generated.
+// Server settings that can be generated.
 const (
 	Master = "server.master_secret"
 	Admin  = "server.admin_token"
 )
 
-// Secret is a setting that the server generates if it is unset.
+// Secret is a setting that is generated if unset.
 type Secret struct {
 	Setting string // SECTION.KEY
 	Unset   bool
 	Set     func(string)
 }
 
-// Absent selects what to do about secrets that are neither set nor in the secrets file.
+// Absent selects how to handle missing secrets.
 type Absent int
 
-// The choices.
+// Choices of Absent.
 const (
-	MustExist Absent = iota // the file must exist; secrets missing in it are generated, but not saved
-	MakeUp                  // generate them for this process
-	Create                  // generate and save them
+	MustExist Absent = iota // the file must exist; secrets missing from it are generated without saving
+	MakeUp                  // generate for this process
+	Create                  // generate and save
 )
 
-// Completed are the secrets that Complete has set.
+// Completed describes the secrets set by Complete.
 type Completed struct {
-	Settings []string        // of all of them
-	Made     map[string]bool // settings of the generated ones, which were not in the file
-	NewFile  bool            // the file was created
+	Settings []string        // all
+	Made     map[string]bool // newly generated
+	NewFile  bool            // created
 }
 
-// Complete sets the secrets that are unset to the values in the file of a data folder, or to generated ones.
+// Complete sets unset secrets from the file or by generating them.
 func Complete(data string, how Absent, all []Secret) (done Completed, err error) {
 	for _, s := range all {
 		if s.Unset {
@@ -85,15 +83,13 @@ func Complete(data string, how Absent, all []Secret) (done Completed, err error)
 	return done, nil
 }
 
-// loaded are the secrets of the file and generated ones, by setting.
 type loaded struct {
 	values  map[string]string
-	made    map[string]bool // the generated ones, which were not in the file
-	newFile bool            // the file was created
+	made    map[string]bool // newly generated
+	newFile bool            // created
 }
 
-// load returns the secrets in the file of a data folder. With Create it creates
-// the file, or adds the missing secrets to it.
+// load returns the secrets in the file. Create creates the file or adds missing secrets.
 func load(data string, how Absent, settings []string) (all loaded, err error) {
 	path := filepath.Join(data, File)
 	values, err := Read(path)
@@ -106,7 +102,7 @@ func load(data string, how Absent, settings []string) (all loaded, err error) {
 	case err != nil:
 		return all, err
 	case how == Create:
-		// The process that wrote the file may not have synced the folder yet, or was killed.
+		// The process that wrote the file may have been killed before syncing the folder.
 		if err := durable.SyncFolder(data); err != nil {
 			return all, err
 		}
@@ -128,7 +124,6 @@ func load(data string, how Absent, settings []string) (all loaded, err error) {
 	return all, err
 }
 
-// noFile returns the error for a secrets file that does not exist.
 func noFile(data string) error {
 	path := filepath.Join(data, File)
 	if left := Left(data); len(left) > 0 {
@@ -137,8 +132,7 @@ func noFile(data string) error {
 	return fmt.Errorf("%s does not exist: start the server once, or set the secrets in the configuration", path)
 }
 
-// Read reads the secrets file. The error is fs.ErrNotExist or a
-// *FileError.
+// Read reads the secrets file. The error is fs.ErrNotExist or a *FileError.
 func Read(path string) (values map[string]string, err error) {
 	text, err := os.ReadFile(path)
 	switch {
@@ -153,7 +147,7 @@ func Read(path string) (values map[string]string, err error) {
 	const restore = "restore it from a backup: without the master secret every client has to sign in again"
 	sections := map[string]map[string]string{}
 	if err := toml.Unmarshal(text, &sections); err != nil {
-		// The error of the parser may quote the line.
+		// The parser's error may quote the line.
 		return nil, &FileError{path, "is not valid: expected TOML with sections, such as [server] with master_secret", restore}
 	}
 	values = map[string]string{}
@@ -168,13 +162,12 @@ func Read(path string) (values map[string]string, err error) {
 	return values, nil
 }
 
-// FileError means that the secrets file cannot be used.
+// FileError means that the secrets file is unusable.
 type FileError struct{ Path, What, Fix string }
 
 func (e *FileError) Error() string { return e.Path + " " + e.What + "; " + e.Fix }
 
-// write writes the file durably. A fresh file is created only if none exists, so
-// that two servers that start at once use the same secrets.
+// write is durable. fresh only creates the file if missing, so that servers starting at once use the same secrets.
 func write(path string, values map[string]string, fresh bool) error {
 	sections := map[string]map[string]string{}
 	for setting, value := range values {
@@ -201,22 +194,20 @@ func write(path string, values map[string]string, fresh bool) error {
 	return nil
 }
 
-// LeftFile is a file of secrets that a start left, because it was interrupted before the
-// file had its name: by a power cut or by SIGKILL.
+// LeftFile is a secrets file left by a start that was interrupted (power failure, SIGKILL) before naming it.
 type LeftFile struct {
 	path   string
 	values map[string]string
-	err    error // it cannot be used
+	err    error // unusable
 }
 
-// leftPrefix begins the names of such files.
 const leftPrefix = ".secrets-"
 
-// Left returns the files of secrets that interrupted starts have left.
+// Left returns the files left by interrupted starts.
 func Left(data string) (all []LeftFile) {
 	entries, err := os.ReadDir(data)
 	if err != nil {
-		return nil // the caller knows that the folder cannot be read
+		return nil // the caller knows that the folder is unreadable
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), leftPrefix) || !e.Type().IsRegular() {
@@ -229,7 +220,7 @@ func Left(data string) (all []LeftFile) {
 	return all
 }
 
-// DescribeLeft describes files that interrupted starts have left, and what to do.
+// DescribeLeft describes leftover files, with advice.
 func DescribeLeft(left []LeftFile, path string) string {
 	var says []string
 	for _, f := range left {
