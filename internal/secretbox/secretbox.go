@@ -1,4 +1,4 @@
-// Package secretbox encrypts short secrets before they are stored in a database.
+// Package secretbox encrypts short secrets for storage in a database.
 package secretbox
 
 import (
@@ -8,15 +8,13 @@ import (
 	"crypto/sha256"
 )
 
-// Box encrypts with AES-256-GCM under keys that are derived from secrets of the
-// configuration. It is safe for concurrent use.
+// Box encrypts with AES-256-GCM under keys derived from configured secrets. It is safe for concurrent use.
 type Box struct {
 	ciphers []cipher.AEAD // the first encrypts
 }
 
-// New returns a box with the current secret and former ones, which only decrypt. The
-// label separates the keys of one use from those of others with the same secret: what was
-// encrypted under another label cannot be decrypted.
+// New returns a box that encrypts with current, and also decrypts with former secrets. label separates uses of the
+// same secret.
 func New(label, current string, former ...string) (*Box, error) {
 	b := &Box{}
 	for _, s := range append([]string{current}, former...) {
@@ -37,13 +35,12 @@ func New(label, current string, former ...string) (*Box, error) {
 	return b, nil
 }
 
-// Seal encrypts a text that belongs to id, such as the ID of its row.
+// Seal encrypts a text that belongs to id, e.g. its row's ID.
 func (b *Box) Seal(text []byte, id string) []byte {
 	return b.ciphers[0].Seal(nil, nil, text, []byte(id)) //nolint:gosec // the cipher makes a random nonce
 }
 
-// Open decrypts what Seal returned for the same id. ok is false if the data was encrypted
-// with another secret or label, for another id, or is damaged.
+// Open decrypts a result of Seal. ok is false for another secret, label or id, or damaged data.
 func (b *Box) Open(sealed []byte, id string) (text []byte, ok bool) {
 	for _, c := range b.ciphers {
 		if text, err := c.Open(nil, nil, sealed, []byte(id)); err == nil {
