@@ -22,40 +22,39 @@ import (
 	"go.uber.org/zap"
 )
 
-// LetsEncrypt is the directory URL of the default certificate authority (CA).
+// LetsEncrypt is the default certificate authority's (CA's) directory URL.
 const LetsEncrypt = certmagic.LetsEncryptProductionCA
 
-// Folder is the name of the folder of certificates in the data folder.
+// Folder in the data folder contains certificates.
 const Folder = "certificates"
 
-// failureFile has the reason why the CA issued no certificate the last time, for a check in another process.
+// failureFile contains the CA's last failure, for a check in another process.
 const failureFile = "last_failure"
 
-// saveEvery is how often the server tries to write what it could not write.
+// saveEvery is the interval of retrying failed writes.
 const saveEvery = time.Minute
 
-// manageEvery is longer than certmagic tries to obtain a certificate that has never been issued.
+// manageEvery exceeds certmagic's attempts to obtain a first certificate.
 const manageEvery = 31 * 24 * time.Hour
 
-// ACMEOptions are the options of OpenACME.
+// ACMEOptions configure OpenACME.
 type ACMEOptions struct {
 	Options
 
 	Domain    string
-	Data      string // the data folder
-	Directory string // URL of the CA's directory
-	RootFile  string // PEM file with the CA's root certificates; "": those of the system
-	Email     string // of the account; "": none
+	Data      string // data folder
+	Directory string // CA's directory URL
+	RootFile  string // CA's root certificates in PEM; "": the system's
+	Email     string // account; may be ""
 
-	// The addresses of the listeners that answer the CA: the one with TLS, and the one without, which serves Handler.
-	// "" for the latter: only the challenge TLS-ALPN-01 is used.
+	// Addresses of the listeners that answer the CA: with TLS, and without, serving Handler. Without the latter, only
+	// TLS-ALPN-01 is used.
 	Listen, HTTPListen string
 
-	renewEvery time.Duration // how often to look whether it is time to renew; 0: every 10 minutes
+	renewEvery time.Duration // renewal check interval; default 10 minutes
 }
 
-// ACME is a Source that obtains a certificate by the protocol ACME, and renews it. Certificate, key and account are
-// files in the data folder.
+// ACME is a Source that obtains and renews a certificate with ACME, stored in the data folder.
 type ACME struct {
 	ACMEOptions
 	store     *storage
@@ -65,8 +64,8 @@ type ACME struct {
 	temporary *tls.Certificate
 
 	mu      sync.Mutex
-	problem string // why the last attempt failed
-	warned  error  // the last reason why something could not be written
+	problem string // last attempt's failure
+	warned  error  // last write failure
 }
 
 // OpenACME prepares to obtain a certificate. Only Run contacts the CA.
@@ -87,14 +86,13 @@ func OpenACME(o ACMEOptions) (*ACME, error) {
 	a.config = certmagic.New(a.cache, certmagic.Config{
 		Storage: a.store, Logger: quiet, OnEvent: a.event, ShouldEmitFunc: func(event string) bool { return event != "tls_get_certificate" },
 		DefaultServerName: o.Domain, FallbackServerName: o.Domain,
-		DisableStorageCheck: true, // a certificate that cannot be written is used, too
+		DisableStorageCheck: true, // an unsaved certificate is used, too
 	})
 	a.issuer = certmagic.NewACMEIssuer(a.config, issuer)
 	a.config.Issuers = []certmagic.Issuer{a.issuer}
 	return a, nil
 }
 
-// template returns the settings of the CA.
 func (a *ACME) template() (issuer certmagic.ACMEIssuer, err error) {
 	issuer = certmagic.ACMEIssuer{CA: a.Directory, Email: a.Email, Agreed: true, Logger: zap.NewNop(), DisableHTTPChallenge: a.HTTPListen == ""}
 	if a.RootFile != "" {
@@ -107,7 +105,7 @@ func (a *ACME) template() (issuer certmagic.ACMEIssuer, err error) {
 			return issuer, fmt.Errorf("%s has no certificate in PEM", a.RootFile)
 		}
 	}
-	// certmagic listens on these addresses if nobody does. Our listeners are open by then and answer.
+	// certmagic listens on these addresses unless they are in use. By then, our listeners are open and answer.
 	if issuer.ListenHost, issuer.AltTLSALPNPort, err = split(a.Listen); err != nil {
 		return issuer, err
 	}
@@ -126,7 +124,7 @@ func split(address string) (host string, port int, err error) {
 	return host, port, err
 }
 
-// TLS implements Source. While there is no certificate, clients get one that they do not trust and whose name says why.
+// TLS implements Source. Without a certificate, clients get an untrusted one whose name says why.
 func (a *ACME) TLS() *tls.Config {
 	c := serve(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := a.config.GetCertificate(hello)
@@ -139,10 +137,10 @@ func (a *ACME) TLS() *tls.Config {
 	return c
 }
 
-// Handler answers HTTP-01 challenges, and passes other requests on.
+// Handler answers HTTP-01 challenges and passes other requests on.
 func (a *ACME) Handler(next http.Handler) http.Handler { return a.issuer.HTTPChallengeHandler(next) }
 
-// Reload implements Source. A certificate authority is asked when a certificate is due.
+// Reload implements Source. The CA is contacted when a certificate is due.
 func (*ACME) Reload() error { return nil }
 
 // State implements Source.
@@ -156,7 +154,6 @@ func (a *ACME) State() State {
 	return s
 }
 
-// until returns when the certificate in use expires.
 func (a *ACME) until() (until time.Time) {
 	for _, c := range a.cache.AllMatchingCertificates(a.Domain) {
 		if c.Leaf.NotAfter.After(until) {
@@ -168,7 +165,7 @@ func (a *ACME) until() (until time.Time) {
 
 // Run implements Source.
 func (a *ACME) Run(ctx context.Context) {
-	// The maintenance may be waiting for the CA, which must not delay the end of the server.
+	// Maintenance may be waiting for the CA, which must not delay shutdown.
 	defer func() { go a.cache.Stop() }()
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
@@ -185,17 +182,16 @@ func (a *ACME) Run(ctx context.Context) {
 	}
 }
 
-// begin loads the stored certificate, and obtains one if none is stored or if it is about to expire. certmagic tries
-// again after failures, and renews the certificate later.
+// begin loads the stored certificate, or obtains one if missing or expiring. certmagic retries, and renews later.
 func (a *ACME) begin(ctx context.Context) error {
 	_, err := readStored(ctx, a.store, a.Directory, a.Domain)
 	_, isFile := errors.AsType[*fs.PathError](err)
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
-	case isFile: // another certificate would not help: it could not be read at the next start
+	case isFile: // another certificate could not be read at the next start, either
 		a.failed("stored certificate not loaded", err)
 		return err
-	default: // such as a key that was written before a power cut, with the certificate that was not
+	default: // e.g. a power failure between writing key and certificate
 		a.Log.Warn("stored certificate is damaged: obtaining another one", "domain", a.Domain, "error", err)
 		if err := a.store.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(issuerKey(a.Directory), a.Domain)); err != nil {
 			a.failed("stored certificate not replaced", err)
@@ -205,7 +201,6 @@ func (a *ACME) begin(ctx context.Context) error {
 	return a.config.ManageAsync(ctx, []string{a.Domain})
 }
 
-// event logs an event of certmagic.
 func (a *ACME) event(ctx context.Context, event string, data map[string]any) error {
 	switch event {
 	case "cert_obtained":
@@ -228,7 +223,6 @@ func (a *ACME) event(ctx context.Context, event string, data map[string]any) err
 	return nil
 }
 
-// failed logs and remembers why there is no new certificate.
 func (a *ACME) failed(what string, err error) {
 	a.mu.Lock()
 	a.problem = err.Error()
@@ -243,7 +237,7 @@ func (a *ACME) failed(what string, err error) {
 	a.observe(err)
 }
 
-// save warns once for each reason why something cannot be written.
+// save warns once per reason.
 func (a *ACME) save(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +247,7 @@ func (a *ACME) save(err error) {
 	a.warned = err
 }
 
-// reason returns what the CA says, or why it could not be asked.
+// reason returns the CA's message, or why it was unreachable.
 func reason(err error) string {
 	if problem, ok := errors.AsType[acme.Problem](err); ok && problem.Detail != "" {
 		return "the certificate authority refuses: " + problem.Detail
@@ -261,10 +255,10 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// issuerKey returns the name of a CA's folder.
+// issuerKey returns the CA's folder name.
 func issuerKey(directory string) string { return (&certmagic.ACMEIssuer{CA: directory}).IssuerKey() }
 
-// readStored reads a stored certificate. The error wraps fs.ErrNotExist if a file does not exist.
+// readStored's error wraps fs.ErrNotExist if a file is missing.
 func readStored(ctx context.Context, s *storage, directory, domain string) (*tls.Certificate, error) {
 	cert, err := s.Load(ctx, certmagic.StorageKeys.SiteCert(issuerKey(directory), domain))
 	if err != nil {
@@ -281,7 +275,7 @@ func readStored(ctx context.Context, s *storage, directory, domain string) (*tls
 	return &pair, nil
 }
 
-// Stored describes the certificate in a data folder, for a process that does not serve. Until is zero if none is stored.
+// Stored describes the certificate in a data folder, for another process. Until is zero if none is stored.
 func Stored(ctx context.Context, data, directory, domain string) (State, error) {
 	store := newStorage(filepath.Join(data, Folder))
 	failure, err := store.Load(ctx, failureFile)

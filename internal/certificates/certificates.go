@@ -9,15 +9,15 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Source provides the certificate of the listeners and replaces it before it expires.
+// Source provides the listeners' certificate and replaces it before it expires.
 type Source interface {
-	// TLS returns the configuration of a listener that serves HTTPS. Each handshake uses the newest certificate.
+	// TLS configures an HTTPS listener. Each handshake uses the newest certificate.
 	TLS() *tls.Config
 
 	// Run replaces the certificate until ctx ends.
 	Run(ctx context.Context)
 
-	// Reload looks for a new certificate now. The error says why there is one that cannot be used.
+	// Reload looks for a new certificate, and fails if it is unusable.
 	Reload() error
 
 	// State describes the certificate in use.
@@ -26,17 +26,16 @@ type Source interface {
 
 // State describes a certificate.
 type State struct {
-	Until   time.Time // when the certificate in use expires; zero without a certificate
-	Problem string    // why it could not be replaced, or "" if nothing is wrong
+	Until   time.Time // expiry; zero without a certificate
+	Problem string    // replacement failure, or ""
 }
 
-// Options are options of every Source.
+// Options configure every Source.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Observe, if set, is called with each certificate that replaces another one (nil), and with each that could not
-	// be obtained or used.
+	// Observe, if set, is called after each replacement (nil) and each failure.
 	Observe func(err error)
 }
 
@@ -46,7 +45,6 @@ func (o *Options) observe(err error) {
 	}
 }
 
-// serve returns the configuration of a listener.
 func serve(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{GetCertificate: get, NextProtos: []string{"h2", "http/1.1"}}
 }

@@ -1,3 +1,3 @@
-// Package certificates provides the certificate of the listeners. It comes from two files, which are read again when
-// they change, or from a certificate authority by the protocol ACME (RFC 8555). A new certificate needs no restart.
+// Package certificates provides the listeners' certificate, from two files that are reread when they change, or from
+// a certificate authority with ACME (RFC 8555). A new certificate needs no restart.
 package certificates

@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// lookEvery is how often the files are read. They are small and in the page cache, and a comparison of their content
-// also notices a link that now points to another file, as certbot changes it.
+// lookEvery is the interval of reading the files, which are small and in the page cache. Comparing content also
+// notices a changed link, as with certbot.
 const lookEvery = 5 * time.Second
 
-// Files is a Source that reads a certificate chain and its private key from files.
+// Files is a Source that reads a certificate chain and private key from files.
 type Files struct {
 	Options
 	certFile, keyFile string
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	used    pair // the content of the files that current was read from
-	refused pair // the content that was refused
+	used    pair // current's files
+	refused pair
 	failure error
 	warned  bool
 }
 
-// pair is the content of the two files.
+// pair is both files' content.
 type pair struct{ cert, key []byte }
 
 func (p pair) equal(other pair) bool {
 	return bytes.Equal(p.cert, other.cert) && bytes.Equal(p.key, other.key)
 }
 
-// OpenFiles reads the files. It accepts an expired certificate: the server starts, and clients report what is wrong.
+// OpenFiles accepts an expired certificate: the server starts, and clients report the problem.
 func OpenFiles(certFile, keyFile string, o Options) (*Files, error) {
 	f := &Files{Options: o, certFile: certFile, keyFile: keyFile}
 	content, err := f.read()
@@ -91,9 +91,8 @@ func (f *Files) Run(ctx context.Context) {
 	}
 }
 
-// look reads the files, and uses the new certificate if they have one. It keeps the former one while the new pair is
-// of no use. Between the writes of two files they do not match, so a pair is reported when it is the same the next
-// time.
+// look uses a new, valid certificate. While only one file has been replaced they do not match, so a bad pair is only
+// reported if it is unchanged the next time.
 func (f *Files) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,7 +101,7 @@ func (f *Files) look() {
 	}
 }
 
-// Reload implements Source: it reads the files now.
+// Reload implements Source.
 func (f *Files) Reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +109,6 @@ func (f *Files) Reload() error {
 	return err
 }
 
-// replace uses the certificate in the files. It returns why they are of no use.
 func (f *Files) replace() (content pair, err error) {
 	if content, err = f.read(); err != nil {
 		return content, err
@@ -133,10 +131,9 @@ func (f *Files) replace() (content pair, err error) {
 	return content, nil
 }
 
-// settle forgets a refused pair.
 func (f *Files) settle() { f.refused, f.failure, f.warned = pair{}, nil, false }
 
-// refuse remembers a pair that is of no use, and reports it once.
+// refuse reports an unusable pair once.
 func (f *Files) refuse(content pair, err error) {
 	again := f.failure != nil && f.refused.equal(content) && f.failure.Error() == err.Error()
 	if f.warned = f.warned && again; again && !f.warned {

@@ -19,16 +19,16 @@ import (
 	"holdfast/internal/durable"
 )
 
-// storage is the certmagic.Storage of a server: files that survive a power cut and that only the server's user may
-// read. What cannot be written, because the disk is full or the folder is read-only, stays in memory: the server uses
-// a certificate that it could not save. Only one process uses the folder, so locks are in memory.
+// storage implements certmagic.Storage with durable files that only the server's user may read. If the disk is full
+// or read-only, values stay in memory, so the server can use an unsaved certificate. One process uses the folder, so
+// locks are in memory.
 type storage struct {
 	folder string
 	put    func(name string, value []byte) error // writes a file and its folder
 
 	mu      sync.Mutex
 	unsaved map[string][]byte // by key
-	failure error             // why they could not be written
+	failure error             // write error
 	locks   map[string]chan struct{}
 }
 
@@ -36,7 +36,7 @@ func newStorage(folder string) *storage {
 	return &storage{folder: folder, put: put, unsaved: map[string][]byte{}, locks: map[string]chan struct{}{}}
 }
 
-// file returns the file of a key. Keys have slashes, and parts that come from the configuration.
+// file returns a key's file. Keys contain slashes and configured parts.
 func (s *storage) file(key string) (string, error) {
 	local := filepath.FromSlash(key)
 	if !filepath.IsLocal(local) {
@@ -45,7 +45,7 @@ func (s *storage) file(key string) (string, error) {
 	return filepath.Join(s.folder, local), nil
 }
 
-// isChallenge reports whether a key is that of a challenge, which ends with the process that has begun it.
+// isChallenge reports whether a key is a challenge, which ends with its process.
 func isChallenge(key string) bool { return strings.Contains(key, "/challenge_tokens/") }
 
 // Store implements certmagic.Storage.
@@ -79,7 +79,7 @@ func put(name string, value []byte) error {
 	return durable.Replace(name, durable.Bytes(value))
 }
 
-// save writes what could not be written before. It returns why something is still unsaved.
+// save retries failed writes, and returns why something is still unsaved.
 func (s *storage) save() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,6 @@ func (s *storage) save() error {
 	return s.failure
 }
 
-// unsavedBecause returns why something is only in memory, or nil.
 func (s *storage) unsavedBecause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +127,7 @@ func (s *storage) Delete(_ context.Context, key string) error {
 		return err
 	}
 	err = os.RemoveAll(name)
-	if errors.Is(err, syscall.EROFS) { // also of a file that does not exist
+	if errors.Is(err, syscall.EROFS) { // also for a missing file
 		if _, missing := os.Lstat(name); errors.Is(missing, fs.ErrNotExist) {
 			return nil
 		}
@@ -136,7 +135,6 @@ func (s *storage) Delete(_ context.Context, key string) error {
 	return err
 }
 
-// isBelow reports whether a key is prefix, or in the folder of that name.
 func isBelow(key, prefix string) bool { return key == prefix || strings.HasPrefix(key, prefix+"/") }
 
 // Exists implements certmagic.Storage.
