@@ -15,8 +15,8 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Backup reads the databases and the secrets file of a backup, and reports damage. It
-// changes nothing. progress is called with the name of each database.
+// Backup reads a backup's databases and secrets file, and reports damage. progress is called with each database's
+// name.
 func Backup(ctx context.Context, dir string, progress func(string)) (found []service.Finding, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -70,7 +70,6 @@ func Backup(ctx context.Context, dir string, progress func(string)) (found []ser
 	return found, nil
 }
 
-// verifyFile reads a SQLite file of a backup.
 func verifyFile(ctx context.Context, what, path string) service.Finding {
 	const fix = "use another backup; for a single damaged file, the other files of this one are still good"
 	switch problems, err := sqlitedb.VerifyFile(ctx, path); {

@@ -22,7 +22,7 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// Configuration returns the findings about the configuration. err is the error of loading it.
+// Configuration returns findings about the configuration; err is from loading it.
 func Configuration(file string, report conf.Report, err error) []service.Finding {
 	from := "defaults and environment"
 	if file != "" {
@@ -45,8 +45,7 @@ func Configuration(file string, report conf.Report, err error) []service.Finding
 	return found
 }
 
-// problem converts a problem of the configuration to a finding. A setting with its
-// default is named by its key, others by where they are set.
+// problem names a setting with its default by key, others by place.
 func problem(state service.State, p conf.Problem) service.Finding {
 	if p.Where == "default" && p.Key != "" {
 		return service.Finding{State: state, What: p.Key, Says: p.What, Fix: p.Fix}
@@ -55,82 +54,80 @@ func problem(state service.State, p conf.Problem) service.Finding {
 }
 
 const (
-	serviceTimeout = 10 * time.Second // of the check of one service
+	serviceTimeout = 10 * time.Second // per service
 	patience       = 10 * time.Second // with a database
 )
 
-// Server is a server as it is configured.
+// Server is a configured server.
 type Server struct {
-	Data      string // the data folder
+	Data      string // data folder
 	PublicURL string
-	Listen    string // address of the main listener
+	Listen    string // main listener
 	TLSCert   string
 	TLSKey    string
 
-	Domain        string // for which a certificate is obtained by ACME, or ""
+	Domain        string // ACME domain, or ""
 	ACMEDirectory string
-	HTTPListen    string // address of the listener without TLS, with a domain
+	HTTPListen    string // listener without TLS, with a domain
 
-	Certificates certificates.Source // of the running server; nil in another process, and without TLS
+	Certificates certificates.Source // nil in another process or without TLS
 
 	Replica     replication.Settings
-	Replication *replication.Replication // likewise
+	Replication *replication.Replication // nil in another process
 
 	Backup backup.Settings
 
-	Master     string // "" if it is not set
+	Master     string // "" if unset
 	OldMasters []string
 	AdminToken string
 
-	Services  []service.Service // of the release
+	Services  []service.Service // in this release
 	Listeners []service.Listener
-	Secrets   []secrets.Secret // that the server can generate
+	Secrets   []secrets.Secret // generated if missing
 
-	// Writable returns an error if the database of a service must not be written.
+	// Writable fails if a service's database must not be written.
 	Writable func(ctx context.Context, s *service.Running, patience time.Duration) error
 }
 
-// Opened are open services of a Server.
+// Opened holds a Server's open services.
 type Opened struct {
 	Services []*service.Running
 	Guard    *secrets.Guard
 	Close    func() error
 }
 
-// Options are options of Run.
+// Options configure Run.
 type Options struct {
-	Deep  bool // read every database, and find damage
-	Start bool // check only what keeps a server from starting: no addresses, no database servers, nothing on other machines
+	Deep  bool // read every database to find damage
+	Start bool // only check what prevents a start: no addresses, database servers or other machines
 
-	// Progress, if set, is called with each step that may take long.
+	// Progress, if set, is called with each long step.
 	Progress func(what string)
 
-	// Open opens one service without creating or changing anything. The secrets may be set to any value if their file
-	// cannot be used.
+	// Open opens a service without changing anything. If the secrets file is unusable, any secrets will do.
 	Open func(ctx context.Context, name string, noSecrets bool) (*Opened, error)
 }
 
-// check is the state of Run.
 type check struct {
 	*Server
 	Options
 
-	secretsBroken bool     // the secrets file cannot be used, so no secret is compared
-	secretsLost   bool     // a secret that data was written with does not exist any more
-	usesFolder    bool     // the configuration uses the data folder
-	folders       []folder // of SQLite databases outside of the data folder
+	secretsBroken bool     // the file is unusable, so secrets are not compared
+	secretsLost   bool     // data was written with a lost secret
+	usesFolder    bool     // the data folder is used
+	folders       []folder // outside the data folder
 
-	held    *sqlitedb.InUseError // a SQLite database that a running server uses
-	running bool                 // a server with this configuration is running
+	held    *sqlitedb.InUseError // SQLite database of a running server
+	running bool                 // with this configuration
 
-	distributed []distributed // what Citus distributes
+	distributed []distributed // on Citus
 }
 
-// folder is the folder of a service's SQLite database.
+// folder contains a service's SQLite database.
 type folder struct{ what, dir string }
 
-// Run checks everything that the configuration of a server names: files, addresses, databases,
-// other servers. It changes nothing.
+// Run checks everything a server's configuration names: files, addresses, databases, other servers. It changes
+// nothing.
 func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 	c := &check{Server: s, Options: o}
 	found := c.secrets()
@@ -155,8 +152,7 @@ func Run(ctx context.Context, s *Server, o Options) []service.Finding {
 	return append(found, c.outside(ctx)...)
 }
 
-// Running checks what Run does, except for the addresses, on which the server listens: its open services, and the
-// problems that the loaded configuration has reported.
+// Running checks a running server like Run, except for its addresses.
 func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (found []service.Finding) {
 	c := &check{Server: s}
 	own := c.secrets()
@@ -177,7 +173,6 @@ func Running(ctx context.Context, s *Server, open *Opened, report conf.Report) (
 	return append(found, c.outside(ctx)...)
 }
 
-// concerning notes which service findings concern.
 func concerning(name string, found []service.Finding) []service.Finding {
 	for i := range found {
 		found[i].Service = name
@@ -185,7 +180,7 @@ func concerning(name string, found []service.Finding) []service.Finding {
 	return found
 }
 
-// outside checks the public URL, the replica, the backups, and what the services need besides their databases.
+// outside checks the public URL, replica, backups, and the services' other needs.
 func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	if s := c.Replication.State(); s != nil {
 		found = append(found, s.Finding())
@@ -208,14 +203,13 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
-// remediable is an error of opening a database that says how an operator fixes it.
+// remediable is an error with a remedy for the operator.
 type remediable interface {
 	error
 	Remedy() string
 }
 
-// service opens a service without creating or changing anything, and checks its
-// databases.
+// service opens a service without changing anything, and checks its databases.
 func (c *check) service(ctx context.Context, s service.Service) []service.Finding {
 	what := s.Name + " database"
 	if !s.Config.IsEnabled() {
@@ -228,7 +222,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	if files, ok := s.Config.(service.FileKeeper); ok {
 		c.usesFolder = c.usesFolder || files.KeepsFiles()
 	}
-	whole := ctx // for what takes as long as it takes
+	whole := ctx // without a timeout
 	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
 	defer cancel()
 	open, err := c.Open(ctx, s.Name, c.secretsBroken)
@@ -248,7 +242,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		}
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
-	defer func() { _ = open.Close() }() // nothing was written, so nothing can be lost
+	defer func() { _ = open.Close() }() // nothing was written
 	if len(open.Services) == 0 {
 		return nil
 	}
@@ -271,7 +265,6 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	return found
 }
 
-// verify reads databases and reports damage.
 func (c *check) verify(ctx context.Context, what string, all []*engine.Database) (found []service.Finding) {
 	for _, d := range all {
 		if c.Progress != nil {
@@ -296,11 +289,10 @@ func (c *check) verify(ctx context.Context, what string, all []*engine.Database)
 }
 
 const (
-	maxDamages   = 3   // how many problems of a database are printed
-	maxDamageLen = 160 // of each
+	maxDamages   = 3   // printed per database
+	maxDamageLen = 160 // each
 )
 
-// damaged describes the problems of a database.
 func damaged(where string, problems []string) string {
 	var lines []string
 	for _, p := range problems[:min(len(problems), maxDamages)] {
@@ -316,7 +308,6 @@ func damaged(where string, problems []string) string {
 	return where + " is damaged: " + strings.Join(lines, "; ")
 }
 
-// opened checks the databases of an open service.
 func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (found []service.Finding) {
 	what := s.Name + " database"
 	for _, d := range s.Databases {
@@ -349,7 +340,7 @@ func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (f
 	return append(found, more...)
 }
 
-// writable reports a database that is read-only, or has only a part of a copy.
+// writable reports a read-only database or incomplete copy.
 func (c *check) writable(ctx context.Context, s *service.Running) []service.Finding {
 	what := s.Name + " database"
 	if err := c.Writable(ctx, s, patience); err != nil {
@@ -361,17 +352,16 @@ func (c *check) writable(ctx context.Context, s *service.Running) []service.Find
 	}
 	holder, until, err := db.ReadOnly(ctx, s.Name)
 	if err != nil || holder == "" || !until.IsZero() {
-		return nil // a database that cannot be reached has its own finding, and a copy ends by itself
+		return nil // an unreachable database has its own finding, and a copy ends by itself
 	}
 	return []service.Finding{{State: service.Warning, What: what, Says: "read-only, by " + holder, Fix: readonly.End(s.Name, holder)}}
 }
 
-// bound compares the secrets of a service with those that its data was written
-// with. lost means that one of those does not exist any more.
+// bound compares a service's secrets with its data's. lost: one no longer exists.
 func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (found []service.Finding, lost bool) {
 	all, err := guard.Compare(ctx, name)
 	if errors.Is(err, secrets.ErrNoTable) {
-		return nil, false // a pending migration, which has its own finding
+		return nil, false // a pending migration has its own finding
 	}
 	what := name + " secrets"
 	if err != nil {
@@ -395,7 +385,6 @@ func (c *check) bound(ctx context.Context, guard *secrets.Guard, name string) (f
 	return found, lost
 }
 
-// checkDatabase checks the connection to a database, its migrations and its pooler.
 func checkDatabase(ctx context.Context, d *engine.Database, what string) []service.Finding {
 	pending, err := d.Pending(ctx)
 	switch {
@@ -424,7 +413,6 @@ func checkDatabase(ctx context.Context, d *engine.Database, what string) []servi
 	return []service.Finding{found}
 }
 
-// checkPublicURL sends a request to the public URL.
 func checkPublicURL(ctx context.Context, public string) service.Finding {
 	const what = "server.public_url"
 	address := strings.TrimRight(public, "/") + "/__heartbeat__"

@@ -11,14 +11,14 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// distributed is a service whose database is on Citus.
+// distributed is a service on Citus.
 type distributed struct {
 	service string
-	where   string // the database
+	where   string // database
 	*pgdb.Distribution
 }
 
-// distribution reads how Citus distributes the tables of an open service, for distributions.
+// distribution reads a service's distribution for distributions.
 func (c *check) distribution(ctx context.Context, s *service.Running) (found []service.Finding) {
 	for _, d := range s.Databases {
 		by, err := d.Distribution(ctx)
@@ -32,9 +32,8 @@ func (c *check) distribution(ctx context.Context, s *service.Running) (found []s
 	return found
 }
 
-// distributions describes the distribution of all services. If services share a colocation group,
-// so that moving or splitting the shards of one does the same to the other, the first one keeps it
-// and the others get the statement that separates them.
+// distributions describes all services. If services share a colocation group, so that moving or splitting shards
+// affects both, the first keeps it and the others get a statement that separates them.
 func (c *check) distributions() (found []service.Finding) {
 	for i, d := range c.distributed {
 		what := d.service + " tables"
@@ -61,7 +60,7 @@ func (c *check) distributions() (found []service.Finding) {
 	return found
 }
 
-// keeps reports whether a service keeps its colocation group: all others in it come later.
+// keeps reports whether a service is the first in its colocation group.
 func (c *check) keeps(i int) bool {
 	rest := slices.Clone(c.distributed[i].Others)
 	for _, later := range c.distributed[i+1:] {
@@ -72,7 +71,7 @@ func (c *check) keeps(i int) bool {
 	return len(rest) == 0
 }
 
-// owners returns the services of tables, and the tables that no service has.
+// owners returns the tables' services, and tables without one.
 func (c *check) owners(tables []string) (names []string) {
 	services := map[string]string{}
 	for _, s := range c.Services {

@@ -1,3 +1,3 @@
-// Package check finds what is wrong with a server: its configuration, files, secrets, databases, addresses, and a backup of
-// its data. It changes nothing. It knows no service: each adds its own findings.
+// Package check finds problems with a server's configuration, files, secrets, databases, addresses and backups. It
+// changes nothing and knows no service: each adds its own findings.
 package check

@@ -14,11 +14,11 @@ import (
 
 const (
 	domainSetting = "server.domain"
-	domainTimeout = 5 * time.Second // of DNS
+	domainTimeout = 5 * time.Second // DNS
 	reachable     = "the name must lead to this machine, and the certificate authority must reach port 443 or 80 of it"
 )
 
-// obtained checks the certificate that the server has obtained.
+// obtained checks the server's ACME certificate.
 func (c *check) obtained(ctx context.Context) service.Finding {
 	f := service.Finding{State: service.OK, What: domainSetting}
 	var state certificates.State
@@ -50,7 +50,7 @@ func (c *check) obtained(ctx context.Context) service.Finding {
 	return f
 }
 
-// domain checks what this machine can know about the way from the certificate authority to the server.
+// domain checks the route from the certificate authority, as far as this machine can.
 func (c *check) domain(ctx context.Context) (found []service.Finding) {
 	if listen.PortOf(c.Listen) != "443" && listen.PortOf(c.HTTPListen) != "80" {
 		found = append(found, service.Finding{

@@ -18,7 +18,7 @@ import (
 
 const chooseFolder = "choose another folder with --data"
 
-// keptIn records the folder of a SQLite database, which may not exist yet.
+// keptIn records a SQLite database's folder, which may not exist yet.
 func (c *check) keptIn(what, path string) {
 	dir := filepath.Dir(path)
 	if dir == filepath.Clean(c.Data) {
@@ -46,7 +46,7 @@ func (c *check) checkFolders() []service.Finding {
 	return found
 }
 
-// secrets checks the secrets file and the lengths of the master secret and the admin token.
+// secrets checks the secrets file, and the lengths of master secret and admin token.
 func (c *check) secrets() (found []service.Finding) {
 	const what = "secrets"
 	path := filepath.Join(c.Data, secrets.File)
@@ -66,7 +66,7 @@ func (c *check) secrets() (found []service.Finding) {
 		found = append(found, service.Finding{State: service.OK, What: what, Says: "set in the configuration"})
 	case errors.Is(err, fs.ErrNotExist):
 		found = append(found, service.Finding{State: service.OK, What: what, Says: path + " will be created at the first start"})
-	default: // the data folder is not a folder, which is a finding of its own
+	default: // the data folder is not a folder: another finding
 		c.secretsBroken = true
 	}
 	if says := secrets.ShortMaster(cmp.Or(c.Master, values[secrets.Master])); says != "" {
@@ -85,8 +85,7 @@ func (c *check) secrets() (found []service.Finding) {
 	return found
 }
 
-// missingSecrets replaces the finding that a secrets file will be created, if one was
-// lost.
+// missingSecrets replaces the finding that the secrets file will be created if one was lost.
 func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	path := filepath.Join(c.Data, secrets.File)
 	if _, err := secrets.Read(path); errors.Is(err, fs.ErrNotExist) && len(found) > 0 {
@@ -98,11 +97,10 @@ func (c *check) missingSecrets(found []service.Finding) []service.Finding {
 	return found
 }
 
-// certificate checks the certificate of the listeners for clients.
 func (c *check) certificate(ctx context.Context) []service.Finding {
 	const what = "server.tls_cert_file"
 	if c.Domain != "" && c.Start {
-		return nil // a server obtains what it does not have
+		return nil // the server will obtain it
 	}
 	if c.Domain != "" {
 		return append([]service.Finding{c.obtained(ctx)}, c.domain(ctx)...)
@@ -111,7 +109,7 @@ func (c *check) certificate(ctx context.Context) []service.Finding {
 		return nil
 	}
 	wrong := func(says, fix string) []service.Finding {
-		if c.Certificates != nil { // it reads the files itself, and serves what it has read before
+		if c.Certificates != nil { // it serves the certificate it has read
 			says += "; until it is corrected, the server uses the certificate that is valid until " + date(c.Certificates.State().Until)
 		}
 		return []service.Finding{{State: service.Wrong, What: what, Says: says, Fix: fix}}
@@ -122,7 +120,7 @@ func (c *check) certificate(ctx context.Context) []service.Finding {
 		return wrong(service.Reason(err), "name a certificate chain and its private key, both in PEM")
 	case time.Now().After(cert.Leaf.NotAfter):
 		found := wrong(c.TLSCert+" expired on "+date(cert.Leaf.NotAfter), "renew it; a running server reads the new file by itself")
-		if c.Start { // a server starts with it, and clients say what is wrong
+		if c.Start { // the server starts, and clients report the problem
 			found[0].State = service.Warning
 		}
 		return found

@@ -13,12 +13,12 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// listeners reports whether the server can listen on its addresses, or already does.
+// listeners reports whether the server can, or does, listen on its addresses.
 func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	own := c.instance()
-	// All stay open until the end, as in a server, because two may have the same address.
+	// All stay open until the end, as in a server, because two may be equal.
 	var open []net.Listener
-	by := map[string]string{} // the setting of each bound address
+	by := map[string]string{} // setting by bound address
 	for _, l := range c.Listeners {
 		if l.Address == "" {
 			continue
@@ -50,8 +50,8 @@ func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	return append(found, c.holder()...)
 }
 
-// holder warns about a running server that uses the SQLite files and listens on none
-// of the addresses. It may be this server, before a restart that changes all of them.
+// holder warns about a running server that uses the SQLite files but none of the addresses. It may be this one,
+// before a restart that changes them.
 func (c *check) holder() []service.Finding {
 	if c.held == nil || c.running {
 		return nil
@@ -62,7 +62,7 @@ func (c *check) holder() []service.Finding {
 	}}
 }
 
-// instance returns the identity that the server has while it runs. It proves nothing if the secrets are not known.
+// instance proves nothing without the secrets.
 func (c *check) instance() *listen.Instance {
 	masters := c.OldMasters
 	if c.Master != "" {
@@ -77,8 +77,7 @@ func (c *check) instance() *listen.Instance {
 	return i
 }
 
-// sharedWith returns the setting of another listener of this configuration with the
-// same address, or "".
+// sharedWith returns another listener's setting with the same address, or "".
 func sharedWith(ctx context.Context, address string, by map[string]string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -102,7 +101,7 @@ func sharedWith(ctx context.Context, address string, by map[string]string) strin
 	return ""
 }
 
-// inUse describes the owner of an address that is in use.
+// inUse identifies the owner of an address.
 func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bool) service.Finding {
 	f := listen.Refused(l, syscall.EADDRINUSE)
 	id, err := own.Ask(ctx, l.Address, tls && l.Name != service.Admin)

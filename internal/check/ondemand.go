@@ -9,23 +9,22 @@ import (
 	"holdfast/internal/clock"
 )
 
-// OnDemand has the findings of the latest check of a running server, for the console. It
-// checks only when the console asks for it.
+// OnDemand caches the findings for a running server's console, and checks only on request.
 type OnDemand struct {
-	asked chan struct{} // has room for one
+	asked chan struct{} // buffered
 
 	mu    sync.Mutex
-	at    time.Time // of the latest check; zero: there was none
+	at    time.Time // latest check, or zero
 	found []service.Finding
 	done  chan struct{} // closed by the next check
 }
 
-// NewOnDemand returns one without findings.
+// NewOnDemand returns an OnDemand without findings.
 func NewOnDemand() *OnDemand {
 	return &OnDemand{asked: make(chan struct{}, 1), done: make(chan struct{})}
 }
 
-// Run checks whenever it is asked to, until ctx ends.
+// Run checks on request until ctx ends.
 func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.Context) []service.Finding) {
 	for {
 		select {
@@ -35,7 +34,7 @@ func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.
 		}
 		found := check(ctx)
 		if ctx.Err() != nil {
-			return // the findings may only say so
+			return // shutting down: findings may be misleading
 		}
 		i.mu.Lock()
 		i.at, i.found = now(), found
@@ -45,8 +44,8 @@ func (i *OnDemand) Run(ctx context.Context, now clock.Clock, check func(context.
 	}
 }
 
-// Latest returns the findings of the latest check and its time. If they are older than a
-// maximum, it asks for others and waits for them, but not longer than patience.
+// Latest returns the latest findings and their time. If older than oldest, it requests new ones and waits up to
+// patience.
 func (i *OnDemand) Latest(ctx context.Context, now time.Time, oldest, patience time.Duration) (found []service.Finding, at time.Time) {
 	i.mu.Lock()
 	found, at, done := i.found, i.at, i.done
@@ -56,7 +55,7 @@ func (i *OnDemand) Latest(ctx context.Context, now time.Time, oldest, patience t
 	}
 	select {
 	case i.asked <- struct{}{}:
-	default: // it was asked already
+	default: // already requested
 	}
 	late := time.NewTimer(patience)
 	defer late.Stop()
