@@ -1,3 +1,2 @@
-// Package obs has the log, metrics and traces of the server. There are no globals:
-// observers are passed to the code that they observe.
+// Package obs provides logs, metrics and traces. There are no globals: observers are passed to the observed code.
 package obs

@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// NewLog returns a log that writes lines at or above a level (debug, info, warn, error)
-// in a format (text, json). It returns errcode.Invalid for other values.
+// NewLog returns a log with a level (debug, info, warn, error) and format (text, json). Other values are
+// errcode.Invalid.
 func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	var least slog.LevelVar
 	if err := SetLevel(&least, level); err != nil {
@@ -17,7 +17,7 @@ func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
 	return NewLogAt(w, &least, format)
 }
 
-// SetLevel sets the level of a log. It returns errcode.Invalid for an unknown one.
+// SetLevel sets a log's level. Unknown ones are errcode.Invalid.
 func SetLevel(at *slog.LevelVar, level string) error {
 	if err := at.UnmarshalText([]byte(level)); err != nil {
 		return errcode.New(errcode.Invalid, "invalid log level: expected debug, info, warn or error")
@@ -25,7 +25,7 @@ func SetLevel(at *slog.LevelVar, level string) error {
 	return nil
 }
 
-// NewLogAt is NewLog with a level that may change.
+// NewLogAt is NewLog with a variable level.
 func NewLogAt(w io.Writer, least *slog.LevelVar, format string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: least}
 	switch format {

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Metrics are the metrics of the server. Labels have small fixed sets of values,
-// without users, paths or IDs. The names job and instance are reserved by Prometheus.
+// Metrics are the server's metrics. Labels have small fixed sets of values, without users, paths or IDs. Prometheus
+// reserves the names job and instance.
 type Metrics struct {
 	Registry *prometheus.Registry
 
@@ -36,10 +36,10 @@ type Metrics struct {
 // requestBuckets range from a response out of memory to a large download.
 var requestBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
 
-// statementBuckets range from a point read to a statement that waits for a lock.
+// statementBuckets range from a point read to a lock wait.
 var statementBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5, 30}
 
-// engineBuckets range from a group of one write to a disk that does not respond.
+// engineBuckets range from one write to an unresponsive disk.
 var engineBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5}
 
 // NewMetrics returns metrics with their own registry.
@@ -91,20 +91,18 @@ func (m *Metrics) Request(service, route, method string, status int, d time.Dura
 	m.traffic.add(status, d)
 }
 
-// OperatorRequest observes a completed request of an operator, which does not count as Traffic.
+// OperatorRequest observes an operator's request, which does not count as Traffic.
 func (m *Metrics) OperatorRequest(service, route, method string, status int, d time.Duration) {
 	m.requests.WithLabelValues(service, route, method, strconv.Itoa(status)).Observe(d.Seconds())
 }
 
-// Statements returns how many statements and transactions the databases of all services
-// have run so far.
+// Statements returns the total statements and transactions.
 func (m *Metrics) Statements() int64 { return m.ran.Load() }
 
-// OnStatement calls fn after each statement and transaction, from now on.
+// OnStatement calls fn after each later statement and transaction.
 func (m *Metrics) OnStatement(fn func(service, statement string)) { m.onStatement.Store(&fn) }
 
-// Database returns an observer of the statements of a service on an engine, by
-// statement name.
+// Database returns an observer of a service's statements.
 func (m *Metrics) Database(service, engine string) func(statement string, d time.Duration, err error) {
 	mine := m.statements.MustCurryWith(prometheus.Labels{"service": service, "engine": engine})
 	return func(statement string, d time.Duration, err error) {
@@ -116,9 +114,8 @@ func (m *Metrics) Database(service, engine string) func(statement string, d time
 	}
 }
 
-// Groups returns an observer of the commits of a service on SQLite: the number of
-// writes, the wait of the first of them, and the duration of the commit, 0 if there
-// was none.
+// Groups returns an observer of a service's SQLite commits: number of writes, first write's wait, and commit duration
+// (0 without commit).
 func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Duration) {
 	groups, waits, commits := m.groups.WithLabelValues(service), m.groupWaits.WithLabelValues(service), m.commits.WithLabelValues(service)
 	return func(steps int, wait, commit time.Duration) {
@@ -130,13 +127,13 @@ func (m *Metrics) Groups(service string) func(steps int, wait, commit time.Durat
 	}
 }
 
-// WillSweep sets the interval of a sweep.
+// WillSweep sets a sweep's interval.
 func (m *Metrics) WillSweep(job string, every time.Duration, now time.Time) {
 	m.sweepEvery.WithLabelValues(job).Set(every.Seconds())
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
-// Sweep observes a completed round of a sweep.
+// Sweep observes a completed sweep round.
 func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	m.swept.WithLabelValues(job).Add(float64(rows))
 	m.sweeps.WithLabelValues(job, outcome(err)).Inc()
@@ -145,16 +142,16 @@ func (m *Metrics) Sweep(job string, rows int, err error, now time.Time) {
 	}
 }
 
-// SweepElsewhere observes a round of a sweep in another process.
+// SweepElsewhere observes another process's sweep round.
 func (m *Metrics) SweepElsewhere(job string, now time.Time) {
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
-// seconds returns the Unix time in seconds, as Prometheus writes it.
+// seconds returns Prometheus's Unix time.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Counter registers a counter of a service, with or without labels. Create its series
-// in advance, at 0: Prometheus does not see an increase in a series that begins at 1.
+// Counter registers a service's counter. Create its series at 0: Prometheus misses the increase in a series that
+// begins at 1.
 func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.Registry.MustRegister(c)
@@ -164,8 +161,7 @@ func (m *Metrics) Counter(name, help string, labels ...string) *prometheus.Count
 	return c
 }
 
-// Histogram registers a histogram in seconds, from a response out of memory to a long
-// wait.
+// Histogram registers a histogram in seconds, from memory access to a long wait.
 func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets}, labels)
 	m.Registry.MustRegister(h)
@@ -175,23 +171,23 @@ func (m *Metrics) Histogram(name, help string, labels ...string) *prometheus.His
 	return h
 }
 
-// Gauge registers a gauge whose values are read at each scrape.
+// Gauge registers a gauge read at each scrape.
 func (m *Metrics) Gauge(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue, read})
 }
 
-// Total registers a counter that is maintained elsewhere and read at each scrape.
+// Total registers a counter read at each scrape.
 func (m *Metrics) Total(name, help string, read Reading, labels ...string) {
 	m.Registry.MustRegister(&asked{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue, read})
 }
 
-// Reading reports the values of a metric.
+// Reading reports a metric's values.
 type Reading func(Set)
 
-// Set reports a value with the values of its labels.
+// Set reports a value with its label values.
 type Set = func(value float64, labels ...string)
 
-// asked is a prometheus.Collector of one metric that is read at each scrape.
+// asked is a prometheus.Collector for a metric read at each scrape.
 type asked struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -213,7 +209,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{Registry: m.Registry})
 }
 
-// outcome returns the label of an error: "ok" or its code.
+// outcome returns an error's label: "ok" or its code.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// outboxes are the metrics of the outboxes of all services.
 type outboxes struct {
 	events, failures      *prometheus.CounterVec
 	delay                 *prometheus.HistogramVec
@@ -31,13 +30,13 @@ func (o *outboxes) register(r *prometheus.Registry) {
 	r.MustRegister(o.events, o.failures, o.delay, o.dead, o.backlog, o.oldest)
 }
 
-// Outbox observes the outbox of a service.
+// Outbox observes a service's outbox.
 type Outbox struct {
 	all     *outboxes
 	service string
 }
 
-// Outbox returns the metrics of the outbox of a service. Its counters begin at 0.
+// Outbox returns a service's outbox metrics, starting at 0.
 func (m *Metrics) Outbox(service string) *Outbox {
 	m.outboxes.events.WithLabelValues(service)
 	m.outboxes.failures.WithLabelValues(service)
@@ -45,7 +44,7 @@ func (m *Metrics) Outbox(service string) *Outbox {
 	return &Outbox{&m.outboxes, service}
 }
 
-// Pass observes a published batch, with the age of its oldest event, or a failure.
+// Pass observes a published batch with its oldest event's age, or a failure.
 func (o *Outbox) Pass(published int, late time.Duration, err error) {
 	if err != nil {
 		o.all.failures.WithLabelValues(o.service).Inc()
@@ -55,10 +54,10 @@ func (o *Outbox) Pass(published int, late time.Duration, err error) {
 	o.all.delay.WithLabelValues(o.service).Observe(late.Seconds())
 }
 
-// Dead observes the number of events that are set aside.
+// Dead observes the number of dead events.
 func (o *Outbox) Dead(n int) { o.all.dead.WithLabelValues(o.service).Set(float64(n)) }
 
-// Backlog observes the number of events that wait, and the age of the oldest.
+// Backlog observes the number of waiting events and the oldest one's age.
 func (o *Outbox) Backlog(n int, age time.Duration) {
 	o.all.backlog.WithLabelValues(o.service).Set(float64(n))
 	o.all.oldest.WithLabelValues(o.service).Set(max(age, 0).Seconds())

@@ -17,27 +17,27 @@ import (
 const (
 	TailLines   = 1000
 	TailBytes   = 1 << 20
-	maxTailLine = 8 << 10 // bytes of a line that are kept
+	maxTailLine = 8 << 10 // bytes kept per line
 )
 
-// Tail is the output of a log that keeps the newest lines in memory, as they are written.
+// Tail is a log output that keeps its newest lines in memory.
 type Tail struct {
-	Skip func(line []byte) bool // reports whether a line is only written; nil: none
+	Skip func(line []byte) bool // reports lines not to keep; may be nil
 
 	to io.Writer
 
 	mu    sync.Mutex
-	lines []string // a ring
-	first int      // the oldest line
+	lines []string // ring
+	first int      // oldest line
 	bytes int
 }
 
-// NewTail returns a Tail of an output.
+// NewTail returns a Tail that writes to to.
 func NewTail(to io.Writer) *Tail { return &Tail{to: to} }
 
-// Write writes a line, as the handlers of package slog do: with one call.
+// Write writes one line, as package slog's handlers do.
 func (t *Tail) Write(line []byte) (int, error) {
-	n, err := t.to.Write(line) // not with the lock: the output may be slow
+	n, err := t.to.Write(line) // without the lock: the output may be slow
 	if t.Skip != nil && t.Skip(line) {
 		return n, err
 	}
@@ -55,23 +55,23 @@ func (t *Tail) keep(line string) {
 		t.lines[t.first] = line
 		t.first = (t.first + 1) % TailLines
 	}
-	for at := t.first; t.bytes > TailBytes; at++ { // the oldest line first
+	for at := t.first; t.bytes > TailBytes; at++ { // oldest first
 		old := &t.lines[at%len(t.lines)]
 		t.bytes -= len(*old)
 		*old = ""
 	}
 }
 
-// Line is a line of a log.
+// Line is a log line.
 type Line struct {
 	At         time.Time
 	Level      slog.Level
 	Service    string // "": the server itself
 	Message    string
-	Attributes string // the other ones, as name=value
+	Attributes string // others, as name=value
 }
 
-// Lines returns the lines in memory, the newest first, and the number of their bytes.
+// Lines returns the lines in memory, newest first, and their size in bytes.
 func (t *Tail) Lines() (all []Line, size int) {
 	t.mu.Lock()
 	texts := make([]string, 0, len(t.lines))
@@ -88,7 +88,7 @@ func (t *Tail) Lines() (all []Line, size int) {
 	return all, size
 }
 
-// parseLine parses a line of the formats text and json. A line that was cut has what could be read.
+// parseLine parses text and json lines, even truncated.
 func parseLine(text string) (l Line) {
 	each := eachText
 	if strings.HasPrefix(text, "{") {
@@ -98,7 +98,7 @@ func parseLine(text string) (l Line) {
 	each(text, func(name, value, raw string) {
 		switch name {
 		case slog.TimeKey:
-			l.At, _ = time.Parse(time.RFC3339Nano, value) // the handler has written it
+			l.At, _ = time.Parse(time.RFC3339Nano, value) // written by the handler
 		case slog.LevelKey:
 			_ = l.Level.UnmarshalText([]byte(value)) // likewise
 		case slog.MessageKey:
@@ -113,11 +113,11 @@ func parseLine(text string) (l Line) {
 	return l
 }
 
-// eachText calls fn with each attribute of a line in the format text. raw is the attribute as it is written.
+// eachText calls fn with a text line's attributes; raw is unparsed.
 func eachText(text string, fn func(name, value, raw string)) {
 	for text = strings.TrimLeft(text, " "); text != ""; text = strings.TrimLeft(text, " ") {
 		end := strings.IndexByte(text, '=')
-		if end < 0 || strings.HasPrefix(text, `"`) { // a name with quotes, or a part of a value that was cut
+		if end < 0 || strings.HasPrefix(text, `"`) { // a quoted name, or part of a truncated value
 			fn("", "", text)
 			return
 		}
@@ -127,7 +127,7 @@ func eachText(text string, fn func(name, value, raw string)) {
 		case err == nil:
 			value, _ = strconv.Unquote(quoted)
 			end += 1 + len(quoted)
-		case strings.HasPrefix(value, `"`): // it was cut
+		case strings.HasPrefix(value, `"`): // truncated
 			value, end = value[1:], len(text)
 		default:
 			value, _, _ = strings.Cut(value, " ")
@@ -138,7 +138,7 @@ func eachText(text string, fn func(name, value, raw string)) {
 	}
 }
 
-// eachJSON is eachText for the format json.
+// eachJSON is eachText for json.
 func eachJSON(text string, fn func(name, value, raw string)) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	if _, err := d.Token(); err != nil {
@@ -156,7 +156,7 @@ func eachJSON(text string, fn func(name, value, raw string)) {
 			return
 		}
 		plain := string(value)
-		_ = json.Unmarshal(value, &plain) // unless it is no text
+		_ = json.Unmarshal(value, &plain) // unless it is not a string
 		key, _ := name.(string)
 		fn(key, plain, key+"="+string(value))
 	}

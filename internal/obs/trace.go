@@ -8,9 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceContext returns the headers traceparent and tracestate of W3C Trace Context for what
-// a request causes: those of its span, or what the client sent. Both are "" without a valid
-// traceparent. state is also "" if it is not valid or longer than the 512 characters that
+// TraceContext returns the W3C headers traceparent and tracestate for work caused by a request: its span's, or else
+// the client's. Both are "" without a valid traceparent; state also if invalid or longer than the 512 characters that
 // everybody must accept.
 func TraceContext(r *http.Request) (parent, state string) {
 	out := propagation.MapCarrier{}
@@ -21,7 +20,7 @@ func TraceContext(r *http.Request) (parent, state string) {
 	return out["traceparent"], state
 }
 
-// TraceID returns the trace ID of TraceContext, 32 hexadecimal digits, or "".
+// TraceID returns TraceContext's trace ID, 32 hexadecimal digits, or "".
 func TraceID(r *http.Request) string {
 	if c := trace.SpanContextFromContext(traceOf(r)); c.IsValid() {
 		return c.TraceID().String()
@@ -29,7 +28,6 @@ func TraceID(r *http.Request) string {
 	return ""
 }
 
-// traceOf returns a context with the span of a request or of its client.
 func traceOf(r *http.Request) context.Context {
 	ctx := r.Context()
 	if !trace.SpanContextFromContext(ctx).IsValid() {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// traffic counts the requests of all services.
 type traffic struct {
 	errors  atomic.Int64
-	buckets [15]atomic.Int64 // by duration: one for each of requestBuckets, and one above
+	buckets [15]atomic.Int64 // for requestBuckets, and one above
 }
 
 func (t *traffic) add(status int, d time.Duration) {
@@ -21,14 +20,14 @@ func (t *traffic) add(status int, d time.Duration) {
 	t.buckets[at].Add(1)
 }
 
-// Traffic is the number of requests that were served.
+// Traffic counts served requests.
 type Traffic struct {
 	Requests int64
-	Errors   int64 // with a status of 500 or more
+	Errors   int64 // status 500 or above
 	buckets  [15]int64
 }
 
-// Traffic returns the number of requests since the start.
+// Traffic returns the requests since the start.
 func (m *Metrics) Traffic() (t Traffic) {
 	t.Errors = m.traffic.errors.Load()
 	for i := range t.buckets {
@@ -48,8 +47,8 @@ func (t Traffic) Since(before Traffic) Traffic {
 	return t
 }
 
-// Quantile returns a duration in seconds that a part of the requests did not exceed, such
-// as .99 of them: the upper bound of a bucket, at most 60. It returns 0 without requests.
+// Quantile returns the duration in seconds, as a bucket's upper bound up to 60, that a part of the requests, e.g.
+// .99, did not exceed; 0 without requests.
 func (t Traffic) Quantile(part float64) float64 {
 	left := part * float64(t.Requests)
 	for i, n := range t.buckets {

@@ -1,5 +1,5 @@
-// Package tracing sends a span for each request to a collector of OpenTelemetry. It is apart from package obs because the exporter
-// brings all of gRPC with it.
+// Package tracing sends a span for each request to an OpenTelemetry collector. It is separate from package obs
+// because the exporter depends on all of gRPC.
 package tracing
 
 import (
@@ -24,11 +24,9 @@ type Traces struct {
 	provider *sdktrace.TracerProvider
 }
 
-// Start sends spans to the base URL of a collector by OTLP over HTTP. If
-// endpoint is "", the standard OpenTelemetry variables apply, and without them it
-// returns nil. It succeeds while the collector is unavailable: spans are dropped, and
-// the log says so. The library has one error handler for the process, which would
-// print text.
+// Start sends spans to a collector's base URL by OTLP over HTTP. Without endpoint, the standard OpenTelemetry
+// variables apply; without these it returns nil. While the collector is unavailable, spans are dropped and logged.
+// The library has one error handler per process, which would print text.
 func Start(ctx context.Context, endpoint, version string, log *slog.Logger) (*Traces, error) {
 	var opts []otlptracehttp.Option
 	switch {
@@ -46,8 +44,7 @@ func Start(ctx context.Context, endpoint, version string, log *slog.Logger) (*Tr
 	return &Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(res))}, nil
 }
 
-// Trace creates the span of a request. The attributes contain the route but no path,
-// because paths name users and records.
+// Trace creates a request's span. Attributes contain the route but no path, which names users and records.
 func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, next http.HandlerFunc) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	ctx, span := t.provider.Tracer("holdfast").Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
@@ -60,7 +57,6 @@ func (t *Traces) Trace(w http.ResponseWriter, r *http.Request, route string, nex
 	}
 }
 
-// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -71,7 +67,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap implements what http.ResponseController expects.
+// Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Close sends the remaining spans.
