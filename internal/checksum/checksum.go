@@ -1,5 +1,4 @@
-// Package checksum computes the checksums of S3, and combines the checksums of parts into
-// a checksum of the whole.
+// Package checksum computes S3's checksums, and combines checksums of parts.
 package checksum
 
 import (
@@ -13,10 +12,9 @@ import (
 	"github.com/minio/crc64nvme"
 )
 
-// Algorithm is one of the checksums of S3.
+// Algorithm is an S3 checksum algorithm.
 type Algorithm uint8
 
-// The algorithms.
 const (
 	CRC32 Algorithm = iota
 	CRC32C
@@ -37,7 +35,7 @@ var algorithms = [NumAlgorithms]struct {
 	SHA256:    {"SHA256", "x-amz-checksum-sha256", sha256.Size},
 }
 
-// ParseAlgorithm reads the name of an algorithm, in any case.
+// ParseAlgorithm parses a case-insensitive name.
 func ParseAlgorithm(name string) (Algorithm, bool) {
 	for a := range algorithms {
 		if strings.EqualFold(name, algorithms[a].name) {
@@ -47,18 +45,18 @@ func ParseAlgorithm(name string) (Algorithm, bool) {
 	return 0, false
 }
 
-// String is the name as S3 writes it: CRC64NVME.
+// String returns S3's name, e.g. CRC64NVME.
 func (a Algorithm) String() string { return algorithms[a].name }
 
-// Header is the name of the HTTP header with the checksum.
+// Header returns the checksum's HTTP header name.
 func (a Algorithm) Header() string { return algorithms[a].header }
 
-// Size is the length of the checksum in bytes.
+// Size returns the length in bytes.
 func (a Algorithm) Size() int { return algorithms[a].size }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// New returns a hash that computes the checksum.
+// New returns a hash.
 func (a Algorithm) New() hash.Hash {
 	switch a {
 	case CRC32:
@@ -74,13 +72,13 @@ func (a Algorithm) New() hash.Hash {
 	}
 }
 
-// Checksum is a checksum and its algorithm. It is comparable.
+// Checksum is a comparable checksum with its algorithm.
 type Checksum struct {
 	Algorithm Algorithm
 	sum       string // Size bytes
 }
 
-// Parse reads a checksum in base64, as S3 writes it in a header.
+// Parse parses a base64 checksum, as in S3's headers.
 func Parse(a Algorithm, text string) (Checksum, bool) {
 	sum, ok := Decode(text, a.Size())
 	return Checksum{a, string(sum)}, ok
@@ -93,13 +91,12 @@ func Sum(a Algorithm, data []byte) Checksum {
 	return Of(a, h)
 }
 
-// Of returns the checksum that a hash of a.New has computed.
+// Of returns the checksum computed by a hash from a.New.
 func Of(a Algorithm, h hash.Hash) Checksum { return Checksum{a, string(h.Sum(nil))} }
 
-// String is the checksum in base64, as S3 writes it in a header.
 func (c Checksum) String() string { return base64.StdEncoding.EncodeToString([]byte(c.sum)) }
 
-// Decode reads a digest of size bytes in base64, in its only spelling.
+// Decode decodes a base64 digest with size bytes in its canonical spelling.
 func Decode(text string, size int) ([]byte, bool) {
 	if len(text) != base64.StdEncoding.EncodedLen(size) {
 		return nil, false

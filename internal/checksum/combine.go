@@ -9,15 +9,14 @@ import (
 	"github.com/minio/crc64nvme"
 )
 
-// Part is the checksum of a part of a multipart object, and its size.
+// Part is a part's checksum and size.
 type Part struct {
 	Checksum Checksum
 	Size     int64
 }
 
-// Composite is the checksum of a multipart object of type COMPOSITE: the checksum of
-// the checksums of its parts, and their number. It returns false if there are no
-// parts or they do not have the algorithm a.
+// Composite returns a COMPOSITE checksum: the checksum of part checksums, and their number. It returns false without
+// parts or with another algorithm.
 func Composite(a Algorithm, parts []Part) (string, bool) {
 	h := a.New()
 	for _, p := range parts {
@@ -29,9 +28,8 @@ func Composite(a Algorithm, parts []Part) (string, bool) {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil)) + "-" + strconv.Itoa(len(parts)), len(parts) > 0
 }
 
-// FullObject is a multipart object's checksum of type FULL_OBJECT: it covers all bytes, and is
-// computed from the parts' checksums. It returns false if there are no parts,
-// they do not have the algorithm a, or a is not a CRC.
+// FullObject returns a FULL_OBJECT checksum, which covers all bytes, from part checksums. It returns false without
+// parts, with another algorithm, or if a is not a CRC.
 func FullObject(a Algorithm, parts []Part) (Checksum, bool) {
 	p, ok := polynomials[a]
 	if !ok || len(parts) == 0 {
@@ -55,46 +53,44 @@ func number64(sum string) (n uint64) {
 	return n
 }
 
-// UpdateCRC64 returns the CRC64NVME of bytes with the CRC64NVME sum, followed by data.
+// UpdateCRC64 appends data to a CRC64NVME.
 func UpdateCRC64(sum uint64, data []byte) uint64 { return crc64nvme.Update(sum, data) }
 
-// CRC64 is a body's CRC64NVME, computed chunk by chunk from their CRC64NVMEs.
+// CRC64 computes a body's CRC64NVME from its chunks' CRC64NVMEs.
 type CRC64 struct{ whole joined }
 
 // NewCRC64 returns an empty CRC64.
 func NewCRC64() CRC64 { return CRC64{joined{polynomial: polynomials[CRC64NVME]}} }
 
-// Append appends a chunk with its CRC64NVME and its size.
+// Append appends a chunk's CRC64NVME and size.
 func (c *CRC64) Append(sum uint64, size int64) { c.whole.append(sum, size) }
 
-// Next returns the CRC64NVME of a chunk with the size, given the sum that the whole has with it.
+// Next returns the next chunk's CRC64NVME, given its size and the sum that includes it.
 func (c *CRC64) Next(whole uint64, size int64) uint64 { return whole ^ c.whole.shifted(size) }
 
-// Sum returns the CRC64NVME of all chunks.
+// Sum returns all chunks' CRC64NVME.
 func (c *CRC64) Sum() uint64 { return c.whole.crc }
 
 // joined is the CRC over consecutive parts.
 type joined struct {
 	polynomial
 	crc   uint64
-	size  int64  // of the last part
+	size  int64  // last part
 	shift uint64 // x^(8 size)
 }
 
-// append appends a part. Appending n bytes multiplies the CRC of what precedes them by
-// x^(8n). This holds for CRCs whose register begins with and is inverted with all ones, as
-// those of S3 are.
+// append multiplies the previous CRC by x^(8n). This holds for CRCs whose register starts with, and is inverted with,
+// all ones, like S3's.
 func (j *joined) append(sum uint64, size int64) { j.crc = j.shifted(size) ^ sum }
 
 func (j *joined) shifted(size int64) uint64 {
-	if size != j.size || j.shift == 0 { // parts but the last have the same size
+	if size != j.size || j.shift == 0 { // all parts but the last have the same size
 		j.size, j.shift = size, j.powerOfX8(size)
 	}
 	return j.multiply(j.crc, j.shift)
 }
 
-// polynomial is the modulus of a CRC, without its highest term, in reversed bit order:
-// the highest bit is the coefficient of x^0.
+// polynomial is a CRC's modulus without its highest term, bit-reversed: the highest bit is the coefficient of x^0.
 type polynomial struct {
 	poly uint64
 	one  uint64 // x^0
@@ -118,7 +114,7 @@ func (p polynomial) powerOfX8(n int64) uint64 {
 	return result
 }
 
-// multiply multiplies two polynomials modulo poly.
+// multiply multiplies modulo poly.
 func (p polynomial) multiply(a, b uint64) (product uint64) {
 	for bit := p.one; bit != 0; bit >>= 1 {
 		if a&bit != 0 {
