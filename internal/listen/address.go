@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// AddressesOf returns the URLs of a listener that accepts connections to all addresses of the
-// machine: one for each address that other machines can reach. Others have the one of their setting.
+// AddressesOf returns a listener's URLs: for an unspecified host, one per address that other machines can reach.
 func AddressesOf(listen, scheme string) (all []string) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || !IsUnspecified(host) {
@@ -18,7 +17,7 @@ func AddressesOf(listen, scheme string) (all []string) {
 	}
 	for _, a := range own {
 		network, ok := a.(*net.IPNet)
-		if !ok || !network.IP.IsGlobalUnicast() { // loopback and link-local addresses are of no use elsewhere
+		if !ok || !network.IP.IsGlobalUnicast() { // loopback and link-local addresses are useless elsewhere
 			continue
 		}
 		all = append(all, scheme+"://"+net.JoinHostPort(network.IP.String(), port))
@@ -26,15 +25,13 @@ func AddressesOf(listen, scheme string) (all []string) {
 	return all
 }
 
-// IsUnspecified reports whether a listener with this host accepts connections to all
-// addresses of the machine.
+// IsUnspecified reports whether a host stands for all addresses.
 func IsUnspecified(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// WithHostName replaces the host of a listen address by name if it stands for all
-// addresses, to which nobody can connect.
+// WithHostName replaces an unspecified host, to which nobody can connect, with name.
 func WithHostName(listen, name string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || !IsUnspecified(host) {
@@ -43,20 +40,20 @@ func WithHostName(listen, name string) string {
 	return net.JoinHostPort(name, port)
 }
 
-// PortOf returns the port of an address, or "" if it has none.
+// PortOf returns an address's port, or "".
 func PortOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	return port
 }
 
-// SamePort reports whether two ports are the same number.
+// SamePort compares ports as numbers.
 func SamePort(a, b string) bool {
 	m, errA := strconv.Atoi(a)
 	n, errB := strconv.Atoi(b)
 	return errA == nil && errB == nil && m == n
 }
 
-// IsLoopback reports whether only this machine reaches an address.
+// IsLoopback reports whether only this machine can reach an address.
 func IsLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)

@@ -1,3 +1,3 @@
-// Package listen knows the addresses that a server listens on: how clients reach them, why the system refuses one, and
-// which Holdfast server on this machine uses it already.
+// Package listen knows a server's addresses: how clients reach them, why the system refuses one, and which local
+// Holdfast server uses one.
 package listen

@@ -20,10 +20,9 @@ import (
 	"holdfast/internal/web"
 )
 
-// The check asks an address that is in use whether this server listens there. Both
-// prove that they have the same master secret, without sending it. A client without a
-// proof only learns that this is a Holdfast server, as it does from the status page: a
-// proof sent to everyone would let anyone guess a weak secret offline.
+// The check asks an address in use whether this server listens there. Both prove that they have the same master
+// secret without sending it. Without a proof, a client only learns that this is a Holdfast server, as from the status
+// page: unconditional proofs would allow offline guesses at a weak secret.
 const (
 	instancePath  = "/__instance__"
 	instanceNonce = "X-Holdfast-Nonce"
@@ -32,20 +31,19 @@ const (
 
 // Instance identifies a server on this machine.
 type Instance struct {
-	keys [][]byte // one for each accepted master secret
-	Data string   // the data folder
+	keys [][]byte // one per accepted master secret
+	Data string   // data folder
 }
 
-// Identity is the answer of an instance.
+// Identity is an instance's answer.
 type Identity struct {
-	Data     string `json:"data"`     // the data folder
-	Listener string `json:"listener"` // the name of the listener that was asked
-	Port     string `json:"port"`     // its port, which differs from the requested one behind a proxy
+	Data     string `json:"data"`     // data folder
+	Listener string `json:"listener"` // name
+	Port     string `json:"port"`     // actual port, which differs behind a proxy
 	Proof    string `json:"proof"`
 }
 
-// NewInstance returns the identity of a server with these master secrets and this data folder. It proves nothing
-// without a secret.
+// NewInstance returns a server's identity. It proves nothing without a secret.
 func NewInstance(masters []string, data string) (*Instance, error) {
 	i := &Instance{Data: sqlitedb.CanonicalPath(data)}
 	for _, secret := range masters {
@@ -58,7 +56,6 @@ func NewInstance(masters []string, data string) (*Instance, error) {
 	return i, nil
 }
 
-// prove computes the proof for a key.
 func prove(key []byte, parts ...string) string {
 	mac := hmac.New(sha256.New, key)
 	for _, p := range parts {
@@ -71,8 +68,7 @@ func proves(key []byte, proof string, parts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
 }
 
-// instanceHandler answers for the instance on a listener and passes other requests to
-// the handler.
+// instanceHandler answers identity requests on a listener.
 type instanceHandler struct {
 	http.Handler
 	instance *Instance
@@ -104,7 +100,7 @@ func (h *instanceHandler) ServeMalformed(w http.ResponseWriter, r *http.Request,
 	h.Handler.(web.MalformedHandler).ServeMalformed(w, r, status)
 }
 
-// Handler makes the handler of a listener answer for this instance.
+// Handler makes a listener's handler answer for this instance.
 func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	if _, ok := h.(web.MalformedHandler); !ok {
 		return h
@@ -112,7 +108,7 @@ func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	return &instanceHandler{h, i, listener}
 }
 
-// instanceTimeout limits how long an address may take to answer.
+// instanceTimeout limits an address's answer.
 const instanceTimeout = 3 * time.Second
 
 // Errors of Ask.
@@ -121,15 +117,13 @@ var (
 	ErrOtherSecrets = errors.New("a Holdfast server with other secrets answers")
 )
 
-// Ask returns the identity of the server that listens on an address of this machine.
-// It returns ErrOtherSecrets if a Holdfast server answers that has none of the master
-// secrets, and ErrNotHoldfast for another program and for a proxy in front of this
-// server.
+// Ask returns the identity of the server on a local address: ErrOtherSecrets for a Holdfast server with other master
+// secrets, and ErrNotHoldfast for other programs and proxies in front of this server.
 func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id Identity, err error) {
 	ctx, cancel := context.WithTimeout(ctx, instanceTimeout)
 	defer cancel()
-	// The certificate need not be valid: it is for the public name, and the secret proves
-	// the identity. No proxy of the environment is used for an address of this machine.
+	// The certificate, for the public name, may be invalid here: the secret proves the identity. Proxies from the
+	// environment are not used for a local address.
 	client := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
@@ -137,13 +131,13 @@ func (i *Instance) Ask(ctx context.Context, address string, tlsFirst bool) (id I
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	schemes := []string{"http", "https"} // the server may have been started with other settings
+	schemes := []string{"http", "https"} // it may have been started with other settings
 	if tlsFirst {
 		slices.Reverse(schemes)
 	}
 	keys := i.keys
 	if len(keys) == 0 {
-		keys = [][]byte{nil} // without a secret it can still learn that it is a Holdfast server
+		keys = [][]byte{nil} // even without a secret, it can recognize a Holdfast server
 	}
 	result := ErrNotHoldfast
 	for _, key := range keys {

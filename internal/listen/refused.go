@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/app/service"
 )
 
-// Refused describes why the system does not let the server listen on an address.
+// Refused explains why the server cannot listen on an address.
 func Refused(l service.Listener, err error) service.Finding {
 	f := service.Finding{State: service.Wrong, What: l.Setting}
 	var dns *net.DNSError
