@@ -1,4 +1,4 @@
-// Package importing fills the tables of services from databases of another server, which keeps running until the last
-// pass. It knows no service: a service.Import opens the source, which is read like our own tables. Package copying
-// copies and compares the rows.
+// Package importing fills services' tables from another server's databases, which keeps running until the last pass.
+// It knows no service: a service.Import opens the source, which is read like our tables. Package copying copies and
+// compares rows.
 package importing

@@ -16,21 +16,19 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// Import fills the tables of services from databases of another server, which keeps running
-// until the last pass. The other server logs no changes, so passes copy the owners whose stamps
-// (service.Stamper) have changed.
+// Import fills services' tables from another server, which logs no changes. So passes copy owners whose stamps
+// (service.Stamper) have changed, until the server is stopped for the last pass.
 type Import struct {
 	Parts []*Part
 
-	// Stopped returns nil when the operator says that the other server is stopped. It may
-	// call pass meanwhile, which copies what has changed. asked is how often it was called
-	// before: more than 0 if the other server has written since.
+	// Stopped returns nil once the operator says that the other server is stopped, and may call pass meanwhile. asked
+	// counts previous calls: above 0, the other server has written since.
 	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
 
 	Progress   func(what string, done, total int64) // may be nil
 	Report     func(line string)                    // may be nil
-	BeforeStep func(point string) error             // for tests only: called before each step
-	Clock      clock.Clock                          // for tests only; nil: clock.System
+	BeforeStep func(point string) error             // for tests: called before each step
+	Clock      clock.Clock                          // for tests; nil: clock.System
 }
 
 // Part is a service with its source.
@@ -40,10 +38,10 @@ type Part struct {
 	Source   service.Source
 
 	fill *copying.Fill
-	seen stamps // of the owners in the source that are copied
+	seen stamps // the copied owners' in the source
 }
 
-// stamps are digests of owners, by their ownerID.
+// stamps are owner digests by ownerID.
 type stamps map[string]rows.Digest
 
 func (m *Import) reportf(format string, args ...any) {
@@ -59,7 +57,7 @@ func (m *Import) before(point string) error {
 	return m.BeforeStep(point)
 }
 
-// open prepares the parts, and returns the number of rows in the sources.
+// open returns the sources' row count.
 func (m *Import) open(ctx context.Context) (total int64, err error) {
 	for _, p := range m.Parts {
 		if why := p.Database.Traits().NoImport; why != "" {
@@ -80,7 +78,7 @@ func (m *Import) open(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// Migrate creates the tables of the targets, or updates them.
+// Migrate creates or updates the targets' tables.
 func (m *Import) Migrate(ctx context.Context) error {
 	for _, p := range m.Parts {
 		if _, err := p.Database.Migrate(ctx); err != nil {
@@ -90,7 +88,7 @@ func (m *Import) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// Run imports everything, or continues an import that was interrupted.
+// Run starts or resumes the import.
 func (m *Import) Run(ctx context.Context) error {
 	total, err := m.open(ctx)
 	if err != nil {
@@ -117,7 +115,7 @@ func (m *Import) Run(ctx context.Context) error {
 	}
 	m.reportf("every owner is copied once: comparing all owners")
 	for _, p := range m.Parts {
-		if p.seen, err = p.stamps(ctx); err != nil { // before the comparison: later changes are seen
+		if p.seen, err = p.stamps(ctx); err != nil { // before comparing: later changes are noticed
 			return err
 		}
 		if err := p.fill.Settle(ctx); err != nil {
@@ -142,7 +140,7 @@ func (m *Import) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Nothing must have changed since the pass.
+		// Nothing may have changed since the pass.
 		n, err := m.pass(ctx)
 		switch {
 		case err != nil:
@@ -158,8 +156,7 @@ func (m *Import) Run(ctx context.Context) error {
 	}
 }
 
-// begin continues the import that the targets have begun, or begins a new one. It returns the number of rows that
-// are copied.
+// begin resumes or begins the import, and returns the rows already copied.
 func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	ended := 0
 	for _, p := range m.Parts {
@@ -198,8 +195,7 @@ func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	return copied, nil
 }
 
-// finish verifies the owners that differed or have changed since they were compared, and sets
-// the next numbers. It returns the differences.
+// finish verifies owners that differed or changed since, sets the next numbers, and returns the differences.
 func (m *Import) finish(ctx context.Context) (different []string, err error) {
 	for _, p := range m.Parts {
 		if err := p.setLast(ctx, m.greatestOwner(p)); err != nil {
@@ -215,12 +211,10 @@ func (m *Import) finish(ctx context.Context) (different []string, err error) {
 	return different, nil
 }
 
-// largestOwner is the largest ID of a user that the protocol of Mozilla's server allows. Larger
-// ones were written by hand.
+// largestOwner is the largest user ID in Mozilla's protocol. Larger ones were written by hand.
 const largestOwner = 9_999_999_999
 
-// greatestOwner returns the greatest number of an owner in the other parts, if the numbers of a
-// table of this part are their owners.
+// greatestOwner returns the other parts' greatest owner, if numbers in this part are owners.
 func (m *Import) greatestOwner(p *Part) (n int64) {
 	for _, other := range m.Parts {
 		if p.Service.Import.Owners == "" || other.Service.Name != p.Service.Import.Of {
@@ -244,7 +238,7 @@ func (m *Import) greatestOwner(p *Part) (n int64) {
 	return n
 }
 
-// owners returns owners by their IDs, for all tables of their groups.
+// owners returns owners for all tables in their groups.
 func (p *Part) owners(ids iter.Seq[string]) (copying.OwnerSet, error) {
 	all := copying.OwnerSet{}
 	for id := range ids {
@@ -263,10 +257,8 @@ func (p *Part) owners(ids iter.Seq[string]) (copying.OwnerSet, error) {
 	return all, nil
 }
 
-// ownerID is an owner of any group as text.
 func ownerID(group int, owner rows.Row) string { return fmt.Sprint(group, owner.Text()) }
 
-// setLast sets the last numbers that were assigned.
 func (p *Part) setLast(ctx context.Context, greatest int64) error {
 	last := map[*rows.Table]int64{}
 	if err := p.Source.View(ctx, func(v rows.View) error {
@@ -292,7 +284,6 @@ func (p *Part) setLast(ctx context.Context, greatest int64) error {
 	return p.fill.SetLast(ctx, last)
 }
 
-// done records that the import is complete.
 func (m *Import) done(ctx context.Context) error {
 	for _, p := range m.Parts {
 		if err := m.before("done"); err != nil {
@@ -305,7 +296,7 @@ func (m *Import) done(ctx context.Context) error {
 	return nil
 }
 
-// Verify compares all owners, and returns the number of rows in the sources.
+// Verify compares all owners and returns the sources' row count.
 func (m *Import) Verify(ctx context.Context, report func(copying.Difference)) (total int64, err error) {
 	if _, err := m.open(ctx); err != nil {
 		return 0, err
@@ -329,7 +320,7 @@ func (m *Import) Verify(ctx context.Context, report func(copying.Difference)) (t
 	return total, nil
 }
 
-// DryRun checks the databases, changes nothing, and returns what would be imported.
+// DryRun checks the databases and returns the tables to import, without changes.
 func (m *Import) DryRun(ctx context.Context) (sizes []copying.TableSize, err error) {
 	if _, err := m.open(ctx); err != nil {
 		return nil, err

@@ -13,9 +13,8 @@ import (
 	"holdfast/internal/db/rows"
 )
 
-// catchUp copies what has changed until a pass is short, or has found more than half as many
-// owners as the pass before: then the other server writes about as fast as passes copy, and only
-// its end makes a pass short.
+// catchUp runs passes until one is short, or finds over half as many owners as the previous one: then the other
+// server writes about as fast as passes copy, and only stopping it helps.
 func (m *Import) catchUp(ctx context.Context) error {
 	for before := math.MaxInt; ; {
 		start := m.now()
@@ -40,7 +39,7 @@ func (m *Import) now() time.Time {
 	return m.Clock()
 }
 
-// pass copies the owners that have changed, and returns how many.
+// pass copies changed owners and returns their number.
 func (m *Import) pass(ctx context.Context) (n int, err error) {
 	for _, p := range m.Parts {
 		if err := m.before("pass"); err != nil {
@@ -74,7 +73,6 @@ func (m *Import) pass(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// stamps returns the stamps of all owners in the source.
 func (p *Part) stamps(ctx context.Context) (all stamps, err error) {
 	err = p.Source.View(ctx, func(v rows.View) error {
 		all = stamps{}
