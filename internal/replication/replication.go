@@ -22,23 +22,23 @@ import (
 const (
 	spoolFolder = "replica-spool" // in the data folder
 
-	// closeTime is how long a server that stops may send its last changes.
+	// closeTime limits sending the last changes at shutdown.
 	closeTime = 5 * time.Second
 
-	// Late is the lag from which the replica is a warning.
+	// Late is the lag that causes a warning.
 	Late = 30 * time.Second
 )
 
 // Options configure Open.
 type Options struct {
 	Settings Settings
-	Data     string // the data folder
+	Data     string // data folder
 	Services []*service.Running
 	Clock    clock.Clock
 	Log      *slog.Logger
 }
 
-// Replication replicates a server. A nil one belongs to a server without a replica.
+// Replication replicates a server. nil means no replica.
 type Replication struct {
 	url     string
 	replica *replica.Replica
@@ -48,8 +48,8 @@ type Replication struct {
 	started time.Time
 }
 
-// Open returns the replication of a server, or nil if no replica is configured or no database is a SQLite file. It does not
-// connect to the target.
+// Open returns a server's replication, or nil if no replica is configured or no database is a SQLite file. It does
+// not connect.
 func Open(ctx context.Context, o Options) (*Replication, error) {
 	files, bodies := map[string]*sqlitedb.DB{}, map[string]replica.Bodies{}
 	for _, s := range o.Services {
@@ -100,7 +100,7 @@ func (r *Replication) Start() {
 	}
 }
 
-// CloseFiles sends the files of services that wait, for a limited time. Call it before the services are stopped.
+// CloseFiles sends the queued service files, for a limited time. Call it before stopping the services.
 func (r *Replication) CloseFiles(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -113,7 +113,8 @@ func (r *Replication) CloseFiles(ctx context.Context) error {
 	return nil
 }
 
-// Close sends the last changes, for a limited time. The next start sends the rest. Close it before the databases.
+// Close sends the last changes, for a limited time; the next start sends the rest. Call it before closing the
+// databases.
 func (r *Replication) Close(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -126,20 +127,20 @@ func (r *Replication) Close(ctx context.Context) error {
 	return r.closeIt()
 }
 
-// State is how far the replica is.
+// State is a replica's progress.
 type State struct {
 	URL     string        // without credentials
-	Since   time.Time     // every write acknowledged before is in the newest restore point; zero before the first
-	Lag     time.Duration // for how long acknowledged writes may be missing
-	Waiting int64         // bytes that were not sent yet
-	Problem string        // why the last attempt failed, or ""
+	Since   time.Time     // writes acknowledged before are in the newest restore point; zero before the first
+	Lag     time.Duration // age of the oldest write that may be missing
+	Waiting int64         // unsent bytes
+	Problem string        // last attempt's failure, or ""
 
-	Unreadable int64    // files of services that have no good copy, and are not in the replica
-	Examples   []string // some of them, with the reason
-	Omitted    []string // files of services that are not replicated, a line each
+	Unreadable int64    // service files with no good copy, missing from the replica
+	Examples   []string // some, with the reason
+	Omitted    []string // service files that are not replicated, a line each
 }
 
-// State returns how far the replica is, or nil without a replica.
+// State returns the replica's progress, or nil without one.
 func (r *Replication) State() *State {
 	if r == nil {
 		return nil
@@ -159,7 +160,7 @@ func (r *Replication) State() *State {
 	return s
 }
 
-// Finding says for holdfast check and the console how far the replica is.
+// Finding describes the replica for holdfast check and the console.
 func (s *State) Finding() service.Finding {
 	f := service.Finding{State: service.OK, What: "replica", Says: "the newest restore point in " + s.URL + " has every write until " + service.FormatMoment(s.Since)}
 	if s.Since.IsZero() {
@@ -183,7 +184,7 @@ func (s *State) Finding() service.Finding {
 	return f
 }
 
-// Check reads the replica of a server that another process may write, and changes nothing.
+// Check reads a server's replica, which another process may be writing, without changes.
 func Check(ctx context.Context, s *Settings, data string) []service.Finding {
 	if s.URL == "" {
 		return nil

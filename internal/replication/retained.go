@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Retained returns the recorded backups of a data folder and its replica, with the time by which they do not have data any more
-// that is deleted at a time. Nobody deletes a backup in a folder, at another URL, or without a rule.
+// Retained returns a data folder's recorded backups and replica, each with the time by which it no longer contains
+// data deleted at at. Backups in a folder, at another URL, or without a rule are never deleted.
 func Retained(data string, b *backup.Settings, r *Settings, at time.Time) (all service.Copies, err error) {
 	known, err := backup.Known(data)
 	if err != nil {
@@ -41,7 +41,7 @@ func Retained(data string, b *backup.Settings, r *Settings, at time.Time) (all s
 	return append(all, service.Retained{Kind: service.InReplica, Where: location.Name(r.URL), Until: last}), err
 }
 
-// pause returns the time between the two newest backups at the place of the first one; a day if they are closer or there is only one.
+// pause returns the time between the two newest backups at the first one's place; at least a day.
 func pause(newestFirst []service.Backup) time.Duration {
 	const usual = 24 * time.Hour
 	for _, one := range newestFirst[1:] {
@@ -52,8 +52,8 @@ func pause(newestFirst []service.Backup) time.Duration {
 	return usual
 }
 
-// until returns by when a rule does not keep data any more that is deleted at a time; zero without a rule. Everything is kept for
-// at least as long as least, and a backup or restore point is made every so often.
+// until returns by when a rule drops data deleted at a time; zero without a rule. Everything is kept for at least
+// least; every is the interval of backups or restore points.
 func until(keep string, at time.Time, least, every time.Duration) (time.Time, error) {
 	rule, err := replica.ParseKeep(keep)
 	if err != nil || rule == (replica.Keep{}) && least == 0 {

@@ -9,7 +9,7 @@ import (
 	"holdfast/internal/replica/location"
 )
 
-// Settings are the section [replica].
+// Settings is the [replica] section.
 type Settings struct {
 	location.Settings
 
@@ -19,12 +19,12 @@ type Settings struct {
 	SpoolBytes int64         `toml:"spool_bytes" unit:"bytes" doc:"Disk space, for each database, for changes that wait in the data folder until they are sent. Beyond it, they are dropped, and the database is sent as a whole when the replica can be reached again."`
 }
 
-// Defaults returns the settings of a server without configuration.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{Interval: time.Second, Retention: 7 * 24 * time.Hour, Keep: "7d 4w", SpoolBytes: 256 << 20}
 }
 
-// Check returns what is wrong with the settings.
+// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	problems = s.Settings.Check()
 	if s.Interval < 100*time.Millisecond || s.Interval > time.Hour {
