@@ -1,10 +1,8 @@
-// Package durable writes files that survive a power cut. It writes a temporary file in the
-// folder of the file, syncs it, gives it its name and syncs the folder. When a function
-// returns without an error, the file is on the disk with its name. After a power cut before
-// that, the name refers to the former file, to nothing, or to the whole new file.
+// Package durable writes files that survive a power failure: it writes and syncs a temporary file, renames it, and
+// syncs the folder. After success, the file is on disk under its name. After a power failure before that, the name
+// refers to the old file, nothing, or the complete new file.
 //
-// All files that Holdfast renames or links are written here; internal/archtest has the few
-// exceptions.
+// Holdfast renames and links files only here; internal/archtest lists the few exceptions.
 package durable
 
 import (
@@ -19,17 +17,17 @@ import (
 	"syscall"
 )
 
-// File is a file to be written.
+// File is a file to write.
 type File struct {
 	Name string
-	Mode fs.FileMode // 0: only its owner may read it
+	Mode fs.FileMode // default 0600
 
-	// Temporary begins the name that the file has until it is complete. The default is the
-	// name of the file as a hidden file without its extension: ".secrets-" for secrets.toml.
+	// Temporary starts the name of the incomplete file. Default: the name, hidden and without extension, e.g.
+	// ".secrets-" for secrets.toml.
 	Temporary string
 }
 
-// Replace writes a file, which may exist.
+// Replace writes or replaces a file.
 func Replace(name string, write func(io.Writer) error) error {
 	return File{Name: name}.Replace(write)
 }
@@ -39,7 +37,7 @@ func Create(name string, write func(io.Writer) error) error {
 	return File{Name: name}.Create(write)
 }
 
-// Bytes returns a function that writes bytes.
+// Bytes returns a function that writes text.
 func Bytes(text []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(text)
@@ -47,19 +45,17 @@ func Bytes(text []byte) func(io.Writer) error {
 	}
 }
 
-// Replace writes the file, which may exist.
+// Replace writes or replaces the file.
 func (f File) Replace(write func(io.Writer) error) error { return f.write(system{}, false, write) }
 
 // Create writes the file, and fails with fs.ErrExist if it exists.
 func (f File) Create(write func(io.Writer) error) error { return f.write(system{}, true, write) }
 
-// Rename renames a file or a folder and makes the new name durable. What it contains must
-// be durable already.
+// Rename durably renames a file or folder, whose content must be durable already.
 func Rename(from, to string) error { return rename(system{}, from, to) }
 
-// MakeFolder creates a folder that only its owner can read, with the folders above it, and
-// makes it durable. A folder that exists may be new, too: the process that created it may
-// have been killed. Then MakeFolder makes it durable if this user may read the folder above.
+// MakeFolder durably creates a folder and its parents with mode 0700. An existing folder may be new, too, from a
+// killed process, so it is made durable if this user may read its parent.
 func MakeFolder(path string) error { return makeFolder(system{}, filepath.Clean(path)) }
 
 // SyncFolder makes the names in a folder durable.
@@ -74,14 +70,13 @@ func SyncIn(root *os.Root, folder string) error {
 	return errors.Join(ignoreUnsupported(syncNames(f)), f.Close())
 }
 
-// disk is the file system. The tests have one that loses what was not synced.
+// disk is the file system. Tests use one that loses unsynced data.
 type disk interface {
 	open(path string) (folder, error)
 	mkdir(path string) error
 	rename(from, to string) error
 }
 
-// folder is an open folder.
 type folder interface {
 	create(name string, mode fs.FileMode) (file, error) // fails if it exists
 	link(from, to string) error                         // fails if to exists
@@ -145,7 +140,7 @@ func (f File) temporary(base string) string {
 	return fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 }
 
-// named returns an error that names the file and not its temporary name.
+// named replaces the temporary name in an error.
 func (f File) named(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: e.Op, Path: f.Name, Err: e.Err}
@@ -208,8 +203,7 @@ func syncFolder(on disk, path string) error {
 	return errors.Join(err, opened.Close())
 }
 
-// ignoreUnsupported ignores that a file system, such as some on a network, does not sync
-// folders.
+// ignoreUnsupported ignores that some (network) file systems do not sync folders.
 func ignoreUnsupported(err error) error {
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		return nil

@@ -4,7 +4,7 @@ package durable
 
 import "syscall"
 
-// Space returns the free space for this process on the disk of a folder, and the size of the disk, in bytes.
+// Space returns a disk's free space for this process, and its size, in bytes.
 func Space(folder string) (free, size float64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {

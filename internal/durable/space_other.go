@@ -4,5 +4,5 @@ package durable
 
 import "errors"
 
-// Space is not supported on this system.
+// Space is unsupported on this system.
 func Space(string) (free, size float64, err error) { return 0, 0, errors.ErrUnsupported }

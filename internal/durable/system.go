@@ -5,10 +5,9 @@ import (
 	"os"
 )
 
-// private is the mode of files that only their owner may read.
 const private = 0o600
 
-// system is the file system of the operating system.
+// system is the operating system's file system.
 type system struct{}
 
 func (system) open(path string) (folder, error) {
@@ -30,7 +29,7 @@ func (f openFolder) create(name string, mode fs.FileMode) (file, error) {
 	if err != nil || mode == 0 {
 		return to, err
 	}
-	if err := to.Chmod(mode); err != nil { // whatever the umask is
+	if err := to.Chmod(mode); err != nil { // regardless of the umask
 		_, _ = to.Close(), f.Remove(name)
 		return nil, err
 	}
