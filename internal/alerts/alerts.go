@@ -1,4 +1,4 @@
-// Package alerts tells an operator by a webhook when something is wrong, and when that has ended.
+// Package alerts notifies an operator through a webhook when a problem begins and ends.
 package alerts
 
 import (
@@ -27,7 +27,7 @@ import (
 	"holdfast/internal/durable"
 )
 
-// Settings are the section [alerts].
+// Settings is the [alerts] section.
 type Settings struct {
 	URL        conf.Secret   `toml:"url" reload:"true" doc:"URL to which the server posts alerts as JSON: when something is wrong, and when that has ended. Unset: there are no alerts."`
 	Format     string        `toml:"format" reload:"true" doc:"Format of an alert: json, or slack for a server that takes messages for Slack, such as Mattermost."`
@@ -36,18 +36,18 @@ type Settings struct {
 	DiskDays   int           `toml:"disk_days" reload:"true" doc:"Alert when a disk will be full within so many days, as fast as the embedded databases on it grow. 0: only when less than a tenth is free."`
 }
 
-// Formats of an alert.
+// Alert formats.
 const (
 	JSON  = "json"
 	Slack = "slack"
 )
 
-// Defaults returns the settings of a server without configuration.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{Format: JSON, BackupAge: 48 * time.Hour, ReplicaLag: 5 * time.Minute, DiskDays: 7}
 }
 
-// Check returns what is wrong with the settings.
+// Check validates the settings.
 func (s *Settings) Check() (problems conf.Problems) {
 	if s.URL != "" && !conf.IsURL(s.URL.Reveal()) {
 		problems.Addf("url", "must be a URL that begins with https:// or http://")
@@ -67,21 +67,21 @@ func (s *Settings) Check() (problems conf.Problems) {
 	return problems
 }
 
-// Condition is something that is wrong.
+// Condition is a problem.
 type Condition struct {
-	Name    string        `json:"name"`    // its kind, e.g. "disk-full"
-	Subject string        `json:"subject"` // what is affected, e.g. the name of a service
+	Name    string        `json:"name"`    // kind, e.g. "disk-full"
+	Subject string        `json:"subject"` // e.g. a service
 	State   service.State `json:"-"`       // Warning or Wrong
-	Says    string        `json:"says"`    // what was found
+	Says    string        `json:"says"`    // description
 	Fix     string        `json:"fix,omitempty"`
 }
 
-// key identifies a condition while it lasts: what it says may change.
+// key identifies a condition, whose text may change.
 type key struct{ Name, Subject string }
 
 func (c *Condition) key() key { return key{c.Name, c.Subject} }
 
-// Told is a condition that the operator knows of.
+// Told is a condition that was sent to the operator.
 type Told struct {
 	Condition
 
@@ -89,7 +89,7 @@ type Told struct {
 	Since    time.Time `json:"since"`
 }
 
-// Message is an alert in the format JSON.
+// Message is an alert in JSON.
 type Message struct {
 	Told
 
@@ -100,7 +100,7 @@ type Message struct {
 	Text   string    `json:"text"`
 }
 
-// The states of an alert.
+// Alert states.
 const (
 	Begun = "begun"
 	Ended = "ended"
@@ -109,23 +109,23 @@ const (
 
 // Alerts sends alerts to a webhook.
 type Alerts struct {
-	Server string // the name of this server in alerts
-	File   string // remembers, across restarts, what the operator knows
+	Server string // this server's name in alerts
+	File   string // stores sent conditions across restarts
 	Clock  clock.Clock
 	Log    *slog.Logger
 
-	Client *http.Client // nil: one that does not follow redirects
+	Client *http.Client // default: no redirects
 
-	// Conditions returns all that is wrong now.
+	// Conditions returns all current problems.
 	Conditions func(context.Context, Settings) []Condition
 
 	settings atomic.Pointer[Settings]
 
 	mu    sync.Mutex
-	known map[key]Told // what the operator knows
+	known map[key]Told // sent conditions
 }
 
-// Set changes the settings, also while Run runs.
+// Set changes the settings, even during Run.
 func (a *Alerts) Set(s Settings) { a.settings.Store(&s) }
 
 // Settings returns the settings.
@@ -141,9 +141,8 @@ const (
 	sendTimeout = 10 * time.Second
 )
 
-// Run compares what is wrong with what the operator knows, until ctx ends, and sends the difference. A condition is sent when it
-// was found twice in a row, and its end when it was missing twice, so that a moment is no alert. An alert that cannot be sent
-// is tried again each time.
+// Run sends changes between current problems and sent conditions until ctx ends. A condition is sent when found twice
+// in a row, and its end when missing twice, so that moments cause no alert. Failed alerts are retried each time.
 func (a *Alerts) Run(ctx context.Context) {
 	a.mu.Lock()
 	a.known = a.read()
@@ -160,7 +159,7 @@ func (a *Alerts) Run(ctx context.Context) {
 				now[c.key()] = c
 			}
 			if ctx.Err() != nil {
-				return // what was found may only say so
+				return // shutting down: findings may be misleading
 			}
 			if before != nil && a.update(ctx, before, now) {
 				a.write()
@@ -175,7 +174,7 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// update sends what has begun and ended, and reports whether that has changed what the operator knows.
+// update sends begun and ended conditions, and reports whether the operator's knowledge changed.
 func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (changed bool) {
 	known := a.copy()
 	at := a.Clock().UTC()
@@ -186,7 +185,7 @@ func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (cha
 		}
 		one := Told{Condition: c, Severity: severity(c.State), Since: at}
 		if a.send(ctx, a.message(Begun, &one)) != nil {
-			return changed // others would wait as long for the same answer
+			return changed // others would wait as long for the same result
 		}
 		a.set(k, &one)
 		changed = true
@@ -205,14 +204,13 @@ func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (cha
 	return changed
 }
 
-// copy returns what the operator knows.
 func (a *Alerts) copy() map[key]Told {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.known)
 }
 
-// set changes what the operator knows of a condition; nil: nothing.
+// set records a sent condition; nil removes it.
 func (a *Alerts) set(k key, one *Told) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,7 +221,7 @@ func (a *Alerts) set(k key, one *Told) {
 	}
 }
 
-// Known returns what the operator was told of and has not ended, the oldest first.
+// Known returns the sent conditions that have not ended, oldest first.
 func (a *Alerts) Known() []Told {
 	all := slices.Collect(maps.Values(a.copy()))
 	slices.SortFunc(all, func(a, b Told) int {
@@ -239,7 +237,6 @@ func severity(s service.State) string {
 	return "warning"
 }
 
-// message returns an alert.
 func (a *Alerts) message(status string, one *Told) Message {
 	m := Message{Told: *one, Status: status, At: a.Clock().UTC(), Server: a.Server}
 	m.Title = one.Name
@@ -258,7 +255,7 @@ func (a *Alerts) message(status string, one *Told) Message {
 	return m
 }
 
-// SendTest sends an alert that says that it is a test.
+// SendTest sends a test alert.
 func (a *Alerts) SendTest(ctx context.Context) error {
 	if a.Settings().URL == "" {
 		return errors.New("alerts.url is not set")
@@ -267,7 +264,7 @@ func (a *Alerts) SendTest(ctx context.Context) error {
 	return a.send(ctx, a.message(Test, &one))
 }
 
-// noRedirects is the default client: a server that answers with a redirect has not taken the alert.
+// noRedirects is the default client: a redirect does not accept the alert.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // send posts an alert and logs the result.
@@ -296,7 +293,7 @@ func (a *Alerts) post(ctx context.Context, m Message) error {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, settings.URL.Reveal(), bytes.NewReader(text))
 	if err != nil {
-		return errors.New("alerts.url is not valid") // the error has the URL, which may be secret
+		return errors.New("alerts.url is not valid") // the error contains the URL, which may be secret
 	}
 	r.Header.Set("Content-Type", "application/json")
 	resp, err := cmp.Or(a.Client, noRedirects).Do(r)
@@ -307,14 +304,14 @@ func (a *Alerts) post(ctx context.Context, m Message) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection is used again
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // reuse the connection
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("the webhook answers with status %d", resp.StatusCode)
 	}
 	return nil
 }
 
-// read returns what the operator knows. Of a file that cannot be read nothing is known: the operator hears of it again.
+// read treats an unreadable file as empty: alerts are sent again.
 func (a *Alerts) read() map[key]Told {
 	known := map[key]Told{}
 	text, err := os.ReadFile(a.File)
@@ -335,7 +332,7 @@ func (a *Alerts) read() map[key]Told {
 	return known
 }
 
-// write stores what the operator knows. On a full disk only this process knows it.
+// write ignores a full disk: then only this process knows.
 func (a *Alerts) write() {
 	text, err := json.Marshal(a.Known())
 	if err == nil {
