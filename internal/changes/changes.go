@@ -1,5 +1,5 @@
-// Package changes keeps the changes that operators make to a running server: in its log, in memory, and in a small file, so that
-// the list survives a restart.
+// Package changes records operators' changes to a running server in its log, in memory, and in a small file that
+// survives restarts.
 package changes
 
 import (
@@ -18,20 +18,20 @@ import (
 // adminToken is the operator of a change without a session.
 const adminToken = "admin token"
 
-// most limits the changes in memory. The file may have fewer, if they are long.
+// most limits the changes in memory. The file may have fewer long ones.
 const most = 5000
 
-// Log logs and keeps the changes of operators.
+// Log logs and records operators' changes.
 type Log struct {
 	Log     *slog.Logger
 	Clock   clock.Clock
-	Message func(error) string // returns an error as operators read it
-	File    string             // "": the list ends with the process
+	Message func(error) string // formats an error for operators
+	File    string             // "": not stored
 
 	mu      sync.Mutex
 	read    bool
-	all     []Entry // the oldest first
-	unsaved bool    // the last attempt to write the file failed
+	all     []Entry // oldest first
+	unsaved bool    // the last write failed
 }
 
 // Entry is a change with its time and operator.
@@ -43,11 +43,11 @@ type Entry struct {
 	Page    string          `json:"page"`
 	Action  string          `json:"action"`
 	What    []service.Named `json:"what,omitempty"`
-	Failed  string          `json:"failed,omitempty"` // why; "": it succeeded
+	Failed  string          `json:"failed,omitempty"` // error; "": success
 	Address string          `json:"address,omitempty"`
 }
 
-// Text returns the values for people.
+// Text formats the values.
 func (e *Entry) Text() string {
 	var all []string
 	for _, one := range e.What {
@@ -56,7 +56,7 @@ func (e *Entry) Text() string {
 	return strings.Join(all, ", ")
 }
 
-// Add logs and keeps a change. The context names the operator (service.WithOperator).
+// Add records a change by the context's operator (service.WithOperator).
 func (l *Log) Add(ctx context.Context, c *service.Change) {
 	e := Entry{
 		At: l.Clock().UTC(), Who: cmp.Or(service.Operator(ctx), adminToken), Service: c.Service, Page: c.Page, Action: c.Action, What: c.What,
@@ -78,7 +78,7 @@ func (l *Log) Add(ctx context.Context, c *service.Change) {
 	l.save(&e)
 }
 
-// attributes returns the attributes of the log line. A value does not replace an attribute with its name.
+// attributes returns log attributes. A value does not replace an attribute with the same name.
 func attributes(e *Entry, err error) []any {
 	all := []any{"who", e.Who, "service", e.Service, "page", e.Page, "action", e.Action}
 	for _, one := range e.What {
@@ -93,7 +93,7 @@ func attributes(e *Entry, err error) []any {
 	return append(all, "client_address", e.Address)
 }
 
-// keep adds an entry to those in memory. The caller holds the lock.
+// keep requires the lock.
 func (l *Log) keep(e Entry) {
 	if l.all = append(l.all, e); len(l.all) > most {
 		l.all = slices.Delete(l.all, 0, len(l.all)-most)
@@ -102,13 +102,13 @@ func (l *Log) keep(e Entry) {
 
 // Filter selects changes. The zero value selects all.
 type Filter struct {
-	Who, Service, Text string // parts of them, in upper or lower case
+	Who, Service, Text string // case-insensitive substrings
 	Since, Until       time.Time
-	Before             int64 // numbers below it; 0: all
+	Before             int64 // numbers below; 0: all
 	Limit              int
 }
 
-// List returns the newest changes that a filter selects, the newest first.
+// List returns the newest selected changes, newest first.
 func (l *Log) List(f *Filter) (found []Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// File is the file in the data folder, and formerSuffix ends the name of the file before it.
+	// File is in the data folder; formerSuffix is added to the previous file's name.
 	File         = "changes.jsonl"
 	formerSuffix = ".1"
 
-	maxFile  = 512 << 10 // bytes of each of the two files
-	maxEntry = 8 << 10   // bytes of a line
-	maxValue = 512       // bytes of a value
-	maxWhat  = 10        // values of an entry
+	maxFile  = 512 << 10 // bytes per file
+	maxEntry = 8 << 10   // bytes per line
+	maxValue = 512       // bytes per value
+	maxWhat  = 10        // values per entry
 )
 
-// shorten limits the size of an entry; the log line has all of it.
+// shorten limits an entry's size; the log line is complete.
 func (e *Entry) shorten() {
 	what := e.What
 	e.What = nil
@@ -44,13 +44,13 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:maxValue], "") + "…"
 }
 
-// save appends an entry to the file. A failure disturbs nothing, and is logged once. The caller holds the lock.
+// save appends an entry to the file. A failure is harmless and logged once. It requires the lock.
 func (l *Log) save(e *Entry) {
 	if l.File == "" {
 		return
 	}
 	line, err := json.Marshal(e)
-	if len(line) > maxEntry { // its values have many control characters, which JSON makes longer
+	if len(line) > maxEntry { // control characters, which JSON lengthens
 		less := *e
 		less.What = nil
 		line, err = json.Marshal(&less)
@@ -64,7 +64,7 @@ func (l *Log) save(e *Entry) {
 	l.unsaved = err != nil
 }
 
-// append appends a line. A line that a crash has cut before is ended first. It opens the file each time, because another server on the
+// append first terminates a line truncated by a crash. It opens the file each time, because another server on the
 // data folder may rename it.
 func (l *Log) append(line []byte) (err error) {
 	if err := l.prepare(int64(len(line))); err != nil {
@@ -87,7 +87,7 @@ func (l *Log) append(line []byte) (err error) {
 	return f.Sync()
 }
 
-// prepare creates the file, after it has renamed a full one.
+// prepare renames a full file and creates a new one.
 func (l *Log) prepare(more int64) error {
 	info, err := os.Stat(l.File)
 	if err == nil && info.Size()+more <= maxFile {
@@ -105,7 +105,7 @@ func (l *Log) prepare(more int64) error {
 	return nil
 }
 
-// load reads the files once, the former one first. The caller holds the lock.
+// load reads the files once, the previous one first. It requires the lock.
 func (l *Log) load() {
 	if l.read || l.File == "" {
 		return
@@ -127,7 +127,7 @@ func (l *Log) load() {
 				continue
 			}
 			e.shorten()
-			if n := len(l.all); n > 0 && e.Number <= l.all[n-1].Number { // another server has numbered it
+			if n := len(l.all); n > 0 && e.Number <= l.all[n-1].Number { // numbered by another server
 				e.Number = l.all[n-1].Number + 1
 			}
 			l.keep(e)
@@ -138,7 +138,7 @@ func (l *Log) load() {
 	}
 }
 
-// readEnd reads a file, of a too large one only its end.
+// readEnd reads a file, or a too large one's end.
 func readEnd(name string) (text []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {
