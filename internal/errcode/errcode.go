@@ -1,8 +1,7 @@
-// Package errcode gives codes to the errors that cross the boundaries of a service.
+// Package errcode assigns codes to errors that cross a service's boundaries.
 //
-// A store or service returns a Code, a message for the client, and a cause for the
-// log. The error writer of the protocol maps the code to a status and a body. Nothing
-// compares error texts.
+// A store or service returns a Code, a message for the client, and a cause for the log. The protocol's error writer
+// maps the code to a status and body. Nothing compares error texts.
 package errcode
 
 import (
@@ -10,21 +9,20 @@ import (
 	"fmt"
 )
 
-// Code is the kind of an error. The zero value is Internal, so that an error without a
-// code is never blamed on the client.
+// Code is an error's kind. The zero value is Internal, so that an error without a code is never blamed on the client.
 type Code uint8
 
 // The codes.
 const (
-	Internal     Code = iota // a bug or an unexpected state of the server
-	NotFound                 // the object does not exist
-	Conflict                 // a concurrent change won; retry
-	Precondition             // the caller's precondition does not hold
-	Invalid                  // the request is wrong; do not retry
-	TooLarge                 // a size or count limit is exceeded
-	Quota                    // the owner's quota is used up
-	Denied                   // the caller is not allowed to do this
-	Unavailable              // a database or peer is unavailable; retry later
+	Internal Code = iota // bug or unexpected server state
+	NotFound
+	Conflict     // a concurrent change won; retry
+	Precondition // the caller's precondition does not hold
+	Invalid      // bad request; do not retry
+	TooLarge     // size or count limit exceeded
+	Quota        // owner's quota is used up
+	Denied       // not allowed
+	Unavailable  // database or peer down; retry later
 )
 
 var names = [...]string{
@@ -32,7 +30,6 @@ var names = [...]string{
 	"too_large", "quota", "denied", "unavailable",
 }
 
-// String returns the name of the code for logs and metric labels.
 func (c Code) String() string {
 	if int(c) < len(names) {
 		return names[c]
@@ -40,8 +37,7 @@ func (c Code) String() string {
 	return fmt.Sprintf("code(%d)", uint8(c))
 }
 
-// Error is an error with a code. Message may be shown to the client; Cause is for the
-// log and never leaves the process.
+// Error is an error with a code. Message may be shown to the client; Cause is only for the log.
 type Error struct {
 	Code    Code
 	Message string
@@ -53,7 +49,7 @@ func New(code Code, message string) *Error {
 	return &Error{Code: code, Message: message}
 }
 
-// Newf is New with a formatted message.
+// Newf is New with formatting.
 func Newf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -75,15 +71,13 @@ func (e *Error) Unwrap() error { return e.Cause }
 // ErrorCode implements Coder.
 func (e *Error) ErrorCode() Code { return e.Code }
 
-// Coder is implemented by every error with a code: *Error, and error types of a
-// service that carry more data.
+// Coder is implemented by every error with a code: *Error, and services' own types with more data.
 type Coder interface {
 	error
 	ErrorCode() Code
 }
 
-// Of returns the code of the outermost Coder in the chain of err, or Internal if
-// there is none.
+// Of returns the outermost Coder's code in err's chain, or Internal.
 func Of(err error) Code {
 	if c, ok := errors.AsType[Coder](err); ok {
 		return c.ErrorCode()
@@ -96,7 +90,7 @@ func Is(err error, code Code) bool {
 	return err != nil && Of(err) == code
 }
 
-// Message returns the message for the client, or "" if err has none.
+// Message returns the message for the client, or "".
 func Message(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Message

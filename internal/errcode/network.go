@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// NetworkReason returns in one line why a network client got no answer: the innermost
-// reason, without addresses and what a URL has.
+// NetworkReason explains in one line why a network client got no answer: the innermost reason, without addresses and
+// URL contents.
 func NetworkReason(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && timeout.Timeout() {
 		return "timed out"
