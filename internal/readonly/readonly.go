@@ -1,5 +1,5 @@
 // Package readonly makes services read-only in their databases, for all servers that use them: by the setting
-// server.read_only, by an operator, or for a copy, whose holder is named here, too.
+// server.read_only, by an operator, or for a copy, whose holder is named here.
 package readonly
 
 import (
@@ -14,20 +14,20 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Holders of read-only that may end it.
+// Holders that may end read-only.
 const (
 	BySetting  = "server.read_only"
 	ByOperator = "an operator"
-	byCopy     = "copy " // and the ID of the copy
+	byCopy     = "copy " // followed by the copy's ID
 )
 
-// ByCopy returns the holder that is a copy.
+// ByCopy returns a copy's holder.
 func ByCopy(id string) string { return byCopy + id }
 
 // IsByCopy reports whether a holder is a copy.
 func IsByCopy(holder string) bool { return strings.HasPrefix(holder, byCopy) }
 
-// End says how to end read-only of a service without an end.
+// End says how to end a service's permanent read-only state.
 func End(service, holder string) string {
 	switch {
 	case holder == BySetting:
@@ -39,24 +39,24 @@ func End(service, holder string) string {
 	}
 }
 
-// Switch makes the services of a server read-only, and ends that.
+// Switch makes services read-only or writable.
 type Switch struct {
 	Services []*service.Running
 	Setting  atomic.Bool // server.read_only
 	Log      *slog.Logger
 
-	mu      sync.Mutex          // one Settle at a time
+	mu      sync.Mutex          // serializes Settle
 	settled map[string]*settled // by service
 }
 
-// settled is what Settle has done with a service.
+// settled is Settle's work on a service.
 type settled struct {
 	closed bool   // made it read-only
-	warned string // of this holder
+	warned string // about this holder
 }
 
-// Settle makes services read-only as the setting says. Another holder stays. failed has the errors by service. It is
-// called until it succeeds, at the start and when the setting has changed, and warns of each holder once.
+// Settle applies the setting and returns the services' errors. Other holders stay, with one warning each. Call it at
+// the start and after changes of the setting until it succeeds.
 func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 		switch {
 		case err != nil:
 		case wanted && (holder == "" || holder == BySetting && !done.closed):
-			// The holder may be there and triggers be missing: of an attempt that was interrupted.
+			// After an interrupted attempt, the holder may be set without triggers.
 			err = db.Close(ctx, s.Name, BySetting, 0, s.Tables)
 			holder, done.closed = BySetting, err == nil
 		case !wanted && holder == BySetting:
@@ -96,7 +96,6 @@ func (w *Switch) Settle(ctx context.Context) (failed map[string]error) {
 	return failed
 }
 
-// of returns what Settle has done with a service.
 func (w *Switch) of(name string) *settled {
 	if w.settled == nil {
 		w.settled = map[string]*settled{}
@@ -107,8 +106,8 @@ func (w *Switch) of(name string) *settled {
 	return w.settled[name]
 }
 
-// Set makes a service read-only for an operator, or ends that. It returns errcode.NotFound for a service that cannot be
-// read-only, and errcode.Conflict if another holder has made it so.
+// Set makes a service read-only for an operator, or writable. Unsupported services return errcode.NotFound, other
+// holders errcode.Conflict.
 func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	i := slices.IndexFunc(w.Services, func(s *service.Running) bool { return s.Name == name && s.Rows() != nil })
 	if i < 0 {
@@ -116,7 +115,7 @@ func (w *Switch) Set(ctx context.Context, name string, to bool) error {
 	}
 	s, db := w.Services[i], w.Services[i].Rows()
 	holder, _, err := db.ReadOnly(ctx, name)
-	if w.Setting.Load() { // also if it has not been applied yet
+	if w.Setting.Load() { // even if not yet applied
 		holder = BySetting
 	}
 	switch {
