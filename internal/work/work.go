@@ -1,8 +1,6 @@
-// Package work measures how long a request works, without the time for which it waits
-// for something else: a database server, a commit, a lock.
+// Package work measures a request's working time, without waits for database servers, commits or locks.
 //
-// The time in which a request could work but does not get a processor counts as work,
-// because the Go runtime does not report it.
+// Time without a processor counts as work, because the Go runtime does not report it.
 package work
 
 import (
@@ -11,13 +9,12 @@ import (
 	"time"
 )
 
-// Meter measures the work between Start and Stop. It is safe for concurrent use, and a
-// nil Meter measures nothing.
+// Meter measures work between Start and Stop. It is safe for concurrent use; nil measures nothing.
 type Meter struct {
 	mu      sync.Mutex
 	running bool
-	waits   int       // under way
-	since   time.Time // work is measured since then while there are no waits
+	waits   int       // running
+	since   time.Time // start of the current work
 	worked  time.Duration
 	yield   func()
 }
@@ -29,7 +26,7 @@ func (m *Meter) Start() {
 	m.running, m.since, m.worked = true, time.Now(), 0
 }
 
-// Stop ends the measurement and returns the work since Start.
+// Stop returns the work since Start.
 func (m *Meter) Stop() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,15 +37,14 @@ func (m *Meter) Stop() time.Duration {
 	return m.worked
 }
 
-// OnYield sets what Yield calls.
+// OnYield sets the function that Yield calls.
 func (m *Meter) OnYield(fn func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.yield = fn
 }
 
-// Yield says that the request has waited for long and that the end of the wait is not known,
-// so that it need not keep others from working.
+// Yield declares a long wait with an unknown end, so that the request need not block others.
 func (m *Meter) Yield() {
 	m.mu.Lock()
 	fn := m.yield
@@ -58,8 +54,7 @@ func (m *Meter) Yield() {
 	}
 }
 
-// Wait is called before a wait, and Resume after it. Waits may overlap: there is no work
-// while one of them lasts.
+// Wait precedes a wait, Resume follows it. Overlapping waits count once.
 func (m *Meter) Wait() {
 	if m == nil {
 		return
@@ -83,7 +78,7 @@ func (m *Meter) Resume() {
 	}
 }
 
-// Add adds work that another goroutine did while the request waited for it.
+// Add adds another goroutine's work that the request waited for.
 func (m *Meter) Add(d time.Duration) {
 	if m == nil {
 		return
@@ -93,8 +88,7 @@ func (m *Meter) Add(d time.Duration) {
 	m.worked += d
 }
 
-// measured is a context with a meter. It costs one allocation, unlike context.WithValue
-// with a value that is no pointer.
+// measured costs one allocation, unlike context.WithValue with a value that is not a pointer.
 type measured struct {
 	context.Context //nolint:containedctx // it is one
 	meter           *Meter
@@ -109,10 +103,10 @@ func (c *measured) Value(k any) any {
 	return c.Context.Value(k)
 }
 
-// With returns a context whose work the meter measures.
+// With returns a context with the meter.
 func With(ctx context.Context, m *Meter) context.Context { return &measured{ctx, m} }
 
-// Of returns the meter of a context, or nil.
+// Of returns a context's meter, or nil.
 func Of(ctx context.Context) *Meter {
 	m, _ := ctx.Value(key{}).(*Meter)
 	return m
