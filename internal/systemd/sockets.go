@@ -9,10 +9,10 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 )
 
-// Sockets are listeners that systemd has opened for a .socket unit. Connections wait in them while the server restarts.
+// Sockets are a .socket unit's listeners, opened by systemd. Connections wait in them during a restart.
 type Sockets []net.Listener
 
-// passed returns the sockets that the process has got by sd_listen_fds(3).
+// passed returns the sockets from sd_listen_fds(3).
 func passed() (Sockets, error) {
 	all, err := activation.Listeners()
 	if err != nil {
@@ -24,11 +24,11 @@ func passed() (Sockets, error) {
 	return all, nil
 }
 
-// Take removes the socket of an address and returns it, or nil.
+// Take removes and returns an address's socket, or nil.
 func (s *Sockets) Take(address string) net.Listener {
 	want, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return nil // net.Listen has the same error
+		return nil // net.Listen returns the same error
 	}
 	i := slices.IndexFunc(*s, func(l net.Listener) bool {
 		has, ok := l.Addr().(*net.TCPAddr)
@@ -42,13 +42,13 @@ func (s *Sockets) Take(address string) net.Listener {
 	return l
 }
 
-// sameHost reports whether two addresses accept the same connections. Each unspecified address stands for all.
+// sameHost treats each unspecified address as all addresses.
 func sameHost(a, b net.IP) bool {
 	unspecified := func(ip net.IP) bool { return len(ip) == 0 || ip.IsUnspecified() }
 	return a.Equal(b) || unspecified(a) && unspecified(b)
 }
 
-// Close closes the sockets that nobody has taken.
+// Close closes the untaken sockets.
 func (s *Sockets) Close() (err error) {
 	for _, l := range *s {
 		err = errors.Join(err, l.Close())

@@ -1,5 +1,5 @@
-// Package systemd speaks with the service manager that has started the server: it reports the state of the server, and takes the
-// sockets that systemd keeps open while the server restarts.
+// Package systemd reports the server's state to the service manager, and takes the sockets that systemd keeps open
+// during a restart.
 package systemd
 
 import (
@@ -10,15 +10,15 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Manager is the service manager that has started a server. The zero value means that none has.
+// Manager is the service manager that started the server, if any.
 type Manager struct {
-	Watchdog time.Duration // it restarts a server from which it hears nothing for so long; 0: never
+	Watchdog time.Duration // restart the server after silence this long; 0: never
 	Sockets  Sockets
 
 	notifies bool
 }
 
-// FromEnvironment returns the service manager that the variables of this process name. It is called once, at the start of a server.
+// FromEnvironment reads the service manager from the environment, once at the start.
 func FromEnvironment() (m Manager, err error) {
 	m.notifies = true
 	if m.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
@@ -28,7 +28,7 @@ func FromEnvironment() (m Manager, err error) {
 	return m, err
 }
 
-// Notify reports the state of the server, such as READY=1, by sd_notify(3).
+// Notify reports a state such as READY=1, by sd_notify(3).
 func (m *Manager) Notify(state string) error {
 	if !m.notifies {
 		return nil
@@ -37,7 +37,7 @@ func (m *Manager) Notify(state string) error {
 	return err
 }
 
-// Reload reports that the server reads its configuration again while fn runs.
+// Reload reports a configuration reload while fn runs.
 func (m *Manager) Reload(fn func()) error {
 	err := m.Notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	fn()
