@@ -1,8 +1,7 @@
 // Package sweep runs periodic jobs in small steps, such as deleting expired rows.
 //
-// Processes that share a database share the rounds of a job. Each step is bounded, so
-// that no caller of the database waits long for it, and is safe in several processes at once, because
-// a round may take longer than the interval. The service that owns the job ensures both.
+// Processes that share a database share a job's rounds. The job's service ensures that steps are short, so that other
+// callers need not wait long, and safe to run in several processes at once, because a round may exceed the interval.
 package sweep
 
 import (
@@ -22,64 +21,60 @@ import (
 
 // Job is a periodic job.
 type Job struct {
-	Name  string        // in logs and metrics
-	Every time.Duration // from the end of one round to the start of the next; 0: only RunOnce runs it
-	Limit int           // maximum number of rows of a step, at least 1
+	Name  string        // for logs and metrics
+	Every time.Duration // pause between rounds; 0: only RunOnce
+	Limit int           // rows per step, at least 1
 
-	// Run does one step of at most limit rows. It returns the number of rows, also with
-	// an error; limit means that there may be more.
+	// Run does a step and returns its rows, even with an error; limit means that more may be left.
 	Run func(ctx context.Context, now time.Time, limit int) (n int, err error)
 
-	// By, if set, is what does the job in place of Run, such as a database. Every is 0.
+	// By, if set, does the job instead of Run, e.g. a database. Every is 0.
 	By string
 
-	// Rounds, if set, are the rounds of all processes that share a database.
+	// Rounds, if set, is shared by all processes on a database.
 	Rounds Rounds
 
-	// Left, if set, says what a round has left and why, or "", for people who run it by
-	// hand.
+	// Left, if set, explains what a round left, or "", for manual runs.
 	Left func(ctx context.Context, now time.Time) (string, error)
 }
 
-// Rounds make several processes run no more rounds of a job than one process would. A process
-// that hangs or is killed in a round delays the next one by less than two intervals.
+// Rounds limits several processes to the rounds of one. A process that hangs or dies in a round delays the next by
+// less than two intervals.
 type Rounds interface {
-	// BeginRound begins a round and returns true, unless a process has begun one within the interval.
+	// BeginRound returns false if a process began a round within the interval.
 	BeginRound(ctx context.Context, job string, every time.Duration) (bool, error)
 
-	// AbortRound lets any process begin a round at once, because the latest one failed.
+	// AbortRound allows a new round at once, because the latest failed.
 	AbortRound(ctx context.Context, job string) error
 }
 
-// Options configure the jobs of a process. Only Clock is required.
+// Options configure a process's jobs. Only Clock is required.
 type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	// Observe, if set, is called after every round of this process with the number of rows and the
-	// error.
+	// Observe, if set, gets the rows and error of every round in this process.
 	Observe func(job string, rows int, err error)
 
-	// ObserveOther, if set, is called in place of a round if another process has begun one, which
-	// has not failed so far.
+	// ObserveOther, if set, is called instead if another process has begun the round and not failed so far.
 	ObserveOther func(job string)
 }
 
-// Sweeper runs the jobs of a process: periodically, and when somebody asks for one.
+// Sweeper runs a process's jobs, periodically and on request.
 type Sweeper struct {
 	Options
 
 	jobs []*job
 }
 
-// job is a Job of which one round at a time runs in this process.
+// job runs one round at a time in this process.
 type job struct {
 	Job
 
-	turn chan struct{} // has a value while a round runs
+	turn chan struct{} // full while a round runs
 }
 
-// New returns the sweeper of a process.
+// New returns a process's sweeper.
 func New(jobs []Job, o Options) *Sweeper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -97,7 +92,7 @@ func New(jobs []Job, o Options) *Sweeper {
 	return s
 }
 
-// Run runs the jobs concurrently until ctx ends and the current steps have returned.
+// Run runs the jobs until ctx ends and the current steps have returned.
 func (s *Sweeper) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, j := range s.jobs {
@@ -108,11 +103,11 @@ func (s *Sweeper) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// justNow is how recently another process must have begun a round that RunNow does not repeat.
+// justNow is the age up to which RunNow does not repeat another process's round.
 const justNow = 10 * time.Second
 
-// RunNow runs a round of a job at once. It returns errcode.Conflict while a round runs in this process, or if another process has begun
-// one just now. progress is called after each step with the number of rows so far.
+// RunNow runs a round now. It returns errcode.Conflict if a round is running here or just began elsewhere. progress
+// gets the rows after each step.
 func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows int)) (rows int, left string, err error) {
 	at := slices.IndexFunc(s.jobs, func(j *job) bool { return j.Name == name && j.By == "" })
 	if at < 0 {
@@ -141,11 +136,10 @@ func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows in
 	return rows, left, err
 }
 
-// maxBackoff is the maximum pause after failed rounds.
+// maxBackoff limits the pause after failed rounds.
 const maxBackoff = 10 * time.Minute
 
-// repeat runs one job. The first round starts after a random part of the pause, so
-// that processes that start together do not sweep together.
+// repeat starts after a random part of the pause, so that processes that start together do not sweep together.
 func (s *Sweeper) repeat(ctx context.Context, j *job) {
 	pause := rand.N(j.Every)
 	failures := 0
@@ -176,7 +170,7 @@ func (s *Sweeper) repeat(ctx context.Context, j *job) {
 	}
 }
 
-// round runs a round, unless another process has begun one within a time.
+// round does nothing if another process began a round within a time.
 func (s *Sweeper) round(ctx context.Context, j *job, within time.Duration, progress func(rows int)) (begun bool, rows int, err error) {
 	if j.Rounds != nil {
 		if begun, err = j.Rounds.BeginRound(ctx, j.Name, within); err != nil || !begun {
@@ -190,8 +184,7 @@ func (s *Sweeper) round(ctx context.Context, j *job, within time.Duration, progr
 	return true, rows, err
 }
 
-// RunOnce runs steps of a job until one finds less than its limit, and returns the
-// number of all rows.
+// RunOnce runs steps until one finds less than its limit, and returns the total rows.
 func RunOnce(ctx context.Context, j Job, now clock.Clock) (rows int, err error) {
 	return runSteps(ctx, j, now, func(int) {})
 }
@@ -210,8 +203,7 @@ func runSteps(ctx context.Context, j Job, now clock.Clock, progress func(rows in
 	}
 }
 
-// step runs one step. A panic becomes its error, so that one bad row does not stop the
-// server.
+// step turns a panic into an error, so that a bad row does not stop the server.
 func (j Job) step(ctx context.Context, now time.Time) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
