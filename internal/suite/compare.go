@@ -7,7 +7,7 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// TB is the part of testing.TB that cases use. rapid.T implements it.
+// TB is the part of testing.TB that cases use, also implemented by rapid.T.
 type TB interface {
 	Helper()
 	Error(args ...any)
@@ -16,7 +16,7 @@ type TB interface {
 	Context() context.Context
 }
 
-// Equal compares two values of any shape. An empty slice equals a nil one.
+// Equal compares values; empty and nil slices are equal.
 func Equal[T any](t TB, what string, got, want T) {
 	t.Helper()
 	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
@@ -28,7 +28,7 @@ func Equal[T any](t TB, what string, got, want T) {
 	}
 }
 
-// Must ends the test when an operation failed.
+// Must ends the test if err is not nil.
 func Must(t TB, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -36,7 +36,7 @@ func Must(t TB, what string, err error) {
 	}
 }
 
-// WantCode checks that an error has an expected code.
+// WantCode checks an error's code.
 func WantCode(t TB, what string, err error, codes ...errcode.Code) {
 	t.Helper()
 	for _, code := range codes {
@@ -47,8 +47,7 @@ func WantCode(t TB, what string, err error, codes ...errcode.Code) {
 	t.Errorf("%s: %v, want the code %v", what, err, codes)
 }
 
-// Winners counts the callers that succeeded. Every other must have failed with an error that lost
-// accepts.
+// Winners counts the successes. Every other error must satisfy lost.
 func Winners(t TB, errs []error, lost func(error) bool) (n int) {
 	t.Helper()
 	for _, err := range errs {

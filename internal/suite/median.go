@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ReportMedians reports the medians of how long two sides of a benchmark took that took turns, in µs, and their ratio: 1 if the
-// second is as fast as the first.
+// ReportMedians reports the medians, in µs, of two alternating sides of a benchmark, and their ratio: 1 if the second
+// is as fast as the first.
 func ReportMedians(b *testing.B, took [2][]time.Duration, first, second string) {
 	b.Helper()
 	if len(took[0]) == 0 || len(took[1]) == 0 {

@@ -1,9 +1,7 @@
-// Package suite runs conformance suites: the storetest packages, each of which is the contract of
-// a service's stores as tests.
+// Package suite runs conformance suites: the storetest packages, which define a service's store contract as tests.
 //
-// A service provides the cases, in groups, and their environment. This package provides names,
-// exemptions, parallelism, comparisons, fault injection at each point of an engine, and random
-// walks against a model.
+// A service provides groups of cases and their environment. This package provides names, exemptions, parallelism,
+// comparisons, fault injection, and random walks against a model.
 package suite
 
 import (
@@ -20,41 +18,38 @@ type Case[E any] = struct {
 	Run  func(t *testing.T, e E)
 }
 
-// Group is the cases of one subject. Groups run in parallel, and so do the cases of a group.
+// Group is a subject's cases. Groups and their cases run in parallel.
 type Group[E any] struct {
 	Name  string
 	Cases []Case[E]
 
-	// Serial runs the cases one after the other, because they sweep the data of all cases.
+	// Serial runs cases in sequence, because they sweep all cases' data.
 	Serial bool
 
 	// Own gives each case its own database, because it reads whole tables.
 	Own bool
 }
 
-// Suite is the contract of one backend.
+// Suite is a backend's contract.
 type Suite[E any] struct {
 	Groups []Group[E]
 
-	// New opens the environment of a case; a cleanup of t closes it.
+	// New opens a case's environment, closed by a cleanup of t.
 	New func(t *testing.T, g Group[E]) E
 
-	// Exempt names cases that do not apply to the backend ("Group/Case"), with the reason. They
-	// are not run.
+	// Exempt maps skipped cases ("Group/Case") to the reason.
 	Exempt map[string]string
 
 	Soak Soak
 }
 
-// Soak is what `make test` leaves to `make soak`, because it is slow or another backend has shown it. The zero value
-// is nothing.
+// Soak lists the cases that `make test` leaves to `make soak`, because they are slow or covered by another backend.
 type Soak struct {
 	Why   string
 	Cases []string // "Group/Case"
 	But   []string // instead of Cases: all groups but these
 }
 
-// leaves reports whether a case is left to a soak.
 func (s *Soak) leaves(group, name string) bool {
 	return slices.Contains(s.Cases, group+"/"+name) || len(s.But) > 0 && !slices.Contains(s.But, group)
 }
@@ -86,8 +81,7 @@ func (s Suite[E]) Run(t *testing.T) {
 	}
 }
 
-// problems returns mistakes in the suite itself: an exemption must match exactly one case and have
-// a reason.
+// problems checks the suite itself: an exemption must match one case and give a reason.
 func (s Suite[E]) problems() (all []string) {
 	known := map[string]bool{}
 	for _, name := range Names(s.Groups) {
@@ -124,7 +118,7 @@ func (s Suite[E]) problems() (all []string) {
 	return all
 }
 
-// Names returns the names of all cases, as "Group/Case".
+// Names returns all cases as "Group/Case".
 func Names[E any](groups []Group[E]) (all []string) {
 	for _, g := range groups {
 		for _, c := range g.Cases {

@@ -8,10 +8,10 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// Trip is an engine that fails once, at the n-th point.
+// Trip is an engine that fails once, at its n-th point.
 type Trip struct {
 	left  atomic.Int64
-	point atomic.Value // string: where it failed
+	point atomic.Value // string: the failed point
 }
 
 // Fault is called at every point where the engine can fail.
@@ -29,14 +29,13 @@ func (p *Trip) Arm(n int64) {
 	p.left.Store(n)
 }
 
-// Disarm returns where the engine failed; "" if it did not.
+// Disarm returns where the engine failed, or "".
 func (p *Trip) Disarm() (point string) {
 	p.left.Store(0)
 	return p.point.Load().(string)
 }
 
-// Try runs an operation that fails at its n-th point. An operation without any
-// point fails the test, and so does one with more than 100.
+// Try fails an operation at its n-th point. The operation must have 1 to 100 points.
 func (p *Trip) Try(t testing.TB, n int64, operation func() error) (point string, err error) {
 	t.Helper()
 	if n > 100 {
@@ -50,9 +49,8 @@ func (p *Trip) Try(t testing.TB, n int64, operation func() error) (point string,
 	return point, err
 }
 
-// FailEach fails an operation at its first point, then at its second, until it
-// succeeds. prepare is called before each attempt; it returns the operation and
-// what to check after it failed. A failed operation must report Unavailable.
+// FailEach fails an operation at its first point, then its second, until it succeeds. prepare runs before each
+// attempt and returns the operation and a check after failure. A failure must report Unavailable.
 func (p *Trip) FailEach(t testing.TB, name string, prepare func() (operation func() error, check func(what string))) {
 	t.Helper()
 	for n := int64(1); ; n++ {
