@@ -1,13 +1,10 @@
-// Package openapitest holds HTTP exchanges against an OpenAPI 3.1 document, for
-// tests. An answer must be described to the last member and header; a request
-// must be described too when it got what it asked for, lest the document
-// promises less than the server does.
+// Package openapitest validates HTTP exchanges against an OpenAPI 3.1 document, for tests. A response must be
+// described down to the last member and header; so must a successful request, so that the document does not promise
+// less than the server does.
 //
-// Two extensions say what OpenAPI has no words for: x-lines is the schema of
-// each line of a body that is lines of JSON, and x-codes lists the error.code
-// that a response may have. Two responses of the components are for what no path
-// describes: MethodNotAllowed and Preflight; a path that is not there is answered
-// with NotFound.
+// Two extensions: x-lines is the schema of each line in a JSON Lines body, and x-codes lists the possible error.code
+// values. Two response components cover undescribed requests: MethodNotAllowed and Preflight. Unknown paths return
+// NotFound.
 package openapitest
 
 import (
@@ -33,17 +30,17 @@ type Document struct {
 	schemas map[string]*jsonschema.Schema // by pointer
 }
 
-// Route is an operation of a document.
+// Route is a document's operation.
 type Route struct {
-	Method string // GET
+	Method string // e.g. GET
 	Path   string // with {parameters}
 	ID     string // operationId
 }
 
-// where the document stands for the compiler of its schemas.
+// base is the document's URL for the schema compiler.
 const base = "openapi:///openapi.json"
 
-// Load reads a document and compiles all of its schemas.
+// Load parses a document and compiles its schemas.
 func Load(text []byte) (*Document, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -61,9 +58,7 @@ func Load(text []byte) (*Document, error) {
 	return d, d.compile("", root)
 }
 
-// compile compiles every schema below a place and holds the examples beside them
-// against them, so that a test that loads the document knows it to be whole:
-// references that lead nowhere are errors.
+// compile compiles every schema below a pointer and validates its examples and references.
 func (d *Document) compile(at string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -92,7 +87,7 @@ func (d *Document) compile(at string, v any) error {
 	return nil
 }
 
-// sound looks at the reference and at the example of an object.
+// sound checks an object's reference and example.
 func (d *Document) sound(p place) error {
 	if _, err := d.follow(p); err != nil {
 		return err
@@ -104,7 +99,6 @@ func (d *Document) sound(p place) error {
 	return nil
 }
 
-// schema is the compiled schema at a pointer.
 func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +112,7 @@ func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 	return s, err
 }
 
-// Routes are the operations of the document, by path and method.
+// Routes returns the operations by path and method.
 func (d *Document) Routes() (routes []Route) {
 	paths := place{"", d.root}.child("paths")
 	for _, path := range paths.names() {
@@ -137,8 +131,7 @@ var methods = []string{
 	http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete, http.MethodOptions, http.MethodHead, http.MethodPatch, http.MethodTrace,
 }
 
-// place is an object of the document and the pointer to it. A place without
-// members is not there.
+// place is an object with its pointer. Without members it does not exist.
 type place struct {
 	pointer string
 	members map[string]any
@@ -151,7 +144,7 @@ func (p place) child(name string) place {
 
 func (p place) names() []string { return slices.Sorted(maps.Keys(p.members)) }
 
-// there is the child, where references have been followed.
+// there returns a child after following references.
 func (d *Document) there(p place, name string) place {
 	found, err := d.follow(p.child(name))
 	if err != nil {
@@ -160,7 +153,7 @@ func (d *Document) there(p place, name string) place {
 	return found
 }
 
-// each are the items of a list of objects.
+// each returns the objects in a list.
 func (d *Document) each(p place, name string) (all []place) {
 	items, _ := p.members[name].([]any)
 	for i, item := range items {
@@ -172,7 +165,6 @@ func (d *Document) each(p place, name string) (all []place) {
 	return all
 }
 
-// follow goes where references of the document lead.
 func (d *Document) follow(p place) (place, error) {
 	for range 10 {
 		ref, ok := p.members["$ref"].(string)

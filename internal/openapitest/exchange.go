@@ -18,10 +18,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Exchange is a request and its answer.
+// Exchange is a request with its response.
 type Exchange struct {
 	Method string
-	Target string // of the request line: raw path and query
+	Target string // raw path and query
 	Header http.Header
 	Body   []byte
 
@@ -30,16 +30,14 @@ type Exchange struct {
 	AnswerBody   []byte
 }
 
-// Transport holds what a client exchanges against a document. It reads an answer
-// to its end before the client does, unless that is lines of JSON: one that the
-// client does not read to its end is not looked at.
+// Transport validates a client's exchanges. It reads a response before the client does, except JSON Lines, which are
+// only checked if the client reads them to the end.
 type Transport struct {
 	Document *Document
 	Next     http.RoundTripper
-	Report   func(error) // of each exchange that does not hold
+	Report   func(error) // called for each invalid exchange
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := Exchange{Method: r.Method, Target: r.URL.RequestURI(), Header: r.Header.Clone()}
 	sent := func() {}
@@ -70,7 +68,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// observed keeps what is read of a body, which may be while it is asked for.
+// observed records a body as it is read, maybe concurrently.
 type observed struct {
 	io.ReadCloser
 	done func([]byte) // at the end; may be nil
@@ -100,13 +98,13 @@ func (o *observed) bytes() []byte {
 	return bytes.Clone(o.read.Bytes())
 }
 
-// again is a body that was read before.
+// again replays a body.
 type again struct {
 	io.Reader
 	io.Closer
 }
 
-// failing ends a body as it ended before.
+// failing ends a body with its original error.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -116,7 +114,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// Check holds an exchange against the document.
+// Check validates an exchange.
 func (d *Document) Check(x *Exchange) error {
 	path, query, _ := strings.Cut(x.Target, "?")
 	item, params := d.find(path)
@@ -148,8 +146,7 @@ func (d *Document) Check(x *Exchange) error {
 
 func clip(b []byte) []byte { return b[:min(len(b), 2000)] }
 
-// find is the description of a path, and what stands for its parameters. Where
-// several fit, the one with the fewest parameters does.
+// find returns a path's description and parameters. Of several matches, the fewest parameters win.
 func (d *Document) find(path string) (item place, params map[string]string) {
 	paths := place{"", d.root}.child("paths")
 	for _, template := range paths.names() {
@@ -161,7 +158,7 @@ func (d *Document) find(path string) (item place, params map[string]string) {
 	return item, params
 }
 
-// match matches a path. With rest, the last parameter is everything that follows.
+// match matches a path. With rest, the last parameter takes everything that follows.
 func match(template, path string, rest bool) (map[string]string, bool) {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	if rest {
@@ -184,8 +181,7 @@ func match(template, path string, rest bool) (map[string]string, bool) {
 	return params, true
 }
 
-// transport are the headers of HTTP and of what browsers ask for, which a
-// document need not tell.
+// transport lists HTTP and browser headers, which a document need not describe.
 var transport = []string{
 	"Access-Control-Allow-Headers", "Access-Control-Allow-Methods", "Access-Control-Allow-Origin", "Access-Control-Expose-Headers",
 	"Access-Control-Max-Age", "Cache-Control", "Connection", "Content-Length", "Content-Type", "Date", "Trailer", "Transfer-Encoding", "Vary",
@@ -228,7 +224,7 @@ func (d *Document) answer(x *Exchange, response place) error {
 	return errors.Join(errs...)
 }
 
-// codes holds error.code, or the code of a problem (RFC 9457), against x-codes.
+// codes validates error.code, or a problem's code (RFC 9457), against x-codes.
 func codes(response place, body []byte) error {
 	allowed, ok := response.members["x-codes"].([]any)
 	if !ok {
@@ -249,7 +245,7 @@ func codes(response place, body []byte) error {
 	return nil
 }
 
-// body holds a body against what is said of it: a response or a request body.
+// body validates a response or request body.
 func (d *Document) body(said place, header http.Header, body []byte) error {
 	content := said.child("content")
 	if len(content.members) == 0 {
@@ -258,7 +254,7 @@ func (d *Document) body(said place, header http.Header, body []byte) error {
 		}
 		return nil
 	}
-	if content.child("*/*").members != nil { // bytes of any kind
+	if content.child("*/*").members != nil { // any bytes
 		return nil
 	}
 	name, _, err := mime.ParseMediaType(header.Get("Content-Type"))
@@ -283,7 +279,6 @@ func (d *Document) body(said place, header http.Header, body []byte) error {
 	return nil
 }
 
-// holds is an error when a JSON text is not as the schema at a pointer says.
 func (d *Document) holds(pointer string, text []byte) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -300,7 +295,6 @@ func (d *Document) validate(pointer string, v any) error {
 	return s.Validate(v)
 }
 
-// parameters holds the parameters of a request against the document.
 func (d *Document) parameters(x *Exchange, item, op place, path map[string]string, rawQuery string) error {
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -330,8 +324,7 @@ func (d *Document) parameters(x *Exchange, item, op place, path map[string]strin
 	return errors.Join(errs...)
 }
 
-// parameter holds the text of a header or parameter against its schema, as a
-// number or a boolean where the text of one is wanted.
+// parameter validates a header or parameter, as a number or boolean if the schema expects one.
 func (d *Document) parameter(p place, text string) error {
 	schema := d.there(p, "schema")
 	var v any = text
