@@ -15,25 +15,22 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// bucketsLoad is the service buckets, used through S3.
 type bucketsLoad struct{ *s3Load }
 
 const bucketsListen = "HOLDFAST_BUCKETS__LISTEN="
 
 func newBuckets(n *size) *bucketsLoad { return &bucketsLoad{newS3(n)} }
 
-// settings have the secret that the database of several servers is bound to.
+// settings contain the secret that the servers' database is bound to.
 func (w *bucketsLoad) settings(e *engine) []string {
 	return append(e.url("BUCKETS"), "HOLDFAST_BUCKETS__KEY_SECRET=the-key-secret-of-all-servers-of-a-bench")
 }
 
-// enable implements optional.
 func (w *bucketsLoad) enable() ([]string, error) {
 	listen, err := testdb.FreePort()
 	return []string{"HOLDFAST_BUCKETS__ENABLED=true", bucketsListen + listen}, err
 }
 
-// owner returns the access key of the account that a new server has.
 func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 	if s.access == nil {
 		key, err := accessKey(s, "main")
@@ -51,7 +48,6 @@ func (w *bucketsLoad) owner(s *server, _ int) (credentials, error) {
 	return *s.access, nil
 }
 
-// accessKey returns an account's access key.
 func accessKey(s *server, account string) (sigv4test.Signer, error) {
 	cmd := exec.Command(s.binary, "buckets", "keys", "list", account, "--secrets")
 	cmd.Env = s.env
@@ -69,7 +65,7 @@ func (w *bucketsLoad) limit(ctx context.Context, _ *options, e *engine, _ int) (
 	return openBucketsSQLite(ctx, w.s3Load)
 }
 
-// measureFiles writes what the disk does without a server, below the table.
+// measureFiles writes the disk's own speed below the table.
 func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _ place, t *table) error {
 	window, runs := o.brief()
 	for _, n := range o.connections {
@@ -90,14 +86,13 @@ func (w *bucketsLoad) measureFiles(ctx context.Context, o *options, _ *engine, _
 	return nil
 }
 
-// memoryGoal is the maximum memory above that of an idle server.
+// memoryGoal limits the memory above an idle server's.
 const memoryGoal = 64 << 20
 
 func bucketsMemoryHead(_ *options, out io.Writer) {
 	fmt.Fprint(out, "| what the server does | engine | memory when idle | most memory | above idle | goal | took |\n|---|---|--:|--:|--:|---|--:|\n")
 }
 
-// memoryRow adds a line to the table.
 func (w *bucketsLoad) memoryRow(out io.Writer, s *server, what string, do func() error) error {
 	m, err := s.memory(do)
 	if err != nil {
@@ -109,7 +104,6 @@ func (w *bucketsLoad) memoryRow(out io.Writer, s *server, what string, do func()
 	return nil
 }
 
-// verdict is a goal, marked if it is missed.
 func verdict(met bool, goal string) string {
 	if met {
 		return goal
@@ -117,7 +111,7 @@ func verdict(met bool, goal string) string {
 	return "**missed** " + goal
 }
 
-// measureMemory measures the memory of the server for one large object.
+// measureMemory measures the server's memory for one large object.
 func (w *bucketsLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	own, err := w.enable()
 	if err != nil {
@@ -156,7 +150,7 @@ func (w *bucketsLoad) measureMemory(ctx context.Context, o *options, e *engine, 
 	})
 }
 
-// repeatedly reads the same data again and again.
+// repeatedly repeats the same data.
 type repeatedly struct {
 	data []byte
 	at   int
@@ -174,7 +168,7 @@ func bucketsKeysHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "| keys of the bucket | engine | work | pages/s | ratio | goal | server CPU µs/op | engine CPU µs/op |\n|--:|---|---|--:|--:|---|--:|--:|")
 }
 
-// Statements that fill a bucket. Parameters: name of the bucket, number of keys.
+// Statements that fill a bucket. Parameters: bucket name, number of keys.
 var (
 	liteGrowBucket = []string{`
 		WITH RECURSIVE k (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM k WHERE n < %[2]d - 1)
@@ -189,11 +183,10 @@ var (
 		`VACUUM ANALYZE manta_bucket_object`, `CHECKPOINT`}
 )
 
-// pagesGoal is that a page costs the same, whatever the number of keys, less what two
-// measurements of the same differ by.
+// pagesGoal: a page costs the same for any number of keys, allowing for noise between two measurements.
 const pagesGoal = 0.75
 
-// measureKeys measures a page of a listing by the number of keys of the bucket.
+// measureKeys measures a list page by the bucket's number of keys.
 func (w *bucketsLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	own, err := w.enable()
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// bucketsFiles are bodies in files without a server: a copy of a file with the checksums that
-// the server computes. That is the CRC64NVME, by which it verifies reads, and for a PUT the MD5,
-// which is the ETag. What is written for a PUT is synced, renamed, and its folder synced.
+// bucketsFiles copies body files without a server, computing the server's checksums: the CRC64NVME that verifies
+// reads, and for a PUT the MD5 (ETag). A PUT's file is synced, renamed, and its folder synced.
 type bucketsFiles struct {
 	dir   string
 	load  *s3Load
-	mixed map[int]*mixed // by size of the objects, which have rows only
+	mixed map[int]*mixed // by object size; rows only
 	last  atomic.Int64
 }
 
@@ -63,7 +62,7 @@ func (f *bucketsFiles) window(ctx context.Context, operation string, callers int
 	return rate(ctx, callers, lasting(d), func(context.Context, int, int) error { return f.copy(size, put) })
 }
 
-// copyBuffer is as large as those of the server.
+// copyBuffer matches the server's.
 const copyBuffer = 128 << 10
 
 func (f *bucketsFiles) copy(size int, durable bool) error {
@@ -71,7 +70,7 @@ func (f *bucketsFiles) copy(size int, durable bool) error {
 	if err != nil {
 		return err
 	}
-	defer from.Close() // it was only read
+	defer from.Close() // only read
 	name := filepath.Join(f.dir, fmt.Sprint("copy-", f.last.Add(1)))
 	to, err := os.Create(name + ".tmp")
 	if err != nil {
@@ -81,7 +80,7 @@ func (f *bucketsFiles) copy(size int, durable bool) error {
 	if durable {
 		sums = append(sums, md5.New()) //nolint:gosec // the ETag of S3
 	}
-	// The types hide ReadFrom and WriteTo: a server has the bytes in its memory.
+	// The types hide ReadFrom and WriteTo: a server has the bytes in memory.
 	n, err := io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(sums...)}, struct{ io.Reader }{from}, make([]byte, copyBuffer))
 	if err == nil && n != int64(size) {
 		err = io.ErrUnexpectedEOF

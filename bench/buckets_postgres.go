@@ -22,8 +22,7 @@ const (
 		FROM manta_bucket_object WHERE owner = $1 AND bucket_id = $2 AND name >= $3 ORDER BY name LIMIT $4`
 )
 
-// bucketsPostgres is the limit on PostgreSQL: the row of an object by a statement through pgx.
-// Larger bodies are files.
+// bucketsPostgres is the limit on PostgreSQL: an object's row by a pgx statement. Larger bodies are files.
 type bucketsPostgres struct {
 	pgDatabase
 
@@ -52,7 +51,6 @@ const bucketsConnections = 10
 
 func (l *bucketsPostgres) close() error { return errors.Join(l.files.close(), l.pgDatabase.close()) }
 
-// fill creates the rows that are read.
 func (l *bucketsPostgres) fill(ctx context.Context) error {
 	var rows [][]any
 	add := func(bucket, name string, body []byte) {
@@ -85,7 +83,7 @@ func (l *bucketsPostgres) put(ctx context.Context, name string, body []byte) err
 	return err
 }
 
-// read runs a statement and decodes nothing.
+// read decodes nothing.
 func (l *bucketsPostgres) read(ctx context.Context, sql string, want int, args ...any) error {
 	rows, err := l.pool.Query(ctx, sql, args...)
 	if err != nil {
@@ -98,7 +96,6 @@ func (l *bucketsPostgres) read(ctx context.Context, sql string, want int, args .
 	return checked(n, want, rows.Err())
 }
 
-// mix implements mixedRow.
 func (l *bucketsPostgres) mix(ctx context.Context, method, key string) error {
 	switch method {
 	case http.MethodPut:

@@ -26,15 +26,14 @@ const (
 	bucketsNext = `SELECT name FROM manta_bucket_object WHERE owner = ?1 AND bucket_id = ?2 AND name >= ?3 ORDER BY name LIMIT 1`
 )
 
-// The owner of the rows and its buckets.
 const (
 	bucketsOwner   = "00000000-0000-4000-8000-000000000001"
 	bucketsObjects = "00000000-0000-4000-8000-000000000002"
 	bucketsListed  = "00000000-0000-4000-8000-000000000003"
 )
 
-// bucketsSQLite is the limit on SQLite: the row of an object through the group-commit writer, or
-// on a snapshot. Larger bodies are files.
+// bucketsSQLite is the limit on SQLite: an object's row through the group-commit writer or on a snapshot. Larger
+// bodies are files.
 type bucketsSQLite struct {
 	liteFile
 
@@ -105,7 +104,6 @@ func (l *bucketsSQLite) delete(ctx context.Context, key string) error {
 	})
 }
 
-// mix implements mixedRow.
 func (l *bucketsSQLite) mix(ctx context.Context, method, key string) error {
 	switch method {
 	case http.MethodPut:
@@ -154,7 +152,7 @@ func (l *bucketsSQLite) window(ctx context.Context, operation string, callers in
 	return l.files.window(ctx, operation, callers, d)
 }
 
-// readRow copies a row as the service does.
+// readRow copies a row like the service.
 func readRow(s *sqlite.Stmt) {
 	for i := range min(2, s.ColumnCount()) {
 		_ = s.ColumnText(i)

@@ -10,16 +10,15 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// budgetFiles are the files that implement the budgets: slots, the queue of the database, memory
-// of requests, and the pools behind them.
+// budgetFiles implement the budgets: slots, database queue, request memory, and their pools.
 var budgetFiles = []string{"holdfast/internal/web/gate.go", "holdfast/internal/web/memory.go", "holdfast/internal/fairshare/"}
 
 const (
-	// budgetCallers is less than the connections to PostgreSQL: with more, requests wait for
-	// their turn here instead of in the driver's pool, which is no cost of the budgets.
+	// budgetCallers is below the PostgreSQL connections: otherwise requests wait here instead of in the driver's
+	// pool, which is not a cost of the budgets.
 	budgetCallers = 8
-	budgetGoal    = 0.03 // of the server's CPU
-	budgetSamples = 1000 // from which some must be in the budgets, or their files have moved
+	budgetGoal    = 0.03 // share of the server's CPU
+	budgetSamples = 1000 // some must be in the budgets, or the files have moved
 )
 
 func budgetsHead(o *options, out io.Writer) {
@@ -28,7 +27,7 @@ func budgetsHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|--:|")
 }
 
-// measureBudgets fills the table for one engine: a write and a read of each service.
+// measureBudgets measures a write and a read of each service.
 func measureBudgets(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, s := range []struct {
 		service
@@ -53,7 +52,6 @@ func measureBudgets(ctx context.Context, o *options, e *engine, out io.Writer) e
 	return nil
 }
 
-// budgets fills one row.
 func (op *operation) budgets(ctx context.Context, o *options, s *server, owners []credentials, out io.Writer) error {
 	data, err := s.profiled(ctx, 2*o.window, func(more more) error {
 		_, err := op.load(ctx, s, owners, more)
@@ -81,9 +79,8 @@ func (op *operation) budgets(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// inBudgets counts the samples whose innermost function of Holdfast belongs to the budgets, and
-// all samples. What the runtime does for a blocked goroutine has no caller, so switching between
-// goroutines counts only in the sum.
+// inBudgets counts samples whose innermost Holdfast function belongs to the budgets, and all samples. The runtime's
+// work for a blocked goroutine has no caller, so switches only count in the total.
 func inBudgets(p *profile.Profile) (in, all int64) {
 	for _, s := range p.Sample {
 		all += s.Value[0]
@@ -94,8 +91,7 @@ func inBudgets(p *profile.Profile) (in, all int64) {
 	return in, all
 }
 
-// innermost returns the file of the innermost function of Holdfast in a sample's stack; "" if
-// there is none.
+// innermost returns the file of the innermost Holdfast function in a stack, or "".
 func innermost(s *profile.Sample) string {
 	for _, l := range s.Location {
 		for _, line := range l.Line { // inlined functions come first

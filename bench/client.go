@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// credentials are the endpoint of a client and how its requests are signed.
+// credentials are a client's endpoint and signature.
 type credentials struct {
 	Endpoint string
 	sign     func(*http.Request) error
 
-	// retries is how often a request is sent again after a 503. Servers whose timestamps have
-	// hundredths of a second refuse a second write to a collection in the same hundredth.
+	// retries limits retries after a 503. Servers with timestamps in hundredths of a second refuse a second write to
+	// a collection in the same hundredth.
 	retries int
 }
 
-// patience is the timeout of a request.
 const patience = 2 * time.Minute
 
-// caller is an owner of data on one persistent connection. It is not an http.Client, because that
-// uses more CPU per request than the server does, on the same cores.
+// caller is a data owner on one persistent connection. An http.Client would use more CPU per request than the server,
+// on the same cores.
 type caller struct {
 	credentials
 
@@ -36,8 +35,8 @@ type caller struct {
 	out  *bufio.Writer
 	body bytes.Buffer
 
-	number int    // of the connection, where each has objects of its own
-	token  string // where a listing continues
+	number int    // where each connection has its own objects
+	token  string // where a list continues
 }
 
 func dial(ctx context.Context, c credentials) (*caller, error) {
@@ -53,13 +52,10 @@ func dial(ctx context.Context, c credentials) (*caller, error) {
 	return &caller{credentials: c, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), out: bufio.NewWriterSize(conn, 64<<10)}, nil
 }
 
-// errBusy is a 503 response.
 var errBusy = errors.New("503 Service Unavailable")
 
-// hangUp closes the connection.
 func (c *caller) hangUp() { _ = c.conn.Close() }
 
-// dialAll opens a connection for each owner.
 func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range all {
@@ -77,11 +73,10 @@ func dialAll(ctx context.Context, owners []credentials) (all []*caller, hangUp f
 	return all, hangUp, nil
 }
 
-// retryPause is the time before a retry.
 const retryPause = 5 * time.Millisecond
 
-// send sends a signed request and returns the body of the answer, which is valid until the next.
-// Anything but success is an error, and so is another number of records.
+// send returns the answer's body, valid until the next call. A failure status or another number of records is an
+// error.
 func (c *caller) send(ctx context.Context, method, path string, body []byte, records string) ([]byte, error) {
 	for tries := 0; ; tries++ {
 		c.body.Reset()
@@ -93,9 +88,8 @@ func (c *caller) send(ctx context.Context, method, path string, body []byte, rec
 	}
 }
 
-// refused returns the error of a response that is not a success.
 func refused(method, path string, resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status says enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status is enough
 	status := errors.New(resp.Status)
 	if resp.StatusCode == http.StatusServiceUnavailable {
 		status = errBusy
@@ -103,7 +97,7 @@ func refused(method, path string, resp *http.Response) error {
 	return fmt.Errorf("%s %s: %w: %q", method, path, status, text)
 }
 
-// exchange is send for a body that is not kept.
+// exchange is send without keeping the body.
 func (c *caller) exchange(ctx context.Context, method, path string, body []byte, records string, to io.Writer) error {
 	if body == nil {
 		return c.transfer(ctx, method, path, http.NoBody, 0, records, to)
@@ -131,7 +125,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	if sendErr == nil {
 		sendErr = c.out.Flush()
 	}
-	// A server that refuses a request may respond and close before it has read all of it.
+	// A server that refuses a request may respond and close before reading all of it.
 	resp, err := http.ReadResponse(c.in, req)
 	if err != nil {
 		return fmt.Errorf("%s %s: no response: %w", method, path, errors.Join(sendErr, err))
@@ -153,8 +147,7 @@ func (c *caller) transfer(ctx context.Context, method, path string, body io.Read
 	return err
 }
 
-// deadline returns the deadline of a transfer of n bytes: patience, and a second for each
-// 4 MiB, because a disk that is busy may take that long.
+// deadline is patience plus a second per 4 MiB, because a busy disk may be that slow.
 func deadline(n int64) time.Time {
 	return time.Now().Add(patience + time.Duration(max(n, 0)>>22)*time.Second)
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// side is one of two servers that are compared.
+// side is one of two compared servers.
 type side struct {
 	service
 
-	name    string // of the server, in messages
+	name    string // shown in messages
 	engine  *engine
 	server  *server
 	owners  []credentials
@@ -23,7 +23,6 @@ type side struct {
 	peak    int64
 }
 
-// operation returns the side's own operation of that name, or nil.
 func (s *side) operation(name string) *operation {
 	all := s.operations()
 	if i := slices.IndexFunc(all, func(op operation) bool { return op.name == name }); i >= 0 {
@@ -35,8 +34,7 @@ func (s *side) operation(name string) *operation {
 const compareHead = "| work | engine | connections | ops/s | %s | ratio | p50 | %[1]s | p99 | %[1]s | server CPU µs/op | %[1]s | ratio | engine CPU µs/op | %[1]s | ratio | peak memory | %[1]s |\n" +
 	"|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 
-// compare measures two binaries in alternating windows, under the same conditions, and prints the
-// ratios of their medians.
+// compare measures two binaries in alternating windows and prints the ratios of their medians.
 func compare(ctx context.Context, o *options, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is %s to %s.\n\n", o.window, o.runs, o.binary, o.against)
 	fmt.Fprintf(out, compareHead, "before")
@@ -60,7 +58,7 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-// compareSides writes the rows of the operations that both sides have.
+// compareSides measures the operations that both sides have.
 func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer) error {
 	operations := slices.DeleteFunc(sides[0].operations(), func(op operation) bool {
 		return !o.works.MatchString(op.name) || sides[1].operation(op.name) == nil
@@ -87,7 +85,7 @@ func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer)
 	return nil
 }
 
-// onBinaries runs fn with a server of the binary that each side names.
+// onBinaries runs fn with a server for each side's binary.
 func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn func() error) error {
 	if len(sides) == 0 {
 		return fn()
@@ -108,8 +106,7 @@ func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn 
 	})
 }
 
-// compareOperation measures a row. The order of the sides alternates; the first window of each is
-// a warm-up and does not count.
+// compareOperation measures a row. The sides' order alternates; each side's first window is a warm-up.
 func compareOperation(ctx context.Context, o *options, work string, n int, sides []*side, out io.Writer) error {
 	for _, s := range sides {
 		s.samples, s.peak = nil, 0
@@ -123,7 +120,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	order := slices.Clone(sides)
 	for range o.runs {
 		for _, s := range order {
-			syscall.Sync() // so that no side writes the dirty pages of the other
+			syscall.Sync() // so that no side writes the other's dirty pages
 			got, err := s.operation(work).load(ctx, s.server, s.owners[:n], lasting(o.window))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
@@ -149,7 +146,7 @@ func compareOperation(ctx context.Context, o *options, work string, n int, sides
 	return nil
 }
 
-// memory returns a cell; it is empty for a server on another machine.
+// memory is empty for a server on another machine.
 func (s *side) memory() string {
 	if s.peak == 0 {
 		return "–"
@@ -157,14 +154,12 @@ func (s *side) memory() string {
 	return mb(s.peak)
 }
 
-// latencies returns two cells: the medians of both sides.
 func latencies(a, b *side, field func(sample) time.Duration) string {
 	return ms(median(a.samples, field)) + " | " + ms(median(b.samples, field))
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// beside returns three cells: the medians of both sides and their ratio.
 func beside(a, b *side, field func(sample) float64) string {
 	x, y := median(a.samples, field), median(b.samples, field)
 	number := func(f float64) string {

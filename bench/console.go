@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// pageGoal is the maximum time of a page of the console.
 const pageGoal = 200 * time.Millisecond
 
 func consoleHead(o *options, out io.Writer) {
@@ -26,11 +25,10 @@ func consoleHead(o *options, out io.Writer) {
 	fmt.Fprint(out, "| page of the console | engine | median | slowest | goal | bytes |\n|---|---|--:|--:|--:|--:|\n")
 }
 
-// consoleTimes returns how often each page is read.
+// consoleTimes is the number of reads per page.
 func consoleTimes(o *options) int { return 4 * o.runs }
 
-// consolePages are the pages that list something, or one of many. The second page of a list, which
-// "next" has in its name, is found by its link.
+// consolePages list something, or show one item. A list's second page ("next" in the name) is found by its link.
 var consolePages = []struct{ name, path string }{
 	{"overview", ""},
 	{"checks", "checks"},
@@ -62,7 +60,7 @@ const (
 	consoleBucket  = "console"
 )
 
-// Statements that fill the tables of the accounts. Parameter: the number of accounts.
+// Statements that fill the account tables. Parameter: number of accounts.
 var (
 	liteGrowAccounts = []string{`
 		WITH RECURSIVE a (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a WHERE n < %[1]d)
@@ -81,14 +79,14 @@ var (
 	}
 )
 
-// measureConsole reads pages of the console on a server with much data.
+// measureConsole reads console pages of a server with much data.
 func measureConsole(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	sync, ext, buckets, n := newSync(), newExt(), newBuckets(o.size), o.size.consoleRows
 	settings, err := buckets.enable()
 	if err != nil {
 		return err
 	}
-	// The checks would ask Mozilla's server.
+	// The checks would contact Mozilla's server.
 	settings = append(settings, "HOLDFAST_TOKENSERVER__FXA_OAUTH_SERVER_URL=http://127.0.0.1:1")
 	return onServer(ctx, o, e, settings, func(s *server) error {
 		owner, err := buckets.owner(s, 1)
@@ -115,7 +113,6 @@ func measureConsole(ctx context.Context, o *options, e *engine, out io.Writer) e
 	})
 }
 
-// readConsole reads each page and writes its line.
 func readConsole(ctx context.Context, o *options, s *server, out io.Writer) error {
 	browser, err := s.signIn(ctx)
 	if err != nil {
@@ -150,7 +147,6 @@ func readConsole(ctx context.Context, o *options, s *server, out io.Writer) erro
 	return nil
 }
 
-// signIn signs in to the console.
 func (s *server) signIn(ctx context.Context) (*http.Client, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -174,7 +170,6 @@ func (s *server) signIn(ctx context.Context) (*http.Client, error) {
 	return browser, nil
 }
 
-// get reads a page and returns how long it took.
 func get(ctx context.Context, browser *http.Client, address string) (body string, took time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -24,7 +24,6 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Goals of a copy.
 const (
 	copyRatioGoal  = 0.5
 	copyMemoryGoal = 64 << 20
@@ -38,23 +37,20 @@ func copyHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "| copy | records | rows/s | limit rows/s | ratio | goal | peak memory | goal | writes/s meanwhile | last pass, read-only | goal |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
 }
 
-// copied is a service that is copied.
 type copied struct {
 	name     string
 	records  int
-	tables   []string // that are filled, in the order of their foreign keys
+	tables   []string // to fill, in foreign key order
 	rows     *rows
 	settings func(e *engine) []string
 }
 
-// copyTarget is an engine to copy to.
 type copyTarget struct {
 	name string
-	url  func(ctx context.Context, database string) (string, error) // of a new database
+	url  func(ctx context.Context, database string) (string, error) // for a new database
 }
 
-// measureCopy copies Sync and extension storage from SQLite to the engine, and from PostgreSQL
-// to Citus.
+// measureCopy copies Sync and extension storage from SQLite to the engine, and from PostgreSQL to Citus.
 func measureCopy(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	sync, ext := newSync(), newExt()
 	for _, c := range []*copied{
@@ -86,15 +82,15 @@ func measureCopy(ctx context.Context, o *options, e *engine, out io.Writer) erro
 func withDatabase(base, name string) string {
 	u, err := url.Parse(base)
 	if err != nil {
-		panic(err) // the URL of our own server
+		panic(err) // our own server's URL
 	}
 	u.Path = "/" + name
 	return u.String()
 }
 
-// newCitus creates a database on each node of the cluster that a database is on.
+// newCitus creates a database on each node of base's cluster.
 func newCitus(ctx context.Context, base, name string) (string, error) {
-	var nodes []string // the coordinator first
+	var nodes []string // coordinator first
 	var joins []string
 	if err := connectTo(ctx, base, func(c *pgx.Conn) error {
 		found, err := c.Query(ctx, `SELECT nodename, nodeport, groupid FROM pg_dist_node WHERE isactive ORDER BY groupid`)
@@ -119,7 +115,7 @@ func newCitus(ctx context.Context, base, name string) (string, error) {
 	on := func(node, database string) string {
 		u, err := url.Parse(withDatabase(base, database))
 		if err != nil {
-			panic(err) // it was parsed before
+			panic(err) // already parsed
 		}
 		u.Host = node
 		return u.String()
@@ -135,7 +131,7 @@ func newCitus(ctx context.Context, base, name string) (string, error) {
 	return withDatabase(base, name), execOn(ctx, withDatabase(base, name), joins...)
 }
 
-// measure copies twice: once without other work, and once under writes.
+// measure copies twice: idle, and under writes.
 func (c *copied) measure(ctx context.Context, o *options, from *engine, to copyTarget, out io.Writer) error {
 	return onServer(ctx, o, from, c.settings(from), func(s *server) error {
 		owners := max(1, c.records/o.size.manyRecords)
@@ -176,7 +172,6 @@ func (c *copied) measure(ctx context.Context, o *options, from *engine, to copyT
 	})
 }
 
-// copyRun is a run of the command.
 type copyRun struct {
 	took, pass time.Duration
 	peak       int64 // bytes
@@ -185,7 +180,6 @@ type copyRun struct {
 
 var lastPass = regexp.MustCompile(`the last pass took (\S+)`)
 
-// copies runs holdfast copy.
 func (s *server) copies(ctx context.Context, service, target string) (copyRun, error) {
 	r, err := s.command(ctx, "copy", service, "--to", target)
 	if err != nil {
@@ -199,7 +193,6 @@ func (s *server) copies(ctx context.Context, service, target string) (copyRun, e
 	return r, err
 }
 
-// command runs a command with the configuration of the server.
 func (s *server) command(ctx context.Context, args ...string) (r copyRun, err error) {
 	cmd := exec.CommandContext(ctx, s.binary, args...)
 	var output bytes.Buffer
@@ -215,7 +208,7 @@ func (s *server) command(ctx context.Context, args ...string) (r copyRun, err er
 	for {
 		select {
 		case <-tick.C:
-			if n, err := peak(cmd.Process.Pid); err == nil { // it may have ended
+			if n, err := peak(cmd.Process.Pid); err == nil { // the process may have ended
 				r.peak = n
 			}
 			continue
@@ -278,13 +271,12 @@ func (c *copied) underWrites(ctx context.Context, o *options, s *server, owners 
 func removeFile(target string) {
 	if file, ok := strings.CutPrefix(target, "sqlite:"); ok {
 		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
-			_ = os.Remove(file + suffix) // a file in the temporary folder
+			_ = os.Remove(file + suffix) // temporary file
 		}
 	}
 }
 
-// limit deletes the rows of a copy and inserts them again, without Holdfast. It returns how many
-// there are, and how long that took.
+// limit deletes a copy's rows and reinserts them without Holdfast.
 func (c *copied) limit(ctx context.Context, target string) (rows int, took time.Duration, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -355,7 +347,7 @@ func (c *copied) limitLite(file, other string) (rows int, took time.Duration, er
 		}
 		begun := time.Now()
 		for _, t := range c.tables {
-			// Without a condition SQLite would copy cells of the B-tree and not look at rows.
+			// Without a condition SQLite would copy B-tree cells instead of rows.
 			if err := do(`INSERT INTO ` + t + ` SELECT * FROM other.` + t + ` WHERE true`); err != nil { //nolint:unqueryvet // a copy of the same table
 				return err
 			}

@@ -25,17 +25,16 @@ func diskHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|--:|--:|")
 }
 
-// diskWork is a kind of record whose size on the disk is measured.
+// diskWork is a kind of record whose disk usage is measured.
 type diskWork struct {
 	name    string
-	of      string // the service, by its part
+	of      string // by its part
 	share   int    // one in so many records is written: fewer large ones
-	batch   int    // records of a request
+	batch   int    // records per request
 	content func(i int) string
 }
 
-// diskTables are the tables of a service on PostgreSQL, and its file on SQLite. The last table of
-// extension storage is the change feed.
+// diskTables are a service's PostgreSQL tables and SQLite file. Extension storage's last table is the change feed.
 var diskTables = map[string]struct {
 	tables []string
 	file   func(data string) string
@@ -47,9 +46,8 @@ var diskTables = map[string]struct {
 
 const extFeed = "ext_storage_changes"
 
-// diskWorks returns the kinds. Values are random, like ciphertext, so that they do not compress.
-// Two are the largest values of extension storage: a text, and the value that is largest in jsonb.
-// Bodies of more than 16 KiB are on a storage node.
+// diskWorks use random values, like ciphertext, which do not compress. Two are the largest extension values: a text,
+// and the largest value as jsonb. Bodies above 16 KiB are on a storage node.
 func diskWorks() []diskWork {
 	const largest = 64 << 10
 	text := func(bytes int) func(int) string {
@@ -76,7 +74,7 @@ func diskWorks() []diskWork {
 	}
 }
 
-// randomText returns text in the alphabet of base64.
+// randomText uses the base64 alphabet.
 func randomText(seed, bytes int) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -87,7 +85,7 @@ func randomText(seed, bytes int) string {
 	return string(text)
 }
 
-// randomDigits returns an array of digits. jsonb stores each as a number of twelve bytes.
+// randomDigits returns an array, which jsonb stores as a twelve-byte number per digit.
 func randomDigits(seed, bytes int) string {
 	r := rand.New(rand.NewPCG(uint64(seed), 2))
 	text := []byte("[0")
@@ -97,7 +95,6 @@ func randomDigits(seed, bytes int) string {
 	return string(append(text, ']'))
 }
 
-// measureDisk writes each kind of record into a new database.
 func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, w := range diskWorks() {
 		of := o.service(w.of)
@@ -106,7 +103,7 @@ func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) erro
 			return err
 		}
 		err = onServer(ctx, o, e, own, func(s *server) error {
-			if e.postgres != nil { // the rows of the previous kind
+			if e.postgres != nil { // the previous kind's rows
 				if err := e.emptied(ctx, "bsos, user_collections, ext_storage_records, ext_storage_changes, ext_storage_usage, ext_storage_namespaces, manta_bucket_object, manta_bucket_usage"); err != nil {
 					return err
 				}
@@ -120,7 +117,7 @@ func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) erro
 	return nil
 }
 
-// emptied truncates tables, so that their files are empty.
+// emptied truncates tables, which empties their files.
 func (e *engine) emptied(ctx context.Context, tables string) error {
 	return e.exec(ctx, `TRUNCATE `+tables+` CASCADE`)
 }
@@ -152,10 +149,9 @@ func (w *diskWork) measure(ctx context.Context, o *options, s *server, of servic
 	return nil
 }
 
-// diskOwner is the number of records of an owner, less than the limit of a namespace.
+// diskOwner is the records per owner, below a namespace's limit.
 const diskOwner = 4000
 
-// write writes records for as many owners as they need.
 func (w *diskWork) write(ctx context.Context, s *server, of service, records int) error {
 	for first := 0; first < records; first += diskOwner {
 		owners, err := s.newOwners(of, 1)
@@ -180,7 +176,6 @@ func (w *diskWork) write(ctx context.Context, s *server, of service, records int
 	return nil
 }
 
-// request writes a request with records from the i-th on.
 func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	if w.of == "buckets" {
 		return c.exchange(ctx, http.MethodPut, s3Objects+"/"+id(i), []byte(w.content(i)), "", io.Discard)
@@ -213,8 +208,8 @@ func (w *diskWork) request(ctx context.Context, c *caller, i int) error {
 	return nil
 }
 
-// onDisk returns the size of tables on disk with their indexes and TOAST, or of a whole SQLite
-// file; and of that the change feed, on PostgreSQL.
+// onDisk returns the disk usage of tables with indexes and TOAST, or of a SQLite file, and on PostgreSQL the change
+// feed's part.
 func (s *server) onDisk(ctx context.Context, file string, tables []string) (all, fed int64, err error) {
 	if s.engine.postgres == nil {
 		err := withFile(file, func(c *sqlite.Conn) error {

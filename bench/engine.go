@@ -14,13 +14,12 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// engine is the database of the server: a SQLite file, a PostgreSQL server that commits durably,
-// or the Spanner emulator. Nothing else uses it.
+// engine is the server's exclusive database: a SQLite file, a durable PostgreSQL server, or the Spanner emulator.
 type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
 	spanner  *testdb.SpannerServer
-	database string // of the server, on Spanner
+	database string // Spanner only
 }
 
 var engines = []string{"sqlite", "postgres", "spanner"}
@@ -37,7 +36,6 @@ func openEngine(name string) (e *engine, err error) {
 	return e, err
 }
 
-// newDatabase returns a new name of a Spanner database.
 func newDatabase() string {
 	id := "b" + strings.ToLower(rand.Text()[:16])
 	return "projects/bench/instances/" + id + "/databases/" + id
@@ -52,11 +50,10 @@ func (e *engine) close() {
 	}
 }
 
-// spannerCallers is the maximum of connections on the emulator, which runs one read-write
-// transaction at a time. Batches use a single one, which takes a minute.
+// spannerCallers limits connections to the emulator, which runs one read-write transaction at a time. Batches use
+// one, which takes a minute.
 const spannerCallers = 4
 
-// connections returns the numbers of connections that are measured on the engine.
 func (e *engine) connections(all []int) []int {
 	if e.spanner == nil {
 		return all
@@ -68,8 +65,7 @@ func (e *engine) connections(all []int) []int {
 	return slices.Compact(fewer)
 }
 
-// url returns the setting of a service's database on PostgreSQL. On other engines the service has
-// its own file.
+// url returns a service's PostgreSQL setting. On other engines it has its own file.
 func (e *engine) url(section string) []string {
 	if e.postgres == nil {
 		return nil
@@ -77,8 +73,8 @@ func (e *engine) url(section string) []string {
 	return []string{"HOLDFAST_" + section + "__DATABASE_URL=" + e.postgres.URL()}
 }
 
-// cpu returns the CPU time of the engine's processes so far, including those in the background.
-// SQLite runs in the server's process, and the emulator's time says nothing about Spanner.
+// cpu returns the engine processes' CPU time, including background work. SQLite runs in the server's process, and the
+// emulator says nothing about Spanner.
 func (e *engine) cpu() (worked, error) {
 	if e.postgres == nil {
 		return worked{}, nil
@@ -90,7 +86,6 @@ func (e *engine) cpu() (worked, error) {
 	return cpu(pids...)
 }
 
-// connect runs fn with a connection to PostgreSQL.
 func (e *engine) connect(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return connectTo(ctx, e.postgres.URL(), fn)
 }
@@ -103,7 +98,7 @@ func connectTo(ctx context.Context, url string, fn func(*pgx.Conn) error) error 
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
-// exec runs statements on PostgreSQL outside of a transaction.
+// exec runs statements outside of a transaction.
 func (e *engine) exec(ctx context.Context, script ...string) error {
 	return execOn(ctx, e.postgres.URL(), script...)
 }
@@ -122,7 +117,7 @@ func execOn(ctx context.Context, url string, script ...string) error {
 // settle runs a checkpoint, which would otherwise disturb a measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.spanner != nil {
-		return nil // all of it is in memory
+		return nil // everything is in memory
 	}
 	if e.postgres != nil {
 		return e.exec(ctx, `CHECKPOINT`)

@@ -22,12 +22,11 @@ type extLoad struct{ secret string }
 
 func newExt() *extLoad { return &extLoad{secret: ownSecret} }
 
-// settings turn off the rate limits of extensions.
+// settings disable the rate limits.
 func (w *extLoad) settings(e *engine) []string {
 	return append(e.url("EXTSTORAGE"), "HOLDFAST_EXTSTORAGE__TOKEN_SECRET="+w.secret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false")
 }
 
-// owner returns credentials of an install with access to the namespaces of the operations.
 func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	tenant, install := owner(n)
 	token, err := load.Token{Tenant: tenant, Install: install, Access: map[string]string{
@@ -40,16 +39,15 @@ func (w *extLoad) owner(s *server, n int) (credentials, error) {
 	}, err
 }
 
-// extFirst is the number before the first install. It has 12 digits, like the end of a UUID.
+// extFirst precedes the first install's number. It has 12 digits, like a UUID's end.
 const extFirst = 100_000_000_000
 
-// Prefixes of the UUIDs of a tenant and its install.
+// UUID prefixes of tenants and installs.
 const (
 	extTenant  = "00000000-0000-4000-8000-"
 	extInstall = "00000000-0000-4000-9000-"
 )
 
-// owner returns the UUIDs of the n-th install and its tenant.
 func owner(n int) (tenant, install string) {
 	number := fmt.Sprintf("%012d", extFirst+n)
 	return extTenant + number, extInstall + number
@@ -66,7 +64,6 @@ func (w *extLoad) operations() (all []operation) {
 	return all
 }
 
-// do sends a request and checks the first answer.
 func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	answer, err := c.send(ctx, w.method, w.path(i), w.body, "")
 	if found := bytes.Count(answer, []byte(`"revision":`)); err == nil && i == 0 && found != w.finds {
@@ -75,7 +72,7 @@ func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	return err
 }
 
-// fill creates the schema and the records that the operations use.
+// fill creates the schema and the operations' records.
 func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) error {
 	all, hangUp, err := dialAll(ctx, installs)
 	if err != nil {
@@ -103,8 +100,8 @@ func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) e
 	return err
 }
 
-// extPublished waits until the relay has published all audit events. They are part of the writes,
-// and would disturb the next measurement.
+// extPublished waits until the relay has published all audit events, which are part of the writes and would disturb
+// the next measurement.
 func extPublished(ctx context.Context, s *server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -139,8 +136,7 @@ func extPublished(ctx context.Context, s *server) error {
 	})
 }
 
-// limit opens a limit in its own database: nothing publishes its events, which must not mix with
-// those of the server.
+// limit uses its own database: nothing publishes its events, which must not mix with the server's.
 func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int) (limit, error) {
 	if e.postgres != nil {
 		return openExtPostgres(ctx, e, installs)
@@ -148,7 +144,6 @@ func (w *extLoad) limit(ctx context.Context, _ *options, e *engine, installs int
 	return openExtSQLite(ctx, installs)
 }
 
-// extWorkOf returns what a limit does for an operation.
 func extWorkOf(operation string) (*extWork, error) {
 	for _, w := range extWorks() {
 		if w.name == operation {
@@ -158,7 +153,7 @@ func extWorkOf(operation string) (*extWork, error) {
 	return nil, unknown(operation)
 }
 
-// extFill returns the records of an install: those that operations write, and those of the list.
+// extFill returns an install's records, for writes and for the list.
 func extFill() (all [][]extOp) {
 	var list []extOp
 	for i := range extKeys {
@@ -179,7 +174,7 @@ func extFill() (all [][]extOp) {
 	return all
 }
 
-// puts returns the operations that write, as plain puts.
+// puts returns the writing operations as plain puts.
 func puts(ops []extOp) (writes []extOp) {
 	for _, op := range ops {
 		if op.kind == extPut {
@@ -190,11 +185,11 @@ func puts(ops []extOp) (writes []extOp) {
 	return writes
 }
 
-// extAudit returns the audit event of an operation, before and after its key.
+// extAudit returns an audit event before and after its key.
 func extAudit(op *extOp) (head, tail string) {
 	return fmt.Sprintf(`{"operation":"put","namespace":%q,"key":"`, op.ns),
 		fmt.Sprintf(`","schemaVersion":%d,"caller":"token","callerId":"","revision":`, op.schema)
 }
 
-// extText returns a JSON string of so many bytes.
+// extText returns a JSON string with so many bytes.
 func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"` }

@@ -13,16 +13,16 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// hotGoal is the minimum ratio of increments and patches to puts, all of one record.
+// hotGoal is the minimum ratio of increments and patches to puts on one record.
 const hotGoal = 0.50
 
-// hotWork is a write of one record by many concurrent clients.
+// hotWork is a write to one record by many clients.
 type hotWork struct {
 	name    string
 	method  string
 	path    string // relative to the record
 	body    func(caller int) []byte
-	servers int // processes on one database, which share the clients
+	servers int // processes on one database that share the clients
 }
 
 func hotWorks(e *engine) []hotWork {
@@ -47,7 +47,6 @@ func hotHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|--:|---|--:|--:|---|--:|--:|--:|--:|--:|")
 }
 
-// hotRow is a row with the samples of its medians.
 type hotRow struct {
 	samples []hotSample
 	busy    int64
@@ -59,8 +58,8 @@ type hotSample struct {
 	p95 time.Duration
 }
 
-// measureHot measures writes of one record by many clients: puts, which only wait for each other,
-// and writes that depend on the stored value.
+// measureHot measures many clients writing one record: puts, which only wait for each other, and writes that depend
+// on the stored value.
 func (w *extLoad) measureHot(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		servers := []*server{s}
@@ -113,7 +112,7 @@ func (w *extLoad) measureHotAt(ctx context.Context, o *options, servers []*serve
 
 func (r *hotRow) ops() float64 { return median(r.samples, func(s hotSample) float64 { return s.ops }) }
 
-// hotWindow adds a window to a row. A 503 is counted separately.
+// hotWindow adds a window to a row. 503s are counted separately.
 func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWork, n int, window time.Duration, r *hotRow) error {
 	var owners []credentials
 	for i := range n {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// outboxGoal is the minimum number of events per second that a relay publishes.
+// outboxGoal is a relay's minimum events per second.
 var outboxGoal = map[string]float64{"postgres": 5000}
 
 func outboxHead(o *options, out io.Writer) {
@@ -19,8 +19,8 @@ func outboxHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|---|--:|--:|--:|")
 }
 
-// measureOutbox measures how fast audit events are published: those of current writes, until the
-// last one is in the file, and those that are pending when a server starts.
+// measureOutbox measures the publication of audit events: from current writes until the last is in the file, and
+// pending ones at a server start.
 func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		callers := o.size.rowsCallers
@@ -48,7 +48,6 @@ func (w *extLoad) measureOutbox(ctx context.Context, o *options, e *engine, out 
 	})
 }
 
-// outboxRow is a row with the samples of its medians.
 type outboxRow struct {
 	what, engine string
 	goal         float64
@@ -72,7 +71,6 @@ func (r *outboxRow) print(out io.Writer) {
 		engineCPU(median(r.samples, func(s sample) time.Duration { return s.engine })))
 }
 
-// publishWritten puts records and waits until all events are published.
 func (s *server) publishWritten(ctx context.Context, installs []credentials, more more) (sample, error) {
 	all, hangUp, err := dialAll(ctx, installs)
 	if err != nil {
@@ -94,7 +92,6 @@ func (s *server) publishWritten(ctx context.Context, installs []credentials, mor
 	return got, nil
 }
 
-// publishBehind starts the server with pending events.
 func (s *server) publishBehind(ctx context.Context, events int) (got sample, err error) {
 	s.stop()
 	if err := s.appendEvents(ctx, events); err != nil {
@@ -120,7 +117,7 @@ func (s *server) publishBehind(ctx context.Context, events int) (got sample, err
 	return got, nil
 }
 
-// Events as a service appends them. Parameter: their number.
+// Events like a service's. Parameter: number.
 const (
 	outboxPayload = `{"operation":"put","namespace":"settings","key":"theme","schemaVersion":3,"caller":"token","callerId":"7e000000","revision":17}`
 
@@ -133,7 +130,6 @@ const (
 			n, 'extstorage.put', 'settings/theme', '` + outboxPayload + `', unixepoch() * 1000000, n %% 10 * 2 %% 16 FROM e`
 )
 
-// appendEvents inserts events and runs a checkpoint.
 func (s *server) appendEvents(ctx context.Context, n int) error {
 	if s.engine.postgres != nil {
 		return errors.Join(s.engine.exec(ctx, fmt.Sprintf(pgEvents, n)), s.engine.settle(ctx, ""))

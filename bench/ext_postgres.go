@@ -13,15 +13,14 @@ import (
 	store "holdfast/internal/extstorage/postgres"
 )
 
-// extApply calls the function that the server calls for every write, with the same arguments. The
-// keys are inserted.
+// extApply calls the server's write function with the same arguments. The keys are inserted.
 const extApply = `SELECT ext_apply_v1(('` + extTenant + `' || :owner::text)::uuid, ('` + extInstall + `' || :owner::text)::uuid,
 	:kinds::smallint[], :namespaces::text[], %s, :guards::bigint[], %s, :none::text[],
 	:values::text[], :metadata::text[], :expiries::timestamptz[], :keeps::boolean[], :schemas::integer[], '"token"'::text, '""'::text,
 	now(), 268435456::bigint, 32::bigint, 5120::bigint, NULL::text, NULL::bytea, now() - interval '24 hours', NULL::text[]);
 `
 
-// extRead is the read before an increment, whose precondition is the record that was read.
+// extRead precedes an increment, whose precondition is the record read.
 const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS created, updated_at AS updated, ttl_expires_at AS expires,
 	value_bytes AS bytes, metadata_bytes AS others, value::text AS value, coalesce(metadata::text, '') AS metadata
 	FROM ext_storage_records
@@ -30,7 +29,7 @@ const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS c
 \gset old_
 `
 
-// extScript returns the pgbench script of a work and its variables.
+// extScript returns a pgbench script with its variables.
 func extScript(w *extWork) (script string, vars map[string]string) {
 	n := len(w.ops)
 	all := func(field func(*extOp) string) string {
@@ -69,7 +68,7 @@ func extScript(w *extWork) (script string, vars map[string]string) {
 	}
 	match := make([]string, 0, n)
 	for i := range w.ops {
-		if w.reads == nil || i < n-1 { // the record that was read is the last
+		if w.reads == nil || i < n-1 { // the record read comes last
 			match = append(match, w.ops[i].match)
 		}
 	}
@@ -87,7 +86,7 @@ func maybe(there bool, text string) string {
 
 var inArray = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// array returns an array in PostgreSQL's syntax; empty texts are NULL.
+// array formats a PostgreSQL array; empty texts are NULL.
 func array(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, t := range texts {
@@ -98,7 +97,7 @@ func array(texts []string) string {
 	return `{` + strings.Join(quoted, ",") + `}`
 }
 
-// extPostgres is PostgreSQL with pgbench for writes and a pool for reads.
+// extPostgres writes with pgbench and reads with a pool.
 type extPostgres struct{ pgDatabase }
 
 // extConnections is the server's default.
@@ -159,15 +158,14 @@ const (
 			AND (ttl_expires_at IS NULL OR ttl_expires_at > @now)
 		ORDER BY `
 
-	extPageShare = 1 << 20 / extKeys // bytes of a value that are sent at once
+	extPageShare = 1 << 20 / extKeys // bytes of a value sent together
 )
 
-// extPgList has numbers instead of names, as the service sends it.
+// extPgList uses numbers instead of names, like the service.
 var extPgList = strings.NewReplacer("@tenant", "$1::uuid", "@install", "$2::uuid", "@namespace", "$3::text", "@after", "$4::text", "@from", "$5::text",
 	"@before", "$6::text", "@values", "$7::boolean", "@metadata", "$8::boolean", "@now", "$9::timestamptz", "@sent", "$11::bigint").
 	Replace(extPgFrom) + "key LIMIT $10::bigint"
 
-// extFound is a row of the records table.
 type extFound struct {
 	key                         string
 	revision, seq, size, others int64

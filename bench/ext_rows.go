@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// extKeysBytes is the size of a value where the number of keys is measured.
+// extKeysBytes is the value size when measuring the number of keys.
 const extKeysBytes = 500
 
 func extKeysHead(o *options, out io.Writer) {
@@ -39,8 +39,7 @@ func (w *extLoad) rows() *rows {
 	}
 }
 
-// measureKeys measures a put by the number of keys of its namespace, for as many installs as there
-// are connections.
+// measureKeys measures puts by the number of keys in a namespace, with an install per connection.
 func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		var lines []*line
@@ -60,8 +59,7 @@ func (w *extLoad) measureKeys(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// measureRows fills the tables and measures a put at each size, and at the end for many more
-// installs.
+// measureRows measures puts for growing tables, and finally for many more installs.
 func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		r := w.rows()
@@ -74,8 +72,8 @@ func (w *extLoad) measureRows(ctx context.Context, o *options, e *engine, out io
 	})
 }
 
-// Statements that fill the tables as a server would. Parameters: first install, number of
-// installs, keys of each, bytes of a value, namespace, value, time.
+// Statements that fill the tables like a server. Parameters: first install, installs, keys of each, bytes per value,
+// namespace, value, time.
 var (
 	liteGrowExt = []string{`
 		WITH RECURSIVE o (n) AS (SELECT %[1]d UNION ALL SELECT n + 1 FROM o WHERE n < %[1]d + %[2]d - 1)
@@ -114,7 +112,7 @@ var (
 	}
 )
 
-// grow gives each record a change with today's time, because the sweep would remove an older one.
+// grow dates each record's change today, because the sweep would remove older ones.
 func (w *extLoad) grow(ctx context.Context, s *server, first, installs, keys, bytes int) error {
 	at := time.Now().Add(-24 * time.Hour).UnixMilli()
 	args := []any{extFirst + first, installs, keys, bytes, extPutNamespace, extText(bytes), at}

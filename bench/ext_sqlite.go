@@ -45,18 +45,16 @@ const (
 		`AND namespace = ?4 AND key >= ?5 AND key < ?6 ORDER BY key LIMIT ?7 + 0`
 )
 
-// What the service writes to the outbox, and an active schema.
+// The service's outbox entries, and an active schema.
 const (
 	extEvent     = `INSERT INTO ext_storage_outbox (tenant_id, extension_install_id, seq, topic, key, payload, created_at, part) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)`
 	extAddSchema = `INSERT INTO ext_storage_schemas (tenant_id, extension_install_id, namespace, schema_version, status, created_at, updated_at, schema_document)
 		VALUES (?, ?, ?, 1, 'active', 0, 0, ?)`
 )
 
-// extSQLite runs the statements in the service's order, in the group-commit writer or on a
-// snapshot.
+// extSQLite runs statements in the service's order, in the group-commit writer or on a snapshot.
 type extSQLite struct{ liteFile }
 
-// extFile returns the path of the service's SQLite file in a data folder.
 func extFile(data string) string { return filepath.Join(data, "extstorage.db") }
 
 func openExtSQLite(ctx context.Context, installs int) (limit, error) {
@@ -93,7 +91,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 		return 0, err
 	}
 	return rate(ctx, callers, lasting(d), func(ctx context.Context, c, i int) error {
-		switch { // readers switch between installs, as with anyOf
+		switch { // readers switch between installs, like anyOf
 		case w.page:
 			return l.list(ctx, rand.IntN(callers), w.values)
 		case !w.writes():
@@ -110,8 +108,7 @@ func (l *extSQLite) window(ctx context.Context, operation string, callers int, d
 	})
 }
 
-// apply does everything that the service does for a write, in its two parts: for existing records,
-// or for new ones with extInsert.
+// apply does a service write's two parts, for existing records, or with extInsert for new ones.
 func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put string) error {
 	tenant, install := owner(caller)
 	at := time.Now().UnixMilli()
@@ -119,12 +116,11 @@ func (l *extSQLite) apply(ctx context.Context, caller int, ops []extOp, put stri
 	return l.db.WriteChecked(ctx, "apply", w.judge, w.perform)
 }
 
-// extWrite is a write in progress.
 type extWrite struct {
 	tenant, install string
-	at              int64 // milliseconds since 1970
+	at              int64 // Unix milliseconds
 	ops             []extOp
-	put             string // the statement
+	put             string // statement
 
 	bytes, keys, namespaces, seq, counted int64
 	created                               int64
@@ -155,7 +151,6 @@ func (w *extWrite) judge(c *sqlite.Conn) error {
 	return nil
 }
 
-// find reads the record of an operation after the first.
 func (w *extWrite) find(c *sqlite.Conn, i int) error {
 	if i == 0 {
 		return nil
@@ -170,7 +165,6 @@ func (w *extWrite) find(c *sqlite.Conn, i int) error {
 	return err
 }
 
-// perform writes.
 func (w *extWrite) perform(c *sqlite.Conn) error {
 	for i := range w.ops {
 		op := &w.ops[i]
@@ -227,7 +221,6 @@ func (l *extSQLite) list(ctx context.Context, caller int, values bool) error {
 	return checked(len(all), extKeys, err)
 }
 
-// read reads the columns of a record.
 func (f *extFound) read(s *sqlite.Stmt) {
 	f.key, f.revision, f.seq = s.ColumnText(1), s.ColumnInt64(2), s.ColumnInt64(3)
 	f.created, f.updated = time.UnixMilli(s.ColumnInt64(4)), time.UnixMilli(s.ColumnInt64(5))

@@ -9,7 +9,7 @@ import (
 	load "holdfast/internal/workload/ext"
 )
 
-// Works of extension storage, by their names in the table.
+// Names of extension storage's works in the table.
 const (
 	workExtPut       = "ext put 500 B"
 	workExtPutSchema = "ext put 500 B, schema of 1 KB"
@@ -21,11 +21,10 @@ const (
 	workExtIncrement = "ext increment"
 )
 
-// Namespaces of an install, by their use. Those of puts, counters and lists have extKeys records
-// each.
+// An install's namespaces. Those for puts, counters and lists have extKeys records each.
 const (
 	extPutNamespace     = "settings"
-	extSchemaNamespace  = "checked" // has the schema
+	extSchemaNamespace  = "checked" // with the schema
 	extListNamespace    = "pages"   // never written
 	extBulkNamespace    = "bulk"
 	extBatchNamespace   = "batch"
@@ -36,8 +35,7 @@ const (
 	extBulk = 20
 )
 
-// extValue is a JSON object of 500 bytes in canonical form; extSchema is a schema of 1 KB that
-// accepts it.
+// extValue is a canonical JSON object with 500 bytes; extSchema is a 1 KB schema that accepts it.
 var (
 	extValue = extValueHead + strings.Repeat("n", 500-len(extValueHead)-len(extValueTail)) + extValueTail
 
@@ -62,18 +60,16 @@ const (
 	extCounter = `{"n":1}`
 )
 
-// extOp is an operation of a limit.
 type extOp struct {
 	kind   int // as in ext_apply_v1
 	ns     string
 	key    string
-	value  string // of a put
-	schema int    // of a put
-	match  string // If-Match; "": none
-	counts bool   // the put is the result of an increment
+	value  string // for puts
+	schema int    // for puts
+	match  string // If-Match; may be ""
+	counts bool   // the put is an increment's result
 }
 
-// Kinds of operations.
 const (
 	extPut   = 0
 	extCheck = 2
@@ -85,12 +81,11 @@ type extWork struct {
 	method string
 	path   func(i int) string // relative to the install
 	body   []byte
-	finds  int // number of records in the answer, each with a revision
+	finds  int // expected records, each with a revision
 	goals  map[string]goal
 
-	// What the limit does: operations, with turn a single one on each of the keys in turn; or a
-	// page of a list, or a record. An increment is the last operation, and its record is read
-	// before.
+	// The limit's work: operations (with turn, one on each key in turn), a list page, or a record. An increment is
+	// the last operation, after its record is read.
 	ops    []extOp
 	turn   bool
 	reads  *extOp
@@ -100,7 +95,6 @@ type extWork struct {
 
 func (w *extWork) writes() bool { return w.method != http.MethodGet }
 
-// op returns the i-th operation of a work.
 func (w *extWork) op(i int) []extOp {
 	if !w.turn {
 		return w.ops
@@ -110,7 +104,7 @@ func (w *extWork) op(i int) []extOp {
 	return []extOp{one}
 }
 
-// extGoals returns the goals of a put on PostgreSQL; there are none elsewhere.
+// extGoals returns the goals for puts, on PostgreSQL only.
 func extGoals(ratio float64, cpu time.Duration) map[string]goal {
 	return map[string]goal{"postgres": {ratio, cpu}}
 }
@@ -156,7 +150,7 @@ func extWorks() []extWork {
 	}
 }
 
-// extItems returns the body of a bulk put of n records from a number on.
+// extItems returns a bulk put's body.
 func extItems(from, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"items":[`)
@@ -170,7 +164,7 @@ func extItems(from, n int) []byte {
 	return []byte(b.String())
 }
 
-// extBatch returns the body of a batch.
+// extBatch returns a batch's body.
 func extBatch(ops []extOp) []byte {
 	var b strings.Builder
 	b.WriteString(`{"ops":[`)

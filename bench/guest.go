@@ -23,11 +23,11 @@ import (
 
 const (
 	guestRate    = 200 // requests per second
-	guestWarm    = 4   // what a window takes is preceded by a fourth of it, which does not count
+	guestWarm    = 4   // a window is preceded by a warm-up of a fourth
 	guestCallers = 16
 
 	guestRelayGoal  = 5000 // events per second
-	guestRatioGoal  = 0.6  // of a bare handler with the same commands of Redis
+	guestRatioGoal  = 0.6  // of a bare handler with the same Redis commands
 	guestMemoryGoal = 1 << 30
 	guestDelayGoal  = 250 * time.Millisecond // from commit to broker
 )
@@ -35,8 +35,8 @@ const (
 // guestHot is where a server keeps its hot state.
 type guestHot struct {
 	name string
-	url  string        // of Redis; "": in memory
-	read time.Duration // goal of reading a session
+	url  string        // Redis; "": memory
+	read time.Duration // goal for reading a session
 }
 
 func guestHead(o *options, out io.Writer) {
@@ -47,7 +47,7 @@ func guestHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|---|--:|")
 }
 
-// measureGuest fills the table for one engine, with hot state in memory and on Redis.
+// measureGuest measures hot state in memory and on Redis.
 func measureGuest(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	redis, err := testdb.StartRedis()
 	if err != nil {
@@ -68,15 +68,14 @@ func measureGuest(ctx context.Context, o *options, e *engine, out io.Writer) err
 	return nil
 }
 
-// guestBench measures one server.
 type guestBench struct {
 	o        *options
 	hot      guestHot
 	broker   *guestBroker
 	out      io.Writer
 	s        *server
-	internal string // URL of the internal listener
-	token    string // of a booking site
+	internal string // internal listener
+	token    string // booking site's
 	keys     int
 }
 
@@ -90,8 +89,8 @@ func (g *guestBench) on(ctx context.Context, e *engine) error {
 	settings := append(e.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_SERVER__INTERNAL_LISTEN="+internal, "HOLDFAST_GUEST__HANDOFF_URL=https://book.example/#{token}",
 		"HOLDFAST_GUEST__EVENTS="+g.broker.url(), "HOLDFAST_BUCKETS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // of one database for both
-		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests are from one address and one program
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // both use one database
+		"HOLDFAST_GUEST__BOTS__ENABLED=false") // all requests come from one address and program
 	if g.hot.url != "" {
 		settings = append(settings, "HOLDFAST_GUEST__HOT="+g.hot.url)
 	}
@@ -112,7 +111,7 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 	n += n / guestWarm
 	var read, add, mint, consume, relay []guestSample
 	for range g.o.runs {
-		sessions, err := g.begin(ctx, min(n, guestRate)) // a guest does one thing in a second
+		sessions, err := g.begin(ctx, min(n, guestRate)) // a guest does one thing per second
 		if err != nil {
 			return err
 		}
@@ -147,7 +146,6 @@ func (g *guestBench) measure(ctx context.Context) (err error) {
 	return g.measureSessions()
 }
 
-// guestStep sends the i-th request.
 type guestStep func(ctx context.Context, c *caller, i int) error
 
 func addWish(ctx context.Context, c *caller, i int) error {
@@ -170,7 +168,6 @@ func consumeOf(minted []load.Handoff) guestStep {
 	}
 }
 
-// guestSample is the result of a window.
 type guestSample struct {
 	ops           float64
 	p50, p99, cpu time.Duration
@@ -189,7 +186,6 @@ func (g *guestBench) row(work string, all []guestSample, goal time.Duration) {
 		median(all, func(s guestSample) time.Duration { return s.cpu }).Microseconds())
 }
 
-// begin returns the cookies of n new sessions.
 func (g *guestBench) begin(ctx context.Context, n int) (cookies []string, err error) {
 	for range n {
 		var v load.Visitor
@@ -201,7 +197,6 @@ func (g *guestBench) begin(ctx context.Context, n int) (cookies []string, err er
 	return cookies, nil
 }
 
-// guestSide is a listener, and how the i-th request to it is signed.
 type guestSide struct {
 	url  string
 	sign func(i int, r *http.Request)
@@ -215,7 +210,6 @@ func (g *guestBench) site() guestSide {
 	return guestSide{g.internal, func(_ int, r *http.Request) { r.Header.Set("Authorization", "Bearer "+g.token) }}
 }
 
-// dial opens connections. Each request has an idempotency key of its own.
 func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*caller, hangUp func(), err error) {
 	owners := make([]credentials, n)
 	for i := range owners {
@@ -237,8 +231,8 @@ func (g *guestBench) dial(ctx context.Context, n int, to guestSide) (all []*call
 	return all, hangUp, nil
 }
 
-// paced sends n requests at guestRate and appends the sample. A request that finds no free
-// connection waits for one, and its time begins before. The first requests do not count.
+// paced sends n requests at guestRate and appends a sample. A request's time includes its wait for a free connection.
+// The first requests do not count.
 func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to guestSide, step guestStep) ([]guestSample, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
@@ -276,7 +270,7 @@ func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to 
 	return append(before, guestSample{perSecond(n, p.all), counted[len(counted)/2], counted[len(counted)*99/100], p.serverCPU / time.Duration(n)}), nil
 }
 
-// closed repeats a request on all connections and returns the rate per second.
+// closed repeats a request on all connections.
 func (g *guestBench) closed(ctx context.Context, to guestSide, window time.Duration, path string) (float64, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
@@ -290,8 +284,8 @@ func (g *guestBench) closed(ctx context.Context, to guestSide, window time.Durat
 	})
 }
 
-// measureBare compares reads of sessions on Redis with a handler that only sends the same commands,
-// in alternating windows.
+// measureBare compares session reads on Redis with a handler that only sends the same commands, in alternating
+// windows.
 func (g *guestBench) measureBare(ctx context.Context) error {
 	listen, err := testdb.FreePort()
 	if err != nil {
@@ -307,7 +301,7 @@ func (g *guestBench) measureBare(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }() // it has nothing to lose
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }() // nothing to lose
 	err = g.s.until(ctx, func() error {
 		c, err := dial(ctx, credentials{Endpoint: "http://" + listen})
 		if err == nil {
@@ -345,7 +339,7 @@ func (g *guestBench) measureBare(ctx context.Context) error {
 	return nil
 }
 
-// measureSessions measures the memory of sessions with preferences in a process.
+// measureSessions measures the memory of in-process sessions with preferences.
 func (g *guestBench) measureSessions() error {
 	n := g.o.size.guests
 	heap := func() uint64 {

@@ -21,8 +21,8 @@ const (
 	guestBareRedis  = "HOLDFAST_BENCH_BARE_REDIS"
 )
 
-// serveBare serves a handler that sends to Redis what reading a session sends, in a process of its
-// own, like the server. It does not verify cookies, log or count.
+// serveBare serves a handler that only sends a session read's Redis commands, in its own process like the server. It
+// does not verify cookies, log or count.
 func serveBare(ctx context.Context) error {
 	db, err := redisdb.Open(ctx, redisdb.Options{URL: os.Getenv(guestBareRedis)})
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	load "holdfast/internal/workload/guest"
 )
 
-// guestBroker is a NATS server with a subscriber, or empty if nats-server is not installed.
+// guestBroker is a NATS server with a subscriber, or empty without nats-server.
 type guestBroker struct {
 	server *testdb.BrokerServer
 	client *nats.Broker
 	topic  string
-	runs   int // how often a server has started with pending events
+	runs   int // server starts with pending events
 
 	mu          sync.Mutex
 	n           int
 	first, last time.Time
-	delays      []time.Duration // from the time of an event until it arrived
+	delays      []time.Duration // from an event's time to its arrival
 	err         error
 }
 
@@ -50,7 +50,7 @@ func openGuestBroker(_ context.Context) (*guestBroker, error) {
 
 func (b *guestBroker) close() {
 	if b.client != nil {
-		_ = b.client.Close() // it has nothing to lose
+		_ = b.client.Close() // nothing to lose
 	}
 	if b.server != nil {
 		b.server.Remove()
@@ -67,7 +67,6 @@ func (b *guestBroker) url() string {
 	return "nats://" + b.server.Address() + "/" + b.topic
 }
 
-// receive receives messages until the function that it returns is called.
 func (b *guestBroker) receive(ctx context.Context) (stop func(), err error) {
 	if err := b.client.Ensure(ctx, b.topic, b.topic); err != nil {
 		return nil, err
@@ -95,8 +94,7 @@ func (b *guestBroker) receive(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); <-ended }, nil
 }
 
-// await waits until n messages have arrived since drain. It gives up when none has arrived for a
-// minute.
+// await waits for n messages since drain, and fails after a minute without any.
 func (b *guestBroker) await(ctx context.Context, n int) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -123,7 +121,7 @@ func (b *guestBroker) await(ctx context.Context, n int) error {
 	}
 }
 
-// drain waits until nothing has arrived for half a second, and forgets what has.
+// drain waits for half a second without messages, and forgets the previous ones.
 func (b *guestBroker) drain() {
 	for before := -1; ; time.Sleep(500 * time.Millisecond) {
 		b.mu.Lock()
@@ -138,8 +136,7 @@ func (b *guestBroker) drain() {
 	}
 }
 
-// relay measures the time from the commit of an event to its arrival, of requests at guestRate, and how many events a
-// second a relay publishes that wait.
+// relay measures the time from an event's commit to its arrival at guestRate, and a relay's rate for pending events.
 func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSample, error) {
 	if g.broker.client == nil {
 		return nil, nil
@@ -174,11 +171,11 @@ func (g *guestBench) relay(ctx context.Context, before []guestSample) ([]guestSa
 	return append(before, got), nil
 }
 
-// publishBehind starts the server with pending events, and measures how fast they arrive.
+// publishBehind measures a server start with pending events.
 func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error {
 	g.s.stop()
 	n := g.o.size.events
-	g.broker.runs++ // each has its own IDs
+	g.broker.runs++ // each run has its own IDs
 	var err error
 	if g.s.engine.postgres != nil {
 		err = errors.Join(g.s.engine.exec(ctx, fmt.Sprintf(pgGuestEvents, g.broker.runs, n)), g.s.engine.settle(ctx, ""))
@@ -199,7 +196,7 @@ func (g *guestBench) publishBehind(ctx context.Context, got *guestSample) error 
 	return err
 }
 
-// Events as the service appends them, of 1,000 sessions. Parameters: two digits of their IDs, and their number.
+// Events like the service's, for 1,000 sessions. Parameters: two digits of their IDs, and their number.
 const (
 	guestEventColumns = `(id, topic, ordering_key, subject, payload, headers, retention_class, created_at)`
 	guestEventData    = `{"pageViewId":"mpv_01M84AYJ8Q59937Z2B96HPJ3J1","sessionId":"gms_01M84AYJ8Q59937Z2B96HPJ3J1","page":"home"}`
@@ -213,7 +210,6 @@ const (
 			'` + guestEventData + `', '{}', 'operational', unixepoch() * 1000000 FROM e`
 )
 
-// rows prints the rows of events.
 func (b *guestBroker) rows(g *guestBench, all []guestSample) {
 	if len(all) == 0 {
 		return

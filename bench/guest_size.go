@@ -35,14 +35,12 @@ func guestSizeHead(_ *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|--:|--:|")
 }
 
-// guestTables are the tables that grow.
 var guestTables = []string{"wishlist_anonymous", "session_seen", "handoff_replay_log", "idempotency_keys", "bot_score_log", "outbox", "inbox"}
 
-// guestOfSession is the number of wishes and of handoffs of a session.
+// guestOfSession is the number of wishes and handoffs per session.
 const guestOfSession = 10
 
-// measureGuestSize measures the bytes of a row of each table, and once those of a session in hot
-// state.
+// measureGuestSize measures each table's bytes per row, and a session's bytes in hot state.
 func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	internal, err := testdb.FreePort()
 	if err != nil {
@@ -70,7 +68,7 @@ func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer)
 	return errors.Join(guestHotSize(ctx, out, "memory", o.size.guests/10), guestHotSize(ctx, out, "Redis", o.size.guests/100))
 }
 
-// fill writes wishes, handoffs, of which all are consumed, and received events.
+// fill writes wishes, consumed handoffs, and received events.
 func (g *guestBench) fill(ctx context.Context) error {
 	n := g.o.size.guestRows
 	token, err := g.command(ctx, "guest", "tokens", "create", "--service", "booking")
@@ -117,7 +115,6 @@ func (g *guestBench) fill(ctx context.Context) error {
 	})
 }
 
-// command runs a command of the server and returns its output.
 func (g *guestBench) command(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, g.s.binary, args...)
 	cmd.Env = g.s.env
@@ -128,7 +125,6 @@ func (g *guestBench) command(ctx context.Context, args ...string) (string, error
 	return strings.TrimSpace(string(out)), nil
 }
 
-// each sends the requests 0 to n-1, on all connections.
 func (g *guestBench) each(ctx context.Context, n int, to guestSide, step guestStep) error {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
@@ -154,7 +150,6 @@ func (g *guestBench) each(ctx context.Context, n int, to guestSide, step guestSt
 	return group.Wait()
 }
 
-// tables writes a row for each table.
 func (g *guestBench) tables(ctx context.Context) error {
 	row := func(table string, rows, data, indexes int64) error {
 		if rows == 0 {
@@ -181,8 +176,8 @@ func (g *guestBench) tables(ctx context.Context) error {
 	})
 }
 
-// guestTablesOfSQLite measures the tables of a file. The primary key of a table without rowids is the
-// table, that of another one is an index.
+// guestTablesOfSQLite measures a file's tables. A primary key is the table itself without rowids, and otherwise an
+// index.
 func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, indexes int64) error) error {
 	if err := sqlitex.ExecuteTransient(c, `VACUUM`, nil); err != nil {
 		return err
@@ -204,7 +199,6 @@ func guestTablesOfSQLite(c *sqlite.Conn, row func(table string, rows, data, inde
 	return nil
 }
 
-// openMemory returns hot state in memory, and what measures its size.
 func openMemory(context.Context) (hot backend.Hot, used func() (int64, error), end func(), err error) {
 	return hotmemory.New(clock.System, 16*guestMemoryGoal), func() (int64, error) {
 		runtime.GC()
@@ -214,7 +208,6 @@ func openMemory(context.Context) (hot backend.Hot, used func() (int64, error), e
 	}, func() {}, nil
 }
 
-// openRedis is openMemory for a Redis server of its own.
 func openRedis(ctx context.Context) (hot backend.Hot, used func() (int64, error), end func(), err error) {
 	server, err := testdb.StartRedis()
 	if err != nil {
@@ -236,7 +229,7 @@ func openRedis(ctx context.Context) (hot backend.Hot, used func() (int64, error)
 	}, func() { db.Close(); server.Remove() }, nil
 }
 
-// guestHotSize measures n sessions with preferences, and then with recently viewed properties.
+// guestHotSize measures n sessions with preferences, then with recently viewed properties.
 func guestHotSize(ctx context.Context, out io.Writer, where string, n int) error {
 	open := openMemory
 	if where == "Redis" {

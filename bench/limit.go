@@ -18,8 +18,7 @@ import (
 
 func unknown(operation string) error { return fmt.Errorf("no limit for %s", operation) }
 
-// checked returns an error if a read found another number of rows: a limit that reads nothing
-// would be fast.
+// checked returns an error for an unexpected number of rows: a limit that reads nothing would be fast.
 func checked(rows, want int, err error) error {
 	if err == nil && rows != want {
 		err = fmt.Errorf("read %d rows, want %d", rows, want)
@@ -27,14 +26,12 @@ func checked(rows, want int, err error) error {
 	return err
 }
 
-// liteFile is a SQLite file with only the group-commit writer. It is not the server's, because a
-// file has one writer.
+// liteFile is a SQLite file with only the group-commit writer. It is not the server's, because a file has one writer.
 type liteFile struct {
 	dir, path string
 	db        *sqlitedb.DB
 }
 
-// openLite creates a file with the tables of a service.
 func openLite(ctx context.Context, name string, migrations func() (migrate.Set, error)) (f liteFile, err error) {
 	if f.dir, err = os.MkdirTemp("", "holdfast-bench-"); err != nil {
 		return f, err
@@ -55,7 +52,7 @@ func openLite(ctx context.Context, name string, migrations func() (migrate.Set, 
 
 func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
 
-// lite runs a statement, which the connection caches, and calls fn for each row.
+// lite runs a cached statement.
 func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error {
 	stmt, err := c.Prepare(sql)
 	if err != nil {
@@ -86,14 +83,12 @@ func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error 
 	}
 }
 
-// pgDatabase is a database on the server's PostgreSQL, used through a pool of the same size as the
-// server's.
+// pgDatabase is a database on the server's PostgreSQL, with a pool as large as the server's.
 type pgDatabase struct {
 	url  string
 	pool *pgxpool.Pool
 }
 
-// openPostgres creates a database with the tables of a service.
 func openPostgres(ctx context.Context, e *engine, name string, connections int32, migrations func() (migrate.Set, error)) (d pgDatabase, err error) {
 	if err := e.exec(ctx, `CREATE DATABASE `+name); err != nil {
 		return d, err

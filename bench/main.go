@@ -1,11 +1,11 @@
-// Command bench measures the services through HTTP, and in the same run their limit: the same rows
-// in the same engine without HTTP, signatures, JSON and the rules of the service. It prints tables
-// in Markdown, and writes them into a document between markers that name its parts.
+// Command bench measures the services over HTTP, and in the same run their limit: the same rows in the same engine
+// without HTTP, signatures, JSON and service rules. It prints Markdown tables, and writes them into a document
+// between markers that name its parts.
 //
 //	make bench
 //
-// The ratio of the two is what counts, because absolute figures depend on the machine and its
-// load. So server and limit are measured in alternating windows.
+// The ratio counts, because absolute figures depend on the machine and its load. So server and limit are measured in
+// alternating windows.
 package main
 
 import (
@@ -28,17 +28,17 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// options are the flags and the sizes without a flag.
+// options are flags, and sizes without a flag.
 type options struct {
-	command     string // that measures the same
+	command     string // to repeat the measurement
 	binary      string
-	against     string // another binary; "": none
-	peer        string // URL of another server of Sync; "": none
+	against     string // binary; may be ""
+	peer        string // Sync server's URL; may be ""
 	peerSecret  string
 	peerPIDs    []int
-	pocketBase  string // binary; "": none
-	minIO       string // binary; "": none
-	versityGW   string // binary; "": none
+	pocketBase  string // binary; may be ""
+	minIO       string // binary; may be ""
+	versityGW   string // binary; may be ""
 	works       *regexp.Regexp
 	out         string
 	parts       []string
@@ -51,51 +51,51 @@ type options struct {
 	copySync    int
 	copyWrites  int
 	copyExt     int
-	citus       string // URL of a database; "": none
+	citus       string // database URL; may be ""
 
 	services []entry
-	size     *size // the services have it too
+	size     *size // shared with the services
 }
 
 // size is the amount of work in a run.
 type size struct {
-	batch         int           // records of a batch
-	batches       []int         // sizes of batches whose memory is measured
-	starts        int           // of the server
-	idle          time.Duration // time without requests after a start
-	uploads       int           // concurrent batches in the measurement of memory
-	downloads     int           // clients that read at the same time
-	download      int           // records of 10 kB that each of them reads
-	users         int           // maximum of users among whom PUTs are spread in a table of many rows
-	ofOne         int           // records of the one user with many
+	batch         int           // records
+	batches       []int         // sizes measured for memory
+	starts        int           // server starts
+	idle          time.Duration // idle time after a start
+	uploads       int           // concurrent batches for memory
+	downloads     int           // concurrent reading clients
+	download      int           // 10 kB records that each reads
+	users         int           // most users for PUTs in a table with many rows
+	ofOne         int           // records of the user with many
 	rowsCallers   int
-	manyRecords   int   // records of each other user in that table
+	manyRecords   int   // records of other users in that table
 	rowsPayload   int   // bytes
-	batchCallers  int   // maximum of connections for batches
-	extInstalls   int   // installs among whom puts are spread in a table of many rows
-	extNamespaces []int // numbers of keys of a namespace
-	extSpread     int   // installs in the last row of that table
+	batchCallers  int   // most connections for batches
+	extInstalls   int   // most installs for puts in a table with many rows
+	extNamespaces []int // keys in a namespace
+	extSpread     int   // installs in that table's last row
 	events        int   // pending for a relay
-	hotCallers    []int // numbers of connections that write one record
-	diskRecords   int   // whose size on the disk is measured
+	hotCallers    []int // connections writing one record
+	diskRecords   int   // measured for disk usage
 
-	// Of buckets.
-	reads      int   // small objects that are read
+	// Buckets.
+	reads      int   // small objects to read
 	large      int   // bytes of a large object
-	listKeys   int   // objects of the bucket that is listed; a multiple of 1,000
-	deletes    int   // objects that are deleted in a window
-	huge       int64 // bytes of the object whose memory is measured
-	bucketKeys []int // numbers of keys of a bucket
+	listKeys   int   // objects in the listed bucket; a multiple of 1,000
+	deletes    int   // objects deleted per window
+	huge       int64 // bytes of the object measured for memory
+	bucketKeys []int // keys in a bucket
 
-	// Of guests.
-	guests    int // sessions whose memory is measured
-	guestRows int // of each table whose size is measured
+	// Guests.
+	guests    int // sessions measured for memory
+	guestRows int // rows per measured table
 	browsers  int // sessions that publish events
 
-	consoleRows int // of each table that the console lists
+	consoleRows int // rows per listed table
 }
 
-// records returns the number of records of a batch, which on Spanner must fit into one commit.
+// records returns the batch size, which on Spanner must fit into one commit.
 func (s *size) records(e *engine) int {
 	if e.spanner != nil {
 		return min(s.batch, budget.Records)
@@ -170,7 +170,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	f.Visit(func(f *flag.Flag) {
-		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // they do not change what is measured
+		if !slices.Contains([]string{"binary", "against", "out", "profiles", "peer", "peer-secret", "peer-pids", "pocketbase", "minio", "versitygw", "citus"}, f.Name) { // these do not change the measurement
 			o.command += " -" + f.Name + " " + f.Value.String()
 		}
 	})
@@ -216,7 +216,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// numbers parses a list such as 1,16 or 1e4,1e5.
+// numbers parses e.g. 1,16 or 1e4,1e5.
 func numbers(name, list string, most float64) (all []int, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.ParseFloat(text, 64)
@@ -241,18 +241,16 @@ func choice(name, list string, of []string) ([]string, error) {
 	return all, nil
 }
 
-// part is a measurement, in the order of the run. Each begins with an empty engine and a new
-// server. Some make no sense on the Spanner emulator, which scans whole tables and has smaller
-// batches.
+// part is a measurement, in run order, with an empty engine and a new server. Some make no sense on the Spanner
+// emulator, which scans whole tables and has smaller batches.
 type part struct {
 	name    string
-	slow    bool // measured only if named
+	slow    bool // only if named
 	spanner bool
 	head    func(*options, io.Writer)
 	measure func(ctx context.Context, o *options, e *engine, out io.Writer) error
 }
 
-// parts returns those of all services.
 func parts(of []entry) (all []part) {
 	for i := range of {
 		b := &of[i]
@@ -323,14 +321,13 @@ func onEngine(name string, fn func(*engine) error) error {
 	return fn(e)
 }
 
-// onServer runs fn with a new server.
 func onServer(ctx context.Context, o *options, e *engine, settings []string, fn func(*server) error) error {
 	var all []string
 	for _, b := range o.services {
 		all = append(all, b.settings(e)...)
 	}
 	if e.postgres != nil {
-		// The bodies of the server before are gone with its data folder.
+		// The previous server's bodies were deleted with its data folder.
 		err := e.exec(ctx, `DO $$ BEGIN IF to_regclass('manta_bucket_node') IS NOT NULL THEN DELETE FROM manta_bucket_node; END IF; END $$`)
 		if err != nil {
 			return err
@@ -343,7 +340,7 @@ func onServer(ctx context.Context, o *options, e *engine, settings []string, fn 
 	return errors.Join(fn(s), s.remove())
 }
 
-// onFilled runs fn with a new server and n owners, filled for the operations of a service.
+// onFilled runs fn with a new server and n owners with data.
 func onFilled(ctx context.Context, o *options, e *engine, of service, n int, fn func(s *server, owners []credentials) error) error {
 	own, err := enabled(of)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// brief returns window and number of runs for operations without a goal. There are many of them.
+// brief returns a shorter window and fewer runs for the many operations without a goal.
 func (o *options) brief() (window time.Duration, runs int) { return o.window / 5, min(o.runs, 3) }
 
 func measureHead(o *options, out io.Writer) {
@@ -18,12 +18,11 @@ func measureHead(o *options, out io.Writer) {
 	(&table{out: out}).head()
 }
 
-// place runs one window of each side, with a server, a limit, and owners that are filled for the
-// operations.
+// place runs a window of each side with owners filled for the operations.
 type place func(fn func(s *server, l limit, owners []credentials) error) error
 
-// measure fills the table of a service for one engine. All windows use the same server and limit.
-// The Spanner emulator scans all rows that a table ever had, so there each window has new ones.
+// measure uses the same server and limit for all windows. The Spanner emulator scans all rows a table ever had, so
+// there each window has new ones.
 func (b *entry) measure(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	connections := e.connections(o.connections)
 	t := &table{out: out}
@@ -38,7 +37,6 @@ func (b *entry) measure(ctx context.Context, o *options, e *engine, out io.Write
 	})
 }
 
-// onBoth runs fn with a server and a limit that have n owners.
 func (b *entry) onBoth(ctx context.Context, o *options, e *engine, n int, fn func(*server, limit, []credentials) error) error {
 	return onFilled(ctx, o, e, b, n, func(s *server, owners []credentials) error {
 		l, err := b.limit(ctx, o, e, n)
@@ -66,8 +64,7 @@ func (b *entry) measureAt(ctx context.Context, o *options, e *engine, at place, 
 	return b.also(ctx, o, e, at, t)
 }
 
-// measure fills one row. Every connection has its own owner, as devices have: writes of one owner
-// wait for each other.
+// measure fills a row. Every connection has its own owner, like a device: one owner's writes wait for each other.
 func (op *operation) measure(ctx context.Context, o *options, e *engine, at place, n int, t *table) error {
 	r := row{work: op.name, engine: e.name, connections: n, goal: op.goals[e.name]}
 	window, runs := o.window, o.runs

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// neighbours are two clients of one service: one attacks and the other works normally.
+// neighbours are two clients of a service: one attacks, the other works normally.
 type neighbours struct {
 	service
-	title   string    // of the service
-	works   operation // the neighbour's operation, on one connection
+	title   string    // service's title
+	works   operation // the neighbour's work on one connection
 	attacks []attack
 }
 
-// attack is what a client does on many connections at once.
+// attack is a client's work on many connections.
 type attack struct {
 	name    string
 	callers int
@@ -32,10 +32,10 @@ type attack struct {
 // damage counts the answers to an attack.
 type damage struct {
 	served, refused atomic.Int64
-	sent            sync.WaitGroup // done by each caller when its first request is sent, or is about to be
+	sent            sync.WaitGroup // done when a caller sends, or is about to send, its first request
 }
 
-// neighbourGoal is the maximum of a neighbour's p99 during an attack.
+// neighbourGoal limits a neighbour's p99 during an attack.
 const neighbourGoal = 100 * time.Millisecond
 
 func neighbourHead(o *options, out io.Writer) {
@@ -44,7 +44,6 @@ func neighbourHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|--:|--:|--:|")
 }
 
-// measureNeighbours fills the table for one engine.
 func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, n := range []neighbours{syncNeighbours(o.service("load")), extNeighbours(o.service("ext")), bucketsNeighbours(o.service("buckets")), guestNeighbours(e)} {
 		n.attacks = slices.DeleteFunc(n.attacks, func(a attack) bool { return !o.works.MatchString(a.name) })
@@ -66,7 +65,7 @@ func measureNeighbours(ctx context.Context, o *options, e *engine, out io.Writer
 	return nil
 }
 
-// measure fills one row: windows without and with the attack alternate.
+// measure alternates windows without and with the attack.
 func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners []credentials, a *attack, out io.Writer) error {
 	var alone, beside []sample
 	var busy int64
@@ -101,7 +100,6 @@ func (n *neighbours) measure(ctx context.Context, o *options, s *server, owners 
 	return nil
 }
 
-// window measures the neighbour, and counts its 503s.
 func (n *neighbours) window(ctx context.Context, owner credentials, window time.Duration) (found sample, refused int64, err error) {
 	c, err := dial(ctx, owner)
 	if err != nil {
@@ -123,7 +121,6 @@ func (n *neighbours) window(ctx context.Context, owner credentials, window time.
 	return p.sample(), refused, nil
 }
 
-// during runs fn during the attack.
 func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn func() error) error {
 	attacking, end := context.WithCancel(ctx)
 	failed := make(chan error, a.callers)
@@ -140,10 +137,10 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 	return errors.Join(errs...)
 }
 
-// floodCallers is the number of connections of a flood, more than slots and queue.
+// floodCallers exceeds slots and queue.
 const floodCallers = 300
 
-// flood attacks by repeating a request without a pause.
+// flood repeats a request without a pause.
 func flood(name string, do func(ctx context.Context, c *caller, i int) error) attack {
 	return attack{name: name, callers: floodCallers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
@@ -168,7 +165,7 @@ func flood(name string, do func(ctx context.Context, c *caller, i int) error) at
 	}}
 }
 
-// hold attacks by requests whose bodies stop halfway.
+// hold sends requests whose bodies stop halfway.
 func hold(name string, callers int, method, path string, body []byte) attack {
 	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
@@ -218,7 +215,7 @@ func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), met
 	return resp.Body.Close()
 }
 
-// ended returns the error of an attack, or nil if its time is over.
+// ended ignores an attack's error after its time.
 func ended(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -228,8 +225,7 @@ func ended(ctx context.Context, err error) error {
 	}
 }
 
-// syncNeighbours attacks by one user's lists, POSTs and held bodies, while another user writes
-// single records.
+// syncNeighbours attacks with one user's lists, POSTs and held bodies, while another writes single records.
 func syncNeighbours(of service) neighbours {
 	ops := of.operations()
 	return neighbours{service: of, title: "sync", works: ops[0], attacks: []attack{
@@ -239,8 +235,7 @@ func syncNeighbours(of service) neighbours {
 	}}
 }
 
-// extNeighbours attacks by one install's lists, bulk puts and held bodies, while another install
-// puts single records.
+// extNeighbours attacks with one install's lists, bulk puts and held bodies, while another puts single records.
 func extNeighbours(of service) neighbours {
 	ops := of.operations()
 	return neighbours{service: of, title: "extension storage", works: ops[0], attacks: []attack{
@@ -250,7 +245,6 @@ func extNeighbours(of service) neighbours {
 	}}
 }
 
-// named returns the function of the operation of that name.
 func named(ops []operation, name string) func(ctx context.Context, c *caller, i int) error {
 	return ops[slices.IndexFunc(ops, func(op operation) bool { return op.name == name })].do
 }

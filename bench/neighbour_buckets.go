@@ -12,17 +12,16 @@ import (
 const (
 	s3Attacked  = "/attacked"
 	s3Neighbour = "/neighbour"
-	// s3LongKeys is the number of the attacker's keys. In a list each is six times as long.
+	// s3LongKeys are the attacker's keys. Lists escape each to six times its length.
 	s3LongKeys = 1000
-	// s3Listers is the number of connections of the attack: a list takes as long as a hundred
-	// other requests.
+	// s3Listers is the number of attacking connections: a list takes as long as a hundred other requests.
 	s3Listers = 48
 )
 
-// neighbourBuckets is the service buckets with two accounts.
+// neighbourBuckets has two accounts.
 type neighbourBuckets struct{ *bucketsLoad }
 
-// owner returns an access key: of the account that a new server has, and of another one.
+// owner returns an access key of the initial account or another.
 func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
 	first, err := w.bucketsLoad.owner(s, 1)
 	if err != nil || n == 1 {
@@ -37,7 +36,7 @@ func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
 	return credentials{Endpoint: first.Endpoint, sign: w.signer(key)}, err
 }
 
-// fill creates the attacker's long keys, and the object that the neighbour reads.
+// fill creates the attacker's long keys and the neighbour's object.
 func (w neighbourBuckets) fill(ctx context.Context, _ *engine, owners []credentials) error {
 	attacker, err := dial(ctx, owners[0])
 	if err != nil {
@@ -64,8 +63,7 @@ func (w neighbourBuckets) fill(ctx context.Context, _ *engine, owners []credenti
 	return neighbour.exchange(ctx, http.MethodPut, s3Neighbour+"/small", w.body(s3Small), "", io.Discard)
 }
 
-// bucketsNeighbours attacks by one account's lists of long keys, while another account reads
-// an object.
+// bucketsNeighbours attacks with one account's lists of long keys, while another reads an object.
 func bucketsNeighbours(of service) neighbours {
 	if e, ok := of.(*entry); ok {
 		of = e.service

@@ -10,25 +10,24 @@ import (
 	load "holdfast/internal/workload/guest"
 )
 
-// neighbourGuest is the service guest with two guests at different addresses.
+// neighbourGuest has two guests at different addresses.
 type neighbourGuest struct{ on *engine }
 
-// guestSearch finds every hotel of the built-in catalogue in the largest page.
+// guestSearch finds all built-in hotels in the largest page.
 const guestSearch = `{"country":"AT","pageSize":50}`
 
-// settings implements service. Servers for other parts have no guests: see enable.
+// Servers for other parts have no guests: see enable.
 func (neighbourGuest) settings(*engine) []string { return nil }
 
-// enable lets the load generator name an address for each guest, and limits no rates: a limit would
-// refuse the attack before it reaches what is measured.
+// enable lets the load generator choose an address for each guest, and disables rate limits, which would refuse the
+// attack too early.
 func (w neighbourGuest) enable() ([]string, error) { //nolint:unparam // see service.go
 	return append(w.on.url("GUEST"),
 		"HOLDFAST_GUEST__ENABLED=true", "HOLDFAST_GUEST__RATE_LIMITS=false", "HOLDFAST_GUEST__BOTS__ENABLED=false",
-		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // of one database for several servers
+		"HOLDFAST_GUEST__COOKIE_SECRET="+strings.Repeat("c", 32), "HOLDFAST_GUEST__HANDOFF_SECRET="+strings.Repeat("h", 32), // several servers use one database
 		"HOLDFAST_SERVER__TRUSTED_PROXIES=127.0.0.1", "HOLDFAST_BUCKETS__ENABLED=false"), nil
 }
 
-// owner begins the session of a guest.
 func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 	address := fmt.Sprintf("192.0.2.%d", n)
 	v := load.Visitor{Header: http.Header{"X-Forwarded-For": {address}}}
@@ -45,13 +44,13 @@ func (neighbourGuest) owner(s *server, n int) (credentials, error) {
 
 func (neighbourGuest) operations() []operation { return nil }
 
-// fill creates nothing: the catalogue is built in, and sessions begin empty.
+// The catalogue is built in, and sessions begin empty.
 func (neighbourGuest) fill(context.Context, *engine, []credentials) error { return nil }
 
-// limit implements service. No bare engine is measured beside neighbours.
+// No bare engine is measured for neighbours.
 func (neighbourGuest) limit(context.Context, *options, *engine, int) (limit, error) { return nil, nil }
 
-// guestNeighbours attacks by one guest's searches, while another guest reads the wishlist.
+// guestNeighbours attacks with one guest's searches, while another reads the wishlist.
 func guestNeighbours(e *engine) neighbours {
 	works := operation{name: "wishlist", do: func(ctx context.Context, c *caller, _ int) error {
 		return c.exchange(ctx, http.MethodGet, load.API+"/wishlist", nil, "", io.Discard)

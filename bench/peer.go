@@ -10,8 +10,7 @@ import (
 	"slices"
 )
 
-// measurePeers compares the operations of Sync with those of a server that is already
-// running, those of extension storage with PocketBase, and those of buckets with MinIO and
+// measurePeers compares Sync with a running server, extension storage with PocketBase, and buckets with MinIO and
 // versitygw.
 func measurePeers(ctx context.Context, o *options, r *report) error {
 	var all []error
@@ -42,7 +41,7 @@ func measurePeers(ctx context.Context, o *options, r *report) error {
 	return errors.Join(all...)
 }
 
-// comparePeer writes the table of a service and a peer, which with starts as the second side.
+// comparePeer compares a service with a peer, started by with.
 func comparePeer(ctx context.Context, o *options, name string, ours service, with func(context.Context, func(*side) error) error, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, name)
 	fmt.Fprintf(out, compareHead, name)
@@ -62,10 +61,10 @@ func comparePeer(ctx context.Context, o *options, name string, ours service, wit
 	return nil
 }
 
-// withPeer runs fn with the Sync server of the flags.
+// withPeer uses the flags' Sync server.
 func (o *options) withPeer(_ context.Context, fn func(*side) error) error {
 	e := &engine{name: "peer"}
-	u, _ := url.Parse(o.peer) // parse has checked it
+	u, _ := url.Parse(o.peer) // checked by parse
 	s := &server{engine: e, listen: u.Host, theirs: o.peerPIDs, next: 1}
 	return fn(&side{name: o.peer, service: peerLoad{&syncLoad{secret: o.peerSecret}}, engine: e, server: s})
 }
@@ -79,7 +78,6 @@ func (w peerLoad) owner(s *server, n int) (credentials, error) {
 	return c, err
 }
 
-// checkPeer checks the flags of a peer.
 func (o *options) checkPeer() error {
 	if o.peer == "" {
 		if o.peerSecret != "" || len(o.peerPIDs) > 0 {

@@ -15,8 +15,7 @@ import (
 
 var tps = regexp.MustCompile(`(?m)^tps = ([0-9.]+)`)
 
-// pgbench runs a script with variables, as often or as long as the flags say, and returns the rate
-// per second.
+// pgbench runs a script and returns the rate per second.
 func pgbench(ctx context.Context, url, script string, variables map[string]string, callers int, flags ...string) (float64, error) {
 	program, err := findPgbench()
 	if err != nil {
@@ -26,7 +25,7 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // a few bytes in the temporary folder
+	defer func() { _ = os.Remove(file.Name()) }() // small temporary file
 	_, err = file.WriteString(script)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return 0, err
@@ -43,7 +42,7 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 	return strconv.ParseFloat(string(found[1]), 64)
 }
 
-// during returns the flags for a duration, rounded up to seconds.
+// during rounds up to seconds.
 func during(d time.Duration) []string { return []string{"-T", strconv.Itoa(wholeSeconds(d))} }
 
 // findPgbench finds the program, which Debian does not put into PATH.

@@ -16,8 +16,8 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// pocketBase is PocketBase with the records of extension storage: a collection with a JSON field,
-// whose records signed-in users may read and write. It commits to SQLite without syncing the disk.
+// pocketBase stores extension records in a collection with a JSON field, which signed-in users may read and write. It
+// commits to SQLite without syncing the disk.
 type pocketBase struct {
 	admin string // token
 	ids   [][]string
@@ -30,7 +30,6 @@ const (
 	pocketWord    = "correct horse battery"
 )
 
-// withPocketBase runs fn with a new PocketBase.
 func (o *options) withPocketBase(ctx context.Context, fn func(*side) error) error {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -44,7 +43,6 @@ func (o *options) withPocketBase(ctx context.Context, fn func(*side) error) erro
 	return errors.Join(err, s.remove())
 }
 
-// start starts the server and creates the collection.
 func (p *pocketBase) start(ctx context.Context, s *server) (err error) {
 	if s.listen, err = testdb.FreePort(); err != nil {
 		return err
@@ -65,7 +63,6 @@ func (p *pocketBase) start(ctx context.Context, s *server) (err error) {
 	}, nil)
 }
 
-// serve starts the process and waits until it answers.
 func (p *pocketBase) serve(ctx context.Context, s *server) error {
 	if err := s.run(exec.Command(s.binary, "serve", "--http", s.listen, "--dir", s.data())); err != nil {
 		return err
@@ -73,7 +70,6 @@ func (p *pocketBase) serve(ctx context.Context, s *server) error {
 	return s.until(ctx, func() error { return p.call(ctx, s, http.MethodGet, "/api/health", nil, nil) })
 }
 
-// signIn returns a token.
 func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail string) (string, error) {
 	var answer struct {
 		Token string `json:"token"`
@@ -82,7 +78,6 @@ func (p *pocketBase) signIn(ctx context.Context, s *server, collection, mail str
 	return answer.Token, err
 }
 
-// call sends a request of the administrator.
 func (p *pocketBase) call(ctx context.Context, s *server, method, path string, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -112,7 +107,6 @@ func (p *pocketBase) call(ctx context.Context, s *server, method, path string, b
 	return json.Unmarshal(text, answer)
 }
 
-// owner creates a user and signs in.
 func (p *pocketBase) owner(s *server, n int) (credentials, error) {
 	ctx, mail := context.Background(), strconv.Itoa(n)+"@example.org"
 	user := map[string]string{"email": mail, "password": pocketWord, "passwordConfirm": pocketWord}
@@ -132,7 +126,7 @@ func (p *pocketBase) limit(context.Context, *options, *engine, int) (limit, erro
 	return nil, errors.New("PocketBase is not compared with a limit")
 }
 
-// fill creates the records that the operations use. All users share them.
+// fill creates the operations' records, shared by all users.
 func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) error {
 	all, hangUp, err := dialAll(ctx, owners[:1])
 	if err != nil {
@@ -160,7 +154,7 @@ func (p *pocketBase) fill(ctx context.Context, _ *engine, owners []credentials) 
 	return nil
 }
 
-// operations are those of extension storage that PocketBase has as well.
+// operations are those that PocketBase supports, too.
 func (p *pocketBase) operations() []operation {
 	body := []byte(`{"value":` + extValue + `}`)
 	record := func(i int) string { return "/" + p.ids[i/extKeys%len(p.ids)][i%extKeys] }
@@ -183,7 +177,7 @@ func (p *pocketBase) operations() []operation {
 	}
 }
 
-// pocketStart measures how long PocketBase takes until it answers, and its memory then.
+// pocketStart measures PocketBase's start time and memory.
 func (o *options) pocketStart(ctx context.Context, out io.Writer) error {
 	return o.withPocketBase(ctx, func(peer *side) error {
 		s, p := peer.server, peer.service.(*pocketBase)

@@ -15,10 +15,10 @@ import (
 
 func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
 
-// worked is the CPU time of processes so far, by PID.
+// worked is CPU time so far, by PID.
 type worked map[int]time.Duration
 
-// since returns the CPU time after then. That of a process that ended in between is lost.
+// since loses the time of processes that ended.
 func (w worked) since(then worked) (sum time.Duration) {
 	for pid, d := range w {
 		sum += d - then[pid]
@@ -26,8 +26,7 @@ func (w worked) since(then worked) (sum time.Duration) {
 	return sum
 }
 
-// cpu reads the schedstat of every thread, which counts in nanoseconds; stat has one number for a
-// process, but in units of 10 ms.
+// cpu reads every thread's schedstat, in nanoseconds; stat covers a process, but in units of 10 ms.
 func cpu(pids ...int) (worked, error) {
 	all := worked{}
 	for _, pid := range pids {
@@ -38,7 +37,7 @@ func cpu(pids ...int) (worked, error) {
 		for _, thread := range threads {
 			text, err := os.ReadFile(thread)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-				continue // it has ended
+				continue // ended
 			}
 			if err != nil {
 				return nil, err
@@ -71,15 +70,14 @@ func family(pid int) ([]int, error) {
 	return pids, nil
 }
 
-// resetPeak resets the peak memory of a process.
 func resetPeak(pid int) error {
 	return os.WriteFile(proc(pid, "clear_refs"), []byte("5"), 0)
 }
 
-// peak returns the peak memory of a process since resetPeak, in bytes.
+// peak returns the peak memory since resetPeak, in bytes.
 func peak(pid int) (int64, error) { return memory(pid, "VmHWM:") }
 
-// resident returns the current memory of a process, in bytes.
+// resident returns the current memory in bytes.
 func resident(pid int) (int64, error) { return memory(pid, "VmRSS:") }
 
 func memory(pid int, field string) (int64, error) {

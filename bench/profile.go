@@ -22,7 +22,6 @@ func (s *server) profile(ctx context.Context, o *options, name string, load func
 	return o.saveProfile(name, profile)
 }
 
-// saveProfile writes a profile to the folder o.profiles, if that is set.
 func (o *options) saveProfile(name string, profile []byte) error {
 	if o.profiles == "" {
 		return nil
@@ -31,8 +30,7 @@ func (o *options) saveProfile(name string, profile []byte) error {
 	return os.WriteFile(filepath.Join(o.profiles, name), profile, 0o600)
 }
 
-// profiled returns a CPU profile of the server under a load. The load lasts a second longer and is
-// not measured, because profiling costs CPU.
+// profiled loads the server a second longer than it profiles. The load is not measured, because profiling costs CPU.
 func (s *server) profiled(ctx context.Context, d time.Duration, load func(more) error) ([]byte, error) {
 	seconds := wholeSeconds(d)
 	done := make(chan error, 1)
@@ -44,5 +42,4 @@ func (s *server) profiled(ctx context.Context, d time.Duration, load func(more) 
 	return profile, nil
 }
 
-// wholeSeconds rounds up.
 func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }

@@ -18,10 +18,10 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// report writes the results to the terminal, and part by part into a document.
+// report writes results to the terminal, and part by part into a document.
 type report struct {
 	terminal io.Writer
-	document string // path; "": none
+	document string // path; may be ""
 	begin    string // first line of every part
 }
 
@@ -45,10 +45,10 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.document, err)
 	}
-	return os.WriteFile(r.document, []byte(now), 0o600) // it exists and keeps its mode
+	return os.WriteFile(r.document, []byte(now), 0o600) // exists and keeps its mode
 }
 
-// replace replaces the text between the markers of a part.
+// replace replaces the text between a part's markers.
 func replace(document, part, text string) (string, error) {
 	begin, end := "<!-- bench: "+part+" -->\n", "<!-- bench: end of "+part+" -->"
 	before, rest, found := strings.Cut(document, begin)
@@ -59,7 +59,7 @@ func replace(document, part, text string) (string, error) {
 	return before + begin + "\n" + text + "\n" + end + after, nil
 }
 
-// machine describes the hardware and software of a run, without names and times.
+// machine describes a run's hardware and software, without names and times.
 func machine(ctx context.Context, o *options) (string, error) {
 	model, err := procLine("/proc/cpuinfo", "model name")
 	if err != nil {
@@ -103,7 +103,7 @@ func postgresVersion(ctx context.Context) (string, error) {
 	return words[2], nil
 }
 
-// procLine returns the value of a name in a file of /proc.
+// procLine returns a value from a /proc file.
 func procLine(file, name string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -126,14 +126,13 @@ func sqliteVersion() (version string, err error) {
 	return version, err
 }
 
-// syncRate measures how often per second the disk of the temporary folder syncs 8 kB of an
-// existing file: the rate of commits.
+// syncRate measures 8 kB syncs per second of an existing file in the temporary folder: the commit rate.
 func syncRate() (int, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a few bytes in the temporary folder
+	defer func() { _ = os.RemoveAll(dir) }() // small temporary folder
 	f, err := os.OpenFile(filepath.Join(dir, "sync"), os.O_CREATE|os.O_WRONLY|syscall.O_DSYNC, 0o600)
 	if err != nil {
 		return 0, err

@@ -13,26 +13,26 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// rows is what a service provides to measure writes by the size of its tables.
+// rows lets a service measure writes by table size.
 type rows struct {
 	service
 
-	// grow gives owners with numbers from first on so many records each, directly in the database,
-	// while the server is stopped. Through the server it would take hours.
+	// grow gives owners from first on so many records each, directly in the database while the server is stopped.
+	// Through the server it would take hours.
 	grow func(ctx context.Context, s *server, first, owners, records, bytes int) error
 	// rewrite returns the request that overwrites a record.
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
-	// check returns an error if writes have created records instead of overwriting them.
+	// check fails if writes created records instead of overwriting them.
 	check func(ctx context.Context, c *caller, records int) error
 
-	settle func(ctx context.Context, s *server) error // as for an operation
+	settle func(ctx context.Context, s *server) error // see operation
 }
 
-// line is a row of the table: the cost of overwriting a record of some owners.
+// line is a table row: the cost of overwriting some owners' records.
 type line struct {
-	rows, records int   // of the server, and of an owner
-	numbers       []int // of the owners
-	bytes         int   // of a record
+	rows, records int   // total, and per owner
+	numbers       []int // owners
+	bytes         int   // per record
 
 	owners  []credentials
 	samples []sample
@@ -43,7 +43,7 @@ func rowsHead(o *options, out io.Writer, window time.Duration, bytes int) {
 	fmt.Fprintln(out, "| rows of the server | of an owner | owners | engine | writes/s | server CPU µs/op | engine CPU µs/op |\n|--:|--:|--:|---|--:|--:|--:|")
 }
 
-// spread returns at most so many numbers, evenly spread over n owners.
+// spread returns up to most numbers, evenly spread over n owners.
 func spread(first, n, most int) (numbers []int) {
 	most = min(n, most)
 	for i := range most {
@@ -52,8 +52,8 @@ func spread(first, n, most int) (numbers []int) {
 	return numbers
 }
 
-// growing fills the tables to each of the numbers of rows and measures a write there, for the same
-// number of owners, spread over the tables. It returns the final number of owners.
+// growing fills the tables step by step and measures writes by the same number of owners, spread over the tables. It
+// returns the final number of owners.
 func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out io.Writer) (have int, err error) {
 	for _, rows := range o.rows {
 		owners := max(1, rows/o.size.manyRecords)
@@ -69,7 +69,7 @@ func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out
 	return have, nil
 }
 
-// measure measures lines in turn, so that they run under the same conditions.
+// measure alternates the lines, so that conditions are equal.
 func (w *rows) measure(ctx context.Context, o *options, s *server, window time.Duration, lines []*line, out io.Writer) error {
 	for _, l := range lines {
 		for _, n := range l.numbers {
@@ -113,7 +113,7 @@ func (w *rows) measure(ctx context.Context, o *options, s *server, window time.D
 	return nil
 }
 
-// load overwrites records of any of the owners.
+// load overwrites records of random owners.
 func (w *rows) load(ctx context.Context, o *options, s *server, l *line, more more) (phase, error) {
 	callers, hangUp, err := dialAll(ctx, slices.Repeat(l.owners[:1], o.size.rowsCallers))
 	if err != nil {
@@ -136,8 +136,7 @@ func (w *rows) checkOwner(ctx context.Context, owner credentials, records int) e
 	return w.check(ctx, c, records)
 }
 
-// past fills the tables while the server is stopped, with a script for PostgreSQL or one for the
-// SQLite file.
+// past fills the tables while the server is stopped, with a script for PostgreSQL or the SQLite file.
 func (s *server) past(ctx context.Context, file string, lite, postgres []string) error {
 	s.stop()
 	var err error
@@ -152,7 +151,7 @@ func (s *server) past(ctx context.Context, file string, lite, postgres []string)
 	return s.start(ctx)
 }
 
-// fillFile runs a script on a file without a journal.
+// fillFile runs a script without a journal.
 func fillFile(file string, script []string) error {
 	return withFile(file, func(c *sqlite.Conn) error {
 		for _, sql := range slices.Concat([]string{
@@ -166,7 +165,7 @@ func fillFile(file string, script []string) error {
 	})
 }
 
-// script inserts the parameters into statements that have some.
+// script inserts parameters into statements.
 func script(statements []string, args ...any) (all []string) {
 	for _, sql := range statements {
 		if strings.Contains(sql, "%") {

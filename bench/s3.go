@@ -17,7 +17,7 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// Works of S3, by their names in the tables.
+// Names of S3 works in the tables.
 const (
 	workPutSmall   = "s3 PUT 4 KiB"
 	workGetSmall   = "s3 GET 4 KiB"
@@ -33,7 +33,7 @@ const (
 	workMixedMiddle = "s3 mixed, 1 MiB"
 )
 
-// Buckets, and the sizes of bodies.
+// Buckets and body sizes.
 const (
 	s3Objects = "/objects"
 	s3List    = "/list"
@@ -45,22 +45,19 @@ const (
 	s3Page   = 1000
 	s3Groups = 100
 
-	// Maximum of connections for 64 MiB: with more PUTs, windows fill the disk, and with more GETs
-	// those of the limit do, which writes what it reads.
+	// Most connections for 64 MiB: more PUTs fill the disk, and more GETs the limit's, which writes what it reads.
 	s3LargePuts = 4
 	s3LargeGets = 16
-	// s3Fillers is the number of connections that fill the buckets.
-	s3Fillers = 64
+	s3Fillers   = 64
 )
 
-// s3Load is the load of a server of S3. All connections belong to one account, as they do at
-// servers that have no other, and use the same buckets.
+// s3Load is an S3 server's load. All connections use one account (some servers have no other) and the same buckets.
 type s3Load struct {
 	size *size
 	data func() []byte // as large as the largest body
-	last atomic.Int64  // number of the last new object
+	last atomic.Int64  // last new object's number
 
-	mixed map[string]map[int]*mixed // by endpoint and size of the objects
+	mixed map[string]map[int]*mixed // by endpoint and object size
 }
 
 func newS3(n *size) *s3Load {
@@ -71,7 +68,7 @@ func newS3(n *size) *s3Load {
 
 func (w *s3Load) body(size int) []byte { return w.data()[:size] }
 
-// signer returns how clients sign. Large bodies are streams whose hash a client does not know.
+// signer does not hash large bodies: clients stream them.
 func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
 	hashes := map[int64]string{}
 	for _, size := range []int{0, 1, s3Small, s3Mixed, s3Middle} {
@@ -84,16 +81,15 @@ func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
 	}
 }
 
-// newKey returns a key that no object has. Keys are spread over folders.
+// newKey returns an unused key. Keys are spread over folders.
 func (w *s3Load) newKey() string {
 	n := uint64(w.last.Add(1))
 	return fmt.Sprintf("%s/put/%02x/%012d", s3Objects, n*0x9e3779b97f4a7c15>>56, n)
 }
 
-// readKey returns the key of one of the objects that are read.
 func readKey(size, i int) string { return fmt.Sprintf("%s/get/%d/%06d", s3Objects, size, i) }
 
-// listKey returns the key of one of the objects that are listed, in s3Groups folders.
+// listKey returns the key of a listed object, in s3Groups folders.
 func (w *s3Load) listKey(i int) string {
 	return fmt.Sprintf("%02d/%s", i/(w.size.listKeys/s3Groups), id(i))
 }
@@ -115,7 +111,7 @@ func (w *s3Load) operations() []operation {
 	}
 }
 
-// Numbers of objects that are read.
+// Numbers of objects to read.
 const (
 	s3MiddleReads = 16
 	s3LargeReads  = 2
@@ -133,7 +129,6 @@ func (w *s3Load) get(size, objects int) func(context.Context, *caller, int) erro
 	}
 }
 
-// getObject reads an object of that size.
 func getObject(ctx context.Context, c *caller, key string, size int) error {
 	var n counted
 	err := c.exchange(ctx, http.MethodGet, key, nil, "", &n)
@@ -143,7 +138,7 @@ func getObject(ctx context.Context, c *caller, key string, size int) error {
 	return err
 }
 
-// counted counts what is written.
+// counted counts written bytes.
 type counted int64
 
 func (n *counted) Write(p []byte) (int, error) {
@@ -151,7 +146,7 @@ func (n *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listPage reads the next page of the walk of a connection, which begins at a random key.
+// listPage reads the next page of a connection's walk, which begins at a random key.
 func (w *s3Load) listPage(ctx context.Context, c *caller, i int) error {
 	query := "list-type=2&max-keys=" + strconv.Itoa(s3Page)
 	switch {
@@ -183,7 +178,7 @@ func (w *s3Load) listGroups(ctx context.Context, c *caller, _ int) error {
 
 func deletedKey(c, i int) string { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
 
-// putDeleted creates the objects that delete deletes.
+// putDeleted creates the objects to delete.
 func (w *s3Load) putDeleted(ctx context.Context, all []*caller) error {
 	_, _, err := drive(ctx, len(all), times(w.size.deletes/len(all)), func(ctx context.Context, c, i int) error {
 		all[c].number = c
@@ -196,7 +191,6 @@ func (w *s3Load) delete(ctx context.Context, c *caller, i int) error {
 	return c.exchange(ctx, http.MethodDelete, deletedKey(c.number, i), nil, "", io.Discard)
 }
 
-// fill creates the buckets and what the operations read.
 func (w *s3Load) fill(ctx context.Context, _ *engine, owners []credentials) error {
 	all, hangUp, err := dialAll(ctx, repeated(owners[0], s3Fillers))
 	if err != nil {

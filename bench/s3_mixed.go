@@ -8,23 +8,21 @@ import (
 	"sync"
 )
 
-// mixedTurns are 20 requests of a mixed work: GET, HEAD, PUT or DELETE. The shares are those of
-// MinIO's load generator, `warp mixed`: 45, 30, 15 and 10 %. The order is fixed, because a window
-// with more PUTs by chance would be slower.
+// mixedTurns are 20 requests: GET, HEAD, PUT or DELETE with the shares of MinIO's `warp mixed`: 45, 30, 15 and 10 %.
+// The order is fixed, because a window with more PUTs by chance would be slower.
 const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
 
 var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
 
-// mixed is the state of a mixed work at one server.
+// mixed is a mixed work's state at one server.
 type mixed struct {
 	mu   sync.Mutex
 	turn int
-	keys []string // of existing objects that no request uses
+	keys []string // existing objects not in use
 }
 
-// step chooses the next method and a key, and lets send use them. PUT gets a new key, any other
-// method a random one of the existing objects. Until send returns, no other request gets the key,
-// so no object is read while it is deleted.
+// step chooses the next method and key for send. PUT gets a new key, other methods a random existing one, which no
+// other request gets until send returns, so no object is read while it is deleted.
 func (m *mixed) step(newKey func() string, send func(method, key string) error) error {
 	m.mu.Lock()
 	method := mixedMethods[mixedTurns[m.turn%len(mixedTurns)]]
@@ -48,8 +46,7 @@ func (m *mixed) step(newKey func() string, send func(method, key string) error) 
 	return err
 }
 
-// newMixed returns the state of the mixed works, by the size of their objects, with the keys of
-// objects that the caller creates.
+// newMixed returns the mixed works by object size. The caller creates the objects.
 func (w *s3Load) newMixed() map[int]*mixed {
 	all := map[int]*mixed{}
 	for size, objects := range map[int]int{s3Mixed: w.size.reads, s3Middle: w.size.reads / 4} {
@@ -62,7 +59,6 @@ func (w *s3Load) newMixed() map[int]*mixed {
 	return all
 }
 
-// mix sends the next request of a mixed work.
 func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
 	return func(ctx context.Context, c *caller, _ int) error {
 		return w.mixed[c.Endpoint][size].step(w.newKey, func(method, key string) error {
@@ -77,7 +73,7 @@ func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
 	}
 }
 
-// mixedSize returns the size of the objects of a mixed work; 0: it is another work.
+// mixedSize returns a mixed work's object size; 0 for other works.
 func mixedSize(operation string) int {
 	switch operation {
 	case workMixedSmall:
@@ -88,11 +84,11 @@ func mixedSize(operation string) int {
 	return 0
 }
 
-// mixedRow does in the database what a request of a mixed work needs there.
+// mixedRow does a mixed request's database work.
 type mixedRow func(ctx context.Context, method, key string) error
 
-// mix is the limit of a mixed work: a row for each request, and a file for GET and PUT. Files of
-// deleted objects stay, as they do at the server until it collects garbage.
+// mix is a mixed work's limit: a row per request, and a file for GET and PUT. Deleted objects' files stay, like at
+// the server until it collects garbage.
 func (f *bucketsFiles) mix(size int, row mixedRow) step {
 	return func(ctx context.Context, _, _ int) error {
 		return f.mixed[size].step(f.load.newKey, func(method, key string) error {

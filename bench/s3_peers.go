@@ -11,8 +11,7 @@ import (
 	"holdfast/internal/workload/buckets"
 )
 
-// s3Peer is another server of S3, started here with one account and a folder on the disk that the
-// other side uses too.
+// s3Peer is another S3 server with one account and a folder on the same disk.
 type s3Peer struct {
 	*s3Load
 
@@ -22,7 +21,7 @@ type s3Peer struct {
 
 const s3PeerKey = "benchbench"
 
-// withMinIO runs fn with a new MinIO on a single drive. It syncs what it writes.
+// withMinIO uses a single drive. MinIO syncs its writes.
 func (o *options) withMinIO(ctx context.Context, fn func(*side) error) error {
 	return o.withS3(ctx, "minio", func(listen, dir string) *exec.Cmd {
 		cmd := exec.Command(o.minIO, "server", "--quiet", "--address", listen, dir)
@@ -31,7 +30,7 @@ func (o *options) withMinIO(ctx context.Context, fn func(*side) error) error {
 	}, fn)
 }
 
-// withVersityGW runs fn with a new versitygw on a folder. It syncs nothing.
+// withVersityGW uses a folder. versitygw syncs nothing.
 func (o *options) withVersityGW(ctx context.Context, fn func(*side) error) error {
 	return o.withS3(ctx, "versitygw", func(listen, dir string) *exec.Cmd {
 		return exec.Command(o.versityGW, "--port", listen, "--access", s3PeerKey, "--secret", s3PeerKey, "--keep-alive", "posix", dir)
@@ -51,7 +50,6 @@ func (o *options) withS3(ctx context.Context, name string, command func(listen, 
 	return errors.Join(err, s.remove())
 }
 
-// start starts the server and waits until it lists its buckets.
 func (p *s3Peer) start(ctx context.Context, s *server) (err error) {
 	if s.listen, err = testdb.FreePort(); err != nil {
 		return err

@@ -17,24 +17,24 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// server is `holdfast serve` with its own folder and default settings, except for addresses and
-// the settings of the services and the measurement.
+// server is `holdfast serve` with its own folder and default settings, except for addresses, services and the
+// measurement.
 type server struct {
 	engine *engine
 	binary string
 	dir    string
 	listen string
 	admin  string
-	token  string // of the admin listener
+	token  string // admin listener's
 	env    []string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	next   int          // number of the next owner
-	theirs []int        // processes of a server that was started elsewhere
-	access *credentials // to its buckets, once they are known
+	next   int          // next owner
+	theirs []int        // processes of a server started elsewhere
+	access *credentials // to its buckets, once known
 }
 
-// pids returns the server's processes; none if they are on another machine.
+// pids is empty for another machine.
 func (s *server) pids() []int {
 	if s.cmd == nil {
 		return s.theirs
@@ -42,7 +42,6 @@ func (s *server) pids() []int {
 	return []int{s.pid()}
 }
 
-// resetPeak resets the peak memory.
 func (s *server) resetPeak() error {
 	for _, pid := range s.pids() {
 		if err := resetPeak(pid); err != nil {
@@ -52,7 +51,7 @@ func (s *server) resetPeak() error {
 	return nil
 }
 
-// peak returns the sum of the peak memory of the server's processes since resetPeak, in bytes.
+// peak returns the total peak memory since resetPeak, in bytes.
 func (s *server) peak() (sum int64, err error) {
 	for _, pid := range s.pids() {
 		n, err := peak(pid)
@@ -114,7 +113,6 @@ func (s *server) start(ctx context.Context) error {
 	})
 }
 
-// run starts a process as the server.
 func (s *server) run(cmd *exec.Cmd) error {
 	log, err := os.OpenFile(s.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -134,7 +132,7 @@ func (s *server) run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// until polls until the server is ready, often enough to measure the time.
+// until polls often enough to measure the time.
 func (s *server) until(ctx context.Context, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -155,7 +153,7 @@ func (s *server) until(ctx context.Context, ready func() error) error {
 	}
 }
 
-// ask sends a request to the admin listener.
+// ask queries the admin listener.
 func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
 	if err != nil {
@@ -176,12 +174,11 @@ func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 
 func (s *server) pid() int { return s.cmd.Process.Pid }
 
-// stop stops the server; start starts it again.
 func (s *server) stop() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-s.ended:
 	case <-time.After(30 * time.Second):
@@ -191,13 +188,11 @@ func (s *server) stop() {
 	s.cmd = nil
 }
 
-// remove stops the server and deletes its folder.
 func (s *server) remove() error {
 	s.stop()
 	return os.RemoveAll(s.dir)
 }
 
-// newOwners returns credentials of n owners without data.
 func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	for range n {
 		c, err := of.owner(s, s.next)
@@ -210,7 +205,6 @@ func (s *server) newOwners(of service, n int) (all []credentials, err error) {
 	return all, nil
 }
 
-// filled returns n new owners, filled for the operations of a service.
 func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, error) {
 	owners, err := s.newOwners(of, n)
 	if err != nil {
@@ -219,7 +213,7 @@ func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, 
 	return owners, of.fill(ctx, s.engine, owners)
 }
 
-// spent is the CPU time of the server and its engine so far.
+// spent is CPU time so far.
 type spent struct{ server, engine worked }
 
 func (s *server) spent() (spent, error) {
@@ -228,16 +222,14 @@ func (s *server) spent() (spent, error) {
 	return spent{own, theirs}, errors.Join(err, other)
 }
 
-// phase is a number of operations on the server: the time of each, the total time, and the CPU
-// time.
+// phase is a number of operations: each duration, total time, and CPU time.
 type phase struct {
 	took               []time.Duration
 	all                time.Duration
 	serverCPU, engines time.Duration
 }
 
-// measured runs callers and returns what the operations cost. settle waits for the work that they
-// leave to the server.
+// measured includes the work that settle waits for.
 func (s *server) measured(ctx context.Context, callers int, more more, step step, settle func(context.Context, *server) error) (p phase, err error) {
 	before, err := s.spent()
 	if err != nil {

@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// service is what a service provides to be measured. The rest is common: it starts servers, keeps
-// connections, alternates windows, reads CPU times and writes the tables.
+// service is a measured service. The rest is common: it starts servers, keeps connections, alternates windows, reads
+// CPU times and writes tables.
 type service interface {
-	// settings are environment variables of a server for the load generator on this engine.
+	// settings are environment variables for the server.
 	settings(e *engine) []string
 
-	// owner returns the credentials of the n-th owner of data, from 1.
+	// owner returns the n-th data owner's credentials, from 1.
 	owner(s *server, n int) (credentials, error)
 
-	// operations are the measured requests, in the order of the table.
+	// operations are the measured requests, in table order.
 	operations() []operation
 
-	// fill creates, through the server, what the operations read and write.
+	// fill creates the operations' data through the server.
 	fill(ctx context.Context, e *engine, owners []credentials) error
 
-	// limit opens the bare engine with as many owners and the same data.
+	// limit opens the bare engine with the same owners and data.
 	limit(ctx context.Context, o *options, e *engine, owners int) (limit, error)
 }
 
-// optional is a service that servers do not serve by default.
+// optional is a service that is disabled by default.
 type optional interface {
-	// enable returns the settings of a server that serves it.
+	// enable returns the settings to enable it.
 	enable() ([]string, error)
 }
 
-// enabled returns the settings of a server that serves a service.
 func enabled(s service) ([]string, error) {
 	if e, ok := s.(*entry); ok {
 		s = e.service
@@ -46,8 +45,8 @@ func enabled(s service) ([]string, error) {
 type entry struct {
 	service
 
-	part    string // of its operations
-	spanner bool   // this part is measured on the Spanner emulator as well
+	part    string // its operations
+	spanner bool   // also on the Spanner emulator
 	also    func(ctx context.Context, o *options, e *engine, at place, t *table) error
 	parts   []part // other measurements
 }
@@ -77,7 +76,6 @@ func services(n *size) []entry {
 	}
 }
 
-// service returns the service whose operations are measured in a part.
 func (o *options) service(part string) service {
 	return &o.services[slices.IndexFunc(o.services, func(e entry) bool { return e.part == part })]
 }
@@ -86,32 +84,29 @@ func (o *options) service(part string) service {
 type operation struct {
 	name  string
 	goals map[string]goal // by engine
-	least int             // minimum of connections
-	most  int             // maximum of connections; 0: any
+	least int
+	most  int
 
 	// do sends the i-th request and checks the answer.
 	do func(ctx context.Context, c *caller, i int) error
-	// settle waits for the work that the requests leave to the server; may be nil.
+	// settle waits for work that requests leave to the server; may be nil.
 	settle func(ctx context.Context, s *server) error
-	// prepare creates what a window uses up; may be nil. Then a window is so many requests.
+	// prepare creates what a window uses up, which then has a fixed number of requests; may be nil.
 	prepare func(ctx context.Context, all []*caller) error
 	times   int
 }
 
-// goal is the minimum ratio of server to limit and the maximum CPU of the server per operation; 0:
-// none.
+// goal is the minimum ratio of server to limit, and the maximum server CPU per operation; 0: none.
 type goal struct {
 	ratio float64
 	cpu   time.Duration
 }
 
-// measuredAt reports whether the operation is measured at n connections. On the Spanner emulator
-// only operations with a goal are.
+// measuredAt allows only operations with a goal on the Spanner emulator.
 func (op *operation) measuredAt(e *engine, n int) bool {
 	return n >= op.least && (op.most == 0 || n <= op.most) && (e.spanner == nil || op.goals[e.name].ratio > 0)
 }
 
-// load repeats the operation, with one connection per owner.
 func (op *operation) load(ctx context.Context, s *server, owners []credentials, more more) (phase, error) {
 	all, hangUp, err := dialAll(ctx, owners)
 	if err != nil {
@@ -127,10 +122,9 @@ func (op *operation) load(ctx context.Context, s *server, owners []credentials, 
 	return s.measured(ctx, len(all), more, func(ctx context.Context, c, i int) error { return op.do(ctx, all[c], i) }, op.settle)
 }
 
-// limit is the bare engine, the upper limit of any server on it.
+// limit is the bare engine, any server's upper limit.
 type limit interface {
-	// window repeats an operation for a duration and returns the rate per second, with as many
-	// callers as the server has clients.
+	// window repeats an operation with as many callers as the server has clients, and returns the rate per second.
 	window(ctx context.Context, operation string, callers int, d time.Duration) (float64, error)
 	close() error
 }

@@ -18,8 +18,7 @@ func startHead(o *options, out io.Writer) {
 	fmt.Fprintf(out, "Medians of %d starts.\n\n| engine | ready, median | ready, slowest | goal | memory when idle | goal |\n|---|--:|--:|--:|--:|--:|\n", o.size.starts)
 }
 
-// measureStart starts a server with every service again and again. The first start, which
-// creates the tables, does not count.
+// measureStart restarts a server with every service. The first start, which creates the tables, does not count.
 func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		ready, memory, err := s.restarts(ctx, o, s.start)
@@ -33,8 +32,7 @@ func measureStart(ctx context.Context, o *options, e *engine, out io.Writer) err
 	})
 }
 
-// restarts stops and starts the server. It returns how long each start took until the
-// server was ready, and its memory after a while without requests.
+// restarts returns each start's time until ready, and the idle memory.
 func (s *server) restarts(ctx context.Context, o *options, start func(context.Context) error) (ready []time.Duration, memory []int64, err error) {
 	for range o.size.starts {
 		s.stop()

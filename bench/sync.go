@@ -16,7 +16,7 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Operations of sync storage, by their names in the table.
+// Names of Sync operations in the table.
 const (
 	workPut    = "PUT 500 B"
 	workPost   = "POST 100 × 500 B"
@@ -27,7 +27,7 @@ const (
 	workCommit = "batch: commit %s"
 )
 
-// Collections, and how many records of a user an operation writes or reads in them.
+// Collections, and the records per user that an operation uses in them.
 const (
 	putCollection, putRecords   = "bookmarks", 100
 	postCollection, postRecords = "forms", 100
@@ -35,13 +35,12 @@ const (
 	batchCollection             = "passwords"
 )
 
-// collectionIDs are the IDs of the standard names in the migrations.
 var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
 
 // syncLoad is sync storage: every owner is a user.
 type syncLoad struct{ secret string }
 
-// ownSecret is that of all servers: they use a database one after the other.
+// ownSecret is shared by all servers, which use one database in turn.
 var ownSecret = rand.Text() + rand.Text()
 
 func newSync() *syncLoad { return &syncLoad{secret: ownSecret} }
@@ -54,23 +53,22 @@ func (w *syncLoad) settings(e *engine) []string {
 	return slices.Concat(all, e.url("SYNCSTORAGE"), e.url("TOKENSERVER"))
 }
 
-// accountKeys is the key ID of all accounts.
 const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
 
-// owner issues a token as a tokenserver does.
+// owner issues a token like a tokenserver.
 func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	node := "http://" + s.listen
 	c, err := sync.Issue(w.secret, node, tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
 	return credentials{
 		Endpoint: c.Endpoint,
-		// Without a hash of the body, which would cost as much as the server that is measured on the same cores.
+		// Without a body hash, which would cost as much as the measured server, on the same cores.
 		sign: func(req *http.Request) error { return hawk.SignHTTP(req, c.ID, c.Key, time.Now(), "") },
 	}, err
 }
 
 func (w *syncLoad) operations() []operation {
 	fixed := func(path string) func(int) string { return func(int) string { return path } }
-	// request returns a function that sends a request and checks X-Weave-Records.
+	// request checks X-Weave-Records.
 	request := func(method string, path func(int) string, body []byte, records string) func(context.Context, *caller, int) error {
 		return func(ctx context.Context, c *caller, i int) error {
 			_, err := c.send(ctx, method, path(i), body, records)
@@ -106,7 +104,7 @@ func (w *syncLoad) operations() []operation {
 	}
 }
 
-// records returns the numbers of records that the operations use, by collection.
+// records returns the operations' number of records by collection.
 func (w *syncLoad) records(e *engine) map[string]int {
 	all := map[string]int{putCollection: putRecords, postCollection: postRecords}
 	if e.spanner == nil {
@@ -115,7 +113,6 @@ func (w *syncLoad) records(e *engine) map[string]int {
 	return all
 }
 
-// fill creates the records that the operations use.
 func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) error {
 	for _, u := range users {
 		if err := w.fillUser(ctx, e, u); err != nil {
@@ -125,7 +122,7 @@ func (w *syncLoad) fill(ctx context.Context, e *engine, users []credentials) err
 	return nil
 }
 
-// fillUser dials by itself: servers close connections that carry no request for a few seconds.
+// fillUser opens its own connection: servers close idle ones after a few seconds.
 func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) error {
 	c, err := dial(ctx, user)
 	if err != nil {
@@ -142,12 +139,11 @@ func (w *syncLoad) fillUser(ctx context.Context, e *engine, user credentials) er
 	return nil
 }
 
-// batchLimit is a limit with batches.
 type batchLimit interface {
 	limit
 
-	// stage adds the i-th 100 records, or as many as there are, to the batch of a user, and opens
-	// it with the first. commit moves them to the collection. A user has one batch.
+	// stage adds the i-th 100 records to a user's only batch, opening it with the first; commit moves them to the
+	// collection.
 	stage(ctx context.Context, user int64, i int) error
 	commit(ctx context.Context, user int64) error
 
@@ -155,7 +151,7 @@ type batchLimit interface {
 	settle(ctx context.Context) error
 }
 
-// limit opens a limit with users from 1 on. Users of batches have higher numbers.
+// limit numbers users from 1. Users of batches have higher numbers.
 func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) (limit, error) {
 	batch := o.size.records(e)
 	base := syncLimit{engine: e, records: w.records(e), ids: ids(max(batch, listRecords)), batch: batch}
@@ -168,15 +164,13 @@ func (w *syncLoad) limit(ctx context.Context, o *options, e *engine, users int) 
 	return openSyncSQLite(ctx, base, users)
 }
 
-// syncLimit is common to the limits of all engines.
 type syncLimit struct {
 	engine  *engine
-	records map[string]int // of a user, by collection
-	ids     []string       // of a batch, or of a collection if that is larger
+	records map[string]int // per user, by collection
+	ids     []string       // for a batch, or for a larger collection
 	batch   int
 }
 
-// found is a row of the records table.
 type found struct {
 	id        string
 	modified  time.Time
@@ -184,13 +178,12 @@ type found struct {
 	payload   []byte
 }
 
-// infoRows are the user's row and those of three collections.
+// infoRows are the user's row and three collections'.
 const infoRows = 4
 
-// now returns the current time as the tables store it.
+// now returns the time as the tables store it.
 func now() time.Time { return time.Now().UTC() }
 
-// ids returns the IDs of n records.
 func ids(n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -199,31 +192,28 @@ func ids(n int) []string {
 	return all
 }
 
-// syncFile returns the path of the service's SQLite file in a data folder.
 func syncFile(data string) string { return filepath.Join(data, "syncstorage.db") }
 
-// commitGoal is the ratio of throughputs if a commit takes 1.3 times as long as plain SQL.
+// commitGoal is the throughput ratio if a commit takes 1.3 times as long as plain SQL.
 const commitGoal = 1 / 1.3
 
-// spannerGoal is the goal of every operation that is measured on Spanner.
+// spannerGoal applies to every operation measured on Spanner.
 const spannerGoal = 0.7
 
-// id returns the ID of the i-th record, as long as those of Firefox.
+// id returns the i-th record's ID, as long as Firefox's.
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
-// payload returns a payload like those of clients, of so many bytes but at least about 150: an
-// object in a string, whose quotes are escaped on the wire.
+// payload returns a payload like a client's, with at least about 150 bytes: an object in a string, whose quotes are
+// escaped on the wire.
 func payload(bytes int) string {
 	const begin, end = `{"ciphertext":"`, `","IV":"5Qq1tJ0bHqYvM0fJvYxk3w==","hmac":"0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"}`
 	return begin + strings.Repeat("Q", max(0, bytes-len(begin)-len(end))) + end
 }
 
-// list returns the body of a POST of n records from a number on, with payloads of so many bytes.
 func list(from, n, bytes int) []byte {
 	return []byte(sync.Records(from, from+n, func(i int) sync.Record { return sync.Record{ID: id(i), Payload: payload(bytes)} }))
 }
 
-// posts returns the bodies of POSTs of 100 records each, for n records.
 func posts(n, bytes int) (bodies [][]byte) {
 	for from := 0; from < n; from += 100 {
 		bodies = append(bodies, list(from, min(100, n-from), bytes))

@@ -9,7 +9,6 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// measureBatches writes the rows of batches.
 func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at place, t *table) error {
 	if !o.works.MatchString(workAppend) && !o.works.MatchString(workCommit) {
 		return nil
@@ -25,11 +24,9 @@ func (w *syncLoad) measureBatches(ctx context.Context, o *options, e *engine, at
 	return nil
 }
 
-// measureBatch writes the rows of one number of connections. Each caller uploads a batch for a new
-// user; when all have finished, all commit. So both are measured separately, with as many open
-// batches as callers. The limit does as many rounds as the server did. Both begin a phase after a
-// checkpoint: SQLite runs one in the commit that makes the log long enough, which may be the same
-// in every round.
+// measureBatch measures appends and commits separately: each caller uploads a batch for a new user, then all commit,
+// with as many open batches as callers. The limit does as many rounds as the server. Each phase starts after a
+// checkpoint: SQLite runs one in the commit that makes the log long enough, maybe the same in every round.
 func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at place, callers int, t *table) error {
 	n, want := o.size.records(e), goal{ratio: commitGoal}
 	appends := row{work: workAppend, engine: e.name, connections: callers}
@@ -38,7 +35,7 @@ func (w *syncLoad) measureBatch(ctx context.Context, o *options, e *engine, at p
 	}
 	commits := row{work: fmt.Sprintf(workCommit, thousands(n)), engine: e.name, connections: callers, goal: want}
 	bodies := posts(n, 500)
-	user := int64(1_000_000 * callers) // users that no other measurement uses
+	user := int64(1_000_000 * callers) // users no other measurement uses
 	for range o.runs {
 		err := at(func(s *server, l limit, _ []credentials) error {
 			b, ok := l.(batchLimit)
@@ -98,10 +95,8 @@ func (w *syncLoad) rounds(ctx context.Context, o *options, s *server, b batchLim
 	return served, bare, nil
 }
 
-// phases are the appends and the commits of some batches.
 type phases struct{ appends, commits phase }
 
-// batches uploads a batch for each caller and commits them.
 func (w *syncLoad) batches(ctx context.Context, s *server, callers int, bodies [][]byte, p *phases) error {
 	users, err := s.newOwners(w, callers)
 	if err != nil {
@@ -133,7 +128,6 @@ func (w *syncLoad) batches(ctx context.Context, s *server, callers int, bodies [
 	return err
 }
 
-// stage opens a batch or appends to the open one.
 func (c *caller) stage(ctx context.Context, open *string, body []byte) error {
 	got, err := c.send(ctx, http.MethodPost, sync.Append(batchCollection, *open), body, "")
 	if err == nil && *open == "" {
@@ -147,7 +141,6 @@ func (c *caller) commit(ctx context.Context, open string) error {
 	return err
 }
 
-// bareBatches does on the limit what batches does on the server.
 func bareBatches(ctx context.Context, l batchLimit, callers, appends int, user int64, p *phases) (err error) {
 	var took phase
 	if err := l.settle(ctx); err != nil {

@@ -18,8 +18,8 @@ func memoryHead(_ *options, out io.Writer) {
 	fmt.Fprintf(out, "| what the server does | engine | memory when idle | most memory | took | 503s |\n|---|---|--:|--:|--:|--:|\n")
 }
 
-// measureMemory measures the memory of the server for batches of growing size, and for many
-// concurrent clients, on a new server each.
+// measureMemory measures the server's memory for growing batches and for many concurrent clients, each on a new
+// server.
 func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, n := range o.size.batches {
 		// Larger batches than the default limit.
@@ -32,9 +32,8 @@ func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out
 	return onServer(ctx, o, e, nil, func(s *server) error { return w.loadMemory(ctx, o.size, s, out) })
 }
 
-// batchMemory measures the appends and the commit of a single batch.
 func (w *syncLoad) batchMemory(ctx context.Context, s *server, n int, out io.Writer) error {
-	s.next = n // a user that no earlier server had
+	s.next = n // a user no earlier server had
 	users, err := s.newOwners(w, 1)
 	if err != nil {
 		return err
@@ -59,7 +58,6 @@ func (w *syncLoad) batchMemory(ctx context.Context, s *server, n int, out io.Wri
 	return memoryRow(out, s, "commits "+thousands(n)+" × 500 B", func() (int64, error) { return 0, c.commit(ctx, open) })
 }
 
-// memoryRow writes the memory of the server during a function.
 func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, err error)) error {
 	var refused int64
 	m, err := s.memory(func() (err error) {
@@ -73,7 +71,6 @@ func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, 
 	return nil
 }
 
-// use is what the server needs while it does something.
 type use struct {
 	before, most int64 // bytes
 	took         time.Duration
@@ -95,7 +92,7 @@ func (s *server) memory(do func() error) (m use, err error) {
 	return m, err
 }
 
-// recordBytes is the size of the records of a large collection: 10,000 of them are 100 MB.
+// recordBytes is the record size in a large collection: 10,000 are 100 MB.
 const recordBytes = 10_000
 
 // loadMemory uploads batches while other clients read large collections.
@@ -118,7 +115,7 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	if err != nil {
 		return err
 	}
-	// The load begins with a new process.
+	// The load needs a new process.
 	s.stop()
 	if err := s.start(ctx); err != nil {
 		return err
@@ -150,8 +147,8 @@ func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Wr
 	})
 }
 
-// whileReading runs writers while every reader reads its large collection once. A request that
-// gets a 503 is repeated, as clients do.
+// whileReading runs writers while every reader reads its large collection once. Requests are retried after a 503,
+// like clients do.
 func whileReading(ctx context.Context, readers []*caller, records, writers int, more more, write step) (refused int64, err error) {
 	var busy atomic.Int64
 	again := func(step step) step {

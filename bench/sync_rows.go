@@ -35,8 +35,8 @@ func (w *syncLoad) rows() *rows {
 	}
 }
 
-// measureRows fills a table and measures a PUT at each size: first for records of any user, then
-// for users of whom one has many more records than others.
+// measureRows measures PUTs for growing tables: first to any user's records, then to users of whom one has many more
+// records.
 func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	return onServer(ctx, o, e, nil, func(s *server) error {
 		r := w.rows()
@@ -55,9 +55,8 @@ func (w *syncLoad) measureRows(ctx context.Context, o *options, e *engine, out i
 	})
 }
 
-// Statements that fill the tables as a server would. Records are in the order of their IDs.
-// Parameters: first user, number of users, records of each, bytes of a payload, collection,
-// payload.
+// Statements that fill the tables like a server, ordered by ID. Parameters: first user, users, records of each, bytes
+// per payload, collection, payload.
 var (
 	liteGrow = []string{`
 		WITH RECURSIVE u (id) AS (SELECT %[1]d UNION ALL SELECT id + 1 FROM u WHERE id < %[1]d + %[2]d - 1)
@@ -76,7 +75,7 @@ var (
 		`INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload)
 		SELECT %[1]d + i / %[3]d, %[5]d, (100000000000 + i %% %[3]d)::text, timestamp '2020-09-13' + i %% %[3]d * interval '10 milliseconds', '%[6]s'::bytea
 		FROM generate_series(0, %[2]d::bigint * %[3]d - 1) i`,
-		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // no work is left for the background
+		`VACUUM ANALYZE user_collections, bsos`, `CHECKPOINT`, // leaves no background work
 	}
 )
 

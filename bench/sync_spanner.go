@@ -16,8 +16,8 @@ import (
 	store "holdfast/internal/syncstorage/spanner"
 )
 
-// Copies of the service's statements except for their beginnings: the limit runs the same queries
-// and discards the results.
+// Copies of the service's statements except their beginnings: the limit runs the same queries and discards the
+// results.
 const (
 	spUser = `@{LOCK_SCANNED_RANGES=exclusive}SELECT 0 AS part, CAST(NULL AS STRING) AS id, collection_id AS n, modified, count AS a, CAST(NULL AS TIMESTAMP) AS expiry, total_bytes AS b, 0 AS c, 0 AS d FROM user_collections WHERE fxa_uid = @uid AND fxa_kid = @kid`
 	spSeek = ` JOIN@{JOIN_METHOD=APPLY_JOIN,FORCE_JOIN_ORDER=TRUE} `
@@ -47,11 +47,11 @@ const (
 		LEFT JOIN bsos o ON o.fxa_uid = s.fxa_uid AND o.fxa_kid = s.fxa_kid AND o.collection_id = s.collection_id AND o.bso_id = s.batch_bso_id
 			AND o.expiry > @stamp
 		WHERE s.fxa_uid = @uid AND s.fxa_kid = @kid AND s.collection_id = @coll AND s.batch_id = @batch`
-	spUnstage = `DELETE FROM batches` + spOpen // deletes its records as well
+	spUnstage = `DELETE FROM batches` + spOpen // also deletes its records
 )
 
-// syncSpanner is the bare client on its own database, with one read-write transaction at a time,
-// which is all that the emulator supports.
+// syncSpanner is the bare client on its own database, with one read-write transaction at a time, the emulator's
+// limit.
 type syncSpanner struct {
 	syncLimit
 	client  *spanner.Client
@@ -80,7 +80,6 @@ func openSyncSpanner(ctx context.Context, base syncLimit, users int) (limit, err
 	return l, nil
 }
 
-// migrateSpanner creates a database with the service's tables.
 func migrateSpanner(ctx context.Context, e *engine, database string) error {
 	db, err := spannerdb.Open(ctx, spannerdb.Options{Database: database, EmulatorHost: e.spanner.Host()})
 	if err != nil {
@@ -116,13 +115,11 @@ func (l *syncSpanner) window(ctx context.Context, operation string, callers int,
 	return 0, unknown(operation)
 }
 
-// spKey returns the key of a user, as the server's users have it.
 func spKey(user int64) (uid, kid string) {
 	return fmt.Sprintf("%032x", user), "0000001700000-" + accountKeys
 }
 
-// transaction runs the query, which must find a minimum of rows, and then write, in one
-// transaction.
+// transaction runs the query, which must find least rows, then write.
 func (l *syncSpanner) transaction(ctx context.Context, query string, p map[string]any, least int, write func(context.Context, *spanner.ReadWriteTransaction) error) error {
 	l.alone.Lock()
 	defer l.alone.Unlock()
@@ -149,10 +146,10 @@ func (l *syncSpanner) transaction(ctx context.Context, query string, p map[strin
 	return err
 }
 
-// never returns the expiry of records that do not expire.
+// never returns the expiry of permanent records.
 func never(stamp time.Time) time.Time { return stamp.Add(2_100_000_000 * time.Second) }
 
-// write is a PUT or POST of these records, which exist.
+// write is a PUT or POST of existing records.
 func (l *syncSpanner) write(ctx context.Context, user, coll int64, ids []string, least int) error {
 	uid, kid := spKey(user)
 	stamp := now().Truncate(10 * time.Millisecond)
@@ -171,7 +168,7 @@ func (l *syncSpanner) stage(ctx context.Context, user int64, i int) error {
 	uid, kid := spKey(user)
 	coll, staged := collectionIDs[batchCollection], l.ids[i*100:min(i*100+100, l.batch)]
 	p := map[string]any{"uid": uid, "kid": kid, "coll": coll, "now": now(), "batch": "b", "ids": staged}
-	least := 1 // the sums
+	least := 1 // sums
 	if i > 0 {
 		least += 2 // collection and batch
 	}

@@ -23,7 +23,7 @@ const (
 	liteInfo          = `SELECT c.name, u.modified FROM user_collections u LEFT JOIN collections c USING (collection_id) WHERE u.user_id = ? AND u.modified > 0`
 )
 
-// Statements without what the service has to look up or decide.
+// Statements without the service's lookups and decisions.
 const (
 	liteUpsert = `INSERT INTO bsos (user_id, collection_id, bso_id, modified, payload) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET sortindex = excluded.sortindex, modified = excluded.modified,
@@ -44,7 +44,7 @@ const (
 	liteUnstage = `DELETE FROM batches WHERE user_id = ? AND collection_id = ? AND batch_id = 'b'`
 )
 
-// syncSQLite runs the statements in the group-commit writer, or on a snapshot.
+// syncSQLite runs statements in the group-commit writer or on a snapshot.
 type syncSQLite struct {
 	syncLimit
 	liteFile
@@ -93,7 +93,7 @@ func (l *syncSQLite) window(ctx context.Context, operation string, callers int, 
 	return rate(ctx, callers, lasting(d), step)
 }
 
-// put does everything that the service does for a PUT, including reads.
+// put does all of the service's work for a PUT, including reads.
 func (l *syncSQLite) put(ctx context.Context, caller, i int) error {
 	user, coll, now := 1+int64(caller), collectionIDs[putCollection], time.Now().UnixMilli()
 	var row int64
@@ -117,7 +117,7 @@ func (l *syncSQLite) post(ctx context.Context, caller, _ int) error {
 	})
 }
 
-// upsert writes records and updates the timestamps.
+// upsert writes records and updates timestamps.
 func (l *syncSQLite) upsert(c *sqlite.Conn, user, coll int64, ids []string) error {
 	now := time.Now().UnixMilli()
 	for _, id := range ids {
@@ -135,9 +135,8 @@ func stamps(c *sqlite.Conn, user, coll, now int64) error {
 	return lite(c, liteSetUser, nil, now, user)
 }
 
-// anyOf returns a random user. A caller gets back the connection that it has just used. Another
-// user for each read makes the contents of its cache similar to those of the server's connections,
-// which serve all callers.
+// anyOf returns a random user. A caller gets back its last connection, so varying users make its cache similar to the
+// server's connections, which serve all callers.
 func anyOf(users int) int64 { return 1 + rand.Int64N(int64(users)) }
 
 func (l *syncSQLite) list(ctx context.Context, user int64, collection string) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// row is a row of the table with the samples of its medians.
+// row holds the samples for its medians.
 type row struct {
 	work, engine string
 	connections  int
@@ -28,12 +28,10 @@ func (r *row) cpu() time.Duration {
 	return median(r.server, func(s sample) time.Duration { return s.cpu })
 }
 
-// missed reports whether the row misses its goal.
 func (r *row) missed() bool {
 	return r.ops()/r.bare() < r.goal.ratio || r.goal.cpu > 0 && r.cpu() > r.goal.cpu
 }
 
-// goalText returns the goal, and whether it was missed.
 func (r *row) goalText() string {
 	if r.goal.ratio == 0 {
 		return "–"
@@ -48,7 +46,7 @@ func (r *row) goalText() string {
 	return text
 }
 
-// table prints each row as soon as it is measured.
+// table prints each row as it is measured.
 type table struct{ out io.Writer }
 
 func (t *table) head() {
@@ -64,7 +62,7 @@ func (t *table) row(r *row) {
 		r.cpu().Microseconds(), engineCPU(median(r.server, func(s sample) time.Duration { return s.engine })), mb(r.peak))
 }
 
-// digits returns the number of decimals of a rate.
+// digits returns a rate's decimals.
 func digits(ops float64) int {
 	if ops < 100 {
 		return 1
@@ -72,7 +70,7 @@ func digits(ops float64) int {
 	return 0
 }
 
-// engineCPU returns a cell; it is empty for SQLite.
+// engineCPU is empty for SQLite.
 func engineCPU(d time.Duration) string {
 	if d == 0 {
 		return "–"
@@ -84,7 +82,7 @@ func ms(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1000
 
 func mb(bytes int64) string { return fmt.Sprintf("%d MB", bytes>>20) }
 
-// thousands formats a number as in the names of works: 10,000.
+// thousands formats e.g. 10,000.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	var out strings.Builder

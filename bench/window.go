@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// step is one operation of a caller.
+// step is a caller's operation.
 type step func(ctx context.Context, caller, i int) error
 
 // more reports whether a caller continues with its i-th step.
@@ -21,8 +21,7 @@ func lasting(window time.Duration) more {
 
 func times(n int) more { return func(i int, _ time.Duration) bool { return i < n } }
 
-// drive lets callers repeat a step concurrently. It returns the time of every step and the total
-// time.
+// drive repeats a step concurrently and returns each step's time and the total.
 func drive(ctx context.Context, callers int, more more, step step) (took []time.Duration, all time.Duration, err error) {
 	each := make([][]time.Duration, callers)
 	start := time.Now()
@@ -44,7 +43,7 @@ func drive(ctx context.Context, callers int, more more, step step) (took []time.
 	return slices.Concat(each...), time.Since(start), err
 }
 
-// rate is drive for a limit, of which only the throughput is measured.
+// rate is drive for a limit, of which only throughput is measured.
 func rate(ctx context.Context, callers int, more more, step step) (float64, error) {
 	took, all, err := drive(ctx, callers, more, step)
 	return perSecond(len(took), all), err
@@ -52,14 +51,12 @@ func rate(ctx context.Context, callers int, more more, step step) (float64, erro
 
 func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
 
-// sample is the result of one window.
 type sample struct {
 	ops         float64 // per second
 	p50, p99    time.Duration
-	cpu, engine time.Duration // of the server and of its engine, per operation
+	cpu, engine time.Duration // per operation, server and engine
 }
 
-// sample returns the sample of a phase.
 func (p *phase) sample() sample {
 	slices.Sort(p.took)
 	n := len(p.took)
@@ -69,7 +66,6 @@ func (p *phase) sample() sample {
 	}
 }
 
-// add adds another phase.
 func (p *phase) add(q phase) {
 	p.took = append(p.took, q.took...)
 	p.all += q.all
@@ -77,7 +73,6 @@ func (p *phase) add(q phase) {
 	p.engines += q.engines
 }
 
-// median returns the median of one field of the samples.
 func median[S any, T float64 | time.Duration | int64](samples []S, field func(S) T) T {
 	all := make([]T, len(samples))
 	for i, s := range samples {

@@ -15,6 +15,7 @@ import (
 // Algorithm is an S3 checksum algorithm.
 type Algorithm uint8
 
+// Algorithms of S3.
 const (
 	CRC32 Algorithm = iota
 	CRC32C

@@ -99,7 +99,7 @@ func rowsOfNextSpan(before int, bytes int64) int {
 	return min(2*before, rowsOfSpan)
 }
 
-// readSpan sends the next owners from one snapshot, with at most most rows per table.
+// readSpan sends the next owners from one snapshot, up to the given rows per table.
 func (c *Copy) readSpan(v rows.View, s *copiedSpan, most int, p *pipe) error {
 	g := &c.Groups[s.next.Group]
 	s.group = g

@@ -38,6 +38,7 @@ type Transport struct {
 	Report   func(error) // called for each invalid exchange
 }
 
+// RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := Exchange{Method: r.Method, Target: r.URL.RequestURI(), Header: r.Header.Clone()}
 	sent := func() {}

@@ -18,20 +18,18 @@ import (
 	"time"
 )
 
-// path is the binary under test: HOLDFAST_BIN, or the one that Main builds.
+// path is HOLDFAST_BIN, or the binary that Main builds.
 var path string
 
-// ProgramsVar names the folder of what Build compiles. A test that starts its own program again
-// sets it for the new process.
+// ProgramsVar names Build's output folder. A test that restarts its own program sets it for the new process.
 const ProgramsVar = "HOLDFAST_TEST_PROGRAMS"
 
-// programs is the folder of what Main and Build compile.
 var programs struct {
 	sync.Mutex
 	dir string
 }
 
-// Main runs the tests of a package with the binary.
+// Main runs a package's tests with the binary.
 func Main(m *testing.M) int {
 	dir := os.Getenv(ProgramsVar)
 	if dir == "" {
@@ -54,8 +52,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// MainOfWaiting is Main for tests that wait more than they compute: for faults, processes, proxies.
-// Up to n of them run in parallel, whatever the number of cores.
+// MainOfWaiting is Main for tests that mostly wait: up to n run in parallel on any number of cores.
 func MainOfWaiting(m *testing.M, n int) int {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
@@ -63,9 +60,8 @@ func MainOfWaiting(m *testing.M, n int) int {
 	return Main(m)
 }
 
-// build compiles one of our packages into a program.
 func build(program, pkg string) error {
-	// Another process may run what is there already.
+	// Another process may be running the existing program.
 	next := fmt.Sprintf("%s-%d", program, os.Getpid())
 	cmd := exec.Command("go", "build", "-o", next, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -75,8 +71,7 @@ func build(program, pkg string) error {
 	return os.Rename(next, program)
 }
 
-// Build returns the path of a program that only tests need. It is compiled once for all tests of a
-// package, or of all that share ProgramsVar.
+// Build returns a program that only tests need, compiled once for the package, or for all that share ProgramsVar.
 func Build(t *testing.T, pkg string) string {
 	t.Helper()
 	programs.Lock()
@@ -91,18 +86,17 @@ func Build(t *testing.T, pkg string) string {
 	return program
 }
 
-// Programs returns the folder of what Build compiles.
+// Programs returns Build's output folder.
 func Programs() string { return programs.dir }
 
-// Path returns the path of the binary.
+// Path returns the binary's path.
 func Path() string { return path }
 
-// Environ returns this process's environment without settings of Holdfast, and with vars. The system
-// chooses the port for S3, and guests are not served, unless vars say otherwise: the first start with
-// them takes a third more, and there are hundreds.
+// Environ returns the environment without Holdfast's settings, plus vars. By default the S3 port is automatic and
+// guests are disabled: with them, a first start takes a third longer, and there are hundreds.
 func Environ(vars ...string) []string {
-	// Tests are bots: those that are not about their scores turn them off. They count the events
-	// of changes: that a session has begun, which is published in the background, is not.
+	// Tests look like bots, so scores are off by default. They count change events, so the background event for a new
+	// session is off, too.
 	env := []string{"HOLDFAST_BUCKETS__LISTEN=127.0.0.1:0", "HOLDFAST_GUEST__BOTS__ENABLED=false", "HOLDFAST_GUEST__SAMPLE_SESSIONS=2147483647"}
 	if !slices.Contains(vars, GuestsByDefault) {
 		env = append(env, "HOLDFAST_GUEST__ENABLED=false")
@@ -115,10 +109,10 @@ func Environ(vars ...string) []string {
 	return append(env, vars...)
 }
 
-// GuestsByDefault among the vars leaves guests as they are by default. It means nothing to the server.
+// GuestsByDefault in vars keeps the default guest settings. The server ignores it.
 const GuestsByDefault = "TEST_GUESTS=default"
 
-// Result is the result of a command.
+// Result is a command's result.
 type Result struct {
 	Status         int
 	Stdout, Stderr string
@@ -130,15 +124,15 @@ func Run(t *testing.T, env []string, args ...string) Result {
 	return RunOf(t, path, env, args...)
 }
 
-// RunOf is Run with the binary of another release.
+// RunOf is Run with another release's binary.
 func RunOf(t *testing.T, path string, env []string, args ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound) // a sweep or a backup may have much to do
+	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound) // a sweep or backup may have much to do
 	defer cancel()
 	return run(t, ctx, exec.CommandContext(ctx, path, args...), env)
 }
 
-// RunSockets runs serve with sockets that the service manager has opened, as systemd passes them, until it ends.
+// RunSockets runs serve to its end with sockets opened like systemd's.
 func RunSockets(t *testing.T, sockets []*os.File, env []string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*Bound)
@@ -146,7 +140,7 @@ func RunSockets(t *testing.T, sockets []*os.File, env []string) Result {
 	return run(t, ctx, socketed(ctx, sockets), env)
 }
 
-// socketed returns serve with sockets. Its process ID, which it checks, is known to a shell that becomes the server.
+// socketed starts serve through a shell, which knows the process ID that serve checks.
 func socketed(ctx context.Context, sockets []*os.File) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", fmt.Sprintf(`LISTEN_FDS=%d LISTEN_PID=$$ exec "$0" serve`, len(sockets)), path)
 	cmd.ExtraFiles = sockets
@@ -168,5 +162,5 @@ func run(t *testing.T, ctx context.Context, cmd *exec.Cmd, env []string) Result 
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// Bound limits every wait. A machine that is busy with other tests may take seconds for each step of a start.
+// Bound limits every wait. On a busy machine, each step of a start may take seconds.
 const Bound = 2 * time.Minute

@@ -7,10 +7,10 @@ import (
 	"holdfast/internal/workload/sync"
 )
 
-// Credentials are what `holdfast sync token` prints.
+// Credentials are the output of `holdfast sync token`.
 type Credentials struct{ sync.Credentials }
 
-// Answer is a response and its body.
+// Answer is a response with its body.
 type Answer = workload.Answer
 
 // Want sends a request and expects the status.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MinIO starts a MinIO server with a bucket, if its binary is there. The variables configure it.
+// MinIO starts MinIO, configured by vars, with a bucket, if installed.
 func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	return otherServer(t, "minio", bucket, func(program, address, dir string) *exec.Cmd {
@@ -20,7 +20,7 @@ func MinIO(t *testing.T, bucket string, vars ...string) Bucket {
 	}, "/minio/health/ready")
 }
 
-// Versitygw starts a versitygw that can keep versions, with a bucket, if its binary is there. The variables configure it.
+// Versitygw starts versitygw, configured by vars, with versioning and a bucket, if installed.
 func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	t.Helper()
 	versions := t.TempDir()
@@ -31,7 +31,7 @@ func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	}, "/health")
 }
 
-// otherKey is the access key and the secret.
+// otherKey is access key and secret.
 const otherKey = "holdfast-test"
 
 // otherServer starts a server whose buckets are folders, and waits until it is healthy.

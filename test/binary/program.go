@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// Program returns the path of a program that a test starts. If it is missing, the test is skipped,
-// or fails if TEST_REQUIRE names it.
+// Program returns a program's path. If missing, it skips the test, or fails if TEST_REQUIRE names the program.
 func Program(t *testing.T, name string) string {
 	t.Helper()
-	for _, where := range []string{name, "/usr/sbin/" + name} { // Debian does not put servers into a user's PATH
+	for _, where := range []string{name, "/usr/sbin/" + name} { // not in users' PATH on Debian
 		if path, err := exec.LookPath(where); err == nil {
 			return path
 		}
@@ -21,7 +20,7 @@ func Program(t *testing.T, name string) string {
 	return ""
 }
 
-// Absentf skips a test because something is missing, or fails it if TEST_REQUIRE names it.
+// Absentf skips a test because something is missing, or fails if TEST_REQUIRE names it.
 func Absentf(t *testing.T, name, format string, args ...any) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("TEST_REQUIRE"), ","), name) {

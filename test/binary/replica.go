@@ -13,13 +13,13 @@ import (
 
 var lag = regexp.MustCompile(`(?m)^holdfast_replica_lag_seconds (\S+)$`)
 
-// AwaitReplica waits until the replica has everything that was acknowledged before now.
+// AwaitReplica waits until the replica has everything acknowledged before now.
 func (s *Server) AwaitReplica() {
 	s.t.Helper()
 	written := time.Now()
 	asked := written
 	s.AwaitAnswer("/metrics", func(_ int, body string) bool {
-		before := asked // the answer: the lag is at least that old
+		before := asked // the reported lag is at least that old
 		asked = time.Now()
 		found := lag.FindStringSubmatch(body)
 		if found == nil {
@@ -30,7 +30,7 @@ func (s *Server) AwaitReplica() {
 	})
 }
 
-// Key makes a key for encrypted backups and replicas as the guide does, and returns its file and the public key.
+// Key makes an encryption key like the guide, and returns its file and the public key.
 func Key(t *testing.T) (file, public string) {
 	t.Helper()
 	r := Run(t, Environ(), "backup", "key")
@@ -45,7 +45,7 @@ func Key(t *testing.T) (file, public string) {
 	return file, found[1]
 }
 
-// Bucket is a bucket of a server for a replica or for backups.
+// Bucket is a bucket for a replica or backups.
 type Bucket struct{ Address, Name, ID, Secret string }
 
 // NewBucket makes a bucket.
@@ -59,12 +59,12 @@ func (s *Server) NewBucket(t *testing.T, name string) Bucket {
 	return Bucket{strings.TrimPrefix(s.S3URL(), "http://"), name, c.Signer.AccessKeyID, c.Signer.Secret}
 }
 
-// URL returns the URL for the settings.
+// URL returns the URL for settings.
 func (b Bucket) URL() string {
 	return "s3://" + b.Name + "?prefix=holdfast/&region=us-east-1&use_path_style=true&endpoint=http://" + b.Address
 }
 
-// Vars returns the credentials for the environment.
+// Vars returns the credentials as variables.
 func (b Bucket) Vars() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + b.ID, "AWS_SECRET_ACCESS_KEY=" + b.Secret, "AWS_EC2_METADATA_DISABLED=true"}
 }

@@ -22,9 +22,9 @@ import (
 type Server struct {
 	t      *testing.T
 	Cmd    *exec.Cmd
-	Env    []string // of commands for this server
+	Env    []string // for commands
 	Data   string
-	URL    string // of the main listener, without the name and prefix of a public URL
+	URL    string // main listener, without a public URL's name and prefix
 	Admin  string
 	Output *Output
 	Ended  chan struct{}
@@ -38,7 +38,7 @@ func Start(t *testing.T, data string, vars ...string) *Server {
 	return s
 }
 
-// Migrate migrates the databases of a server that has these settings.
+// Migrate migrates the databases of these settings.
 func Migrate(t *testing.T, data string, vars ...string) {
 	t.Helper()
 	if r := Run(t, Environ(append(vars, "HOLDFAST_DATA="+data)...), "migrate"); r.Status != 0 {
@@ -46,39 +46,38 @@ func Migrate(t *testing.T, data string, vars ...string) {
 	}
 }
 
-// announced matches what a server prints about its listeners, as text or as JSON. A public URL
-// comes before the listen address.
+// announced matches a server's listeners as text or JSON. A public URL precedes the listen address.
 var announced = regexp.MustCompile(`(?m)^  clients +(\S+)(?: \(listening on (\S+)\))?\n  admin +(\S+)` +
 	`|"clients":"([^"]+)",(?:"clients_note":"listening on ([^"]+)",)?"admin":"([^"]+)"`)
 
-// s3Announced matches the listener of S3 in the same message.
+// s3Announced matches the S3 listener in the same message.
 var s3Announced = regexp.MustCompile(`(?m)^  s3 +\w+://(\S+)$|"s3":"\w+://([^"]+)"`)
 
-// Launch starts a server, on free ports unless vars set them, and waits until it is alive.
+// Launch starts a server, by default on free ports, and waits until it is alive.
 func Launch(t *testing.T, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchOf(t, path, data, vars...)
 }
 
-// LaunchOf is Launch with the binary of another release.
+// LaunchOf is Launch with another release's binary.
 func LaunchOf(t *testing.T, path, data string, vars ...string) *Server {
 	t.Helper()
 	return LaunchProgram(t, path, data, vars...)
 }
 
-// LaunchProgram is Launch with another program that has the same command line.
+// LaunchProgram is Launch with a program that has the same command line.
 func LaunchProgram(t *testing.T, program, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, exec.Command(program, "serve"), data, vars)
 }
 
-// LaunchFlags is Launch with flags of serve.
+// LaunchFlags is Launch with flags for serve.
 func LaunchFlags(t *testing.T, flags []string, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, exec.Command(path, append([]string{"serve"}, flags...)...), data, vars)
 }
 
-// LaunchSockets is Launch with sockets that the service manager has opened, as systemd passes them.
+// LaunchSockets is Launch with sockets opened like systemd's.
 func LaunchSockets(t *testing.T, sockets []*os.File, data string, vars ...string) *Server {
 	t.Helper()
 	return launch(t, socketed(context.WithoutCancel(t.Context()), sockets), data, vars)
@@ -87,8 +86,7 @@ func LaunchSockets(t *testing.T, sockets []*os.File, data string, vars ...string
 func launch(t *testing.T, cmd *exec.Cmd, data string, vars []string) *Server {
 	t.Helper()
 	s := &Server{t: t, Cmd: cmd, Data: data, Output: &Output{}, Ended: make(chan struct{})}
-	// The system chooses the ports: over thousands of starts a free port found beforehand would be
-	// taken at some time.
+	// The system chooses the ports: over thousands of starts, a port found beforehand is taken some time.
 	s.Env = Environ(append([]string{"HOLDFAST_SERVER__LISTEN=127.0.0.1:0", "HOLDFAST_SERVER__ADMIN_LISTEN=127.0.0.1:0", "HOLDFAST_DATA=" + data}, vars...)...)
 	s.Cmd.Env, s.Cmd.Stdout, s.Cmd.Stderr = s.Env, s.Output, s.Output
 	if err := s.Cmd.Start(); err != nil {
@@ -116,7 +114,7 @@ func launch(t *testing.T, cmd *exec.Cmd, data string, vars []string) *Server {
 	return s
 }
 
-// Signal sends a signal to a running server.
+// Signal sends a signal to the server.
 func (s *Server) Signal(sig syscall.Signal) {
 	select {
 	case <-s.Ended:
@@ -149,7 +147,7 @@ func (s *Server) AwaitAnswer(path string, done func(status int, body string) boo
 	return s.AwaitLong(Bound, path, done)
 }
 
-// AwaitLong is AwaitAnswer with another limit than Bound.
+// AwaitLong is AwaitAnswer with another limit.
 func (s *Server) AwaitLong(most time.Duration, path string, done func(status int, body string) bool) string {
 	s.t.Helper()
 	deadline := time.NewTimer(most)
@@ -174,7 +172,7 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 	}
 }
 
-// plain is a client that does not ask for compressed answers.
+// plain does not request compressed answers.
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Second}}
 
 // AwaitOutput waits until the output matches re, and returns the groups.
@@ -187,7 +185,7 @@ func (s *Server) AwaitOutput(re string) []string {
 	return found
 }
 
-// Internal returns the URL of the internal listener.
+// Internal returns the internal listener's URL.
 func (s *Server) Internal() string {
 	s.t.Helper()
 	return s.AwaitOutput(`(?m)^  internal +(\S+)$`)[1]
@@ -203,7 +201,7 @@ func FreePort(t *testing.T) string {
 	return address
 }
 
-// Get sends a GET request without credentials to the main listener.
+// Get sends an anonymous GET to the main listener.
 func (s *Server) Get(path string) (status int, body string) {
 	s.t.Helper()
 	resp, err := http.Get(s.URL + path)
@@ -228,7 +226,7 @@ func (s *Server) Verb(args ...string) string {
 	return r.Stdout
 }
 
-// Token issues credentials of a storage user.
+// Token issues a storage user's credentials.
 func (s *Server) Token(uid int64, flags ...string) Credentials {
 	s.t.Helper()
 	out := s.Verb(append([]string{"sync", "token", "--uid", fmt.Sprint(uid)}, flags...)...)

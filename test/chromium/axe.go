@@ -18,12 +18,10 @@ var axePackage []byte
 //go:embed axe/package-lock.json
 var axeLock []byte
 
-// Axe checks pages against the rules of accessibility of axe-core: WCAG 2.2 A and AA, and its best
-// practices.
+// Axe checks pages with axe-core: WCAG 2.2 A and AA, and best practices.
 type Axe struct{ script string }
 
-// NewAxe installs axe-core with npm. If that is not possible, the test is skipped, or fails if
-// TEST_REQUIRE has npm.
+// NewAxe installs axe-core with npm. Otherwise it skips the test, or fails if TEST_REQUIRE has npm.
 func NewAxe(t *testing.T) *Axe {
 	t.Helper()
 	npm, dir := binary.Program(t, "npm"), t.TempDir()
@@ -44,7 +42,7 @@ func NewAxe(t *testing.T) *Axe {
 	return &Axe{string(script)}
 }
 
-// Violations returns what is wrong with the page as it is now, a line for each element.
+// Violations returns the page's current problems, a line per element.
 func (a *Axe) Violations(t *testing.T, p *Page) []string {
 	t.Helper()
 	if !Run[bool](t, p, `return typeof axe === 'object'`) {

@@ -1,4 +1,4 @@
-// Package chromium drives headless Chromium, so that tests use pages of the server as people do:
+// Package chromium drives headless Chromium, so that tests use pages like people:
 //
 //	b := chromium.Start(t)
 //	p := b.Open(t, s.URL+"/guest/demo")
@@ -26,20 +26,20 @@ import (
 	"holdfast/test/binary"
 )
 
-// Browser is a running Chromium, or a part of it with cookies of its own.
+// Browser is a running Chromium, or a browser context with its own cookies.
 type Browser struct {
 	conn    *conn
-	context string // of Target.createBrowserContext; "": that of the profile
+	context string // from Target.createBrowserContext; "": the profile's
 }
 
-// NoCookies is the name of this machine for which the browser refuses all cookies.
+// NoCookies is a name of this machine for which the browser refuses cookies.
 const NoCookies = "localhost"
 
-// preferences refuse cookies of NoCookies: content settings have precedence over flags.
+// Content settings take precedence over flags.
 const preferences = `{"profile":{"content_settings":{"exceptions":{"cookies":{"` + NoCookies + `,*":{"setting":2}}}}}}`
 
-// Start starts Chromium with an empty profile. It ends with the test. If there is no Chromium, the
-// test is skipped, or fails if TEST_REQUIRE names it.
+// Start starts Chromium with an empty profile until the test ends. Without Chromium it skips the test, or fails if
+// TEST_REQUIRE names it.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	program := binary.Program(t, "chromium")
@@ -60,9 +60,9 @@ func Start(t *testing.T) *Browser {
 	}
 	var said binary.Output
 	cmd := exec.Command(program, "--headless", "--remote-debugging-pipe", "--user-data-dir="+profile,
-		"--no-sandbox",                             // tests run as root, too
+		"--no-sandbox",                             // tests also run as root
 		"--disable-gpu", "--disable-dev-shm-usage", // as in containers, which have neither
-		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost", // it talks to nobody else
+		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost", // no other hosts
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--disable-default-apps", "--disable-breakpad", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
 		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
@@ -70,7 +70,7 @@ func Start(t *testing.T) *Browser {
 	cmd.Env = []string{"HOME=" + profile, "PATH=" + os.Getenv("PATH"), "LANG=en_US.UTF-8"}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &said, &said, []*os.File{theirIn, theirOut}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second // for a child that has left the group and keeps the output open
+	cmd.WaitDelay = 5 * time.Second // for an escaped child that keeps the output open
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func Start(t *testing.T) *Browser {
 	c := newConn(in, out)
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait() // until all of its processes have closed the output
+		_ = cmd.Wait() // until all processes have closed the output
 		_, _ = in.Close(), out.Close()
 		<-c.ended
 		if t.Failed() {
@@ -88,7 +88,7 @@ func Start(t *testing.T) *Browser {
 	return &Browser{conn: c}
 }
 
-// Private returns the same browser with cookies and storage of its own.
+// Private returns the same browser with its own cookies and storage.
 func (b *Browser) Private(t *testing.T) *Browser {
 	t.Helper()
 	var made struct{ BrowserContextID string }
@@ -113,7 +113,7 @@ func (b *Browser) Open(t *testing.T, url string) *Page {
 		p.conn.must(t, p.session, domain+".enable", nil, nil)
 	}
 	p.conn.must(t, p.session, "Page.setLifecycleEventsEnabled", map[string]any{"enabled": true}, nil)
-	// Only one of several tabs is visible and has the focus. The others would draw nothing and match no :focus.
+	// Only one tab is visible and focused. The others would draw nothing and match no :focus.
 	p.conn.must(t, p.session, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}, nil)
 	p.Scheme(t, "light")
 	p.Go(t, url)
@@ -126,7 +126,7 @@ type Page struct {
 	session string
 }
 
-// Await does something that opens another page in the tab, and returns when that page is loaded.
+// Await runs do, which opens another page in the tab, and returns when that is loaded.
 func (p *Page) Await(t *testing.T, do func()) {
 	t.Helper()
 	before, _ := p.conn.document(p.session)
@@ -152,8 +152,8 @@ func (p *Page) Go(t *testing.T, url string) {
 	}
 }
 
-// SetCookie gives the tab's browser a cookie, "name=value", for the site of an address. Chromium may store a cookie that a script sets
-// after it has begun the next navigation.
+// SetCookie sets a cookie, "name=value", for an address's site. Chromium may store a script's cookie after the next
+// navigation has begun.
 func (p *Page) SetCookie(t *testing.T, url, cookie string) {
 	t.Helper()
 	name, value, _ := strings.Cut(cookie, "=")
@@ -164,7 +164,7 @@ func (p *Page) SetCookie(t *testing.T, url, cookie string) {
 	}
 }
 
-// helpers are what Run gives a script: they wait for what the page does next.
+// helpers are available to Run's scripts.
 const helpers = `
 const $ = s => document.querySelector(s), all = s => [...document.querySelectorAll(s)];
 const until = fn => new Promise((done, fail) => {
@@ -173,9 +173,8 @@ const until = fn => new Promise((done, fail) => {
 });
 `
 
-// Run runs the body of an async function in the page, with args in `arguments`, and returns what
-// it returns. $ and all are querySelector and querySelectorAll; until(fn) waits until fn returns
-// something true, and returns that.
+// Run runs the body of an async function in the page, with args in `arguments`, and returns its result. $ and all are
+// querySelector and querySelectorAll; until(fn) waits for and returns a truthy result.
 func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 	t.Helper()
 	text, err := json.Marshal(append([]any{}, args...))
@@ -199,7 +198,7 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 	return answer.Result.Value
 }
 
-// state describes the page for the message of a test that failed.
+// state describes the page when a test fails.
 func (p *Page) state() string {
 	var shown struct{ Result struct{ Value string } }
 	const script = "`${location} shows, with the focus on ${document.activeElement?.outerHTML.slice(0, 200)}:\\n${document.body?.innerText}`"
@@ -209,22 +208,21 @@ func (p *Page) state() string {
 	return shown.Result.Value
 }
 
-// AwaitFocus waits until an element that matches the selector has the focus. It does not give the focus to the
-// element: that is for the page, or a key. A page gives it to the element with autofocus when it is drawn,
-// which may be after the load event.
+// AwaitFocus waits until an element matching the selector gets focus, from the page or a key. A page focuses an
+// autofocus element when it is drawn, maybe after the load event.
 func (p *Page) AwaitFocus(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => document.hasFocus() && document.activeElement?.matches(arguments[0]))`, selector)
 }
 
-// keys are those that Press knows: their codes, and the text that they type.
+// keys have a code and the text they type.
 var keys = map[string]struct {
 	code int
 	text string
 }{"Tab": {9, ""}, "Enter": {13, "\r"}, "Escape": {27, ""}, " ": {32, " "}, "ArrowDown": {40, ""}, "ArrowUp": {38, ""}, "ArrowLeft": {37, ""}, "ArrowRight": {39, ""}}
 
-// Press waits until an element that matches the selector has the focus, and presses a key: Tab, Enter, Escape,
-// ArrowDown, ArrowUp, ArrowLeft, ArrowRight or " ".
+// Press waits for an element's focus and presses Tab, Enter, Escape, ArrowDown, ArrowUp, ArrowLeft, ArrowRight or "
+// ".
 func (p *Page) Press(t *testing.T, selector, key string) {
 	t.Helper()
 	if _, ok := keys[key]; !ok {
@@ -234,8 +232,7 @@ func (p *Page) Press(t *testing.T, selector, key string) {
 	p.press(t, key)
 }
 
-// TabTo waits until an element that matches the selector is visible, and presses the Tab key, from wherever the
-// focus is, until such an element has the focus.
+// TabTo waits until a matching element is visible, and presses Tab until one has focus.
 func (p *Page) TabTo(t *testing.T, selector string) {
 	t.Helper()
 	Run[bool](t, p, `return !!await until(() => $(arguments[0])?.checkVisibility())`, selector)
@@ -258,11 +255,11 @@ func (p *Page) press(t *testing.T, key string) {
 	p.conn.must(t, p.session, "Input.dispatchKeyEvent", params, nil)
 	delete(params, "text")
 	params["type"] = "keyUp"
-	// The page may be gone before the key is up: then there is nothing to tell it.
+	// The page may be closed before the key is up.
 	_ = p.conn.call(p.session, "Input.dispatchKeyEvent", params, nil)
 }
 
-// Type waits until an element that matches the selector has the focus, and types text into it.
+// Type waits for an element's focus and types text.
 func (p *Page) Type(t *testing.T, selector, text string) {
 	t.Helper()
 	p.AwaitFocus(t, selector)
@@ -272,13 +269,13 @@ func (p *Page) Type(t *testing.T, selector, text string) {
 	}
 }
 
-// Point moves the mouse to a point of the window.
+// Point moves the mouse to a point in the window.
 func (p *Page) Point(t *testing.T, x, y float64) {
 	t.Helper()
 	p.conn.must(t, p.session, "Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": x, "y": y}, nil)
 }
 
-// Drop drags files to a point of the window and drops them there.
+// Drop drags files to a point in the window and drops them.
 func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
 	t.Helper()
 	data := map[string]any{"items": []any{}, "files": files, "dragOperationsMask": 1} // copy
@@ -287,21 +284,20 @@ func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
 	}
 }
 
-// Throttle limits the bytes that the page sends in a second. -1: no limit.
+// Throttle limits the page's uploads in bytes per second. -1: unlimited.
 func (p *Page) Throttle(t *testing.T, upload int) {
 	t.Helper()
 	p.conn.must(t, p.session, "Network.enable", nil, nil)
 	p.conn.must(t, p.session, "Network.emulateNetworkConditions", map[string]any{"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": upload}, nil)
 }
 
-// Scripts lets the pages that are opened next run scripts, or not.
+// Scripts enables or disables scripts on pages opened later.
 func (p *Page) Scripts(t *testing.T, run bool) {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setScriptExecutionDisabled", map[string]any{"value": !run}, nil)
 }
 
-// Resize gives the page the size of a window, or of a phone's screen, in CSS pixels, and returns when the page
-// has been drawn with that size.
+// Resize sets the viewport in CSS pixels, and returns when the page has been drawn.
 func (p *Page) Resize(t *testing.T, width, height int) {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setDeviceMetricsOverride", map[string]any{
@@ -311,16 +307,15 @@ func (p *Page) Resize(t *testing.T, width, height int) {
 		return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, width)
 }
 
-// Scheme makes the page light or dark, as the user's system prefers. Pages scroll at once.
+// Scheme makes the page light or dark, as if preferred by the user. Pages scroll at once.
 func (p *Page) Scheme(t *testing.T, scheme string) {
 	t.Helper()
 	features := []map[string]string{{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}
 	p.conn.must(t, p.session, "Emulation.setEmulatedMedia", map[string]any{"features": features}, nil)
 }
 
-// Problems returns what went wrong in the page since it was opened: uncaught exceptions, errors
-// that scripts logged, and violations of the Content-Security-Policy. Responses with an error status
-// are not among them, because a page may expect one.
+// Problems returns uncaught exceptions, errors logged by scripts, and Content-Security-Policy violations since the
+// page was opened. Error responses are not included, because a page may expect one.
 func (p *Page) Problems() []string { return p.conn.problems(p.session) }
 
 // exception is Runtime.ExceptionDetails.

@@ -17,25 +17,25 @@ const patience = 2 * time.Minute
 
 // conn is a connection to a browser. It is safe for concurrent use.
 type conn struct {
-	ended chan struct{} // closed when the browser has closed its pipe
+	ended chan struct{} // closed when the browser closes its pipe
 
 	mu        sync.Mutex
 	out       io.Writer
 	last      int
 	answers   map[int]chan *message
-	frames    map[string]string   // the main frame of each tab, by session
-	documents map[string]document // the newest document of each tab, by session
-	changed   chan struct{}       // closed, and replaced, when a document has changed
-	wrong     map[string][]string // what went wrong, by session
+	frames    map[string]string   // each tab's main frame, by session
+	documents map[string]document // each tab's newest document, by session
+	changed   chan struct{}       // closed and replaced when a document changes
+	wrong     map[string][]string // problems by session
 }
 
-// document is what a tab shows. Each navigation makes a new one, with another loader.
+// document is a tab's content. Each navigation makes a new one, with another loader.
 type document struct {
 	loader string
 	loaded bool
 }
 
-// message is an answer, which has an ID, or an event.
+// message is an answer, with an ID, or an event.
 type message struct {
 	ID        int
 	SessionID string
@@ -89,7 +89,6 @@ func (c *conn) receive(m *message) {
 	}
 }
 
-// problemOf returns what an event reports as wrong, or "".
 func problemOf(m *message) string {
 	var p struct {
 		ExceptionDetails exception
@@ -120,7 +119,7 @@ func (c *conn) problems(session string) []string {
 	return append([]string(nil), c.wrong[session]...)
 }
 
-// watch follows the documents of a tab, whose main frame has the ID of its target.
+// watch follows a tab's documents. Its main frame has the target's ID.
 func (c *conn) watch(session, frame string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +127,8 @@ func (c *conn) watch(session, frame string) {
 	c.frames[session] = frame
 }
 
-// follow notes a new document of a tab, or that the newest one is loaded. A load event of a document that was
-// replaced, or of a frame in the page, counts for nothing. The caller holds c.mu.
+// follow notes a tab's new document, or that the newest has loaded. Load events from replaced documents or inner
+// frames are ignored. c.mu must be held.
 func (c *conn) follow(m *message) {
 	var event struct{ FrameID, LoaderID, Name string }
 	if err := json.Unmarshal(m.Params, &event); err != nil || event.FrameID != c.frames[m.SessionID] {
@@ -152,17 +151,16 @@ func (c *conn) follow(m *message) {
 	c.changed = make(chan struct{})
 }
 
-// document returns the newest document of a tab, and a channel that is closed when that has changed.
+// document also returns a channel that is closed on changes.
 func (c *conn) document(session string) (document, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.documents[session], c.changed
 }
 
-// errGone is the error of what a browser that has ended cannot do.
 var errGone = errors.New("the browser has ended")
 
-// await waits until the newest document of a tab is loaded and has the property.
+// await waits until a tab's newest document has loaded and satisfies has.
 func (c *conn) await(session string, has func(document) bool) error {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -181,7 +179,7 @@ func (c *conn) await(session string, has func(document) bool) error {
 	}
 }
 
-// must sends a command and decodes its result (nil discards it). If it fails, so does the test.
+// must sends a command and decodes its result (nil discards it). It fails the test on errors.
 func (c *conn) must(t *testing.T, session, method string, params map[string]any, result any) {
 	t.Helper()
 	if err := c.call(session, method, params, result); err != nil {
@@ -189,7 +187,6 @@ func (c *conn) must(t *testing.T, session, method string, params map[string]any,
 	}
 }
 
-// call is must without a test.
 func (c *conn) call(session, method string, params map[string]any, result any) error {
 	answer, err := c.send(session, method, params)
 	if err != nil {

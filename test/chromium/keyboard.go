@@ -9,13 +9,13 @@ import (
 //go:embed keyboard.js
 var keyboardScript string
 
-// maxTabs limits the elements of a page that TabThrough visits.
+// maxTabs limits the elements that TabThrough visits.
 const maxTabs = 1000
 
-// TabThrough uses a page that was just opened with the keyboard only, and returns what is wrong with it. The Tab key
-// has to visit all interactive elements in the order of the document, each visible and with a visible focus, and then
-// leave the page. Enter and the space bar open and close each <details>, except in elements that match the selector
-// closed, and its contents are visited too. No element may be for the mouse only.
+// TabThrough uses a newly opened page with the keyboard only, and returns its problems. Tab must visit all
+// interactive elements in document order, each visible and with a visible focus, and then leave the page. Enter and
+// space must open and close each <details> not matching closed, whose contents are visited, too. No element may be
+// mouse-only.
 func (p *Page) TabThrough(t *testing.T, closed string) (problems []string) {
 	t.Helper()
 	p.conn.must(t, p.session, "Runtime.evaluate", map[string]any{"expression": keyboardScript}, nil)
@@ -46,7 +46,7 @@ func (p *Page) TabThrough(t *testing.T, closed string) (problems []string) {
 	return append(problems, "the Tab key does not leave the page")
 }
 
-// mouseOnly returns the elements of the page that react to a mouse but not to a keyboard.
+// mouseOnly returns elements that react to a mouse but not to a keyboard.
 func (p *Page) mouseOnly(t *testing.T) []string {
 	t.Helper()
 	type object struct{ Result struct{ ObjectID string } }

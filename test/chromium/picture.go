@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// largestPicture limits the bytes of a picture in the documents.
+// largestPicture limits a picture in the documents, in bytes.
 const largestPicture = 60_000
 
-// capture returns a picture of the page.
 func (p *Page) capture(t *testing.T, options map[string]any) []byte {
 	t.Helper()
 	var shot struct{ Data []byte }
@@ -16,19 +15,19 @@ func (p *Page) capture(t *testing.T, options map[string]any) []byte {
 	return shot.Data
 }
 
-// Screenshot returns a picture of the whole page (PNG).
+// Screenshot returns a PNG of the whole page.
 func (p *Page) Screenshot(t *testing.T) []byte {
 	t.Helper()
 	return p.capture(t, map[string]any{"format": "png", "captureBeyondViewport": true})
 }
 
-// Window returns a picture of what the window shows (PNG).
+// Window returns a PNG of the window.
 func (p *Page) Window(t *testing.T) []byte {
 	t.Helper()
 	return p.capture(t, map[string]any{"format": "png"})
 }
 
-// Picture returns a picture of what the window shows (WebP), for documents.
+// Picture returns a WebP of the window, for documents.
 func (p *Page) Picture(t *testing.T) []byte {
 	t.Helper()
 	p.conn.must(t, p.session, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, nil)
@@ -36,7 +35,7 @@ func (p *Page) Picture(t *testing.T) []byte {
 	return p.capture(t, map[string]any{"format": "webp", "quality": 70})
 }
 
-// Keep writes a picture of the window to a file of the documents.
+// Keep writes a picture of the window for the documents.
 func (p *Page) Keep(t *testing.T, file string) {
 	t.Helper()
 	picture := p.Picture(t)
@@ -48,7 +47,7 @@ func (p *Page) Keep(t *testing.T, file string) {
 	}
 }
 
-// KeepPair writes a picture of two windows (PNG) beside each other.
+// KeepPair writes a picture of two windows (PNG) side by side.
 func (b *Browser) KeepPair(t *testing.T, file string, windows [][]byte) {
 	t.Helper()
 	p := b.Open(t, "about:blank")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// canvas collects the elements of an SVG picture.
+// canvas collects an SVG's elements.
 type canvas struct {
 	strings.Builder
 	width, height int
@@ -22,25 +22,21 @@ func newCanvas(width, height int, seed string) *canvas {
 	return &canvas{width: width, height: height, random: rand.New(rand.NewPCG(a, b))} // the same pictures every time
 }
 
-// between returns a random number from least to most.
 func (c *canvas) between(least, most int) int { return least + c.random.IntN(most-least+1) }
 
-// svg returns the picture.
 func (c *canvas) svg() string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d">`, c.width, c.height) + c.String() + "</svg>\n"
 }
 
-// fill draws a path.
 func (c *canvas) fill(color, path string) {
 	fmt.Fprintf(c, `<path fill="%s" d="%s"/>`, color, path)
 }
 
-// veil draws a path that is partly transparent.
+// veil draws a transparent path.
 func (c *canvas) veil(color string, percent int, path string) {
 	fmt.Fprintf(c, `<path fill="%s" opacity=".%02d" d="%s"/>`, color, percent, path)
 }
 
-// stroke draws a line.
 func (c *canvas) stroke(color string, width int, path string) {
 	fmt.Fprintf(c, `<path fill="none" stroke="%s" stroke-width="%d" stroke-linecap="round" stroke-linejoin="round" d="%s"/>`, color, width, path)
 }
@@ -52,32 +48,30 @@ func (c *canvas) gradient(top, bottom string) string {
 	return fmt.Sprintf("url(#g%d)", c.gradients)
 }
 
-// rect is the path of a rectangle.
 func rect(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dh%dv%dh%dz", x, y, width, height, -width)
 }
 
-// spire is the path of a triangle that stands on y.
+// spire is a triangle's path on base y.
 func spire(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dl%d %dh%dz", x, y-height, width/2, height, -width)
 }
 
-// dome is the path of half an ellipse that stands on y.
+// dome is half an ellipse on base y.
 func dome(x, y, radius, height int) string {
 	return fmt.Sprintf("M%d %da%d %d 0 0 1 %d 0z", x-radius, y, radius, height, 2*radius)
 }
 
-// disc is the path of a circle.
 func disc(x, y, radius int) string {
 	return fmt.Sprintf("M%d %da%d %d 0 1 0 %d 0a%d %d 0 1 0 %d 0z", x-radius, y, radius, radius, 2*radius, radius, radius, -2*radius)
 }
 
-// arch is the path of an opening with a round top that stands on y.
+// arch is an opening with a round top on base y.
 func arch(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dv%da%d %d 0 0 1 %d 0v%dz", x, y, -(height - width/2), width/2, width/2, width, height-width/2)
 }
 
-// ridge is the path of hills from the left edge to the right, above the bottom.
+// ridge is the path of hills from edge to edge.
 func (c *canvas) ridge(y, height, step int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "M0 %dV%d", c.height, y)
@@ -88,7 +82,7 @@ func (c *canvas) ridge(y, height, step int) string {
 	return b.String()
 }
 
-// peaks are the paths of mountains and of the snow on them.
+// peaks returns paths of mountains and their snow.
 func (c *canvas) peaks(y, height, step int) (rock, snow string) {
 	var r, s strings.Builder
 	fmt.Fprintf(&r, "M0 %dV%d", c.height, y-height/3)
@@ -103,25 +97,23 @@ func (c *canvas) peaks(y, height, step int) (rock, snow string) {
 	return r.String(), s.String()
 }
 
-// cloud draws a flat cloud.
 func (c *canvas) cloud(x, y, size int) {
 	c.veil("#fff", 55, fmt.Sprintf("M%d %dh%da%d %d 0 0 0 %d %da%d %d 0 0 0 %d %da%d %d 0 0 0 %d %dz",
 		x, y, 4*size, size, size/2, -size, -size/2, size, size, -2*size, -size/4, size, size*3/4, -size, size*3/4))
 }
 
-// dashes draws rows of equal things, such as windows: the dashes of horizontal lines.
+// dashes draws equal things in rows, such as windows, as dashed lines.
 func (c *canvas) dashes(color string, height int, dashes, path string) {
 	fmt.Fprintf(c, `<path stroke="%s" stroke-width="%d" stroke-dasharray="%s" d="%s"/>`, color, height, dashes, path)
 }
 
-// shade mixes a color with the color of the night.
+// shade mixes a color with the night's.
 func shade(color string) string {
 	var r, g, b int
 	_, _ = fmt.Sscanf(color, "#%02x%02x%02x", &r, &g, &b)
 	return fmt.Sprintf("#%02x%02x%02x", (r*11+0x14*9)/20, (g*11+0x1c*9)/20, (b*11+0x40*9)/20)
 }
 
-// repeat joins the paths that draw returns for each number below n.
 func repeat(n int, draw func(i int) string) string {
 	var b strings.Builder
 	for i := range n {

@@ -5,27 +5,25 @@ import (
 	"strings"
 )
 
-// light is the colors of a time of day.
+// light is a time of day's colors.
 type light struct {
 	top, bottom, sun, far, middle, lit string
 }
 
 var lights = []light{
-	{"#4aa3df", "#d9f0fa", "#fff6d0", "#a9c8dc", "#5f89a8", "#fdf3d3"}, // day
-	{"#f08a5d", "#fde3b4", "#fff1c9", "#d9a48f", "#9c5f6b", "#ffe9a8"}, // golden hour
-	{"#1d2b57", "#a56b94", "#fdeecb", "#5a5688", "#2a2c58", "#ffd978"}, // evening
+	{"#4aa3df", "#d9f0fa", "#fff6d0", "#a9c8dc", "#5f89a8", "#fdf3d3"},
+	{"#f08a5d", "#fde3b4", "#fff1c9", "#d9a48f", "#9c5f6b", "#ffe9a8"},
+	{"#1d2b57", "#a56b94", "#fdeecb", "#5a5688", "#2a2c58", "#ffd978"},
 }
 
-// city is what the pictures of a city show.
 type city struct {
 	name             string
 	mountains, water bool
 	trees            string // round, cypress or palm
 	houses           []string
-	landmarks        func() string // above y = 290
+	landmarks        func() string // above the horizon
 }
 
-// horizon is where the city stands.
 const horizon = 290
 
 var (
@@ -132,7 +130,6 @@ func lisbon() string {
 		"M300 262h340v6h-340zM444 150q70 100 140 100q10-40 12-90l4 0q0 60-10 100h-20q-80-6-126-106z"
 }
 
-// sky draws the sky, the sun and clouds.
 func (c *canvas) sky(l light, variant int) {
 	c.fill(c.gradient(l.top, l.bottom), rect(0, 0, c.width, c.height))
 	x, y := c.between(90, 550), c.between(60, 130)
@@ -151,7 +148,6 @@ func (c *canvas) sky(l light, variant int) {
 	}
 }
 
-// row draws houses side by side.
 func (c *canvas) row(colors []string, l light, night bool) {
 	const base = 340
 	var lit strings.Builder
@@ -175,7 +171,6 @@ func (c *canvas) row(colors []string, l light, night bool) {
 	c.dashes(l.lit, 11, "8 10", lit.String())
 }
 
-// picture draws a hotel in its city.
 func (p *city) picture(variant int) string {
 	c, l := newCanvas(640, 420, fmt.Sprint(p.name, variant)), lights[variant]
 	c.sky(l, variant)
@@ -186,7 +181,7 @@ func (p *city) picture(variant int) string {
 	}
 	c.fill(l.far, c.ridge(horizon-20, 60, 128))
 	left, shift := c.between(360, 384), 0
-	if variant == 1 { // the other way round
+	if variant == 1 { // mirrored
 		left, shift = c.between(24, 40), 150
 	}
 	fmt.Fprintf(c, `<path fill="%s" transform="translate(%d 0)" d="%s"/>`, l.middle, shift, p.landmarks())
@@ -200,7 +195,7 @@ func (p *city) picture(variant int) string {
 	return c.svg()
 }
 
-// ground draws the street, or the water in front of the hotel.
+// ground draws the street or water in front of the hotel.
 func (c *canvas) ground(p *city, l light) {
 	c.fill("#cdbfa9", rect(0, 338, 640, 82))
 	c.fill("#b3a48e", rect(0, 384, 640, 36))
@@ -212,7 +207,6 @@ func (c *canvas) ground(p *city, l light) {
 	c.veil("#fff", 45, repeat(12, func(int) string { return rect(c.between(0, 620), c.between(396, 416), c.between(12, 50), 2) }))
 }
 
-// hotel draws the building.
 func (c *canvas) hotel(x, variant int, l light, color string) {
 	const top = 150
 	c.veil("#000", 15, rect(x+14, top+14, 240, 238))
@@ -224,7 +218,7 @@ func (c *canvas) hotel(x, variant int, l light, color string) {
 	case 1: // gable
 		c.fill("#8a4636", fmt.Sprintf("M%d %dl128 -62l128 62z", x-8, top))
 		c.veil(l.lit, 90, disc(x+120, top-22, 12))
-	default: // terrace on a flat roof
+	default: // flat roof terrace
 		c.fill("#3c4358", rect(x-6, top-8, 252, 10))
 		c.fill("#2f6b57", disc(x+30, top-16, 12)+disc(x+54, top-14, 9)+disc(x+206, top-16, 13))
 		c.fill("#e2725b", spire(x+120, top-24, 70, 20))
@@ -245,7 +239,6 @@ func (c *canvas) hotel(x, variant int, l light, color string) {
 
 var windowColor = []string{"#86b6d6", "#f3c873", "#ffd46b"}
 
-// entrance draws the ground floor.
 func (c *canvas) entrance(x, base int, l light) {
 	c.fill("#39424e", rect(x+10, base-42, 62, 32)+rect(x+168, base-42, 62, 32))
 	c.fill(l.lit, rect(x+13, base-39, 27, 26)+rect(x+42, base-39, 27, 26)+rect(x+171, base-39, 27, 26)+rect(x+200, base-39, 27, 26))
@@ -257,7 +250,6 @@ func (c *canvas) entrance(x, base int, l light) {
 	c.fill("#8c5a3c", rect(x+80, base-8, 12, 8)+rect(x+148, base-8, 12, 8))
 }
 
-// tree draws a tree that stands on y.
 func (c *canvas) tree(x, y int, kind string) {
 	switch kind {
 	case "palm":

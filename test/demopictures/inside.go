@@ -2,11 +2,11 @@ package main
 
 import "fmt"
 
-// room is how a room looks: the colors of its wall, floor, and textiles.
+// room is a room's wall, floor and textile colors.
 type room struct {
 	wall, wallLow, floor, cloth, accent string
-	beds                                []int // where they begin
-	width                               int   // of a bed
+	beds                                []int // left edges
+	width                               int   // bed width
 }
 
 var rooms = map[string]room{
@@ -18,7 +18,7 @@ var rooms = map[string]room{
 	"suite-b":  {"#5c4450", "#4c3742", "#7d5a41", "#d8b48a", "#ecd9d0", []int{40}, 280},
 }
 
-// view draws a window with the hills behind it.
+// view draws a window with hills.
 func (c *canvas) view(x, y, width, height int) {
 	c.fill("#fff", rect(x-8, y-8, width+16, height+16))
 	c.fill(c.gradient("#6fb7e0", "#e4f3f8"), rect(x, y, width, height))
@@ -26,7 +26,6 @@ func (c *canvas) view(x, y, width, height int) {
 	c.fill("#fff", rect(x+width/2-3, y, 6, height))
 }
 
-// picture draws the room.
 func (r *room) picture(name string) string {
 	c := newCanvas(640, 420, name)
 	c.fill(c.gradient(r.wall, r.wallLow), rect(0, 0, 640, 300))
@@ -43,7 +42,7 @@ func (r *room) picture(name string) string {
 	for _, x := range r.beds {
 		c.bed(x, r)
 	}
-	if suite { // a sofa and a table
+	if suite { // sofa and table
 		c.fill(r.cloth, "M390 300q0-16 16-16h180q16 0 16 16v60h-212z")
 		c.fill(r.accent, rect(402, 320, 92, 34)+rect(498, 320, 92, 34))
 		c.fill("#3c2c22", rect(396, 360, 10, 16)+rect(586, 360, 10, 16))
@@ -52,7 +51,6 @@ func (r *room) picture(name string) string {
 	return c.svg()
 }
 
-// bed draws a bed.
 func (c *canvas) bed(x int, r *room) {
 	w := r.width
 	c.fill("#7a5540", fmt.Sprintf("M%d 330v-130q0-14 14-14h%dq14 0 14 14v130z", x-8, w-12))
@@ -64,7 +62,6 @@ func (c *canvas) bed(x int, r *room) {
 	c.fill("#4a3325", rect(x+4, 372, 10, 16)+rect(x+w-14, 372, 10, 16))
 }
 
-// lamp draws a lamp on a table.
 func (c *canvas) lamp(x, y int) {
 	c.fill("#7a5540", rect(x-26, y, 52, 60))
 	c.fill("#c9b79c", rect(x-2, y-44, 4, 44))
@@ -153,7 +150,7 @@ func lobby() string {
 	return c.svg()
 }
 
-// street draws the map of a city: its surroundings of 0.0425° in each direction.
+// street draws a city's map: 0.0425° in each direction.
 func (p *city) street() string {
 	c := newCanvas(600, 600, "map "+p.name)
 	c.fill("#f1ede4", rect(0, 0, 600, 600))
@@ -178,7 +175,7 @@ func (p *city) street() string {
 	return c.svg()
 }
 
-// mark draws the mark of the hotel site: a lantern.
+// mark draws the hotel site's mark: a lantern.
 func mark() string {
 	c := newCanvas(64, 64, "mark")
 	c.fill("#b3412a", "M16 0h32q16 0 16 16v32q0 16-16 16H16Q0 64 0 48V16Q0 0 16 0z")

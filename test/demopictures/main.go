@@ -1,4 +1,4 @@
-// Command demopictures draws the pictures of the guest demo: hotels in their cities, rooms, and maps.
+// Command demopictures draws the guest demo's pictures: hotels in their cities, rooms, and maps.
 //
 //	go run ./test/demopictures
 package main
@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 )
 
-// folder of the pictures, from the root of the repository.
+// folder is relative to the repository root.
 const folder = "internal/guest/httpapi/demo/pictures"
 
-// pictures returns all pictures by the names of their files.
 func pictures() map[string]string {
 	all := map[string]string{"breakfast.svg": breakfast(), "pool.svg": pool(), "spa.svg": spa(), "lobby.svg": lobby(), "mark.svg": mark()}
 	for name, r := range rooms {

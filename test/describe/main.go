@@ -1,4 +1,4 @@
-// Command describe writes the entries of operations into the API descriptions of their services and of the server itself.
+// Command describe writes operations into the API descriptions of their services and of the server.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// describe writes the file that has only the operations of a service, or else the one with its whole API.
+// describe writes a service's operations file, or else its whole API's.
 func describe(s *service.Service) error {
 	dir := filepath.Join("internal", s.Name, "httpapi")
 	file := filepath.Join(dir, "openapi-admin.json")

@@ -1,5 +1,5 @@
-// Command picture draws docs/images/terminal.svg: it starts bin/holdfast in a temporary
-// folder, types the first commands of the README, and shows what came back.
+// Command picture draws docs/images/terminal.svg: it starts bin/holdfast in a temporary folder, types the README's
+// first commands, and shows the output.
 //
 //	make build && go run ./test/picture
 package main
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// The commands after `make run`, as the README has them.
+// The README's commands after `make run`.
 const commands = `TENANT=5a1e0f6c-93d7-4c2b-8f64-0b7d21c9e3a8 INSTALL=c7b0d2e4-6f18-4a59-9d03-1e5f8a2b4c6d
 TOKEN=$(bin/holdfast ext tokens create --tenant $TENANT --install $INSTALL --namespace settings=rw)
 RECORDS=http://127.0.0.1:8000/ext/v1/installs/$INSTALL/namespaces/settings/records
@@ -73,7 +73,7 @@ func run() error {
 	return os.WriteFile("docs/images/terminal.svg", draw(append(append(lines, ""), typed...)), 0o644)
 }
 
-// banner returns what the server prints for people, without its log.
+// banner returns the server's output without its log.
 func banner(printed string) (lines []string) {
 	for line := range strings.Lines(printed) {
 		if line = strings.TrimRight(line, "\r\n"); !strings.HasPrefix(line, "time=") {
@@ -83,7 +83,7 @@ func banner(printed string) (lines []string) {
 	return lines
 }
 
-// typeCommands waits for the server, runs the commands and returns them with their output.
+// typeCommands waits for the server and returns the commands with their output.
 func typeCommands(ctx context.Context, dir string) (lines []string, err error) {
 	for {
 		resp, err := http.Get("http://127.0.0.1:8000/__heartbeat__")
@@ -104,7 +104,7 @@ func typeCommands(ctx context.Context, dir string) (lines []string, err error) {
 	return append(lines, strings.Split(strings.TrimSpace(string(out)), "\n")...), err
 }
 
-// draw returns an SVG of a terminal with these lines.
+// draw returns an SVG of a terminal.
 func draw(lines []string) []byte {
 	var rows []string
 	for _, line := range lines {

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sector is the unit that a disk writes as a whole.
+// sector is the unit that a disk writes atomically.
 const sector = 512
 
-// superblock is the number of sectors at the beginning that are never torn. ext4 does not mount with
-// half of its superblock, of which the journal has no copy.
+// superblock is the number of initial sectors that are never torn. ext4 does not mount with half a superblock, which
+// its journal does not cover.
 const superblock = 8
 
-// version is a sector as it was written and not flushed yet.
+// version is an unflushed sector.
 type version struct {
 	write int64 // number of the write
 	data  [sector]byte
 }
 
-// platter is the contents of a disk. The machine's mutex guards it.
+// platter is a disk's content, guarded by the machine's mutex.
 type platter struct {
 	now, durable []byte // mapped, so that the garbage collector does not count them
 	volatile     map[int64][]version
@@ -50,7 +50,7 @@ func (p *platter) free() {
 	p.now, p.durable = nil, nil
 }
 
-// write writes whole sectors, as a block device does.
+// write writes whole sectors, like a block device.
 func (p *platter) write(data []byte, at int64) {
 	p.writes++
 	copy(p.now[at:], data)
@@ -70,10 +70,10 @@ func (p *platter) flush() {
 	p.writes = 0
 }
 
-// cut forgets what was not flushed, but for a random part.
+// cut drops unflushed sectors except a random part.
 func (p *platter) cut(choose *rand.Rand) {
 	keep := p.survivors(choose)
-	whole := map[int64]bool{} // of the first block, whether a write survives
+	whole := map[int64]bool{} // whether a write's first block survives
 	keepWhole := func(write int64) bool {
 		if _, decided := whole[write]; !decided {
 			whole[write] = keep(write)
@@ -102,7 +102,7 @@ func (p *platter) cut(choose *rand.Rand) {
 	p.writes = 0
 }
 
-// survivors chooses which writes survive, sector by sector.
+// survivors chooses the surviving writes, sector by sector.
 func (p *platter) survivors(choose *rand.Rand) func(write int64) bool {
 	part := []float64{.1, .5, .9}[choose.IntN(3)]
 	switch choose.IntN(6) {
@@ -124,7 +124,7 @@ func (p *platter) survivors(choose *rand.Rand) func(write int64) bool {
 	}
 }
 
-// node is the file of a disk.
+// node is a disk's file.
 type node struct {
 	fs.Inode
 	machine *Machine
@@ -139,13 +139,13 @@ var (
 	_ fs.NodeFsyncer   = (*node)(nil)
 )
 
-// Open opens the file without a cache in the kernel.
+// Open disables the kernel's cache.
 func (n *node) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	n.disk.opened.Add(1)
 	return &handle{n.disk}, fuse.FOPEN_DIRECT_IO, 0
 }
 
-// handle is the open file of the loop device, or of a program.
+// handle is the loop device's or a program's open file.
 type handle struct{ disk *Disk }
 
 var _ fs.FileReleaser = (*handle)(nil)

@@ -1,13 +1,11 @@
-// Package powercut simulates a machine whose disks forget at a power cut what was not flushed. It
-// needs Linux, root and /dev/fuse.
+// Package powercut simulates a machine whose disks lose unflushed data in a power failure. It needs Linux, root and
+// /dev/fuse.
 //
-// A disk is one file of a FUSE file system in this process. A loop device has the file as its
-// storage, and an ext4 file system is on the loop device. The kernel passes a flush of the device
-// as an fsync of the file. Until then, a written sector is in a volatile layer. The cut keeps a
-// random part of this layer: nothing, all, whole writes in another order, or single sectors of 512
-// bytes. Then the device is detached, and ext4 is mounted again from what is left, so that it
-// replays its journal.
+// A disk is a file in this process's FUSE file system, which stores a loop device with ext4. The kernel passes a
+// device flush as an fsync of the file. Until then, written sectors are in a volatile layer. A cut keeps a random
+// part of it: nothing, all, whole writes in another order, or single sectors of 512 bytes. Then the device is
+// detached, and ext4 is remounted and replays its journal.
 //
-// All disks of a machine lose power at the same moment. From then on, writes and flushes hang, and
-// fail after Release: kill all processes that use the disks between the two calls.
+// All of a machine's disks lose power at the same moment. From then on, writes and flushes hang, and fail after
+// Release: kill all processes that use the disks in between.
 package powercut

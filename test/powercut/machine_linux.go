@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is disks that lose power together.
+// Machine is a set of disks that lose power together.
 type Machine struct {
 	t     testing.TB
 	disks []*Disk
@@ -30,17 +30,17 @@ type Machine struct {
 
 // Disk is a disk with an ext4 file system.
 type Disk struct {
-	Dir string // where it is mounted
+	Dir string // mount point
 
 	size    int64
 	file    string // on FUSE
 	platter *platter
-	opened  sync.WaitGroup // handles of the file
+	opened  sync.WaitGroup // open handles
 	server  *fuse.Server
 	mounted bool
 }
 
-// Missing returns what a simulation needs and this system does not have; "" if it has all.
+// Missing returns the requirements this system lacks, or "".
 func Missing() string {
 	if os.Geteuid() != 0 {
 		return "root, who may mount file systems"
@@ -60,9 +60,9 @@ func Missing() string {
 	return ""
 }
 
-// New returns a machine with disks of these sizes in bytes. They are unmounted and detached when the
-// test ends. Run the test in a mount namespace of its own, so that nothing is left if the process
-// is killed: a loop device is detached when its file system is unmounted.
+// New returns a machine with disks of these sizes in bytes, unmounted and detached when the test ends. Run the test
+// in its own mount namespace, so that nothing is left if the process is killed: unmounting a file system detaches its
+// loop device.
 func New(t testing.TB, sizes ...int64) *Machine {
 	t.Helper()
 	m := &Machine{t: t}
@@ -75,7 +75,7 @@ func New(t testing.TB, sizes ...int64) *Machine {
 // Disk returns the n-th disk.
 func (m *Machine) Disk(n int) *Disk { return m.disks[n] }
 
-// Sync makes everything durable that was written.
+// Sync makes all writes durable.
 func (m *Machine) Sync() {
 	m.t.Helper()
 	for _, d := range m.disks {
@@ -92,8 +92,7 @@ func (m *Machine) Flushes(n int) int64 {
 	return m.disks[n].platter.flushes
 }
 
-// Cut cuts the power. What is not flushed is lost, but for a random part. Writes and flushes hang
-// until Release.
+// Cut cuts the power, losing unflushed data except a random part. Writes and flushes hang until Release.
 func (m *Machine) Cut(choose *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,16 +102,15 @@ func (m *Machine) Cut(choose *rand.Rand) {
 	}
 }
 
-// Release makes writes and flushes fail. Kill all processes before, so that none sees an error
-// that it would not see in a power cut.
+// Release makes writes and flushes fail. Kill all processes before, so that none sees an error that a power failure
+// would not cause.
 func (m *Machine) Release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.released)
 }
 
-// powered waits while writes hang. It returns true with the mutex locked, or false if there is no
-// power.
+// powered waits while writes hang. It returns true with the mutex locked, or false without power.
 func (m *Machine) powered() bool {
 	m.mu.Lock()
 	if !m.isOff {
@@ -124,8 +122,8 @@ func (m *Machine) powered() bool {
 	return false
 }
 
-// Restart mounts the disks as they are after the cut. No process may use them. With checked, the
-// file systems are checked after their journals were replayed.
+// Restart mounts the disks after a cut, while no process uses them. checked verifies the file systems after journal
+// replay.
 func (m *Machine) Restart(checked bool) {
 	m.t.Helper()
 	for _, d := range m.disks {
@@ -151,7 +149,6 @@ func (m *Machine) must(err error) {
 	}
 }
 
-// disk makes a disk and mounts it.
 func (m *Machine) disk(size int64) *Disk {
 	m.t.Helper()
 	root := m.t.TempDir()
@@ -192,8 +189,8 @@ func (m *Machine) disk(size int64) *Disk {
 	return d
 }
 
-// closeOnExec keeps a device from the processes that this one starts. The kernel ends a FUSE file
-// system when the last process closes the device, so that nothing hangs if this one is killed.
+// closeOnExec keeps a device from child processes. The kernel ends a FUSE file system when its last process closes
+// the device, so nothing hangs if this one is killed.
 func closeOnExec(device string) error {
 	const folder = "/proc/self/fd"
 	all, err := os.ReadDir(folder)
@@ -223,8 +220,8 @@ func isClosed(c <-chan struct{}) bool {
 
 const loopControl = "/dev/loop-control"
 
-// mount attaches a loop device and mounts it. The device is detached when it is unmounted. Another
-// process mounts: this one, which serves the storage, could not be killed while the kernel reads.
+// mount attaches and mounts a loop device, which unmounting detaches. Another process mounts: this one, serving the
+// storage, could not be killed while the kernel reads.
 func (d *Disk) mount() error {
 	backing, err := os.OpenFile(d.file, os.O_RDWR, 0)
 	if err != nil {
@@ -243,7 +240,7 @@ func (d *Disk) mount() error {
 	return nil
 }
 
-// attach attaches a file to a free loop device. Other processes may take devices at the same time.
+// attach uses a free loop device. Other processes may take devices at the same time.
 func attach(backing *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
@@ -276,13 +273,13 @@ func attach(backing *os.File) (*os.File, error) {
 	return nil, errors.New("no free loop device")
 }
 
-// unmount unmounts the file system, and waits until the loop device is detached.
+// unmount waits until the loop device is detached.
 func (d *Disk) unmount() error {
 	if !d.mounted {
 		return nil
 	}
 	var err error
-	for range 100 { // a process that was killed may be about to end
+	for range 100 { // a killed process may still be ending
 		if err = runProgram("umount", d.Dir); err == nil {
 			break
 		}
@@ -296,7 +293,7 @@ func (d *Disk) unmount() error {
 	return nil
 }
 
-// check checks the file system, which is not mounted and has no journal to replay.
+// check checks the unmounted file system, which has no journal to replay.
 func (d *Disk) check() error { return d.run("e2fsck", "-f", "-n", d.file) }
 
 func (d *Disk) run(name string, args ...string) error {

@@ -1,6 +1,5 @@
-// Command clocked is holdfast with a clock that a test controls. The file named by CLOCKED_BY
-// contains the offset from the machine's clock, a duration such as -1h, or the time at which the
-// clock stands still, in RFC 3339.
+// Command clocked is holdfast with a clock controlled by a test. The file named by CLOCKED_BY contains an offset from
+// the machine's clock, e.g. -1h, or the RFC 3339 time at which the clock stands still.
 package main
 
 import (

@@ -13,7 +13,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// auditLine is an event in the audit file.
 type auditLine struct {
 	Owner   string `json:"owner"`
 	Stream  string `json:"stream"`
@@ -29,9 +28,8 @@ type auditLine struct {
 	} `json:"payload"`
 }
 
-// checkAudit checks that the audit has every change of an install in order, and that its counters
-// are right. A process that is killed while it publishes does so again, and a torn line is
-// followed by the whole one.
+// checkAudit checks that the audit contains every change of an install in order, with correct counters. A process
+// killed while publishing publishes again, and a torn line is followed by the complete one.
 func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.T.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -55,7 +53,6 @@ func checkAudit(h *harness.Harness, installs []*ext.Install) {
 	h.Server.Verb("ext", "usage", "--audit")
 }
 
-// auditLines reads the audit file, by install.
 func auditLines(t *testing.T, path string) map[string][]auditLine {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -70,7 +67,7 @@ func auditLines(t *testing.T, path string) map[string][]auditLine {
 	return all
 }
 
-// compareAudit compares the audit of an install with its feed.
+// compareAudit compares an install's audit with its feed.
 func compareAudit(in *ext.Install, lines []auditLine) error {
 	seen := int64(0) // an event may be published twice
 	next := 0

@@ -18,7 +18,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// readExt lists shared records and changes until the fault is over.
+// readExt lists shared records and changes until the fault ends.
 func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.Rand) {
 	since := in.Knows()
 	for n := 0; !harness.Closed(l.Over); n++ {
@@ -46,8 +46,7 @@ func readExt(h *harness.Harness, l *harness.Load, in *ext.Install, choose *rand.
 	}
 }
 
-// lookExt reads a record of a writer that has lost an operation: it is in the state before or after
-// the operation.
+// lookExt reads a record of a writer with a lost operation: it is in the state before or after.
 func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	if len(w.State) == 0 {
 		return nil
@@ -64,8 +63,7 @@ func lookExt(h *harness.Harness, l *harness.Load, w *ext.Writer) error {
 	return nil
 }
 
-// checkInstall compares the data of an install with what its writers know, and tells them what is
-// there.
+// checkInstall compares an install's data with its writers' knowledge, and updates them.
 func checkInstall(h *harness.Harness, in *ext.Install) {
 	h.T.Helper()
 	for _, w := range in.Writers {
@@ -81,7 +79,7 @@ func checkInstall(h *harness.Harness, in *ext.Install) {
 	}
 }
 
-// retryExt repeats the idempotent operations without an answer.
+// retryExt retries the unanswered idempotent operations.
 func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.T.Helper()
 	d := w.Lost
@@ -101,7 +99,7 @@ func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.Decided(d, d.Refused, a.Header.Get("Idempotency-Replayed") != "")
 }
 
-// settleExt determines whether an operation without an answer was done.
+// settleExt determines whether an unanswered operation was done.
 func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	h.T.Helper()
 	d := w.Lost
@@ -114,7 +112,7 @@ func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	}
 }
 
-// entriesOf returns all records of an install. Pages, export, counts and usage must agree.
+// entriesOf returns an install's records. Pages, export, counts and usage must agree.
 func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	exported := exportOf(h, in)
@@ -151,7 +149,6 @@ func entriesOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	return all
 }
 
-// sdkOf returns our own client of an install.
 func sdkOf(h *harness.Harness, in *ext.Install) sdk.Install {
 	h.T.Helper()
 	client, err := in.SDK(h.Server.URL, h.Client)
@@ -159,7 +156,7 @@ func sdkOf(h *harness.Harness, in *ext.Install) sdk.Install {
 	return client
 }
 
-// pagesOf returns the records of a namespace, read in small pages.
+// pagesOf reads a namespace in small pages.
 func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.ListItem) {
 	h.T.Helper()
 	for r, err := range sdkOf(h, in).Records(namespace).List(h.T.Context(), sdk.List{Values: true, Metadata: true, Page: 20}) {
@@ -169,7 +166,7 @@ func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.L
 	return all
 }
 
-// exportOf returns the records in an export of an install, which must be complete.
+// exportOf expects a complete export.
 func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	a := callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/export"}, nil)
@@ -203,7 +200,6 @@ func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	return all
 }
 
-// changesOf returns the changes of an install after a number.
 func changesOf(h *harness.Harness, in *ext.Install, since int64) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -217,7 +213,7 @@ func changesOf(h *harness.Harness, in *ext.Install, since int64) (all []ext.Chan
 	}
 }
 
-// checkFeed compares the changes since the last check with the records, and returns them.
+// checkFeed compares and returns the changes since the last check.
 func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Change {
 	h.T.Helper()
 	lines := changesOf(h, in, int64(len(in.Feed)))
@@ -235,7 +231,7 @@ func checkFeed(h *harness.Harness, in *ext.Install, there ext.Entries) []ext.Cha
 	return lines
 }
 
-// checkTrails compares the feed with the changes of each writer, in order.
+// checkTrails compares the feed with each writer's changes, in order.
 func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	h.T.Helper()
 	counted := 0
@@ -265,8 +261,7 @@ func checkTrails(h *harness.Harness, in *ext.Install, lines []ext.Change) {
 	}
 }
 
-// copiedChanges returns the changes of a copy. Those of a copy that leaps end in a gap, which must be
-// reported.
+// copiedChanges returns a copy's changes. If the copy leaps, they end in a gap, which must be reported.
 func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.Change) {
 	h.T.Helper()
 	for {
@@ -291,8 +286,8 @@ func copiedChanges(h *harness.Harness, in *ext.Install, leaps bool) (all []ext.C
 	}
 }
 
-// checkInstallMoment checks that a copy has the data of an install at one moment of a span of the
-// clock: every operation acknowledged before it, none sent after it, and each as a whole.
+// checkInstallMoment checks that a copy has an install's data at one moment in a clock span: every operation
+// acknowledged before, none sent after, and each completely.
 func checkInstallMoment(h *harness.Harness, in *ext.Install, begun, ended int64, leaps bool) {
 	h.T.Helper()
 	there := entriesOf(h, in)

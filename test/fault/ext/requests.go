@@ -32,7 +32,7 @@ func WantExt(h *harness.Instance, in *ext.Install, status int, c ext.Call) binar
 	return a
 }
 
-// fillNamespace writes equally large records into a namespace, in bulk.
+// fillNamespace writes equally large records in bulk.
 func fillNamespace(h *harness.Instance, in *ext.Install, namespace string, keys, size int) {
 	h.T.Helper()
 	perBulk := max(1, min(20, 500_000/size))
@@ -46,7 +46,7 @@ func fillNamespace(h *harness.Instance, in *ext.Install, namespace string, keys,
 	}
 }
 
-// NewInstall returns an install with a token that does not expire during these tests.
+// NewInstall returns an install with a token that outlives the tests.
 func NewInstall(t *testing.T, n int) *ext.Install {
 	t.Helper()
 	in := ext.NewInstall(n)
@@ -58,13 +58,11 @@ func NewInstall(t *testing.T, n int) *ext.Install {
 	return in
 }
 
-// extToken returns a token of an install.
 func extToken(t *testing.T, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
 	return tenantToken(t, harness.ExtTenant, install, access, now, life)
 }
 
-// tenantToken returns an install token for any tenant.
 func tenantToken(t *testing.T, tenant, install string, access map[string]string, now time.Time, life time.Duration) string {
 	t.Helper()
 	text, err := ext.Token{Tenant: tenant, Install: install, Access: access, Begin: now, Life: life}.Sign(bearer.Key{Alg: bearer.HS256, Text: harness.ExtSecret})
@@ -72,7 +70,6 @@ func tenantToken(t *testing.T, tenant, install string, access map[string]string,
 	return text
 }
 
-// callExt sends a call, expects the status, and decodes the JSON of the answer.
 func callExt(h *harness.Harness, in *ext.Install, status int, c ext.Call, into any) binary.Answer {
 	h.T.Helper()
 	a, err := in.Send(h.T.Context(), h.Client, h.Server.URL, c)

@@ -11,8 +11,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// runExtWriter writes until the fault is over. If the answer to an operation is lost, it retries an
-// idempotent one, and reads the records otherwise.
+// runExtWriter writes until the fault ends. After a lost answer it retries an idempotent operation, and otherwise
+// reads the records.
 func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	h.Drive(l, func() (harness.Result, error) {
 		d := w.Lost
@@ -22,7 +22,7 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 			d.Known, d.Sent = w.Install.Knows(), h.Clock.Add(1)
 		case d.Once() == "":
 			err := lookExt(h, l, w)
-			harness.Pause(l.Over, 20*time.Millisecond) // clients that are refused wait before they retry
+			harness.Pause(l.Over, 20*time.Millisecond) // refused clients wait before retrying
 			return harness.Nothing, err
 		default:
 			harness.Pause(l.Over, 20*time.Millisecond)
@@ -45,10 +45,10 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 	})
 }
 
-// sum is the member that the answer to a repeated operation may lack.
+// sum may be missing in the answer to a repeated operation.
 var sum = regexp.MustCompile(`"sum":[^,}]*`)
 
-// repeatExt repeats an operation, and sends a different operation with the same idempotency key.
+// repeatExt repeats an operation, and sends a different one with the same idempotency key.
 func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operation, first binary.Answer) error {
 	again, answered := askExt(h, l, h.ServerOf(w.N), w.Install, d.Call)
 	switch {
@@ -68,7 +68,6 @@ func repeatExt(h *harness.Harness, l *harness.Load, w *ext.Writer, d *ext.Operat
 	return nil
 }
 
-// askExt is ask for calls of extension storage.
 func askExt(h *harness.Harness, l *harness.Load, s *binary.Server, in *ext.Install, c ext.Call) (binary.Answer, bool) {
 	return h.Judge(l, c.Method, c.Path, func() (binary.Answer, error) { return in.Send(h.T.Context(), h.Client, s.URL, c) })
 }

@@ -1,4 +1,4 @@
-// Package ext has extension storage under faults: its workload for the faults of all services, and its own tests.
+// Package ext tests extension storage under faults: its workload for all services' faults, and its own tests.
 package ext
 
 import (
@@ -58,7 +58,7 @@ func neighbourTenant(n int) string {
 
 const authorsPerInstall = 2
 
-// extWorkload is installs, each with writers that share its change numbers.
+// extWorkload has installs with writers that share change numbers.
 type extWorkload struct {
 	installs []*ext.Install
 	writers  []*ext.Writer
@@ -73,7 +73,6 @@ func newExtWorkload(t *testing.T, installs int) *extWorkload {
 	return e
 }
 
-// join adds an install and its writers.
 func (e *extWorkload) join(t *testing.T, writers int) {
 	t.Helper()
 	in := NewInstall(t, len(e.installs)+1)
@@ -143,7 +142,6 @@ func (e *extWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, er
 	return all
 }
 
-// largeInstall is an install with a large namespace.
 type largeInstall struct{ install *ext.Install }
 
 func (g *largeInstall) Fill(h *harness.Instance, bytes int) {

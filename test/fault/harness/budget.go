@@ -10,40 +10,38 @@ import (
 	"time"
 )
 
-// Attack fills the memory of a server: on each connection a client sends the request, and then
-// neither reads the answer nor sends the rest. Refused clients try again.
+// Attack fills a server's memory: on each connection a client sends the request, then neither reads the answer nor
+// sends the rest. Refused clients retry.
 type Attack struct {
 	Name        string
 	Connections int
 	Request     string
-	Fills       bool // it uses most of the memory of requests; other attacks are stopped by other limits
+	Fills       bool // it uses most of the request memory; other limits stop other attacks
 }
 
 const (
-	// RequestMemory is server.request_memory in these tests. It is less than the default, so that
-	// memory which is not charged shows.
+	// RequestMemory is the tests' server.request_memory, below the default, so that uncharged memory shows.
 	RequestMemory = 64 << 20
 
-	// MemoryOverhead is the memory that a server may use in addition to requests: its idle size,
-	// connections and caches.
+	// MemoryOverhead is a server's memory besides requests: idle size, connections and caches.
 	MemoryOverhead = 100 << 20
 
-	// attackTime is how long an attack lasts when it has reached its limit.
+	// attackTime is an attack's duration at its limit.
 	attackTime = 2 * time.Second
 
 	recoverTime = time.Minute
 )
 
-// MemoryVar is the setting of RequestMemory.
+// MemoryVar sets RequestMemory.
 var MemoryVar = "HOLDFAST_SERVER__REQUEST_MEMORY=" + strconv.Itoa(RequestMemory)
 
-// RunAttacks runs the attacks one after the other, and neighbours during each, which must get no
-// error. It checks the memory of the server during and after each attack.
+// RunAttacks runs the attacks in turn, each with neighbours, which must get no error. It checks the server's memory
+// during and after each attack.
 func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func())) {
 	h.T.Helper()
 	before := h.Resident("VmRSS")
 	for _, a := range attacks {
-		before = max(before, h.Resident("VmRSS")) // after a large attack it is less until the server works again
+		before = max(before, h.Resident("VmRSS")) // after a large attack it is lower until the server works again
 		h.ResetPeak()
 		end := h.begin(a)
 		if a.Fills {
@@ -62,7 +60,7 @@ func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func()))
 	}
 }
 
-// awaitMemory waits until the server has about as much memory as before an attack.
+// awaitMemory waits until the server's memory is about as before an attack.
 func (h *Instance) awaitMemory(name string, before int64) {
 	h.T.Helper()
 	h.Server.AwaitMetric("holdfast_http_memory_bytes 0")
@@ -77,7 +75,6 @@ func (h *Instance) awaitMemory(name string, before int64) {
 	h.T.Logf("%s: %d MB after %v", name, h.Resident("VmRSS")>>20, time.Since(start).Round(100*time.Millisecond))
 }
 
-// memoryUsed returns the memory of requests in progress.
 func memoryUsed(metrics string) (n float64) {
 	if found := memoryLine.FindStringSubmatch(metrics); found != nil {
 		n, _ = strconv.ParseFloat(found[1], 64)
@@ -87,7 +84,6 @@ func memoryUsed(metrics string) (n float64) {
 
 var memoryLine = regexp.MustCompile(`(?m)^holdfast_http_memory_bytes (\S+)$`)
 
-// begin starts an attack; end stops it.
 func (h *Instance) begin(a Attack) (end func()) {
 	over := make(chan struct{})
 	var all sync.WaitGroup
@@ -105,8 +101,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 }
 
-// hold sends a request and reads only the status of the answer. It returns at the end of the
-// attack or when the request is refused.
+// hold sends a request and only reads the answer's status, until the attack ends or the request is refused.
 func (h *Instance) hold(request string, over <-chan struct{}) {
 	conn, err := h.connect(4 << 10)
 	if err != nil {
@@ -137,14 +132,12 @@ func (h *Instance) ResetPeak() {
 	Must(h.T, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", h.Server.Cmd.Process.Pid), []byte("5"), 0))
 }
 
-// Limits of the memory, in bytes.
+// Memory limits in bytes.
 const (
-	// IdleMemory is without the pages of the program's file, which the system can drop: up
-	// to 60 MB if they are all in its cache.
+	// IdleMemory excludes the program file's pages, which the system can drop: up to 60 MB if all are cached.
 	IdleMemory = 30 << 20
 
-	// LoadMemory is for 64 uploads and 16 downloads at once: an upload holds its body of 100 KB
-	// and the decoded records, a download a page of 2 MB and up to 4 MB of the file in SQLite's
-	// cache. That is 115 MB; garbage may take as much.
+	// LoadMemory is for 64 uploads and 16 downloads: an upload holds its 100 KB body and the decoded records, a
+	// download a 2 MB page and up to 4 MB of SQLite's cache. That is 115 MB; garbage may double it.
 	LoadMemory = 256 << 20
 )

@@ -10,13 +10,13 @@ import (
 	"holdfast/test/binary"
 )
 
-// Clock sets the clock of a server.
+// Clock sets a server's clock.
 type Clock struct {
 	t    *testing.T
 	File string
 }
 
-// NewClock returns a clock that is right.
+// NewClock returns a correct clock.
 func NewClock(t *testing.T) *Clock {
 	t.Helper()
 	c := &Clock{t, filepath.Join(t.TempDir(), "off")}

@@ -14,11 +14,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// contentionClients is the number of clients that compete.
 const contentionClients = 64
 
-// StartContention starts servers of one service on one database. Requests go to the servers in
-// turn.
+// StartContention starts servers of one service on one database, which take requests in turn.
 func StartContention(t *testing.T, of Service, servers int, data string, vars ...string) *Harness {
 	t.Helper()
 	h := New(t, []Service{of}, false, data, append(vars, "HOLDFAST_LOG__ACCESS=false")...)
@@ -44,8 +42,7 @@ func ContentionTime(t *testing.T) time.Duration {
 	return d
 }
 
-// InWaves lets all clients begin at the same time, again and again. A client that is still busy
-// with a wave skips the next.
+// InWaves starts all clients at the same time, again and again. A client still busy with a wave skips the next.
 func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, wave int) error) {
 	t.Helper()
 	turns := make([]chan int, contentionClients)
@@ -81,15 +78,13 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	clients.Wait() // requests are bounded
 }
 
-// spread sends requests to several servers in turn. The signature and the Host header have the
-// address of the last.
+// spread sends requests to several servers in turn. Signature and Host header use the last one's address.
 type spread struct {
 	next  *http.Transport
 	hosts []string
 	count atomic.Int64
 }
 
-// RoundTrip implements http.RoundTripper.
 func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 	to := *r.URL
 	to.Host = s.hosts[int(s.count.Add(1))%len(s.hosts)]
@@ -98,11 +93,10 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(&sent)
 }
 
-// History is a list of requests with their times, some of which overlap.
+// History is a list of requests with their times, some overlapping.
 type History []porcupine.Operation
 
-// checkBound limits the search for an order of one user's requests. A search that does not finish
-// proves nothing.
+// checkBound limits the search for an order of one user's requests. An unfinished search proves nothing.
 const checkBound = 20 * time.Second
 
 // Disorder explains why a history is not linearizable by the model; "" if it is.

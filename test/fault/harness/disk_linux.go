@@ -14,12 +14,11 @@ import (
 	"holdfast/test/binary"
 )
 
-// capSysAdmin is CAP_SYS_ADMIN of linux/capability.h.
+// capSysAdmin is CAP_SYS_ADMIN in linux/capability.h.
 const capSysAdmin = 21
 
-// Private runs the calling test in a process with its own mount namespace, so that no mount is
-// left, and reports whether this is that process. In the other process the test has ended when it
-// returns.
+// Private reruns the test in a process with its own mount namespace, so that no mount is left, and reports whether
+// this is that process. In the parent, the test has ended on return.
 func Private(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("FAULT_PRIVATE") != "" {
@@ -35,8 +34,8 @@ func Private(t *testing.T) bool {
 		return true
 	}
 	own := syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	// Users other than root may mount in a user namespace. It keeps the user ID, because
-	// PostgreSQL refuses to run as 0.
+	// Users other than root may mount in a user namespace. It keeps the user ID, because PostgreSQL refuses to run as
+	// 0.
 	asUser := syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},
@@ -61,7 +60,7 @@ func Private(t *testing.T) bool {
 	return false
 }
 
-// again runs the test in a child process, which ends with this process.
+// again runs the test in a child that ends with this process.
 func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	t.Helper()
 	alive, ours, err := os.Pipe()
@@ -74,7 +73,7 @@ func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// forbidden reports whether the system refuses a (further) mount namespace.
+// forbidden reports whether the system refuses a mount namespace.
 func forbidden(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
 }
@@ -85,7 +84,7 @@ type Disk struct {
 	Dir string
 }
 
-// NewDisk mounts a disk of a size.
+// NewDisk mounts a disk.
 func NewDisk(t *testing.T, size string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -97,7 +96,7 @@ func NewDisk(t *testing.T, size string) *Disk {
 
 const page = 4096 // minimum space of a file
 
-// Fill uses all space except some pages, while others use space as well.
+// Fill uses all space except leave pages, while others use space, too.
 func (d *Disk) Fill(leave int) {
 	d.T.Helper()
 	f, err := os.OpenFile(d.Dir+"/ballast", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

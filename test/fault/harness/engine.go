@@ -36,8 +36,7 @@ func OnEach(t *testing.T, faults map[Engine]func(t *testing.T)) {
 	}
 }
 
-// OnEngines runs the same fault on several engines, with a data folder and the settings that make
-// some services use the engine.
+// OnEngines runs a fault on several engines, with a data folder and settings that make services use the engine.
 func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing.T, e Engine, data string, vars ...string)) {
 	t.Helper()
 	for _, e := range engines {
@@ -52,7 +51,7 @@ func OnEngines(t *testing.T, of []Service, engines []Engine, run func(t *testing
 // Both returns the engines that every service supports.
 func Both() []Engine { return []Engine{OnSQLite, OnPostgres} }
 
-// InSoak returns the engines in a soak, and none in `make test`, which runs the test on a faster engine.
+// InSoak returns the engines in a soak, and none in `make test`, which uses a faster engine.
 func InSoak(engines ...Engine) []Engine {
 	if testdb.Soaking() {
 		return engines
@@ -60,8 +59,8 @@ func InSoak(engines ...Engine) []Engine {
 	return nil
 }
 
-// InTurn returns the first engine, or all of them when FAULT_ROUNDS is set: for faults that
-// concern the process more than its engine.
+// InTurn returns the first engine, or all if FAULT_ROUNDS is set: for faults that concern the process more than its
+// engine.
 func InTurn(engines ...Engine) []Engine {
 	if os.Getenv("FAULT_ROUNDS") == "" {
 		return engines[:1]
@@ -84,7 +83,7 @@ func (e Engine) open(t *testing.T, of []Service) (data string, vars []string) {
 	return testdb.SQLite(t), nil
 }
 
-// Servers is the number of processes that share a database in the tests.
+// Servers is the number of processes on a database in the tests.
 func (e Engine) Servers() int {
 	if e == OnSQLite {
 		return 1
@@ -92,7 +91,7 @@ func (e Engine) Servers() int {
 	return 2
 }
 
-// InSpanner returns the settings for a database in an emulator.
+// InSpanner returns the settings for an emulator's database.
 func InSpanner(of []Service, emulator, database string) []string {
 	vars := []string{"SPANNER_EMULATOR_HOST=" + emulator, "HOLDFAST_LOG__ACCESS=false"}
 	return append(vars, Settings(slices.DeleteFunc(slices.Clone(of), func(s Service) bool { return !s.Spanner }), "DATABASE_URL", "spanner://"+database)...)
@@ -106,8 +105,7 @@ func Run(t *testing.T, path string, args ...string) {
 	}
 }
 
-// Abandoned returns when the database has finished the statements of a killed server, which it
-// completes and commits.
+// Abandoned waits until the database has completed and committed a killed server's statements.
 func Abandoned(t *testing.T, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Bound)
@@ -124,7 +122,7 @@ func Abandoned(t *testing.T, url string) {
 		if n == 0 {
 			return
 		}
-		<-tick.C // the query fails when the time is over
+		<-tick.C // the query fails on timeout
 	}
 }
 

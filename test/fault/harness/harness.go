@@ -1,5 +1,5 @@
-// Package harness runs workloads against a server while something happens to it: it starts servers, injects faults in
-// rounds, judges every answer, and provides clocks, networks and disks that fail.
+// Package harness runs workloads against a server during faults: it starts servers, injects faults in rounds, judges
+// every answer, and provides failing clocks, networks and disks.
 package harness
 
 import (
@@ -19,18 +19,18 @@ import (
 	"holdfast/test/binary"
 )
 
-// Fault is what happens to a server under load. The load continues until inject returns, which may
-// include the end of the fault. recover is called when all requests have ended.
+// Fault happens to a server under load. The load continues until inject returns, maybe after the fault. recover is
+// called when all requests have ended.
 type Fault struct {
 	Inject, Recover func()
-	Deadly          bool // a server is killed: from then on requests may have no answer
+	Deadly          bool // a server is killed: later requests may have no answer
 	Readable        bool // reads are not refused
 	Certain         bool // a refused write was not done
-	Resumes         bool // likewise, and its client goes on with others
-	Busy            bool // clients hardly wait between their requests
+	Resumes         bool // likewise, and its client continues with others
+	Busy            bool // clients hardly wait between requests
 }
 
-// Harness is a server, the workloads of its services, and the fault.
+// Harness is a server with its services' workloads and the fault.
 type Harness struct {
 	T         *testing.T
 	Seed      uint64
@@ -39,24 +39,24 @@ type Harness struct {
 	Client    *http.Client
 	Server    *binary.Server
 	Second    *binary.Server                // on the same database, for every other client; may be nil
-	Moved     atomic.Pointer[binary.Server] // where all clients go from now on in a round; may be nil
+	Moved     atomic.Pointer[binary.Server] // where clients continue within a round; may be nil
 	Workloads []Workload
-	Load      *Load         // of the round
+	Load      *Load         // the round's
 	Leaps     bool          // the clock leaps, which may end open batches
-	Enough    int           // a round waits for at most 20 more acknowledgements than this
-	Most      int           // rounds, if FAULT_ROUNDS is more; 0: no limit
-	Bound     time.Duration // for the answer to a request, whatever the fault
+	Enough    int           // a round waits for at most 20 more acknowledgements
+	Most      int           // rounds, below FAULT_ROUNDS; 0: no limit
+	Bound     time.Duration // for any answer during any fault
 	Tally     tally
-	Clock     atomic.Int64 // ticks when a request is sent and when it is acknowledged
+	Clock     atomic.Int64 // ticks when a request is sent and acknowledged
 }
 
-// New has the workloads of some services, with few or more clients.
+// New returns a harness with some services' workloads and few or more clients.
 func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Harness {
 	t.Helper()
 	if len(of) == 0 {
 		t.Skipf("unset FAULT_SERVICE, or set another service: %q has no backend on this engine", os.Getenv("FAULT_SERVICE"))
 	}
-	h := &Harness{T: t, Seed: Number(t, "FAULT_SEED", rand.Uint64()>>1)} // a seed without a sign is easier to pass on
+	h := &Harness{T: t, Seed: Number(t, "FAULT_SEED", rand.Uint64()>>1)} // easier to pass on without a sign
 	h.Data = data
 	h.Vars = slices.Clone(vars)
 	for _, section := range []string{"SYNCSTORAGE", "TOKENSERVER", "EXTSTORAGE", "BUCKETS", "GUEST"} {
@@ -82,7 +82,7 @@ func New(t *testing.T, of []Service, few bool, data string, vars ...string) *Har
 // Serve starts a server on the harness's data.
 func (h *Harness) Serve() *binary.Server { return binary.Start(h.T, h.Data, h.Vars...) }
 
-// Number returns a variable of the environment as a number, or the default.
+// Number returns an environment variable as a number, or the default.
 func Number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -96,7 +96,7 @@ func Number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Rounds injects faults until the first error, because the model does not hold after an error.
+// Rounds injects faults until the first error, after which the model does not hold.
 func (h *Harness) Rounds(otherwise uint64, what func(round int) Fault) {
 	n := int(Number(h.T, "FAULT_ROUNDS", otherwise))
 	if h.Most > 0 {
@@ -130,11 +130,10 @@ func (h *Harness) Injected() {
 	}
 }
 
-// Bound limits every wait. It is shorter than binary.Bound because the server has to answer in this time.
+// Bound limits every wait. It is below binary.Bound because the server must answer in time.
 const Bound = 30 * time.Second
 
-// Round runs the writers until some acknowledgements have come, and injects the fault a moment
-// later, so that the moment falls anywhere in a request.
+// Round runs the writers until some acknowledgements, and injects the fault a moment later, anywhere in a request.
 func (h *Harness) Round(r int, f Fault) {
 	choose := h.Random(r, 0xffff)
 	load := newLoad(f)
@@ -169,7 +168,7 @@ func (h *Harness) Round(r int, f Fault) {
 	}
 }
 
-// Random returns a client's source of random choices in a round.
+// Random returns a client's random source in a round.
 func (h *Harness) Random(round int, who uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Seed, uint64(round)<<16|who))
 }
@@ -184,7 +183,7 @@ func (h *Harness) Finish() {
 	}
 }
 
-// Await returns when a number of acknowledgements has come.
+// Await waits for enough acknowledgements.
 func (h *Harness) Await(enough <-chan struct{}) {
 	h.T.Helper()
 	if Pause(enough, Bound); !Closed(enough) && !h.T.Failed() {
@@ -192,7 +191,7 @@ func (h *Harness) Await(enough <-chan struct{}) {
 	}
 }
 
-// Pause returns when c is closed, or after some time.
+// Pause waits until c is closed, or for d.
 func Pause(c <-chan struct{}, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -202,7 +201,7 @@ func Pause(c <-chan struct{}, d time.Duration) {
 	}
 }
 
-// Must fails the test because of an error.
+// Must fails the test on an error.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -210,11 +209,11 @@ func Must(t *testing.T, err error) {
 	}
 }
 
-// tally counts the events of a test.
+// tally counts a test's events.
 type tally struct {
-	Rounds, Held                int // held: those that lasted until a write was refused
+	Rounds, Held                int // held: until a write was refused
 	Acknowledged, There, absent int64
-	Reads, Refused, slowest     atomic.Int64 // of reads in a round, answers 503, and the longest wait for any answer
+	Reads, Refused, slowest     atomic.Int64 // reads in a round, 503s, and the longest wait for any answer
 }
 
 func (c *tally) String() string {
@@ -222,16 +221,16 @@ func (c *tally) String() string {
 		c.Rounds, c.Acknowledged, c.There, c.absent, c.Reads.Load(), c.Refused.Load(), time.Duration(c.slowest.Load()).Round(time.Millisecond))
 }
 
-// DbPatience is the server's timeout for a connection, and for a statement.
+// DbPatience is the server's timeout for connections and statements.
 const DbPatience = 4 * time.Second
 
-// Choice returns the random choices of a round.
+// Choice returns a round's random source.
 func (h *Harness) Choice(round int) *rand.Rand {
 	return h.Random(round, 0xfffe)
 }
 
-// Hold lasts for a moment in most rounds, and in one of three until a write is refused, which must
-// happen in time. Faults of several kinds take turns.
+// Hold usually lasts a moment, and in one of three rounds until a write is refused, which must happen in time. Kinds
+// of faults alternate.
 func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	if Lasts(round, kinds) {
 		Pause(h.Load.Refused, h.Bound+time.Second)
@@ -240,10 +239,10 @@ func (h *Harness) Hold(round, kinds int, choose *rand.Rand) {
 	Pause(nil, time.Duration(choose.IntN(200))*time.Millisecond)
 }
 
-// Lasts reports whether the fault of a round lasts until a write is refused.
+// Lasts reports whether a round's fault lasts until a write is refused.
 func Lasts(round, kinds int) bool { return (round/kinds+round%kinds)%3 == 1 }
 
-// End fails if the outages have left something behind in the server.
+// End fails if outages left something behind in the server.
 func (h *Harness) End() {
 	h.T.Helper()
 	if h.Second == nil { // with two servers one is always available

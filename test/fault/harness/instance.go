@@ -23,7 +23,7 @@ import (
 	"holdfast/test/binary"
 )
 
-// Instance is a server with users whose secret is known to the test.
+// Instance is a server with users whose secret the test knows.
 type Instance struct {
 	T      *testing.T
 	Server *binary.Server
@@ -32,7 +32,7 @@ type Instance struct {
 	Users  []*syncload.User
 }
 
-// Start migrates and starts a server. Users have the IDs from 1 on.
+// Start migrates and starts a server. User IDs begin at 1.
 func Start(t *testing.T, users int, data string, vars ...string) *Instance {
 	t.Helper()
 	vars = append(append(vars, "SYNC_MASTER_SECRET="+Secret, "SYNC_TOKENSERVER__ENABLED=false", "HOLDFAST_LOG__ACCESS=false"), ExtVars()...)
@@ -46,7 +46,7 @@ func Start(t *testing.T, users int, data string, vars ...string) *Instance {
 	return h
 }
 
-// Credentials returns a user's credentials for the server.
+// Credentials returns a user's credentials.
 func (h *Instance) Credentials(u *syncload.User) syncload.Credentials {
 	return u.Credentials(h.Server.URL)
 }
@@ -85,13 +85,13 @@ func (h *Instance) Wire(req *http.Request) []byte {
 	return b.Bytes()
 }
 
-// Dial connects to the server, with a receive buffer of about so many bytes.
+// Dial connects to the server with a receive buffer of about that size.
 func (h *Instance) Dial(buffer int) *net.TCPConn {
 	h.T.Helper()
 	return h.DialTo(strings.TrimPrefix(h.Server.URL, "http://"), buffer)
 }
 
-// DialTo is dial to another listener of the server.
+// DialTo is Dial for another listener.
 func (h *Instance) DialTo(address string, buffer int) *net.TCPConn {
 	h.T.Helper()
 	conn, err := connectTo(address, buffer)
@@ -100,7 +100,7 @@ func (h *Instance) DialTo(address string, buffer int) *net.TCPConn {
 	return conn
 }
 
-// connect is dial for any goroutine. The caller closes the connection.
+// connect is Dial for any goroutine. The caller closes the connection.
 func (h *Instance) connect(buffer int) (*net.TCPConn, error) {
 	return connectTo(strings.TrimPrefix(h.Server.URL, "http://"), buffer)
 }
@@ -114,7 +114,7 @@ func connectTo(address string, buffer int) (*net.TCPConn, error) {
 	return tcp, tcp.SetReadBuffer(buffer)
 }
 
-// Resident returns a line of the server's /proc/PID/status, such as VmRSS or VmHWM, in bytes.
+// Resident returns a line in the server's /proc/PID/status, such as VmRSS or VmHWM, in bytes.
 func (h *Instance) Resident(line string) int64 {
 	h.T.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", h.Server.Cmd.Process.Pid))
@@ -133,7 +133,7 @@ func (h *Instance) Resident(line string) int64 {
 	return 0
 }
 
-// withoutProc ends a test that needs /proc: as failed on Linux, and elsewhere as skipped.
+// withoutProc fails a test that needs /proc on Linux, and skips it elsewhere.
 func (h *Instance) withoutProc(err error) {
 	h.T.Helper()
 	if runtime.GOOS == "linux" {
@@ -142,7 +142,7 @@ func (h *Instance) withoutProc(err error) {
 	h.T.Skipf("run it with GOOS=linux, which has /proc: %v", err)
 }
 
-// Sockets counts the open sockets of the server.
+// Sockets counts the server's open sockets.
 func (h *Instance) Sockets() (n int) {
 	h.T.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", h.Server.Cmd.Process.Pid)
@@ -167,12 +167,10 @@ type OtherClients struct {
 	took     []time.Duration
 }
 
-// Patience limits the p99 of OtherClients. It is far above the times on a busy machine, and far
-// below the timeouts of the server.
+// Patience limits OtherClients' p99, far above the times on a busy machine and far below the server's timeouts.
 const Patience = 5 * time.Second
 
-// StartOthers lets clients write, read and list, one for each of the last n users, until stop is
-// called.
+// StartOthers starts a client for each of the last n users, which write, read and list until Stop.
 func (h *Instance) StartOthers(n int) *OtherClients {
 	b := &OtherClients{instance: h}
 	ctx, end := context.WithCancel(h.T.Context())
@@ -227,7 +225,7 @@ func Ended(h *Harness) {
 	}
 }
 
-// Instance returns the harness's server for requests outside of the workload.
+// Instance returns the server for requests outside the workload.
 func (h *Harness) Instance() *Instance { return &Instance{T: h.T, Server: h.Server, Client: h.Client} }
 
 // Loaded returns the number of requests in progress.
@@ -244,13 +242,13 @@ func Loaded(metrics string) (n int) {
 
 var underWay = regexp.MustCompile(`(?m)^holdfast_http_requests\{.*\} (\d+)$`)
 
-// Secret is the master secret of the servers.
+// Secret is the servers' master secret.
 const Secret = "of the fault harness"
 
 // ProbeUser is a user ID that no workload uses.
 const ProbeUser = 1000
 
-// NewUser returns a user with a token of the servers with a secret.
+// NewUser returns a user with a token for servers with a secret.
 func NewUser(t *testing.T, secret string, uid int64) *syncload.User {
 	t.Helper()
 	u, err := syncload.NewUser(secret, uid)
@@ -264,7 +262,7 @@ const (
 	ExtTenant = "7e4a4e1c-0000-4000-8000-000000000001"
 )
 
-// ExtVars are settings of a server that accepts these tokens.
+// ExtVars make a server accept these tokens.
 func ExtVars() []string {
 	return []string{"HOLDFAST_EXTSTORAGE__TOKEN_SECRET=" + ExtSecret, "HOLDFAST_EXTSTORAGE__RATE_LIMITS=false", "HOLDFAST_EXTSTORAGE__TOKEN_MAX_LIFETIME=87600h"}
 }

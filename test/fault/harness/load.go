@@ -9,19 +9,19 @@ import (
 	"holdfast/test/binary"
 )
 
-// Load is the state that the writers of a round and the fault share.
+// Load is shared by a round's writers and the fault.
 type Load struct {
 	Fault
 	injected chan struct{} // from now on requests may be refused, or lost if the fault is deadly
 	Refused  chan struct{} // a write was refused
 	Over     chan struct{} // the fault has happened: stop writing
-	once     sync.Once     // closes refused
-	pace     time.Duration // of each client while the fault lasts
+	once     sync.Once     // closes Refused
+	pace     time.Duration // of each client during the fault
 
 	mu           sync.Mutex
 	acknowledged int64
 	marks        map[int64]chan struct{} // closed when the count is reached
-	ended        bool                    // an error was found: stop waiting
+	ended        bool                    // after an error: stop waiting
 }
 
 func newLoad(f Fault) *Load {
@@ -31,8 +31,7 @@ func newLoad(f Fault) *Load {
 	}
 }
 
-// After returns a channel that is closed after n more acknowledgements, or when an error has ended
-// the load.
+// After returns a channel that is closed after n more acknowledgements or an error.
 func (l *Load) After(n int) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +61,7 @@ func (l *Load) count() int64 {
 	return l.acknowledged
 }
 
-// End stops the wait for acknowledgements, because an error was found.
+// End stops waiting after an error.
 func (l *Load) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +83,7 @@ func Closed(c <-chan struct{}) bool {
 	}
 }
 
-// ServerOf returns the server for the n-th client of a workload.
+// ServerOf returns the n-th client's server.
 func (h *Harness) ServerOf(n int) *binary.Server {
 	if moved := h.Moved.Load(); moved != nil {
 		return moved
@@ -100,12 +99,12 @@ type Result int
 
 // Results of steps.
 const (
-	Nothing      Result = iota // it wrote nothing
-	Acknowledged               // its write was done
-	Lost                       // its write had no answer
+	Nothing      Result = iota // wrote nothing
+	Acknowledged               // write done
+	Lost                       // write unanswered
 )
 
-// Drive repeats a step of a client until the fault is over, it finds an error, or the server may be dead.
+// Drive repeats a client's step until the fault ends, an error is found, or the server may be dead.
 func (h *Harness) Drive(l *Load, step func() (Result, error)) {
 	for !Closed(l.Over) {
 		result, err := step()
@@ -127,11 +126,10 @@ func Unavailable(a binary.Answer) bool {
 	return a.Status == http.StatusServiceUnavailable && a.Header.Get("Retry-After") != ""
 }
 
-// Judge sends a request of a round and checks that it is answered in time, and after the fault at
-// worst with a 503 and Retry-After; answered is false then. Only a killed server may leave it
-// without an answer, and only a listing may be cut off.
+// Judge sends a request and checks that it is answered in time, and after the fault at worst with a 503 and
+// Retry-After (answered is false). Only a killed server may leave it unanswered, and only a list may be cut off.
 func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer, error)) (a binary.Answer, answered bool) {
-	if Closed(l.injected) { // a fault may last: few requests show its effects as well as many
+	if Closed(l.injected) { // a fault may last: a few requests show its effects
 		Pause(l.Over, l.pace)
 	}
 	start := time.Now()
@@ -168,7 +166,7 @@ func (h *Harness) Judge(l *Load, method, path string, send func() (binary.Answer
 	return a, false
 }
 
-// Decided counts whether a write without an answer was done.
+// Decided counts whether an unanswered write was done.
 func (h *Harness) Decided(write fmt.Stringer, refused, there bool) {
 	h.T.Helper()
 	if !there {

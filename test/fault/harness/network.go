@@ -9,25 +9,24 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Network is a TCP proxy between a server and its database that simulates faults of networks.
+// Network is a TCP proxy between a server and its database that simulates network faults.
 type Network struct {
-	URL      string // of the database, through the network
+	URL      string // database URL through the network
 	Listener net.Listener
 	to       func() (net.Conn, error)
 
 	mu    sync.Mutex
 	flows chan struct{} // closed while data is delivered
-	delay time.Duration // of each piece
+	delay time.Duration // per piece
 	links map[*link]struct{}
 }
 
-// link is a connection through the network.
 type link struct {
 	near, far net.Conn
-	flows     chan struct{} // of this link, when it is forgotten
+	flows     chan struct{} // the link's own, once forgotten
 }
 
-// NewNetwork returns a network to the PostgreSQL database at a URL.
+// NewNetwork returns a network to a PostgreSQL URL.
 func NewNetwork(t *testing.T, url string) *Network {
 	t.Helper()
 	conf, err := pgconn.ParseConfig(url)
@@ -83,7 +82,7 @@ func (n *Network) serve(near net.Conn) {
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
 			n.carry(l, way[0], way[1])
-			way[1].Close() // which ends the other direction as well
+			way[1].Close() // also ends the other direction
 		})
 	}
 	both.Wait()
@@ -106,7 +105,7 @@ func (n *Network) carry(l *link, from, to net.Conn) {
 	}
 }
 
-// pass returns when data may be delivered, and its delay.
+// pass waits until data may be delivered, and returns its delay.
 func (n *Network) pass(l *link) time.Duration {
 	for {
 		n.mu.Lock()
@@ -129,8 +128,7 @@ func (n *Network) Silence() {
 	n.flows = make(chan struct{})
 }
 
-// Forget is silence for ever on the existing connections, as after a router was replaced. New ones
-// work.
+// Forget silences existing connections forever, like a replaced router. New ones work.
 func (n *Network) Forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +144,7 @@ func (n *Network) Slow(delay time.Duration) {
 	n.delay = delay
 }
 
-// Heal delivers data again, beginning with the data that was held back.
+// Heal delivers data again, starting with held data.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// checkUser compares the data of a user with what the writers know, and tells them what is there.
+// checkUser compares a user's data with the writers' knowledge, and updates them.
 func checkUser(h *harness.Harness, u *syncload.User) {
 	h.T.Helper()
 	stamps, there := readUser(h, u)
@@ -27,8 +27,7 @@ func checkUser(h *harness.Harness, u *syncload.User) {
 	}
 }
 
-// readUser returns all data of a user: the timestamps of the collections, and the records by writer.
-// The server's answers must agree with each other.
+// readUser returns a user's timestamps by collection and records by writer. The server's answers must agree.
 func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Number, there map[string]syncload.State) {
 	h.T.Helper()
 	getSync(h, u, "/info/collections", &stamps)
@@ -61,7 +60,7 @@ func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Numb
 	return stamps, there
 }
 
-// settleSync determines whether the write without an answer was done.
+// settleSync determines whether the unanswered write was done.
 func settleSync(h *harness.Harness, w *syncload.Writer, there syncload.State) {
 	h.T.Helper()
 	lost := w.Lost
@@ -82,7 +81,7 @@ func checkSums(h *harness.Harness, u *syncload.User, records, bytes map[string]i
 	if !maps.Equal(counts, records) {
 		h.T.Errorf("counts %v, listed %v", counts, records)
 	}
-	usage, listed := map[string]float64{}, map[string]float64{} // in kilobytes
+	usage, listed := map[string]float64{}, map[string]float64{} // kilobytes
 	for collection, n := range bytes {
 		listed[collection] = float64(n) / 1024
 	}
@@ -97,7 +96,6 @@ func checkSums(h *harness.Harness, u *syncload.User, records, bytes map[string]i
 	}
 }
 
-// getSync reads JSON of a user.
 func getSync(h *harness.Harness, u *syncload.User, path string, into any) {
 	h.T.Helper()
 	a, err := sendSync(h, h.Server, u, http.MethodGet, path, "")
@@ -112,7 +110,7 @@ func getSync(h *harness.Harness, u *syncload.User, path string, into any) {
 	}
 }
 
-// stampIn parses a timestamp of an answer; 0 if it is missing.
+// stampIn parses a timestamp; 0 if missing.
 func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 	h.T.Helper()
 	if n == "" {
@@ -123,9 +121,8 @@ func stampIn(h *harness.Harness, n json.Number) syncload.Moment {
 	return stamp
 }
 
-// checkUserMoment looks for a timestamp at which the user had exactly this data. Every write
-// acknowledged before the span is included, none that was sent after it is, and every other is
-// included or not as a whole and in order.
+// checkUserMoment looks for a timestamp at which the user had exactly this data: every write acknowledged before the
+// span, none sent after, and others completely and in order or not at all.
 func checkUserMoment(h *harness.Harness, u *syncload.User, begun, ended int64) {
 	h.T.Helper()
 	_, there := readUser(h, u)

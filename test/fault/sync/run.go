@@ -13,17 +13,15 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// sendSync sends a signed request; path is relative to the user's storage.
 func sendSync(h *harness.Harness, s *binary.Server, u *syncload.User, method, path, body string) (binary.Answer, error) {
 	return u.Credentials(s.URL).SendBy(h.T.Context(), h.Client, method, path, body)
 }
 
-// askSync sends a signed request of a round.
 func askSync(h *harness.Harness, l *harness.Load, s *binary.Server, u *syncload.User, method, path, body string) (a binary.Answer, answered bool) {
 	return h.Judge(l, method, path, func() (binary.Answer, error) { return sendSync(h, s, u, method, path, body) })
 }
 
-// readSync lists the shared collections of a user until the fault is over.
+// readSync lists a user's shared collections until the fault ends.
 func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *rand.Rand) {
 	for n := 0; !harness.Closed(l.Over); n++ {
 		collection := syncload.Shared()[choose.IntN(len(syncload.Shared()))]
@@ -41,8 +39,7 @@ func readSync(h *harness.Harness, l *harness.Load, u *syncload.User, choose *ran
 	}
 }
 
-// lookSync reads a record of a writer that has lost a write: it is in the state before or after that
-// write.
+// lookSync reads a record of a writer with a lost write: it is in the state before or after.
 func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	keys := w.State.Keys()
 	if len(keys) == 0 {
@@ -60,13 +57,13 @@ func lookSync(h *harness.Harness, l *harness.Load, w *syncload.Writer) error {
 	return nil
 }
 
-// runWriter writes until the fault ends. If an answer is lost, it reads the records.
+// runWriter writes until the fault ends. After a lost answer it reads the records.
 func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	w.Trail = []syncload.Version{{State: w.State}}
 	h.Drive(l, func() (harness.Result, error) {
 		if w.Lost != nil {
 			err := lookSync(h, l, w)
-			harness.Pause(l.Over, 20*time.Millisecond) // clients that are refused wait before they retry
+			harness.Pause(l.Over, 20*time.Millisecond) // refused clients wait before retrying
 			return harness.Nothing, err
 		}
 		step, sent := w.Next()
@@ -83,7 +80,7 @@ func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	})
 }
 
-// Download reads a collection and discards it.
+// Download reads and discards a collection.
 func Download(h *harness.Instance, u *syncload.User, collection string) (int64, error) {
 	req, err := h.Credentials(u).Request(h.T.Context(), http.MethodGet, "/storage/"+collection+"?full=1", "")
 	if err != nil {
@@ -100,7 +97,7 @@ func Download(h *harness.Instance, u *syncload.User, collection string) (int64, 
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// FillCollection writes a collection of at least so many bytes, in full requests.
+// FillCollection writes a collection of at least size bytes in full requests.
 func FillCollection(h *harness.Instance, u *syncload.User, collection string, size int) {
 	h.T.Helper()
 	const perRequest, records = 2 << 20, 20

@@ -1,4 +1,4 @@
-// Package sync has Firefox Sync storage under faults: its workload for the faults of all services, and its own tests.
+// Package sync tests Firefox Sync storage under faults: its workload for all services' faults, and its own tests.
 package sync
 
 import (
@@ -68,7 +68,7 @@ func Service() harness.Service {
 
 const writersPerUser = 3
 
-// syncWorkload is users, each with writers that share the user's timestamps.
+// syncWorkload has users with writers that share timestamps.
 type syncWorkload struct {
 	users   []*syncload.User
 	writers []*syncload.Writer
@@ -83,7 +83,6 @@ func newSyncWorkload(t *testing.T, users int) *syncWorkload {
 	return s
 }
 
-// join adds a user and its writers.
 func (s *syncWorkload) join(t *testing.T, writers int) {
 	t.Helper()
 	u := harness.NewUser(t, harness.Secret, int64(len(s.users)+1))
@@ -144,7 +143,6 @@ func (s *syncWorkload) Reads(h *harness.Harness) (all []func() (binary.Answer, e
 	return all
 }
 
-// largeSyncUser is a user with a large collection.
 type largeSyncUser struct{ user *syncload.User }
 
 func (g *largeSyncUser) Fill(h *harness.Instance, bytes int) {

@@ -1,4 +1,4 @@
-// Package tokenserver has accounts under faults: their workload for the faults of all services.
+// Package tokenserver tests accounts under faults: their workload for all services' faults.
 package tokenserver
 
 import (
@@ -26,9 +26,8 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// Service is sign-ins under faults. After an acknowledged sign-in the account keeps that
-// storage user as long as it has these keys, no other account and no other keys ever get it, and
-// earlier generations are refused.
+// Service is sign-ins under faults. After an acknowledged sign-in, the account keeps its storage user while it has
+// these keys, no other account or keys ever get it, and earlier generations are refused.
 func Service() harness.Service {
 	return harness.Service{
 		Name: "tokenserver", Section: "TOKENSERVER",
@@ -51,8 +50,7 @@ func Service() harness.Service {
 	}
 }
 
-// Key signs the tokens of all accounts. It is created once, because that takes a tenth of
-// a second.
+// Key signs all accounts' tokens. It is created once, because that takes a tenth of a second.
 var Key = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -61,8 +59,7 @@ var Key = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// accountsTokens are the tokens of all tests by claims: to sign one takes longer than to answer the
-// request.
+// accountsTokens caches tokens by claims: signing takes longer than answering the request.
 var accountsTokens sync.Map
 
 func accountsToken(account string, generation int64) (string, error) {
@@ -85,7 +82,7 @@ func accountsToken(account string, generation int64) (string, error) {
 	return token, err
 }
 
-// Vars are settings of a server that trusts the key.
+// Vars make a server trust the key.
 func Vars() []string {
 	raw, err := (&jose.JSONWebKey{Key: Key().Public(), KeyID: "fault", Algorithm: "RS256", Use: "sig"}).MarshalJSON()
 	if err != nil {
@@ -99,32 +96,30 @@ func Vars() []string {
 	return []string{prefix + "KTY=" + k.Kty, prefix + "KID=" + k.Kid, prefix + "N=" + k.N, prefix + "E=" + k.E}
 }
 
-// accountsWorkload has one browser per account.
 type accountsWorkload struct {
 	browsers []*browser
 
 	mu    sync.Mutex
-	given map[int64]string // account and keys of each storage user
+	given map[int64]string // account and keys by storage user
 }
 
-// browser signs an account in, one request after the other.
+// browser signs an account in, sequentially.
 type browser struct {
 	n      int
 	of     *accountsWorkload
 	choose *mathrand.Rand
 
 	state   progress // last acknowledged
-	past    progress // the one before it
+	past    progress // the previous one
 	trail   []progress
 	lost    *progress // sent without an answer
 	refused bool      // on every attempt
 }
 
-// progress is the state of an account. Each has a greater generation than the one before; some
-// have new keys.
+// progress is an account's state. Each has a higher generation; some have new keys.
 type progress struct {
 	generation, keys int64 // generation of the last new keys; 0: never signed in
-	uid              int64 // the storage user; 0: not known, because the sign-in was not answered
+	uid              int64 // storage user; 0: unknown, because the sign-in was not answered
 	sent, acked      int64 // by the harness's clock
 }
 
@@ -147,14 +142,13 @@ func (w *accountsWorkload) Clients(h *harness.Harness, l *harness.Load) []harnes
 	})
 }
 
-// run signs in until the fault is over. It repeats a sign-in without an answer, which is
-// idempotent.
+// run signs in until the fault ends. It repeats unanswered sign-ins, which are idempotent.
 func (b *browser) run(h *harness.Harness, l *harness.Load) {
 	h.Drive(l, func() (harness.Result, error) {
 		p := b.next()
 		if b.lost != nil {
 			p = *b.lost
-			harness.Pause(l.Over, 20*time.Millisecond) // clients that are refused wait before they retry
+			harness.Pause(l.Over, 20*time.Millisecond) // refused clients wait before retrying
 		} else {
 			p.sent = h.Clock.Add(1)
 		}
@@ -171,8 +165,7 @@ func (b *browser) run(h *harness.Harness, l *harness.Load) {
 	})
 }
 
-// next chooses how to sign in: as before, with new keys, with another password, or with outdated
-// credentials.
+// next chooses a sign-in: as before, with new keys, another password, or outdated credentials.
 func (b *browser) next() progress {
 	p := b.state
 	switch n := b.choose.IntN(8); {
@@ -189,7 +182,6 @@ func (b *browser) next() progress {
 
 func (b *browser) name() string { return fmt.Sprintf("account-%d", b.n) }
 
-// send signs in.
 func (b *browser) send(h *harness.Harness, to *program.Server, p progress) (a program.Answer, err error) {
 	token, err := accountsToken(b.name(), p.generation)
 	if err != nil {
@@ -211,7 +203,6 @@ func (b *browser) send(h *harness.Harness, to *program.Server, p progress) (a pr
 	return program.Answer{Status: resp.StatusCode, Header: resp.Header, Body: string(body)}, err
 }
 
-// took records the answer to a sign-in.
 func (b *browser) took(h *harness.Harness, p progress, a program.Answer) error {
 	if p.generation < b.state.generation {
 		if a.Status != http.StatusUnauthorized {
@@ -226,7 +217,6 @@ func (b *browser) took(h *harness.Harness, p progress, a program.Answer) error {
 	return b.reached(h, p, uid)
 }
 
-// uidOf returns the storage user in an answer.
 func uidOf(a program.Answer) (int64, error) {
 	var c program.Credentials
 	if a.Status != http.StatusOK {
@@ -238,7 +228,7 @@ func uidOf(a program.Answer) (int64, error) {
 	return c.UID, nil
 }
 
-// reached records that the account is a storage user.
+// reached records the account's storage user.
 func (b *browser) reached(h *harness.Harness, p progress, uid int64) error {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
@@ -266,8 +256,8 @@ func (w *accountsWorkload) Unanswered() (all []string) {
 	return all
 }
 
-// Check first tests what does not change the state: the account is counted, and its earlier state
-// is refused. Another sign-in would repeat a lost one.
+// Check first tests things that do not change the state: the account is counted, and its earlier state is refused.
+// Another sign-in would repeat a lost one.
 func (w *accountsWorkload) Check(h *harness.Harness) {
 	h.T.Helper()
 	w.counted(h)
@@ -278,7 +268,7 @@ func (w *accountsWorkload) Check(h *harness.Harness) {
 	}
 }
 
-// settle determines whether a sign-in without an answer was done.
+// settle determines whether an unanswered sign-in was done.
 func (b *browser) settle(h *harness.Harness) error {
 	done, err := b.isSuperseded(h)
 	if err != nil || b.lost == nil {
@@ -294,8 +284,7 @@ func (b *browser) settle(h *harness.Harness) error {
 	return b.took(h, p, a)
 }
 
-// isSuperseded signs in with the last acknowledged state. It reports whether that is refused
-// because the sign-in without an answer was done.
+// isSuperseded signs in with the last acknowledged state, which is refused if the unanswered sign-in was done.
 func (b *browser) isSuperseded(h *harness.Harness) (bool, error) {
 	if b.state.keys == 0 {
 		return false, nil
@@ -325,8 +314,8 @@ func (b *browser) refusesSuperseded(h *harness.Harness) error {
 	return b.took(h, b.past, a)
 }
 
-// counted checks that every account that has signed in takes one place on the node. An account
-// whose first sign-in has no answer may take one.
+// counted checks that every account that signed in takes one place on the node. An unanswered first sign-in may take
+// one.
 func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Helper()
 	least, most := 0, 0
@@ -350,8 +339,8 @@ func (w *accountsWorkload) counted(h *harness.Harness) {
 	h.T.Errorf("the node is missing:\n%s", table)
 }
 
-// CheckCopy finds the state of each account in a copy: the first one that is not refused. An
-// account that never signed in is accepted as a new one.
+// CheckCopy finds each account's state in a copy: the first that is not refused. An account that never signed in is
+// accepted as new.
 func (w *accountsWorkload) CheckCopy(h *harness.Harness, begun, ended int64, _ bool) {
 	h.T.Helper()
 	for _, b := range w.browsers {
@@ -369,7 +358,6 @@ func (w *accountsWorkload) CheckCopy(h *harness.Harness, begun, ended int64, _ b
 	}
 }
 
-// found returns which of the states a copy has.
 func (b *browser) found(h *harness.Harness, steps []progress) (at int, err error) {
 	for i, p := range steps {
 		if p.keys == 0 {
@@ -408,8 +396,7 @@ func (w *accountsWorkload) Probe(h *harness.Harness, to *program.Server) (progra
 	return (&browser{n: harness.ProbeUser}).send(h, to, progress{generation: 1, keys: 1})
 }
 
-// Reads leaves out accounts with a sign-in that was not answered: if it was done, the server
-// refuses their earlier state.
+// Reads skips accounts with an unanswered sign-in: if it was done, their earlier state is refused.
 func (w *accountsWorkload) Reads(h *harness.Harness) (all []func() (program.Answer, error)) {
 	for _, b := range w.browsers {
 		if b.state.keys > 0 && b.lost == nil {

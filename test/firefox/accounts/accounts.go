@@ -1,13 +1,10 @@
-// Package accounts is a stub of the accounts server that Firefox signs in to: one account, in
-// memory, over plain HTTP on loopback.
+// Package accounts is a stub of Firefox's accounts server: one account, in memory, over plain HTTP on loopback.
 //
-// It has no sign-in page and no password protocol: a test passes the Credentials of SignIn to the
-// browser, as the page would do in the end. From then on the browser requests OAuth tokens, its
-// device list and its profile from this server, and the tokenserver under test requests the key
-// that signs those tokens.
+// It has no sign-in page or password protocol: a test passes SignIn's Credentials to the browser, like the page
+// finally would. The browser then requests OAuth tokens, its device list and its profile here, and the tokenserver
+// under test requests the key that signs the tokens.
 //
-// Hawk requests are distinguished by their ID; their MACs are not checked, because the client of
-// this server is not under test.
+// Hawk requests are identified by ID; their MACs are not checked, because this server's client is not under test.
 package accounts
 
 import (
@@ -25,13 +22,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// SyncScope is the OAuth scope of Firefox Sync, and the name of the key that encrypts synced data.
+// SyncScope is Firefox Sync's OAuth scope, and the name of the key that encrypts synced data.
 const SyncScope = "https://identity.mozilla.com/apps/oldsync"
 
-// tokenLifetime is the lifetime of an access token.
 const tokenLifetime = 6 * time.Hour
 
-// Server is the accounts server and its one account. It is an http.Handler.
+// Server is the accounts server with its one account. It is an http.Handler.
 type Server struct {
 	mux    *http.ServeMux
 	key    *rsa.PrivateKey
@@ -39,39 +35,39 @@ type Server struct {
 
 	mu       sync.Mutex // guards the fields below
 	account  account
-	sessions map[string]*session // by Hawk id
-	tokens   map[string]grant    // issued and not destroyed, by token
+	sessions map[string]*session // by Hawk ID
+	tokens   map[string]grant    // valid, by token
 }
 
 // account is the state that a password reset replaces.
 type account struct {
 	uid, email string
-	// generation grows with every change of password, keysChanged with every new key; both are milliseconds since the epoch.
+	// generation grows with every password change, keysChanged with every new key; Unix milliseconds.
 	generation, keysChanged int64
 	key                     ScopedKey
 }
 
-// session is one signed-in browser.
+// session is a signed-in browser.
 type session struct {
 	id     string
-	device *device // nil until the browser registers itself
+	device *device // nil until registered
 }
 
-// grant is the content of an access token.
+// grant is an access token's content.
 type grant struct {
 	clientID, scope string
 	generation      int64
 }
 
-// ScopedKey is a key of the account for one scope, in the form the browser stores.
+// ScopedKey is the account's key for one scope, in the form the browser stores.
 type ScopedKey struct {
 	Scope string `json:"scope"`
-	Kid   string `json:"kid"` // when the key was made, in ms, a hyphen and its fingerprint
-	K     string `json:"k"`   // 64 bytes: half to encrypt with, half to authenticate
+	Kid   string `json:"kid"` // creation in ms, hyphen, fingerprint
+	K     string `json:"k"`   // 64 bytes: half for encryption, half for authentication
 	Kty   string `json:"kty"` // always "oct"
 }
 
-// Credentials are what the browser stores about its account.
+// Credentials are the browser's stored account data.
 type Credentials struct {
 	Email        string               `json:"email"`
 	UID          string               `json:"uid"`
@@ -106,11 +102,12 @@ func New() (*Server, error) {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// SignIn opens a session, as a browser's sign-in page would with the current password.
+// SignIn opens a session like a sign-in page with the current password.
 func (s *Server) SignIn() (Credentials, error) {
 	token := make([]byte, 32)
 	rand.Read(token)
-	// The browser never sends the session token: it derives the id (first third) and the key of its Hawk requests from it.
+	// The browser never sends the session token: it derives the ID (first third) and key of its Hawk requests from
+	// it.
 	id, err := hkdf.Key(sha256.New, token, nil, "identity.mozilla.com/picl/v1/sessionToken", 32)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("accounts: %w", err)
@@ -127,12 +124,12 @@ func (s *Server) SignIn() (Credentials, error) {
 	}, nil
 }
 
-// ResetPassword sets a new password without the old one: every session ends, and synced data gets
-// a new key. (With the old password the key would be kept; then only the generation grows.)
+// ResetPassword sets a new password without the old one: every session ends, and synced data gets a new key. (With
+// the old password the key is kept and only the generation grows.)
 func (s *Server) ResetPassword() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Strictly growing, also when two resets fall into one millisecond.
+	// Strictly growing, even for two resets within a millisecond.
 	now := max(time.Now().UnixMilli(), s.account.generation+1)
 	secret := make([]byte, 64)
 	rand.Read(secret)
@@ -147,7 +144,6 @@ func (s *Server) ResetPassword() {
 	clear(s.sessions)
 }
 
-// randomHex returns n random bytes as hex.
 func randomHex(n int) string {
 	b := make([]byte, n)
 	rand.Read(b)

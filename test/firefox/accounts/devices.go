@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// device is a browser in the device list.
 type device struct {
 	ID         string            `json:"id"`
 	Name       string            `json:"name"`
 	Type       string            `json:"type"`
 	Commands   map[string]string `json:"availableCommands"`
 	Current    bool              `json:"isCurrentDevice"`
-	LastAccess int64             `json:"lastAccessTime"` // ms since the epoch
+	LastAccess int64             `json:"lastAccessTime"` // Unix milliseconds
 }
 
-// registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body
-// has an ID. Tabs and clients of a browser in no device list are hidden from others.
+// registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body has an ID. Other
+// browsers hide tabs and clients of unlisted browsers.
 func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *session) {
 	in := device{ID: randomHex(16), Type: "desktop"}
 	if own.device != nil {
@@ -32,7 +31,7 @@ func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *ses
 	answer(w, in)
 }
 
-// listDevices is GET /v1/account/devices: every signed-in browser.
+// listDevices is GET /v1/account/devices.
 func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *session) {
 	list := []device{}
 	for _, other := range s.sessions {
@@ -45,19 +44,17 @@ func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *sessio
 	answer(w, list)
 }
 
-// listClients is GET /v1/account/attached_clients: other programs that use the account, always
-// none.
+// listClients is GET /v1/account/attached_clients: other programs, always none.
 func (s *Server) listClients(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, []any{})
 }
 
-// notifyDevices is POST /v1/account/devices/notify: a push message to other devices, which is
-// dropped.
+// notifyDevices is POST /v1/account/devices/notify: a push message, which is dropped.
 func (s *Server) notifyDevices(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, struct{}{})
 }
 
-// listCommands is GET /v1/account/device/commands: tabs sent by other devices, always none.
+// listCommands is GET /v1/account/device/commands: tabs from other devices, always none.
 func (s *Server) listCommands(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, map[string]any{"index": 0, "last": true, "messages": []any{}})
 }
@@ -67,19 +64,19 @@ func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, _ *sessio
 	answer(w, map[string]any{"state": "verified", "uid": s.account.uid})
 }
 
-// endSession is POST /v1/session/destroy: the browser signs out.
+// endSession is POST /v1/session/destroy.
 func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session) {
 	delete(s.sessions, own.id)
 	answer(w, struct{}{})
 }
 
-// accountStatus is GET /v1/account/status: a browser whose session is refused asks whether the
-// account was deleted.
+// accountStatus is GET /v1/account/status: after its session is refused, a browser asks whether the account was
+// deleted.
 func (s *Server) accountStatus(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"exists": r.URL.Query().Get("uid") == s.account.uid})
 }
 
-// profile is GET /v1/profile, of the profile server: what the browser shows in its menu.
+// profile is the profile server's GET /v1/profile, for the browser's menu.
 func (s *Server) profile(w http.ResponseWriter, _ *http.Request) {
 	answer(w, map[string]any{
 		"uid":           s.account.uid,

@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// claims are those of an access token. Times are seconds since the epoch.
+// claims are an access token's claims. Times are Unix seconds.
 type claims struct {
 	Subject    string `json:"sub"`
 	Issuer     string `json:"iss"`
@@ -22,7 +22,7 @@ type claims struct {
 	ID         string `json:"jti"`
 }
 
-// issueToken is POST /v1/oauth/token: an access token for a session.
+// issueToken is POST /v1/oauth/token.
 func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, _ *session) {
 	var in struct {
 		ClientID string `json:"client_id"`
@@ -57,7 +57,7 @@ func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, _ *session) 
 	})
 }
 
-// destroyToken is POST /v1/oauth/destroy: the browser revokes an access token.
+// destroyToken is POST /v1/oauth/destroy.
 func (s *Server) destroyToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token string `json:"token"`

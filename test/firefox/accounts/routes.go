@@ -6,7 +6,7 @@ import (
 	"regexp"
 )
 
-// routes are the endpoints that Firefox requests (and, for the last two, a tokenserver).
+// routes are the endpoints that Firefox and (the last two) a tokenserver request.
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
 	s.mux.HandleFunc("POST /v1/oauth/token", s.signedIn(s.issueToken))
@@ -24,7 +24,6 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /v1/jwks", s.locked(s.publicKeys))
 }
 
-// locked runs a handler under the server's lock.
 func (s *Server) locked(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -35,8 +34,8 @@ func (s *Server) locked(h http.HandlerFunc) http.HandlerFunc {
 
 var hawkID = regexp.MustCompile(`^Hawk .*\bid="([0-9a-f]{64})"`)
 
-// signedIn accepts only requests of a valid session. A browser that gets invalidToken asks
-// /session/status and /account/status, and then waits until its user signs in again.
+// signedIn requires a valid session. On invalidToken a browser requests /session/status and /account/status, then
+// waits for a new sign-in.
 func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
 	return s.locked(func(w http.ResponseWriter, r *http.Request) {
 		m := hawkID.FindStringSubmatch(r.Header.Get("Authorization"))
@@ -48,9 +47,9 @@ func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) 
 	})
 }
 
-// refusal is the error body of the accounts protocol; the browser acts on Number.
+// refusal is the protocol's error body; the browser acts on Number.
 type refusal struct {
-	Code    int    `json:"code"` // the HTTP status
+	Code    int    `json:"code"` // HTTP status
 	Number  int    `json:"errno"`
 	Kind    string `json:"error"`
 	Message string `json:"message"`
@@ -65,7 +64,7 @@ func refuse(w http.ResponseWriter, f refusal) { write(w, f.Code, f) }
 
 func answer(w http.ResponseWriter, body any) { write(w, http.StatusOK, body) }
 
-// write sends body; a browser that has disconnected is not an error.
+// write ignores disconnected browsers.
 func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -1,10 +1,9 @@
-// Package marionette is a client of Marionette, the remote control of Firefox, which listens if
-// the browser is started with `--marionette --remote-allow-system-access`.
+// Package marionette is a client for Marionette, Firefox's remote control, which listens with `--marionette
+// --remote-allow-system-access`.
 //
-// The protocol is TCP on loopback. A packet is a decimal length, a colon and that many bytes of
-// JSON. The browser sends a greeting; then the client sends [0, id, command, parameters] and the
-// browser answers [1, id, error, result]. This package has only what tests of the browser's own
-// services need: one session, and scripts with the permissions of the browser.
+// A packet over TCP is a decimal length, a colon and that many bytes of JSON. After the browser's greeting, the
+// client sends [0, id, command, parameters] and gets [1, id, error, result]. This package only supports tests of
+// browser services: one session, and scripts with the browser's permissions.
 package marionette
 
 import (
@@ -19,14 +18,14 @@ import (
 	"time"
 )
 
-// protocolVersion is the packet format of this client; the greeting contains that of the browser.
+// protocolVersion is this client's packet format; the greeting contains the browser's.
 const protocolVersion = 3
 
-// maxPacket limits the memory for a packet, in bytes.
+// maxPacket limits a packet, in bytes.
 const maxPacket = 64 << 20
 
-// Client is a session with a browser. It sends one command at a time and is not safe for
-// concurrent use. A browser accepts one session.
+// Client is a session with a browser, which accepts only one. It sends one command at a time and is not safe for
+// concurrent use.
 type Client struct {
 	conn   net.Conn
 	in     *bufio.Reader
@@ -35,17 +34,17 @@ type Client struct {
 
 // Error is the browser's answer to a failed command.
 type Error struct {
-	Kind    string `json:"error"` // WebDriver's error code, such as "javascript error"
+	Kind    string `json:"error"` // WebDriver error code, such as "javascript error"
 	Message string `json:"message"`
-	Stack   string `json:"stacktrace"` // of the script
+	Stack   string `json:"stacktrace"` // script's
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("marionette: %s: %s\n%s", e.Kind, e.Message, e.Stack)
 }
 
-// Dial connects to the Marionette server at address (host:port), opens a session and selects the
-// browser itself ("chrome") instead of a page. It returns when the browser's first window is open.
+// Dial connects to host:port, opens a session and selects the browser itself ("chrome") instead of a page. It returns
+// when the first window is open.
 func Dial(ctx context.Context, address string) (*Client, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -75,8 +74,8 @@ func (c *Client) open(ctx context.Context) error {
 		params  any
 	}{
 		{"WebDriver:NewSession", struct{}{}},
-		// The context of each call limits its script. With null, WebDriver's "no limit", the
-		// browser does not wait for promises and answers null at once.
+		// Each call's context limits its script. With null, WebDriver's "no limit", the browser does not wait for
+		// promises and answers null at once.
 		{"WebDriver:SetTimeouts", map[string]any{"script": (24 * time.Hour).Milliseconds()}},
 		{"Marionette:SetContext", map[string]any{"value": "chrome"}},
 	} {
@@ -87,10 +86,9 @@ func (c *Client) open(ctx context.Context) error {
 	return nil
 }
 
-// Execute runs script, a function body with args in `arguments`, with the permissions of the
-// browser, and decodes its return value into result (nil discards it). It awaits a promise. An
-// exception is an *Error. If ctx ends first, the connection cannot be used any more, because an
-// answer may be half read.
+// Execute runs a function body with args in `arguments` and the browser's permissions, awaits a promise, and decodes
+// the result (nil discards it). An exception is an *Error. If ctx ends first, the connection becomes unusable,
+// because an answer may be half read.
 func (c *Client) Execute(ctx context.Context, script string, args []any, result any) error {
 	defer c.bound(ctx)()
 	if args == nil {
@@ -108,16 +106,16 @@ func (c *Client) Execute(ctx context.Context, script string, args []any, result 
 	return because(ctx, err)
 }
 
-// Close closes the connection and the session. The browser continues.
+// Close ends the connection and session. The browser continues.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// bound lets the end of ctx interrupt reads and writes, until the returned function is called.
+// bound lets ctx interrupt reads and writes until the returned function is called.
 func (c *Client) bound(ctx context.Context) func() {
 	stop := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
 	return func() { stop() }
 }
 
-// because adds the context's error as the cause of an interrupted read or write.
+// because adds the context's error as the cause.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
@@ -125,7 +123,6 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// command sends one command and decodes the answer's result.
 func (c *Client) command(name string, params, result any) error {
 	c.lastID++
 	body, err := json.Marshal([]any{0, c.lastID, name, params})
@@ -159,7 +156,6 @@ func (c *Client) command(name string, params, result any) error {
 	return nil
 }
 
-// receive reads one packet into v.
 func (c *Client) receive(v any) error {
 	prefix, err := c.in.ReadString(':')
 	if err != nil {
