@@ -111,7 +111,6 @@ func verdict(met bool, goal string) string {
 	return "**missed** " + goal
 }
 
-// measureMemory measures the server's memory for one large object.
 func (w *bucketsLoad) measureMemory(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	own, err := w.enable()
 	if err != nil {
@@ -150,7 +149,6 @@ func (w *bucketsLoad) measureMemory(ctx context.Context, o *options, e *engine, 
 	})
 }
 
-// repeatedly repeats the same data.
 type repeatedly struct {
 	data []byte
 	at   int

@@ -62,7 +62,6 @@ func (f *bucketsFiles) window(ctx context.Context, operation string, callers int
 	return rate(ctx, callers, lasting(d), func(context.Context, int, int) error { return f.copy(size, put) })
 }
 
-// copyBuffer matches the server's.
 const copyBuffer = 128 << 10
 
 func (f *bucketsFiles) copy(size int, durable bool) error {
@@ -70,7 +69,7 @@ func (f *bucketsFiles) copy(size int, durable bool) error {
 	if err != nil {
 		return err
 	}
-	defer from.Close() // only read
+	defer from.Close()
 	name := filepath.Join(f.dir, fmt.Sprint("copy-", f.last.Add(1)))
 	to, err := os.Create(name + ".tmp")
 	if err != nil {

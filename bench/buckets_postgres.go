@@ -46,7 +46,6 @@ func openBucketsPostgres(ctx context.Context, e *engine, w *s3Load) (limit, erro
 	return l, nil
 }
 
-// bucketsConnections is the server's default.
 const bucketsConnections = 10
 
 func (l *bucketsPostgres) close() error { return errors.Join(l.files.close(), l.pgDatabase.close()) }

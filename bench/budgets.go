@@ -17,7 +17,7 @@ const (
 	// budgetCallers is below the PostgreSQL connections: otherwise requests wait here instead of in the driver's
 	// pool, which is not a cost of the budgets.
 	budgetCallers = 8
-	budgetGoal    = 0.03 // share of the server's CPU
+	budgetGoal    = 0.03
 	budgetSamples = 1000 // some must be in the budgets, or the files have moved
 )
 
@@ -27,7 +27,6 @@ func budgetsHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|--:|")
 }
 
-// measureBudgets measures a write and a read of each service.
 func measureBudgets(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	for _, s := range []struct {
 		service

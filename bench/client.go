@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// credentials are a client's endpoint and signature.
 type credentials struct {
 	Endpoint string
 	sign     func(*http.Request) error
@@ -89,7 +88,7 @@ func (c *caller) send(ctx context.Context, method, path string, body []byte, rec
 }
 
 func refused(method, path string, resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200)) // the status is enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
 	status := errors.New(resp.Status)
 	if resp.StatusCode == http.StatusServiceUnavailable {
 		status = errBusy

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// side is one of two compared servers.
 type side struct {
 	service
 
-	name    string // shown in messages
+	name    string
 	engine  *engine
 	server  *server
 	owners  []credentials
@@ -58,7 +57,6 @@ func compare(ctx context.Context, o *options, out io.Writer) error {
 	return nil
 }
 
-// compareSides measures the operations that both sides have.
 func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer) error {
 	operations := slices.DeleteFunc(sides[0].operations(), func(op operation) bool {
 		return !o.works.MatchString(op.name) || sides[1].operation(op.name) == nil
@@ -85,7 +83,6 @@ func compareSides(ctx context.Context, o *options, sides []*side, out io.Writer)
 	return nil
 }
 
-// onBinaries runs fn with a server for each side's binary.
 func onBinaries(ctx context.Context, o *options, name string, sides []*side, fn func() error) error {
 	if len(sides) == 0 {
 		return fn()

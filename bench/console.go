@@ -25,7 +25,6 @@ func consoleHead(o *options, out io.Writer) {
 	fmt.Fprint(out, "| page of the console | engine | median | slowest | goal | bytes |\n|---|---|--:|--:|--:|--:|\n")
 }
 
-// consoleTimes is the number of reads per page.
 func consoleTimes(o *options) int { return 4 * o.runs }
 
 // consolePages list something, or show one item. A list's second page ("next" in the name) is found by its link.
@@ -79,7 +78,6 @@ var (
 	}
 )
 
-// measureConsole reads console pages of a server with much data.
 func measureConsole(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	sync, ext, buckets, n := newSync(), newExt(), newBuckets(o.size), o.size.consoleRows
 	settings, err := buckets.enable()

@@ -47,7 +47,7 @@ type copied struct {
 
 type copyTarget struct {
 	name string
-	url  func(ctx context.Context, database string) (string, error) // for a new database
+	url  func(ctx context.Context, database string) (string, error)
 }
 
 // measureCopy copies Sync and extension storage from SQLite to the engine, and from PostgreSQL to Citus.
@@ -82,7 +82,7 @@ func measureCopy(ctx context.Context, o *options, e *engine, out io.Writer) erro
 func withDatabase(base, name string) string {
 	u, err := url.Parse(base)
 	if err != nil {
-		panic(err) // our own server's URL
+		panic(err)
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -115,7 +115,7 @@ func newCitus(ctx context.Context, base, name string) (string, error) {
 	on := func(node, database string) string {
 		u, err := url.Parse(withDatabase(base, database))
 		if err != nil {
-			panic(err) // already parsed
+			panic(err)
 		}
 		u.Host = node
 		return u.String()
@@ -174,7 +174,7 @@ func (c *copied) measure(ctx context.Context, o *options, from *engine, to copyT
 
 type copyRun struct {
 	took, pass time.Duration
-	peak       int64 // bytes
+	peak       int64
 	output     string
 }
 
@@ -208,7 +208,7 @@ func (s *server) command(ctx context.Context, args ...string) (r copyRun, err er
 	for {
 		select {
 		case <-tick.C:
-			if n, err := peak(cmd.Process.Pid); err == nil { // the process may have ended
+			if n, err := peak(cmd.Process.Pid); err == nil {
 				r.peak = n
 			}
 			continue
@@ -271,7 +271,7 @@ func (c *copied) underWrites(ctx context.Context, o *options, s *server, owners 
 func removeFile(target string) {
 	if file, ok := strings.CutPrefix(target, "sqlite:"); ok {
 		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
-			_ = os.Remove(file + suffix) // temporary file
+			_ = os.Remove(file + suffix)
 		}
 	}
 }

@@ -25,12 +25,11 @@ func diskHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|--:|--:|--:|")
 }
 
-// diskWork is a kind of record whose disk usage is measured.
 type diskWork struct {
 	name    string
-	of      string // by its part
-	share   int    // one in so many records is written: fewer large ones
-	batch   int    // records per request
+	of      string
+	share   int // one in so many records is written: fewer large ones
+	batch   int
 	content func(i int) string
 }
 
@@ -74,7 +73,6 @@ func diskWorks() []diskWork {
 	}
 }
 
-// randomText uses the base64 alphabet.
 func randomText(seed, bytes int) string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
@@ -103,7 +101,7 @@ func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) erro
 			return err
 		}
 		err = onServer(ctx, o, e, own, func(s *server) error {
-			if e.postgres != nil { // the previous kind's rows
+			if e.postgres != nil {
 				if err := e.emptied(ctx, "bsos, user_collections, ext_storage_records, ext_storage_changes, ext_storage_usage, ext_storage_namespaces, manta_bucket_object, manta_bucket_usage"); err != nil {
 					return err
 				}
@@ -117,7 +115,6 @@ func measureDisk(ctx context.Context, o *options, e *engine, out io.Writer) erro
 	return nil
 }
 
-// emptied truncates tables, which empties their files.
 func (e *engine) emptied(ctx context.Context, tables string) error {
 	return e.exec(ctx, `TRUNCATE `+tables+` CASCADE`)
 }

@@ -19,7 +19,7 @@ type engine struct {
 	name     string
 	postgres *testdb.PostgresServer
 	spanner  *testdb.SpannerServer
-	database string // Spanner only
+	database string
 }
 
 var engines = []string{"sqlite", "postgres", "spanner"}
@@ -98,7 +98,6 @@ func connectTo(ctx context.Context, url string, fn func(*pgx.Conn) error) error 
 	return errors.Join(fn(conn), conn.Close(context.WithoutCancel(ctx)))
 }
 
-// exec runs statements outside of a transaction.
 func (e *engine) exec(ctx context.Context, script ...string) error {
 	return execOn(ctx, e.postgres.URL(), script...)
 }
@@ -117,7 +116,7 @@ func execOn(ctx context.Context, url string, script ...string) error {
 // settle runs a checkpoint, which would otherwise disturb a measurement.
 func (e *engine) settle(ctx context.Context, file string) error {
 	if e.spanner != nil {
-		return nil // everything is in memory
+		return nil
 	}
 	if e.postgres != nil {
 		return e.exec(ctx, `CHECKPOINT`)

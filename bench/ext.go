@@ -72,7 +72,6 @@ func (w *extWork) do(ctx context.Context, c *caller, i int) error {
 	return err
 }
 
-// fill creates the schema and the operations' records.
 func (w *extLoad) fill(ctx context.Context, _ *engine, installs []credentials) error {
 	all, hangUp, err := dialAll(ctx, installs)
 	if err != nil {
@@ -153,7 +152,6 @@ func extWorkOf(operation string) (*extWork, error) {
 	return nil, unknown(operation)
 }
 
-// extFill returns an install's records, for writes and for the list.
 func extFill() (all [][]extOp) {
 	var list []extOp
 	for i := range extKeys {
@@ -174,7 +172,6 @@ func extFill() (all [][]extOp) {
 	return all
 }
 
-// puts returns the writing operations as plain puts.
 func puts(ops []extOp) (writes []extOp) {
 	for _, op := range ops {
 		if op.kind == extPut {
@@ -185,11 +182,9 @@ func puts(ops []extOp) (writes []extOp) {
 	return writes
 }
 
-// extAudit returns an audit event before and after its key.
 func extAudit(op *extOp) (head, tail string) {
 	return fmt.Sprintf(`{"operation":"put","namespace":%q,"key":"`, op.ns),
 		fmt.Sprintf(`","schemaVersion":%d,"caller":"token","callerId":"","revision":`, op.schema)
 }
 
-// extText returns a JSON string with so many bytes.
 func extText(bytes int) string { return `"` + strings.Repeat("x", bytes-2) + `"` }

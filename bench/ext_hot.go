@@ -16,11 +16,10 @@ import (
 // hotGoal is the minimum ratio of increments and patches to puts on one record.
 const hotGoal = 0.50
 
-// hotWork is a write to one record by many clients.
 type hotWork struct {
 	name    string
 	method  string
-	path    string // relative to the record
+	path    string
 	body    func(caller int) []byte
 	servers int // processes on one database that share the clients
 }
@@ -152,7 +151,7 @@ func (w *extLoad) hotWindow(ctx context.Context, servers []*server, work *hotWor
 	if err != nil {
 		return err
 	}
-	got := hotSample{sample: p.sample()} // sorts the times
+	got := hotSample{sample: p.sample()}
 	got.p95 = p.took[len(p.took)*95/100]
 	got.ops = perSecond(len(p.took)-int(busy.Load()), p.all)
 	r.samples, r.busy = append(r.samples, got), r.busy+busy.Load()

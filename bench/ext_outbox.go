@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// outboxGoal is a relay's minimum events per second.
 var outboxGoal = map[string]float64{"postgres": 5000}
 
 func outboxHead(o *options, out io.Writer) {

@@ -29,7 +29,6 @@ const extRead = `SELECT revision AS revision, change_seq AS seq, created_at AS c
 \gset old_
 `
 
-// extScript returns a pgbench script with its variables.
 func extScript(w *extWork) (script string, vars map[string]string) {
 	n := len(w.ops)
 	all := func(field func(*extOp) string) string {
@@ -86,7 +85,6 @@ func maybe(there bool, text string) string {
 
 var inArray = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// array formats a PostgreSQL array; empty texts are NULL.
 func array(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, t := range texts {
@@ -97,10 +95,8 @@ func array(texts []string) string {
 	return `{` + strings.Join(quoted, ",") + `}`
 }
 
-// extPostgres writes with pgbench and reads with a pool.
 type extPostgres struct{ pgDatabase }
 
-// extConnections is the server's default.
 const extConnections = 20
 
 func openExtPostgres(ctx context.Context, e *engine, installs int) (limit, error) {
@@ -116,7 +112,7 @@ func openExtPostgres(ctx context.Context, e *engine, installs int) (limit, error
 			return nil, errors.Join(err, l.close())
 		}
 	}
-	for _, ops := range extFill() { // each once for every install
+	for _, ops := range extFill() {
 		script, vars := extScript(&extWork{ops: ops})
 		if _, err := pgbench(ctx, l.url, script, vars, installs, "-t", "1"); err != nil {
 			return nil, errors.Join(err, l.close())

@@ -120,14 +120,13 @@ type extWrite struct {
 	tenant, install string
 	at              int64 // Unix milliseconds
 	ops             []extOp
-	put             string // statement
+	put             string
 
 	bytes, keys, namespaces, seq, counted int64
 	created                               int64
-	revisions, rows                       []int64 // by operation
+	revisions, rows                       []int64
 }
 
-// judge reads everything that the write depends on.
 func (w *extWrite) judge(c *sqlite.Conn) error {
 	if err := lite(c, extBegin, func(s *sqlite.Stmt) {
 		w.bytes, w.keys, w.namespaces, w.seq, w.counted = s.ColumnInt64(0), s.ColumnInt64(1), s.ColumnInt64(2), s.ColumnInt64(3), s.ColumnInt64(4)

@@ -24,8 +24,8 @@ const (
 // An install's namespaces. Those for puts, counters and lists have extKeys records each.
 const (
 	extPutNamespace     = "settings"
-	extSchemaNamespace  = "checked" // with the schema
-	extListNamespace    = "pages"   // never written
+	extSchemaNamespace  = "checked"
+	extListNamespace    = "pages" // never written
 	extBulkNamespace    = "bulk"
 	extBatchNamespace   = "batch"
 	extOtherNamespace   = "batch-log"
@@ -64,8 +64,8 @@ type extOp struct {
 	kind   int // as in ext_apply_v1
 	ns     string
 	key    string
-	value  string // for puts
-	schema int    // for puts
+	value  string
+	schema int
 	match  string // If-Match; may be ""
 	counts bool   // the put is an increment's result
 }
@@ -75,11 +75,10 @@ const (
 	extCheck = 2
 )
 
-// extWork is a repeated request.
 type extWork struct {
 	name   string
 	method string
-	path   func(i int) string // relative to the install
+	path   func(i int) string
 	body   []byte
 	finds  int // expected records, each with a revision
 	goals  map[string]goal
@@ -150,7 +149,6 @@ func extWorks() []extWork {
 	}
 }
 
-// extItems returns a bulk put's body.
 func extItems(from, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"items":[`)
@@ -164,7 +162,6 @@ func extItems(from, n int) []byte {
 	return []byte(b.String())
 }
 
-// extBatch returns a batch's body.
 func extBatch(ops []extOp) []byte {
 	var b strings.Builder
 	b.WriteString(`{"ops":[`)

@@ -32,7 +32,6 @@ const (
 	guestDelayGoal  = 250 * time.Millisecond // from commit to broker
 )
 
-// guestHot is where a server keeps its hot state.
 type guestHot struct {
 	name string
 	url  string        // Redis; "": memory
@@ -47,7 +46,6 @@ func guestHead(o *options, out io.Writer) {
 	fmt.Fprintln(out, "|---|---|---|--:|--:|--:|---|--:|")
 }
 
-// measureGuest measures hot state in memory and on Redis.
 func measureGuest(ctx context.Context, o *options, e *engine, out io.Writer) error {
 	redis, err := testdb.StartRedis()
 	if err != nil {
@@ -74,7 +72,7 @@ type guestBench struct {
 	broker   *guestBroker
 	out      io.Writer
 	s        *server
-	internal string // internal listener
+	internal string
 	token    string // booking site's
 	keys     int
 }
@@ -270,7 +268,6 @@ func (g *guestBench) paced(ctx context.Context, before []guestSample, n int, to 
 	return append(before, guestSample{perSecond(n, p.all), counted[len(counted)/2], counted[len(counted)*99/100], p.serverCPU / time.Duration(n)}), nil
 }
 
-// closed repeats a request on all connections.
 func (g *guestBench) closed(ctx context.Context, to guestSide, window time.Duration, path string) (float64, error) {
 	all, hangUp, err := g.dial(ctx, guestCallers, to)
 	if err != nil {
@@ -301,7 +298,7 @@ func (g *guestBench) measureBare(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }() // nothing to lose
+	defer func() { _ = errors.Join(cmd.Process.Kill(), cmd.Wait()) }()
 	err = g.s.until(ctx, func() error {
 		c, err := dial(ctx, credentials{Endpoint: "http://" + listen})
 		if err == nil {

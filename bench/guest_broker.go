@@ -50,14 +50,13 @@ func openGuestBroker(_ context.Context) (*guestBroker, error) {
 
 func (b *guestBroker) close() {
 	if b.client != nil {
-		_ = b.client.Close() // nothing to lose
+		_ = b.client.Close()
 	}
 	if b.server != nil {
 		b.server.Remove()
 	}
 }
 
-// next chooses a new topic for the next server.
 func (b *guestBroker) next() { b.topic = "bench" + strings.ToLower(rand.Text()[:8]) }
 
 func (b *guestBroker) url() string {

@@ -37,7 +37,6 @@ func guestSizeHead(_ *options, out io.Writer) {
 
 var guestTables = []string{"wishlist_anonymous", "session_seen", "handoff_replay_log", "idempotency_keys", "bot_score_log", "outbox", "inbox"}
 
-// guestOfSession is the number of wishes and handoffs per session.
 const guestOfSession = 10
 
 // measureGuestSize measures each table's bytes per row, and a session's bytes in hot state.
@@ -68,7 +67,6 @@ func measureGuestSize(ctx context.Context, o *options, e *engine, out io.Writer)
 	return errors.Join(guestHotSize(ctx, out, "memory", o.size.guests/10), guestHotSize(ctx, out, "Redis", o.size.guests/100))
 }
 
-// fill writes wishes, consumed handoffs, and received events.
 func (g *guestBench) fill(ctx context.Context) error {
 	n := g.o.size.guestRows
 	token, err := g.command(ctx, "guest", "tokens", "create", "--service", "booking")
@@ -106,7 +104,7 @@ func (g *guestBench) fill(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
-	return g.s.until(ctx, func() error { // all events are published
+	return g.s.until(ctx, func() error {
 		waiting, err := g.command(ctx, "guest", "outbox", "list", "--json")
 		if err == nil && waiting != "" {
 			err = errors.New("events wait")

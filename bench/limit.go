@@ -52,7 +52,6 @@ func openLite(ctx context.Context, name string, migrations func() (migrate.Set, 
 
 func (f *liteFile) close() error { return errors.Join(f.db.Close(), os.RemoveAll(f.dir)) }
 
-// lite runs a cached statement.
 func lite(c *sqlite.Conn, sql string, fn func(*sqlite.Stmt), args ...any) error {
 	stmt, err := c.Prepare(sql)
 	if err != nil {

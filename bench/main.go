@@ -28,7 +28,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// options are flags, and sizes without a flag.
 type options struct {
 	command     string // to repeat the measurement
 	binary      string
@@ -54,14 +53,13 @@ type options struct {
 	citus       string // database URL; may be ""
 
 	services []entry
-	size     *size // shared with the services
+	size     *size
 }
 
-// size is the amount of work in a run.
 type size struct {
-	batch         int           // records
-	batches       []int         // sizes measured for memory
-	starts        int           // server starts
+	batch         int
+	batches       []int // sizes measured for memory
+	starts        int
 	idle          time.Duration // idle time after a start
 	uploads       int           // concurrent batches for memory
 	downloads     int           // concurrent reading clients
@@ -75,13 +73,13 @@ type size struct {
 	extInstalls   int   // most installs for puts in a table with many rows
 	extNamespaces []int // keys in a namespace
 	extSpread     int   // installs in that table's last row
-	events        int   // pending for a relay
+	events        int
 	hotCallers    []int // connections writing one record
 	diskRecords   int   // measured for disk usage
 
 	// Buckets.
-	reads      int   // small objects to read
-	large      int   // bytes of a large object
+	reads      int // small objects to read
+	large      int
 	listKeys   int   // objects in the listed bucket; a multiple of 1,000
 	deletes    int   // objects deleted per window
 	huge       int64 // bytes of the object measured for memory
@@ -92,7 +90,7 @@ type size struct {
 	guestRows int // rows per measured table
 	browsers  int // sessions that publish events
 
-	consoleRows int // rows per listed table
+	consoleRows int
 }
 
 // records returns the batch size, which on Spanner must fit into one commit.

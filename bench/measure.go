@@ -18,7 +18,6 @@ func measureHead(o *options, out io.Writer) {
 	(&table{out: out}).head()
 }
 
-// place runs a window of each side with owners filled for the operations.
 type place func(fn func(s *server, l limit, owners []credentials) error) error
 
 // measure uses the same server and limit for all windows. The Spanner emulator scans all rows a table ever had, so

@@ -16,8 +16,8 @@ import (
 // neighbours are two clients of a service: one attacks, the other works normally.
 type neighbours struct {
 	service
-	title   string    // service's title
-	works   operation // the neighbour's work on one connection
+	title   string
+	works   operation
 	attacks []attack
 }
 
@@ -25,11 +25,9 @@ type neighbours struct {
 type attack struct {
 	name    string
 	callers int
-	// run attacks on one connection until ctx ends.
-	run func(ctx context.Context, c credentials, d *damage) error
+	run     func(ctx context.Context, c credentials, d *damage) error
 }
 
-// damage counts the answers to an attack.
 type damage struct {
 	served, refused atomic.Int64
 	sent            sync.WaitGroup // done when a caller sends, or is about to send, its first request
@@ -140,7 +138,6 @@ func (a *attack) during(ctx context.Context, owner credentials, d *damage, fn fu
 // floodCallers exceeds slots and queue.
 const floodCallers = 300
 
-// flood repeats a request without a pause.
 func flood(name string, do func(ctx context.Context, c *caller, i int) error) attack {
 	return attack{name: name, callers: floodCallers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
@@ -165,7 +162,6 @@ func flood(name string, do func(ctx context.Context, c *caller, i int) error) at
 	}}
 }
 
-// hold sends requests whose bodies stop halfway.
 func hold(name string, callers int, method, path string, body []byte) attack {
 	return attack{name: name, callers: callers, run: func(ctx context.Context, owner credentials, d *damage) error {
 		sent := sync.OnceFunc(d.sent.Done)
@@ -179,7 +175,6 @@ func hold(name string, callers int, method, path string, body []byte) attack {
 	}}
 }
 
-// holdOne holds a request until it is answered or ctx ends.
 func holdOne(ctx context.Context, owner credentials, d *damage, sent func(), method, path string, body []byte) error {
 	c, err := dial(ctx, owner)
 	if err != nil {

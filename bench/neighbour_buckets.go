@@ -18,10 +18,8 @@ const (
 	s3Listers = 48
 )
 
-// neighbourBuckets has two accounts.
 type neighbourBuckets struct{ *bucketsLoad }
 
-// owner returns an access key of the initial account or another.
 func (w neighbourBuckets) owner(s *server, n int) (credentials, error) {
 	first, err := w.bucketsLoad.owner(s, 1)
 	if err != nil || n == 1 {

@@ -10,7 +10,6 @@ import (
 	load "holdfast/internal/workload/guest"
 )
 
-// neighbourGuest has two guests at different addresses.
 type neighbourGuest struct{ on *engine }
 
 // guestSearch finds all built-in hotels in the largest page.

@@ -41,7 +41,6 @@ func measurePeers(ctx context.Context, o *options, r *report) error {
 	return errors.Join(all...)
 }
 
-// comparePeer compares a service with a peer, started by with.
 func comparePeer(ctx context.Context, o *options, name string, ours service, with func(context.Context, func(*side) error) error, out io.Writer) error {
 	fmt.Fprintf(out, "Windows of %v, medians of %d; each ratio is Holdfast to %s.\n\n", o.window, o.runs, name)
 	fmt.Fprintf(out, compareHead, name)
@@ -61,10 +60,9 @@ func comparePeer(ctx context.Context, o *options, name string, ours service, wit
 	return nil
 }
 
-// withPeer uses the flags' Sync server.
 func (o *options) withPeer(_ context.Context, fn func(*side) error) error {
 	e := &engine{name: "peer"}
-	u, _ := url.Parse(o.peer) // checked by parse
+	u, _ := url.Parse(o.peer)
 	s := &server{engine: e, listen: u.Host, theirs: o.peerPIDs, next: 1}
 	return fn(&side{name: o.peer, service: peerLoad{&syncLoad{secret: o.peerSecret}}, engine: e, server: s})
 }

@@ -25,7 +25,7 @@ func pgbench(ctx context.Context, url, script string, variables map[string]strin
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // small temporary file
+	defer func() { _ = os.Remove(file.Name()) }()
 	_, err = file.WriteString(script)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return 0, err

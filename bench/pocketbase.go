@@ -19,7 +19,7 @@ import (
 // pocketBase stores extension records in a collection with a JSON field, which signed-in users may read and write. It
 // commits to SQLite without syncing the disk.
 type pocketBase struct {
-	admin string // token
+	admin string
 	ids   [][]string
 }
 
@@ -177,7 +177,6 @@ func (p *pocketBase) operations() []operation {
 	}
 }
 
-// pocketStart measures PocketBase's start time and memory.
 func (o *options) pocketStart(ctx context.Context, out io.Writer) error {
 	return o.withPocketBase(ctx, func(peer *side) error {
 		s, p := peer.server, peer.service.(*pocketBase)

@@ -15,7 +15,6 @@ import (
 
 func proc(pid int, file string) string { return filepath.Join("/proc", strconv.Itoa(pid), file) }
 
-// worked is CPU time so far, by PID.
 type worked map[int]time.Duration
 
 // since loses the time of processes that ended.
@@ -37,7 +36,7 @@ func cpu(pids ...int) (worked, error) {
 		for _, thread := range threads {
 			text, err := os.ReadFile(thread)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-				continue // ended
+				continue
 			}
 			if err != nil {
 				return nil, err
@@ -53,7 +52,6 @@ func cpu(pids ...int) (worked, error) {
 	return all, nil
 }
 
-// family returns a process and its children.
 func family(pid int) ([]int, error) {
 	text, err := os.ReadFile(proc(pid, fmt.Sprintf("task/%d/children", pid)))
 	if err != nil {
@@ -74,10 +72,8 @@ func resetPeak(pid int) error {
 	return os.WriteFile(proc(pid, "clear_refs"), []byte("5"), 0)
 }
 
-// peak returns the peak memory since resetPeak, in bytes.
 func peak(pid int) (int64, error) { return memory(pid, "VmHWM:") }
 
-// resident returns the current memory in bytes.
 func resident(pid int) (int64, error) { return memory(pid, "VmRSS:") }
 
 func memory(pid int, field string) (int64, error) {

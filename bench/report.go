@@ -22,7 +22,7 @@ import (
 type report struct {
 	terminal io.Writer
 	document string // path; may be ""
-	begin    string // first line of every part
+	begin    string
 }
 
 // part measures something and replaces its results in the document.
@@ -48,7 +48,6 @@ func (r *report) part(name string, measure func(out io.Writer) error) error {
 	return os.WriteFile(r.document, []byte(now), 0o600) // exists and keeps its mode
 }
 
-// replace replaces the text between a part's markers.
 func replace(document, part, text string) (string, error) {
 	begin, end := "<!-- bench: "+part+" -->\n", "<!-- bench: end of "+part+" -->"
 	before, rest, found := strings.Cut(document, begin)
@@ -59,7 +58,6 @@ func replace(document, part, text string) (string, error) {
 	return before + begin + "\n" + text + "\n" + end + after, nil
 }
 
-// machine describes a run's hardware and software, without names and times.
 func machine(ctx context.Context, o *options) (string, error) {
 	model, err := procLine("/proc/cpuinfo", "model name")
 	if err != nil {
@@ -103,7 +101,6 @@ func postgresVersion(ctx context.Context) (string, error) {
 	return words[2], nil
 }
 
-// procLine returns a value from a /proc file.
 func procLine(file, name string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -132,7 +129,7 @@ func syncRate() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // small temporary folder
+	defer func() { _ = os.RemoveAll(dir) }()
 	f, err := os.OpenFile(filepath.Join(dir, "sync"), os.O_CREATE|os.O_WRONLY|syscall.O_DSYNC, 0o600)
 	if err != nil {
 		return 0, err

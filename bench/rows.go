@@ -19,20 +19,18 @@ type rows struct {
 
 	// grow gives owners from first on so many records each, directly in the database while the server is stopped.
 	// Through the server it would take hours.
-	grow func(ctx context.Context, s *server, first, owners, records, bytes int) error
-	// rewrite returns the request that overwrites a record.
+	grow    func(ctx context.Context, s *server, first, owners, records, bytes int) error
 	rewrite func(bytes int) func(ctx context.Context, c *caller, record int) error
 	// check fails if writes created records instead of overwriting them.
 	check func(ctx context.Context, c *caller, records int) error
 
-	settle func(ctx context.Context, s *server) error // see operation
+	settle func(ctx context.Context, s *server) error
 }
 
-// line is a table row: the cost of overwriting some owners' records.
 type line struct {
-	rows, records int   // total, and per owner
-	numbers       []int // owners
-	bytes         int   // per record
+	rows, records int // total, and per owner
+	numbers       []int
+	bytes         int
 
 	owners  []credentials
 	samples []sample
@@ -69,7 +67,6 @@ func (w *rows) growing(ctx context.Context, o *options, s *server, most int, out
 	return have, nil
 }
 
-// measure alternates the lines, so that conditions are equal.
 func (w *rows) measure(ctx context.Context, o *options, s *server, window time.Duration, lines []*line, out io.Writer) error {
 	for _, l := range lines {
 		for _, n := range l.numbers {
@@ -86,7 +83,7 @@ func (w *rows) measure(ctx context.Context, o *options, s *server, window time.D
 			if err != nil {
 				return err
 			}
-			if run > 0 { // the first is a warm-up
+			if run > 0 {
 				l.samples = append(l.samples, p.sample())
 			}
 		}
@@ -113,7 +110,6 @@ func (w *rows) measure(ctx context.Context, o *options, s *server, window time.D
 	return nil
 }
 
-// load overwrites records of random owners.
 func (w *rows) load(ctx context.Context, o *options, s *server, l *line, more more) (phase, error) {
 	callers, hangUp, err := dialAll(ctx, slices.Repeat(l.owners[:1], o.size.rowsCallers))
 	if err != nil {
@@ -151,7 +147,6 @@ func (s *server) past(ctx context.Context, file string, lite, postgres []string)
 	return s.start(ctx)
 }
 
-// fillFile runs a script without a journal.
 func fillFile(file string, script []string) error {
 	return withFile(file, func(c *sqlite.Conn) error {
 		for _, sql := range slices.Concat([]string{
@@ -165,7 +160,6 @@ func fillFile(file string, script []string) error {
 	})
 }
 
-// script inserts parameters into statements.
 func script(statements []string, args ...any) (all []string) {
 	for _, sql := range statements {
 		if strings.Contains(sql, "%") {

@@ -54,8 +54,8 @@ const (
 // s3Load is an S3 server's load. All connections use one account (some servers have no other) and the same buckets.
 type s3Load struct {
 	size *size
-	data func() []byte // as large as the largest body
-	last atomic.Int64  // last new object's number
+	data func() []byte
+	last atomic.Int64
 
 	mixed map[string]map[int]*mixed // by endpoint and object size
 }
@@ -81,7 +81,6 @@ func (w *s3Load) signer(key sigv4test.Signer) func(*http.Request) error {
 	}
 }
 
-// newKey returns an unused key. Keys are spread over folders.
 func (w *s3Load) newKey() string {
 	n := uint64(w.last.Add(1))
 	return fmt.Sprintf("%s/put/%02x/%012d", s3Objects, n*0x9e3779b97f4a7c15>>56, n)
@@ -138,7 +137,6 @@ func getObject(ctx context.Context, c *caller, key string, size int) error {
 	return err
 }
 
-// counted counts written bytes.
 type counted int64
 
 func (n *counted) Write(p []byte) (int, error) {
@@ -178,7 +176,6 @@ func (w *s3Load) listGroups(ctx context.Context, c *caller, _ int) error {
 
 func deletedKey(c, i int) string { return fmt.Sprintf("%s/delete/%02x/%06d", s3Objects, c, i) }
 
-// putDeleted creates the objects to delete.
 func (w *s3Load) putDeleted(ctx context.Context, all []*caller) error {
 	_, _, err := drive(ctx, len(all), times(w.size.deletes/len(all)), func(ctx context.Context, c, i int) error {
 		all[c].number = c

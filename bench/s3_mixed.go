@@ -14,7 +14,6 @@ const mixedTurns = "GHGPGHGDHGPGHGDHGPHG"
 
 var mixedMethods = map[byte]string{'G': http.MethodGet, 'H': http.MethodHead, 'P': http.MethodPut, 'D': http.MethodDelete}
 
-// mixed is a mixed work's state at one server.
 type mixed struct {
 	mu   sync.Mutex
 	turn int
@@ -73,7 +72,6 @@ func (w *s3Load) mix(size int) func(context.Context, *caller, int) error {
 	}
 }
 
-// mixedSize returns a mixed work's object size; 0 for other works.
 func mixedSize(operation string) int {
 	switch operation {
 	case workMixedSmall:
@@ -84,7 +82,6 @@ func mixedSize(operation string) int {
 	return 0
 }
 
-// mixedRow does a mixed request's database work.
 type mixedRow func(ctx context.Context, method, key string) error
 
 // mix is a mixed work's limit: a row per request, and a file for GET and PUT. Deleted objects' files stay, like at

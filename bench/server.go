@@ -25,13 +25,13 @@ type server struct {
 	dir    string
 	listen string
 	admin  string
-	token  string // admin listener's
+	token  string
 	env    []string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	next   int          // next owner
-	theirs []int        // processes of a server started elsewhere
-	access *credentials // to its buckets, once known
+	next   int
+	theirs []int // processes of a server started elsewhere
+	access *credentials
 }
 
 // pids is empty for another machine.
@@ -51,7 +51,6 @@ func (s *server) resetPeak() error {
 	return nil
 }
 
-// peak returns the total peak memory since resetPeak, in bytes.
 func (s *server) peak() (sum int64, err error) {
 	for _, pid := range s.pids() {
 		n, err := peak(pid)
@@ -63,7 +62,6 @@ func (s *server) peak() (sum int64, err error) {
 	return sum, nil
 }
 
-// serve starts a server on an empty engine and waits until it is ready.
 func serve(ctx context.Context, binary string, e *engine, settings []string) (*server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -100,7 +98,6 @@ func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *server) log() string { return filepath.Join(s.dir, "log") }
 
-// start starts the server on existing data and waits until it is ready.
 func (s *server) start(ctx context.Context) error {
 	cmd := exec.Command(s.binary, "serve", "--migrate")
 	cmd.Env = s.env
@@ -118,7 +115,7 @@ func (s *server) run(cmd *exec.Cmd) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the server has its own handle
+	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -126,7 +123,7 @@ func (s *server) run(cmd *exec.Cmd) error {
 	ended := make(chan struct{})
 	s.cmd, s.ended = cmd, ended
 	go func() {
-		_ = cmd.Wait() // the log says more
+		_ = cmd.Wait()
 		close(ended)
 	}()
 	return nil
@@ -153,7 +150,6 @@ func (s *server) until(ctx context.Context, ready func() error) error {
 	}
 }
 
-// ask queries the admin listener.
 func (s *server) ask(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
 	if err != nil {
@@ -178,7 +174,7 @@ func (s *server) stop() {
 	if s.cmd == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.ended:
 	case <-time.After(30 * time.Second):
@@ -213,7 +209,6 @@ func (s *server) filled(ctx context.Context, of service, n int) ([]credentials, 
 	return owners, of.fill(ctx, s.engine, owners)
 }
 
-// spent is CPU time so far.
 type spent struct{ server, engine worked }
 
 func (s *server) spent() (spent, error) {
@@ -222,7 +217,6 @@ func (s *server) spent() (spent, error) {
 	return spent{own, theirs}, errors.Join(err, other)
 }
 
-// phase is a number of operations: each duration, total time, and CPU time.
 type phase struct {
 	took               []time.Duration
 	all                time.Duration

@@ -15,19 +15,16 @@ type service interface {
 	// owner returns the n-th data owner's credentials, from 1.
 	owner(s *server, n int) (credentials, error)
 
-	// operations are the measured requests, in table order.
 	operations() []operation
 
 	// fill creates the operations' data through the server.
 	fill(ctx context.Context, e *engine, owners []credentials) error
 
-	// limit opens the bare engine with the same owners and data.
 	limit(ctx context.Context, o *options, e *engine, owners int) (limit, error)
 }
 
 // optional is a service that is disabled by default.
 type optional interface {
-	// enable returns the settings to enable it.
 	enable() ([]string, error)
 }
 
@@ -41,14 +38,13 @@ func enabled(s service) ([]string, error) {
 	return nil, nil
 }
 
-// entry is a service with its parts of the document.
 type entry struct {
 	service
 
-	part    string // its operations
-	spanner bool   // also on the Spanner emulator
+	part    string
+	spanner bool // also on the Spanner emulator
 	also    func(ctx context.Context, o *options, e *engine, at place, t *table) error
-	parts   []part // other measurements
+	parts   []part
 }
 
 // services returns all measured services. A new service is one entry.
@@ -80,14 +76,12 @@ func (o *options) service(part string) service {
 	return &o.services[slices.IndexFunc(o.services, func(e entry) bool { return e.part == part })]
 }
 
-// operation is a repeated request.
 type operation struct {
 	name  string
-	goals map[string]goal // by engine
+	goals map[string]goal
 	least int
 	most  int
 
-	// do sends the i-th request and checks the answer.
 	do func(ctx context.Context, c *caller, i int) error
 	// settle waits for work that requests leave to the server; may be nil.
 	settle func(ctx context.Context, s *server) error

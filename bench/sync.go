@@ -37,7 +37,6 @@ const (
 
 var collectionIDs = map[string]int64{"forms": 3, "history": 4, "bookmarks": 7, "passwords": 10}
 
-// syncLoad is sync storage: every owner is a user.
 type syncLoad struct{ secret string }
 
 // ownSecret is shared by all servers, which use one database in turn.
@@ -55,7 +54,6 @@ func (w *syncLoad) settings(e *engine) []string {
 
 const accountKeys = "qqqqqqqqqqqqqqqqqqqqqg"
 
-// owner issues a token like a tokenserver.
 func (w *syncLoad) owner(s *server, uid int) (credentials, error) {
 	node := "http://" + s.listen
 	c, err := sync.Issue(w.secret, node, tokenlib.Claims{UID: int64(uid), FxAUID: fmt.Sprintf("%032x", uid), FxAKID: "0000001700000-" + accountKeys, Node: node, Expires: time.Now().Add(24 * time.Hour)})
@@ -147,7 +145,6 @@ type batchLimit interface {
 	stage(ctx context.Context, user int64, i int) error
 	commit(ctx context.Context, user int64) error
 
-	// settle is engine.settle.
 	settle(ctx context.Context) error
 }
 
@@ -178,7 +175,6 @@ type found struct {
 	payload   []byte
 }
 
-// infoRows are the user's row and three collections'.
 const infoRows = 4
 
 // now returns the time as the tables store it.
@@ -200,7 +196,6 @@ const commitGoal = 1 / 1.3
 // spannerGoal applies to every operation measured on Spanner.
 const spannerGoal = 0.7
 
-// id returns the i-th record's ID, as long as Firefox's.
 func id(i int) string { return strconv.Itoa(100_000_000_000 + i) }
 
 // payload returns a payload like a client's, with at least about 150 bytes: an object in a string, whose quotes are

@@ -33,7 +33,7 @@ func (w *syncLoad) measureMemory(ctx context.Context, o *options, e *engine, out
 }
 
 func (w *syncLoad) batchMemory(ctx context.Context, s *server, n int, out io.Writer) error {
-	s.next = n // a user no earlier server had
+	s.next = n
 	users, err := s.newOwners(w, 1)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func memoryRow(out io.Writer, s *server, what string, do func() (refused int64, 
 }
 
 type use struct {
-	before, most int64 // bytes
+	before, most int64
 	took         time.Duration
 }
 
@@ -95,9 +95,8 @@ func (s *server) memory(do func() error) (m use, err error) {
 // recordBytes is the record size in a large collection: 10,000 are 100 MB.
 const recordBytes = 10_000
 
-// loadMemory uploads batches while other clients read large collections.
 func (w *syncLoad) loadMemory(ctx context.Context, n *size, s *server, out io.Writer) error {
-	s.next = 1 << 20 // as in batchMemory
+	s.next = 1 << 20
 	readers, err := s.newOwners(w, n.downloads)
 	if err != nil {
 		return err

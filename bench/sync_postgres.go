@@ -12,8 +12,7 @@ import (
 	store "holdfast/internal/syncstorage/postgres"
 )
 
-// The statements of a POST, list and batch without preconditions, locks and decisions. The limit of a PUT is in
-// pgbench.go.
+// The statements of a POST, list and batch without preconditions, locks and decisions. A PUT's limit is putScript.
 const (
 	pgAddCollection = `INSERT INTO user_collections (user_id, collection_id, modified) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	pgUpsert        = `
@@ -47,14 +46,12 @@ SELECT sync_put_v1(:uid::bigint, %d::integer, :id::text, NULL::bigint, :payload:
 	:now::timestamp, NULL::timestamp, CAST(NULL AS timestamp), 0::bigint, 0::bigint, false::boolean, false::boolean);
 `, id(0), id(putRecords-1), collectionIDs[putCollection])
 
-// syncPostgres uses a pool, and pgbench for PUTs.
 type syncPostgres struct {
 	syncLimit
 	pgDatabase
-	payloads [][]byte // 100
+	payloads [][]byte
 }
 
-// syncConnections is the server's default.
 const syncConnections = 10
 
 func openSyncPostgres(ctx context.Context, base syncLimit, users int) (limit, error) {

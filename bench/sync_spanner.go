@@ -168,9 +168,9 @@ func (l *syncSpanner) stage(ctx context.Context, user int64, i int) error {
 	uid, kid := spKey(user)
 	coll, staged := collectionIDs[batchCollection], l.ids[i*100:min(i*100+100, l.batch)]
 	p := map[string]any{"uid": uid, "kid": kid, "coll": coll, "now": now(), "batch": "b", "ids": staged}
-	least := 1 // sums
+	least := 1
 	if i > 0 {
-		least += 2 // collection and batch
+		least += 2
 	}
 	return l.transaction(ctx, spStaged, p, least, func(_ context.Context, tx *spanner.ReadWriteTransaction) error {
 		var ms []*spanner.Mutation

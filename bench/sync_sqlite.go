@@ -117,7 +117,6 @@ func (l *syncSQLite) post(ctx context.Context, caller, _ int) error {
 	})
 }
 
-// upsert writes records and updates timestamps.
 func (l *syncSQLite) upsert(c *sqlite.Conn, user, coll int64, ids []string) error {
 	now := time.Now().UnixMilli()
 	for _, id := range ids {

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// row holds the samples for its medians.
 type row struct {
 	work, engine string
 	connections  int
 	goal         goal
 	server       []sample
-	limit        []float64 // operations per second
-	peak         int64     // bytes
+	limit        []float64
+	peak         int64
 }
 
 func (r *row) title() string { return fmt.Sprintf("%s-%s-%d", r.work, r.engine, r.connections) }
@@ -46,7 +45,6 @@ func (r *row) goalText() string {
 	return text
 }
 
-// table prints each row as it is measured.
 type table struct{ out io.Writer }
 
 func (t *table) head() {
@@ -62,7 +60,6 @@ func (t *table) row(r *row) {
 		r.cpu().Microseconds(), engineCPU(median(r.server, func(s sample) time.Duration { return s.engine })), mb(r.peak))
 }
 
-// digits returns a rate's decimals.
 func digits(ops float64) int {
 	if ops < 100 {
 		return 1

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// step is a caller's operation.
 type step func(ctx context.Context, caller, i int) error
 
 // more reports whether a caller continues with its i-th step.
@@ -52,7 +51,7 @@ func rate(ctx context.Context, callers int, more more, step step) (float64, erro
 func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
 
 type sample struct {
-	ops         float64 // per second
+	ops         float64
 	p50, p99    time.Duration
 	cpu, engine time.Duration // per operation, server and engine
 }

@@ -72,7 +72,7 @@ type Condition struct {
 	Name    string        `json:"name"`    // kind, e.g. "disk-full"
 	Subject string        `json:"subject"` // e.g. a service
 	State   service.State `json:"-"`       // Warning or Wrong
-	Says    string        `json:"says"`    // description
+	Says    string        `json:"says"`
 	Fix     string        `json:"fix,omitempty"`
 }
 
@@ -109,7 +109,7 @@ const (
 
 // Alerts sends alerts to a webhook.
 type Alerts struct {
-	Server string // this server's name in alerts
+	Server string
 	File   string // stores sent conditions across restarts
 	Clock  clock.Clock
 	Log    *slog.Logger
@@ -122,7 +122,7 @@ type Alerts struct {
 	settings atomic.Pointer[Settings]
 
 	mu    sync.Mutex
-	known map[key]Told // sent conditions
+	known map[key]Told
 }
 
 // Set changes the settings, even during Run.
@@ -174,7 +174,6 @@ func (a *Alerts) Run(ctx context.Context) {
 	}
 }
 
-// update sends begun and ended conditions, and reports whether the operator's knowledge changed.
 func (a *Alerts) update(ctx context.Context, before, now map[key]Condition) (changed bool) {
 	known := a.copy()
 	at := a.Clock().UTC()
@@ -210,7 +209,6 @@ func (a *Alerts) copy() map[key]Told {
 	return maps.Clone(a.known)
 }
 
-// set records a sent condition; nil removes it.
 func (a *Alerts) set(k key, one *Told) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -267,7 +265,6 @@ func (a *Alerts) SendTest(ctx context.Context) error {
 // noRedirects is the default client: a redirect does not accept the alert.
 var noRedirects = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// send posts an alert and logs the result.
 func (a *Alerts) send(ctx context.Context, m Message) error {
 	err := a.post(ctx, m)
 	log := a.Log.With("alert", m.Name, "subject", m.Subject, "status", m.Status)

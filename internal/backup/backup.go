@@ -22,15 +22,15 @@ import (
 
 // Server is a server to back up.
 type Server struct {
-	Services []*service.Running // in copy order
-	Data     string             // data folder
+	Services []*service.Running
+	Data     string
 	Log      *slog.Logger
 	Clock    clock.Clock
 }
 
 // Options configure a backup.
 type Options struct {
-	WithoutFiles bool // only databases and secrets
+	WithoutFiles bool
 
 	// Progress, if set, gets the number of service files copied.
 	Progress func(done, total int64)
@@ -43,7 +43,6 @@ func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("the backup was made without %s that could not be read: see the lines above", service.Count(e.Lost, "file"))
 }
 
-// partialName is in a folder's name until its backup is complete.
 const partialName = ".partial-"
 
 // IsPartial reports whether a folder is an interrupted backup.
@@ -122,7 +121,6 @@ func (b *Server) hold(ctx context.Context, o Options) (held context.Context, rel
 	return ctx, release, nil
 }
 
-// copyFiles copies the services' files and logs missing ones.
 func (b *Server) copyFiles(ctx context.Context, dir string, o Options) (names []string, lost int64, err error) {
 	progress := o.Progress
 	if progress == nil {

@@ -54,7 +54,7 @@ func Check(ctx context.Context, s *Settings, data string, now time.Time) []servi
 		f = *wrong
 	}
 	if failed := ReadFailure(data); failed != nil && failed.URL == name {
-		f.Says = failed.Text() // includes the cause
+		f.Says = failed.Text()
 		return []service.Finding{f}
 	}
 	if wrong != nil {
@@ -78,7 +78,7 @@ type Location struct {
 	What  string // settings section
 	Holds string // content's name for people
 	URL   string
-	Data  string // data folder
+	Data  string
 	Spool string
 }
 
@@ -122,7 +122,7 @@ func (l Location) read(ctx context.Context, name string) (c replica.Content, err
 	c, err = replica.Inspect(ctx, target)
 	if errcode.Is(err, errcode.NotFound) {
 		if _, listed := target.List(ctx, replica.MarkerName); listed != nil {
-			return c, listed // no bucket
+			return c, listed
 		}
 	}
 	return c, err

@@ -26,8 +26,8 @@ const (
 // Record is the latest backup.
 type Record struct {
 	At      time.Time `json:"at"`
-	Path    string    `json:"path"`    // or a URL without parameters
-	Lost    int64     `json:"lost"`    // unreadable files
+	Path    string    `json:"path"` // or a URL without parameters
+	Lost    int64     `json:"lost"`
 	Without []string  `json:"without"` // services with a database server
 
 	Earlier []earlier `json:"earlier,omitempty"` // latest first
@@ -38,7 +38,6 @@ type earlier struct {
 	Path string    `json:"path"`
 }
 
-// maxEarlier limits the earlier backups in a record.
 const maxEarlier = 1000
 
 // Record records a backup in a folder for servers on the data folder.
@@ -60,7 +59,6 @@ func (b *Server) recordSent(ctx context.Context, address string, t replica.Targe
 	return b.record(&Record{At: older[0].At, Path: name, Lost: lost}, older[1:])
 }
 
-// record stores the latest backup, with older ones at the same place and earlier ones elsewhere.
 func (b *Server) record(r *Record, older []earlier) error {
 	for _, d := range b.databases() {
 		if !d.Embedded() {
@@ -86,11 +84,10 @@ func (b *Server) record(r *Record, older []earlier) error {
 // Failure is the latest backup to a URL, if it failed.
 type Failure struct {
 	At   time.Time `json:"at"`
-	URL  string    `json:"url"` // without parameters
+	URL  string    `json:"url"`
 	Says string    `json:"says"`
 }
 
-// recordFailure records a failure, or removes the record if failed is nil.
 func (b *Server) recordFailure(name string, failed error) {
 	path := filepath.Join(b.Data, failureFile)
 	var err error
@@ -148,7 +145,6 @@ func Known(data string) (all []service.Backup, err error) {
 	return all, nil
 }
 
-// last returns the latest known backup's time at a URL, or zero.
 func last(data, address string) (at time.Time, err error) {
 	known, err := Known(data)
 	name := location.Name(address)

@@ -32,13 +32,13 @@ type Sending struct {
 
 // Sent is a backup in a folder or bucket.
 type Sent struct {
-	Name     string // location
+	Name     string
 	Point    replica.Point
 	Restored bool // verified by a restore
 }
 
 const (
-	spoolFolder = "backup-spool" // in the data folder
+	spoolFolder = "backup-spool"
 	lockName    = "backup"
 )
 
@@ -126,7 +126,6 @@ func (b *Server) send(ctx context.Context, s *Sending) (point replica.Point, res
 	return point, restored, errors.Join(err, b.recordSent(ctx, s.URL, o.Target, lost))
 }
 
-// logBodies logs missing bodies and returns the number of unreadable ones.
 func (b *Server) logBodies(s replica.BodyStatus) (lost int64) {
 	for _, what := range s.Omitted {
 		b.Log.Warn("not in the backup", "what", what)
@@ -184,7 +183,6 @@ func (b *Server) open(ctx context.Context, s *Sending) (o replica.Options, close
 	return o, closeIt, err
 }
 
-// spool returns the folder with the state of backups at a URL.
 func spool(data, address string) string {
 	sum := sha256.Sum256([]byte(address))
 	return filepath.Join(data, spoolFolder, hex.EncodeToString(sum[:8]))

@@ -14,7 +14,6 @@ type Schedule struct {
 	every time.Duration
 }
 
-// leastEvery is the shortest interval.
 const leastEvery = time.Minute
 
 // ParseSchedule parses times of day ("03:30 15:30") or an interval ("6h").

@@ -20,9 +20,9 @@ type Scheduler struct {
 	mu       sync.Mutex
 	settings Settings
 	state    SchedulerState
-	wake     chan struct{} // nil while not running
-	retry    time.Time     // not before, after a failure
-	fails    int           // since the last success
+	wake     chan struct{}
+	retry    time.Time // not before, after a failure
+	fails    int
 }
 
 // Set changes the settings, even during Run.
@@ -47,7 +47,7 @@ func (s *Scheduler) wakeUp() {
 	}
 	select {
 	case s.wake <- struct{}{}:
-	default: // already waking up
+	default:
 	}
 }
 
@@ -110,7 +110,6 @@ func (s *Scheduler) Make(ctx context.Context, progress func(what string)) (Sent,
 	return s.send(ctx, server, progress)
 }
 
-// begin reports whether no other backup is running.
 func (s *Scheduler) begin(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,11 +163,10 @@ func (s *Scheduler) runDue(ctx context.Context) {
 	isDue := !next.IsZero() && !now.Before(next) && (!now.Before(s.retry) || s.retry.After(now.Add(mostRetry)))
 	s.mu.Unlock()
 	if isDue && s.begin(now) {
-		_, _ = s.send(ctx, server, nil) // logged
+		_, _ = s.send(ctx, server, nil)
 	}
 }
 
-// send makes a backup after begin.
 func (s *Scheduler) send(ctx context.Context, server *Server, progress func(what string)) (Sent, error) {
 	settings := s.Settings()
 	server.Log.Info("making a backup", "url", location.Name(settings.URL))

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	verifiedFile = "backups-verified.json" // in the data folder
-	maxVerified  = 200                     // remembered verifications
-	maxDamage    = 200                     // bytes
+	verifiedFile = "backups-verified.json"
+	maxVerified  = 200
+	maxDamage    = 200 // bytes
 )
 
 // Verification is a server's latest verification of a backup by a restore.
 type Verification struct {
 	Backup time.Time `json:"backup"`
-	URL    string    `json:"url"` // without parameters
+	URL    string    `json:"url"`
 	At     time.Time `json:"at"`
 	Damage string    `json:"damage,omitempty"` // "": intact
 }

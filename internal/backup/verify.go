@@ -28,7 +28,7 @@ type Verifying struct {
 	URL       string
 	Identity  string    // private key file, or ""
 	At        time.Time // selects the newest backup at or before; zero: the newest
-	Temporary string    // folder for restored databases
+	Temporary string
 	Progress  func(what string)
 
 	damaged bool
@@ -81,7 +81,6 @@ func (v *Verifying) verify(ctx context.Context) (found []service.Finding, err er
 
 const damageFix = "use another backup; databases and files that are not named here are still good"
 
-// restoreInto restores databases and the common files into a new folder.
 func restoreInto(ctx context.Context, r replica.Restoring, only ...string) error {
 	if err := durable.MakeFolder(r.Into); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (v *Verifying) verifyDatabase(ctx context.Context, r replica.Restoring, nam
 	of, _ := engine.ServiceOf(name)
 	f := service.Finding{State: service.OK, What: of + " database", Says: "every object, page and index was read"}
 	all := r.Into
-	r.Into = filepath.Join(all, name+".folder") // the other files are in each
+	r.Into = filepath.Join(all, name+".folder")
 	err := restoreInto(ctx, r, name)
 	if err == nil {
 		err = durable.Rename(filepath.Join(r.Into, name), filepath.Join(all, name))
@@ -123,8 +122,8 @@ func (v *Verifying) verifySecrets(ctx context.Context, r replica.Restoring) serv
 }
 
 const (
-	bodyReaders = 8  // concurrent
-	mostDamages = 20 // reported
+	bodyReaders = 8
+	mostDamages = 20
 )
 
 func (v *Verifying) verifyBodies(ctx context.Context, r replica.Restoring, services []string) (found []service.Finding) {

@@ -28,10 +28,8 @@ const LetsEncrypt = certmagic.LetsEncryptProductionCA
 // Folder in the data folder contains certificates.
 const Folder = "certificates"
 
-// failureFile contains the CA's last failure, for a check in another process.
 const failureFile = "last_failure"
 
-// saveEvery is the interval of retrying failed writes.
 const saveEvery = time.Minute
 
 // manageEvery exceeds certmagic's attempts to obtain a first certificate.
@@ -42,8 +40,8 @@ type ACMEOptions struct {
 	Options
 
 	Domain    string
-	Data      string // data folder
-	Directory string // CA's directory URL
+	Data      string
+	Directory string
 	RootFile  string // CA's root certificates in PEM; "": the system's
 	Email     string // account; may be ""
 
@@ -64,8 +62,8 @@ type ACME struct {
 	temporary *tls.Certificate
 
 	mu      sync.Mutex
-	problem string // last attempt's failure
-	warned  error  // last write failure
+	problem string
+	warned  error
 }
 
 // OpenACME prepares to obtain a certificate. Only Run contacts the CA.
@@ -78,7 +76,7 @@ func OpenACME(o ACMEOptions) (*ACME, error) {
 	if a.temporary, err = temporary(); err != nil {
 		return nil, err
 	}
-	quiet := zap.NewNop() // events are logged here
+	quiet := zap.NewNop()
 	a.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return a.config, nil },
 		RenewCheckInterval: o.renewEvery, Logger: quiet,
@@ -255,7 +253,6 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// issuerKey returns the CA's folder name.
 func issuerKey(directory string) string { return (&certmagic.ACMEIssuer{CA: directory}).IssuerKey() }
 
 // readStored's error wraps fs.ErrNotExist if a file is missing.

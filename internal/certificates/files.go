@@ -21,13 +21,12 @@ type Files struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	used    pair // current's files
+	used    pair
 	refused pair
 	failure error
 	warned  bool
 }
 
-// pair is both files' content.
 type pair struct{ cert, key []byte }
 
 func (p pair) equal(other pair) bool {

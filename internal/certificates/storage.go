@@ -27,8 +27,8 @@ type storage struct {
 	put    func(name string, value []byte) error // writes a file and its folder
 
 	mu      sync.Mutex
-	unsaved map[string][]byte // by key
-	failure error             // write error
+	unsaved map[string][]byte
+	failure error
 	locks   map[string]chan struct{}
 }
 

@@ -14,7 +14,6 @@ import (
 // temporaryName is in the certificate shown until one is issued. Clients print it.
 const temporaryName = "Holdfast has no certificate yet: see its log"
 
-// temporary returns a self-signed certificate for no host.
 func temporary() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -25,18 +25,18 @@ const most = 5000
 type Log struct {
 	Log     *slog.Logger
 	Clock   clock.Clock
-	Message func(error) string // formats an error for operators
-	File    string             // "": not stored
+	Message func(error) string
+	File    string // "": not stored
 
 	mu      sync.Mutex
 	read    bool
 	all     []Entry // oldest first
-	unsaved bool    // the last write failed
+	unsaved bool
 }
 
 // Entry is a change with its time and operator.
 type Entry struct {
-	Number  int64           `json:"n"` // ascending
+	Number  int64           `json:"n"`
 	At      time.Time       `json:"at"`
 	Who     string          `json:"who"`
 	Service string          `json:"service"`

@@ -18,10 +18,10 @@ const (
 	File         = "changes.jsonl"
 	formerSuffix = ".1"
 
-	maxFile  = 512 << 10 // bytes per file
-	maxEntry = 8 << 10   // bytes per line
-	maxValue = 512       // bytes per value
-	maxWhat  = 10        // values per entry
+	maxFile  = 512 << 10
+	maxEntry = 8 << 10
+	maxValue = 512
+	maxWhat  = 10
 )
 
 // shorten limits an entry's size; the log line is complete.
@@ -87,7 +87,6 @@ func (l *Log) append(line []byte) (err error) {
 	return f.Sync()
 }
 
-// prepare renames a full file and creates a new one.
 func (l *Log) prepare(more int64) error {
 	info, err := os.Stat(l.File)
 	if err == nil && info.Size()+more <= maxFile {
@@ -138,7 +137,6 @@ func (l *Log) load() {
 	}
 }
 
-// readEnd reads a file, or a too large one's end.
 func readEnd(name string) (text []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -54,13 +54,13 @@ func problem(state service.State, p conf.Problem) service.Finding {
 }
 
 const (
-	serviceTimeout = 10 * time.Second // per service
-	patience       = 10 * time.Second // with a database
+	serviceTimeout = 10 * time.Second
+	patience       = 10 * time.Second
 )
 
 // Server is a configured server.
 type Server struct {
-	Data      string // data folder
+	Data      string
 	PublicURL string
 	Listen    string // main listener
 	TLSCert   string
@@ -81,7 +81,7 @@ type Server struct {
 	OldMasters []string
 	AdminToken string
 
-	Services  []service.Service // in this release
+	Services  []service.Service
 	Listeners []service.Listener
 	Secrets   []secrets.Secret // generated if missing
 
@@ -98,7 +98,7 @@ type Opened struct {
 
 // Options configure Run.
 type Options struct {
-	Deep  bool // read every database to find damage
+	Deep  bool
 	Start bool // only check what prevents a start: no addresses, database servers or other machines
 
 	// Progress, if set, is called with each long step.
@@ -112,18 +112,17 @@ type check struct {
 	*Server
 	Options
 
-	secretsBroken bool     // the file is unusable, so secrets are not compared
-	secretsLost   bool     // data was written with a lost secret
-	usesFolder    bool     // the data folder is used
-	folders       []folder // outside the data folder
+	secretsBroken bool // the file is unusable, so secrets are not compared
+	secretsLost   bool // data was written with a lost secret
+	usesFolder    bool
+	folders       []folder
 
 	held    *sqlitedb.InUseError // SQLite database of a running server
-	running bool                 // with this configuration
+	running bool
 
-	distributed []distributed // on Citus
+	distributed []distributed
 }
 
-// folder contains a service's SQLite database.
 type folder struct{ what, dir string }
 
 // Run checks everything a server's configuration names: files, addresses, databases, other servers. It changes
@@ -203,7 +202,6 @@ func (c *check) outside(ctx context.Context) (found []service.Finding) {
 	return found
 }
 
-// remediable is an error with a remedy for the operator.
 type remediable interface {
 	error
 	Remedy() string
@@ -222,7 +220,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 	if files, ok := s.Config.(service.FileKeeper); ok {
 		c.usesFolder = c.usesFolder || files.KeepsFiles()
 	}
-	whole := ctx // without a timeout
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
 	defer cancel()
 	open, err := c.Open(ctx, s.Name, c.secretsBroken)
@@ -242,7 +240,7 @@ func (c *check) service(ctx context.Context, s service.Service) []service.Findin
 		}
 		return []service.Finding{{State: service.Wrong, What: what, Says: err.Error(), Fix: how}}
 	}
-	defer func() { _ = open.Close() }() // nothing was written
+	defer func() { _ = open.Close() }()
 	if len(open.Services) == 0 {
 		return nil
 	}
@@ -289,8 +287,8 @@ func (c *check) verify(ctx context.Context, what string, all []*engine.Database)
 }
 
 const (
-	maxDamages   = 3   // printed per database
-	maxDamageLen = 160 // each
+	maxDamages   = 3
+	maxDamageLen = 160
 )
 
 func damaged(where string, problems []string) string {
@@ -340,7 +338,6 @@ func (c *check) opened(ctx context.Context, open *Opened, s *service.Running) (f
 	return append(found, more...)
 }
 
-// writable reports a read-only database or incomplete copy.
 func (c *check) writable(ctx context.Context, s *service.Running) []service.Finding {
 	what := s.Name + " database"
 	if err := c.Writable(ctx, s, patience); err != nil {

@@ -11,14 +11,12 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// distributed is a service on Citus.
 type distributed struct {
 	service string
-	where   string // database
+	where   string
 	*pgdb.Distribution
 }
 
-// distribution reads a service's distribution for distributions.
 func (c *check) distribution(ctx context.Context, s *service.Running) (found []service.Finding) {
 	for _, d := range s.Databases {
 		by, err := d.Distribution(ctx)
@@ -71,7 +69,6 @@ func (c *check) keeps(i int) bool {
 	return len(rest) == 0
 }
 
-// owners returns the tables' services, and tables without one.
 func (c *check) owners(tables []string) (names []string) {
 	services := map[string]string{}
 	for _, s := range c.Services {

@@ -14,11 +14,10 @@ import (
 
 const (
 	domainSetting = "server.domain"
-	domainTimeout = 5 * time.Second // DNS
+	domainTimeout = 5 * time.Second
 	reachable     = "the name must lead to this machine, and the certificate authority must reach port 443 or 80 of it"
 )
 
-// obtained checks the server's ACME certificate.
 func (c *check) obtained(ctx context.Context) service.Finding {
 	f := service.Finding{State: service.OK, What: domainSetting}
 	var state certificates.State

@@ -30,7 +30,6 @@ func (c *check) keptIn(what, path string) {
 	}
 }
 
-// checkFolders checks the folders that the server writes to.
 func (c *check) checkFolders() []service.Finding {
 	own := service.CheckFolder("data folder", c.Data, chooseFolder)
 	if own.State == service.Wrong && !c.usesFolder {

@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// listeners reports whether the server can, or does, listen on its addresses.
 func (c *check) listeners(ctx context.Context) (found []service.Finding) {
 	own := c.instance()
 	// All stay open until the end, as in a server, because two may be equal.
@@ -101,7 +100,6 @@ func sharedWith(ctx context.Context, address string, by map[string]string) strin
 	return ""
 }
 
-// inUse identifies the owner of an address.
 func inUse(ctx context.Context, l service.Listener, own *listen.Instance, tls bool) service.Finding {
 	f := listen.Refused(l, syscall.EADDRINUSE)
 	id, err := own.Ask(ctx, l.Address, tls && l.Name != service.Admin)

@@ -11,10 +11,10 @@ import (
 
 // OnDemand caches the findings for a running server's console, and checks only on request.
 type OnDemand struct {
-	asked chan struct{} // buffered
+	asked chan struct{}
 
 	mu    sync.Mutex
-	at    time.Time // latest check, or zero
+	at    time.Time
 	found []service.Finding
 	done  chan struct{} // closed by the next check
 }
@@ -55,7 +55,7 @@ func (i *OnDemand) Latest(ctx context.Context, now time.Time, oldest, patience t
 	}
 	select {
 	case i.asked <- struct{}{}:
-	default: // already requested
+	default:
 	}
 	late := time.NewTimer(patience)
 	defer late.Stop()

@@ -71,11 +71,10 @@ func (c *CRC64) Next(whole uint64, size int64) uint64 { return whole ^ c.whole.s
 // Sum returns all chunks' CRC64NVME.
 func (c *CRC64) Sum() uint64 { return c.whole.crc }
 
-// joined is the CRC over consecutive parts.
 type joined struct {
 	polynomial
 	crc   uint64
-	size  int64  // last part
+	size  int64
 	shift uint64 // x^(8 size)
 }
 
@@ -114,7 +113,6 @@ func (p polynomial) powerOfX8(n int64) uint64 {
 	return result
 }
 
-// multiply multiplies modulo poly.
 func (p polynomial) multiply(a, b uint64) (product uint64) {
 	for bit := p.one; bit != 0; bit >>= 1 {
 		if a&bit != 0 {

@@ -31,7 +31,6 @@ func (a Alias) path() []string {
 	return strings.Split(strings.TrimSuffix(a.Path, ".*"), ".")
 }
 
-// begins returns the part of Env before "*".
 func (a Alias) begins() (string, bool) { return strings.CutSuffix(a.Env, "*") }
 
 // readAliases reads full names first, in alias order, because a transform may build on another.
@@ -72,7 +71,6 @@ func (l *loader) checkAlias(a Alias) {
 	}
 }
 
-// alias applies a variable and reports whether it is known.
 func (l *loader) alias(a Alias, name string, rest []string, env map[string]string) bool {
 	at := place{name: name}
 	if a.Path == "" {

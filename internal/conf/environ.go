@@ -34,7 +34,6 @@ var (
 	serviceLinkPort = regexp.MustCompile(`^HOLDFAST_([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
 )
 
-// isServiceLink reports whether Kubernetes set a variable.
 func isServiceLink(name, value string) bool {
 	return !strings.Contains(name, "__") && (serviceLink.MatchString(name) || serviceLinkPort.MatchString(name+"="+value))
 }
@@ -98,7 +97,6 @@ func (l *loader) nearestVariable(name string, parts []string) string {
 	return cmp.Or(didYouMean(name, candidates, dottedVariable), "unset it; holdfast config reference lists the variables")
 }
 
-// dottedVariable converts a variable name to a path.
 func dottedVariable(name string) string {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, prefix), aliasPrefix)
 	return strings.ReplaceAll(name, "__", ".")

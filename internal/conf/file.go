@@ -60,14 +60,13 @@ func syntaxError(name string, err error) (at place, what string) {
 type file struct {
 	*loader
 	name  string
-	lines map[string]int // by joined path
+	lines map[string]int
 }
 
 func (f *file) place(path []string) place {
 	return place{f.name, f.lines[joined(path)]}
 }
 
-// table reads a table's keys in file order.
 func (f *file) table(at []string, n *node, t map[string]any) {
 	below := func(key string) []string { return append(slices.Clip(at), key) }
 	keys := make([]string, 0, len(t))

@@ -63,7 +63,7 @@ type loader struct {
 	report   Report
 	problems []Problem
 
-	layer map[string]*node // by path: the node set by the current source
+	layer map[string]*node
 }
 
 func (l *loader) newLayer() { l.layer = map[string]*node{} }
@@ -80,7 +80,6 @@ func (l *loader) note(at place, what string) {
 	l.report.Notes = append(l.report.Notes, Problem{Where: at.String(), What: what})
 }
 
-// set stores a leaf's value, or reports the expected one unless ok.
 func (l *loader) set(at place, path []string, n *node, value any, ok bool) {
 	dotted := strings.Join(path, ".")
 	if !ok {

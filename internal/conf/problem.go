@@ -15,10 +15,9 @@ type Problem struct {
 	What  string // e.g. "must be at least 1"
 	Fix   string // advice; may be ""
 
-	line int // for sorting
+	line int
 }
 
-// place is a variable or file line.
 type place struct {
 	name string
 	line int
@@ -96,7 +95,7 @@ func didYouMean(name string, candidates []string, dotted func(string) string) st
 	var sameKey []string
 	for _, c := range candidates {
 		if c == unknown {
-			continue // section
+			continue
 		}
 		if d := editDistance(name, dotted(c)); d < bestDistance {
 			best, bestDistance = c, d
@@ -125,7 +124,6 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
-// editDistance returns the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

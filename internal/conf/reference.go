@@ -31,11 +31,11 @@ func Example(dst any) string {
 
 // Setting is a setting with its value.
 type Setting struct {
-	Path  string // e.g. "server.listen"
+	Path  string
 	Value string // as in the file; for secrets, only whether set
-	Where string // origin: see Report.Where
+	Where string
 
-	Reloads bool // see conf's tag reload
+	Reloads bool
 }
 
 // Settings returns a loaded configuration's settings, without secret values.

@@ -24,7 +24,7 @@ func Changes(before, after any) (all []Change) {
 	})
 	schema, root = schemaOf(before)
 	schema.eachSetting(root, nil, func(n *node, _ reflect.Value, path []string) {
-		if name := strings.Join(path, "."); was[name].IsValid() { // in a removed named section
+		if name := strings.Join(path, "."); was[name].IsValid() {
 			all = append(all, Change{name, n.reloads})
 		}
 	})

@@ -11,18 +11,17 @@ import (
 type kind uint8
 
 const (
-	section kind = iota // struct
-	named               // map of structs by name
+	section kind = iota
+	named        // map of structs by name
 	text
 	boolean
 	integer
 	number
 	duration
-	list       // of strings
+	list
 	secretFile // key x_file of secret x
 )
 
-// node is a key in the tree.
 type node struct {
 	kind      kind
 	key       string
@@ -32,14 +31,14 @@ type node struct {
 	typ       reflect.Type
 	index     []int         // field index in the parent's struct, through embedded structs
 	value     reflect.Value // a Section's struct, which has no parent
-	children  []*node       // a section's keys; for named: the section of a name
+	children  []*node
 }
 
 // Section is a top-level section composed at run time.
 type Section struct {
-	Key   string // e.g. "server"
-	Doc   string // one sentence for the reference
-	Value any    // pointer to a struct
+	Key   string
+	Doc   string
+	Value any
 }
 
 // schemaOf accepts a pointer to a struct or a []Section. It panics on an unsupported type, so that the first start
@@ -88,7 +87,6 @@ func newNode(t reflect.Type) *node {
 	return n
 }
 
-// addFields adds the fields of t, n's struct or embedded in it at index outer.
 func (n *node) addFields(t reflect.Type, outer []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -154,7 +152,6 @@ func (n *node) find(path []string) *node {
 	return n
 }
 
-// in returns n's value in its parent's value v.
 func (n *node) in(v reflect.Value) reflect.Value {
 	if n.value.IsValid() {
 		return n.value

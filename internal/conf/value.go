@@ -32,7 +32,6 @@ func (n *node) expected() string {
 	return s
 }
 
-// fromText parses a variable for store.
 func (n *node) fromText(s string) (any, bool) {
 	switch n.kind {
 	case text, secretFile:

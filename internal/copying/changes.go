@@ -75,7 +75,6 @@ func (c *Copy) compact(ctx context.Context) error {
 	return c.limitLog(ctx, n)
 }
 
-// changesLeft compacts the log and returns its number of keys.
 func (c *Copy) changesLeft(ctx context.Context) (int64, error) {
 	return c.compactFrom(ctx, func(int64) bool { return true })
 }
@@ -178,8 +177,8 @@ func (c *Copy) pass(ctx context.Context) (int, error) {
 }
 
 type changedKeys struct {
-	rows   map[string]map[string]rows.Row // by table
-	whole  map[string]map[string]rows.Row // key prefixes, by table
+	rows   map[string]map[string]rows.Row
+	whole  map[string]map[string]rows.Row
 	owners OwnerSet
 }
 

@@ -30,11 +30,11 @@ const (
 // Claim is the copy or import that uses a database. Each beat stores its progress for a server's console.
 type Claim struct {
 	ID   string `json:"id"`
-	By   string `json:"by"` // for messages
+	By   string `json:"by"`
 	Beat string `json:"beat"`
 
 	Kind  string `json:"kind,omitempty"` // "copy" or "import"
-	From  string `json:"from,omitempty"` // without credentials
+	From  string `json:"from,omitempty"`
 	To    string `json:"to,omitempty"`
 	Began int64  `json:"began,omitempty"` // Unix milliseconds, like At
 	At    int64  `json:"at,omitempty"`    // last beat
@@ -43,7 +43,7 @@ type Claim struct {
 
 // Step is the progress in the current step.
 type Step struct {
-	Doing string `json:"doing,omitempty"` // e.g. "rows"
+	Doing string `json:"doing,omitempty"`
 	Done  int64  `json:"done,omitempty"`
 	Total int64  `json:"total,omitempty"`
 }
@@ -105,7 +105,6 @@ func (d *claimed) acquire(ctx context.Context) error {
 	})
 }
 
-// set stores the state with a new beat.
 func (d *claimed) set(u rows.Update, state State) error {
 	own := *d.own
 	own.Beat, own.At = ident.New(), time.Now().UnixMilli()
@@ -149,7 +148,6 @@ type laterState struct {
 
 func (u *laterState) SetState(_, text string) error { u.text = text; return nil }
 
-// unwrap returns the engine's transaction.
 func unwrap(u rows.Update) rows.Update {
 	if later, ok := u.(*laterState); ok {
 		return later.Update

@@ -85,7 +85,6 @@ func (c *Copy) affected(g *rows.Group, t *rows.Table) []*rows.Table {
 	return []*rows.Table{t}
 }
 
-// compare compares the owners in only; nil means all.
 func (c *Copy) compare(ctx context.Context, only OwnerSet, report func(Difference)) (total int64, err error) {
 	if err := c.target.Settle(ctx); err != nil {
 		return 0, err
@@ -262,12 +261,11 @@ func (c *Copy) digests(v rows.View, t *rows.Table, owner int, spans []rows.Span,
 	return s.end()
 }
 
-// summing adds up rows that arrive in owner order.
 type summing struct {
-	owner   int // number of owner columns
+	owner   int
 	fn      func(digest) error
 	current digest
-	packed  rows.Packed // owner of current
+	packed  rows.Packed
 }
 
 func (s *summing) add(p rows.Packed) error {

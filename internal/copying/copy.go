@@ -38,11 +38,11 @@ type Copy struct {
 	// last pass in time. 0: unlimited.
 	FinishWithin time.Duration
 
-	Lease      time.Duration                        // read-only lease in the last pass; default 30 s
-	Progress   func(what string, done, total int64) // may be nil
-	Estimate   func(Estimate)                       // may be nil
-	Report     func(line string)                    // may be nil
-	BeforeStep func(point string) error             // for tests: called before each step
+	Lease      time.Duration // read-only lease in the last pass; default 30 s
+	Progress   func(what string, done, total int64)
+	Estimate   func(Estimate)
+	Report     func(line string)
+	BeforeStep func(point string) error // for tests
 
 	// For tests: keys per pass, when the log is compacted and measured, and a function called with the number of
 	// entries before and after.
@@ -55,11 +55,11 @@ type Copy struct {
 	source, target rows.Database
 	from, to       engine.Traits
 	tables         map[string]*rows.Table
-	groups         map[string]int // by table
+	groups         map[string]int
 	state          State
-	moved          int64    // rows so far
-	copied         int64    // target rows at the start
-	total          int64    // source rows at the start
+	moved          int64
+	copied         int64
+	total          int64
 	dirty          OwnerSet // changed since verified; nil: any
 	begun          time.Time
 	refused        refusal
@@ -72,11 +72,11 @@ type Copy struct {
 type State struct {
 	ID     string `json:"id"`
 	Target bool   `json:"target,omitempty"`
-	Group  int    `json:"group,omitempty"`  // in progress
-	After  string `json:"after,omitempty"`  // the group's owners up to this one are copied
-	Copied bool   `json:"copied,omitempty"` // all owners are copied
+	Group  int    `json:"group,omitempty"`
+	After  string `json:"after,omitempty"` // the group's owners up to this one are copied
+	Copied bool   `json:"copied,omitempty"`
 	Done   bool   `json:"done,omitempty"`
-	Claim  *Claim `json:"claim,omitempty"` // running copy
+	Claim  *Claim `json:"claim,omitempty"`
 }
 
 // DefaultMaxChanges is the default of Copy.MaxChanges. An entry takes 100 to 200 bytes.
@@ -112,7 +112,7 @@ func (c *Copy) Run(ctx context.Context) error {
 		return err
 	}
 	if isNew && !c.withNames() {
-		c.dirty = OwnerSet{} // spans are verified as they are copied
+		c.dirty = OwnerSet{}
 	}
 	if err := c.whileLogged(ctx, c.copyWhileLogged); err != nil {
 		if errors.Is(err, errFull) {
@@ -123,7 +123,6 @@ func (c *Copy) Run(ctx context.Context) error {
 	return c.lastPass(ctx)
 }
 
-// copyWhileLogged copies and compares everything but the last changes.
 func (c *Copy) copyWhileLogged(ctx context.Context) error {
 	if err := c.copyOwners(ctx); err != nil {
 		return err
@@ -199,7 +198,6 @@ func (c *Copy) before(point string) error {
 	return c.BeforeStep(point)
 }
 
-// begin resumes the target's copy or begins a new one.
 func (c *Copy) begin(ctx context.Context) (isNew bool, err error) {
 	c.moved, c.copied, c.dirty, c.compacted = 0, 0, nil, 0
 	c.refused.bySize, c.refused.byTime = 0, 0
@@ -455,7 +453,6 @@ func (c *Copy) reopen(ctx context.Context) error {
 	}
 }
 
-// whileClosed copies the rest while the service is read-only, then makes that permanent.
 func (c *Copy) whileClosed(ctx context.Context) error {
 	held, release := c.hold(ctx)
 	err := c.finish(held)
@@ -475,7 +472,6 @@ func (c *Copy) hold(ctx context.Context) (held context.Context, release func() e
 	return held, release
 }
 
-// finish copies and verifies the rest. Nobody writes.
 func (c *Copy) finish(ctx context.Context) error {
 	for {
 		n, err := c.pass(ctx)

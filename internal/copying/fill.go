@@ -12,7 +12,7 @@ import (
 // and replaces changed owners.
 type Fill struct {
 	copy Copy
-	rows int64 // in the source
+	rows int64
 }
 
 // FillOptions configure a Fill.
@@ -21,8 +21,8 @@ type FillOptions struct {
 	Groups     []rows.Group
 	Source     Source
 	Target     *engine.Database
-	Progress   func(what string, done, total int64) // may be nil
-	BeforeStep func(point string) error             // for tests: called before each step
+	Progress   func(what string, done, total int64)
+	BeforeStep func(point string) error // for tests
 }
 
 // Source is a database that a Fill reads.
@@ -31,9 +31,8 @@ type Source interface {
 	View(ctx context.Context, fn func(rows.View) error) error
 }
 
-// readSource adapts a Source to rows.Database.
 type readSource struct {
-	rows.Database // nil
+	rows.Database
 
 	source Source
 }

@@ -16,7 +16,7 @@ import (
 type Estimate struct {
 	Left     int64         // changed keys to copy
 	Copied   float64       // keys per second
-	Arriving float64       // newly changed keys per second
+	Arriving float64       // keys per second
 	Refused  float64       // refused share of writes, 0 to 1
 	Within   time.Duration // left of FinishWithin; 0: unlimited
 }
@@ -30,7 +30,6 @@ func (e Estimate) End() (time.Duration, bool) {
 	return d, d > 0 && d < longestEstimate
 }
 
-// alone estimates the time without writers.
 func (e Estimate) alone() time.Duration {
 	if e.Left == 0 {
 		return 0
@@ -54,7 +53,7 @@ func (e Estimate) String() string {
 const (
 	longestEstimate = 30 * 24 * time.Hour
 
-	paceEvery = 5 * time.Second // interval of measuring rates
+	paceEvery = 5 * time.Second
 
 	mostRefused  = 0.75 // share of writes: large ones get a second of each period
 	leastRefused = 0.05
@@ -89,12 +88,11 @@ func (e Estimate) refuse() float64 {
 	case isInSight && end < time.Duration(lateAfter*float64(e.Within)):
 		return e.Refused
 	}
-	wanted := e.Copied - float64(e.Left)/(lateAfter*e.Within.Seconds()) // sustainable changes per second
+	wanted := e.Copied - float64(e.Left)/(lateAfter*e.Within.Seconds())
 	part := 1 - (1-e.Refused)*max(wanted, 0)/max(e.Arriving, 1)
 	return min(max(part, e.Refused+leastRefused), mostRefused)
 }
 
-// pace measures passes and slows writers if they will not finish.
 type pace struct {
 	c      *Copy
 	at     time.Time
@@ -134,7 +132,6 @@ func (p *pace) passed(ctx context.Context, n int) (isLate bool, err error) {
 	return isLate, nil
 }
 
-// report reports an estimate once a minute.
 func (p *pace) report(e Estimate, isLate bool) {
 	if p.c.Estimate != nil {
 		p.c.Estimate(e)
@@ -165,9 +162,9 @@ func (c *Copy) isOver() bool { return c.FinishWithin != 0 && time.Since(c.begun)
 // refusal is the refused share of writes.
 type refusal struct {
 	mu     sync.Mutex
-	bySize float64 // by log size
-	byTime float64 // by remaining time
-	set    float64 // in the source
+	bySize float64
+	byTime float64
+	set    float64
 }
 
 func (r *refusal) of() float64 {

@@ -15,7 +15,7 @@ import (
 const (
 	sizeOfPiece   = 64 << 10
 	piecesOfPipe  = 256
-	bytesOfPipe   = 2 << 20  // in memory between source and target
+	bytesOfPipe   = 2 << 20  // in memory
 	bytesOfUpdate = 16 << 20 // per transaction, which is written while its rows are read
 )
 
@@ -23,10 +23,10 @@ const (
 type pipe struct {
 	ctx    context.Context //nolint:containedctx // a pipe is of one copy; readers of rows have no context
 	pieces chan piece
-	bytes  *semaphore.Weighted // free part of bytesOfPipe
-	spare  chan []byte         // reused buffers: without garbage the collector does not run
-	sent   int64               // bytes so far (source only)
-	err    error               // source error, after the last piece
+	bytes  *semaphore.Weighted
+	spare  chan []byte // reused buffers: without garbage the collector does not run
+	sent   int64
+	err    error
 }
 
 // piece begins a span, contains its rows, or ends it.
@@ -141,16 +141,15 @@ func (s *sender) flush() error {
 type receiver struct {
 	*pipe
 
-	now   piece // first unfinished piece
+	now   piece
 	isNow bool
-	at    int // read position in its data
+	at    int
 	table *rows.Table
 	isRaw bool
-	rows  int // since load
+	rows  int
 	left  int // bytes until the transaction ends
 }
 
-// peek returns the first unfinished piece, or io.EOF.
 func (r *receiver) peek() (*piece, error) {
 	if r.isNow && r.now.table != nil && r.at == len(r.now.data) {
 		r.take()
@@ -178,7 +177,6 @@ func (r *receiver) take() {
 	r.now, r.isNow = piece{}, false
 }
 
-// span returns the next span, or nil.
 func (r *receiver) span() (*copiedSpan, error) {
 	x, err := r.peek()
 	if errors.Is(err, io.EOF) {

@@ -24,12 +24,11 @@ const (
 	triesOfSpans = 5
 )
 
-// copiedSpan are the owners copied from one snapshot.
 type copiedSpan struct {
 	group   *rows.Group
 	span    rows.Span
-	unclean bool          // the target may have some rows
-	next    State         // after the span
+	unclean bool // the target may have some rows
+	next    State
 	read    []rows.Digest // by table, once read; see Copy.digest
 }
 
@@ -44,7 +43,7 @@ func (c *Copy) copyOwners(ctx context.Context) error {
 // errAgain: a transaction must be repeated with reread rows.
 var errAgain = errors.New("the database asks to repeat the transaction")
 
-// copySpans reads the next span and verifies the previous one while a span is written.
+// copySpans reads the next span and verifies the previous one while writing.
 func (c *Copy) copySpans(ctx context.Context) error {
 	readCtx, cancel := context.WithCancel(ctx)
 	p, checks := newPipe(readCtx), newQueue()
@@ -55,7 +54,7 @@ func (c *Copy) copySpans(ctx context.Context) error {
 	})
 	err := c.writeSpans(ctx, &receiver{pipe: p}, checks)
 	cancel()
-	_ = reading.Wait() // writeSpans has returned its error
+	_ = reading.Wait()
 	return cmp.Or(err, checks.wait())
 }
 
@@ -206,7 +205,6 @@ func (c *Copy) writeSpans(ctx context.Context, in *receiver, checks *queue) erro
 	}
 }
 
-// writeSpan writes rows as they arrive, usually in one transaction.
 func (c *Copy) writeSpan(ctx context.Context, in *receiver, s *copiedSpan) error {
 	for isFirst, ended := true, false; !ended; isFirst = false {
 		var n int
@@ -288,7 +286,6 @@ func (c *Copy) check(ctx context.Context, s *copiedSpan) error {
 	return nil
 }
 
-// sum is readTable without sending.
 func (c *Copy) sum(v rows.View, s *copiedSpan, t *rows.Table) (d rows.Digest, err error) {
 	if c.isRaw(t) {
 		return v.(rows.RawView).Sum(t, s.group.Owner, s.span)
@@ -301,7 +298,7 @@ type queue struct {
 	group errgroup.Group
 	work  chan func() error
 	ended chan struct{}
-	err   error // once ended
+	err   error
 }
 
 func newQueue() *queue {

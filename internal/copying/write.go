@@ -26,7 +26,6 @@ func (c *Copy) recount(u rows.Update, g *rows.Group, span rows.Span) error {
 	return nil
 }
 
-// copyAgain replaces whole owners.
 func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	for i := range c.Groups {
 		g := &c.Groups[i]
@@ -46,7 +45,6 @@ func (c *Copy) copyAgain(ctx context.Context, only OwnerSet) error {
 	return nil
 }
 
-// writer collects rows for the target's transactions.
 type writer struct {
 	c           *Copy
 	update      func(func(rows.Update) error) error
@@ -60,8 +58,8 @@ type writer struct {
 // part deletes a span's rows, then inserts or puts rows.
 type part struct {
 	table  *rows.Table
-	owner  int        // number of columns
-	delete *rows.Span // may be nil
+	owner  int
+	delete *rows.Span
 	put    bool
 	rows   rows.Batch
 }
@@ -84,7 +82,6 @@ func (w *writer) deleteAll(g *rows.Group, span rows.Span) {
 	}
 }
 
-// replace replaces owners' rows with the source's.
 func (w *writer) replace(v rows.View, g *rows.Group, span rows.Span) error {
 	w.deleteAll(g, span)
 	for _, t := range g.Tables {
@@ -132,7 +129,6 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// elsewhere converts a source row to the target's form.
 func (c *Copy) elsewhere(t *rows.Table, p rows.Packed) rows.Packed {
 	change := t.Elsewhere()
 	if !c.from.NamesOwners || c.to.NamesOwners || change == nil {
@@ -219,7 +215,6 @@ func (c *Copy) remove(ctx context.Context, gone map[string][]rows.Row) error {
 	})
 }
 
-// replace replaces all rows with these key prefixes.
 func (c *Copy) replace(v rows.View, w *writer, t *rows.Table, keys map[string]rows.Row) error {
 	byLength := map[int][]rows.Span{}
 	for _, key := range keys {

@@ -140,7 +140,6 @@ func (f File) temporary(base string) string {
 	return fmt.Sprintf("%s%016x", prefix, rand.Uint64())
 }
 
-// named replaces the temporary name in an error.
 func (f File) named(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: e.Op, Path: f.Name, Err: e.Err}

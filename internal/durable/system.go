@@ -7,7 +7,6 @@ import (
 
 const private = 0o600
 
-// system is the operating system's file system.
 type system struct{}
 
 func (system) open(path string) (folder, error) {

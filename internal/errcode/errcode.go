@@ -20,9 +20,9 @@ const (
 	Precondition // the caller's precondition does not hold
 	Invalid      // bad request; do not retry
 	TooLarge     // size or count limit exceeded
-	Quota        // owner's quota is used up
-	Denied       // not allowed
-	Unavailable  // database or peer down; retry later
+	Quota
+	Denied
+	Unavailable // database or peer down; retry later
 )
 
 var names = [...]string{

@@ -22,10 +22,10 @@ var ErrFull = errcode.New(errcode.Unavailable, "the server is overloaded: retry 
 
 // Options configure a pool.
 type Options struct {
-	Capacity int64         // above 0
-	Reserve  int64         // units that a client above its share leaves free; less than Capacity
-	Waiting  int           // maximum number
-	Wait     time.Duration // maximum duration
+	Capacity int64
+	Reserve  int64 // units that a client above its share leaves free; less than Capacity
+	Waiting  int
+	Wait     time.Duration
 
 	// Hung, if set, reports that the resource does not work, so no units will become free. It is polled during waits,
 	// must not block, and ends waits longer than HungWait.
@@ -43,29 +43,28 @@ type Pool struct {
 	mu      sync.Mutex
 	used    int64
 	peak    int64
-	clients map[string]*client // using or waiting for units
-	queued  []*client          // clients with waiters
+	clients map[string]*client
+	queued  []*client
 	waiting int
 	refused int64
 	arrived uint64
-	virtual int64     // virtual time: start of the latest grant
-	idle    []*client // to be reused
+	virtual int64 // virtual time: start of the latest grant
+	idle    []*client
 
-	waiters sync.Pool // *waiter
+	waiters sync.Pool
 }
 
 type client struct {
 	name   string
 	used   int64
-	finish int64     // virtual time at which its last units are paid
-	queue  []*waiter // in order of arrival
+	finish int64 // virtual time at which its last units are paid
+	queue  []*waiter
 }
 
 // start returns the virtual time at which the client's next units begin. Clients that recently got much start later
 // (start-time fair queueing).
 func (p *Pool) start(c *client) int64 { return max(c.finish, p.virtual) }
 
-// waiter is a waiting acquisition.
 type waiter struct {
 	n       int64 // units requested, then granted
 	some    bool  // accepts fewer if the client has none
@@ -119,7 +118,6 @@ func (p *Pool) acquire(ctx context.Context, name string, n int64, some bool) (in
 	return 0, ErrFull
 }
 
-// await waits until w is granted, refused, or timed out.
 func (p *Pool) await(ctx context.Context, name string, w *waiter, wait time.Duration) (granted bool) {
 	begun, step := time.Now(), wait
 	if p.options.Hung != nil {
@@ -184,7 +182,6 @@ func (p *Pool) Move(from, to string, n int64) {
 // Release returns units.
 func (p *Pool) Release(name string, n int64) { p.releaseFor(name, n, 0) }
 
-// releaseFor releases units that cost the client more.
 func (p *Pool) releaseFor(name string, n, more int64) {
 	if n == 0 {
 		return
@@ -257,7 +254,6 @@ func (p *Pool) Resize(capacity int64, waiting int, wait time.Duration) {
 	p.grant()
 }
 
-// amount returns how many of n units to take.
 func (p *Pool) amount(c *client, n int64, some bool) int64 {
 	if !some || c.used > 0 {
 		return n
@@ -361,10 +357,8 @@ func (p *Pool) client(name string) *client {
 	return c
 }
 
-// maxIdle limits the states kept for reuse.
 const maxIdle = 64
 
-// forget removes the state of an idle client.
 func (p *Pool) forget(c *client) {
 	if c.used > 0 || len(c.queue) > 0 {
 		return
@@ -404,8 +398,8 @@ func (p *Pool) refuse(w *waiter) {
 type Stats struct {
 	Capacity int64
 	Used     int64
-	Clients  int   // using or waiting
-	Waiting  int   // acquisitions
+	Clients  int // using or waiting
+	Waiting  int
 	Refused  int64 // total of Acquire
 }
 

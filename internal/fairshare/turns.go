@@ -19,7 +19,7 @@ type Turns struct {
 
 	mu    sync.Mutex
 	costs *simplelru.LRU[costKey, *cost]
-	kinds map[Kind]*cost // all clients
+	kinds map[Kind]*cost
 }
 
 // Kind identifies requests of similar cost.
@@ -38,7 +38,6 @@ const (
 	// ends.
 	inFlight = 2
 
-	// maxCosts limits the remembered costs.
 	maxCosts = 1 << 14
 )
 
@@ -56,7 +55,7 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 	capacity, processors = max(capacity, 1), max(processors, 1)
 	costs, err := simplelru.NewLRU[costKey, *cost](maxCosts, nil)
 	if err != nil {
-		panic(err) // the size is positive
+		panic(err)
 	}
 	return &Turns{
 		pool: NewPool(Options{
@@ -73,7 +72,7 @@ func NewTurns(capacity int64, processors int, p Patience) *Turns {
 type Turn struct {
 	client string
 	units  int64
-	cost   *cost // client's cost for the kind
+	cost   *cost
 	kind   Kind
 }
 
@@ -137,7 +136,6 @@ func (t *Turns) units(c *cost) int64 {
 	return min(max(1, int64(math.Round(c.expected()/t.unit.Seconds()))), t.most)
 }
 
-// cost is the recent cost of a kind of requests.
 type cost struct {
 	running      int
 	sum, squares float64 // work in seconds; older requests weigh less
@@ -145,7 +143,6 @@ type cost struct {
 }
 
 const (
-	// halfLife halves a request's weight.
 	halfLife = 4 * time.Second
 	// leastWeight keeps a long idle client's sums above 0.
 	leastWeight = 1.0 / 1024

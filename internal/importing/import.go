@@ -25,10 +25,10 @@ type Import struct {
 	// counts previous calls: above 0, the other server has written since.
 	Stopped func(ctx context.Context, asked int, pass func(context.Context) error) error
 
-	Progress   func(what string, done, total int64) // may be nil
-	Report     func(line string)                    // may be nil
-	BeforeStep func(point string) error             // for tests: called before each step
-	Clock      clock.Clock                          // for tests; nil: clock.System
+	Progress   func(what string, done, total int64)
+	Report     func(line string)
+	BeforeStep func(point string) error // for tests
+	Clock      clock.Clock              // for tests; nil: clock.System
 }
 
 // Part is a service with its source.
@@ -38,7 +38,7 @@ type Part struct {
 	Source   service.Source
 
 	fill *copying.Fill
-	seen stamps // the copied owners' in the source
+	seen stamps
 }
 
 // stamps are owner digests by ownerID.
@@ -57,7 +57,6 @@ func (m *Import) before(point string) error {
 	return m.BeforeStep(point)
 }
 
-// open returns the sources' row count.
 func (m *Import) open(ctx context.Context) (total int64, err error) {
 	for _, p := range m.Parts {
 		if why := p.Database.Traits().NoImport; why != "" {
@@ -156,7 +155,6 @@ func (m *Import) Run(ctx context.Context) error {
 	}
 }
 
-// begin resumes or begins the import, and returns the rows already copied.
 func (m *Import) begin(ctx context.Context) (copied int64, err error) {
 	ended := 0
 	for _, p := range m.Parts {
@@ -238,7 +236,6 @@ func (m *Import) greatestOwner(p *Part) (n int64) {
 	return n
 }
 
-// owners returns owners for all tables in their groups.
 func (p *Part) owners(ids iter.Seq[string]) (copying.OwnerSet, error) {
 	all := copying.OwnerSet{}
 	for id := range ids {

@@ -39,7 +39,6 @@ func (m *Import) now() time.Time {
 	return m.Clock()
 }
 
-// pass copies changed owners and returns their number.
 func (m *Import) pass(ctx context.Context) (n int, err error) {
 	for _, p := range m.Parts {
 		if err := m.before("pass"); err != nil {

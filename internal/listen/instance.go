@@ -32,14 +32,14 @@ const (
 // Instance identifies a server on this machine.
 type Instance struct {
 	keys [][]byte // one per accepted master secret
-	Data string   // data folder
+	Data string
 }
 
 // Identity is an instance's answer.
 type Identity struct {
-	Data     string `json:"data"`     // data folder
-	Listener string `json:"listener"` // name
-	Port     string `json:"port"`     // actual port, which differs behind a proxy
+	Data     string `json:"data"`
+	Listener string `json:"listener"`
+	Port     string `json:"port"` // actual port, which differs behind a proxy
 	Proof    string `json:"proof"`
 }
 
@@ -68,7 +68,6 @@ func proves(key []byte, proof string, parts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(prove(key, parts...)))
 }
 
-// instanceHandler answers identity requests on a listener.
 type instanceHandler struct {
 	http.Handler
 	instance *Instance
@@ -108,7 +107,6 @@ func (i *Instance) Handler(listener string, h http.Handler) http.Handler {
 	return &instanceHandler{h, i, listener}
 }
 
-// instanceTimeout limits an address's answer.
 const instanceTimeout = 3 * time.Second
 
 // Errors of Ask.

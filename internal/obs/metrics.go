@@ -20,7 +20,7 @@ type Metrics struct {
 
 	requests    *prometheus.HistogramVec
 	statements  *prometheus.HistogramVec
-	ran         atomic.Int64 // statements
+	ran         atomic.Int64
 	onStatement atomic.Pointer[func(service, statement string)]
 	swept       *prometheus.CounterVec
 	sweeps      *prometheus.CounterVec
@@ -147,7 +147,6 @@ func (m *Metrics) SweepElsewhere(job string, now time.Time) {
 	m.sweptAt.WithLabelValues(job).Set(seconds(now))
 }
 
-// seconds returns Prometheus's Unix time.
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 // Counter registers a service's counter. Create its series at 0: Prometheus misses the increase in a series that
@@ -187,7 +186,6 @@ type Reading func(Set)
 // Set reports a value with its label values.
 type Set = func(value float64, labels ...string)
 
-// asked is a prometheus.Collector for a metric read at each scrape.
 type asked struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -209,7 +207,6 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{Registry: m.Registry})
 }
 
-// outcome returns an error's label: "ok" or its code.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

@@ -27,8 +27,8 @@ type Tail struct {
 	to io.Writer
 
 	mu    sync.Mutex
-	lines []string // ring
-	first int      // oldest line
+	lines []string
+	first int
 	bytes int
 }
 
@@ -55,7 +55,7 @@ func (t *Tail) keep(line string) {
 		t.lines[t.first] = line
 		t.first = (t.first + 1) % TailLines
 	}
-	for at := t.first; t.bytes > TailBytes; at++ { // oldest first
+	for at := t.first; t.bytes > TailBytes; at++ {
 		old := &t.lines[at%len(t.lines)]
 		t.bytes -= len(*old)
 		*old = ""
@@ -98,9 +98,9 @@ func parseLine(text string) (l Line) {
 	each(text, func(name, value, raw string) {
 		switch name {
 		case slog.TimeKey:
-			l.At, _ = time.Parse(time.RFC3339Nano, value) // written by the handler
+			l.At, _ = time.Parse(time.RFC3339Nano, value)
 		case slog.LevelKey:
-			_ = l.Level.UnmarshalText([]byte(value)) // likewise
+			_ = l.Level.UnmarshalText([]byte(value))
 		case slog.MessageKey:
 			l.Message = value
 		case "service":
@@ -127,7 +127,7 @@ func eachText(text string, fn func(name, value, raw string)) {
 		case err == nil:
 			value, _ = strconv.Unquote(quoted)
 			end += 1 + len(quoted)
-		case strings.HasPrefix(value, `"`): // truncated
+		case strings.HasPrefix(value, `"`):
 			value, end = value[1:], len(text)
 		default:
 			value, _, _ = strings.Cut(value, " ")

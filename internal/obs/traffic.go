@@ -23,7 +23,7 @@ func (t *traffic) add(status int, d time.Duration) {
 // Traffic counts served requests.
 type Traffic struct {
 	Requests int64
-	Errors   int64 // status 500 or above
+	Errors   int64
 	buckets  [15]int64
 }
 

@@ -27,14 +27,14 @@ type Document struct {
 	compiler *jsonschema.Compiler
 
 	mu      sync.Mutex
-	schemas map[string]*jsonschema.Schema // by pointer
+	schemas map[string]*jsonschema.Schema
 }
 
 // Route is a document's operation.
 type Route struct {
-	Method string // e.g. GET
+	Method string
 	Path   string // with {parameters}
-	ID     string // operationId
+	ID     string
 }
 
 // base is the document's URL for the schema compiler.
@@ -87,7 +87,6 @@ func (d *Document) compile(at string, v any) error {
 	return nil
 }
 
-// sound checks an object's reference and example.
 func (d *Document) sound(p place) error {
 	if _, err := d.follow(p); err != nil {
 		return err
@@ -153,7 +152,6 @@ func (d *Document) there(p place, name string) place {
 	return found
 }
 
-// each returns the objects in a list.
 func (d *Document) each(p place, name string) (all []place) {
 	items, _ := p.members[name].([]any)
 	for i, item := range items {

@@ -72,7 +72,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // observed records a body as it is read, maybe concurrently.
 type observed struct {
 	io.ReadCloser
-	done func([]byte) // at the end; may be nil
+	done func([]byte)
 
 	mu   sync.Mutex
 	read bytes.Buffer
@@ -105,7 +105,6 @@ type again struct {
 	io.Closer
 }
 
-// failing ends a body with its original error.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -246,7 +245,6 @@ func codes(response place, body []byte) error {
 	return nil
 }
 
-// body validates a response or request body.
 func (d *Document) body(said place, header http.Header, body []byte) error {
 	content := said.child("content")
 	if len(content.members) == 0 {

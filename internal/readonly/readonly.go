@@ -45,14 +45,13 @@ type Switch struct {
 	Setting  atomic.Bool // server.read_only
 	Log      *slog.Logger
 
-	mu      sync.Mutex          // serializes Settle
-	settled map[string]*settled // by service
+	mu      sync.Mutex // serializes Settle
+	settled map[string]*settled
 }
 
-// settled is Settle's work on a service.
 type settled struct {
-	closed bool   // made it read-only
-	warned string // about this holder
+	closed bool
+	warned string
 }
 
 // Settle applies the setting and returns the services' errors. Other holders stay, with one warning each. Call it at

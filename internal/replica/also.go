@@ -19,7 +19,6 @@ type alsoState struct {
 	sent   bool
 }
 
-// sendAlso sends changed files and returns each file's object.
 func (r *Replica) sendAlso(ctx context.Context) (objects map[string]string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.opts.Also)) {
 		content, err := os.ReadFile(r.opts.Also[name])

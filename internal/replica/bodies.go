@@ -36,38 +36,38 @@ type bodies struct {
 	parallel int
 
 	reconciling sync.Mutex
-	record      record // nil: not read yet
+	record      record
 
 	mu      sync.Mutex
 	changed chan struct{} // closed on progress if not nil
-	isOpen  bool          // the target belongs to us
-	closed  bool          // the services have closed their files
+	isOpen  bool
+	closed  bool // the services have closed their files
 	last    uint64
-	entries []*entry // by number; the first is not done
-	small   []*entry // queue
+	entries []*entry
+	small   []*entry
 	large   []*entry
 	largeUp int
 	waiting map[string]*entry // not done, by object name
-	sent    map[nameHash]bool // sent during a reconciliation; otherwise nil
+	sent    map[nameHash]bool
 	status  BodyStatus
-	failed  error // last upload's error
-	stuck   error // last reconciliation's error
+	failed  error
+	stuck   error
 
 	// owed bodies are left to the next reconciliation, owing ones to the running one.
 	owed, owing debt
-	missing     debt      // found and being uploaded
-	reconciled  time.Time // start of the last one
+	missing     debt
+	reconciled  time.Time
 	took        time.Duration
 	noted       noted
 }
 
 // BodyStatus describes the upload of bodies.
 type BodyStatus struct {
-	Waiting, WaitingBytes int64    // not in the target
+	Waiting, WaitingBytes int64
 	Unreadable            int64    // neither readable nor in the target
 	Names                 []string // first unreadable bodies with service and reason
 	Omitted               []string // descriptions of bodies that are not replicated
-	Error                 error    // last attempt's error
+	Error                 error
 }
 
 type entry struct {
@@ -101,7 +101,6 @@ func newBodies(r *Replica) *bodies {
 	return b
 }
 
-// start uploads bodies until ctx ends.
 func (b *bodies) start(ctx context.Context) {
 	if len(b.services) == 0 {
 		return
@@ -114,9 +113,8 @@ func (b *bodies) start(ctx context.Context) {
 	b.running.Go(func() { b.r.repeat(ctx, nil, b.reconcileIfDue) })
 }
 
-// close uploads the queue until ctx ends, and stops.
 func (b *bodies) close(ctx context.Context) error {
-	b.stop() // a reconciliation may take long
+	b.stop()
 	b.running.Wait()
 	_, err := b.upload(ctx, b.lastNumber())
 	b.mu.Lock()
@@ -161,7 +159,7 @@ func (b *bodies) settle(e *entry, kept bool) {
 	e.settled = true
 }
 
-// push requires the lock.
+// push, owe, end, tell, take, has and fail require the lock.
 func (b *bodies) push(e *entry, first bool) {
 	queue := &b.small
 	if e.body.Size > largeBody {
@@ -175,13 +173,12 @@ func (b *bodies) push(e *entry, first bool) {
 	b.tell()
 }
 
-// owe leaves a body to a reconciliation. It requires the lock.
+// owe leaves a body to a reconciliation.
 func (b *bodies) owe(e *entry) {
 	b.owed.add(debt{isOpen: true, from: e.number, count: 1, bytes: e.body.Size})
 	b.end(e)
 }
 
-// end requires the lock.
 func (b *bodies) end(e *entry) {
 	b.status.Waiting--
 	b.status.WaitingBytes -= e.body.Size
@@ -192,13 +189,13 @@ func (b *bodies) end(e *entry) {
 	for len(b.entries) > 0 && b.entries[0].done {
 		b.entries = b.entries[1:]
 	}
-	if len(b.entries) > 2*len(b.waiting)+slack { // the first one may take long
+	if len(b.entries) > 2*len(b.waiting)+slack {
 		b.entries = slices.DeleteFunc(b.entries, func(e *entry) bool { return e.done })
 	}
 	b.tell()
 }
 
-// tell wakes all waiters. It requires the lock.
+// tell wakes all waiters.
 func (b *bodies) tell() {
 	if b.changed != nil {
 		close(b.changed)
@@ -240,7 +237,7 @@ func (b *bodies) lastNumber() uint64 {
 	return b.last
 }
 
-// has reports whether the target has all bodies up to number. It requires the lock.
+// has reports whether the target has all bodies up to number.
 func (b *bodies) has(number uint64) bool {
 	for _, d := range []debt{b.owed, b.owing} {
 		if d.isOpen && d.from <= number {
@@ -256,14 +253,12 @@ func (b *bodies) isReady(number uint64) bool {
 	return b.has(number)
 }
 
-// wait waits a limited time until the target has all bodies up to number.
 func (b *bodies) wait(ctx context.Context, number uint64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.r.opts.Interval)
 	defer cancel()
 	return b.await(ctx, func() bool { return b.has(number) }), nil
 }
 
-// upload uploads all bodies up to number.
 func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	b.mu.Lock()
 	done, closed := b.has(number), b.closed
@@ -294,7 +289,6 @@ func (b *bodies) upload(ctx context.Context, number uint64) (bool, error) {
 	}
 }
 
-// take returns the next body to upload, or nil. It requires the lock.
 func (b *bodies) take() (e *entry) {
 	isLarge := len(b.large) > 0 && b.largeUp < largeUploads && (len(b.small) == 0 || b.large[0].number < b.small[0].number)
 	switch {
@@ -329,7 +323,6 @@ func (b *bodies) work(ctx context.Context, forever bool) {
 	}
 }
 
-// uploadEntry only returns target errors.
 func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 	source, err := b.r.putBody(ctx, e.object, e.body)
 	b.mu.Lock()
@@ -354,7 +347,6 @@ func (b *bodies) uploadEntry(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// fail requires the lock.
 func (b *bodies) fail(ctx context.Context, err error) {
 	if b.failed == nil && ctx.Err() == nil {
 		b.r.opts.Log.Warn("replica is late: cannot upload", "error", err)

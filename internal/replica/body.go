@@ -41,7 +41,7 @@ const bodiesAll = "bodies/"
 func bodyName(service, name string) string {
 	var object strings.Builder
 	object.WriteString(bodiesAll + service + "/")
-	begins := true // a segment
+	begins := true
 	for i := range len(name) {
 		c := name[i]
 		isLetter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-'
@@ -58,22 +58,21 @@ func bodyName(service, name string) string {
 
 // A stored body's first byte.
 const (
-	stored   = 0 // plain content follows
-	deflated = 1 // zstd-compressed content follows
+	stored   = 0
+	deflated = 1
 )
 
 const (
 	// sampleSize is compressed first to see whether the body shrinks.
 	sampleSize = 64 << 10
-	// window limits a compressor's memory.
-	window = 512 << 10
+	window     = 512 << 10
 )
 
 var encoders = sync.Pool{New: func() any {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
 	if err != nil {
-		panic(err) // invalid option
+		panic(err)
 	}
 	return enc
 }}
@@ -112,7 +111,6 @@ func pack(content io.Reader) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// unpack reverses pack.
 func unpack(packed io.Reader) (io.ReadCloser, error) {
 	var method [1]byte
 	if _, err := io.ReadFull(packed, method[:]); err != nil {
@@ -201,7 +199,7 @@ type openedBody struct {
 func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
 	plain, to := io.Pipe()
 	o := &openedBody{keys: k, name: name, object: &guarded{r: object}, plain: plain}
-	go func() { _ = to.CloseWithError(k.open(name, o.object, to)) }() // nil means EOF
+	go func() { _ = to.CloseWithError(k.open(name, o.object, to)) }()
 	var err error
 	if o.content, err = unpack(plain); err != nil {
 		err = o.fail(err)
@@ -213,7 +211,7 @@ func newOpened(k keys, name string, object io.ReadCloser) (*openedBody, error) {
 func (o *openedBody) Read(p []byte) (int, error) {
 	n, err := o.content.Read(p)
 	if errors.Is(err, io.EOF) {
-		_, err = io.Copy(io.Discard, o.plain) // verifies the checksum
+		_, err = io.Copy(io.Discard, o.plain)
 		if err == nil {
 			return n, io.EOF
 		}

@@ -20,45 +20,43 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// source is a replicated database.
 type source struct {
 	name   string
 	db     *sqlitedb.DB
 	spool  string // LTX folder
-	limit  int64  // spool bytes
-	frames int    // WAL length that triggers a checkpoint
-	least  int64  // LTX bytes below which no snapshot is needed
+	limit  int64
+	frames int   // WAL length that triggers a checkpoint
+	least  int64 // LTX bytes below which no snapshot is needed
 	clock  clock.Clock
 	fault  func(point string) error
-	space  func(folder string) (free, size float64, err error) // durable.Space
+	space  func(folder string) (free, size float64, err error)
 	// written returns the number of the last body a row may refer to.
 	written func() uint64
-	round   uint64             // current capture
+	round   uint64
 	once    bool               // backup: captured once, not followed
 	follow  *sqlitedb.Follower // nil: not captured
 	at      position
 	chain   chain
 
-	failures            int // consecutive
+	failures            int
 	compared, restarted int // counters: full comparisons, WAL restarts
 
 	mu       sync.Mutex
 	state    state
-	waiting  []ltxFile // by TXID
+	waiting  []ltxFile
 	kept     []ltxFile // in the target, to be merged there
 	snapshot ltxFile   // has all pages and waits for the target; may be zero
 	last     snapshot
 	resumed  ltx.TXID // last TXID before the server stopped, until the target confirms it
-	bytes    int64    // in waiting
-	away     bool     // the spool was full: wait for the target
-	broken   bool     // files were dropped: start over
+	bytes    int64
+	away     bool // the spool was full: wait for the target
+	broken   bool // files were dropped: start over
 }
 
-// snapshot is the last file with all pages.
 type snapshot struct {
 	size  int64
 	at    time.Time
-	since int64 // size of later files
+	since int64
 }
 
 // state is the newest captured state.
@@ -71,7 +69,6 @@ type state struct {
 	round  uint64 // last capture that found this state
 }
 
-// ltxFile is a file in the spool.
 type ltxFile struct {
 	run      string
 	from, to ltx.TXID
@@ -158,14 +155,14 @@ func (s *source) checkSpace() error {
 func (s *source) size() int64 {
 	info, err := os.Stat(s.db.Path())
 	if err != nil {
-		return 0 // the capture reports the error
+		return 0
 	}
 	return info.Size()
 }
 
 func (s *source) hasSpace(bytes int64) bool {
 	folder := filepath.Dir(s.spool)
-	if _, err := os.Stat(folder); err != nil { // created when there is space
+	if _, err := os.Stat(folder); err != nil {
 		folder = filepath.Dir(folder)
 	}
 	free, size, err := s.space(folder)
@@ -228,7 +225,6 @@ func (s *source) clear(except string) error {
 	return err
 }
 
-// stop stops following. The next capture starts over.
 func (s *source) stop() error {
 	if s.follow == nil {
 		return nil
@@ -250,7 +246,6 @@ func (s *source) advance(asOf time.Time) error {
 	return s.read(l.Committed, asOf)
 }
 
-// read captures the WAL up to a number of committed frames.
 func (s *source) read(to int, asOf time.Time) error {
 	wal, err := openWAL(s.follow.Path())
 	if err != nil {
@@ -287,7 +282,6 @@ func (s *source) read(to int, asOf time.Time) error {
 	return nil
 }
 
-// restart checkpoints the database and makes SQLite restart the WAL.
 func (s *source) restart(ctx context.Context) error {
 	if _, err := s.follow.Checkpoint(); err != nil { // most of the work, without blocking the writer
 		return err
@@ -387,7 +381,6 @@ func (s *source) compare(ctx context.Context, asOf time.Time, full bool) error {
 	return nil
 }
 
-// pages are a database's pages at one moment.
 type pages interface {
 	Pages(ctx context.Context, fn func(number uint32, data []byte) error) error
 	Size() (pages, bytes uint32, err error)
@@ -400,7 +393,7 @@ func (s *source) comparePages(ctx context.Context, from pages, asOf time.Time, f
 	}
 	if s.chain.run == "" || s.chain.pageSize != pageSize {
 		s.chain = chain{run: ulid.Make().String(), pageSize: pageSize}
-		s.confirmed(true) // nothing was resumed
+		s.confirmed(true)
 	}
 	n := s.chain.begin(size)
 	f, all := s.nextFile(n, asOf), s.nextFile(n, asOf)

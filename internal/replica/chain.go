@@ -14,7 +14,7 @@ type chain struct {
 	run      string // ID; a run's first file has all pages
 	txid     ltx.TXID
 	pageSize uint32
-	size     uint32 // in pages
+	size     uint32
 	sum      ltx.Checksum
 	pages    []ltx.Checksum // by page number - 1
 }
@@ -32,10 +32,9 @@ type next struct {
 	changed []pageSum
 }
 
-// begin starts the next state, with size pages.
 func (c *chain) begin(size uint32) *next {
 	n := &next{of: *c, size: size, sum: c.sum}
-	for page := size; page < c.size; page++ { // truncated pages
+	for page := size; page < c.size; page++ {
 		n.sum ^= c.pages[page]
 	}
 	return n
@@ -51,7 +50,6 @@ func (n *next) set(page uint32, sum ltx.Checksum) {
 
 func (n *next) checksum() ltx.Checksum { return ltx.ChecksumFlag | n.sum }
 
-// apply advances the chain to n.
 func (n *next) apply(c *chain) {
 	if grow := int(n.size) - len(c.pages); grow > 0 {
 		c.pages = append(c.pages, make([]ltx.Checksum, grow)...)
@@ -72,7 +70,6 @@ func (n *next) header(milliseconds int64) ltx.Header {
 	}
 }
 
-// encode writes changed pages as an LTX file.
 func (n *next) encode(w io.Writer, wal io.ReaderAt, c changes, milliseconds int64) error {
 	enc, err := ltx.NewEncoder(w)
 	if err != nil {

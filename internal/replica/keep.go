@@ -13,7 +13,6 @@ import (
 // Keep keeps the newest restore point of each of the last hours, days, weeks, months and years that contain a point.
 type Keep struct{ Hours, Days, Weeks, Months, Years int }
 
-// maxKeep limits each number.
 const maxKeep = 10_000
 
 // ParseKeep parses e.g. "7d 4w 6m", with units h, d, w, m (months) and y.
@@ -74,8 +73,8 @@ type candidate struct {
 	name   string
 	number uint64
 	at     time.Time
-	files  int  // read by a restore
-	whole  bool // no file is missing
+	files  int
+	whole  bool
 }
 
 // choose returns the points to keep. A point that lacks a file only counts if it is alone in its period.

@@ -14,7 +14,6 @@ import (
 // locationName is the spool file that names the claimed target.
 const locationName = "location"
 
-// claimed reports whether the spool's server has claimed the target.
 func claimed(spool, location string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(spool, locationName))
 	if errors.Is(err, fs.ErrNotExist) {

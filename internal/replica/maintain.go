@@ -30,7 +30,7 @@ func (r *Replica) maintain(ctx context.Context) error {
 	defer r.maintaining.Unlock()
 	published := r.newest()
 	if published.Number == 0 {
-		return nil // nothing there yet
+		return nil
 	}
 	now := r.opts.Clock()
 	var err error
@@ -81,7 +81,6 @@ func ignoreDropped(err error) error {
 	return err
 }
 
-// merge uploads one file that replaces several.
 func (r *Replica) merge(ctx context.Context, s *source, place Place) error {
 	files, merged := s.mergeable(place)
 	if len(files) < 2 {
@@ -121,7 +120,6 @@ func compact(ctx context.Context, spool string, files []ltxFile, w io.Writer) er
 	return c.Compact(ctx)
 }
 
-// tidy deletes unneeded restore points and objects.
 func (r *Replica) tidy(ctx context.Context, at time.Time) error {
 	if err := checkHolder(ctx, r.opts.Target, r.mine); err != nil {
 		return err
@@ -177,7 +175,6 @@ func (r *Replica) current() current {
 	return now
 }
 
-// readPoints reads points that are not cached.
 func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Point, error) {
 	points := map[string]Point{}
 	for _, name := range names {
@@ -200,7 +197,7 @@ func (r *Replica) readPoints(ctx context.Context, names []string) (map[string]Po
 // retention selects the restore points to keep. Future points, from a wrong clock, are always kept.
 type retention struct {
 	now   time.Time
-	keep  time.Duration // age up to which points are kept
+	keep  time.Duration
 	fine  time.Duration // age up to which all are kept
 	every time.Duration // interval of older ones
 	rule  Keep          // keeps others at any age
@@ -215,8 +212,8 @@ func (r *Replica) retention(now time.Time) retention {
 
 // current lists objects that may be newer than the newest point.
 type current struct {
-	runs map[string]string // by database
-	also map[string]bool   // object names
+	runs map[string]string
+	also map[string]bool
 
 	proposed Point // may be published at any time; zero if none
 }
@@ -315,7 +312,6 @@ func candidateOf(name string, p Point, files series) candidate {
 	return c
 }
 
-// object is an LTX file in the target.
 type object struct {
 	name     string
 	from, to ltx.TXID

@@ -124,7 +124,6 @@ func (r *Replica) checkPoint(ctx context.Context, p Point) error {
 	return nil
 }
 
-// readBack compares an object's SHA-256.
 func readBack(ctx context.Context, t Target, name string, sent []byte) error {
 	r, err := t.Get(ctx, name)
 	if errcode.Is(err, errcode.NotFound) {

@@ -62,7 +62,6 @@ const (
 	alsoPrefix   = "also/"
 )
 
-// marker identifies a replica's owner.
 type marker struct {
 	Format int    `json:"format"`
 	Server string `json:"server"`
@@ -79,7 +78,6 @@ const (
 
 func filesPrefix(database, run string) string { return filesAll + database + "/" + run + "/" }
 
-// objectName returns an LTX file's object name without the encryption suffix.
 func (f ltxFile) objectName(database string) string {
 	return filesPrefix(database, f.run) + rangeName(f.from, f.to) + ".ltx"
 }
@@ -90,7 +88,6 @@ func pointName(p Point) string {
 	return fmt.Sprintf("%s%016x-%013d.json", pointsPrefix, p.Number, p.Time.UnixMilli())
 }
 
-// listedPoint is a point parsed from its name.
 type listedPoint struct {
 	name   string
 	number uint64
@@ -105,7 +102,6 @@ func parsePointName(name string) (p listedPoint, ok bool) {
 	return listedPoint{name, n, time.UnixMilli(ms)}, err == nil && timeErr == nil && len(number) == 16
 }
 
-// listPoints returns a replica's points in order.
 func listPoints(ctx context.Context, t Target) (points []listedPoint, err error) {
 	names, err := t.List(ctx, pointsPrefix)
 	for _, name := range names {
@@ -124,7 +120,7 @@ type Listed struct {
 
 // Content is a target's content.
 type Content struct {
-	Server string   // the data's server ID
+	Server string
 	Points []Listed // oldest first
 }
 

@@ -25,16 +25,13 @@ const (
 	// bodies it deletes.
 	batch = 10_000
 
-	// tries limits upload attempts per body.
 	tries = 3
 
 	namesInStatus = 20
 
-	// recordName is the object that lists unreferenced bodies.
 	recordName = "unreferenced-bodies"
 )
 
-// nameHash identifies an object name.
 type nameHash [16]byte
 
 func hashOf(object string) nameHash {
@@ -78,7 +75,6 @@ func (b *bodies) reconcileIfDue(ctx context.Context) error {
 	return b.reconcile(ctx)
 }
 
-// reconcileIfOwed reconciles if a point needs it.
 func (b *bodies) reconcileIfOwed(ctx context.Context) error {
 	b.mu.Lock()
 	isOwed := b.owed.isOpen
@@ -89,7 +85,6 @@ func (b *bodies) reconcileIfOwed(ctx context.Context) error {
 	return b.reconcile(ctx)
 }
 
-// oweAll makes points wait for a new reconciliation.
 func (b *bodies) oweAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +268,6 @@ func (r *reconciliation) isUnconfirmed() bool {
 	return false
 }
 
-// report updates the status. It requires the lock.
 func (r *reconciliation) report() {
 	s := &r.b.status
 	before := s.Unreadable
@@ -424,7 +418,6 @@ func (b *bodies) finish(ctx context.Context, number uint64) error {
 	return err
 }
 
-// entrySize is a stored record entry's size.
 const entrySize = len(nameHash{}) + 8
 
 // readRecord treats a missing or damaged record as empty: bodies stay longer.

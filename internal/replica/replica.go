@@ -78,7 +78,7 @@ type Options struct {
 	Clock clock.Clock
 	Log   *slog.Logger
 
-	space func(folder string) (free, size float64, err error) // durable.Space, except in tests
+	space func(folder string) (free, size float64, err error)
 
 	// Fault, for tests, is called between all steps. Its error ends the step.
 	Fault func(point string) error
@@ -96,9 +96,9 @@ type Replica struct {
 	capturing          sync.Mutex
 	shipping           sync.Mutex
 	claimed            bool
-	heldAt             time.Time // last check of the target
+	heldAt             time.Time
 	mine               marker
-	number             uint64 // last point
+	number             uint64
 	maintaining        sync.Mutex
 	mergedAt, tidiedAt time.Time
 	points             map[string]Point // cache by object name
@@ -108,10 +108,10 @@ type Replica struct {
 
 	mu        sync.Mutex
 	status    Status
-	published Point                // newest point
-	proposed  *proposal            // next point, with its databases in the target
-	rounds    uint64               // captures begun
-	also      map[string]alsoState // by name
+	published Point
+	proposed  *proposal // next point, with its databases in the target
+	rounds    uint64
+	also      map[string]alsoState
 }
 
 // Status is a replica's progress.
@@ -265,14 +265,12 @@ func (r *Replica) Close(ctx context.Context) error {
 	return err
 }
 
-// newest returns the newest point published by this process.
 func (r *Replica) newest() Point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.published
 }
 
-// capture captures all databases, even if some fail.
 func (r *Replica) capture(ctx context.Context) (err error) {
 	r.capturing.Lock()
 	defer r.capturing.Unlock()
@@ -449,7 +447,6 @@ func (r *Replica) prepare(ctx context.Context) error {
 	return nil
 }
 
-// claim claims the target and reads the last point number.
 func (r *Replica) claim(ctx context.Context) error {
 	if err := CheckLost(ctx, r.opts.Target, r.opts.Spool, r.opts.Location); err != nil {
 		return err
@@ -514,7 +511,6 @@ func (r *Replica) put(ctx context.Context, name string, k keys, content io.Reade
 	return readBack(ctx, r.opts.Target, name, sum.Sum(nil))
 }
 
-// counter counts the bytes read.
 type counter struct {
 	io.Reader
 	n int64
@@ -537,7 +533,7 @@ func (r *Replica) size(p Point) *BackupSize {
 
 func (r *Replica) publish(ctx context.Context, p Point) error {
 	p.Number = r.number + 1
-	if p.Time.IsZero() { // without databases
+	if p.Time.IsZero() {
 		p.Time = r.opts.Clock()
 	}
 	if r.opts.Once {

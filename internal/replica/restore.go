@@ -26,7 +26,7 @@ import (
 // Restoring configures Restore.
 type Restoring struct {
 	Target     Target
-	Identities []age.Identity // for encrypted replicas
+	Identities []age.Identity
 
 	// Into is an existing folder for the databases, none of which may exist.
 	Into string
@@ -43,7 +43,7 @@ type Restoring struct {
 
 // Found is the result of Look.
 type Found struct {
-	Point Point     // to restore
+	Point Point
 	Until time.Time // the source is known to have acknowledged writes until then; not before Point.Time
 }
 
@@ -115,8 +115,8 @@ func (r Restoring) lastChange(ctx context.Context, files series, database string
 
 // Restored is the result of Restore.
 type Restored struct {
-	Point  Point    // restored
-	Newest Point    // newest in the replica
+	Point  Point
+	Newest Point
 	Files  []string // paths of databases and other files
 }
 
@@ -209,7 +209,6 @@ func (r Restoring) CheckIdentities(ctx context.Context, p Point) error {
 	return nil // damage is reported later, with the object's name
 }
 
-// head keeps an LTX file's header.
 type head []byte
 
 func (h *head) Write(p []byte) (int, error) {
@@ -282,7 +281,6 @@ func (r Restoring) write(ctx context.Context, k keys, from objects, w io.Writer)
 	return merge(ctx, files, w)
 }
 
-// merge writes the database from ordered LTX files, the first with all pages.
 func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 	read, write := io.Pipe()
 	defer func() { _ = read.Close() }()
@@ -292,7 +290,7 @@ func merge(ctx context.Context, files []io.Reader, w io.Writer) error {
 		if err == nil {
 			err = c.Compact(ctx)
 		}
-		_ = write.CloseWithError(err) // nil means EOF
+		_ = write.CloseWithError(err)
 		merged <- err
 	}()
 	// It compares the checksum of all pages with the last file's.

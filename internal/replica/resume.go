@@ -18,7 +18,6 @@ import (
 // chainName is the spool file with a stopped server's chain.
 const chainName = "chain"
 
-// saved is a stored chain with its last snapshot.
 type saved struct {
 	Run            string
 	TXID           ltx.TXID
@@ -122,6 +121,6 @@ func (s *source) confirmed(ok bool) {
 	s.resumed = 0
 	if !ok {
 		s.drop()
-		s.away = false // begin at once
+		s.away = false
 	}
 }

@@ -17,13 +17,11 @@ import (
 
 const encrypted = ".age"
 
-// keys encrypt or decrypt objects.
 type keys struct {
 	recipients []age.Recipient
 	identities []age.Identity
 }
 
-// suffix ends the names of written objects.
 func (k keys) suffix() string {
 	if len(k.recipients) > 0 {
 		return encrypted
@@ -54,12 +52,11 @@ func (k keys) seal(name string, content io.Reader) io.ReadCloser {
 		if err == nil {
 			err = to.Close()
 		}
-		_ = w.CloseWithError(err) // nil means EOF
+		_ = w.CloseWithError(err)
 	}()
 	return r
 }
 
-// tail splits off the trailing checksum.
 type tail struct {
 	sum hash.Hash
 	r   *bytes.Reader
@@ -72,7 +69,6 @@ func (t *tail) Read(p []byte) (int, error) {
 	return t.r.Read(p)
 }
 
-// damagedError names a damaged or missing object.
 func damagedError(name, reason string, cause error) error {
 	return errcode.Wrap(errcode.Unavailable, fmt.Sprintf("the object %s of the replica %s", name, reason), cause)
 }
@@ -107,7 +103,7 @@ func (k keys) open(name string, object io.Reader, w io.Writer) error {
 		if _, err := io.MultiWriter(w, sum).Write(peeked[:content]); err != nil {
 			return err
 		}
-		if err != nil { // EOF
+		if err != nil {
 			if !bytes.Equal(sum.Sum(nil), peeked[content:]) {
 				return damagedError(name, "is damaged: its checksum is wrong", nil)
 			}

@@ -28,7 +28,7 @@ func (s *source) push(f ltxFile) {
 	}
 }
 
-// drop empties the queue. It requires the lock.
+// drop requires the lock.
 func (s *source) drop() {
 	for _, f := range slices.Concat(s.waiting, s.kept, []ltxFile{s.snapshot}) {
 		_ = os.Remove(f.path(s.spool))
@@ -44,11 +44,11 @@ func (s *source) replace(run string) {
 	defer s.mu.Unlock()
 	if s.state.run == run {
 		s.drop()
-		s.away = false // begin at once
+		s.away = false
 	}
 }
 
-// forget deletes the first kept files. It requires the lock.
+// forget requires the lock.
 func (s *source) forget(files []ltxFile) {
 	for _, f := range files {
 		_ = os.Remove(f.path(s.spool))
@@ -124,7 +124,6 @@ func (s *source) merged(files []ltxFile) {
 	}
 }
 
-// captured notes a capture without changes.
 func (s *source) captured(asOf time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *source) shipped(f ltxFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting) == 0 || s.waiting[0] != f {
-		return // dropped meanwhile
+		return
 	}
 	s.waiting, s.bytes = s.waiting[1:], s.bytes-f.counted()
 	if f.from == 1 || s.once {
@@ -171,7 +170,6 @@ func (s *source) shipped(f ltxFile) {
 	}
 }
 
-// reachable notes that the target answers.
 func (s *source) reachable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,7 +77,7 @@ func (f Folder) Walk(ctx context.Context, prefix string, fn func(name string) er
 		case err != nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
 		case strings.HasPrefix(d.Name(), ".") && path != string(f):
-			return nil // incomplete
+			return nil
 		}
 		name, err := filepath.Rel(string(f), path)
 		if name = filepath.ToSlash(name); d.IsDir() {

@@ -41,7 +41,7 @@ type walHeader struct {
 type position struct {
 	header walHeader
 	frames int
-	sum    walSum // last frame
+	sum    walSum
 }
 
 func (h walHeader) offset(frame int) int64 {
@@ -89,7 +89,6 @@ func readAt(r io.ReaderAt, b []byte, offset int64) error {
 	return err
 }
 
-// frame is a frame header.
 type frame struct {
 	page   uint32
 	commit uint32 // in a transaction's last frame: the database size in pages; otherwise 0
@@ -123,12 +122,11 @@ func positionAt(r io.ReaderAt, frames int) (position, error) {
 	return position{header: h, frames: frames, sum: f.sum}, err
 }
 
-// changes are the pages that transactions wrote.
 type changes struct {
 	pages map[uint32]int64 // offset of the last content by page number
-	size  uint32           // pages after the last transaction
-	least uint32           // smallest size in between
-	most  uint32           // highest page number
+	size  uint32
+	least uint32 // smallest size in between
+	most  uint32
 	end   position
 }
 

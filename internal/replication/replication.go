@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	spoolFolder = "replica-spool" // in the data folder
+	spoolFolder = "replica-spool"
 
 	// closeTime limits sending the last changes at shutdown.
 	closeTime = 5 * time.Second
@@ -32,7 +32,7 @@ const (
 // Options configure Open.
 type Options struct {
 	Settings Settings
-	Data     string // data folder
+	Data     string
 	Services []*service.Running
 	Clock    clock.Clock
 	Log      *slog.Logger
@@ -132,8 +132,8 @@ type State struct {
 	URL     string        // without credentials
 	Since   time.Time     // writes acknowledged before are in the newest restore point; zero before the first
 	Lag     time.Duration // age of the oldest write that may be missing
-	Waiting int64         // unsent bytes
-	Problem string        // last attempt's failure, or ""
+	Waiting int64
+	Problem string
 
 	Unreadable int64    // service files with no good copy, missing from the replica
 	Examples   []string // some, with the reason

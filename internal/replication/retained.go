@@ -10,7 +10,7 @@ import (
 )
 
 // Retained returns a data folder's recorded backups and replica, each with the time by which it no longer contains
-// data deleted at at. Backups in a folder, at another URL, or without a rule are never deleted.
+// data deleted at that moment. Backups in a folder, at another URL, or without a rule are never deleted.
 func Retained(data string, b *backup.Settings, r *Settings, at time.Time) (all service.Copies, err error) {
 	known, err := backup.Known(data)
 	if err != nil {
@@ -52,8 +52,8 @@ func pause(newestFirst []service.Backup) time.Duration {
 	return usual
 }
 
-// until returns by when a rule drops data deleted at a time; zero without a rule. Everything is kept for at least
-// least; every is the interval of backups or restore points.
+// until returns by when a rule drops data deleted at a time; zero without a rule. least is the minimum age of dropped
+// points, and every their interval.
 func until(keep string, at time.Time, least, every time.Duration) (time.Time, error) {
 	rule, err := replica.ParseKeep(keep)
 	if err != nil || rule == (replica.Keep{}) && least == 0 {

@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// dumpBegin begins a custom-format dump.
 const dumpBegin = "PGDMP"
 
 // IsDump reports whether a file is a custom-format pg_dump.
@@ -53,7 +52,6 @@ type Dump struct {
 	Progress func(step string)
 }
 
-// target returns the services' only database server.
 func (d *Dump) target() (*engine.Database, error) {
 	var found *engine.Database
 	for _, s := range d.Services {

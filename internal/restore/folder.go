@@ -43,7 +43,6 @@ type backupFolder struct {
 	secrets  bool
 }
 
-// read returns nil if path is not a backup folder.
 func (s *folder) read(path string) (*backupFolder, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -76,7 +75,6 @@ func (s *folder) read(path string) (*backupFolder, error) {
 	return b, nil
 }
 
-// choose returns the newest complete backup.
 func (s *folder) choose(at time.Time) (*backupFolder, error) {
 	if exists(filepath.Join(s.path, replica.MarkerName)) {
 		return nil, fmt.Errorf("%s has a replica or backups: write file://%s", s.path, filepath.ToSlash(service.Absolute(s.path)))
@@ -156,7 +154,6 @@ func (s *folder) restore(ctx context.Context, r *Request, p *Plan, into string) 
 	return copyFile(ctx, filepath.Join(s.path, secrets.File), filepath.Join(into, secrets.File))
 }
 
-// copyFile makes a durable copy.
 func copyFile(ctx context.Context, from, to string) error {
 	file, err := os.Open(from)
 	if err != nil {

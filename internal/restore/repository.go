@@ -13,7 +13,6 @@ import (
 	"holdfast/internal/secrets"
 )
 
-// repository is a replica, or the backups at a URL.
 type repository struct {
 	name    string
 	target  replica.Target

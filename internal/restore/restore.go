@@ -29,7 +29,7 @@ type Request struct {
 	Identity string    // private key file for a repository, or ""
 	At       time.Time // latest moment to restore; zero: no limit
 	Services []string  // names; nil: all
-	Data     string    // new data folder
+	Data     string
 	Clock    clock.Clock
 
 	// Progress, if set, is called with each step.
@@ -42,7 +42,7 @@ type Request struct {
 // Finishing is restored data that is not ready yet.
 type Finishing struct {
 	Folder   string
-	Services []string      // with databases in the folder
+	Services []string
 	Age      time.Duration // since the data was copied
 
 	// Open opens a service's file, like service.FileSource.
@@ -54,17 +54,13 @@ type Plan struct {
 	From     string
 	At       time.Time // earlier acknowledged writes are restored
 	Until    time.Time // the source is known to have acknowledged writes until then; not before At
-	Services []string  // with restored databases
-	Secrets  bool      // whether the secrets file is restored
+	Services []string
+	Secrets  bool
 }
 
-// source is a backup or a replica.
 type source interface {
-	// plan chooses the moment and the services.
 	plan(ctx context.Context, r *Request) (*Plan, error)
-	// restore writes and verifies the plan's databases and secrets file.
 	restore(ctx context.Context, r *Request, p *Plan, folder string) error
-	// open opens a service's file.
 	open(ctx context.Context, service, name string) (io.ReadCloser, error)
 	close() error
 }

@@ -50,9 +50,9 @@ const (
 
 // Completed describes the secrets set by Complete.
 type Completed struct {
-	Settings []string        // all
-	Made     map[string]bool // newly generated
-	NewFile  bool            // created
+	Settings []string
+	Made     map[string]bool
+	NewFile  bool
 }
 
 // Complete sets unset secrets from the file or by generating them.
@@ -85,8 +85,8 @@ func Complete(data string, how Absent, all []Secret) (done Completed, err error)
 
 type loaded struct {
 	values  map[string]string
-	made    map[string]bool // newly generated
-	newFile bool            // created
+	made    map[string]bool
+	newFile bool
 }
 
 // load returns the secrets in the file. Create creates the file or adds missing secrets.
@@ -119,7 +119,7 @@ func load(data string, how Absent, settings []string) (all loaded, err error) {
 	}
 	err = write(path, values, missing)
 	if errors.Is(err, fs.ErrExist) {
-		return load(data, how, settings) // another process created it first
+		return load(data, how, settings)
 	}
 	return all, err
 }
@@ -198,7 +198,7 @@ func write(path string, values map[string]string, fresh bool) error {
 type LeftFile struct {
 	path   string
 	values map[string]string
-	err    error // unusable
+	err    error
 }
 
 const leftPrefix = ".secrets-"

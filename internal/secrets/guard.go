@@ -35,7 +35,7 @@ type Bound struct {
 
 // Guard verifies that a server has the secrets that its data was written with, by hashes in each database.
 type Guard struct {
-	Data       string // data folder
+	Data       string
 	Log        *slog.Logger
 	NewSecrets bool            // accept and record different secrets
 	Made       map[string]bool // newly generated settings
@@ -117,7 +117,6 @@ func once[K comparable, V any](h *hasher, results *map[K]func() V, key K, fn fun
 	return result()
 }
 
-// compare compares the secret with a hash; "" means none.
 func (b *Bound) compare(h *hasher, text string) (Likeness, error) {
 	switch {
 	case text == "":
@@ -143,7 +142,7 @@ type Comparison struct {
 
 	Like     Likeness
 	database *engine.Database
-	hash     string // in the database
+	hash     string
 }
 
 // ErrNoTable means that the database has no hash table yet.
@@ -186,7 +185,7 @@ func (s *guarded) compare(ctx context.Context, h *hasher, patience time.Duration
 type verification struct {
 	mu   sync.Mutex
 	done bool
-	err  error // last attempt's error; nil when done
+	err  error
 }
 
 func (v *verification) set(err error) {
@@ -269,7 +268,6 @@ func (g *Guard) recordAll(ctx context.Context, patience time.Duration, all map[*
 	return false, nil
 }
 
-// byPlace separates database servers from SQLite files.
 func (g *Guard) byPlace() (servers, files []*guarded) {
 	for _, s := range g.services {
 		if s.Embedded() {
@@ -361,7 +359,6 @@ func Describe(all []Comparison, data string) (says, fix string) {
 		file, setting, section, key)
 }
 
-// hasSecret reports whether the file has the hashed secret.
 func (f *LeftFile) hasSecret(all []Comparison) bool {
 	return !slices.ContainsFunc(all, func(c Comparison) bool {
 		hash, err := secrethash.Parse(c.hash)

@@ -46,7 +46,7 @@ type Suite[E any] struct {
 // Soak lists the cases that `make test` leaves to `make soak`, because they are slow or covered by another backend.
 type Soak struct {
 	Why   string
-	Cases []string // "Group/Case"
+	Cases []string
 	But   []string // instead of Cases: all groups but these
 }
 

@@ -21,7 +21,7 @@ import (
 
 // Job is a periodic job.
 type Job struct {
-	Name  string        // for logs and metrics
+	Name  string
 	Every time.Duration // pause between rounds; 0: only RunOnce
 	Limit int           // rows per step, at least 1
 
@@ -67,7 +67,6 @@ type Sweeper struct {
 	jobs []*job
 }
 
-// job runs one round at a time in this process.
 type job struct {
 	Job
 
@@ -136,7 +135,6 @@ func (s *Sweeper) RunNow(ctx context.Context, name string, progress func(rows in
 	return rows, left, err
 }
 
-// maxBackoff limits the pause after failed rounds.
 const maxBackoff = 10 * time.Minute
 
 // repeat starts after a random part of the pause, so that processes that start together do not sweep together.

@@ -99,7 +99,7 @@ func StartPubSub() (*BrokerServer, error) {
 	if err != nil {
 		return nil, ErrNoPubSub
 	}
-	home, _ := os.UserHomeDir() // without one the path does not exist
+	home, _ := os.UserHomeDir()
 	for _, sdk := range []string{"/usr/lib/google-cloud-sdk", "/opt/google-cloud-sdk", filepath.Join(home, "google-cloud-sdk")} {
 		jars, _ := filepath.Glob(filepath.Join(sdk, "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*-all.jar"))
 		if len(jars) > 0 {

@@ -102,7 +102,6 @@ type citusNode struct {
 	coordinates bool
 }
 
-// citusNodes returns a cluster's servers, coordinator first.
 func citusNodes(t testing.TB, base string) []citusNode {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -173,7 +172,7 @@ func (l *CitusLog) Reset() { l.Sent, l.Ran = nil, nil }
 
 func withHost(t testing.TB, base string, n citusNode) string {
 	t.Helper()
-	if strings.HasPrefix(n.host, "/") { // a socket
+	if strings.HasPrefix(n.host, "/") {
 		return WithParameter(t, base, "host", n.host)
 	}
 	u := parse(t, base)

@@ -25,7 +25,7 @@ type CitusWatch struct {
 
 // CitusMessage is a message between servers.
 type CitusMessage struct {
-	To   string // receiving server
+	To   string
 	Text string
 }
 
@@ -54,7 +54,7 @@ func WatchCitus(t testing.TB, url string) *CitusWatch {
 		for {
 			client, err := l.Accept()
 			if err != nil {
-				return // the test has ended
+				return
 			}
 			go w.serve(client, network, address)
 		}

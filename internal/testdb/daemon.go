@@ -21,14 +21,14 @@ const startTimeout = 5 * time.Minute
 // death signal (PR_SET_PDEATHSIG) does not work: it is sent when the thread that started the child ends, and Go ends
 // threads at any time.
 type daemon struct {
-	dir        string // for log and data
+	dir        string
 	attr       *syscall.SysProcAttr
 	stop, kill syscall.Signal // for a shutdown and a crash
 
 	watch  *exec.Cmd
 	pipe   io.WriteCloser // lines: the PID to kill, or empty
 	server *exec.Cmd
-	exited chan struct{} // closed when the server has ended
+	exited chan struct{}
 }
 
 // watchScript kills the last PID read and removes the folder at EOF. The server may be a child of init by then, and

@@ -13,11 +13,11 @@ const (
 	EngineSQLite   = "sqlite"
 	EnginePostgres = "postgres"
 	EngineCitus    = "citus"
-	EngineSpanner  = "spanner" // emulator
+	EngineSpanner  = "spanner"
 
-	EnginePgBouncer = "pgbouncer" // in front of PostgreSQL
+	EnginePgBouncer = "pgbouncer"
 	EngineRedis     = "redis"
-	EnginePubSub    = "pubsub" // emulator
+	EnginePubSub    = "pubsub"
 	EngineNATS      = "nats"
 	EngineMariaDB   = "mariadb"
 )

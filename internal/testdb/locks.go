@@ -11,8 +11,8 @@ import (
 // Locks makes concurrent writers wait for a lock and releases them together. If an operation decides on data read
 // before it had the lock, several writers succeed where only one may.
 type Locks struct {
-	conn  *pgx.Conn // holds the locks
-	watch *pgx.Conn // counts waiting writers
+	conn  *pgx.Conn
+	watch *pgx.Conn
 }
 
 // NewLocks connects to the database.

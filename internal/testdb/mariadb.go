@@ -107,7 +107,7 @@ func StartMariaDB() (*MariaDBServer, error) {
 	}
 	program, err := exec.LookPath("mariadbd")
 	if err != nil {
-		if program, err = exec.LookPath("/usr/sbin/mariadbd"); err != nil { // not in every PATH
+		if program, err = exec.LookPath("/usr/sbin/mariadbd"); err != nil {
 			return nil, ErrNoMariaDB
 		}
 	}

@@ -87,7 +87,7 @@ func PgBouncer(t testing.TB, base string, connections int) string {
 			t.Logf("PgBouncer said:\n%s", said)
 		}
 		_ = pipe.Close()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait()
 	})
 	awaitSocket(t, filepath.Join(dir, ".s.PGSQL.6432"), filepath.Join(dir, "log"))
 	ran(t, EnginePgBouncer)

@@ -67,7 +67,7 @@ func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop f
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
-	var mu sync.Mutex // guards n
+	var mu sync.Mutex
 	n := 0
 	next := func() int {
 		mu.Lock()
@@ -93,7 +93,6 @@ func writing(t testing.TB, write func(ctx context.Context, n int) error) (stop f
 	}
 }
 
-// guided runs the guide's statement with the test's worker.
 func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "postgresql.md"))
@@ -106,7 +105,6 @@ func guided(t testing.TB, conn *pgx.Conn, worker []string, sql string) {
 	command(t, conn, strings.ReplaceAll(sql, `'worker1.example.org', 5432`, fmt.Sprintf("'%s', %s", worker[0], worker[1])))
 }
 
-// root returns the repository's folder.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -67,7 +67,6 @@ recovery_target_action = 'promote'" >>postgresql.auto.conf`, "sh", filepath.Join
 	}
 }
 
-// program runs a program as the server's user.
 func (s *PostgresServer) program(t testing.TB, name string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)

@@ -170,7 +170,6 @@ func (s *RedisServer) Must(t testing.TB, args ...string) string {
 	return text
 }
 
-// slots is a cluster's number of hash slots.
 const slots = 16384
 
 // RedisCluster starts three servers without replicas for one test.

@@ -114,13 +114,13 @@ func (s *PostgresServer) initdb() error {
 		cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), slices.Concat(args, locale)...)
 		cmd.SysProcAttr, cmd.Dir = s.attr, "/"
 		out, err := cmd.CombinedOutput()
-		if err != nil && ctx.Err() != nil { // it was killed, and left files
+		if err != nil && ctx.Err() != nil {
 			err = errSlowStart
 		}
 		return out, err
 	}
 	out, err := run("--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en-US")
-	if err != nil && !errors.Is(err, errSlowStart) { // it has removed its files
+	if err != nil && !errors.Is(err, errSlowStart) {
 		out, err = run("--locale=C")
 	}
 	if err != nil {
@@ -182,7 +182,6 @@ func unprivileged() (*syscall.SysProcAttr, *syscall.Credential, error) {
 	return attr, attr.Credential, nil
 }
 
-// findPostgres returns the newest version's program folder.
 func findPostgres() (string, error) {
 	// Debian installs several versions, none in PATH.
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -224,6 +223,6 @@ func version(dir string) int {
 		return 0
 	}
 	major, _, _ := strings.Cut(words[2], ".")
-	n, _ := strconv.Atoi(major) // 0 for a beta
+	n, _ := strconv.Atoi(major)
 	return n
 }

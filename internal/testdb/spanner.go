@@ -122,7 +122,7 @@ func findEmulator() (string, error) {
 	if path, err := exec.LookPath("emulator_main"); err == nil {
 		return path, nil
 	}
-	home, _ := os.UserHomeDir() // without one the path does not exist
+	home, _ := os.UserHomeDir()
 	for _, sdk := range []string{"/usr/lib/google-cloud-sdk", "/opt/google-cloud-sdk", filepath.Join(home, "google-cloud-sdk")} {
 		if path, err := exec.LookPath(filepath.Join(sdk, "bin/cloud_spanner_emulator/emulator_main")); err == nil {
 			return path, nil

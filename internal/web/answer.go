@@ -41,9 +41,9 @@ var newline = []byte("\n")
 // File is a file to send.
 type File struct {
 	Name   string
-	Type   string // content type
-	Inline bool   // shown by the browser, without scripts
-	Size   int64  // bytes; 0: unknown
+	Type   string
+	Inline bool  // shown by the browser, without scripts
+	Size   int64 // bytes; 0: unknown
 	Write  func(io.Writer) error
 }
 
@@ -93,8 +93,8 @@ func (f *fileWriter) Write(p []byte) (int, error) {
 
 // BodyErrors are a protocol's errors for unreadable bodies.
 type BodyErrors struct {
-	Announced error // Content-Length exceeds the limit
-	TooLarge  error // the received bytes exceed the limit
+	Announced error
+	TooLarge  error
 	TooSlow   error // below the listener's minimum rate
 	Cut       error // ended early, or malformed HTTP
 }
@@ -124,12 +124,12 @@ func (e *BodyErrors) Read(body io.Reader, p []byte) (int, error) {
 }
 
 const (
-	// unchargedBytes is the maximum body or response that is free. A connection itself uses 20 KB: net/http has a
-	// goroutine and two 4 KiB buffers for it.
+	// unchargedBytes is the largest free body or response. A connection itself uses 20 KB: a goroutine and two 4 KiB
+	// buffers in net/http.
 	unchargedBytes = 4 << 10
 
-	// firstBytes is the first buffer for a larger body. A full buffer grows by bodyGrowth, so that a client that
-	// announces a large body without sending it uses little of the budget.
+	// firstBytes is the first buffer for a larger body. A full buffer grows by bodyGrowth, so that announcing a large
+	// body without sending it uses little of the budget.
 	firstBytes = 64 << 10
 	bodyGrowth = 4
 )

@@ -19,16 +19,16 @@ const (
 	maxBlocks = 16 // kept until the answer is complete
 )
 
-// Blocks builds an answer from a list, in blocks that are charged before allocation. A short answer is sent whole. A
-// long one, or one without memory, is sent while the rest of the list is read; an error then closes the connection.
+// Blocks builds an answer from a list, in blocks charged before allocation. A short answer is sent whole. A long one,
+// or one without memory, is sent while the rest of the list is read; an error then closes the connection.
 type Blocks struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	status    int
 	mediaType string
 	full      [][]byte // before the current block
-	charged   int64    // bytes
-	sending   bool     // header sent
+	charged   int64
+	sending   bool
 }
 
 // NewBlocks returns an answer; Room returns its first block.
@@ -73,7 +73,6 @@ func (s *Blocks) Append(b, text []byte) (_ []byte, err error) {
 	return b, nil
 }
 
-// flush sends the blocks, and returns the last one for reuse.
 func (s *Blocks) flush(b []byte) ([]byte, error) {
 	if !s.sending {
 		s.sending = true
@@ -114,8 +113,7 @@ func (s *Blocks) Finish(b []byte) {
 	_, _ = s.flush(b)
 }
 
-// slotTries limits waits for a slot in the middle of an answer, each as long as a request may wait: an answer that
-// ends early wastes everything so far.
+// slotTries limits waits for a slot in the middle of an answer: one that ends early wastes everything so far.
 const slotTries = 5
 
 // Read runs fn with the request's slot, which an answer releases while it is sent.

@@ -38,7 +38,6 @@ func parseForwarded(value string) ([]element, error) {
 	}
 }
 
-// nextElement cuts an element, which may be empty, from the front of s.
 func nextElement(s string) (e element, rest string, err error) {
 	seen := map[string]bool{}
 	for rest = s; rest != "" && strings.IndexByte(", \t", rest[0]) < 0; {
@@ -82,7 +81,6 @@ func nextPair(s string) (name, value, rest string, err error) {
 	return name, rest[:n], rest[n:], nil
 }
 
-// quoted reads a quoted string after its opening quote.
 func quoted(s string) (value, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -116,12 +114,11 @@ func (e *element) set(name, value string) (err error) {
 		}
 		e.host = value
 	case "proto":
-		e.proto = value // checked later
+		e.proto = value
 	}
 	return err
 }
 
-// parseNode drops the port.
 func parseNode(s string) (string, error) {
 	bad := errors.New("malformed node identifier")
 	name := s
@@ -161,7 +158,6 @@ func obfuscated(s string) bool {
 	return true
 }
 
-// tokenLen returns the length of the leading token (RFC 7230).
 func tokenLen(s string) int {
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {

@@ -15,11 +15,11 @@ import (
 // use.
 type Gate struct {
 	slots *fairshare.Pool
-	open  atomic.Int64 // with or without a slot
+	open  atomic.Int64
 }
 
-// NewGate returns a gate with limit slots. As many requests again may wait for one, each up to wait. An eighth of the
-// slots is a reserve that clients cannot use above their share.
+// NewGate returns a gate with limit slots. As many requests again may wait for one, each up to wait. A client above
+// its share cannot use a reserve of an eighth.
 func NewGate(limit int, wait time.Duration) *Gate {
 	limit = max(limit, 1)
 	return &Gate{slots: fairshare.New(int64(limit), limit, wait)}
@@ -42,9 +42,9 @@ func Identify(w http.ResponseWriter, client string) {
 	}
 }
 
-// AcquireSlot waits for a slot, and for a turn at the service's database, which a client's more expensive requests
-// get later (fairshare.Turns). A handler calls it after verifying credentials and reading the body, so that slow
-// clients hold neither, and returns its error. Both are released when the response begins, or by ReleaseSlot.
+// AcquireSlot waits for a slot, and for a turn at the service's database (fairshare.Turns). A handler calls it after
+// verifying credentials and reading the body, so that slow clients hold neither, and returns its error. Both are
+// released when the response begins, or by ReleaseSlot.
 func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	r, ok := w.(*response)
 	if !ok || r.gate == nil || r.slot != "" {
@@ -130,12 +130,12 @@ func ClientIP(w http.ResponseWriter) (ip netip.Addr, ok bool) {
 
 // GateStats count the requests at a gate.
 type GateStats struct {
-	Slots   int   // maximum
-	Active  int   // with a slot
-	Waiting int   // for a slot
-	Idle    int   // without a slot: receiving the body, sending the response, or waiting for something else
-	Clients int   // with such requests
-	Shed    int64 // rejected so far
+	Slots   int
+	Active  int
+	Waiting int
+	Idle    int // without a slot
+	Clients int
+	Shed    int64
 }
 
 // Stats returns the gate's statistics.
@@ -143,7 +143,7 @@ func (g *Gate) Stats() GateStats {
 	s := g.slots.Stats()
 	return GateStats{
 		Slots: int(s.Capacity), Active: int(s.Used), Waiting: s.Waiting, Clients: s.Clients, Shed: s.Refused,
-		Idle: max(int(g.open.Load()-s.Used)-s.Waiting, 0), // one may have ended in between
+		Idle: max(int(g.open.Load()-s.Used)-s.Waiting, 0), // a request may have ended in between
 	}
 }
 

@@ -35,7 +35,7 @@ type ErrorWriter func(http.ResponseWriter, *http.Request, error)
 
 // Service is a service on a listener.
 type Service struct {
-	Name  string // for logs and metrics
+	Name  string
 	Serve Handler
 	Error ErrorWriter
 
@@ -78,7 +78,7 @@ type Mux struct {
 	Resolver *Resolver
 	Options  Options
 	Mounts   []Mount // the first owner serves a path
-	Default  Service // serves all other paths
+	Default  Service
 
 	changed atomic.Pointer[Options] // replaces Options
 }
@@ -219,7 +219,7 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	rec.releaseMemory()
 	_, answered := errors.AsType[*Answered](err)
 	if begun && err != nil && !answered || rec.full != nil {
-		panic(http.ErrAbortHandler) // how net/http cuts a connection
+		panic(http.ErrAbortHandler)
 	}
 	rec.wait(time.Now(), 0) // for the buffered rest of the response
 	if body != nil {
@@ -227,7 +227,6 @@ func (m *Mux) handle(service *Service, w http.ResponseWriter, r *http.Request, a
 	}
 }
 
-// serve turns a panic into an error.
 func (service *Service) serve(w *response, r *http.Request, at Address) (err error) {
 	defer ReleaseSlot(w)
 	defer func() {
@@ -261,14 +260,13 @@ func method(m string) string {
 	return "other"
 }
 
-// exchange is a logged request and response.
 type exchange struct {
 	id, route, method string
 	status            int
-	bytes             int64 // response body
+	bytes             int64
 	start             time.Time
 	took              time.Duration
-	left              bool   // the client closed the connection
+	left              bool
 	client            string // address; "" if unknown or not logged
 	reason            string // refusal; otherwise ""
 }

@@ -30,11 +30,11 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	*net.TCPConn
 	limits    *Limits
-	malformed MalformedHandler // as in listener
-	line      requestLine      // reader goroutine only
-	begun     bool             // first byte received; reader goroutine only
-	sent      int64            // bytes; writer goroutine only
-	acked     int64            // bytes acknowledged at the last missed deadline
+	malformed MalformedHandler
+	line      requestLine // reader goroutine only
+	begun     bool        // first byte received; reader goroutine only
+	sent      int64       // bytes; writer goroutine only
+	acked     int64       // bytes acknowledged at the last missed deadline
 }
 
 // Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
@@ -60,7 +60,6 @@ func (c *conn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// after returns no deadline for 0.
 func after(d time.Duration) (deadline time.Time) {
 	if d > 0 {
 		deadline = time.Now().Add(d)

@@ -15,9 +15,8 @@ import (
 
 // Malformed HTTP requests, e.g. for /storage/%zz, never reach a handler: net/http writes a plain-text response and
 // closes the connection. Our connections replace it with the service's error and the same status. Over TLS they only
-// see encrypted bytes, so net/http's response remains: a wrapper around tls.Conn would lose HTTP/2, which net/http
-// only serves on a *tls.Conn, or would have to do the handshake itself, with its limits, log and shutdown. HTTP/2
-// itself resets the stream.
+// see encrypted bytes, so net/http's response remains: net/http only serves HTTP/2 on a *tls.Conn, so a wrapper would
+// lose it or need its own handshake with limits, log and shutdown. HTTP/2 itself resets the stream.
 
 // Errors of requests that net/http refuses.
 var (
@@ -28,7 +27,6 @@ var (
 	errVersion          = errcode.New(errcode.Invalid, "unsupported version of HTTP: use HTTP/1.1")
 )
 
-// refusals are keyed by net/http's status.
 var refusals = map[int]error{
 	http.StatusBadRequest:                  errMalformed,
 	http.StatusExpectationFailed:           errExpectation,
@@ -79,7 +77,6 @@ func (m *Mux) ServeMalformed(w http.ResponseWriter, r *http.Request, status int)
 	m.serve(&refusing, w, r, at)
 }
 
-// withStatus fixes the status.
 type withStatus struct {
 	http.ResponseWriter
 	status int
@@ -91,7 +88,6 @@ func (w withStatus) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }
 // lineBytes of the request line are stored, enough to find the service.
 const lineBytes = 512
 
-// requestLine is the start of a connection's current request.
 type requestLine struct {
 	text  []byte
 	whole bool
@@ -99,7 +95,6 @@ type requestLine struct {
 	has   bool
 }
 
-// next starts the next request.
 func (l *requestLine) next() {
 	l.text, l.whole = l.text[:0], false
 	if l.has {
@@ -136,7 +131,6 @@ func (l *requestLine) request(peer net.Addr) *http.Request {
 	return r
 }
 
-// startRequest is for http.Server.ConnState.
 func startRequest(c net.Conn, state http.ConnState) {
 	if c, ok := c.(*conn); ok && state == http.StateIdle {
 		c.line.next()
@@ -161,7 +155,6 @@ func (c *conn) answerMalformed(status int) error {
 	return nil
 }
 
-// shortAnswer is a response written in one piece.
 type shortAnswer struct {
 	header http.Header
 	status int
@@ -181,12 +174,11 @@ func (a *shortAnswer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// bytes returns the wire format.
 func (a *shortAnswer) bytes() []byte {
 	a.header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(a.status) + " " + http.StatusText(a.status) + "\r\n")
-	_ = a.header.Write(&b) // a buffer never fails
+	_ = a.header.Write(&b)
 	b.WriteString("\r\n")
 	b.Write(a.body.Bytes())
 	return b.Bytes()

@@ -16,7 +16,7 @@ type Memory struct {
 }
 
 // NewMemory returns a budget of limit bytes. A charge that does not fit waits, up to wait and with at most waiting
-// others. An eighth of the bytes is a reserve that clients cannot use above their share.
+// others. A client above its share cannot use a reserve of an eighth.
 func NewMemory(limit int64, waiting int, wait time.Duration) *Memory {
 	return &Memory{bytes: fairshare.New(limit, waiting, wait)}
 }
@@ -26,10 +26,10 @@ func (m *Memory) Resize(limit int64, waiting int, wait time.Duration) {
 	m.bytes.Resize(limit, waiting, wait)
 }
 
-// ChargeMemory charges n more bytes to a request's client before the handler allocates them, until the request ends
-// or ReleaseMemory. It may wait, without the request's slot; the handler should then hold no shared resources and
-// little memory, because two requests that wait for each other's memory both fail. The handler returns the error,
-// fairshare.ErrFull or the context's cause. Without a budget nothing is charged. It is not safe for concurrent use.
+// ChargeMemory charges n more bytes to a request's client before they are allocated, until the request ends or
+// ReleaseMemory. It may wait, without the request's slot; meanwhile the handler should hold no shared resources and
+// little memory, because two requests that wait for each other's memory both fail. The handler returns the error.
+// Without a budget nothing is charged. Not safe for concurrent use.
 func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	if TryChargeMemory(w, n) {
 		return nil

@@ -11,9 +11,9 @@ import (
 
 // Origin is the server's public address, which clients sign and returned URLs start with.
 type Origin struct {
-	Scheme string // http or https
+	Scheme string
 	Host   string // lower case; IPv6 without brackets
-	Port   uint16 // never 0
+	Port   uint16
 	Prefix string // "" or "/…" without a trailing slash
 }
 
@@ -86,7 +86,6 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
-// splitHost returns port 0 if it is absent.
 func splitHost(s string) (host string, port uint16, ok bool) {
 	host = s
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {

@@ -22,12 +22,11 @@ type Rate struct {
 type pace struct {
 	rate  Rate
 	left  time.Duration // at most the grace
-	bytes int64         // transferred so far
+	bytes int64
 }
 
 func newPace(rate Rate) pace { return pace{rate: rate, left: rate.Grace} }
 
-// deadline returns when a transfer of n bytes must end.
 func (p *pace) deadline(now time.Time, n int) time.Time { return now.Add(p.left + p.earned(n)) }
 
 func (p *pace) count(n int, waited time.Duration) {
@@ -46,12 +45,11 @@ type pacedBody struct {
 	conn    *http.ResponseController
 	streams bool // HTTP/2, which cancels an unread body itself
 	expects bool // the peer waits for 100 Continue
-	begun   bool // the handler has read something
-	ended   bool // read to EOF
+	begun   bool
+	ended   bool
 	late    bool // the peer stalled too long
 }
 
-// paceBody returns nil without a body or limit.
 func paceBody(w http.ResponseWriter, r *http.Request, rate Rate) *pacedBody {
 	if rate.Grace == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil

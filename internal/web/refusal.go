@@ -12,7 +12,7 @@ type Refusal struct {
 	Status  int
 	Code    string
 	Message string
-	Cause   error // for the log; may be nil
+	Cause   error // may be nil
 }
 
 // Refuse returns a Refusal without a cause.

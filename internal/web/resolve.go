@@ -62,7 +62,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
 		if err == nil && p.Addr().Is4In6() {
-			err = errors.New("an IPv4 network must be in IPv4 notation") // it would match nothing
+			err = errors.New("an IPv4 network must be in IPv4 notation")
 		}
 		return p, err
 	}
@@ -137,7 +137,6 @@ func (r *Resolver) trustsNode(node string) bool {
 	return err == nil && r.Trusts(ip)
 }
 
-// forwarded holds the known parts of a request's public address.
 type forwarded struct {
 	host  string // with or without a port
 	proto string
@@ -258,7 +257,6 @@ func (r *Resolver) Network(req *http.Request) string {
 	return netip.PrefixFrom(ip, 64).Masked().String()
 }
 
-// forwardedNodes returns the "for" parameters of Forwarded, if any.
 func forwardedNodes(h http.Header) (nodes []string, err error) {
 	elements, err := parseForwarded(strings.Join(h.Values("Forwarded"), ","))
 	if err != nil {
@@ -275,7 +273,6 @@ func forwardedNodes(h http.Header) (nodes []string, err error) {
 	return nodes, nil
 }
 
-// list returns a list header's entries from all lines.
 func list(h http.Header, name string) []string {
 	lines := h.Values(name)
 	if len(lines) == 0 {

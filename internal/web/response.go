@@ -13,27 +13,27 @@ import (
 // response records a handler's response and limits how slowly the client may read it.
 type response struct {
 	http.ResponseWriter
-	status int // 0 until the header is written
+	status int
 	pace   pace
-	piece  int                      // next write's bytes; 0: startBytes
-	conn   *http.ResponseController // nil: no limit
-	body   *pacedBody               // the request's, or nil
+	piece  int // next write's bytes; 0: startBytes
+	conn   *http.ResponseController
+	body   *pacedBody // the request's, or nil
 
 	request  *http.Request
-	resolver *Resolver        // nil: client address unknown
-	gate     *Gate            // nil: no limit
-	turns    *fairshare.Turns // nil: no limit
+	resolver *Resolver
+	gate     *Gate
+	turns    *fairshare.Turns
 	turn     fairshare.Turn
 	kind     fairshare.Kind
-	meter    work.Meter // work during the turn
+	meter    work.Meter
 	inTurn   atomic.Bool
-	slot     string  // client charged for slot and turn; "" without a slot
-	client   string  // set by Identify
-	memory   *Memory // nil: no limit
-	charged  int64   // bytes charged
-	streams  bool    // see StreamBody
-	static   bool    // see StaticBody
-	full     error   // set if a piece of the response found no memory
+	slot     string // client charged for slot and turn; "" without a slot
+	client   string // set by Identify
+	memory   *Memory
+	charged  int64
+	streams  bool
+	static   bool
+	full     error // set if a piece of the response found no memory
 }
 
 // newResponse also removes the server's write deadline, which starts at the request header: over HTTP/2 it would end

@@ -33,7 +33,7 @@ func DefaultLimits() Limits {
 type Server struct {
 	*http.Server
 	limits    Limits
-	malformed MalformedHandler // nil: net/http answers malformed requests
+	malformed MalformedHandler
 }
 
 // NewServer returns a server with limits. A MalformedHandler answers malformed requests and too large headers;
@@ -87,7 +87,7 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	var draining atomic.Bool
 	ending, end := context.WithCancel(context.Background())
 	defer end()
-	var open atomic.Int64 // connections
+	var open atomic.Int64
 	srv.ConnState = func(c net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:

@@ -13,8 +13,8 @@ import (
 type Meter struct {
 	mu      sync.Mutex
 	running bool
-	waits   int       // running
-	since   time.Time // start of the current work
+	waits   int
+	since   time.Time
 	worked  time.Duration
 	yield   func()
 }

@@ -31,7 +31,6 @@ func Versitygw(t *testing.T, bucket string, vars ...string) Bucket {
 	}, "/health")
 }
 
-// otherKey is access key and secret.
 const otherKey = "holdfast-test"
 
 // otherServer starts a server whose buckets are folders, and waits until it is healthy.

@@ -119,7 +119,7 @@ func (s *Server) Signal(sig syscall.Signal) {
 	select {
 	case <-s.Ended:
 	default:
-		_ = s.Cmd.Process.Signal(sig) // it may have ended
+		_ = s.Cmd.Process.Signal(sig)
 	}
 }
 
@@ -172,7 +172,6 @@ func (s *Server) AwaitLong(most time.Duration, path string, done func(status int
 	}
 }
 
-// plain does not request compressed answers.
 var plain = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Second}}
 
 // AwaitOutput waits until the output matches re, and returns the groups.

@@ -198,7 +198,6 @@ func Run[T any](t *testing.T, p *Page, body string, args ...any) T {
 	return answer.Result.Value
 }
 
-// state describes the page when a test fails.
 func (p *Page) state() string {
 	var shown struct{ Result struct{ Value string } }
 	const script = "`${location} shows, with the focus on ${document.activeElement?.outerHTML.slice(0, 200)}:\\n${document.body?.innerText}`"
@@ -215,7 +214,6 @@ func (p *Page) AwaitFocus(t *testing.T, selector string) {
 	Run[bool](t, p, `return !!await until(() => document.hasFocus() && document.activeElement?.matches(arguments[0]))`, selector)
 }
 
-// keys have a code and the text they type.
 var keys = map[string]struct {
 	code int
 	text string
@@ -278,7 +276,7 @@ func (p *Page) Point(t *testing.T, x, y float64) {
 // Drop drags files to a point in the window and drops them.
 func (p *Page) Drop(t *testing.T, x, y float64, files ...string) {
 	t.Helper()
-	data := map[string]any{"items": []any{}, "files": files, "dragOperationsMask": 1} // copy
+	data := map[string]any{"items": []any{}, "files": files, "dragOperationsMask": 1}
 	for _, kind := range []string{"dragEnter", "dragOver", "drop"} {
 		p.conn.must(t, p.session, "Input.dispatchDragEvent", map[string]any{"type": kind, "x": x, "y": y, "data": data}, nil)
 	}

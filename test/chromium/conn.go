@@ -15,7 +15,7 @@ import (
 // patience limits one step on a slow machine.
 const patience = 2 * time.Minute
 
-// conn is a connection to a browser. It is safe for concurrent use.
+// conn is safe for concurrent use.
 type conn struct {
 	ended chan struct{} // closed when the browser closes its pipe
 
@@ -26,7 +26,7 @@ type conn struct {
 	frames    map[string]string   // each tab's main frame, by session
 	documents map[string]document // each tab's newest document, by session
 	changed   chan struct{}       // closed and replaced when a document changes
-	wrong     map[string][]string // problems by session
+	wrong     map[string][]string
 }
 
 // document is a tab's content. Each navigation makes a new one, with another loader.
@@ -35,7 +35,6 @@ type document struct {
 	loaded bool
 }
 
-// message is an answer, with an ID, or an event.
 type message struct {
 	ID        int
 	SessionID string
@@ -119,7 +118,6 @@ func (c *conn) problems(session string) []string {
 	return append([]string(nil), c.wrong[session]...)
 }
 
-// watch follows a tab's documents. Its main frame has the target's ID.
 func (c *conn) watch(session, frame string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

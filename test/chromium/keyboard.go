@@ -9,7 +9,6 @@ import (
 //go:embed keyboard.js
 var keyboardScript string
 
-// maxTabs limits the elements that TabThrough visits.
 const maxTabs = 1000
 
 // TabThrough uses a newly opened page with the keyboard only, and returns its problems. Tab must visit all

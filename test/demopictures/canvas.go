@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// canvas collects an SVG's elements.
 type canvas struct {
 	strings.Builder
 	width, height int
@@ -32,7 +31,6 @@ func (c *canvas) fill(color, path string) {
 	fmt.Fprintf(c, `<path fill="%s" d="%s"/>`, color, path)
 }
 
-// veil draws a transparent path.
 func (c *canvas) veil(color string, percent int, path string) {
 	fmt.Fprintf(c, `<path fill="%s" opacity=".%02d" d="%s"/>`, color, percent, path)
 }
@@ -41,7 +39,6 @@ func (c *canvas) stroke(color string, width int, path string) {
 	fmt.Fprintf(c, `<path fill="none" stroke="%s" stroke-width="%d" stroke-linecap="round" stroke-linejoin="round" d="%s"/>`, color, width, path)
 }
 
-// gradient defines a vertical gradient and returns it as a color.
 func (c *canvas) gradient(top, bottom string) string {
 	c.gradients++
 	fmt.Fprintf(c, `<linearGradient id="g%d" x2="0" y2="1"><stop stop-color="%s"/><stop offset="1" stop-color="%s"/></linearGradient>`, c.gradients, top, bottom)
@@ -71,7 +68,6 @@ func arch(x, y, width, height int) string {
 	return fmt.Sprintf("M%d %dv%da%d %d 0 0 1 %d 0v%dz", x, y, -(height - width/2), width/2, width/2, width, height-width/2)
 }
 
-// ridge is the path of hills from edge to edge.
 func (c *canvas) ridge(y, height, step int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "M0 %dV%d", c.height, y)
@@ -102,7 +98,6 @@ func (c *canvas) cloud(x, y, size int) {
 		x, y, 4*size, size, size/2, -size, -size/2, size, size, -2*size, -size/4, size, size*3/4, -size, size*3/4))
 }
 
-// dashes draws equal things in rows, such as windows, as dashed lines.
 func (c *canvas) dashes(color string, height int, dashes, path string) {
 	fmt.Fprintf(c, `<path stroke="%s" stroke-width="%d" stroke-dasharray="%s" d="%s"/>`, color, height, dashes, path)
 }

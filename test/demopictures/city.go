@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// light is a time of day's colors.
 type light struct {
 	top, bottom, sun, far, middle, lit string
 }
@@ -195,7 +194,6 @@ func (p *city) picture(variant int) string {
 	return c.svg()
 }
 
-// ground draws the street or water in front of the hotel.
 func (c *canvas) ground(p *city, l light) {
 	c.fill("#cdbfa9", rect(0, 338, 640, 82))
 	c.fill("#b3a48e", rect(0, 384, 640, 36))

@@ -2,11 +2,10 @@ package main
 
 import "fmt"
 
-// room is a room's wall, floor and textile colors.
 type room struct {
 	wall, wallLow, floor, cloth, accent string
-	beds                                []int // left edges
-	width                               int   // bed width
+	beds                                []int
+	width                               int
 }
 
 var rooms = map[string]room{
@@ -18,7 +17,6 @@ var rooms = map[string]room{
 	"suite-b":  {"#5c4450", "#4c3742", "#7d5a41", "#d8b48a", "#ecd9d0", []int{40}, 280},
 }
 
-// view draws a window with hills.
 func (c *canvas) view(x, y, width, height int) {
 	c.fill("#fff", rect(x-8, y-8, width+16, height+16))
 	c.fill(c.gradient("#6fb7e0", "#e4f3f8"), rect(x, y, width, height))
@@ -42,7 +40,7 @@ func (r *room) picture(name string) string {
 	for _, x := range r.beds {
 		c.bed(x, r)
 	}
-	if suite { // sofa and table
+	if suite {
 		c.fill(r.cloth, "M390 300q0-16 16-16h180q16 0 16 16v60h-212z")
 		c.fill(r.accent, rect(402, 320, 92, 34)+rect(498, 320, 92, 34))
 		c.fill("#3c2c22", rect(396, 360, 10, 16)+rect(586, 360, 10, 16))

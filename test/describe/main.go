@@ -32,7 +32,6 @@ func main() {
 	}
 }
 
-// describe writes a service's operations file, or else its whole API's.
 func describe(s *service.Service) error {
 	dir := filepath.Join("internal", s.Name, "httpapi")
 	file := filepath.Join(dir, "openapi-admin.json")

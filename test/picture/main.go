@@ -73,7 +73,6 @@ func run() error {
 	return os.WriteFile("docs/images/terminal.svg", draw(append(append(lines, ""), typed...)), 0o644)
 }
 
-// banner returns the server's output without its log.
 func banner(printed string) (lines []string) {
 	for line := range strings.Lines(printed) {
 		if line = strings.TrimRight(line, "\r\n"); !strings.HasPrefix(line, "time=") {
@@ -104,7 +103,6 @@ func typeCommands(ctx context.Context, dir string) (lines []string, err error) {
 	return append(lines, strings.Split(strings.TrimSpace(string(out)), "\n")...), err
 }
 
-// draw returns an SVG of a terminal.
 func draw(lines []string) []byte {
 	var rows []string
 	for _, line := range lines {

@@ -21,8 +21,8 @@ import (
 // Algorithms, as tokens and settings spell them.
 const (
 	EdDSA = "EdDSA"
-	ES256 = "ES256" // ECDSA with P-256 and SHA-256
-	HS256 = "HS256" // HMAC-SHA-256
+	ES256 = "ES256"
+	HS256 = "HS256"
 )
 
 var algorithms = []jose.SignatureAlgorithm{EdDSA, ES256, HS256}

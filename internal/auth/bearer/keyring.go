@@ -17,7 +17,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// maxToken is the maximum token length in bytes.
 const maxToken = 8 << 10
 
 // maxVerified limits the cached tokens. Most are below a kilobyte; at maximum length they would take 60 MB.
@@ -68,7 +67,7 @@ type Claims struct {
 	Expires  time.Time // always set; other absent times are zero
 	Ends     time.Time // Expires plus Leeway: when Verify starts to reject the token
 	IssuedAt time.Time
-	From     time.Time       // nbf
+	From     time.Time
 	Raw      json.RawMessage // the whole object; read-only
 }
 
@@ -80,7 +79,7 @@ func NewKeyring(o Options) (*Keyring, error) {
 		return nil, fmt.Errorf("create the token cache: %w", err)
 	}
 	k := &Keyring{opts: o, cache: cache}
-	k.opts.Keys = nil // they are secrets
+	k.opts.Keys = nil
 	for _, given := range o.Keys {
 		read, err := given.read()
 		if err != nil {
@@ -140,7 +139,6 @@ func (k *Keyring) Verify(token string, now time.Time) (Claims, error) {
 	return v.Claims, nil
 }
 
-// verify checks everything but the times.
 func (k *Keyring) verify(token string) (verified, error) {
 	if err := checkEncoding(token); err != nil {
 		return verified{}, err

@@ -24,8 +24,8 @@ type Header struct {
 	ID    string // identifies the key; here a tokenlib token
 	TS    int64  // client clock, Unix seconds
 	Nonce string
-	Hash  string // base64; "" if the body is unsigned
-	Ext   string // opaque, signed
+	Hash  string
+	Ext   string
 	MAC   string
 }
 
@@ -92,7 +92,6 @@ func ParseHeader(value string) (Header, error) {
 	return h, nil
 }
 
-// nextField cuts `name="text"` from the front of s.
 func nextField(s string) (name, text, rest string, err error) {
 	name, rest, ok := strings.Cut(s, `="`)
 	if !ok {
@@ -169,9 +168,8 @@ func parseTS(text string) (int64, bool) {
 
 var digestEncoding = base64.StdEncoding.Strict()
 
-// isDigest reports whether text is the base64 of 32 bytes.
 func isDigest(text string) bool {
-	var sum [33]byte // DecodedLen of 44
+	var sum [33]byte
 	if len(text) != 44 {
 		return false
 	}

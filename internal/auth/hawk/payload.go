@@ -30,7 +30,7 @@ type verifiedBody struct {
 	io.ReadCloser
 	payload payload
 	want    string
-	end     error // returned at the end of the body and later
+	end     error
 }
 
 func (b *verifiedBody) Read(p []byte) (int, error) {

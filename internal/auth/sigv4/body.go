@@ -31,7 +31,7 @@ type BodyOptions struct {
 // discarded; it is an *Error, and stays the same.
 type Body struct {
 	source   io.Reader
-	chunks   *chunkReader // source of a chunked body
+	chunks   *chunkReader
 	declared declared
 	options  BodyOptions
 	digests  *digests
@@ -45,7 +45,7 @@ type Body struct {
 type Result struct {
 	Size   int64
 	MD5    [16]byte
-	SHA256 string // hexadecimal; "" if not computed
+	SHA256 string
 	// Checksums are the declared and the computed ones, in the order of the constants.
 	Checksums []checksum.Checksum
 }
@@ -174,7 +174,6 @@ func (b *Body) fill(p []byte) (n int, ended bool, err error) {
 	return n, ended, err
 }
 
-// next reads bytes and reports whether they are the last.
 func (b *Body) next(p []byte) (n int, ended bool, err error) {
 	size := b.declared.size
 	most := size - b.read
@@ -227,7 +226,6 @@ func tooLarge(o BodyOptions) error {
 	return refuse(TooLarge, "the object is larger than %s", bytesOf(int(o.MaxSize)))
 }
 
-// verify compares everything declared with the bytes read.
 func (b *Body) verify() error {
 	if b.read < b.options.MinSize {
 		return refuse(TooSmall, "the object is smaller than %s", bytesOf(int(b.options.MinSize)))

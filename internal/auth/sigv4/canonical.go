@@ -127,7 +127,6 @@ func unescape(s string, plusIsSpace bool) (string, bool) {
 	return string(b), true
 }
 
-// unhex returns a digit's value, or 255.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

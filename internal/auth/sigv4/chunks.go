@@ -29,12 +29,12 @@ const (
 type chunkReader struct {
 	r        *bufio.Reader
 	declared declared
-	chain    *chain              // nil if chunks are unsigned
-	hash     hash.Hash           // the current chunk's; nil if chunks are unsigned
-	provided string              // chunk signature
-	left     int64               // unread bytes in the chunk
-	budget   int64               // object bytes that further chunks may announce
-	sums     []checksum.Checksum // from the trailer
+	chain    *chain    // nil if chunks are unsigned
+	hash     hash.Hash // the current chunk's; nil if chunks are unsigned
+	provided string
+	left     int64
+	budget   int64 // object bytes that further chunks may announce
+	sums     []checksum.Checksum
 	err      error
 }
 
@@ -82,7 +82,6 @@ func (c *chunkReader) next(p []byte) (n int, err error) {
 	return n, endedEarly(err)
 }
 
-// begin reads the line before a chunk's data.
 func (c *chunkReader) begin() error {
 	line, err := c.line()
 	if err != nil {

@@ -48,7 +48,7 @@ type pipeline struct {
 	mu      sync.Mutex
 	queue   [][]byte
 	running bool
-	stopped sync.Cond // signals that running is false
+	stopped sync.Cond
 }
 
 func newPipeline(h hash.Hash, cores *Cores) *pipeline {
@@ -97,7 +97,6 @@ func (p *pipeline) run() {
 	p.stopped.Signal()
 }
 
-// wait returns when all pieces are hashed.
 func (p *pipeline) wait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,10 +7,9 @@ import (
 	"holdfast/internal/checksum"
 )
 
-// digests computes an MD5, and other digests on request.
 type digests struct {
 	md5 *pipeline
-	by  [checksum.NumAlgorithms]hash.Hash // nil if not computed
+	by  [checksum.NumAlgorithms]hash.Hash
 }
 
 func newDigests(cores *Cores) *digests {

@@ -105,17 +105,17 @@ func (k Kind) index() Kind {
 type Error struct {
 	Kind    Kind
 	Message string
-	Cause   error // connection error, or nil
+	Cause   error
 
-	Region                           string    // the required region, if that is the problem
-	AccessKeyID                      string    // UnknownKey, Mismatch
-	Signature                        string    // Mismatch: as sent
-	StringToSign                     string    // Mismatch: of request, chunk or trailer
-	CanonicalRequest                 string    // Mismatch: request only
-	RequestTime, ServerTime, Expires time.Time // for time errors
-	Headers                          []string  // UnsignedHeader; Mismatch if a signed header was not sent
-	Expected, Computed               string    // digests as written in their header
-	Field                            string    // form field
+	Region                           string // the required region, if that is the problem
+	AccessKeyID                      string // UnknownKey, Mismatch
+	Signature                        string // Mismatch: as sent
+	StringToSign                     string // Mismatch: of request, chunk or trailer
+	CanonicalRequest                 string // Mismatch: request only
+	RequestTime, ServerTime, Expires time.Time
+	Headers                          []string // UnsignedHeader; Mismatch if a signed header was not sent
+	Expected, Computed               string   // digests as written in their header
+	Field                            string
 }
 
 func (e *Error) Error() string {

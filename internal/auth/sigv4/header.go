@@ -10,11 +10,11 @@ import (
 // claim is a request's statement about its signature.
 type claim struct {
 	credential
-	signed    []string // header names
-	list      string   // as sent
-	provided  string   // hexadecimal signature
+	signed    []string
+	list      string
+	provided  string // hexadecimal signature
 	signature [32]byte
-	stamp     string // time as signed
+	stamp     string
 	time      time.Time
 	expires   time.Duration // presigned URL only
 	payload   string        // payload hash as signed

@@ -65,7 +65,6 @@ func isDate(text string) bool {
 	return err == nil && len(text) == len(dateFormat)
 }
 
-// parseStamp parses x-amz-date.
 func parseStamp(text string) (time.Time, bool) {
 	if len(text) != len(stampFormat) {
 		return time.Time{}, false
@@ -94,7 +93,6 @@ func stringToSign(stamp, scope, canonical string) string {
 	return algorithm + "\n" + stamp + "\n" + scope + "\n" + hex.EncodeToString(sum[:])
 }
 
-// parseSignature reads 64 lower-case hexadecimal digits.
 func parseSignature(text string) (sum [32]byte, ok bool) {
 	if len(text) != 64 || !isLowerHex(text) {
 		return sum, false

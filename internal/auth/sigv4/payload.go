@@ -31,10 +31,9 @@ func (m mode) hasSignatures() bool { return m == modeChunks || m == modeChunksTr
 func (m mode) isChunked() bool     { return m >= modeChunks }
 func (m mode) hasTrailer() bool    { return m >= modeChunksTrailer }
 
-// payload is a parsed x-amz-content-sha256.
 type payload struct {
 	mode mode
-	hash string // modeHash only, hexadecimal
+	hash string
 }
 
 func parsePayload(value string) (payload, error) {
@@ -62,7 +61,7 @@ type declared struct {
 	payload
 	size     int64 // object size, or -1
 	md5      string
-	sums     []checksum.Checksum  // in headers
+	sums     []checksum.Checksum
 	trailers []checksum.Algorithm // announced for the trailer
 }
 
@@ -92,7 +91,7 @@ func (r Request) parseDeclared(p payload, ignoreChecksums bool) (d declared, err
 	return d, err
 }
 
-// checkAlgorithm refuses several checksums, and one that differs from the SDK's algorithm header.
+// checkAlgorithm allows one checksum, which must exist and match if x-amz-sdk-checksum-algorithm names one.
 func (d *declared) checkAlgorithm(h http.Header) error {
 	list := slices.Clone(d.trailers)
 	for _, c := range d.sums {

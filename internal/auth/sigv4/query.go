@@ -13,7 +13,6 @@ func isPresigned(query string) bool {
 	return hasParameter(query, "X-Amz-Algorithm") || hasParameter(query, "X-Amz-Credential") || hasParameter(query, "X-Amz-Signature")
 }
 
-// isVersion2 detects a URL presigned with Signature Version 2.
 func isVersion2(query string) bool {
 	return hasParameter(query, "AWSAccessKeyId") && hasParameter(query, "Signature")
 }

@@ -12,7 +12,7 @@ const (
 	maxTarget        = 16 << 10 // bytes
 	maxAuthorization = 12 << 10 // bytes
 	maxSignedHeaders = 256
-	maxHeaderBytes   = 64 << 10 // all signed headers
+	maxHeaderBytes   = 64 << 10
 	maxKeyID         = 128
 	maxRegion        = 64
 )
@@ -85,7 +85,6 @@ func collapse(value string) string {
 	return string(slices.CompactFunc([]byte(value), func(a, b byte) bool { return a == ' ' && b == ' ' }))
 }
 
-// single returns a header that may occur once.
 func single(h http.Header, name string) (value string, present, ok bool) {
 	values := h[http.CanonicalHeaderKey(name)]
 	switch len(values) {

@@ -18,7 +18,7 @@ const trailerSignature = "x-amz-trailer-signature"
 // with none. minio-go ends a checksum with LF, then an empty line; then signature and empty line, or in unsigned
 // bodies another empty line.
 func (c *chunkReader) readTrailer() error {
-	var text []byte // covered by the signature
+	var text []byte
 	unsigned := c.chain != nil
 	for empty := 0; ; {
 		complete := len(c.sums) == len(c.declared.trailers) && !unsigned

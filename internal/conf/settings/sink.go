@@ -40,10 +40,8 @@ func CheckSubscription(setting string) error {
 // IsBroker reports whether a setting names a message broker's topic.
 func IsBroker(setting string) bool { return isBroker(setting, 1) }
 
-// brokerName matches topics and subscriptions.
 var brokerName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9._~+%-]{2,254}$`)
 
-// isBroker reports whether a setting is a broker URL with that many names.
 func isBroker(setting string, names int) bool {
 	u, err := url.Parse(setting)
 	if err != nil || u.Host == "" || u.Scheme != "pubsub" && u.Scheme != "nats" && u.Scheme != "tls" {

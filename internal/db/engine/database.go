@@ -21,15 +21,15 @@ import (
 type Database struct {
 	Service string
 	Target  Target
-	Where   string        // shown in messages, without secrets
-	Wait    time.Duration // limits how long a request waits for its turn
+	Where   string // for messages, without secrets
+	Wait    time.Duration
 
-	// Hung reports, without blocking, whether the server stopped answering. Requests then wait only HungWait for
-	// their turn. nil: unsupported.
+	// Hung reports, without blocking, that the server stopped answering. Requests then wait only HungWait for their
+	// turn. nil: unsupported.
 	Hung     func() bool
 	HungWait time.Duration
 
-	// Pooler reports whether a connection pooler is in between and whether statements are prepared. nil: unsupported.
+	// Pooler reports whether a connection pooler is used and whether statements are prepared. nil: unsupported.
 	Pooler func(context.Context) (pooled, prepares bool, err error)
 
 	// Size returns the disk usage in bytes. nil: unsupported.
@@ -38,14 +38,14 @@ type Database struct {
 	// AfterMigrate does and describes work that SQL migrations cannot do; "" if nothing was left to do. It must be
 	// idempotent.
 	AfterMigrate func(context.Context) (made string, err error)
-	// AfterBackup prepares the copy of a SQLite file. AfterRestore prepares a restored database, given the age of its
-	// copy, so that it does not reissue numbers the original has issued since.
+	// AfterBackup prepares the copy of a SQLite file. AfterRestore, given the copy's age, keeps a restored database
+	// from reissuing numbers that the original has issued since.
 	AfterBackup  func(context.Context, *sqlitedb.DB) error
 	AfterRestore func(ctx context.Context, age time.Duration) error
 	// MigrateAtStart migrates a database server at every start; SQLite files always are.
 	MigrateAtStart bool
 
-	sets []migrate.Set // first the server's, then the service's
+	sets []migrate.Set
 	conn connection
 	file *sqlitedb.DB // nil for a database server
 
@@ -88,7 +88,7 @@ func (d *Database) pool() any {
 	return d.conn
 }
 
-// Rows returns access to table rows. owners is only for Spanner.
+// Rows returns access to table rows. Only Spanner needs owners.
 func (d *Database) Rows(owners rows.Owners) rows.Database {
 	switch c := d.pool().(type) {
 	case *sqlitedb.DB:
@@ -160,8 +160,7 @@ func (d *Database) eachSet(
 	return all, nil
 }
 
-// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data, by setting; nil without
-// a table.
+// SecretHashes returns the hashes (package secrethash) of the secrets that protect the data; nil without a table.
 func (d *Database) SecretHashes(ctx context.Context) (map[string]string, error) {
 	return d.conn.SecretHashes(ctx, d.Service)
 }
@@ -171,7 +170,7 @@ func (d *Database) SetSecretHash(ctx context.Context, setting, old, hash string)
 	return d.conn.SetSecretHash(ctx, d.Service, setting, old, hash)
 }
 
-// BeginRound implements sweep.Rounds. A SQLite file has one process, which runs every round.
+// BeginRound implements sweep.Rounds. A SQLite file has one process.
 func (d *Database) BeginRound(ctx context.Context, job string, every time.Duration) (bool, error) {
 	if d.rounds == nil {
 		return true, nil
@@ -202,7 +201,7 @@ func (d *Database) Turns() int {
 	return most
 }
 
-// Waits returns how often and how long in total callers waited for a connection.
+// Waits returns how often and how long callers waited for a connection.
 func (d *Database) Waits() (n int64, total time.Duration) { return d.conn.Waits() }
 
 // Queued returns the number of queued SQLite writes; 0 on database servers.
@@ -216,7 +215,7 @@ func (d *Database) Queued() int {
 // connMemory estimates a server connection: buffers and statement descriptions.
 const connMemory = 256 << 10
 
-// Memory returns the maximum memory that connections use, in bytes: in the Go heap, and outside (SQLite).
+// Memory returns the connections' maximum memory in bytes: in the Go heap, and outside (SQLite).
 func (d *Database) Memory() (heap, outside int64) {
 	if d.file != nil {
 		return 0, d.file.CacheBytes()
@@ -237,14 +236,13 @@ func (d *Database) Backup(ctx context.Context, path string) error {
 	return errors.Join(d.AfterBackup(ctx, copied), copied.Close())
 }
 
-// fileSize includes the write-ahead log.
 func fileSize(path string) (size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
 	}
 	size = info.Size()
-	if info, err := os.Stat(path + "-wal"); err == nil { // the log may not exist
+	if info, err := os.Stat(path + "-wal"); err == nil {
 		size += info.Size()
 	}
 	return size, nil
@@ -268,7 +266,7 @@ func (d *Database) Distribution(ctx context.Context) (*pgdb.Distribution, error)
 	if !ok {
 		return nil, nil
 	}
-	return pg.Distribution(ctx, d.sets[len(d.sets)-1]) // the service's migrations
+	return pg.Distribution(ctx, d.sets[len(d.sets)-1])
 }
 
 // Remedy says how to fix an error from a SQLite file or a refused connection; otherwise "".

@@ -1,5 +1,5 @@
-// Package engine opens the database that a service's database_url selects (SQLite, PostgreSQL or Cloud Spanner), with
-// the same pool settings for each, and Redis for data that may be lost. It knows no service.
+// Package engine opens the database selected by a service's database_url (SQLite, PostgreSQL or Cloud Spanner), and
+// Redis for data that may be lost. It knows no service.
 package engine
 
 import (
@@ -45,10 +45,10 @@ type Traits struct {
 	// 0: rows can be written as they arrive.
 	RowsOfUpdate int
 
-	// IsRaw: views are rows.RawView and updates rows.RawUpdate.
+	// IsRaw: views are rows.RawView, updates rows.RawUpdate.
 	IsRaw bool
 
-	// NoImport says why the engine cannot be an import target; "" if it can.
+	// NoImport says why the engine cannot be an import target; otherwise "".
 	NoImport string
 }
 
@@ -130,6 +130,6 @@ func examples(kinds []Kind) string {
 	return strings.Join(all, " or ")
 }
 
-// spannerDatabase matches Spanner database names: instance IDs have 2 to 64 characters, database IDs 2 to 30. A
-// domain-scoped project ID contains a colon.
+// spannerDatabase: instance IDs have 2 to 64 characters, database IDs 2 to 30. A domain-scoped project ID contains a
+// colon.
 var spannerDatabase = regexp.MustCompile(`^projects/[a-z][-a-z0-9.:]*[a-z0-9]/instances/[a-z][-a-z0-9]{0,62}[a-z0-9]/databases/[a-z][-_a-z0-9]{0,28}[a-z0-9]$`)

@@ -23,7 +23,7 @@ import (
 // Backend creates a service's store S on the engine handle DB.
 type Backend[DB, S any] struct {
 	Migrations func() (migrate.Set, error)
-	New        func(DB) S // nil if the service does not support the engine
+	New        func(DB) S // nil: engine unsupported
 }
 
 // Backends are a service's backends.
@@ -51,8 +51,8 @@ func (b Backends[S]) supported() (kinds []Kind) {
 
 // Opener opens the databases of one process.
 type Opener struct {
-	Data   string // folder for SQLite files without a database_url
-	Create bool   // create missing folders and files
+	Data   string // for SQLite files without a database_url
+	Create bool
 	// Temporary replaces a missing SQLite file with an empty one in a temporary folder, which Close removes.
 	Temporary bool
 	Lock      bool // lock SQLite files against other servers
@@ -95,7 +95,7 @@ func (o *Opener) lock(ctx context.Context, service, path string) error {
 	return nil
 }
 
-// File returns the path of a service's SQLite file without a database_url.
+// File returns a service's SQLite file without a database_url.
 func (o *Opener) File(service string) string { return filepath.Join(o.Data, FileName(service)) }
 
 const fileSuffix = ".db"
@@ -114,7 +114,6 @@ type URLError struct {
 
 func (e *URLError) Error() string { return e.Setting + ": " + e.err.Error() }
 
-// Unwrap returns the cause.
 func (e *URLError) Unwrap() error { return e.err }
 
 // Open opens a service's database and creates its store. It does not migrate, and a database server may be down. The
@@ -177,7 +176,6 @@ func (o *Opener) openSQLite(ctx context.Context, d *Database) (*sqlitedb.DB, err
 	return db, nil
 }
 
-// prepare creates the SQLite file's folder if allowed, and returns the file to open.
 func (o *Opener) prepare(service, path string) (string, error) {
 	if o.Create {
 		return path, MakeFolder(filepath.Dir(path))
@@ -241,7 +239,6 @@ type FileError struct {
 
 func (e *FileError) Error() string { return e.Path + ": " + e.err.Error() }
 
-// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.err }
 
 // Remedy says how to fix the error.
@@ -255,7 +252,6 @@ type ServerError struct {
 
 func (e *ServerError) Error() string { return e.err.Error() }
 
-// Unwrap returns the cause.
 func (e *ServerError) Unwrap() error { return e.err }
 
 // Remedy says how to fix the error.

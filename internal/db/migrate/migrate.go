@@ -1,13 +1,12 @@
 // Package migrate determines which migrations a service still needs.
 //
-// The migrations of a service and engine are embedded files named NNNN_name.sql. They only go forward. The engine's
-// package (sqlitedb, pgdb) applies them under a lock and records each in the table schema_migrations with the service
-// name, so services may share a database.
+// Migrations are embedded files named NNNN_name.sql. They only go forward. The engine's package (sqlitedb, pgdb)
+// applies them under a lock and records each in the table schema_migrations with the service name, so services may
+// share a database.
 //
 // Two releases may use one database during an upgrade, and a release can be rolled back. So a migration only adds; a
-// later release removes what became obsolete, once no release in use needs it. Such a migration's name ends in
-// _needs_NNNN, the newest migration a release must know to continue, so older releases report this instead of failing
-// later.
+// later release removes obsolete parts, once no release in use needs them. Such a migration's name ends in
+// _needs_NNNN, the newest migration a release must know, so older releases report this instead of failing later.
 package migrate
 
 import (

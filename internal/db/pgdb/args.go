@@ -162,7 +162,7 @@ func (a *Args) JSONB(param string, v []byte) {
 	case v == nil:
 		a.null()
 	default:
-		a.add(func(b []byte) []byte { return append(append(b, 1), v...) }) // format version 1
+		a.add(func(b []byte) []byte { return append(append(b, 1), v...) })
 	}
 }
 
@@ -273,14 +273,14 @@ func (a *Args) array(n int, of uint32, size int, element func(b []byte, i int) (
 	a.add(func(b []byte) []byte {
 		b = slices.Grow(b, 20+4*n+size)
 		if n == 0 {
-			b = binary.BigEndian.AppendUint64(b, 0) // no dimension
+			b = binary.BigEndian.AppendUint64(b, 0)
 			return binary.BigEndian.AppendUint32(b, of)
 		}
 		b = binary.BigEndian.AppendUint32(b, 1)
 		b = binary.BigEndian.AppendUint32(b, 1) // may contain NULLs
 		b = binary.BigEndian.AppendUint32(b, of)
 		b = binary.BigEndian.AppendUint32(b, uint32(n))
-		b = binary.BigEndian.AppendUint32(b, 1) // lower bound
+		b = binary.BigEndian.AppendUint32(b, 1)
 		for i := range n {
 			at := len(b)
 			b = binary.BigEndian.AppendUint32(b, 0)

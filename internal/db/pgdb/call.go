@@ -67,7 +67,7 @@ func (db *DB) CallEach(ctx context.Context, s Statement, a *Args, start func(), 
 		for err == nil && rows.NextRow() {
 			if first {
 				first = false
-				meter.Resume() // as in each
+				meter.Resume()
 			}
 			r.values = rows.Values()
 			if err = fn(&r); err == nil {
@@ -122,7 +122,6 @@ func (r *Row) UUID(i int) string {
 	return pgtype.UUID{Bytes: [16]byte(v), Valid: true}.String()
 }
 
-// has checks the value's length.
 func (r *Row) has(i, length int) bool {
 	ok := len(r.values[i]) == length
 	if !ok && r.err == nil {

@@ -51,7 +51,6 @@ func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results
 	for i, a := range args {
 		texts[i] = fmt.Sprint(a)
 	}
-	// format quotes the parameters.
 	sql = numbered.ReplaceAllString(strings.ReplaceAll(sql, "%", "%%"), `%${1}$$L`)
 	var node, result string
 	var ok bool
@@ -159,7 +158,6 @@ func (d tables) Settle(ctx context.Context) error {
 	}
 }
 
-// prepared returns the transactions prepared on workers.
 func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
 	err = d.db.Tx(ctx, "copy.settle", func(tx *Tx) error {
 		lists, err := onWorkers(tx.ctx, tx.tx, `SELECT coalesce(json_agg(gid), '[]') FROM pg_prepared_xacts

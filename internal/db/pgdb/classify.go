@@ -18,7 +18,7 @@ import (
 
 // SQLSTATEs that callers act on (PostgreSQL manual, appendix A).
 const (
-	NoTable          = "42P01" // undefined_table
+	NoTable          = "42P01"
 	LockNotAvailable = "55P03"
 )
 
@@ -28,7 +28,6 @@ func IsState(err error, states ...string) bool {
 	return ok && slices.Contains(states, pg.Code)
 }
 
-// isRetryable reports whether concurrent transactions caused a rollback.
 func isRetryable(err error) bool { return IsState(err, "40001", "40P01") }
 
 // classify adds a code to a driver error. Errors with a code pass unchanged.
@@ -62,7 +61,6 @@ func classify(err error) error {
 	return errcode.Wrap(errcode.Internal, "internal error", err)
 }
 
-// lost reports a connection error rather than a server error.
 func lost(err error) bool {
 	var (
 		connect *pgconn.ConnectError
@@ -113,15 +111,15 @@ func Remedy(err error, setting string) string {
 	}
 	_, refused := errors.AsType[*connectError](err)
 	switch {
-	case pg.Code == "26000" || pg.Code == "42P05": // the prepared statement is on another connection
+	case pg.Code == "26000" || pg.Code == "42P05":
 		return "add default_query_exec_mode=exec to " + setting
 	case !refused:
 		return ""
-	case pg.Code == "3D000": // no such database
+	case pg.Code == "3D000":
 		return "create the database, or correct " + setting
-	case strings.HasPrefix(pg.Code, "28"): // no such role, wrong password, or no line in pg_hba.conf
+	case strings.HasPrefix(pg.Code, "28"):
 		return "correct " + setting + ", create the role, or allow it in pg_hba.conf"
-	case pg.Code == "42704": // no such parameter
+	case pg.Code == "42704":
 		return "correct " + setting
 	}
 	return ""
@@ -130,9 +128,9 @@ func Remedy(err error, setting string) string {
 // classifyState maps an SQLSTATE (PostgreSQL manual, appendix A).
 func classifyState(state string) (errcode.Code, string) {
 	switch state {
-	case "42P01", "42883", "42703", "3F000": // missing table, function, column or schema
+	case "42P01", "42883", "42703", "3F000":
 		return errcode.Unavailable, "the schema of the database is outdated: run holdfast migrate"
-	case "26000", "42P05": // the prepared statement is on another connection
+	case "26000", "42P05":
 		return errcode.Unavailable, "a connection pooler does not support prepared statements: add default_query_exec_mode=exec to database_url"
 	case "53100":
 		return errcode.Unavailable, "the database's disk is full"
@@ -148,7 +146,7 @@ func classifyState(state string) (errcode.Code, string) {
 		return errcode.Unavailable, "lock conflict, retry"
 	}
 	switch class(state) {
-	case "08", "28", "53", "57", "58": // connection, authorization, resources, operator, system
+	case "08", "28", "53", "57", "58":
 		return errcode.Unavailable, "the database is unavailable"
 	}
 	return errcode.Internal, "internal error"

@@ -21,7 +21,7 @@ import (
 
 // Options configure Open. Only URL is required.
 type Options struct {
-	// URL is postgres://user@host/database or in key=value form.
+	// URL is postgres://user@host/database or key=value pairs.
 	URL string
 
 	// MaxConns defaults to 10.
@@ -55,11 +55,11 @@ type Options struct {
 type DB struct {
 	pool     *pgxpool.Pool
 	opts     Options
-	prepares bool // statements are prepared on each connection
+	prepares bool
 	where    string
 	nodes    *nodes // on Citus; see Distributed
 	pulse    *pulse
-	life     context.Context // until Close
+	life     context.Context
 	end      context.CancelFunc
 }
 
@@ -115,7 +115,7 @@ func Open(ctx context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// Patient returns the database with another StatementTimeout, for statements that read everything.
+// Patient returns the database with another StatementTimeout.
 func (db *DB) Patient(timeout time.Duration) *DB {
 	patient := *db
 	patient.opts.StatementTimeout = timeout
@@ -133,7 +133,7 @@ func describe(c *pgx.ConnConfig) string {
 		if network == "unix" {
 			list = &sockets
 		}
-		if !slices.Contains(*list, address) { // listed with and without TLS
+		if !slices.Contains(*list, address) {
 			*list = append(*list, address)
 		}
 	}
@@ -160,8 +160,8 @@ func (db *DB) Connections() (active, idle, most int) {
 	return int(s.AcquiredConns()), int(s.IdleConns()), int(s.MaxConns())
 }
 
-// Pooler reports whether a pooler such as PgBouncer is in between, and whether statements are prepared, which not
-// every pooler supports.
+// Pooler reports whether a pooler such as PgBouncer is used, and whether statements are prepared, which not every
+// pooler supports.
 func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	p := newPatience(ctx, db.opts.ConnectTimeout)
 	defer p.end()
@@ -178,8 +178,7 @@ func (db *DB) Pooler(ctx context.Context) (pooled, prepares bool, err error) {
 	return backend != conn.Conn().PgConn().PID(), mode == pgx.QueryExecModeCacheStatement, classify(err)
 }
 
-// Waits returns how many callers waited for a connection, and how long in total, not counting the time of callers
-// that gave up.
+// Waits returns how many callers waited for a connection, and how long in total, not counting callers that gave up.
 func (db *DB) Waits() (n int64, total time.Duration) {
 	s := db.pool.Stat()
 	return s.EmptyAcquireCount() + s.CanceledAcquireCount(), s.EmptyAcquireWaitTime()
@@ -213,7 +212,7 @@ func (db *DB) retry(ctx context.Context, on *node, fn func(context.Context, *ses
 	for try := 1; ; try++ {
 		err := db.once(ctx, on, fn)
 		if full, ok := errors.AsType[*fullError](err); ok && on == nil {
-			on = full.node // wait there without a connection
+			on = full.node
 			continue
 		}
 		if err == nil || try >= maxTries || !isRetryable(err) || !clock.Sleep(ctx, rand.N(time.Duration(try)*10*time.Millisecond)) {
@@ -232,7 +231,7 @@ func (db *DB) once(ctx context.Context, on *node, fn func(context.Context, *sess
 	if err := s.place.wait(on); err != nil {
 		return err
 	}
-	defer s.place.leave() // before p.end
+	defer s.place.leave()
 	conn, err := db.acquire(p)
 	if err != nil {
 		return err
@@ -272,7 +271,7 @@ func release(conn *pgxpool.Conn, spoiled bool) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = c.Close(ctx) // best effort
+		_ = c.Close(ctx)
 	}()
 }
 

@@ -12,9 +12,9 @@ import (
 
 // Distribution describes how Citus distributes a service's tables.
 type Distribution struct {
-	Version string   // Citus version
+	Version string
 	Tables  []string // the service's distributed tables; the others are on the coordinator or on every node
-	Shards  int      // per table
+	Shards  int
 	Group   int      // colocation group of the first table
 	Others  []string // other distributed tables in that group
 
@@ -25,7 +25,7 @@ type Distribution struct {
 	Separate string
 }
 
-// DistributionProblem is a table or function placed apart from the others of its service.
+// DistributionProblem is a table or function apart from the others of its service.
 type DistributionProblem struct{ Says, Fix string }
 
 var (
@@ -151,7 +151,7 @@ func (d *Distribution) readFunctions(ctx context.Context, db *DB, want distribut
 
 func (d distributed) separate(tables []string) string {
 	if len(tables) == 0 || tables[0] != d.tables[0] {
-		return "" // its problems come first
+		return ""
 	}
 	sql := []string{"BEGIN", fmt.Sprintf("SELECT update_distributed_table_colocation('%s', colocate_with => 'none')", tables[0])}
 	if len(tables) > 1 {

@@ -12,7 +12,7 @@ import (
 // Citus places a row by PostgreSQL's hash of the distribution column: hashint8 for a bigint, and Bob Jenkins's
 // lookup3 for the 16 bytes of a UUID. layout checks both on the server.
 
-const hashLength = 16 // a UUID
+const hashLength = 16
 
 // hashOf hashes a bigint or a UUID string, and returns false for other values.
 func hashOf(value any) (hash int32, ok bool) {
@@ -72,7 +72,6 @@ func last(a, b, c uint32) int32 {
 	return int32(b)
 }
 
-// keyOf hashes the parameter that selects the statement's node.
 func keyOf(s *Statement, args []any) (hash int32, ok bool) {
 	if len(args) > 0 {
 		if _, mode := args[0].(pgx.QueryExecMode); mode { // see Unprepared

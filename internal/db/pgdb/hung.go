@@ -20,8 +20,8 @@ type pulse struct {
 	limit time.Duration // time without an answer before the server counts as hung
 	ask   func(context.Context) error
 
-	answered atomic.Int64 // end of the latest statement, Unix nanoseconds
-	silent   atomic.Bool  // the latest probe got no answer
+	answered atomic.Int64 // latest statement's end, Unix nanoseconds
+	silent   atomic.Bool
 
 	mu     sync.Mutex
 	asking bool
@@ -49,7 +49,6 @@ func (p *pulse) hung(now time.Time) bool {
 	return p.silent.Load() && quiet >= p.limit
 }
 
-// examine probes until the server answers.
 func (p *pulse) examine() {
 	for {
 		ctx, cancel := context.WithTimeout(p.life, p.limit/2)
@@ -72,7 +71,7 @@ func (db *DB) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // best effort
+	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, `SELECT 1`, pgx.QueryExecModeSimpleProtocol)
 	return err
 }

@@ -29,10 +29,9 @@ const (
 	lockTries = 100
 )
 
-// explained is the SQLSTATE of errors that a migration raises for the operator.
+// explained is the SQLSTATE of migration errors for the operator.
 const explained = "HF001"
 
-// oldest is the first supported major version.
 const oldest = 15
 
 var (
@@ -91,7 +90,6 @@ func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.M
 	}
 }
 
-// migrateOne applies the next migration and returns it, or nil.
 func (db *DB) migrateOne(ctx context.Context, set migrate.Set) (next *migrate.Migration, err error) {
 	err = db.Tx(ctx, "migrate", func(tx *Tx) error {
 		next = nil
@@ -261,7 +259,7 @@ func (db *DB) IsCitus(ctx context.Context) (citus bool, err error) {
 // Relations counts the relations that do not belong to PostgreSQL or an extension.
 type Relations struct {
 	Tables int
-	Citus  bool // the extension is installed
+	Citus  bool
 }
 
 var relations = Statement{Name: "migrate.relations", SQL: `

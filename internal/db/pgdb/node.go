@@ -34,7 +34,7 @@ func Silent(err error) bool { return errors.Is(err, errSilent) }
 
 // node limits the statements running on one Citus node, or those that use all nodes.
 type node struct {
-	places chan struct{} // one element per statement
+	places chan struct{}
 	life   context.Context
 	probe  func(context.Context) (answers bool, err error)
 
@@ -45,7 +45,7 @@ type node struct {
 	under    map[*patience]struct{} // the running statements' timeouts
 	answered time.Time              // end of the latest statement, or start of the first
 	examined bool                   // a goroutine is probing the node
-	removed  bool                   // from the cluster
+	removed  bool
 	silent   bool
 	changed  chan struct{} // closed when silent changes
 }
@@ -67,7 +67,7 @@ func (n *node) check() (changed <-chan struct{}, err error) {
 		return nil, errSilent
 	}
 	if len(n.under) > 0 && time.Since(n.answered) > silence {
-		n.answered = time.Now() // next suspicion after the same time
+		n.answered = time.Now()
 		n.suspect()
 	}
 	return n.changed, nil
@@ -80,7 +80,6 @@ func (n *node) each() []*node {
 	return n.others()
 }
 
-// suspect starts a probe. n.mu must be held.
 func (n *node) suspect() {
 	if n.others != nil {
 		for _, other := range n.others() {
@@ -127,7 +126,6 @@ func (n *node) enter(p *patience, try bool) error {
 	}
 }
 
-// begin registers a statement in its place.
 func (n *node) begin(p *patience) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +150,6 @@ func (n *node) leave(p *patience, answered bool) {
 	<-n.places
 }
 
-// examine probes the node until it answers.
 func (n *node) examine() {
 	for {
 		answers, err := n.probe(n.life)
@@ -202,11 +199,10 @@ func (n *node) cancel() {
 	}
 }
 
-// place is a session's place on a node.
 type place struct {
 	node     *node
 	patience *patience
-	meter    *work.Meter // the request's meter; may be nil
+	meter    *work.Meter
 	yield    *time.Timer
 }
 

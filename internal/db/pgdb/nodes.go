@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	layoutAge   = 30 * time.Second // before the shard placement is read again
+	layoutAge   = 30 * time.Second // before a reread
 	layoutPause = time.Second      // between attempts
 )
 
@@ -32,13 +32,11 @@ type address struct {
 	port int32
 }
 
-// shard is a range of hashes.
 type shard struct {
 	from, to int32
 	on       address
 }
 
-// layout is a table's shard placement.
 type layout struct {
 	shards []shard
 	nodes  map[address]*node
@@ -61,9 +59,8 @@ func (l *layout) find(hash int32) *node {
 	return l.nodes[l.shards[i].on]
 }
 
-// nodes are the Citus nodes that a service uses.
 type nodes struct {
-	most  int // pool connections
+	most  int
 	life  context.Context
 	read  func(context.Context) (shards []shard, citus bool, err error)
 	probe func(context.Context, address) (answers bool, err error)
@@ -103,7 +100,6 @@ func newNodes(
 	return ns
 }
 
-// nodeOf returns the statement's node, or nil if unknown.
 func (db *DB) nodeOf(s *Statement, args []any) *node {
 	return db.nodes.of(s, func() (int32, bool) { return keyOf(s, args) })
 }
@@ -163,12 +159,11 @@ func (ns *nodes) refresh() {
 	}
 	ns.plain.Store(!citus)
 	if len(shards) == 0 {
-		return // no tables yet
+		return
 	}
 	ns.set(shards)
 }
 
-// set replaces the layout. Remaining nodes keep their state.
 func (ns *nodes) set(shards []shard) {
 	old, l := ns.layout.Load(), &layout{shards: shards, nodes: map[address]*node{}, read: time.Now()}
 	for _, s := range shards {
@@ -239,7 +234,7 @@ func (db *DB) probe(ctx context.Context, at address) (answers bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = conn.Close(ctx) }() // best effort
+	defer func() { _ = conn.Close(ctx) }()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return false, err

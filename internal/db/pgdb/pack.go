@@ -27,7 +27,6 @@ type reader struct {
 	packed  rows.Packed
 }
 
-// each calls fn for each row, and closes the result.
 func (r *reader) each(found pgx.Rows, fn func(rows.Packed) error) error {
 	defer found.Close()
 	for found.Next() {
@@ -80,7 +79,6 @@ func (r *reader) read(found pgx.Rows) (err error) {
 	return nil
 }
 
-// moment converts a binary time to the column's unit.
 func moment(micros int64, c rows.Column) (int64, error) {
 	if micros == math.MinInt64 || micros == math.MaxInt64 {
 		return 0, fmt.Errorf("%s is infinite", c.Name)
@@ -99,10 +97,10 @@ func moment(micros int64, c rows.Column) (int64, error) {
 // copyReader encodes rows in the binary COPY format.
 type copyReader struct {
 	columns []rows.Column
-	oids    []uint32 // column types
+	oids    []uint32
 	types   *pgtype.Map
 	rows    rows.Reader
-	left    []byte // unread
+	left    []byte
 	buffer  []byte
 	ended   bool
 }
@@ -158,7 +156,6 @@ func (r *copyReader) fill() error {
 
 var errRange = errors.New("PostgreSQL cannot store the value in this column")
 
-// append appends a value after its length.
 func (r *copyReader) append(b []byte, c rows.Column, oid uint32, v rows.Value) ([]byte, error) {
 	if v.IsNull() {
 		return binary.BigEndian.AppendUint32(b, math.MaxUint32), nil
@@ -210,7 +207,6 @@ func length(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, ui
 
 const uuidForm = "00000000-0000-0000-0000-000000000000"
 
-// formatUUID writes 36 bytes.
 func formatUUID(into, id []byte) {
 	copy(into, uuidForm)
 	for at := 0; len(id) > 0; id = id[1:] {
@@ -222,7 +218,6 @@ func formatUUID(into, id []byte) {
 	}
 }
 
-// appendUUID appends the bytes of a UUID in text form.
 func appendUUID(b, text []byte) ([]byte, error) {
 	before := len(b)
 	for len(text) > 1 {

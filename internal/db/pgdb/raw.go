@@ -27,7 +27,7 @@ func whereLiteral(t *rows.Table, owner int, span rows.Span) string {
 	return numbered.ReplaceAllStringFunc(where, func(p string) string {
 		i, err := strconv.Atoi(p[1:])
 		if err != nil {
-			panic(err) // the expression matches only digits
+			panic(err)
 		}
 		switch v := args[i-1].(type) {
 		case int64:

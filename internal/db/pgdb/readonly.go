@@ -168,7 +168,7 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 		if err == nil && n > 0 {
 			n, err = tx.onWorkers(n, keep, args...)
 		}
-		if err == nil && n < 2 { // the log and its end
+		if err == nil && n < 2 {
 			return rows.ErrLapsed
 		}
 		return err
@@ -306,7 +306,7 @@ func (d tables) ReadOnly(ctx context.Context, service string) (holder string, un
 		until = time.Time{}
 	}
 	if IsState(err, NoTable) {
-		return "", time.Time{}, nil // not migrated
+		return "", time.Time{}, nil
 	}
 	return holder, until, err
 }

@@ -25,7 +25,7 @@ const longestCopy = 6 * time.Hour
 
 type tables struct {
 	db    *DB
-	types *sync.Map // see update
+	types *sync.Map
 }
 
 func (d tables) View(ctx context.Context, fn func(rows.View) error) error {
@@ -112,10 +112,8 @@ func parameter(i int, c rows.Column) string {
 	return p + "::text"
 }
 
-// relation returns the table's name in PostgreSQL.
 func relation(t *rows.Table) string { return cmp.Or(t.PostgresName, t.Name) }
 
-// from returns the FROM item of a table.
 func from(t *rows.Table) string {
 	if t.PostgresFrom != "" {
 		return "(" + t.PostgresFrom + ") AS copied"
@@ -123,7 +121,6 @@ func from(t *rows.Table) string {
 	return relation(t)
 }
 
-// selected returns the columns in the form in which they are read.
 func selected(t *rows.Table) string {
 	all := make([]string, len(t.Columns))
 	for i, c := range t.Columns {

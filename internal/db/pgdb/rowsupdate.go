@@ -260,7 +260,6 @@ func (u update) Remove(t *rows.Table, keys []rows.Row) error {
 	return u.tx.SendBatch(u.ctx, batch).Close()
 }
 
-// repeat runs a statement for each row, in batches.
 func (u update) repeat(t *rows.Table, sql string, all rows.Reader) error {
 	batch, size := &pgx.Batch{}, 0
 	send := func() error {

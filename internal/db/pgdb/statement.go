@@ -55,12 +55,10 @@ func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func()
 	})
 }
 
-// querier is a connection or a transaction.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// alone runs a single statement on a node (nil: any).
 func (db *DB) alone(ctx context.Context, name string, on *node, fn func(context.Context, *pgx.Conn) error) error {
 	return db.run(ctx, name, on, func(ctx context.Context, s *session) error {
 		if db.opts.Fault == nil {
@@ -157,7 +155,7 @@ func (db *DB) transaction(ctx context.Context, c *pgx.Conn, fn func(pgx.Tx) erro
 // Tx is an open transaction.
 type Tx struct {
 	db  *DB
-	ctx context.Context // the transaction's context: no statement outlives it
+	ctx context.Context
 	tx  pgx.Tx
 
 	queued pgx.Batch
@@ -197,7 +195,6 @@ func (tx *Tx) commit(t pgx.Tx) error {
 	return tx.flush()
 }
 
-// enter takes a place on a node (nil: any).
 func (tx *Tx) enter(s *Statement, on *node) error {
 	if err := tx.place.take(on); err != nil {
 		tx.full, _ = errors.AsType[*fullError](err)

@@ -14,9 +14,9 @@ import (
 type Rows struct {
 	rows     pgx.Rows
 	conn     *pgxpool.Conn
-	patience *patience // runs while waiting for the server
+	patience *patience
 	timeout  time.Duration
-	ahead    bool // the first row was fetched but not yet returned
+	ahead    bool
 	ended    bool
 	closed   bool
 }

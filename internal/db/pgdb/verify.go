@@ -92,7 +92,6 @@ func (v *verification) all() error {
 	return v.amcheckShards(placed)
 }
 
-// amcheck checks the tables on this server and their indexes.
 func (v *verification) amcheck(schema string, tables []verified) error {
 	here := map[int64]bool{}
 	for _, t := range tables {
@@ -144,7 +143,7 @@ func (v *verification) list(sql string) ([]verified, error) {
 // note records an error that means damage, and returns any other.
 func (v *verification) note(name string, err error) error {
 	damage, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" { // internal errors and I/O errors
+	if !ok || nodeFailed(damage) || !strings.HasPrefix(damage.Code, "XX") && damage.Code != "58030" {
 		return err
 	}
 	v.add(name, damage.Message)

@@ -67,7 +67,7 @@ func (v *verification) placed() ([]verified, error) {
 }
 
 func (v *verification) amcheckShards(tables []verified) error {
-	var absent, refused []string // nodes
+	var absent, refused []string
 	for _, t := range tables {
 		rows, err := v.conn.Query(v.ctx, runOnPlacements, t.id, checkPlacement)
 		if err != nil {
@@ -108,7 +108,6 @@ func (v *verification) amcheckShards(tables []verified) error {
 	return nil
 }
 
-// addFound records the answers of checkPlacement on a node.
 func (v *verification) addFound(node, found string) error {
 	var lines []string
 	if err := json.Unmarshal([]byte(found), &lines); err != nil {

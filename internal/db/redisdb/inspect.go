@@ -14,9 +14,9 @@ import (
 // Server describes a Redis server.
 type Server struct {
 	Address   string
-	Version   string // e.g. 7.0.15
-	Replica   bool   // accepts no writes
-	Cluster   bool   // part of a cluster
+	Version   string
+	Replica   bool
+	Cluster   bool
 	Down      bool   // the cluster does not serve all keys
 	MaxMemory int64  // bytes; 0: no limit
 	Eviction  string // policy at the limit, e.g. volatile-lru

@@ -43,13 +43,13 @@ type DB struct {
 	where  string
 
 	mu       sync.Mutex
-	current  rueidis.Client // nil: not connected
-	failures int            // consecutive, of current
-	last     error          // why current is nil
-	opened   atomic.Int64   // how many connections were abandoned
+	current  rueidis.Client
+	failures int
+	last     error        // why current is nil
+	opened   atomic.Int64 // how many connections were abandoned
 
 	broken chan struct{} // signals that current was abandoned
-	first  chan struct{} // closed after the first attempt
+	first  chan struct{}
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -57,16 +57,13 @@ type DB struct {
 const (
 	defaultTimeout = 100 * time.Millisecond
 
-	// maxFailures consecutive failures make the client abandon a connection.
 	maxFailures = 5
 
 	// dialTimeout limits a connection attempt, and how long a connection may be silent.
 	dialTimeout = time.Second
 
-	// probeEvery is the time between connection attempts.
 	probeEvery = time.Second
 
-	// buffer is the size of a connection's two buffers.
 	buffer = 64 << 10
 )
 
@@ -136,7 +133,6 @@ func (db *DB) State() (up bool, opened int64) {
 	return db.current != nil, db.opened.Load()
 }
 
-// connect reconnects until ctx ends.
 func (db *DB) connect(ctx context.Context) {
 	defer close(db.done)
 	for first := true; ; first = false {

@@ -20,7 +20,7 @@ type Batch struct {
 }
 
 const (
-	bufferSize   = 64 << 10 // holds many rows
+	bufferSize   = 64 << 10
 	spareBuffers = 64
 )
 
@@ -80,7 +80,7 @@ func (b *Batch) Reader() Reader { return &batchReader{b, 0, nil} }
 
 type batchReader struct {
 	b    *Batch
-	next int // buffer
+	next int
 	rest Packed
 }
 
@@ -102,7 +102,7 @@ func (b *Batch) All() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for r := b.Reader(); ; {
 			p, err := r.Next()
-			if err != nil || !yield(p.Row()) { // io.EOF is the only error
+			if err != nil || !yield(p.Row()) {
 				return
 			}
 		}

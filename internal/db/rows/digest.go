@@ -25,7 +25,6 @@ func (d *Digest) Add(p Packed) {
 	d.Hi, _ = bits.Add64(d.Hi, binary.BigEndian.Uint64(sum[8:]), carry)
 }
 
-// String returns the sum in hexadecimal.
 func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.Hi, d.Lo) }
 
 // Clone returns a copy that shares no memory.
@@ -43,7 +42,7 @@ func (r Row) Clone() Row {
 func (r Row) Text() string {
 	text, err := json.Marshal([]any(r))
 	if err != nil {
-		panic(err) // integers and strings
+		panic(err)
 	}
 	return string(text)
 }

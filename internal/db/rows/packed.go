@@ -89,7 +89,7 @@ func (r Row) Pack(p Packed) Packed {
 type Value struct {
 	kind    byte
 	Integer int64
-	Data    []byte // shares the row's memory
+	Data    []byte
 }
 
 // IsNull reports whether the value is NULL.

@@ -68,12 +68,12 @@ func Columns(list string) (all []Column) {
 type Table struct {
 	Name    string
 	Columns []Column // starts with the key, which starts with the owner
-	Key     int      // number of key columns
-	Seeded  bool     // migrations insert rows
-	First   bool     // the first server start inserts a row
-	Process bool     // rows belong to server processes; no request inserts them
-	Numbers bool     // the database assigns a column, and never reuses a number
-	Number  string   // name of that column; "": the first
+	Key     int
+	Seeded  bool   // migrations insert rows
+	First   bool   // the first server start inserts a row
+	Process bool   // rows belong to server processes; no request inserts them
+	Numbers bool   // the database assigns a column, and never reuses a number
+	Number  string // name of that column; "": the first
 
 	// Unindexed: no index begins with the owner columns.
 	Unindexed bool

@@ -24,7 +24,7 @@ type Spanner struct {
 	Compare func(r Row, now int64) bool
 }
 
-// Common returns Spanner.Compare for engines that name owners by texts; nil if rows are compared unchanged.
+// Common returns Spanner.Compare for engines that name owners by texts; nil without changes.
 func (t *Table) Common() func(r Row, now int64) bool {
 	if t.Spanner == nil {
 		return nil
@@ -32,7 +32,7 @@ func (t *Table) Common() func(r Row, now int64) bool {
 	return t.Spanner.Compare
 }
 
-// Elsewhere returns Spanner.Elsewhere for engines that name owners by texts; nil if rows are stored unchanged.
+// Elsewhere returns Spanner.Elsewhere for engines that name owners by texts; nil without changes.
 func (t *Table) Elsewhere() func(Row) {
 	if t.Spanner == nil {
 		return nil

@@ -41,7 +41,7 @@ type params struct {
 // New hashes a secret, in PHC string format.
 func New(secret string) string {
 	salt := make([]byte, saltSize)
-	_, _ = rand.Read(salt) // never fails
+	_, _ = rand.Read(salt)
 	if isGenerated(secret) {
 		return "$hmac-sha256$$$" + base64.RawStdEncoding.EncodeToString(salt) + "$" + base64.RawStdEncoding.EncodeToString(params{}.key(secret, salt))
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// connectTimeout limits connecting and signing in.
 const connectTimeout = 30 * time.Second
 
 // openMySQL accepts mysql://user:password@host:port/database with the parameters of Mozilla's server: unix_socket,
@@ -129,8 +128,8 @@ func connectMySQL(ctx context.Context, cfg *mysql.Config, limit time.Duration) (
 		}
 	}
 	for _, sql := range []string{
-		`SET SESSION max_statement_time = 0`,              // MariaDB only
-		`SET SESSION max_execution_time = 0`,              // MySQL only
+		`SET SESSION max_statement_time = 0`,
+		`SET SESSION max_execution_time = 0`,
 		`SET SESSION information_schema_stats_expiry = 0`, // MySQL only: Last needs current statistics
 	} {
 		if _, err := c.exec.ExecContext(ctx, sql, nil); err != nil {
@@ -177,7 +176,6 @@ func (c mysqlConn) each(ctx context.Context, sql string, fn func([]any) error) (
 	}
 }
 
-// value converts to one of Each's types.
 func value(v driver.Value) (any, error) {
 	switch v := v.(type) {
 	case nil, int64:

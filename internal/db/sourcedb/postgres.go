@@ -84,7 +84,7 @@ func connectPostgres(ctx context.Context, cfg *pgx.ConnConfig) (connection, erro
 func (c pgConn) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = c.conn.Close(ctx) // the server notices in any case
+	_ = c.conn.Close(ctx)
 }
 
 func (c pgConn) each(ctx context.Context, sql string, fn func([]any) error) error {

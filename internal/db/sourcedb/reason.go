@@ -47,7 +47,6 @@ var (
 	errNoTLS     = errors.New("the database does not offer TLS: enable it there, or use ssl_mode=DISABLED")
 )
 
-// words are the URL parameters that errors mention.
 type words struct{ mode, ca, cert, key, verifyCA string }
 
 func (db *DB) words() words {
@@ -160,7 +159,6 @@ func (db *DB) connectReason(err error) error {
 	}
 }
 
-// isDial reports whether the server was unreachable.
 func isDial(err error) bool {
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "dial"
@@ -178,7 +176,6 @@ func isReset(err error) bool {
 	return ok && (e.Op == "read" || e.Op == "write") && !e.Timeout()
 }
 
-// otherServer means that the server does not speak the protocol.
 func (db *DB) otherServer() error {
 	if db.MySQL {
 		return errors.New("the server does not respond as MySQL or MariaDB: check the host and the port, and use postgres:// for PostgreSQL")

@@ -20,7 +20,7 @@ type DB struct {
 	Where string // URL without the password, for messages
 	MySQL bool   // or MariaDB; otherwise PostgreSQL
 
-	tls     *tls.Config   // nil: no TLS
+	tls     *tls.Config
 	limit   time.Duration // to connect and sign in; MySQL only
 	connect func(context.Context) (connection, error)
 }
@@ -173,7 +173,6 @@ func (db *DB) Length(expression string, raw bool) string {
 	return "LENGTH(CONVERT(" + expression + " USING utf8mb4))"
 }
 
-// where returns a URL for messages.
 func where(scheme, user, host, database string) string {
 	u := url.URL{Scheme: scheme, Host: host, Path: "/" + strings.TrimPrefix(database, "/")}
 	if user != "" {

@@ -39,7 +39,6 @@ func (v view) Changes(service string, of map[string]*rows.Table, limit rows.LogL
 	return all, entries, v.renumber(all, of)
 }
 
-// changes adds an entry's unknown keys.
 func changes(all []rows.Change, text string, known map[string]bool, of map[string]*rows.Table) ([]rows.Change, error) {
 	var entry map[string][]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &entry); err != nil {
@@ -66,7 +65,6 @@ func changes(all []rows.Change, text string, known map[string]bool, of map[strin
 	return all, nil
 }
 
-// renumber replaces the numbers of replaced owners.
 func (v view) renumber(all []rows.Change, tables map[string]*rows.Table) error {
 	var numbers []int64
 	for _, c := range all {

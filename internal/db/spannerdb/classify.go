@@ -85,7 +85,6 @@ func isLinkToLimits(detail any) bool {
 	})
 }
 
-// classifyStatus maps a gRPC status.
 func classifyStatus(status codes.Code, text string) (errcode.Code, string) {
 	switch status {
 	case codes.Canceled:

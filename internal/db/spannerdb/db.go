@@ -61,7 +61,7 @@ type DB struct {
 	alone    chan struct{} // the emulator's only transaction, see enterAlone; otherwise nil
 
 	waits   atomic.Int64
-	waiting atomic.Int64 // nanoseconds
+	waiting atomic.Int64
 }
 
 // Open creates the client. It connects on first use, so it succeeds while Spanner is down.
@@ -115,11 +115,11 @@ func (db *DB) renew(old *spanner.Client, err error) {
 	db.renewing.Lock()
 	defer db.renewing.Unlock()
 	if db.client.Load() != old {
-		return // another request renewed it
+		return
 	}
 	fresh, err := db.opts.connect(context.Background()) // the client outlives the request
 	if err != nil {
-		return // the next request tries again
+		return
 	}
 	db.client.Store(fresh)
 	time.AfterFunc(db.opts.Timeout, old.Close) // other requests may still use it
@@ -149,7 +149,6 @@ func (db *DB) Waits() (n int64, total time.Duration) {
 
 var errBusy = errcode.New(errcode.Unavailable, "too many open transactions")
 
-// enter waits for a slot.
 func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
@@ -175,7 +174,6 @@ func (db *DB) enter(ctx context.Context, slots chan struct{}) error {
 
 func leave(slots chan struct{}) { <-slots }
 
-// observe reports a statement and classifies its error.
 func (db *DB) observe(name string, start time.Time, err error) error {
 	err = classify(err)
 	if db.opts.Observe != nil {

@@ -48,7 +48,7 @@ func (db *DB) Pending(ctx context.Context, set migrate.Set) ([]migrate.Migration
 		return err
 	})
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		err = nil // no ledger: nothing was applied
+		err = nil
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 			return err
 		}
 		if fresh = len(pending) > 0 && pending[0].Version == m.Version; !fresh {
-			return nil // another process was faster
+			return nil
 		}
 		var changes []Change
 		for _, sql := range dml {
@@ -144,7 +144,6 @@ func (db *DB) apply(ctx context.Context, admin *database.DatabaseAdminClient, se
 	return fresh, err
 }
 
-// alter changes the schema and waits for completion.
 func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, ddl ...string) error {
 	for tries := 1; ; tries++ {
 		op, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: db.opts.Database, Statements: ddl})
@@ -167,7 +166,6 @@ func (db *DB) alter(ctx context.Context, admin *database.DatabaseAdminClient, dd
 	}
 }
 
-// create creates the instance and database on an emulator.
 func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (err error) {
 	parts := strings.Split(db.opts.Database, "/") // projects P instances I databases D
 	if len(parts) != 6 {

@@ -56,11 +56,10 @@ func setControl(tx *Tx, service string, columns []string, values ...any) error {
 	return tx.Buffer(all...)
 }
 
-// controlled is the state in a service's rows.
 type controlled struct {
 	holder     string
 	until, log time.Time
-	now        time.Time // database time
+	now        time.Time
 }
 
 var readControl = Statement{"read_only.get", `
@@ -100,7 +99,6 @@ func (d tables) Log(ctx context.Context, service string, _ []rows.Group) error {
 	})
 }
 
-// currentTime returns the database's time.
 func currentTime(tx *Tx) (now time.Time, err error) {
 	err = tx.ForEach(Statement{"copy.time", `SELECT CURRENT_TIMESTAMP()`}, nil, func(r *spanner.Row) error { return r.Columns(&now) })
 	return now, err
@@ -142,7 +140,7 @@ func (d tables) KeepLog(ctx context.Context, service string) error {
 			return rows.ErrLapsed
 		}
 		if c.log.After(c.now.Add(rows.LogLease - time.Minute)) {
-			return nil // just prolonged
+			return nil
 		}
 		return setControl(tx, service, []string{"log_until"}, c.now.Add(rows.LogLease))
 	})
@@ -207,7 +205,7 @@ func (d tables) Reopen(ctx context.Context, service string, _ []rows.Group) erro
 func (d tables) ReadOnly(ctx context.Context, service string) (holder string, until time.Time, err error) {
 	c, err := getControl(func(s Statement, p Params, fn func(*spanner.Row) error) error { return d.db.ForEach(ctx, s, p, fn) }, service)
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		return "", time.Time{}, nil // no table
+		return "", time.Time{}, nil
 	}
 	if err != nil || c.holder == "" || c.until.Equal(rows.Forever) {
 		return c.holder, time.Time{}, err

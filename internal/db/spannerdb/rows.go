@@ -21,7 +21,6 @@ type tables struct {
 	owners rows.Owners
 }
 
-// ownersOfQuery limits the owners whose rows are read together.
 const ownersOfQuery = 100
 
 // Settle has nothing to wait for.
@@ -64,12 +63,11 @@ type wanted struct {
 	N   int64  `spanner:"n"`
 	UID string `spanner:"uid"`
 	KID string `spanner:"kid"`
-	I   int64  `spanner:"i"` // integer in the rest of the key
-	A   string `spanner:"a"` // first text in the rest of the key
+	I   int64  `spanner:"i"`
+	A   string `spanner:"a"`
 	B   string `spanner:"b"`
 }
 
-// fields returns the names of wanted's fields for key columns.
 func fields(columns []rows.Column) []string {
 	names, texts := make([]string, len(columns)), []string{"a", "b"}
 	for i, c := range columns {
@@ -82,7 +80,6 @@ func fields(columns []rows.Column) []string {
 	return names
 }
 
-// set fills in a key's values.
 func (w *wanted) set(columns []rows.Column, key rows.Row) {
 	for i, name := range fields(columns) {
 		switch name {
@@ -209,13 +206,11 @@ func (v view) Each(t *rows.Table, owner int, span rows.Span, fn func(rows.Packed
 
 func wantedOf(o rows.Owner) wanted { return wanted{N: o.Number, UID: o.Keys[0], KID: o.Keys[1]} }
 
-// current returns the owners that exist and were not replaced.
 func (d tables) current(ctx context.Context, numbers []int64) ([]rows.Owner, error) {
 	found, err := d.owners.Find(ctx, numbers)
 	return slices.DeleteFunc(found, func(o rows.Owner) bool { return o.Current != o.Number }), err
 }
 
-// ownersOf returns the rows' existing owners by number.
 func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64]rows.Owner, error) {
 	var numbers []int64
 	for row := range all {
@@ -229,7 +224,6 @@ func (d tables) ownersOf(ctx context.Context, all iter.Seq[rows.Row]) (map[int64
 	return byNumber, err
 }
 
-// pages calls fn for a span's owners in order.
 func (d tables) pages(ctx context.Context, span rows.Span, fn func([]wanted) error) error {
 	after, until := int64(0), int64(-1)
 	if span.After != nil {

@@ -16,7 +16,6 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// update collects mutations for the commit.
 type update struct {
 	ctx context.Context
 	d   tables
@@ -100,7 +99,6 @@ func (u update) Put(t *rows.Table, all *rows.Batch) error {
 
 var errNotUTF8 = errcode.New(errcode.Invalid, "a value is not UTF-8: Spanner stores only UTF-8")
 
-// value converts a value for the driver.
 func value(v any, kind rows.Kind) (any, error) {
 	switch v := v.(type) {
 	case int64:

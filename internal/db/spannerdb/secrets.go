@@ -35,7 +35,7 @@ func (db *DB) SecretHashes(ctx context.Context, service string) (map[string]stri
 		return err
 	})
 	if spanner.ErrCode(err) == codes.InvalidArgument && errcode.Is(err, errcode.Unavailable) {
-		return nil, nil // no table
+		return nil, nil
 	}
 	return hashes, err
 }

@@ -53,11 +53,11 @@ func (db *DB) each(ctx context.Context, s Statement, p Params, fn func(*spanner.
 type Tx struct {
 	db        *DB
 	name      string
-	ctx       context.Context // the transaction's context: no statement outlives it
+	ctx       context.Context
 	tx        *spanner.ReadWriteTransaction
 	predicted int
 
-	unpredicted bool // the commit's mutations are not predicted
+	unpredicted bool
 }
 
 // Write runs fn in a read-write transaction and commits it if fn returns nil. If Spanner aborts the transaction, fn
@@ -95,7 +95,6 @@ func (db *DB) leaveAlone() {
 	}
 }
 
-// repeatLost calls fn again while an emulator loses its transaction.
 func (db *DB) repeatLost(fn func() error) error {
 	err := fn()
 	for db.alone != nil && isLostByEmulator(err) {

@@ -17,11 +17,11 @@ type Rows struct {
 	db       *DB
 	ctx      context.Context
 	cancel   context.CancelFunc
-	patience *time.Timer // cancels the query; runs while waiting for the next row
+	patience *time.Timer
 	tx       *spanner.ReadOnlyTransaction
 	rows     *spanner.RowIterator
 	first    *spanner.Row
-	ahead    bool // the first row was fetched but not yet returned
+	ahead    bool
 	late     bool
 	closed   bool
 }

@@ -22,7 +22,6 @@ func openError(path string, err error) error {
 	return classify(fmt.Errorf("open %s: %w", filepath.Base(path), err))
 }
 
-// quiet hides its cause's text.
 type quiet struct {
 	said  *errcode.Error
 	cause error

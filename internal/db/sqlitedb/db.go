@@ -44,10 +44,10 @@ type Options struct {
 type DB struct {
 	opts    Options
 	queue   chan *step
-	calls   chan func(*sqlite.Conn) // run between groups
+	calls   chan func(*sqlite.Conn)
 	closing chan struct{}
 	once    sync.Once
-	stopped chan struct{} // closed when the writer has ended
+	stopped chan struct{}
 	writer  *writer
 	readers readers
 }
@@ -141,7 +141,7 @@ const (
 	readerCache = 128 << 10
 	writerCache = 4 << 20
 	perPage     = 2
-	perConn     = 128 << 10 // a connection's other memory
+	perConn     = 128 << 10
 )
 
 func cacheSize(n int) string { return fmt.Sprintf(`cache_size = -%d`, n>>10) }

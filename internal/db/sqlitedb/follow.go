@@ -19,15 +19,15 @@ import (
 // WAL's salts.
 type Follower struct {
 	db      *DB
-	held    *sqlite.Conn // holds the read transaction
+	held    *sqlite.Conn
 	next    *sqlite.Conn // begins the next one before held ends
 	control *sqlite.Conn // checkpoints; has no transaction
 }
 
 // Log counts WAL frames.
 type Log struct {
-	Committed    int // in committed transactions
-	Checkpointed int // already in the database file
+	Committed    int
+	Checkpointed int
 }
 
 // Follow returns a follower. Close it before the DB.
@@ -203,7 +203,6 @@ func (f *Follower) restart(w *sqlite.Conn) error {
 	return err
 }
 
-// touch rewrites page 1 unchanged, and commits.
 func touch(w *sqlite.Conn) error {
 	version, _, err := QueryRow(w, `PRAGMA user_version`, func(s *sqlite.Stmt) int64 { return s.ColumnInt64(0) })
 	if err == nil {

@@ -42,7 +42,6 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is in use by %s", e.Path, by)
 }
 
-// errLocked means that another open file has the lock.
 var errLocked = errors.New("locked")
 
 // AcquireLock locks the SQLite file at path. Its folder must exist. It returns an *InUseError if any process,
@@ -69,7 +68,7 @@ func InUse(path string) error {
 	name := lockFile(path)
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no server has used the file
+		return nil
 	}
 	if err != nil {
 		return err

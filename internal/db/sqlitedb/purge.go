@@ -30,7 +30,7 @@ func (db *DB) Purge(ctx context.Context) error {
 	if err != nil {
 		return classify(err)
 	}
-	defer func() { _ = conn.Close() }() // no open transaction
+	defer func() { _ = conn.Close() }()
 	conn.SetBusyTimeout(purgePatience)
 	conn.SetInterrupt(ctx.Done())
 	// The file may be larger than memory.
@@ -55,7 +55,6 @@ func (db *DB) Purge(ctx context.Context) error {
 	})
 }
 
-// untilIdle retries fn while another connection holds a lock.
 func untilIdle(ctx context.Context, fn func() (isBusy bool, err error)) error {
 	for {
 		isBusy, err := fn()

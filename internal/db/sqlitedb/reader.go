@@ -49,7 +49,7 @@ type Snapshot struct {
 	Conn    *sqlite.Conn
 	readers *readers
 	working bool
-	one     bool // without a transaction
+	one     bool
 	broken  bool // fn has not returned: after a panic, a statement and its snapshot may be open
 }
 
@@ -120,10 +120,10 @@ func (db *DB) Queued() int { return len(db.queue) }
 // readers hands out the most recently used read-only connection first, so that few stay open under low load.
 type readers struct {
 	path    string
-	free    chan struct{} // a token per connection in use
-	working chan struct{} // a token per read that does not stream
+	free    chan struct{}
+	working chan struct{}
 
-	waits, waited atomic.Int64 // token waits, and their total in nanoseconds
+	waits, waited atomic.Int64
 
 	mu     sync.Mutex
 	idle   []*sqlite.Conn

@@ -62,7 +62,6 @@ func (d tables) Log(ctx context.Context, service string, groups []rows.Group) er
 // lastEntry is the last entry's number, even if that was deleted.
 const lastEntry = `coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'copy_log'), 0)`
 
-// logEnd is the entry number at which a log ends.
 func logEnd(service string) string {
 	return `(SELECT CAST(state AS INTEGER) FROM copy_state WHERE service = '` + rows.EndOf(service) + `')`
 }
@@ -136,7 +135,6 @@ func (d tables) Unlog(ctx context.Context, service string, groups []rows.Group) 
 	})
 }
 
-// end returns SQL, with one parameter, for a lease's end.
 func end(lease time.Duration) (sql string, arg int64) {
 	if lease == 0 {
 		return `?`, rows.Forever.UnixMilli()

@@ -232,7 +232,6 @@ func (u update) SetState(service, state string) error {
 	return Exec(u.c, `INSERT INTO copy_state (service, state, log_until) VALUES (?1, ?2, 0) ON CONFLICT (service) DO UPDATE SET state = ?2`, service, state)
 }
 
-// key returns a JSON expression for the key of row NEW or OLD.
 func key(t *rows.Table, of string) string {
 	var b bytes.Buffer
 	for i, c := range t.Columns[:t.Key] {

@@ -103,7 +103,6 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 // before each step and at the end.
 func Bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) { return bind(c, sql, args) }
 
-// reset resets a statement; err is its last result.
 func reset(stmt *sqlite.Stmt, err error) error {
 	if again := stmt.Reset(); err == nil {
 		err = again

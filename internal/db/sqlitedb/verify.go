@@ -65,7 +65,7 @@ func verify(ctx context.Context, conn *sqlite.Conn) (problems []string, err erro
 	}
 	err = sqlitex.ExecuteTransient(conn, fmt.Sprintf(`PRAGMA integrity_check(%d)`, maxProblems), &sqlitex.ExecOptions{ResultFunc: add})
 	if damaged := damage(err); damaged != "" && ctx.Err() == nil {
-		return append(problems, damaged), nil // the check itself could not read the file
+		return append(problems, damaged), nil
 	}
 	return problems, classify(cmp.Or(ctx.Err(), err))
 }

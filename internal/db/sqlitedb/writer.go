@@ -27,7 +27,6 @@ type Group struct {
 	Commit time.Duration // 0 without a commit
 }
 
-// step is one write in a group.
 type step struct {
 	ctx    context.Context
 	name   string
@@ -36,7 +35,7 @@ type step struct {
 	check  func(*sqlite.Conn) error // nil: fn may fail
 	fn     func(*sqlite.Conn) error
 	err    error
-	took   time.Duration // check and fn, first run
+	took   time.Duration
 	done   chan struct{}
 }
 
@@ -129,7 +128,6 @@ func (w *writer) run() {
 	}
 }
 
-// finish runs the writes accepted before Close.
 func (w *writer) finish() {
 	for {
 		select {
@@ -248,7 +246,6 @@ func (w *writer) begin() error {
 // of a millisecond between groups. SQLite itself only tries ten times a second.
 const turn = 200 * time.Microsecond
 
-// lock begins a transaction. It waits for other processes.
 func (w *writer) lock() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(turn) {
 		err := sqlitex.Execute(w.conn, `BEGIN IMMEDIATE`, nil)
@@ -265,7 +262,6 @@ func (w *writer) commit() error {
 	return w.exec(`COMMIT`)
 }
 
-// runFirst needs no savepoint.
 func (w *writer) runFirst(s *step) error {
 	err := w.whole(s)
 	if err == nil || w.conn.AutocommitEnabled() {
@@ -305,7 +301,6 @@ func (w *writer) runChecked(s *step) error {
 	return nil
 }
 
-// runStep runs a write in a savepoint.
 func (w *writer) runStep(s *step) (err error) {
 	if err := w.exec(`SAVEPOINT step`); err != nil {
 		return err
@@ -328,7 +323,6 @@ func (w *writer) runStep(s *step) (err error) {
 	return err
 }
 
-// givenUp is the error after SQLite rolled back the transaction.
 func givenUp(err error) error {
 	if err == nil {
 		err = errcode.New(errcode.Unavailable, "SQLite rolled back the transaction")

@@ -1,5 +1,4 @@
-// Package cloudtarget keeps a replica in a cloud provider's bucket or on a compatible server. Package cloudbucket
-// lists the URLs.
+// Package cloudtarget keeps a replica in a cloud bucket. Package cloudbucket lists the URLs.
 package cloudtarget
 
 import (

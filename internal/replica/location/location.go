@@ -163,7 +163,7 @@ func ServerID(data string) (string, error) {
 		return id, err
 	}
 	err = durable.Create(filepath.Join(data, serverFile), durable.Bytes([]byte(rand.Text()+"\n")))
-	if err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	return KnownServerID(data)

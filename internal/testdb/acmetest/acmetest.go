@@ -32,7 +32,7 @@ var start = sync.OnceValue(func() error {
 // Authority is a certificate authority.
 type Authority struct {
 	*httptest.Server
-	Directory string // URL
+	Directory string
 	RootFile  string // PEM file that verifies the authority's own server
 	Requests  atomic.Int64
 
@@ -40,7 +40,7 @@ type Authority struct {
 }
 
 // Start starts an authority that connects to these addresses instead of ports 443 and 80. validity is in seconds. All
-// names except "none." resolve to this machine.
+// names outside "none." resolve to this machine.
 func Start(t *testing.T, listen, httpListen string, validity uint64) *Authority {
 	t.Helper()
 	if err := start(); err != nil {

@@ -12,7 +12,6 @@ import (
 	"holdfast/internal/db/pgdb"
 )
 
-// functionParameters selects the migrations' functions with their parameter names.
 const functionParameters = `
 	SELECT concat_ws(' ', proname, array_to_string(proargnames[:pronargs], ' '))
 	FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
@@ -60,7 +59,6 @@ func WantNamedCalls(t testing.TB, db *pgdb.DB, statements ...pgdb.Statement) {
 	}
 }
 
-// statementsThat returns the statements in the test's package whose text matches.
 func statementsThat(t testing.TB, matches *regexp.Regexp) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

@@ -82,7 +82,7 @@ func HungWorker(t testing.TB, migrations Migrations, table string, keys []string
 	}
 	thaw()
 	close(thawed)
-	readers.Wait() // all are served
+	readers.Wait()
 	slices.Sort(took)
 	if n := len(took); n > 0 {
 		t.Logf("%d operations for owners of the healthy worker: half within %v, 99%% within %v, all within %v", n, took[n/2], took[n*99/100], took[n-1])

@@ -23,7 +23,6 @@ import (
 	"holdfast/internal/testdb"
 )
 
-// timeout limits a test's admin requests.
 const timeout = time.Minute
 
 // Database returns an emulator's host:port and a new database's name (projects/P/instances/I/databases/D), dropped
@@ -77,7 +76,6 @@ func Create(t testing.TB, emulator, database string) {
 	}
 }
 
-// drop deletes a database and its instance if they exist.
 func drop(t testing.TB, emulator, database string) {
 	t.Helper()
 	// Not the test's context, which is canceled before cleanups.

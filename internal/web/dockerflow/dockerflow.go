@@ -35,8 +35,8 @@ type Handler struct {
 // Quota is the user quota in /__heartbeat__.
 type Quota struct {
 	Enabled bool  `json:"enabled"`
-	Size    int64 `json:"size"`                // bytes per collection
-	User    int64 `json:"user_size,omitempty"` // bytes per user
+	Size    int64 `json:"size"`
+	User    int64 `json:"user_size,omitempty"`
 }
 
 // Version is the response of /__version__.
@@ -44,7 +44,7 @@ type Version struct {
 	Source  string `json:"source"` // repository URL
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
-	Build   string `json:"build"` // build job URL
+	Build   string `json:"build"`
 }
 
 // Pool is the state of a connection pool.
@@ -52,7 +52,7 @@ type Pool struct {
 	Active, Idle, Max int
 }
 
-// pingTimeout makes a database count as unavailable. Monitoring does not wait much longer itself.
+// pingTimeout makes a database count as unavailable. Monitoring does not wait much longer.
 const pingTimeout = 5 * time.Second
 
 // Serve is a web.Handler; its web.ErrorWriter is WriteError.

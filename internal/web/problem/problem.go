@@ -22,7 +22,7 @@ type Document struct {
 	Title     string `json:"title"`
 	Status    int    `json:"status"`
 	Detail    string `json:"detail"`
-	Instance  string `json:"instance,omitempty"` // request path
+	Instance  string `json:"instance,omitempty"`
 	Code      string `json:"code"`
 	RequestID string `json:"requestId,omitempty"`
 	TraceID   string `json:"traceId,omitempty"`
@@ -89,7 +89,7 @@ func BodyErrors(most int) *web.BodyErrors {
 func Encode(document any) []byte {
 	body, err := json.Marshal(document)
 	if err != nil {
-		return []byte("{}") // impossible: it only contains texts and numbers
+		return []byte("{}")
 	}
 	return append(body, '\n')
 }
@@ -104,5 +104,5 @@ func Send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may have left
+	_, _ = w.Write(body)
 }

@@ -33,7 +33,6 @@ func (l Limit) check(clients int) error {
 	return nil
 }
 
-// every returns tokens per second.
 func (l Limit) every() float64 { return float64(l.Events) / l.Per.Seconds() }
 
 // Buckets hold all clients' buckets. They are safe for concurrent use. A nil *Buckets has no limit.
@@ -60,9 +59,9 @@ func New(l Limit, clients int, now clock.Clock) (*Buckets, error) {
 
 // State is a bucket's state for response headers. The zero value sets none.
 type State struct {
-	Limit     int           // bucket size
-	Remaining int           // tokens left
-	Reset     time.Duration // until full
+	Limit     int
+	Remaining int
+	Reset     time.Duration
 	Retry     time.Duration // until a rejected request may retry; 0 if allowed
 }
 
@@ -108,7 +107,7 @@ func (b *Buckets) allow(key string, n int, take bool) (ok bool, s State) {
 	return ok, s
 }
 
-// until returns how long the bucket takes to gain tokens, plus a microsecond for rounding.
+// until adds a microsecond for rounding.
 func until(tokens, every float64) time.Duration {
 	if tokens <= 0 {
 		return 0

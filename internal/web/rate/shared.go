@@ -41,9 +41,9 @@ func NewShared(l Limit, groups int, now clock.Clock) (*Shared, error) {
 
 // group is a bucket. Its members in debt are a heap, ordered by when their debts end.
 type group struct {
-	at      time.Time // last payment
-	paid    float64   // tokens paid to each member in debt since all debts were 0
-	debt    float64   // total
+	at      time.Time
+	paid    float64 // tokens paid to each member in debt since all debts were 0
+	debt    float64
 	members map[string]*member
 	queue   []*member
 }
@@ -51,7 +51,7 @@ type group struct {
 type member struct {
 	name  string
 	until float64 // value of group.paid that clears the debt
-	index int     // in the queue
+	index int
 }
 
 // Allow takes n tokens for a member if it may have them, and returns the member's resulting state.
@@ -93,9 +93,9 @@ func (b *Shared) allow(key, name string, n int, take bool) (ok bool, s State) {
 type view struct {
 	burst, reserve float64
 	free           float64
-	debt           float64 // total
-	owed           float64 // by the member
-	share          float64 // member's share
+	debt           float64
+	owed           float64
+	share          float64
 	members        float64 // in debt, including this one
 }
 
@@ -111,7 +111,6 @@ func (b *Shared) view(g *group, name string) view {
 	return v
 }
 
-// tiny is the tolerated rounding error.
 const tiny = 1e-6
 
 // fits reports whether the member may take n tokens. Without debt, any free tokens.
@@ -132,7 +131,7 @@ func (v *view) remaining() int {
 
 // wait returns how many tokens the bucket must gain before the member may take n, if no other member takes any.
 func (v *view) wait(n float64) float64 {
-	paid := v.owed * v.members // clears the debt
+	paid := v.owed * v.members
 	least := min(v.debt, max(paid, n-v.free))
 	if n+v.reserve <= v.burst {
 		least = min(least, n+v.reserve-v.free)
@@ -143,7 +142,6 @@ func (v *view) wait(n float64) float64 {
 	return least
 }
 
-// pay distributes gained tokens among debts.
 func (g *group) pay(tokens float64) {
 	for tokens > 0 && len(g.queue) > 0 {
 		n, first := float64(len(g.queue)), g.queue[0]
@@ -160,7 +158,7 @@ func (g *group) pay(tokens float64) {
 		delete(g.members, first.name)
 	}
 	if len(g.queue) == 0 {
-		g.paid, g.debt = 0, 0 // remove rounding errors
+		g.paid, g.debt = 0, 0
 	}
 }
 

@@ -67,7 +67,6 @@ func auditLines(t *testing.T, path string) map[string][]auditLine {
 	return all
 }
 
-// compareAudit compares an install's audit with its feed.
 func compareAudit(in *ext.Install, lines []auditLine) error {
 	seen := int64(0) // an event may be published twice
 	next := 0

@@ -79,7 +79,6 @@ func checkInstall(h *harness.Harness, in *ext.Install) {
 	}
 }
 
-// retryExt retries the unanswered idempotent operations.
 func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.T.Helper()
 	d := w.Lost
@@ -99,7 +98,6 @@ func retryExt(h *harness.Harness, w *ext.Writer) {
 	h.Decided(d, d.Refused, a.Header.Get("Idempotency-Replayed") != "")
 }
 
-// settleExt determines whether an unanswered operation was done.
 func settleExt(h *harness.Harness, w *ext.Writer, all ext.Entries) {
 	h.T.Helper()
 	d := w.Lost
@@ -156,7 +154,6 @@ func sdkOf(h *harness.Harness, in *ext.Install) sdk.Install {
 	return client
 }
 
-// pagesOf reads a namespace in small pages.
 func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.ListItem) {
 	h.T.Helper()
 	for r, err := range sdkOf(h, in).Records(namespace).List(h.T.Context(), sdk.List{Values: true, Metadata: true, Page: 20}) {
@@ -166,7 +163,6 @@ func pagesOf(h *harness.Harness, in *ext.Install, namespace string) (all []sdk.L
 	return all
 }
 
-// exportOf expects a complete export.
 func exportOf(h *harness.Harness, in *ext.Install) ext.Entries {
 	h.T.Helper()
 	a := callExt(h, in, http.StatusOK, ext.Call{Method: http.MethodGet, Path: "/export"}, nil)

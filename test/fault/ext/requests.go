@@ -32,7 +32,6 @@ func WantExt(h *harness.Instance, in *ext.Install, status int, c ext.Call) binar
 	return a
 }
 
-// fillNamespace writes equally large records in bulk.
 func fillNamespace(h *harness.Instance, in *ext.Install, namespace string, keys, size int) {
 	h.T.Helper()
 	perBulk := max(1, min(20, 500_000/size))

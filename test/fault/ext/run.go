@@ -22,7 +22,7 @@ func runExtWriter(h *harness.Harness, l *harness.Load, w *ext.Writer) {
 			d.Known, d.Sent = w.Install.Knows(), h.Clock.Add(1)
 		case d.Once() == "":
 			err := lookExt(h, l, w)
-			harness.Pause(l.Over, 20*time.Millisecond) // refused clients wait before retrying
+			harness.Pause(l.Over, 20*time.Millisecond)
 			return harness.Nothing, err
 		default:
 			harness.Pause(l.Over, 20*time.Millisecond)

@@ -51,7 +51,6 @@ func Service() harness.Service {
 	}
 }
 
-// neighbourTenant is a tenant that no workload uses.
 func neighbourTenant(n int) string {
 	return fmt.Sprintf("7e4a4e1c-0000-4000-8000-%012d", harness.ProbeUser+n)
 }

@@ -26,7 +26,6 @@ const (
 	// MemoryOverhead is a server's memory besides requests: idle size, connections and caches.
 	MemoryOverhead = 100 << 20
 
-	// attackTime is an attack's duration at its limit.
 	attackTime = 2 * time.Second
 
 	recoverTime = time.Minute
@@ -60,7 +59,6 @@ func (h *Instance) RunAttacks(attacks []Attack, neighbours func() (stop func()))
 	}
 }
 
-// awaitMemory waits until the server's memory is about as before an attack.
 func (h *Instance) awaitMemory(name string, before int64) {
 	h.T.Helper()
 	h.Server.AwaitMetric("holdfast_http_memory_bytes 0")
@@ -97,7 +95,7 @@ func (h *Instance) begin(a Attack) (end func()) {
 	}
 	return func() {
 		close(over)
-		all.Wait() // connections are closed
+		all.Wait()
 	}
 }
 

@@ -25,7 +25,7 @@ func StartContention(t *testing.T, of Service, servers int, data string, vars ..
 		h.Server = h.Serve()
 		spread.hosts = append(spread.hosts, strings.TrimPrefix(h.Server.URL, "http://"))
 	}
-	h.Client = &http.Client{Timeout: 2 * Bound, Transport: spread} // the server's timeouts come first
+	h.Client = &http.Client{Timeout: 2 * Bound, Transport: spread}
 	t.Cleanup(spread.next.CloseIdleConnections)
 	return h
 }
@@ -75,7 +75,7 @@ func InWaves(t *testing.T, waves int, period time.Duration, burst func(client, w
 	for _, turn := range turns {
 		close(turn)
 	}
-	clients.Wait() // requests are bounded
+	clients.Wait()
 }
 
 // spread sends requests to several servers in turn. Signature and Host header use the last one's address.

@@ -14,7 +14,6 @@ import (
 	"holdfast/test/binary"
 )
 
-// capSysAdmin is CAP_SYS_ADMIN in linux/capability.h.
 const capSysAdmin = 21
 
 // Private reruns the test in a process with its own mount namespace, so that no mount is left, and reports whether
@@ -27,7 +26,7 @@ func Private(t *testing.T) bool {
 			t.Skipf("needs permission to mount a tmpfs: %v", err)
 		}
 		Must(t, err)
-		go func() { // the parent may be killed
+		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(1)
 		}()
@@ -60,7 +59,6 @@ func Private(t *testing.T) bool {
 	return false
 }
 
-// again runs the test in a child that ends with this process.
 func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	t.Helper()
 	alive, ours, err := os.Pipe()
@@ -73,7 +71,6 @@ func again(t *testing.T, attr syscall.SysProcAttr) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// forbidden reports whether the system refuses a mount namespace.
 func forbidden(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.ENOSYS)
 }
@@ -94,7 +91,7 @@ func NewDisk(t *testing.T, size string) *Disk {
 	return &Disk{t, dir}
 }
 
-const page = 4096 // minimum space of a file
+const page = 4096
 
 // Fill uses all space except leave pages, while others use space, too.
 func (d *Disk) Fill(leave int) {

@@ -68,7 +68,6 @@ func InTurn(engines ...Engine) []Engine {
 	return engines
 }
 
-// open creates a database. On PostgreSQL all services share it.
 func (e Engine) open(t *testing.T, of []Service) (data string, vars []string) {
 	t.Helper()
 	switch e {
@@ -122,7 +121,7 @@ func Abandoned(t *testing.T, url string) {
 		if n == 0 {
 			return
 		}
-		<-tick.C // the query fails on timeout
+		<-tick.C
 	}
 }
 
@@ -131,6 +130,6 @@ func Dial(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	Must(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // it may be closed
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }

@@ -41,7 +41,7 @@ type Harness struct {
 	Second    *binary.Server                // on the same database, for every other client; may be nil
 	Moved     atomic.Pointer[binary.Server] // where clients continue within a round; may be nil
 	Workloads []Workload
-	Load      *Load         // the round's
+	Load      *Load
 	Leaps     bool          // the clock leaps, which may end open batches
 	Enough    int           // a round waits for at most 20 more acknowledgements
 	Most      int           // rounds, below FAULT_ROUNDS; 0: no limit
@@ -157,7 +157,7 @@ func (h *Harness) Round(r int, f Fault) {
 	close(load.injected)
 	f.Inject()
 	close(load.Over)
-	writing.Wait() // requests are bounded
+	writing.Wait()
 	if h.T.Failed() {
 		return
 	}
@@ -209,7 +209,6 @@ func Must(t *testing.T, err error) {
 	}
 }
 
-// tally counts a test's events.
 type tally struct {
 	Rounds, Held                int // held: until a write was refused
 	Acknowledged, There, absent int64

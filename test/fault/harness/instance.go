@@ -133,7 +133,6 @@ func (h *Instance) Resident(line string) int64 {
 	return 0
 }
 
-// withoutProc fails a test that needs /proc on Linux, and skips it elsewhere.
 func (h *Instance) withoutProc(err error) {
 	h.T.Helper()
 	if runtime.GOOS == "linux" {
@@ -200,7 +199,7 @@ func (h *Instance) StartOthers(n int) *OtherClients {
 func (b *OtherClients) Stop() {
 	b.instance.T.Helper()
 	b.end()
-	b.all.Wait() // requests are bounded
+	b.all.Wait()
 	slices.Sort(b.took)
 	if len(b.took) == 0 {
 		b.instance.T.Error("no other client was answered")

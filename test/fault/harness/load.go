@@ -13,9 +13,9 @@ import (
 type Load struct {
 	Fault
 	injected chan struct{} // from now on requests may be refused, or lost if the fault is deadly
-	Refused  chan struct{} // a write was refused
+	Refused  chan struct{}
 	Over     chan struct{} // the fault has happened: stop writing
-	once     sync.Once     // closes Refused
+	once     sync.Once
 	pace     time.Duration // of each client during the fault
 
 	mu           sync.Mutex
@@ -99,9 +99,9 @@ type Result int
 
 // Results of steps.
 const (
-	Nothing      Result = iota // wrote nothing
-	Acknowledged               // write done
-	Lost                       // write unanswered
+	Nothing      Result = iota
+	Acknowledged        // write done
+	Lost                // write unanswered
 )
 
 // Drive repeats a client's step until the fault ends, an error is found, or the server may be dead.

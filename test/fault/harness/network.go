@@ -17,7 +17,7 @@ type Network struct {
 
 	mu    sync.Mutex
 	flows chan struct{} // closed while data is delivered
-	delay time.Duration // per piece
+	delay time.Duration
 	links map[*link]struct{}
 }
 
@@ -53,7 +53,7 @@ func NetworkTo(t *testing.T, kind, address string) *Network {
 		for {
 			near, err := listener.Accept()
 			if err != nil {
-				return // the test is over
+				return
 			}
 			serving.Go(func() { n.serve(near) })
 		}
@@ -82,7 +82,7 @@ func (n *Network) serve(near net.Conn) {
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		both.Go(func() {
 			n.carry(l, way[0], way[1])
-			way[1].Close() // also ends the other direction
+			way[1].Close()
 		})
 	}
 	both.Wait()

@@ -12,10 +12,10 @@ import (
 
 // Service describes a service, so that every fault runs against it.
 type Service struct {
-	Name    string   // as in FAULT_SERVICE
-	Section string   // settings section, as in variables
-	Vars    []string // settings for its workload
-	Spanner bool     // supports Spanner
+	Name    string // as in FAULT_SERVICE
+	Section string // settings section, as in variables
+	Vars    []string
+	Spanner bool
 
 	// Settings of one test, whose processes may share a PostgreSQL database; may be nil.
 	Own func(t *testing.T, postgres bool) []string

@@ -60,7 +60,6 @@ func readUser(h *harness.Harness, u *syncload.User) (stamps map[string]json.Numb
 	return stamps, there
 }
 
-// settleSync determines whether the unanswered write was done.
 func settleSync(h *harness.Harness, w *syncload.Writer, there syncload.State) {
 	h.T.Helper()
 	lost := w.Lost
@@ -73,7 +72,6 @@ func settleSync(h *harness.Harness, w *syncload.Writer, there syncload.State) {
 	}
 }
 
-// checkSums compares counts and sizes with the listed records.
 func checkSums(h *harness.Harness, u *syncload.User, records, bytes map[string]int64, all int64) {
 	h.T.Helper()
 	var counts map[string]int64
@@ -81,7 +79,7 @@ func checkSums(h *harness.Harness, u *syncload.User, records, bytes map[string]i
 	if !maps.Equal(counts, records) {
 		h.T.Errorf("counts %v, listed %v", counts, records)
 	}
-	usage, listed := map[string]float64{}, map[string]float64{} // kilobytes
+	usage, listed := map[string]float64{}, map[string]float64{}
 	for collection, n := range bytes {
 		listed[collection] = float64(n) / 1024
 	}

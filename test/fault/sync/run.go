@@ -63,7 +63,7 @@ func runWriter(h *harness.Harness, l *harness.Load, w *syncload.Writer) {
 	h.Drive(l, func() (harness.Result, error) {
 		if w.Lost != nil {
 			err := lookSync(h, l, w)
-			harness.Pause(l.Over, 20*time.Millisecond) // refused clients wait before retrying
+			harness.Pause(l.Over, 20*time.Millisecond)
 			return harness.Nothing, err
 		}
 		step, sent := w.Next()

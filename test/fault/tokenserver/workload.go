@@ -103,14 +103,13 @@ type accountsWorkload struct {
 	given map[int64]string // account and keys by storage user
 }
 
-// browser signs an account in, sequentially.
 type browser struct {
 	n      int
 	of     *accountsWorkload
 	choose *mathrand.Rand
 
-	state   progress // last acknowledged
-	past    progress // the previous one
+	state   progress
+	past    progress
 	trail   []progress
 	lost    *progress // sent without an answer
 	refused bool      // on every attempt
@@ -148,7 +147,7 @@ func (b *browser) run(h *harness.Harness, l *harness.Load) {
 		p := b.next()
 		if b.lost != nil {
 			p = *b.lost
-			harness.Pause(l.Over, 20*time.Millisecond) // refused clients wait before retrying
+			harness.Pause(l.Over, 20*time.Millisecond)
 		} else {
 			p.sent = h.Clock.Add(1)
 		}
@@ -228,7 +227,6 @@ func uidOf(a program.Answer) (int64, error) {
 	return c.UID, nil
 }
 
-// reached records the account's storage user.
 func (b *browser) reached(h *harness.Harness, p progress, uid int64) error {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
@@ -268,7 +266,6 @@ func (w *accountsWorkload) Check(h *harness.Harness) {
 	}
 }
 
-// settle determines whether an unanswered sign-in was done.
 func (b *browser) settle(h *harness.Harness) error {
 	done, err := b.isSuperseded(h)
 	if err != nil || b.lost == nil {

@@ -33,10 +33,10 @@ type Server struct {
 	key    *rsa.PrivateKey
 	signer jose.Signer
 
-	mu       sync.Mutex // guards the fields below
+	mu       sync.Mutex
 	account  account
-	sessions map[string]*session // by Hawk ID
-	tokens   map[string]grant    // valid, by token
+	sessions map[string]*session
+	tokens   map[string]grant
 }
 
 // account is the state that a password reset replaces.
@@ -47,13 +47,11 @@ type account struct {
 	key                     ScopedKey
 }
 
-// session is a signed-in browser.
 type session struct {
 	id     string
 	device *device // nil until registered
 }
 
-// grant is an access token's content.
 type grant struct {
 	clientID, scope string
 	generation      int64

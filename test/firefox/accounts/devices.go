@@ -12,7 +12,7 @@ type device struct {
 	Type       string            `json:"type"`
 	Commands   map[string]string `json:"availableCommands"`
 	Current    bool              `json:"isCurrentDevice"`
-	LastAccess int64             `json:"lastAccessTime"` // Unix milliseconds
+	LastAccess int64             `json:"lastAccessTime"`
 }
 
 // registerDevice is POST /v1/account/device: a browser names itself, or renames itself if the body has an ID. Other
@@ -31,7 +31,6 @@ func (s *Server) registerDevice(w http.ResponseWriter, r *http.Request, own *ses
 	answer(w, in)
 }
 
-// listDevices is GET /v1/account/devices.
 func (s *Server) listDevices(w http.ResponseWriter, _ *http.Request, own *session) {
 	list := []device{}
 	for _, other := range s.sessions {
@@ -59,12 +58,10 @@ func (s *Server) listCommands(w http.ResponseWriter, _ *http.Request, _ *session
 	answer(w, map[string]any{"index": 0, "last": true, "messages": []any{}})
 }
 
-// sessionStatus is GET /v1/session/status.
 func (s *Server) sessionStatus(w http.ResponseWriter, _ *http.Request, _ *session) {
 	answer(w, map[string]any{"state": "verified", "uid": s.account.uid})
 }
 
-// endSession is POST /v1/session/destroy.
 func (s *Server) endSession(w http.ResponseWriter, _ *http.Request, own *session) {
 	delete(s.sessions, own.id)
 	answer(w, struct{}{})

@@ -22,7 +22,6 @@ type claims struct {
 	ID         string `json:"jti"`
 }
 
-// issueToken is POST /v1/oauth/token.
 func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, _ *session) {
 	var in struct {
 		ClientID string `json:"client_id"`
@@ -57,7 +56,6 @@ func (s *Server) issueToken(w http.ResponseWriter, r *http.Request, _ *session) 
 	})
 }
 
-// destroyToken is POST /v1/oauth/destroy.
 func (s *Server) destroyToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Token string `json:"token"`

@@ -49,7 +49,7 @@ func (s *Server) signedIn(h func(http.ResponseWriter, *http.Request, *session)) 
 
 // refusal is the protocol's error body; the browser acts on Number.
 type refusal struct {
-	Code    int    `json:"code"` // HTTP status
+	Code    int    `json:"code"`
 	Number  int    `json:"errno"`
 	Kind    string `json:"error"`
 	Message string `json:"message"`

@@ -21,7 +21,6 @@ import (
 // protocolVersion is this client's packet format; the greeting contains the browser's.
 const protocolVersion = 3
 
-// maxPacket limits a packet, in bytes.
 const maxPacket = 64 << 20
 
 // Client is a session with a browser, which accepts only one. It sends one command at a time and is not safe for
@@ -36,7 +35,7 @@ type Client struct {
 type Error struct {
 	Kind    string `json:"error"` // WebDriver error code, such as "javascript error"
 	Message string `json:"message"`
-	Stack   string `json:"stacktrace"` // script's
+	Stack   string `json:"stacktrace"`
 }
 
 func (e *Error) Error() string {
@@ -115,7 +114,6 @@ func (c *Client) bound(ctx context.Context) func() {
 	return func() { stop() }
 }
 
-// because adds the context's error as the cause.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)

@@ -19,7 +19,7 @@ type Trailer struct{ Name, Value string }
 // Chunks says how to frame a body.
 type Chunks struct {
 	Mode     string // SignedChunks, SignedChunksTrailer or UnsignedChunksTrailer
-	Size     int    // chunk size
+	Size     int
 	Trailers []Trailer
 	Stream   bool // use Transfer-Encoding: chunked although the size is known
 }
@@ -49,7 +49,6 @@ func (s Signer) SignChunked(r *http.Request, data io.Reader, size int64, c Chunk
 	r.Body = io.NopCloser(e)
 }
 
-// length returns the framed size.
 func (c Chunks) length(size int64) (n int64) {
 	line := 2
 	if c.Mode != UnsignedChunksTrailer {

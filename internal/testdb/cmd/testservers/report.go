@@ -33,7 +33,6 @@ func report(w io.Writer, log string) error {
 	return nil
 }
 
-// readLog returns each engine's tests, and the remedy if tests were skipped.
 func readLog(path string) (tests map[string]map[string]bool, remedies map[string]string, err error) {
 	tests, remedies = map[string]map[string]bool{}, map[string]string{}
 	f, err := os.Open(path)

@@ -23,7 +23,6 @@ import (
 	"holdfast/test/fault/harness"
 )
 
-// topic is the topic of the events.
 const topic = "events"
 
 // Describe returns the key of an event, and a text that tells it apart from others of the key.
@@ -31,8 +30,8 @@ type Describe func(header func(string) string, data []byte) (key, what string)
 
 // Broker is a message broker with the received events of a topic.
 type Broker struct {
-	URL        string // with the topic
-	Away, Back func() // the broker cannot be reached, and can again
+	URL        string // includes the topic
+	Away, Back func() // make the broker unreachable and reachable
 	Lose       func(meanwhile func())
 
 	t        *testing.T
@@ -40,11 +39,10 @@ type Broker struct {
 	describe Describe
 
 	mu   sync.Mutex
-	got  map[string][]string // by key and in order
-	seen map[string]bool     // IDs of events, also of earlier topics
+	got  map[string][]string // by key, in order
+	seen map[string]bool     // event IDs, including earlier topics
 }
 
-// add adds an event, unless it is delivered again.
 func (b *Broker) add(header func(string) string, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +62,7 @@ func (b *Broker) Forget() {
 	clear(b.got)
 }
 
-// has reports whether the topic has some events, and no others.
+// has reports whether the topic contains exactly these events.
 func (b *Broker) has(want map[string][]string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +74,7 @@ func (b *Broker) Await(what string, want map[string][]string) {
 	b.t.Helper()
 	most := 3 * time.Minute // the relay waits up to a minute after a failure
 	for _, events := range want {
-		most += time.Duration(len(events)) * 10 * time.Millisecond // each is read by itself
+		most += time.Duration(len(events)) * 10 * time.Millisecond // events are read one by one
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), most)
 	defer cancel()
@@ -112,7 +110,7 @@ func NATS(t *testing.T, describe Describe) *Broker {
 			return
 		}
 		last := stream.CachedInfo().State.LastSeq
-		if last < next { // of a new stream
+		if last < next {
 			next = 0
 		}
 		for next < last {
@@ -154,13 +152,13 @@ func PubSub(t *testing.T, describe Describe) *Broker {
 				m.Ack()
 			})
 			if err != nil {
-				t.Log(err) // events will be missing
+				t.Log(err)
 			}
 		})
 		return sync.OnceFunc(func() {
 			cancel()
 			receiving.Wait()
-			_ = client.Close() // all was received
+			_ = client.Close()
 		})
 	}
 	end := subscribe()
