@@ -48,7 +48,7 @@ type File struct {
 }
 
 // SendFile sends a file, which browsers download unless it is inline: HTML or SVG may contain scripts. The header is
-// sent with the first byte, so earlier errors get a normal answer, and later ones cut the connection.
+// sent with the first byte, so later errors cut the connection.
 func SendFile(w http.ResponseWriter, r *http.Request, sent *File) error {
 	disposition := "attachment"
 	if sent.Inline {
@@ -99,8 +99,7 @@ type BodyErrors struct {
 	Cut       error // ended early, or malformed HTTP
 }
 
-// Of returns the error for a failed body read. Errors with a code pass unchanged, e.g. for a body that does not match
-// its signed hash.
+// Of returns the error for a failed body read. Errors with a code pass unchanged, e.g. a hash mismatch.
 func (e *BodyErrors) Of(err error) error {
 	if _, coded := errors.AsType[errcode.Coder](err); coded {
 		return err
@@ -134,9 +133,8 @@ const (
 	bodyGrowth = 4
 )
 
-// ReadBody reads a request body up to limit bytes. It always reads to EOF, where signatures are verified and
-// truncation is detected. Buffers above 4 KiB are charged as the body arrives (ChargeMemory). The error comes from e
-// or ChargeMemory.
+// ReadBody reads a request body up to limit bytes, always to EOF, where signatures are verified and truncation is
+// detected. Buffers above 4 KiB are charged as the body arrives. The error comes from e or ChargeMemory.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, e *BodyErrors) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, e.Announced

@@ -20,7 +20,7 @@ const (
 )
 
 // Blocks builds an answer from a list, in blocks charged before allocation. A short answer is sent whole. A long one,
-// or one without memory, is sent while the rest of the list is read; an error then closes the connection.
+// or one without memory, is sent while the list is read; an error then closes the connection.
 type Blocks struct {
 	w         http.ResponseWriter
 	r         *http.Request

@@ -10,7 +10,7 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Gate limits concurrent requests, and shares its slots among clients (package fairshare). Requests without a slot
+// Gate limits concurrent requests and shares its slots among clients (package fairshare). Requests without a slot
 // wait briefly and are then rejected, which is cheap, so that others are answered in time. It is safe for concurrent
 // use.
 type Gate struct {
@@ -31,8 +31,7 @@ func (g *Gate) Resize(limit int, wait time.Duration) {
 }
 
 // Identify sets a request's client, a name unique among all services (e.g. "sync 17"), once its credentials are
-// verified. Resources are charged to the client instead of the IP address; memory already charged moves. w is the
-// handler's ResponseWriter.
+// verified. Resources, and memory already charged, move to it from the IP address. w is the handler's ResponseWriter.
 func Identify(w http.ResponseWriter, client string) {
 	if r, ok := w.(*response); ok {
 		if r.charged > 0 {
@@ -68,7 +67,7 @@ func AcquireSlot(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// WithSlot calls fn with a slot if it needs the database earlier, e.g. to look up credentials. It then releases the
+// WithSlot calls fn, which needs the database early (e.g. to look up credentials), with a slot. It then releases the
 // slot unless the request already had one.
 func WithSlot(w http.ResponseWriter, req *http.Request, fn func() error) error {
 	r, ok := w.(*response)

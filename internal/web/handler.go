@@ -18,8 +18,8 @@ import (
 )
 
 // Handler answers a request, or returns an error for the service's ErrorWriter. An error after the response has begun
-// closes the connection, so that the client does not mistake a part for the whole. Errors are logged, so they must
-// not quote client input.
+// closes the connection, so that a part is not mistaken for the whole. Errors are logged, so they must not quote
+// client input.
 type Handler func(http.ResponseWriter, *http.Request, Address) error
 
 // Answered is an error that the handler wrote into a response it had begun. It is logged, and the response is
@@ -140,7 +140,7 @@ type Options struct {
 	// Gate, if set, limits concurrent requests; see AcquireSlot. Listeners may share it.
 	Gate *Gate
 
-	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Uncharged bodies and
+	// Memory, if set, limits the requests' bytes; see ChargeMemory. Listeners may share it. Other bodies and
 	// responses are charged as they are read and written: see StreamBody and StaticBody.
 	Memory *Memory
 
@@ -244,8 +244,8 @@ type panicked struct {
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// clientClosed reports whether the client caused the failure by closing the connection. A slow body also ends the
-// context, but its client is still connected.
+// clientClosed reports whether the client closed the connection. A slow body also ends the context, but its client is
+// still connected.
 func clientClosed(r *http.Request, body *pacedBody, err error) bool {
 	_, bug := errors.AsType[*panicked](err)
 	return errors.Is(r.Context().Err(), context.Canceled) && (body == nil || !body.late) && !bug

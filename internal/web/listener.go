@@ -39,8 +39,8 @@ type conn struct {
 
 // Read allows a new connection the idle timeout for its first byte. net/http starts the header timeout at the accept,
 // but clients connect early: browsers in advance, and Go's client when another connection becomes free first. Closing
-// such a connection loses a request sent meanwhile. Over TLS the first byte belongs to the handshake, and an HTTP/1.1
-// client then has the header timeout.
+// such a connection loses a request sent meanwhile. Over TLS the handshake's first byte starts the header timeout of
+// HTTP/1.1.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.read(p)
 	if c.malformed != nil && n > 0 {
@@ -67,7 +67,7 @@ func after(d time.Duration) (deadline time.Time) {
 	return deadline
 }
 
-// Write continues past its deadline while the peer acknowledges earlier bytes. A blocked write does not show
+// Write continues past its deadline while the peer acknowledges earlier bytes. The write itself does not show
 // progress: the kernel buffers megabytes and accepts more only after sending a third, and peers acknowledge in
 // batches.
 func (c *conn) Write(p []byte) (written int, err error) {

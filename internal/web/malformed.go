@@ -45,7 +45,7 @@ type MalformedHandler interface {
 const refusedHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // refusedExpectation starts the response to an expectation other than 100-continue, after which net/http waits for
-// the unsent body. No service uses this status.
+// the unsent body.
 const refusedExpectation = "HTTP/1.1 417 Expectation Failed\r\n"
 
 // malformedStatus returns such a response's status, or 0. Handlers' responses have more header fields, at least a

@@ -9,8 +9,8 @@ import (
 	"holdfast/internal/fairshare"
 )
 
-// Memory limits the bytes that requests use for bodies, decoded data and responses. Clients share it (package
-// fairshare). It is safe for concurrent use.
+// Memory limits the bytes of bodies, decoded data and responses. Clients share it (package fairshare). It is safe for
+// concurrent use.
 type Memory struct {
 	bytes *fairshare.Pool
 }
@@ -44,8 +44,8 @@ func ChargeMemory(w http.ResponseWriter, req *http.Request, n int64) error {
 	})
 }
 
-// TryChargeMemory is ChargeMemory without waiting: it returns false if the bytes are not free. It suits data that can
-// only be measured by allocating it, and that is dropped before a wait.
+// TryChargeMemory is ChargeMemory without waiting: it returns false if the bytes are not free, for data that can only
+// be measured by allocating it and is dropped before a wait.
 func TryChargeMemory(w http.ResponseWriter, n int64) bool {
 	r, ok := w.(*response)
 	if !ok || r.memory == nil || n <= 0 {

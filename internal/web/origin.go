@@ -18,7 +18,7 @@ type Origin struct {
 }
 
 // ParseOrigin parses a public URL such as https://example.org:8443/sync; the path prefixes all paths. Another scheme,
-// a user, a query, a fragment, or a path with several spellings is errcode.Invalid.
+// a user, query or fragment, or a path with several spellings is errcode.Invalid.
 func ParseOrigin(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -60,10 +60,8 @@ func (o Origin) String() string {
 }
 
 // Map interprets a raw path (and query) that arrived with the prefix, or without because a proxy removed it. public
-// is the client's target, inner the target without the prefix.
-//
-// A target that begins with the prefix counts as complete, so a proxy that removes it must not receive paths like
-// /sync/sync/….
+// is the client's target, inner the target without the prefix. A target that begins with the prefix counts as
+// complete, so a proxy that removes it must not receive paths like /sync/sync/….
 func (o Origin) Map(target string) (public, inner string) {
 	if o.Prefix == "" {
 		return target, target

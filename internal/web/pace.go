@@ -81,7 +81,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 }
 
 // Limits for a body's unread rest. net/http would read up to 256 KiB before the response, waiting for a client that
-// sends late or waits for the response.
+// sends late or waits itself.
 const (
 	restBytes   = 256 << 10             // read before the response to reuse the connection,
 	restTime    = 20 * time.Millisecond // within this time
@@ -89,8 +89,8 @@ const (
 	lingerTime  = time.Second           // within this time: a proxy on a busy machine may send for a second
 )
 
-// finish runs before the response header. It reads the rest of the body if that has arrived, and otherwise closes the
-// connection after the response.
+// finish, before the response header, reads the rest of the body if it has arrived, and otherwise makes the response
+// the connection's last.
 func (b *pacedBody) finish(answer http.Header) {
 	if b.ended || b.streams {
 		return
@@ -107,16 +107,16 @@ func (b *pacedBody) finish(answer http.Header) {
 
 func (b *pacedBody) withheld() bool { return b.expects && !b.begun }
 
-// end records the EOF and removes the read deadline: net/http now watches the connection in the background, and a
-// deadline would cancel the request's context.
+// end removes the read deadline at EOF: net/http now watches the connection in the background, and a deadline would
+// cancel the request's context.
 func (b *pacedBody) end() {
 	b.ended = true
 	_ = b.conn.SetReadDeadline(time.Time{})
 }
 
 // linger sends the response and discards the rest of the body for a while. Closing a connection with unread bytes
-// resets it, which a sending peer, such as a proxy, reports as a server failure. A peer that expects 100 Continue may
-// send without it, like Caddy; once the response has begun, it gets none.
+// resets it, which a sending proxy reports as a server failure. A peer that expects 100 Continue may send without it,
+// like Caddy; once the response has begun, it gets none.
 func (b *pacedBody) linger() {
 	if b.ended || b.streams {
 		return

@@ -30,8 +30,8 @@ type Resolver struct {
 }
 
 // NewResolver returns a resolver. A non-empty publicURL is every request's origin. Otherwise the origin comes from
-// the Host header or, for peers in trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers.
-// Malformed arguments are errcode.Invalid.
+// the Host header or, for trustedProxies (addresses or CIDRs), from Forwarded or X-Forwarded-… headers. Malformed
+// arguments are errcode.Invalid.
 func NewResolver(publicURL string, trustedProxies []string) (*Resolver, error) {
 	r := &Resolver{}
 	if publicURL != "" {
@@ -163,8 +163,8 @@ func (f forwarded) origin() (Origin, error) {
 	return Origin{Scheme: scheme, Host: host, Port: port}, nil
 }
 
-// follow applies the forwarding headers to the connection's address. Each proxy appends its entry, so follow reads
-// backwards while the sender is a trusted proxy; anybody may have written the entries before that.
+// follow applies the forwarding headers. Each proxy appends its entry, so follow reads backwards while the sender is
+// a trusted proxy; anybody may have written earlier entries.
 func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	if values := h.Values("Forwarded"); len(values) > 0 {
 		elements, err := parseForwarded(strings.Join(values, ","))
@@ -199,9 +199,9 @@ func (r *Resolver) follow(f *forwarded, h http.Header) error {
 	return nil
 }
 
-// Client returns the client's address, trusting only trusted proxies' headers. ok is false if they do not contain it,
-// or if Forwarded and X-Forwarded-For differ: a proxy that sets one may pass on the client's other header. ip is then
-// a proxy's address.
+// Client returns the client's address, trusting only trusted proxies' headers. ok is false, and ip a proxy's, if they
+// do not contain it, or if Forwarded and X-Forwarded-For differ: a proxy that sets one may pass on the client's other
+// header.
 func (r *Resolver) Client(req *http.Request) (ip netip.Addr, ok bool) {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
@@ -244,8 +244,8 @@ func (r *Resolver) sender(proxy netip.Addr, nodes []string) (ip netip.Addr, ok b
 	return ip, true
 }
 
-// Network names a request's source: the client's address, or for IPv6 its /64 network, because one client may own all
-// of it. An unknown client counts as its proxy.
+// Network names a request's source: the client's address, or for IPv6 its /64 network, which one client may own. An
+// unknown client counts as its proxy.
 func (r *Resolver) Network(req *http.Request) string {
 	ip, _ := r.Client(req)
 	switch {

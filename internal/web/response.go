@@ -37,7 +37,7 @@ type response struct {
 }
 
 // newResponse also removes the server's write deadline, which starts at the request header: over HTTP/2 it would end
-// the exchange while a long body still arrives.
+// the exchange during a long upload.
 func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	r := &response{ResponseWriter: w, pace: newPace(rate), body: body}
 	if rate.Grace > 0 {
@@ -47,8 +47,8 @@ func newResponse(w http.ResponseWriter, body *pacedBody, rate Rate) *response {
 	return r
 }
 
-// wait sets the deadline for writing n bytes. It also applies to flushes of net/http's buffer, which holds a header
-// until body bytes follow or the exchange ends.
+// wait sets the deadline for writing n bytes, and for flushes of net/http's buffer, which holds a header until body
+// bytes follow or the exchange ends.
 func (r *response) wait(now time.Time, n int) {
 	if r.conn == nil {
 		return
@@ -73,9 +73,9 @@ func (r *response) FlushError() error {
 	return http.NewResponseController(r.ResponseWriter).Flush()
 }
 
-// Sizes of writes, each with a deadline. The deadline is always the smallest size's: otherwise a client that reads
-// nothing would get as much time as a slow reader. Fast clients get larger pieces, because each costs a system call
-// and often wakes the client. The first piece fits into a new connection's buffers.
+// Sizes of writes. The deadline is always the smallest size's: otherwise a client that reads nothing would get as
+// much time as a slow reader. Fast clients get larger pieces, because each costs a system call and often wakes the
+// client. The first piece fits into a new connection's buffers.
 const (
 	pieceBytes = 16 << 10
 	startBytes = 64 << 10
@@ -108,8 +108,8 @@ func (r *response) Write(p []byte) (written int, err error) {
 		r.pace.left = max(r.pace.left, 0) // conn.Write may have allowed more
 		written += n
 		if len(piece) >= pieceBytes {
-			// A goroutine that writes a long response without waiting would run for the scheduler's time slice of 10
-			// ms, and many of them delay all others.
+			// A goroutine that writes a long response without waiting would run for the scheduler's 10 ms time slice,
+			// and many of them delay all others.
 			runtime.Gosched()
 		}
 		if err != nil || written == len(p) {

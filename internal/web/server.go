@@ -37,8 +37,7 @@ type Server struct {
 }
 
 // NewServer returns a server with limits. A MalformedHandler answers malformed requests and too large headers;
-// net/http closes slow connections. A handler other than Mux must read the body and respond within l.Pace.Grace,
-// because nothing extends its deadlines.
+// net/http closes slow connections. Other handlers than Mux must read the body and respond within l.Pace.Grace.
 func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 	malformed, _ := h.(MalformedHandler)
 	return &Server{limits: l, malformed: malformed, Server: &http.Server{
@@ -57,7 +56,7 @@ func NewServer(h http.Handler, l Limits, log *slog.Logger) *Server {
 type shuttingDownKey struct{}
 
 // ShuttingDown returns a context that ends when the request's server stops accepting requests. A waiting handler
-// should then answer at once. ctx is the request's context.
+// should then answer at once. ctx is the request's.
 func ShuttingDown(ctx context.Context) context.Context {
 	if ending, ok := ctx.Value(shuttingDownKey{}).(context.Context); ok {
 		return ending
@@ -77,8 +76,8 @@ type Drain struct {
 	Times func() (delay, grace time.Duration)
 }
 
-// Serve serves the listener until ctx ends, then drains it. It returns when no request is left: nil after an orderly
-// shutdown, or an error if the listener failed or requests were aborted.
+// Serve serves the listener until ctx ends, then drains it: nil after an orderly shutdown, or an error if the
+// listener failed or requests were aborted.
 func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	l = &listener{Listener: l, limits: srv.limits}
 	if srv.TLSConfig == nil {
@@ -157,8 +156,8 @@ func Serve(ctx context.Context, srv *Server, l net.Listener, d Drain) error {
 	return nil
 }
 
-// lastRequests lets clients that send requests in sequence read the answer that closes their connection. It waits
-// until no connection is open, or for as long as such a client takes.
+// lastRequests lets clients that send requests in sequence read the answer that closes their connection: it waits
+// until no connection is open, or as long as such a client takes.
 func lastRequests(ctx context.Context, open *atomic.Int64) {
 	const pause = 5 * time.Millisecond
 	for left := 250 * time.Millisecond; left > 0 && open.Load() > 0 && ctx.Err() == nil; left -= pause {

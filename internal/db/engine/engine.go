@@ -37,12 +37,12 @@ func (k Kind) Title() string {
 // Traits describe an engine to code that copies rows. The zero value has no limits, numbers owners, and stores all
 // rows and counters.
 type Traits struct {
-	// NamesOwners: two texts identify an owner instead of a number (rows.Spanner), so rows of replaced owners do not
-	// exist. The engine stores no counters, may expire rows by itself, and reads one owner at a time.
+	// NamesOwners: two texts identify an owner (rows.Spanner), so rows of replaced owners do not exist. The engine
+	// stores no counters, may expire rows, and reads one owner at a time.
 	NamesOwners bool
 
-	// RowsOfUpdate limits the rows in a transaction, which are sent together at commit and may have to be repeated.
-	// 0: rows can be written as they arrive.
+	// RowsOfUpdate limits a transaction's rows, which are sent at commit and may have to be repeated. 0: rows can be
+	// written as they arrive.
 	RowsOfUpdate int
 
 	// IsRaw: views are rows.RawView, updates rows.RawUpdate.

@@ -103,9 +103,8 @@ func Load(service string, fsys fs.FS, dir string) (Set, error) {
 	return set, nil
 }
 
-// Pending returns the migrations missing from the ledger. Newer rows are fine (a newer release ran before) unless
-// they removed something this binary needs. A row that matches neither its migration nor a former text is an error:
-// the schema is unknown.
+// Pending returns the migrations missing from the ledger. Newer rows are fine unless they removed something this
+// binary needs. A row that matches neither its migration nor a former text is an error.
 func (s Set) Pending(ledger []Applied) ([]Migration, error) {
 	have := make(map[int]Applied, len(ledger))
 	for _, a := range ledger {

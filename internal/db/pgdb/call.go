@@ -13,9 +13,8 @@ import (
 	"holdfast/internal/work"
 )
 
-// Call runs a function call that returns one bigint[] without NULLs. It takes half the time of the driver's QueryRow,
-// because the caller encodes the arguments into one buffer and no types are looked up. Values are binary even in
-// simple protocol mode.
+// Call runs a function that returns one bigint[] without NULLs, in half the time of the driver's QueryRow: arguments
+// are encoded into one buffer and no types are looked up. Values are binary even in simple protocol mode.
 func (db *DB) Call(ctx context.Context, s Statement, a *Args) (result []int64, err error) {
 	err = db.alone(ctx, s.Name, db.nodeOfCall(&s, a), func(ctx context.Context, c *pgx.Conn) error {
 		result, err = call(ctx, c, s, a, db.prepares)

@@ -18,8 +18,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// On Citus, triggers run on the node that stores the row, in the writing transaction, and use that node's copies of
-// the coordinator's tables: each node logs its own changes and checks leases by its own clock.
+// On Citus, triggers run on the row's node, in the writing transaction, with that node's tables: each node logs its
+// own changes and checks leases by its own clock.
 
 // workerTables creates these tables on a worker. Entry numbers differ between nodes, so a number identifies an entry.
 const workerTables = `DO $do$ BEGIN
@@ -41,8 +41,8 @@ func isCitus(ctx context.Context, tx pgx.Tx) (citus bool, err error) {
 	return citus, err
 }
 
-// onWorkers runs a statement in a separate transaction on each Citus worker. Each result is the only value or the
-// command tag. It does nothing on plain PostgreSQL.
+// onWorkers runs a statement in its own transaction on each Citus worker, and returns values or command tags. It does
+// nothing on plain PostgreSQL.
 func onWorkers(ctx context.Context, tx pgx.Tx, sql string, args ...any) (results []string, err error) {
 	if citus, err := isCitus(ctx, tx); err != nil || !citus {
 		return nil, err
@@ -135,7 +135,7 @@ const (
 )
 
 // Settle waits until each worker has committed the coordinator's transactions: a worker that crashed between PREPARE
-// and COMMIT PREPARED hides the rows until then.
+// and COMMIT PREPARED hides rows.
 func (d tables) Settle(ctx context.Context) error {
 	var first map[string]bool
 	for tries := 0; ; tries++ {
@@ -177,9 +177,8 @@ func (d tables) prepared(ctx context.Context) (ids map[string]bool, err error) {
 	return ids, err
 }
 
-// boundLocksEverywhere bounds lock waits on all nodes and allows triggers on distributed tables, which are risky only
-// if they use other distributed rows. One connection per node takes a transaction's locks in the same order
-// everywhere.
+// boundLocksEverywhere bounds lock waits on all nodes and allows triggers on distributed tables, which are only risky
+// if they use other distributed rows. One connection per node keeps the lock order the same everywhere.
 var boundLocksEverywhere = []string{
 	`SET LOCAL citus.propagate_set_commands TO 'local'`,
 	`SET LOCAL lock_timeout TO '` + lockWait.String() + `'`,

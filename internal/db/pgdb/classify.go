@@ -71,8 +71,8 @@ func lost(err error) bool {
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, puddle.ErrClosedPool)
 }
 
-// nodeFailed reports whether a Citus server lost another. Citus has no SQLSTATE for that: libpq's own errors have
-// XX000, like errors of a server that is shutting down.
+// nodeFailed reports whether a Citus server lost another, for which there is no SQLSTATE: libpq's errors have XX000,
+// like those of a server shutting down.
 func nodeFailed(pg *pgconn.PgError) bool {
 	return pg.Code == "XX000" && (strings.Contains(pg.Where, "while executing command on ") ||
 		strings.HasPrefix(pg.Message, "could not commit transaction for shard ") ||
@@ -102,8 +102,8 @@ func (e *connectError) Error() string {
 	return e.err.Error()
 }
 
-// Remedy says how to fix a connection that the server refuses, or a statement that a pooler refuses; otherwise "".
-// setting names the setting with the URL.
+// Remedy says how to fix a refused connection, or a statement refused by a pooler; otherwise "". setting names the
+// setting with the URL.
 func Remedy(err error, setting string) string {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {

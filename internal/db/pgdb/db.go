@@ -33,9 +33,8 @@ type Options struct {
 	// MaxLifetime and MaxIdle limit a connection's age and idle time; default 1 h and 30 min.
 	MaxLifetime, MaxIdle time.Duration
 
-	// StatementTimeout limits a statement outside Tx including lock waits, a whole Tx, and the wait for each row of a
-	// stream; default 30 s. It cancels the statement on the server. It is not a session setting, which a pooler would
-	// not preserve.
+	// StatementTimeout limits a statement outside Tx with its lock waits, a whole Tx, and the wait for each row of a
+	// stream; default 30 s. It cancels the statement on the server. A session setting would be lost behind a pooler.
 	StatementTimeout time.Duration
 
 	// ApplicationName appears in pg_stat_activity, unless the URL sets one.
@@ -46,8 +45,7 @@ type Options struct {
 	Observe func(statement string, d time.Duration, err error)
 
 	// Fault, for tests, is called before each statement with its name and before each commit with "commit"; its error
-	// counts as a database error. Statements outside Tx then run in their own transactions, so that their commits can
-	// fail.
+	// counts as a database error. Statements outside Tx then run in transactions, so that their commits can fail.
 	Fault func(point string) error
 }
 
@@ -259,9 +257,9 @@ func (db *DB) acquire(p *patience) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// release returns a connection to the pool unless it is broken or a statement was cancelled on it: the cancel request
-// may arrive late and hit the next statement. Such a connection leaves the pool at once, because the driver may take
-// 15 seconds to close it, and would block its slot meanwhile.
+// release returns a connection to the pool unless it is broken or had a statement cancelled: the cancel request may
+// arrive late and hit the next statement. Such a connection leaves the pool at once, because closing it may take the
+// driver 15 seconds.
 func release(conn *pgxpool.Conn, spoiled bool) {
 	if !spoiled && !conn.Conn().IsClosed() {
 		conn.Release()

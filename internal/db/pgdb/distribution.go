@@ -20,8 +20,8 @@ type Distribution struct {
 
 	Problems []DistributionProblem
 
-	// Separate is a transaction that moves the service's tables and functions to their own colocation group. It only
-	// changes metadata; shards stay in place.
+	// Separate is a transaction that moves the tables and functions to their own colocation group. Shards stay in
+	// place.
 	Separate string
 }
 

@@ -13,8 +13,8 @@ import (
 	"holdfast/internal/clock"
 )
 
-// pulse knows whether the server answers. A busy server makes requests wait, too, but it finishes statements and
-// answers a probe on a new connection.
+// pulse knows whether the server answers. A busy server also makes requests wait, but it finishes statements and
+// answers a probe.
 type pulse struct {
 	life  context.Context
 	limit time.Duration // time without an answer before the server counts as hung
@@ -27,8 +27,8 @@ type pulse struct {
 	asking bool
 }
 
-// Hung reports whether the server stopped answering: no statement has finished for Options.ConnectTimeout, and a new
-// connection got no answer. The first call after a third of that time only starts the probe.
+// Hung reports that no statement has finished for Options.ConnectTimeout and a new connection got no answer. The
+// first call after a third of that time only starts the probe.
 func (db *DB) Hung() bool { return db.pulse.hung(time.Now()) }
 
 func (p *pulse) beat() {

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// hasPendingData reports whether an idle connection received EOF or the server's shutdown notice. A server restart
-// leaves a pool full of such connections, and each would fail a request. The check is one system call instead of a
-// ping's round trip. It cannot detect a server that vanished silently.
+// hasPendingData reports whether an idle connection received EOF or the server's shutdown notice. After a server
+// restart, the pool is full of such connections, and each would fail a request. The check is a system call instead of
+// a ping's round trip, but misses a server that vanished silently.
 func hasPendingData(conn net.Conn) bool {
 	if c, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = c.NetConn() // TLS may send its own data: then a ping decides

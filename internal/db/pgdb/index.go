@@ -7,8 +7,8 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// indexLock is the advisory lock key for creating indexes. Unlike migrationLock, nothing waits for it, because CREATE
-// INDEX CONCURRENTLY would wait for that statement.
+// indexLock is the advisory lock for creating indexes. No statement may wait for it, because CREATE INDEX
+// CONCURRENTLY would wait for that statement.
 const indexLock = migrationLock + 1
 
 var (
@@ -22,7 +22,7 @@ var (
 
 // EnsureIndex creates an index without blocking writes, unless it exists, and reports whether it did. It first drops
 // the remains of a failed attempt. create is CREATE INDEX CONCURRENTLY without IF NOT EXISTS, which on Citus marks an
-// existing index invalid. It uses two connections, and the role's statement_timeout applies.
+// existing index invalid. It uses two connections and the role's statement_timeout.
 func (db *DB) EnsureIndex(ctx context.Context, name, create string) (made bool, err error) {
 	patient := db.Patient(longestMigration)
 	for {

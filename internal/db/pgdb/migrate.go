@@ -21,8 +21,8 @@ const migrationLock = 0x686f6c6466617374
 // longestMigration limits a migration (e.g. an index on a large table) and the wait for another process applying it.
 const longestMigration = 6 * time.Hour
 
-// A migration waits for a table's users, and everyone else waits for the migration: during an hour-long dump, no
-// request would be served. So a migration gives up after lockWait, lets others proceed, and retries for some minutes.
+// A migration waits for a table's users, and everyone else waits for the migration: during an hour-long dump, nothing
+// would be served. So it gives up after lockWait, lets others proceed, and retries for some minutes.
 const (
 	lockWait  = 2 * time.Second
 	lockPause = time.Second
@@ -61,9 +61,8 @@ var (
 // installed.
 const citusMarker = "-- citus"
 
-// Migrate applies the pending migrations, each in a transaction, and returns them. Processes may migrate
-// concurrently: each transaction takes the lock and rereads the ledger. The lock is scoped to the transaction, so it
-// works through a pooler. Without pending migrations it does not wait for the lock.
+// Migrate applies the pending migrations, each in a transaction. Processes may migrate concurrently: each transaction
+// takes the lock, which works through a pooler, and rereads the ledger. Without pending migrations it does not lock.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	if pending, err := db.Pending(ctx, set); err == nil && len(pending) == 0 {
 		return nil, nil

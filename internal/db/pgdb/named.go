@@ -14,8 +14,8 @@ type Arg struct {
 	Value any
 }
 
-// Named is a statement with named parameters. In its SQL, f(...) calls f with all arguments in named notation, and
-// @name is one argument.
+// Named is a statement with named parameters. In its SQL, f(...) calls f with all arguments by name, and @name is one
+// argument.
 type Named[A any] struct {
 	Statement
 	args   func(A) []Arg
@@ -23,7 +23,7 @@ type Named[A any] struct {
 }
 
 // NewNamed numbers the parameters once. It panics if a parameter has no argument or an argument no place. args must
-// return the same parameters for every A, including the zero value.
+// return the same parameters for every A, even the zero value.
 func NewNamed[A any](s Statement, args func(A) []Arg) Named[A] {
 	var zero A
 	n := Named[A]{Statement: s, args: args}

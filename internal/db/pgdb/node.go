@@ -11,16 +11,15 @@ import (
 	"holdfast/internal/work"
 )
 
-// A Citus node that does not answer must not exhaust the connections that other nodes' users need, so only some may
-// wait for the same node. If statements are running there and none finishes, the coordinator is asked to connect to
-// the node. While it cannot, statements for that node fail at once.
+// A Citus node that does not answer must not exhaust the connections for other nodes, so only some may wait for the
+// same node. If none of its running statements finishes, the coordinator is asked to connect to it. While it cannot,
+// statements for that node fail at once.
 
 const (
 	silence    = 2 * time.Second // of a node with running statements, before it is probed
 	probePause = time.Second
 
-	// turnPatience is how long a request that waits for a node, or runs a statement there, keeps its turn from
-	// requests for other nodes.
+	// turnPatience is how long a request that waits for a node, or runs a statement there, keeps its turn.
 	turnPatience = 100 * time.Millisecond
 )
 
@@ -214,8 +213,8 @@ func (l *place) wait(on *node) error {
 	return l.enter(on, false)
 }
 
-// take is wait for a session that already holds a connection: it returns a fullError instead of waiting, and does
-// nothing if the session has a place.
+// take is wait for a session with a connection: it returns a fullError instead of waiting, and does nothing if the
+// session has a place.
 func (l *place) take(on *node) error {
 	if on == nil || l.node != nil {
 		return nil

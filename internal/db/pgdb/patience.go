@@ -33,8 +33,7 @@ func (p *patience) end() {
 	p.cancel(nil)
 }
 
-// explain adds to an error that the step timed out or its node does not answer: the driver only knows that the
-// context ended.
+// explain adds that the step timed out or its node does not answer: the driver only knows that the context ended.
 func (p *patience) explain(err error) error {
 	cause := context.Cause(p.Context)
 	if err != nil && (errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, errSilent)) {

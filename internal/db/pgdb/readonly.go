@@ -88,13 +88,12 @@ const lastEntry = `(SELECT last_value FROM copy_log_id_seq)`
 
 var clearLog = Statement{Name: "copy.clear_log", SQL: `DELETE FROM copy_log WHERE service = $1::text`}
 
-// withoutJIT is a setting for trigger functions. The firing statement may have disabled all scans, as sync_update_v1
-// does: the trigger's queries then look so expensive that PostgreSQL compiles them for each row, which takes 1,000
-// times as long.
+// withoutJIT is for trigger functions. The firing statement may have disabled all scans, as sync_update_v1 does,
+// which makes the trigger's queries look so expensive that PostgreSQL compiles them for each row, taking 1,000 times
+// as long.
 const withoutJIT = `SET jit = off`
 
-// logged are a table's triggers: statement triggers with the table of changed rows, and one for rows whose key
-// changes, which no service does.
+// logged are a table's statement triggers, and one for rows whose key changes, which no service does.
 func logged(t *rows.Table) map[string]string {
 	key := t.KeyNames()
 	return map[string]string{
@@ -252,8 +251,8 @@ func (d tables) Close(ctx context.Context, service, holder string, lease time.Du
 	if err != nil {
 		return err
 	}
-	// The lock for the trigger is granted once all transactions that wrote the table have ended; later ones see the
-	// service as read-only.
+	// The trigger's lock is granted once all transactions that wrote the table have ended; later ones see the service
+	// as read-only.
 	return d.eachTable(ctx, "read_only.close", groups, func(t *rows.Table) []string {
 		return []string{`CREATE OR REPLACE TRIGGER read_only BEFORE ` + events + ` ON ` + relation(t) + `
 			FOR EACH STATEMENT EXECUTE FUNCTION refuse_write_v1('` + service + `')`}

@@ -217,8 +217,8 @@ func (u update) deleteAmong(t *rows.Table, owner int, among []rows.Row) error {
 	})
 }
 
-// Put copies many rows into a temporary table first: a statement with many rows of values takes longer to plan than
-// to run, and on Citus it sends messages for each shard.
+// Put copies many rows into a temporary table first: a statement with many values takes longer to plan than to run,
+// and on Citus it sends messages for each shard.
 func (u update) Put(t *rows.Table, all *rows.Batch) error {
 	if all.Len() == 0 {
 		return nil

@@ -10,22 +10,22 @@ import (
 	"holdfast/internal/work"
 )
 
-// Statement is SQL with the name under which it is observed, e.g. "sync.put". The SQL casts its parameters, because
-// not every driver mode asks the server for their types.
+// Statement is SQL with the name under which it is observed, e.g. "sync.put". It casts its parameters, because not
+// every driver mode asks the server for types.
 type Statement struct {
 	Name string
 	SQL  string
 
-	// Key is the number of the parameter that holds the distribution column, a bigint or UUID: on Citus the statement
-	// runs on one node. 0: no such parameter.
+	// Key is the number of the parameter with the distribution column, a bigint or UUID: on Citus the statement runs
+	// on one node. 0: none.
 	Key int
 
 	// Wide marks a statement that uses every Citus node.
 	Wide bool
 }
 
-// Unprepared makes the server plan a statement for its actual values. A prepared statement may get a generic plan
-// from its sixth call on.
+// Unprepared makes the server plan for actual values. A prepared statement may get a generic plan from its sixth call
+// on.
 func Unprepared(args ...any) []any { return append([]any{pgx.QueryExecModeExec}, args...) }
 
 // QueryRow runs a statement that returns at most one row and scans it into dest.
@@ -47,7 +47,7 @@ func (db *DB) Exec(ctx context.Context, s Statement, args ...any) (changed int64
 }
 
 // ForEach scans every row into dest and calls fn, whose error ends it. If the server asks for a retry, begin is
-// called first and must discard the rows so far.
+// called to discard the rows so far.
 func (db *DB) ForEach(ctx context.Context, s Statement, args []any, begin func(), fn func() error, dest ...any) error {
 	return db.alone(ctx, s.Name, db.nodeOf(&s, args), func(ctx context.Context, c *pgx.Conn) error {
 		begin()
@@ -117,8 +117,8 @@ func each(ctx context.Context, q querier, s Statement, args []any, fn func() err
 	return err
 }
 
-// Tx runs fn in a transaction and commits it if fn returns nil. If the server asks for a retry, fn runs again and
-// must start from scratch.
+// Tx runs fn in a transaction and commits it if fn returns nil. If the server asks for a retry, fn must start from
+// scratch.
 func (db *DB) Tx(ctx context.Context, name string, fn func(tx *Tx) error) error {
 	return db.run(ctx, name, nil, func(ctx context.Context, s *session) error {
 		t := &Tx{db: db, ctx: ctx, place: &s.place}
@@ -163,8 +163,8 @@ type Tx struct {
 	full   *fullError // if set, the transaction must restart on that node
 }
 
-// Queue adds a statement whose result does not matter. It is sent with the next statement or the commit, saving a
-// round trip, and its error is returned there.
+// Queue adds a statement whose result does not matter, saving a round trip: it is sent, and its error returned, with
+// the next statement or the commit.
 func (tx *Tx) Queue(s Statement, args ...any) error {
 	if err := tx.enter(&s, tx.db.nodeOf(&s, args)); err != nil {
 		return err

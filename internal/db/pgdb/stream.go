@@ -22,7 +22,7 @@ type Rows struct {
 }
 
 // Stream runs a statement whose result may not fit in memory, and returns when the first row arrives. The statement
-// timeout limits the wait for each row, not the time the caller takes between rows.
+// timeout applies to the wait for each row, not to the caller.
 func (db *DB) Stream(ctx context.Context, s Statement, args ...any) (*Rows, error) {
 	start := time.Now()
 	r, err := db.stream(ctx, &s, args)

@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// A process that waited for another's lock compares with the new time, because the condition is evaluated again.
-	// A round in the future began before the server's clock was set back.
+	// A process that waited for another's lock compares with the new time: the condition is evaluated again. A round
+	// in the future began before the server's clock was set back.
 	beginRound = Statement{Name: "sweep.begin", SQL: `
 		INSERT INTO sweep_rounds AS latest (job, begun_at) VALUES ($1::text, clock_timestamp())
 		ON CONFLICT (job) DO UPDATE SET begun_at = clock_timestamp()

@@ -26,8 +26,8 @@ const (
 	amcheckSchema = `SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'`
 )
 
-// Verify reads every row of the schema, and checks tables and indexes if the extension amcheck is installed. It
-// returns up to 20 lines about damage, and how it checked. Reads and writes continue.
+// Verify reads every row, and checks tables and indexes if the extension amcheck is installed. It returns up to 20
+// lines about damage, and how it checked. Reads and writes continue.
 func (db *DB) Verify(ctx context.Context) (problems []string, how string, err error) {
 	err = db.Patient(longestCopy).run(ctx, "server.verify", nil, func(ctx context.Context, s *session) error {
 		v := &verification{ctx: ctx, conn: s.Conn}

@@ -20,8 +20,8 @@ const (
 		WHERE c.relnamespace = current_schema()::regnamespace ORDER BY 2`
 	runOnPlacements = `SELECT nodename || ':' || nodeport, success, coalesce(result, '') FROM run_command_on_placements($1::oid::regclass, $2::text, false)`
 
-	// checkPlacement checks a shard and its indexes with amcheck on the shard's server. Citus replaces %1$s with the
-	// shard's name. It fails with one of the answers, or for another reason.
+	// checkPlacement checks a shard (%1$s, replaced by Citus) and its indexes with amcheck on the shard's server. It
+	// fails with one of the answers, or for another reason.
 	checkPlacement = `DO $check$
 		DECLARE
 			v_shard CONSTANT regclass := $name$%1$s$name$::regclass;

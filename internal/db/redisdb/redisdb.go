@@ -1,7 +1,7 @@
 // Package redisdb connects to a Redis server or cluster whose data may be lost.
 //
 // An operation takes at most Options.Timeout and is not retried. After several consecutive failures, operations fail
-// at once while a new connection is attempted in the background, so an unavailable server costs its callers little.
+// at once until a background attempt reconnects, so an unavailable server costs little.
 package redisdb
 
 import (
@@ -22,8 +22,8 @@ import (
 
 // Options configure Open. Only URL is required.
 type Options struct {
-	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It selects a cluster if the server belongs to
-	// one; addr=host:port parameters name more servers.
+	// URL is redis://user:password@host:port/db, or rediss:// for TLS. It selects the server's cluster, if any;
+	// addr=host:port parameters name more servers.
 	URL string
 
 	// Timeout limits an operation; default 100 ms.
@@ -170,8 +170,8 @@ func (db *DB) dial(ctx context.Context) (rueidis.Client, error) {
 	return c, nil
 }
 
-// Run runs an operation. Its error is errcode.Unavailable if the server is down, not ready or full, and
-// errcode.Internal for other Redis errors. After an error, the operation may or may not have taken effect.
+// Run runs an operation. Its error is errcode.Unavailable if the server is down, not ready or full, and otherwise
+// errcode.Internal. After an error, the operation may have taken effect.
 func (db *DB) Run(ctx context.Context, name string, fn func(context.Context, rueidis.Client) error) error {
 	return db.run(ctx, name, db.opts.Timeout, fn)
 }

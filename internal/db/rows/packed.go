@@ -8,7 +8,7 @@ import (
 )
 
 // Packed encodes a row's values in sequence: copies handle millions of rows, and separate values would cost more in
-// the garbage collector than everything else. Digests depend on this encoding.
+// the garbage collector than everything else. Digests depend on the encoding.
 type Packed []byte
 
 // Value kinds. Texts and bytes are prefixed with their length.

@@ -1,5 +1,5 @@
-// Package rows describes a service's tables in the same way for all engines, so that rows can be copied between
-// engines and compared. It knows no service.
+// Package rows describes a service's tables for all engines, so that rows can be copied between engines and compared.
+// It knows no service.
 package rows
 
 import (
@@ -78,8 +78,8 @@ type Table struct {
 	// Unindexed: no index begins with the owner columns.
 	Unindexed bool
 
-	// Replace replaces all of an owner's rows when one changes, because a constraint besides the key forbids
-	// replacing one, or the key is not unique.
+	// Replace replaces all of an owner's rows when one changes, because another constraint forbids replacing one, or
+	// the key is not unique.
 	Replace bool
 
 	// SQLite has an expression for each SQLite-only column; {name} is another column's value.
@@ -137,8 +137,7 @@ type Group struct {
 // Row holds the values of all or the first columns.
 type Row []any
 
-// Span selects rows by owner: one owner, some owners (not on Spanner), or a range that excludes its start and
-// includes its end. nil is unbounded.
+// Span selects one owner, some owners (not on Spanner), or a range of owners without its start. nil is unbounded.
 type Span struct {
 	Only         Row
 	Among        []Row
@@ -180,12 +179,11 @@ type Database interface {
 	Unlog(ctx context.Context, service string, groups []Group) error
 
 	// Slow refuses writes with ErrReadOnly for this part of each SlowPeriod until SlowLease after the last call; 0
-	// stops it. It only works while changes are logged, and exempts process tables. On Spanner it returns
-	// errors.ErrUnsupported.
+	// stops it. It needs a log, and exempts process tables. Spanner returns errors.ErrUnsupported.
 	Slow(ctx context.Context, service string, refused time.Duration) error
 
-	// Close makes a service read-only until the lease ends (0: until Reopen). When it returns, no transaction is left
-	// that may write. holder names the caller, which may Close again to prolong.
+	// Close makes a service read-only until the lease ends (0: until Reopen), and returns when no transaction is left
+	// that may write. holder may Close again to prolong.
 	Close(ctx context.Context, service, holder string, lease time.Duration, groups []Group) error
 	// Prolong prolongs a lease; 0 makes it permanent. It returns ErrLapsed if writes may have occurred since.
 	Prolong(ctx context.Context, service, holder string, lease time.Duration) error
@@ -197,8 +195,7 @@ type Database interface {
 
 // View is a database snapshot.
 type View interface {
-	// Each calls fn for each row of a span in key order; if the span names owners, one owner at a time. fn must not
-	// keep the row.
+	// Each calls fn for a span's rows in key order, for some owners one after the other. fn must not keep the row.
 	Each(t *Table, owner int, span Span, fn func(Packed) error) error
 	// Find calls fn for the rows with these keys, in any order. fn must not keep the row.
 	Find(t *Table, keys []Row, fn func(Packed) error) error
@@ -304,7 +301,7 @@ func SlowOf(service string) string { return "slow writes of " + service }
 
 // A log also ends this many entries after the last KeepLog, so that an abandoned copy does not fill the disk. KeepLog
 // returns ErrLapsed LogMargin entries earlier, because PostgreSQL writers may add some while it commits. Spanner has
-// no such limit.
+// no limit.
 const (
 	LogAhead  = 5_000_000
 	LogMargin = 100_000

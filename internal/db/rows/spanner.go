@@ -19,7 +19,7 @@ type Spanner struct {
 	// Elsewhere, if set, converts a Spanner row to another engine's stored values.
 	Elsewhere func(Row)
 
-	// Compare, if set, reduces a row of any engine to the values both engines keep. It returns false for rows that
+	// Compare, if set, reduces a row of any engine to the values that both keep. It returns false for rows that
 	// Spanner may expire. now is in Unix milliseconds.
 	Compare func(r Row, now int64) bool
 }

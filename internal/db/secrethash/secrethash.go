@@ -1,8 +1,7 @@
-// Package secrethash makes salted hashes of the server's secrets. A database stores them to detect a lost or replaced
-// secret.
+// Package secrethash makes salted hashes of secrets, by which a database detects a lost or replaced secret.
 //
-// Generated secrets have 256 bits and cannot be guessed, so their hash is fast. Other secrets get a slow hash, which
-// protects weak ones from readers of a database or backup.
+// Generated secrets have 256 bits and get a fast hash. Others get a slow one, which protects weak secrets from
+// readers of a database or backup.
 package secrethash
 
 import (
@@ -20,7 +19,7 @@ import (
 )
 
 // cost is about 10 ms and 4 MB on a server, more on a small board. Each start hashes every secret that was not
-// generated, so a higher cost delays it.
+// generated.
 var cost = params{memory: 4 << 10, passes: 3}
 
 // Limits for stored parameters, so that someone who can write to the database cannot keep a server computing for
@@ -50,7 +49,7 @@ func New(secret string) string {
 }
 
 // isGenerated reports whether a secret looks like 32 random bytes in hexadecimal, as made by the server and `openssl
-// rand -hex 32`: it uses more than half of the digits. Fewer than one in 10^15 random secrets do not.
+// rand -hex 32`: more than half of the digits occur. Fewer than one in 10^15 random secrets fail.
 func isGenerated(secret string) bool {
 	var digits [16]bool
 	distinct := 0

@@ -1,5 +1,5 @@
-// Package sourcedb reads other servers' databases in MySQL, MariaDB and PostgreSQL, for imports. All reads run in
-// read-only transactions and nothing is written, so a user with SELECT is enough. It knows no tables.
+// Package sourcedb reads other servers' MySQL, MariaDB and PostgreSQL databases for imports, in read-only
+// transactions, so a user with SELECT is enough. It knows no tables.
 package sourcedb
 
 import (

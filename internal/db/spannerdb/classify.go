@@ -49,8 +49,8 @@ func (e *statusError) Error() string {
 }
 
 // tooLarge reports whether Spanner rejected a request's size: InvalidArgument for a transaction's mutations or bytes,
-// ResourceExhausted for a message. Most of these errors link to the page about limits; batch statement results and
-// gRPC errors do not, so the text is checked, too.
+// ResourceExhausted for a message. These errors link to the page about limits, except in batch results and gRPC
+// errors, so the text is checked, too.
 func tooLarge(err error) bool {
 	text := spanner.ErrDesc(err)
 	says := func(phrases ...string) bool {

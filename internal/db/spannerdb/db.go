@@ -21,8 +21,8 @@ type Options struct {
 	// Database is projects/P/instances/I/databases/D.
 	Database string
 
-	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. The emulator
-	// allows one read-write transaction at a time, so they are serialized.
+	// EmulatorHost is the Spanner emulator's host:port, used in plain text and without credentials. It allows one
+	// read-write transaction at a time, so they are serialized.
 	EmulatorHost string
 
 	// MaxTransactions limits the open transactions, including reads; default 10.
@@ -106,8 +106,8 @@ func (o *Options) connect(ctx context.Context) (*spanner.Client, error) {
 // lostSession distinguishes a lost session from other missing objects.
 const lostSession = "Session not found"
 
-// renew replaces the client if err says that its session is gone: the database was restored under its name, or the
-// emulator restarted. The driver itself would keep the session for a week.
+// renew replaces the client if its session is gone: the database was restored under its name, or the emulator
+// restarted. The driver itself would keep the session for a week.
 func (db *DB) renew(old *spanner.Client, err error) {
 	if spanner.ErrCode(err) != codes.NotFound || !strings.Contains(spanner.ErrDesc(err), lostSession) {
 		return

@@ -65,7 +65,7 @@ func line(r *spanner.Row) (a migrate.Applied, err error) {
 
 // Migrate applies the pending migrations and returns them. On an emulator it first creates the instance and database.
 //
-// Spanner has no transactional schema changes. An interrupted migration is applied again, so its statements must be
+// Spanner has no transactional schema changes: an interrupted migration is applied again, so its statements must be
 // idempotent (IF NOT EXISTS). Processes may migrate concurrently.
 func (db *DB) Migrate(ctx context.Context, set migrate.Set) (applied []migrate.Migration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestMigration)
@@ -199,8 +199,8 @@ func (db *DB) create(ctx context.Context, admin *database.DatabaseAdminClient) (
 	return nil
 }
 
-// split separates schema changes, which Spanner runs first, from data changes. A statement ends with a semicolon at
-// the end of a line; comments take whole lines.
+// split separates schema changes, which Spanner runs first, from data changes. A semicolon at the end of a line ends
+// a statement; comments take whole lines.
 func split(sql string) (ddl, dml []string) {
 	var statement strings.Builder
 	for line := range strings.Lines(sql) {

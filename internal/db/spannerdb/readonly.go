@@ -15,10 +15,9 @@ import (
 	"holdfast/internal/errcode"
 )
 
-// writeShards is the number of rows a service has in write_control, a table in each copyable service's migrations.
-// Spanner has no triggers, so each write reads one row in its transaction, which says whether the service is
-// read-only and whether to log the write. Changing all rows conflicts with every running write: it waits for them or
-// aborts them, and later ones see the change.
+// writeShards is a service's number of rows in write_control, a table in each copyable service's migrations. Spanner
+// has no triggers, so each write reads one row in its transaction, which says whether the service is read-only and
+// whether to log. Changing all rows conflicts with every running write, and later ones see the change.
 const writeShards = 512
 
 // Shard returns the write_control row for an owner's writes.

@@ -60,8 +60,8 @@ type Tx struct {
 	unpredicted bool
 }
 
-// Write runs fn in a read-write transaction and commits it if fn returns nil. If Spanner aborts the transaction, fn
-// runs again and must start from scratch.
+// Write runs fn in a read-write transaction and commits it if fn returns nil. If Spanner aborts it, fn must start
+// from scratch.
 func (db *DB) Write(ctx context.Context, name string, fn func(*Tx) error) error {
 	start := time.Now()
 	return db.observe(name, start, db.write(ctx, name, fn))
@@ -81,7 +81,7 @@ func isLostByEmulator(err error) bool {
 }
 
 // enterAlone waits on an emulator until this process has no other multi-statement transaction: a read-write
-// transaction ends the others of its session.
+// transaction ends its session's others.
 func (db *DB) enterAlone(ctx context.Context) error {
 	if db.alone == nil {
 		return nil

@@ -35,8 +35,8 @@ type Options struct {
 	// ObserveGroup, if set, is called for every group of writes.
 	ObserveGroup func(Group)
 
-	// Fault, for tests, is called wherever SQLite can fail in a write: "begin", "step NAME" after a write's
-	// statements, and "commit". Its error counts as a SQLite error.
+	// Fault, for tests, is called wherever a write can fail: "begin", "step NAME" after a write's statements, and
+	// "commit". Its error counts as a SQLite error.
 	Fault func(point string) error
 }
 
@@ -83,8 +83,8 @@ func Open(_ context.Context, opts Options) (*DB, error) {
 	return db, nil
 }
 
-// create creates a missing file and makes its name durable. It must not open an existing one: closing any descriptor
-// drops the SQLite locks that another DB in this process has on the file.
+// create durably creates a missing file. It must not open an existing one: closing any descriptor drops the SQLite
+// locks of another DB in this process.
 func create(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, access(path))
@@ -155,8 +155,8 @@ func (db *DB) CacheBytes() int64 {
 // patience limits the wait for another process.
 const patience = 5 * time.Second
 
-// keepLog switches a file to WAL. If two processes switch a new file at once, each waits for a lock that the other
-// holds, so SQLite returns "busy" to both without waiting.
+// keepLog switches a file to WAL. If two processes switch a new file at once, each waits for the other's lock, so
+// SQLite returns "busy" to both.
 func keepLog(conn *sqlite.Conn) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		err := sqlitex.ExecuteTransient(conn, `PRAGMA journal_mode = WAL`, nil)

@@ -13,10 +13,8 @@ import (
 )
 
 // Follower lets a replica read a file's write-ahead log (WAL). Its read transaction keeps SQLite from overwriting
-// unread frames, and it checkpoints instead of the writer. It is not safe for concurrent use.
-//
-// The read transaction does not protect frames that another process checkpointed just before, so callers compare the
-// WAL's salts.
+// unread frames, and it checkpoints instead of the writer. It is not safe for concurrent use. Callers compare the
+// WAL's salts, because another process may have checkpointed all frames just before the read transaction.
 type Follower struct {
 	db      *DB
 	held    *sqlite.Conn
@@ -139,8 +137,7 @@ func (f *Follower) Paused(ctx context.Context, fn func() error) error {
 	return f.db.between(ctx, func(*sqlite.Conn) error { return fn() })
 }
 
-// Touch commits a transaction that only changes page 1's change counter, so that the WAL has a frame that is not in
-// the database file.
+// Touch commits a change of page 1's change counter, so that the WAL has a frame that is not in the database file.
 func (f *Follower) Touch(ctx context.Context) error {
 	return f.db.between(ctx, func(w *sqlite.Conn) error {
 		if err := sqlitex.Execute(w, `BEGIN IMMEDIATE`, nil); err != nil {
@@ -153,7 +150,7 @@ func (f *Follower) Touch(ctx context.Context) error {
 // Restart makes SQLite restart the WAL at its first frame, unless a reader needs the WAL or another process wrote. If
 // it returns true and the WAL's first salt grew by one, no frame was lost.
 //
-// captured reads the WAL to its end and returns its frame count. intact reports whether the WAL is still the same.
+// captured reads the WAL to its end and returns its frame count. intact reports whether the WAL is unchanged.
 func (f *Follower) Restart(ctx context.Context, captured func() (int, error), intact func() bool) (done bool, err error) {
 	err = f.db.between(ctx, func(w *sqlite.Conn) error {
 		frames, err := captured()
@@ -183,9 +180,8 @@ func (f *Follower) Restart(ctx context.Context, captured func() (int, error), in
 	return done && err == nil, err
 }
 
-// restart commits a writer transaction that restarts the WAL. Its read transaction does not read from the WAL either,
-// and while it lasts no process can checkpoint. So the WAL cannot restart again before a read transaction protects
-// its first frames.
+// restart commits a transaction that restarts the WAL. Its read transaction does not read from the WAL, either, and
+// while it lasts no process can checkpoint, so the WAL cannot restart again before its first frames are protected.
 func (f *Follower) restart(w *sqlite.Conn) error {
 	if err := begin(f.next); err != nil {
 		return errors.Join(err, sqlitex.Execute(w, `ROLLBACK`, nil))

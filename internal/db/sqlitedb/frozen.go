@@ -7,8 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Frozen is a file at one moment, while writes continue. It never checkpoints, and until Close no process can restart
-// the write-ahead log.
+// Frozen is a file at one moment, while writes continue. Until Close no process can restart the write-ahead log.
 type Frozen struct{ conn *sqlite.Conn }
 
 // Freeze returns the file's current state. Close it before the DB.

@@ -13,8 +13,7 @@ import (
 	"holdfast/internal/clock"
 )
 
-// Lock keeps other servers away from a SQLite file, because a server relies on being the only one. Commands do not
-// lock.
+// Lock keeps other servers, but not commands, away from a SQLite file.
 //
 // A kernel lock ends with its process. It is on a separate file, because closing any descriptor of the database file
 // drops SQLite's locks. Release keeps the lock file; otherwise two servers could lock two files with one name.
@@ -44,8 +43,8 @@ func (e *InUseError) Error() string {
 
 var errLocked = errors.New("locked")
 
-// AcquireLock locks the SQLite file at path. Its folder must exist. It returns an *InUseError if any process,
-// including this one, has the lock.
+// AcquireLock locks the SQLite file at path, whose folder must exist. It returns an *InUseError if any process, even
+// this one, has the lock.
 func AcquireLock(ctx context.Context, path string) (*Lock, error) {
 	name := lockFile(path)
 	for deadline := time.Now().Add(lockPatience); ; {

@@ -9,9 +9,8 @@ import (
 	engine "modernc.org/sqlite/lib"
 )
 
-// keepPlans makes plans independent of parameters on all connections opened later (Query Planner Stability
-// Guarantee). Otherwise SQLite compares parameters of joins and limits with values that have better plans, and
-// reprepares such statements whenever they are bound.
+// keepPlans makes plans independent of parameters on all later connections (Query Planner Stability Guarantee).
+// Otherwise SQLite reprepares statements with joins or limits whenever their parameters are bound.
 var keepPlans = sync.OnceValue(func() error {
 	tls := libc.NewTLS()
 	defer tls.Close()

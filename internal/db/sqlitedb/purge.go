@@ -22,9 +22,9 @@ const (
 // ErrPurge means that a reader needed an earlier state for too long.
 var ErrPurge = errcode.New(errcode.Unavailable, "a reader, such as a backup or a copy, still needs the deleted content: repeat it when the reader has ended")
 
-// Purge rewrites the file and empties the WAL, which contains old page versions. Afterwards neither contains deleted
-// data. Secure_delete would not suffice: when SQLite moves rows to another page, the old page's unused space keeps
-// copies. Writers wait, and may time out, during the rewrite. Purge waits for earlier readers.
+// Purge rewrites the file and empties the WAL, so that neither contains deleted data. Secure_delete would not
+// suffice: when SQLite moves rows to another page, the old page keeps copies. Meanwhile writers wait, and may time
+// out. Purge waits for earlier readers.
 func (db *DB) Purge(ctx context.Context) error {
 	conn, err := openConn(db.opts.Path, sqlite.OpenReadWrite)
 	if err != nil {

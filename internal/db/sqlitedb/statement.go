@@ -7,8 +7,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// These functions run a statement from the connection's cache and reset it afterwards. An argument's kind is integer,
-// bool, string or []byte. nil is NULL; empty strings and slices are not.
+// These functions use the connection's statement cache. An argument's kind is integer, bool, string or []byte. nil is
+// NULL; empty strings and slices are not.
 
 // QueryRow runs a statement that returns at most one row.
 func QueryRow[T any](c *sqlite.Conn, sql string, scan func(*sqlite.Stmt) T, args ...any) (v T, found bool, err error) {
@@ -99,8 +99,8 @@ func bind(c *sqlite.Conn, sql string, args []any) (*sqlite.Stmt, error) {
 	return stmt, nil
 }
 
-// Bind prepares a statement for a caller that steps it several times and rebinds arguments. The caller resets it
-// before each step and at the end.
+// Bind prepares a statement for a caller that steps it several times and rebinds arguments. Reset it before each step
+// and at the end.
 func Bind(c *sqlite.Conn, sql string, args ...any) (*sqlite.Stmt, error) { return bind(c, sql, args) }
 
 func reset(stmt *sqlite.Stmt, err error) error {

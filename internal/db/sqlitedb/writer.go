@@ -42,22 +42,21 @@ type step struct {
 // Write runs fn in the next group's transaction and returns when the commit is durable. An error from fn only rolls
 // back its own changes. If the commit fails, nothing is stored and every caller in the group gets the error.
 //
-// If ctx ends before fn starts, the write is dropped. A running fn is not interrupted, because SQLite would roll back
-// the whole group, so fn must be short and never block.
+// If ctx ends before fn starts, the write is dropped. A running fn is not interrupted, which would roll back the
+// group, so it must be short and never block.
 func (db *DB) Write(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, fn: fn})
 }
 
-// WriteAlone is Write in a separate transaction, for large changes. To roll back part of a transaction, SQLite keeps
-// each changed page's old contents in memory; for a whole transaction it keeps nothing.
+// WriteAlone is Write in a separate transaction, for large changes: to roll back part of a transaction, SQLite keeps
+// each changed page's old contents in memory.
 func (db *DB) WriteAlone(ctx context.Context, name string, fn func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, alone: true, fn: fn})
 }
 
 // WriteChecked splits Write: check reads and may fail; write makes changes and only fails if SQLite does. It needs no
-// savepoint, for which SQLite copies every changed page, half the work of a small write. If write does fail, the
-// group is rolled back and all its writes run again with savepoints, so on such a file every function must be
-// idempotent.
+// savepoint, for which SQLite copies every changed page, half the work of a small write. If write does fail, all the
+// group's writes run again with savepoints, so on such a file every function must be idempotent.
 func (db *DB) WriteChecked(ctx context.Context, name string, check, write func(*sqlite.Conn) error) error {
 	return db.write(&step{ctx: ctx, name: name, check: check, fn: write})
 }
@@ -147,7 +146,7 @@ func (w *writer) close() error {
 	conn := w.conn
 	w.conn = nil
 	// A failed checkpoint loses nothing: the next start reads the WAL. It must not wait for other processes' readers,
-	// which include every server with a replica, because it would block their writes.
+	// e.g. a server with a replica, because it would block their writes.
 	_ = sqlitex.Execute(conn, `PRAGMA wal_checkpoint(TRUNCATE)`, nil)
 	return conn.Close()
 }
@@ -242,8 +241,8 @@ func (w *writer) begin() error {
 	return w.lock()
 }
 
-// turn is the interval of attempts to get another process's lock. Under load, that process releases it for a fraction
-// of a millisecond between groups. SQLite itself only tries ten times a second.
+// turn is the interval of attempts to get another process's lock, which under load is free for a fraction of a
+// millisecond between groups. SQLite only tries ten times a second.
 const turn = 200 * time.Microsecond
 
 func (w *writer) lock() error {

@@ -1,7 +1,7 @@
 // Package rate limits each client's rate with token buckets.
 //
-// A bucket fills steadily. Buckets are local to the process, so a client that reaches n processes gets n times the
-// rate. Their number is bounded: the least recently used is dropped, and starts full when its client returns.
+// Buckets are local to the process, so a client that reaches n processes gets n times the rate. Their number is
+// bounded: the least recently used is dropped, and starts full again.
 package rate
 
 import (
@@ -116,8 +116,8 @@ func until(tokens, every float64) time.Duration {
 }
 
 // SetHeaders sets RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset and, for a rejected request, Retry-After, in
-// whole seconds, rounded up. The fields follow draft-ietf-httpapi-ratelimit-headers-06, which clients support; later
-// drafts have fewer, structured fields.
+// whole seconds, rounded up, as in draft-ietf-httpapi-ratelimit-headers-06, which clients support; later drafts have
+// fewer, structured fields.
 func (s State) SetHeaders(h http.Header) {
 	if s.Limit == 0 {
 		return

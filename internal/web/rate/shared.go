@@ -13,9 +13,9 @@ import (
 
 // Shared are buckets shared by a group's members, e.g. a tenant's installs. They are safe for concurrent use.
 //
-// Tokens taken are a member's debt, and tokens gained pay all members' debts at the same rate. As in package
-// fairshare, there is a reserve. A member's share is the rest of the burst divided by the members in debt. A member
-// that used a fraction of its share must leave the same fraction of the reserve free; above its share, all of it.
+// Tokens taken are a member's debt, and tokens gained pay all debts at the same rate. A member's share is the burst,
+// without a reserve as in package fairshare, divided by the members in debt. A member that used a fraction of its
+// share must leave the same fraction of the reserve free; above its share, all of it.
 type Shared struct {
 	limit   Limit
 	every   float64 // tokens per second
