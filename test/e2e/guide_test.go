@@ -2,6 +2,13 @@ package e2e
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -132,8 +139,75 @@ func TestBucketsGuide(t *testing.T) {
 		t.Fatalf("%d commands", len(commands))
 	}
 	folder := t.TempDir()
-	s := binary.Start(t, filepath.Join(folder, "holdfast-data"))
+	hook := newGuideHook(t)
+	settings := blocks(guide(t, "buckets.md"), "toml")
+	at := slices.IndexFunc(settings, func(text string) bool { return strings.HasPrefix(text, "[buckets.destinations.") })
+	config := filepath.Join(folder, "holdfast.toml")
+	if err := os.WriteFile(config, []byte(strings.Replace(settings[at], "https://hooks.example.org/s3", hook.url, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := binary.Start(t, filepath.Join(folder, "holdfast-data"), "HOLDFAST_CONFIG="+config)
 	typeAll(t, s.Env, folder, []string{"127.0.0.1:8000", host(t, s.URL), "127.0.0.1:9000", host(t, s.S3URL())}, commands)
+	hook.await("s3:TestEvent of photos", "ObjectCreated:Put of harbour.jpg")
+}
+
+// guideHook is the webhook of the guide.
+type guideHook struct {
+	t    *testing.T
+	url  string
+	gets chan string
+}
+
+func newGuideHook(t *testing.T) *guideHook {
+	t.Helper()
+	h := &guideHook{t: t, gets: make(chan string, 100)}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	h.url = server.URL
+	return h
+}
+
+// ServeHTTP implements http.Handler. It checks the signature as the guide describes it.
+func (h *guideHook) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	sum := hmac.New(sha256.New, []byte("a secret that the webhook knows, too"))
+	sum.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "." + string(text)))
+	if got, want := r.Header.Get("webhook-signature"), "v1,"+base64.StdEncoding.EncodeToString(sum.Sum(nil)); err != nil || got != want {
+		h.t.Errorf("signed with %s, want %s, %v", got, want, err)
+	}
+	var body struct {
+		Event, Bucket string
+		Records       []struct {
+			EventName string
+			S3        struct{ Object struct{ Key string } }
+		}
+	}
+	if err := json.Unmarshal(text, &body); err != nil {
+		h.t.Errorf("%v: %s", err, text)
+	}
+	if body.Event != "" {
+		h.gets <- body.Event + " of " + body.Bucket
+	}
+	for _, e := range body.Records {
+		h.gets <- e.EventName + " of " + e.S3.Object.Key
+	}
+}
+
+// await waits until the webhook has got some events, in any order.
+func (h *guideHook) await(events ...string) {
+	h.t.Helper()
+	missing := map[string]bool{}
+	for _, e := range events {
+		missing[e] = true
+	}
+	for deadline := time.After(binary.Bound); len(missing) > 0; {
+		select {
+		case e := <-h.gets:
+			delete(missing, e)
+		case <-deadline:
+			h.t.Fatalf("missing: %v", missing)
+		}
+	}
 }
 
 // TestDevicesGuide creates the certificates of the devices guide, serves with them, and types the

@@ -75,8 +75,8 @@ func parseEventID(text string) (id outbox.ID, ok bool) {
 
 // deadOutput is an event that was set aside.
 type deadOutput struct {
-	ID          string    `json:"id" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
-	Type        string    `json:"type" title:"Event" example:"s3:ObjectCreated:Put"`
+	ID          string    `json:"id" title:"Event" subject:"event" example:"evt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQ"`
+	Type        string    `json:"type" title:"Type" example:"s3:ObjectCreated:Put"`
 	Account     string    `json:"account,omitempty" title:"Account" zero:"-" example:"main" doc:"missing: the account was deleted"`
 	Object      string    `json:"object" title:"Object" doc:"bucket and name" example:"photos/2026/harbour.jpg"`
 	Destination string    `json:"destination" title:"Destination" example:"thumbnails"`
